@@ -1,0 +1,155 @@
+/* byteps: the C interface of the library. Plain C, no framework, no C++ types.
+ *
+ * Threads: every function may be called from any thread. Functions that block say so and take a
+ * time limit. Memory handed to byteps_start must stay valid until the operation is complete
+ * (byteps_wait returned, or byteps_poll said so).
+ *
+ * Errors: functions return a byteps_code; with `error` not null they also write a text that says
+ * what happened, where, and what to do next. docs/errors.md lists the codes.
+ */
+#ifndef BYTEPS_BYTEPS_H_
+#define BYTEPS_BYTEPS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define BYTEPS_API __attribute__((visibility("default")))
+#else
+#define BYTEPS_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum byteps_code {
+  BYTEPS_OK = 0,
+  BYTEPS_INVALID_ARGUMENT = 1,
+  BYTEPS_MISMATCH = 2,
+  BYTEPS_DUPLICATE_NAME = 3,
+  BYTEPS_PEER_LOST = 4,
+  BYTEPS_EVICTED = 5,
+  BYTEPS_DEADLINE_EXCEEDED = 6,
+  BYTEPS_SHUTDOWN = 7,
+  BYTEPS_REFUSED = 8,
+  BYTEPS_PROTOCOL = 9,
+  BYTEPS_UNAVAILABLE = 10,
+  BYTEPS_EXHAUSTED = 11,
+  BYTEPS_INTERNAL = 12
+} byteps_code;
+
+typedef struct byteps_error {
+  byteps_code code;
+  char message[2048];
+} byteps_error;
+
+typedef enum byteps_dtype {
+  BYTEPS_FLOAT32 = 0,
+  BYTEPS_FLOAT64 = 1,
+  BYTEPS_FLOAT16 = 2,
+  BYTEPS_BFLOAT16 = 3,
+  BYTEPS_INT8 = 4,
+  BYTEPS_INT16 = 5,
+  BYTEPS_INT32 = 6,
+  BYTEPS_INT64 = 7,
+  BYTEPS_UINT8 = 8,
+  BYTEPS_BOOL = 9
+} byteps_dtype;
+
+/* What an operation does with the ranks' tensors. */
+typedef enum byteps_op {
+  BYTEPS_SUM = 0,
+  BYTEPS_AVERAGE = 1, /* sum / number of contributions; integers round toward minus infinity */
+  BYTEPS_MIN = 2,
+  BYTEPS_MAX = 3,
+  BYTEPS_PRODUCT = 4,
+  BYTEPS_BROADCAST = 5, /* everybody gets the root's bytes, bit for bit */
+  BYTEPS_ALLGATHER = 6, /* rank after rank along the first dimension, which may differ by rank */
+  BYTEPS_BARRIER = 7    /* no data; complete when every rank has started it */
+} byteps_op;
+
+typedef struct byteps_session byteps_session;
+typedef uint64_t byteps_handle; /* 0 is never a handle */
+
+typedef struct byteps_request {
+  const char* name; /* the same on every rank; required */
+  byteps_op op;
+  byteps_dtype dtype;
+  const int64_t* shape; /* `dimensions` numbers; null when dimensions is 0 (a scalar) */
+  size_t dimensions;
+  const void* input; /* contiguous */
+  void* output;      /* as large as input, may be the same; ignored by allgather and barrier */
+  int32_t root_rank; /* broadcast only */
+  int32_t priority;  /* higher leaves first; equal ones by order of declaration */
+} byteps_request;
+
+typedef struct byteps_result {
+  const void* data;   /* allgather: the rows, owned by the library until byteps_release */
+  size_t bytes;       /* of data */
+  int64_t first_dimension; /* allgather: rows of all ranks together */
+  uint32_t members;   /* number of ranks whose contribution is in the result */
+} byteps_result;
+
+/* Joins the job that the environment (docs/environment.md) and `settings` describe. `settings` are
+ * "option=value" texts that win over the environment. Blocks until all have joined, at most the
+ * option start_timeout_s; says on stderr who is missing while it waits. */
+BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
+                                   byteps_session** session, byteps_error* error);
+
+/* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks
+ * a bounded time. Idempotent. The session object stays valid for byteps_close. */
+BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
+
+/* Shuts down if that was not done, and frees the session. Null is allowed. */
+BYTEPS_API void byteps_close(byteps_session* session);
+
+BYTEPS_API int32_t byteps_rank(const byteps_session* session);
+BYTEPS_API int32_t byteps_size(const byteps_session* session);
+BYTEPS_API int32_t byteps_local_rank(const byteps_session* session);
+BYTEPS_API int32_t byteps_local_size(const byteps_session* session);
+
+/* Gives `name` its place in the order of urgency before its first use. */
+BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
+                                      byteps_error* error);
+
+/* Starts an operation; does not block. On success *handle must be given to byteps_release. */
+BYTEPS_API byteps_code byteps_start(byteps_session* session, const byteps_request* request,
+                                    byteps_handle* handle, byteps_error* error);
+
+/* 1 when complete (also with an error), 0 when not, -1 when the handle is unknown. */
+BYTEPS_API int byteps_poll(byteps_session* session, byteps_handle handle);
+
+/* Blocks until the operation is complete and returns how it ended. BYTEPS_DEADLINE_EXCEEDED after
+ * `timeout_ms` (negative: no limit of its own): the operation goes on. */
+BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle,
+                                   int64_t timeout_ms, byteps_error* error);
+
+/* The result of a complete operation; valid until byteps_release. */
+BYTEPS_API byteps_code byteps_get_result(byteps_session* session, byteps_handle handle,
+                                         byteps_result* result, byteps_error* error);
+
+/* Forgets a handle. An operation that is not complete is completed first, in the background. */
+BYTEPS_API void byteps_release(byteps_session* session, byteps_handle handle);
+
+/* Bytes moved by complete operations and the window they were counted in. */
+typedef struct byteps_speed {
+  uint64_t window_ms; /* 0: nothing has been counted yet */
+  double megabytes_per_second;
+  uint64_t end_ms_since_epoch;
+} byteps_speed;
+
+BYTEPS_API byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed);
+
+/* Runs a server or the coordinator in this process as the environment and `settings` say
+ * ("role=server"). Blocks until the job is over; `error` says why it ended if not in order. */
+BYTEPS_API byteps_code byteps_serve(const char* const* settings, size_t count,
+                                    byteps_error* error);
+
+BYTEPS_API const char* byteps_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BYTEPS_BYTEPS_H_ */

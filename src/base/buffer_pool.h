@@ -1,0 +1,83 @@
+// Buffers for pieces, reused last-in first-out so that the next piece lands in warm cache.
+//
+// A BufferPool and all BufferRefs taken from it belong to one thread; counts are not atomic.
+// A BufferRef shares a buffer; the last one gives it back. Steady state allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/base/types.h"
+
+namespace byteps {
+
+class BufferPool;
+
+namespace internal {
+struct BufferBlock {
+  BufferPool* pool;
+  std::byte* bytes;
+  uint32_t references;
+  uint32_t size_class;
+};
+}  // namespace internal
+
+class BufferRef {
+ public:
+  BufferRef() = default;
+  BufferRef(const BufferRef& other) : block_(other.block_) {
+    if (block_ != nullptr) ++block_->references;
+  }
+  BufferRef(BufferRef&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  BufferRef& operator=(BufferRef other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~BufferRef();
+
+  explicit operator bool() const { return block_ != nullptr; }
+  std::byte* data() const { return block_ == nullptr ? nullptr : block_->bytes; }
+
+ private:
+  friend class BufferPool;
+  explicit BufferRef(internal::BufferBlock* block) : block_(block) {}
+  internal::BufferBlock* block_ = nullptr;
+};
+
+class BufferPool {
+ public:
+  BufferPool() = default;
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  // REQUIRES: every BufferRef of this pool is gone.
+  ~BufferPool();
+
+  // A buffer of at least `bytes`, 64-byte aligned, contents unspecified; null for zero bytes.
+  BufferRef Take(size_t bytes);
+
+  // Bytes in buffers that are out, and in all buffers ever made and not freed.
+  size_t bytes_in_use() const { return bytes_in_use_; }
+  size_t bytes_held() const { return bytes_held_; }
+
+ private:
+  friend class BufferRef;
+  using Block = internal::BufferBlock;
+  // Classes are powers of two from 64 bytes; larger requests than the last class are refused by
+  // the callers' own limits long before.
+  static constexpr uint32_t kClassCount = 32;
+
+  void Release(Block* block);
+
+  std::vector<Block*> free_[kClassCount];
+  size_t bytes_in_use_ = 0;
+  size_t bytes_held_ = 0;
+};
+
+inline BufferRef::~BufferRef() {
+  if (block_ != nullptr && --block_->references == 0) block_->pool->Release(block_);
+}
+
+}  // namespace byteps

@@ -1,0 +1,58 @@
+#include "src/base/log.h"
+
+#include <spdlog/sinks/base_sink.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <mutex>
+
+namespace byteps {
+namespace {
+
+// Lines below "warning" belong to stdout, as users of the original know them.
+class SplitSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::FILE* target = message.level < spdlog::level::warn ? stdout : stderr;
+    std::fwrite(line.data(), 1, line.size(), target);
+    std::fflush(target);
+  }
+  void flush_() override {}
+};
+
+spdlog::level::level_enum LevelOf(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (lower == "trace") return spdlog::level::trace;
+  if (lower == "debug") return spdlog::level::debug;
+  if (lower == "info") return spdlog::level::info;
+  if (lower == "error") return spdlog::level::err;
+  if (lower == "fatal") return spdlog::level::critical;
+  return spdlog::level::warn;
+}
+
+std::string PatternFor(std::string_view who, bool hide_time) {
+  std::string name;
+  for (char c : who) {
+    name += c;
+    if (c == '%') name += c;
+  }
+  return (hide_time ? "[%L " : "[%Y-%m-%d %H:%M:%S.%f: %L ") + name + "] %v";
+}
+
+}  // namespace
+
+Log::Log(std::string_view who, std::string_view level, bool hide_time)
+    : hide_time_(hide_time),
+      logger_(std::make_shared<spdlog::logger>("byteps", std::make_shared<SplitSink>())) {
+  logger_->set_level(LevelOf(level));
+  logger_->set_pattern(PatternFor(who, hide_time));
+}
+
+void Log::Rename(std::string_view who) { logger_->set_pattern(PatternFor(who, hide_time_)); }
+
+}  // namespace byteps

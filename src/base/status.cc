@@ -1,0 +1,29 @@
+#include "src/base/status.h"
+
+namespace byteps {
+
+std::string_view StatusCodeName(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk: return "ok";
+    case StatusCode::kInvalidArgument: return "invalid argument";
+    case StatusCode::kMismatch: return "mismatch";
+    case StatusCode::kDuplicateName: return "duplicate name";
+    case StatusCode::kPeerLost: return "peer lost";
+    case StatusCode::kEvicted: return "evicted";
+    case StatusCode::kDeadlineExceeded: return "deadline exceeded";
+    case StatusCode::kShutdown: return "shut down";
+    case StatusCode::kRefused: return "refused";
+    case StatusCode::kProtocol: return "protocol error";
+    case StatusCode::kUnavailable: return "unavailable";
+    case StatusCode::kExhausted: return "limit reached";
+    case StatusCode::kInternal: return "internal error";
+  }
+  return "unknown";
+}
+
+std::string Status::ToString() const {
+  if (ok()) return "ok";
+  return std::string(StatusCodeName(code_)) + ": " + message_;
+}
+
+}  // namespace byteps

@@ -1,0 +1,81 @@
+// The words of the domain that every layer shares. docs/glossary.md explains them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace byteps {
+
+using ByteSpan = std::span<std::byte>;
+using ConstByteSpan = std::span<const std::byte>;
+
+// A contributor's place in the job: kept for life, never renumbered; a hole stays a hole.
+using Slot = uint32_t;
+// A shard's number across all servers of the job: dense, 0-based.
+using ShardId = uint32_t;
+// The coordinator's number for a declared tensor; never reused within a job.
+using TensorId = uint32_t;
+
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+
+enum class Role : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2 };
+
+// The numbers are part of the C ABI and of the wire format: never renumber.
+enum class DataType : uint8_t {
+  kFloat32 = 0,
+  kFloat64 = 1,
+  kFloat16 = 2,
+  kBfloat16 = 3,
+  kInt8 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kUint8 = 8,
+  kBool = 9,
+};
+inline constexpr int kDataTypeCount = 10;
+
+constexpr size_t SizeOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+    case DataType::kInt64: return 8;
+    case DataType::kFloat32:
+    case DataType::kInt32: return 4;
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+    case DataType::kInt16: return 2;
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kBool: return 1;
+  }
+  return 1;
+}
+
+constexpr const char* NameOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32: return "float32";
+    case DataType::kFloat64: return "float64";
+    case DataType::kFloat16: return "float16";
+    case DataType::kBfloat16: return "bfloat16";
+    case DataType::kInt8: return "int8";
+    case DataType::kInt16: return "int16";
+    case DataType::kInt32: return "int32";
+    case DataType::kInt64: return "int64";
+    case DataType::kUint8: return "uint8";
+    case DataType::kBool: return "bool";
+  }
+  return "unknown";
+}
+
+// How the contributions to a piece become its verdict. Part of the wire format: never renumber.
+enum class Combine : uint8_t {
+  kSum = 0,
+  kMin = 1,
+  kMax = 2,
+  kProduct = 3,
+  kOverlay = 4,  // each contribution is laid at its own offset; bit patterns are kept
+};
+inline constexpr int kCombineCount = 5;
+
+}  // namespace byteps

@@ -1,0 +1,151 @@
+// Transport: ordered, reliable frames between two processes. Knows no tensors and no roles.
+//
+// A frame is a small header and a payload. Headers are copied when a frame is sent; payloads are
+// borrowed, and received straight into the place that the receiver names.
+//
+// Threads: a Loop is one thread. Every Connection and Listener belongs to the Loop it was made on;
+// their methods and all callbacks run on that Loop's thread only. No callback is made from inside
+// a call (Send, Close, Connect ...): they come from the Loop, later. Close is idempotent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/base/buffer_pool.h"
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/base/types.h"
+
+namespace byteps::transport {
+
+// The largest header of a frame, and how a frame begins on a byte stream (docs/wire-format.md):
+// u32 payload bytes, u16 header bytes, u8 kind, u8 zero.
+inline constexpr size_t kHeaderBytesMax = 128;
+inline constexpr size_t kFramePrefixBytes = 8;
+
+struct Limits {
+  // A peer that announces more is cut off with kProtocol. Raised by the receiver once the
+  // handshake is done (Connection::SetLimits).
+  size_t payload_bytes_max = 4096;
+};
+
+// A frame on its way out.
+struct OutFrame {
+  uint8_t kind = 0;
+  uint32_t header_bytes = 0;
+  std::byte header[kHeaderBytesMax];  // the first header_bytes count; copied by Send
+  ConstByteSpan payload;              // borrowed until it has been written or the connection is closed
+  BufferRef keep;                     // shares the payload's buffer for as long, if it has one
+  // Frames that have not begun leave in order of urgency (higher first), equal ones in the order
+  // of Send.
+  int64_t urgency = 0;
+};
+
+// What a connection tells its user. All calls come on the loop's thread.
+class FrameReceiver {
+ public:
+  virtual ~FrameReceiver() = default;
+
+  // A header has arrived. Returns where the payload shall go: exactly `payload_bytes` long, valid
+  // until OnFrame or OnClosed. An error closes the connection with that reason. `header` is valid
+  // during the call only.
+  virtual Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) = 0;
+
+  // The payload named by the last OnHeader is complete (also called for an empty one).
+  virtual void OnFrame() = 0;
+
+  // The connection is gone; comes exactly once, after which nothing more comes. kOk: this side
+  // called Close. kPeerLost: the other side closed, was reset or is unreachable.
+  virtual void OnClosed(const Status& why) = 0;
+};
+
+class Connection {
+ public:
+  // Closes without a further callback.
+  virtual ~Connection() = default;
+
+  // Starts reading; frames go to `receiver`, which must outlive the connection or a later Start.
+  // May be called again to hand the stream to another receiver (after a handshake), also from
+  // inside OnFrame. Does not block.
+  virtual void Start(FrameReceiver* receiver) = 0;
+  virtual void SetLimits(const Limits& limits) = 0;
+
+  // Queues a frame; never blocks; frames leave together at the end of the loop's pass. After Close
+  // or loss it does nothing. The caller bounds what is queued (credit), see queued_bytes.
+  virtual void Send(OutFrame frame) = 0;
+
+  // Drops what is queued, closes, and reports OnClosed(kOk) from the loop.
+  virtual void Close() = 0;
+
+  // As Close, once what is queued has been written or `patience` is over.
+  virtual void CloseAfterFlush(Duration patience) = 0;
+
+  virtual size_t queued_bytes() const = 0;
+
+  // "10.0.0.3:4711", for messages and logs.
+  virtual std::string PeerName() const = 0;
+
+  // The own address on this connection without the port: how the peer's network sees this host.
+  virtual std::string LocalAddress() const = 0;
+
+  // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
+  // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream.
+  // REQUIRES: nothing is queued, and the call is made from OnFrame or before Start.
+  virtual void MoveTo(class Loop& target,
+                      std::function<void(std::unique_ptr<Connection>)> adopt) = 0;
+};
+
+class Listener {
+ public:
+  // Stops listening; connections made so far live on.
+  virtual ~Listener() = default;
+  // "host:port" with the port that was really bound.
+  virtual std::string Address() const = 0;
+  virtual uint16_t Port() const = 0;
+};
+
+// One thread's event loop. Run, Post and Stop may be called from any thread, the rest on the
+// loop's thread or before Run.
+class Loop {
+ public:
+  virtual ~Loop() = default;
+
+  // Blocks until Stop; runs callbacks on the calling thread, which becomes the loop's thread.
+  virtual void Run() = 0;
+  virtual void Stop() = 0;
+  // Runs `work` on the loop's thread, in order of Post, soon.
+  virtual void Post(std::function<void()> work) = 0;
+  virtual bool InLoop() const = 0;
+  virtual Time Now() const = 0;
+
+  // Calls `tick` about every `period` until the returned object is gone.
+  class Timer {
+   public:
+    virtual ~Timer() = default;
+  };
+  virtual std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) = 0;
+  // Calls `work` once after `delay` unless the returned object is gone by then.
+  virtual std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) = 0;
+
+  // Listens on `address` ("host:port", "[v6]:port", port 0 = any free one; empty host = all
+  // addresses, dual stack) and gives each accepted connection to `accept`.
+  virtual Result<std::unique_ptr<Listener>> Listen(
+      const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) = 0;
+
+  // Connects once to `address`; calls `done` with the connection or with kUnavailable and the
+  // reason, at the latest after `timeout`. Names are resolved without blocking the loop.
+  virtual void Connect(const std::string& address, Duration timeout,
+                       std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
+};
+
+// A kind of transport: makes loops whose connections can reach each other.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<Loop> MakeLoop() = 0;
+};
+
+}  // namespace byteps::transport

@@ -1,0 +1,169 @@
+// Control messages as values. On the wire they are FlatBuffers (control.fbs); nothing but this
+// codec sees those. Members talk to the coordinator over one connection each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+
+namespace byteps::wire {
+
+// What an operation does; the numbers are those of the C ABI's byteps_op.
+enum class Op : uint8_t {
+  kSum = 0,
+  kAverage = 1,
+  kMin = 2,
+  kMax = 3,
+  kProduct = 4,
+  kBroadcast = 5,
+  kAllgather = 6,
+  kBarrier = 7,
+};
+inline constexpr int kOpCount = 8;
+const char* NameOf(Op op);
+
+// A process asks to be a member. Everything that must be equal for all travels with it, so that
+// the coordinator can name the difference.
+struct Join {
+  Role role = Role::kWorker;
+  int32_t rank = -1;  // wanted rank or server index; -1: any
+  uint64_t incarnation = 0;
+  std::string host;     // host identity: processes with the same one share a network stack
+  std::string address;  // where this process accepts connections ("host:port"); servers only
+  uint32_t shards = 0;  // servers only
+  uint32_t link_mbit = 0;  // 0: unknown, as fast as the others
+  uint32_t process = 0;    // process number on its host, for messages
+  uint32_t worker_count = 0;
+  uint32_t server_count = 0;
+  uint32_t piece_bytes_max = 0;
+  std::string version;
+  uint32_t local_rank = 0;
+  uint32_t local_size = 1;
+
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+struct Refused {
+  StatusCode code = StatusCode::kRefused;
+  std::string text;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+// Who is missing, for people.
+struct Waiting {
+  std::string text;
+  friend bool operator==(const Waiting&, const Waiting&) = default;
+};
+
+struct WorkerInfo {
+  Slot slot = 0;
+  uint32_t rank = 0;
+  uint64_t incarnation = 0;
+  std::string host;
+  uint32_t process = 0;
+  uint32_t local_rank = 0;
+  uint32_t local_size = 1;
+  friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
+};
+
+struct ServerInfo {
+  uint32_t index = 0;
+  uint64_t incarnation = 0;
+  std::string host;
+  std::string address;
+  uint32_t process = 0;
+  ShardId first_shard = 0;
+  std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
+  uint64_t since = 0;  // present owner since: the epoch in which its pieces came to it
+  friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
+};
+
+// Who is in the job and who owns what. `slot` tells the receiving worker its own place.
+struct View {
+  uint64_t epoch = 0;
+  uint64_t term = 0;
+  uint32_t generation = 0;
+  uint32_t piece_bytes_max = 0;
+  std::vector<WorkerInfo> workers;
+  std::vector<ServerInfo> servers;
+  Slot slot = kNoSlot;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+// What must be equal on all ranks for one name.
+struct TensorSpec {
+  Op op = Op::kSum;
+  DataType dtype = DataType::kFloat32;
+  uint32_t root = 0;           // rank; broadcast only
+  std::vector<int64_t> shape;  // allgather: without the first dimension
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+// "sum of float32[3, 4]", for messages.
+std::string Describe(const TensorSpec& spec);
+
+// A worker's `attempt`-th use of a name (from 0) that needs the coordinator's word.
+struct Declare {
+  std::string name;
+  uint32_t attempt = 0;
+  TensorSpec spec;
+  friend bool operator==(const Declare&, const Declare&) = default;
+};
+
+// `loads` and `last_shard` are the placement's state from which all workers deal the pieces.
+struct Declared {
+  std::string name;
+  uint32_t attempt = 0;
+  TensorId tensor = 0;
+  std::vector<uint64_t> loads;
+  uint32_t last_shard = 0;
+  friend bool operator==(const Declared&, const Declared&) = default;
+};
+
+// The attempt failed on every rank. `tensor` is retired if it was declared before.
+struct DeclareFailed {
+  std::string name;
+  uint32_t attempt = 0;
+  TensorId tensor = UINT32_MAX;
+  StatusCode code = StatusCode::kMismatch;
+  std::string text;
+  friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
+};
+
+struct Leave {
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+struct Alive {
+  friend bool operator==(const Alive&, const Alive&) = default;
+};
+
+// A member's connection to another one broke, or it fell silent.
+struct Suspect {
+  Role role = Role::kServer;
+  uint32_t index = 0;  // slot of a worker, index of a server
+  std::string text;
+  friend bool operator==(const Suspect&, const Suspect&) = default;
+};
+
+// The job has ended for everybody: code kOk in order, otherwise why.
+struct JobOver {
+  StatusCode code = StatusCode::kOk;
+  std::string text;
+  friend bool operator==(const JobOver&, const JobOver&) = default;
+};
+
+using Message = std::variant<Join, Refused, Waiting, View, Declare, Declared, DeclareFailed, Leave,
+                             Alive, Suspect, JobOver>;
+
+// The largest control message a receiver accepts.
+inline constexpr size_t kControlBytesMax = size_t{16} << 20;
+
+std::vector<std::byte> EncodeControl(const Message& message);
+
+// kProtocol for bytes that are no message; never reads outside `bytes`.
+Result<Message> DecodeControl(ConstByteSpan bytes);
+
+}  // namespace byteps::wire

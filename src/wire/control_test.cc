@@ -1,0 +1,71 @@
+#include "src/wire/control.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace byteps::wire {
+namespace {
+
+std::vector<Message> OneOfEach() {
+  Join join{Role::kServer, 3, 42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2, 32768, "0.1.0", 0, 1};
+  View view;
+  view.epoch = 5;
+  view.term = 1;
+  view.generation = 2;
+  view.piece_bytes_max = 32768;
+  view.workers = {{0, 0, 7, "host-a", 100, 0, 1}, {1, 1, 8, "host-b", 101, 0, 1}};
+  view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, 5}};
+  view.slot = 1;
+  TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}};
+  return {join,
+          Refused{StatusCode::kRefused, "the job is full"},
+          Waiting{"1/2 workers"},
+          view,
+          Declare{"w", 1, spec},
+          Declared{"w", 1, 77, {1, 2, 3}, 2},
+          DeclareFailed{"w", 1, 77, StatusCode::kMismatch, "differs"},
+          Leave{},
+          Alive{},
+          Suspect{Role::kServer, 1, "connection reset"},
+          JobOver{StatusCode::kPeerLost, "server 1 was lost"}};
+}
+
+TEST(ControlTest, EveryMessageSurvivesTheWire) {
+  std::vector<Message> messages = OneOfEach();
+  EXPECT_EQ(messages.size(), std::variant_size_v<Message>);
+  for (const Message& message : messages) {
+    Result<Message> decoded = DecodeControl(EncodeControl(message));
+    ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+    EXPECT_EQ(decoded.value(), message) << message.index();
+  }
+}
+
+TEST(ControlTest, MisalignedBytesDecodeToo) {
+  std::vector<std::byte> bytes = EncodeControl(Waiting{"3/4 workers"});
+  std::vector<std::byte> shifted(bytes.size() + 1);
+  std::copy(bytes.begin(), bytes.end(), shifted.begin() + 1);
+  EXPECT_TRUE(DecodeControl(ConstByteSpan(shifted).subspan(1)).ok());
+}
+
+RC_GTEST_PROP(ControlTest, DamagedBytesAreAMessageOrAnError, ()) {
+  std::vector<Message> messages = OneOfEach();
+  auto bytes = EncodeControl(messages[*rc::gen::inRange<size_t>(0, messages.size())]);
+  size_t flips = *rc::gen::inRange<size_t>(1, 8);
+  for (size_t i = 0; i < flips; ++i) {
+    size_t at = *rc::gen::inRange<size_t>(0, bytes.size());
+    bytes[at] = static_cast<std::byte>(*rc::gen::arbitrary<uint8_t>());
+  }
+  bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size() + 1));
+  Result<Message> decoded = DecodeControl(bytes);
+  RC_ASSERT(decoded.ok() || decoded.status().code() == StatusCode::kProtocol);
+}
+
+TEST(ControlTest, SpecsAreDescribedForPeople) {
+  EXPECT_EQ(Describe({Op::kSum, DataType::kFloat32, 0, {3, 4}}), "sum of float32[3, 4]");
+  EXPECT_EQ(Describe({Op::kBroadcast, DataType::kInt8, 2, {}}), "broadcast of int8[] from rank 2");
+  EXPECT_EQ(Describe({Op::kAllgather, DataType::kInt8, 0, {5}}), "allgather of int8[any, 5]");
+  EXPECT_EQ(Describe({Op::kBarrier, DataType::kInt8, 0, {}}), "barrier");
+}
+
+}  // namespace
+}  // namespace byteps::wire

@@ -1,0 +1,146 @@
+#include "src/wire/data.h"
+
+#include <string>
+
+#include "src/wire/bytes.h"
+
+namespace byteps::wire {
+namespace {
+
+// Byte positions, as in docs/wire-format.md.
+constexpr size_t kTensorAt = 0;
+constexpr size_t kPieceAt = 4;
+constexpr size_t kRoundAt = 8;
+constexpr size_t kEpochAt = 16;
+constexpr size_t kCountAt = 24;
+constexpr size_t kGenerationAt = 32;
+constexpr size_t kPriorityAt = 36;
+constexpr size_t kReceiptAt = 40;
+constexpr size_t kCombineAt = 44;
+constexpr size_t kDtypeAt = 45;
+constexpr size_t kAttemptAt = 46;
+constexpr size_t kStatusAt = 47;
+constexpr size_t kPieceBytesAt = 48;
+constexpr size_t kOffsetAt = 52;
+constexpr size_t kWantOffsetAt = 56;
+constexpr size_t kWantBytesAt = 60;
+
+bool NeedsRange(const DataHeader& header, size_t payload_bytes) {
+  return header.piece_bytes != payload_bytes || header.offset != 0 || header.want_offset != 0 ||
+         header.want_bytes != header.piece_bytes;
+}
+
+Status Malformed(const std::string& what) {
+  return {StatusCode::kProtocol, "malformed data header: " + what};
+}
+
+Status CheckRange(const DataHeader& header, size_t payload_bytes) {
+  if (uint64_t{header.want_offset} + header.want_bytes > header.piece_bytes) {
+    return Malformed("the wanted span leaves the piece");
+  }
+  // An error verdict carries a text instead of a span of the piece, and a partial receipt a bitmap.
+  if (header.status != StatusCode::kOk || header.receipt != 0) return Status::Ok();
+  if (uint64_t{header.offset} + payload_bytes > header.piece_bytes) {
+    return Malformed("the payload leaves the piece");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan out) {
+  std::byte* at = out.data();
+  PutLittle(at + kTensorAt, header.ref.tensor);
+  PutLittle(at + kPieceAt, header.ref.piece);
+  PutLittle(at + kRoundAt, header.ref.round);
+  PutLittle(at + kEpochAt, header.epoch);
+  PutLittle(at + kCountAt, header.count);
+  PutLittle(at + kGenerationAt, header.generation);
+  PutLittle(at + kPriorityAt, static_cast<uint32_t>(header.priority));
+  PutLittle(at + kReceiptAt, header.receipt);
+  at[kCombineAt] = static_cast<std::byte>(header.combine);
+  at[kDtypeAt] = static_cast<std::byte>(header.dtype);
+  at[kAttemptAt] = static_cast<std::byte>(header.attempt);
+  at[kStatusAt] = static_cast<std::byte>(header.status);
+  if (!NeedsRange(header, payload_bytes)) return kDataHeaderBytes;
+  PutLittle(at + kPieceBytesAt, header.piece_bytes);
+  PutLittle(at + kOffsetAt, header.offset);
+  PutLittle(at + kWantOffsetAt, header.want_offset);
+  PutLittle(at + kWantBytesAt, header.want_bytes);
+  return kDataHeaderBytesMax;
+}
+
+Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
+  if (bytes.size() != kDataHeaderBytes && bytes.size() != kDataHeaderBytesMax) {
+    return Malformed("its length is " + std::to_string(bytes.size()));
+  }
+  const std::byte* at = bytes.data();
+  auto combine = static_cast<uint8_t>(at[kCombineAt]);
+  auto dtype = static_cast<uint8_t>(at[kDtypeAt]);
+  auto status = static_cast<uint8_t>(at[kStatusAt]);
+  if (combine >= kCombineCount) return Malformed("unknown combination");
+  if (dtype >= kDataTypeCount) return Malformed("unknown dtype");
+  if (status > static_cast<uint8_t>(StatusCode::kInternal)) return Malformed("unknown status");
+  DataHeader header;
+  header.ref.tensor = GetLittle<uint32_t>(at + kTensorAt);
+  header.ref.piece = GetLittle<uint32_t>(at + kPieceAt);
+  header.ref.round = GetLittle<uint64_t>(at + kRoundAt);
+  header.epoch = GetLittle<uint64_t>(at + kEpochAt);
+  header.count = GetLittle<uint64_t>(at + kCountAt);
+  header.generation = GetLittle<uint32_t>(at + kGenerationAt);
+  header.priority = static_cast<int32_t>(GetLittle<uint32_t>(at + kPriorityAt));
+  header.receipt = GetLittle<uint32_t>(at + kReceiptAt);
+  header.combine = static_cast<Combine>(combine);
+  header.dtype = static_cast<DataType>(dtype);
+  header.attempt = static_cast<uint8_t>(at[kAttemptAt]);
+  header.status = static_cast<StatusCode>(status);
+  if (bytes.size() == kDataHeaderBytes) {
+    if (payload_bytes > UINT32_MAX) return Malformed("the payload is too large");
+    header.piece_bytes = static_cast<uint32_t>(payload_bytes);
+    header.want_bytes = header.piece_bytes;
+  } else {
+    header.piece_bytes = GetLittle<uint32_t>(at + kPieceBytesAt);
+    header.offset = GetLittle<uint32_t>(at + kOffsetAt);
+    header.want_offset = GetLittle<uint32_t>(at + kWantOffsetAt);
+    header.want_bytes = GetLittle<uint32_t>(at + kWantBytesAt);
+  }
+  Status range = CheckRange(header, payload_bytes);
+  if (!range.ok()) return range;
+  return header;
+}
+
+void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out) {
+  out.resize(refs.size() * kPieceRefBytes);
+  std::byte* at = out.data();
+  for (const PieceRef& ref : refs) {
+    PutLittle(at, ref.tensor);
+    PutLittle(at + 4, ref.piece);
+    PutLittle(at + 8, ref.round);
+    at += kPieceRefBytes;
+  }
+}
+
+Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
+  refs.clear();
+  if (bytes.size() % kPieceRefBytes != 0 || bytes.size() > kWantCountMax * kPieceRefBytes) {
+    return {StatusCode::kProtocol,
+            "malformed want: " + std::to_string(bytes.size()) + " bytes of references"};
+  }
+  for (size_t i = 0; i < bytes.size(); i += kPieceRefBytes) {
+    const std::byte* at = bytes.data() + i;
+    refs.push_back({GetLittle<uint32_t>(at), GetLittle<uint32_t>(at + 4),
+                    GetLittle<uint64_t>(at + 8)});
+  }
+  return Status::Ok();
+}
+
+void EncodeAck(uint64_t count, ByteSpan out) { PutLittle(out.data(), count); }
+
+Result<uint64_t> DecodeAck(ConstByteSpan bytes) {
+  if (bytes.size() != kAckHeaderBytes) {
+    return Status(StatusCode::kProtocol, "malformed ack: wrong length");
+  }
+  return GetLittle<uint64_t>(bytes.data());
+}
+
+}  // namespace byteps::wire

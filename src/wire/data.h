@@ -1,0 +1,74 @@
+// Headers of the data path: fixed, little-endian, no allocation. docs/wire-format.md is the
+// specification; data_test.cc holds golden bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+
+namespace byteps::wire {
+
+// One piece in one round, by name. Rounds count from 1 in each generation of a tensor.
+struct PieceRef {
+  TensorId tensor = 0;
+  uint32_t piece = 0;
+  uint64_t round = 0;
+
+  friend bool operator==(const PieceRef&, const PieceRef&) = default;
+};
+
+// Header of a push or an answer. The sender's slot and incarnation are not in it: the handshake
+// bound them to the connection.
+struct DataHeader {
+  PieceRef ref;
+  uint64_t epoch = 0;
+  // Push: answers this worker has received on this connection so far. Answer: rounds of this
+  // piece that are known to be stable.
+  uint64_t count = 0;
+  uint32_t generation = 0;
+  int32_t priority = 0;
+  // Answer: 0 = all members of `epoch` are in the verdict; otherwise the payload's first `receipt`
+  // bytes are a bitmap of slots. Push: 0.
+  uint32_t receipt = 0;
+  Combine combine = Combine::kSum;
+  DataType dtype = DataType::kFloat32;
+  uint8_t attempt = 0;                    // repeats of an atomic tensor's piece
+  StatusCode status = StatusCode::kOk;    // answer: an error verdict; the payload is its text
+  // Where the payload lies in the piece, and (push) which span of the verdict the sender wants.
+  // They travel only when they say more than "the payload is the piece, and I want all of it".
+  uint32_t piece_bytes = 0;
+  uint32_t offset = 0;
+  uint32_t want_offset = 0;
+  uint32_t want_bytes = 0;
+
+  friend bool operator==(const DataHeader&, const DataHeader&) = default;
+};
+
+inline constexpr size_t kDataHeaderBytes = 48;
+inline constexpr size_t kDataHeaderRangeBytes = 16;
+inline constexpr size_t kDataHeaderBytesMax = kDataHeaderBytes + kDataHeaderRangeBytes;
+
+// A push or an answer that is the whole piece needs no range.
+// Writes the header and returns its length: kDataHeaderBytes, or with the range
+// kDataHeaderBytesMax. REQUIRES: out.size() >= kDataHeaderBytesMax.
+size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan out);
+
+// kProtocol for a wrong length, an unknown enumerator, or spans that leave the piece.
+Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes);
+
+// The payload of a want frame: any number of 16-byte references, at most kWantCountMax.
+inline constexpr size_t kPieceRefBytes = 16;
+inline constexpr size_t kWantCountMax = 4096;
+void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
+Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
+
+// The header of an ack frame: the count of answers received on this connection.
+inline constexpr size_t kAckHeaderBytes = 8;
+void EncodeAck(uint64_t count, ByteSpan out);
+Result<uint64_t> DecodeAck(ConstByteSpan bytes);
+
+}  // namespace byteps::wire

@@ -1,0 +1,120 @@
+#include "src/wire/data.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+
+namespace byteps::wire {
+namespace {
+
+std::string Hex(ConstByteSpan bytes) {
+  static const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (std::byte b : bytes) {
+    text += kDigits[static_cast<uint8_t>(b) >> 4];
+    text += kDigits[static_cast<uint8_t>(b) & 15];
+  }
+  return text;
+}
+
+DataHeader Example() {
+  DataHeader header;
+  header.ref = {0x01020304, 5, 0x1122334455667788};
+  header.epoch = 9;
+  header.count = 0xaabbccdd;
+  header.generation = 2;
+  header.priority = -3;
+  header.combine = Combine::kMax;
+  header.dtype = DataType::kBfloat16;
+  header.attempt = 1;
+  header.piece_bytes = 4096;
+  header.want_bytes = 4096;
+  return header;
+}
+
+TEST(DataHeaderTest, GoldenBytesOfAWholePiece) {
+  std::byte out[kDataHeaderBytesMax];
+  size_t bytes = EncodeDataHeader(Example(), 4096, out);
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)),
+            "04030201" "05000000" "8877665544332211" "0900000000000000" "ddccbbaa00000000"
+            "02000000" "fdffffff" "00000000" "02030100");
+}
+
+TEST(DataHeaderTest, GoldenBytesOfASpan) {
+  DataHeader header = Example();
+  header.offset = 16;
+  header.want_offset = 32;
+  header.want_bytes = 64;
+  std::byte out[kDataHeaderBytesMax];
+  size_t bytes = EncodeDataHeader(header, 8, out);
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(96), "00100000" "10000000" "20000000" "40000000");
+}
+
+RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
+  DataHeader header;
+  header.ref = {*rc::gen::arbitrary<uint32_t>(), *rc::gen::arbitrary<uint32_t>(),
+                *rc::gen::arbitrary<uint64_t>()};
+  header.epoch = *rc::gen::arbitrary<uint64_t>();
+  header.count = *rc::gen::arbitrary<uint64_t>();
+  header.generation = *rc::gen::arbitrary<uint32_t>();
+  header.priority = *rc::gen::arbitrary<int32_t>();
+  header.combine = static_cast<Combine>(*rc::gen::inRange(0, kCombineCount));
+  header.dtype = static_cast<DataType>(*rc::gen::inRange(0, kDataTypeCount));
+  header.attempt = *rc::gen::arbitrary<uint8_t>();
+  header.piece_bytes = *rc::gen::inRange<uint32_t>(0, 1 << 20);
+  header.offset = *rc::gen::inRange<uint32_t>(0, header.piece_bytes + 1);
+  header.want_offset = *rc::gen::inRange<uint32_t>(0, header.piece_bytes + 1);
+  header.want_bytes = *rc::gen::inRange<uint32_t>(0, header.piece_bytes - header.want_offset + 1);
+  size_t payload = *rc::gen::inRange<uint32_t>(0, header.piece_bytes - header.offset + 1);
+  std::byte out[kDataHeaderBytesMax];
+  size_t bytes = EncodeDataHeader(header, payload, out);
+  Result<DataHeader> decoded = DecodeDataHeader(ConstByteSpan(out, bytes), payload);
+  RC_ASSERT(decoded.ok());
+  RC_ASSERT(decoded.value() == header);
+}
+
+RC_GTEST_PROP(DataHeaderTest, AnyBytesAreAHeaderOrAnError, ()) {
+  auto raw = *rc::gen::container<std::vector<uint8_t>>(
+      *rc::gen::element<size_t>(0, 47, 48, 63, 64, 65), rc::gen::arbitrary<uint8_t>());
+  auto bytes = std::as_bytes(std::span(raw));
+  size_t payload = *rc::gen::arbitrary<uint32_t>();
+  Result<DataHeader> decoded = DecodeDataHeader(bytes, payload);
+  if (!decoded.ok()) {
+    RC_ASSERT(decoded.status().code() == StatusCode::kProtocol);
+    return;
+  }
+  const DataHeader& header = decoded.value();
+  RC_ASSERT(uint64_t{header.want_offset} + header.want_bytes <= header.piece_bytes);
+}
+
+TEST(DataHeaderTest, SpansThatLeaveThePieceAreRefused) {
+  DataHeader header = Example();
+  header.offset = 4090;
+  std::byte out[kDataHeaderBytesMax];
+  size_t bytes = EncodeDataHeader(header, 8, out);
+  EXPECT_FALSE(DecodeDataHeader(ConstByteSpan(out, bytes), 8).ok());
+}
+
+TEST(PieceRefsTest, RoundTripAndLimits) {
+  std::vector<PieceRef> refs = {{1, 2, 3}, {4, 5, uint64_t{1} << 40}};
+  std::vector<std::byte> bytes;
+  EncodePieceRefs(refs, bytes);
+  std::vector<PieceRef> decoded;
+  ASSERT_TRUE(DecodePieceRefs(bytes, decoded).ok());
+  EXPECT_EQ(decoded, refs);
+  bytes.pop_back();
+  EXPECT_FALSE(DecodePieceRefs(bytes, decoded).ok());
+  bytes.assign((kWantCountMax + 1) * kPieceRefBytes, std::byte{0});
+  EXPECT_FALSE(DecodePieceRefs(bytes, decoded).ok());
+}
+
+TEST(AckTest, RoundTripAndLength) {
+  std::byte bytes[kAckHeaderBytes];
+  EncodeAck(0x0102030405060708, bytes);
+  EXPECT_EQ(DecodeAck(bytes).value(), 0x0102030405060708u);
+  EXPECT_FALSE(DecodeAck(ConstByteSpan(bytes, 7)).ok());
+}
+
+}  // namespace
+}  // namespace byteps::wire

@@ -1,0 +1,54 @@
+// The first three frames of every connection: hello, welcome, proof. Both ends prove that they
+// hold the job's secret before any other frame is read. docs/wire-format.md has the bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+
+namespace byteps::wire {
+
+inline constexpr uint16_t kWireVersion = 1;
+inline constexpr size_t kJobIdBytesMax = 128;
+using Nonce = std::array<std::byte, 16>;
+using ProofBytes = std::array<std::byte, 32>;
+
+// The initiator says who it is, what it believes, and whom it wants.
+struct Hello {
+  uint16_t version = kWireVersion;
+  Role role = Role::kWorker;
+  Role wanted_role = Role::kCoordinator;
+  uint32_t index = kNoSlot;        // slot of a worker; kNoSlot while it has none
+  uint32_t wanted_index = 0;       // shard; 0 for the coordinator
+  uint64_t incarnation = 0;        // of the initiator
+  uint64_t wanted_incarnation = 0;  // 0: any
+  uint32_t generation = 0;         // 0 before the first view
+  Nonce nonce{};
+  std::string job;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+// The acceptor's answer: its proof over both nonces, or why it refuses.
+struct Welcome {
+  StatusCode code = StatusCode::kOk;
+  uint64_t incarnation = 0;
+  Nonce nonce{};
+  ProofBytes proof{};
+  std::string text;  // of a refusal
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+inline constexpr size_t kHandshakeBytesMax = 1024;
+
+std::vector<std::byte> EncodeHello(const Hello& hello);
+std::vector<std::byte> EncodeWelcome(const Welcome& welcome);
+// kProtocol for bytes that are no such frame. A hello of another version decodes (its version
+// says so) as far as the fields that every version shares: magic and version.
+Result<Hello> DecodeHello(ConstByteSpan bytes);
+Result<Welcome> DecodeWelcome(ConstByteSpan bytes);
+
+}  // namespace byteps::wire

@@ -1,0 +1,59 @@
+#include "src/wire/handshake.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace byteps::wire {
+namespace {
+
+Hello ExampleHello() {
+  Hello hello;
+  hello.role = Role::kWorker;
+  hello.wanted_role = Role::kServer;
+  hello.index = 3;
+  hello.wanted_index = 1;
+  hello.incarnation = 11;
+  hello.wanted_incarnation = 12;
+  hello.generation = 2;
+  hello.nonce.fill(std::byte{7});
+  hello.job = "job-1";
+  return hello;
+}
+
+TEST(HandshakeTest, HelloSurvivesTheWire) {
+  std::vector<std::byte> bytes = EncodeHello(ExampleHello());
+  EXPECT_EQ(bytes.size(), 56u + 2u + 5u);
+  EXPECT_EQ(static_cast<char>(bytes[0]), 'B');
+  EXPECT_EQ(DecodeHello(bytes).value(), ExampleHello());
+}
+
+TEST(HandshakeTest, WelcomeSurvivesTheWire) {
+  Welcome welcome;
+  welcome.code = StatusCode::kRefused;
+  welcome.incarnation = 5;
+  welcome.nonce.fill(std::byte{1});
+  welcome.proof.fill(std::byte{2});
+  welcome.text = "another job lives here";
+  EXPECT_EQ(DecodeWelcome(EncodeWelcome(welcome)).value(), welcome);
+}
+
+TEST(HandshakeTest, AnotherVersionIsRecognisedNotParsed) {
+  std::vector<std::byte> bytes = EncodeHello(ExampleHello());
+  bytes[4] = std::byte{9};
+  bytes.resize(8);
+  Result<Hello> hello = DecodeHello(bytes);
+  ASSERT_TRUE(hello.ok());
+  EXPECT_EQ(hello->version, 9);
+}
+
+RC_GTEST_PROP(HandshakeTest, DamagedFramesAreErrors, ()) {
+  std::vector<std::byte> bytes = EncodeHello(ExampleHello());
+  bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size()));
+  RC_ASSERT(!DecodeHello(bytes).ok());
+  std::vector<std::byte> welcome = EncodeWelcome(Welcome{});
+  welcome.resize(*rc::gen::inRange<size_t>(0, welcome.size()));
+  RC_ASSERT(!DecodeWelcome(welcome).ok());
+}
+
+}  // namespace
+}  // namespace byteps::wire

@@ -31,6 +31,7 @@ Encoded Encode(Builder& b, const Join& m) {
   auto host = b.CreateString(m.host);
   auto address = b.CreateString(m.address);
   auto version = b.CreateString(m.version);
+  auto node = b.CreateString(m.node);
   fb::JoinBuilder join(b);
   join.add_role(static_cast<uint8_t>(m.role));
   join.add_rank(m.rank);
@@ -46,6 +47,7 @@ Encoded Encode(Builder& b, const Join& m) {
   join.add_version(version);
   join.add_local_rank(m.local_rank);
   join.add_local_size(m.local_size);
+  join.add_node(node);
   return {fb::Body_Join, join.Finish().Union()};
 }
 
@@ -83,7 +85,7 @@ Encoded Encode(Builder& b, const Declare& m) {
   auto shape = b.CreateVector(m.spec.shape);
   return {fb::Body_Declare,
           fb::CreateDeclare(b, name, m.attempt, static_cast<uint8_t>(m.spec.op),
-                            static_cast<uint8_t>(m.spec.dtype), m.spec.root, shape)
+                            static_cast<uint8_t>(m.spec.dtype), m.spec.root, shape, m.round)
               .Union()};
 }
 
@@ -98,11 +100,20 @@ Encoded Encode(Builder& b, const DeclareFailed& m) {
   auto name = b.CreateString(m.name);
   auto text = b.CreateString(m.text);
   return {fb::Body_DeclareFailed,
-          fb::CreateDeclareFailed(b, name, m.attempt, m.tensor, static_cast<uint8_t>(m.code), text)
+          fb::CreateDeclareFailed(b, name, m.attempt, m.tensor, static_cast<uint8_t>(m.code), text,
+                                  m.round)
               .Union()};
 }
 
-Encoded Encode(Builder& b, const Leave&) { return {fb::Body_Leave, fb::CreateLeave(b).Union()}; }
+Encoded Encode(Builder& b, const Leave& m) {
+  return {fb::Body_Leave, fb::CreateLeave(b, m.clean).Union()};
+}
+
+Encoded Encode(Builder& b, const Left& m) {
+  auto text = b.CreateString(m.text);
+  return {fb::Body_Left, fb::CreateLeft(b, m.slot, text).Union()};
+}
+
 Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAlive(b).Union()}; }
 
 Encoded Encode(Builder& b, const Suspect& m) {
@@ -137,6 +148,7 @@ Result<Message> Decode(const fb::Join& m) {
   join.version = Text(m.version());
   join.local_rank = m.local_rank();
   join.local_size = m.local_size();
+  join.node = Text(m.node());
   return Message(std::move(join));
 }
 
@@ -165,7 +177,7 @@ Result<Message> Decode(const fb::Declare& m) {
   if (m.dtype() >= kDataTypeCount) return Malformed("unknown dtype");
   TensorSpec spec{static_cast<Op>(m.op()), static_cast<DataType>(m.dtype()), m.root(),
                   Numbers(m.shape())};
-  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec)});
+  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec), m.round()});
 }
 
 Result<Message> Decode(const fb::Declared& m) {
@@ -176,7 +188,7 @@ Result<Message> Decode(const fb::Declared& m) {
 Result<Message> Decode(const fb::DeclareFailed& m) {
   if (!ValidCode(m.code())) return Malformed("unknown status");
   return Message(DeclareFailed{Text(m.name()), m.attempt(), m.tensor(),
-                               static_cast<StatusCode>(m.code()), Text(m.text())});
+                               static_cast<StatusCode>(m.code()), Text(m.text()), m.round()});
 }
 
 Result<Message> Decode(const fb::Suspect& m) {
@@ -248,10 +260,12 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Declare: return Decode(*message->body_as_Declare());
     case fb::Body_Declared: return Decode(*message->body_as_Declared());
     case fb::Body_DeclareFailed: return Decode(*message->body_as_DeclareFailed());
-    case fb::Body_Leave: return Message(Leave{});
+    case fb::Body_Leave: return Message(Leave{message->body_as_Leave()->clean()});
     case fb::Body_Alive: return Message(Alive{});
     case fb::Body_Suspect: return Decode(*message->body_as_Suspect());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
+    case fb::Body_Left:
+      return Message(Left{message->body_as_Left()->slot(), Text(message->body_as_Left()->text())});
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

@@ -43,6 +43,7 @@ struct Join {
   std::string version;
   uint32_t local_rank = 0;
   uint32_t local_size = 1;
+  std::string node;  // the host's name, for messages
 
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -105,11 +106,13 @@ struct TensorSpec {
 // "sum of float32[3, 4]", for messages.
 std::string Describe(const TensorSpec& spec);
 
-// A worker's `attempt`-th use of a name (from 0) that needs the coordinator's word.
+// A worker uses a name for the first time, or with another spec than before. `attempt` counts
+// the declarations of this name that have failed; `round` is the round it wants to begin.
 struct Declare {
   std::string name;
   uint32_t attempt = 0;
   TensorSpec spec;
+  uint64_t round = 1;
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
@@ -123,19 +126,30 @@ struct Declared {
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
-// The attempt failed on every rank. `tensor` is retired if it was declared before.
+// The attempt fails on every rank, from `round` on; `tensor` is retired if it was declared.
 struct DeclareFailed {
   std::string name;
   uint32_t attempt = 0;
   TensorId tensor = UINT32_MAX;
   StatusCode code = StatusCode::kMismatch;
   std::string text;
+  uint64_t round = 1;
   friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
 };
 
+// Orderly end of a worker's membership. `clean`: it has no operation in flight.
 struct Leave {
+  bool clean = true;
   friend bool operator==(const Leave&, const Leave&) = default;
 };
+
+// To servers: this worker has left in order; rounds it has not joined cannot complete.
+struct Left {
+  Slot slot = 0;
+  std::string text;
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
 struct Alive {
   friend bool operator==(const Alive&, const Alive&) = default;
 };
@@ -156,7 +170,7 @@ struct JobOver {
 };
 
 using Message = std::variant<Join, Refused, Waiting, View, Declare, Declared, DeclareFailed, Leave,
-                             Alive, Suspect, JobOver>;
+                             Alive, Suspect, JobOver, Left>;
 
 // The largest control message a receiver accepts.
 inline constexpr size_t kControlBytesMax = size_t{16} << 20;

@@ -7,7 +7,7 @@ namespace byteps::wire {
 namespace {
 
 std::vector<Message> OneOfEach() {
-  Join join{Role::kServer, 3, 42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2, 32768, "0.1.0", 0, 1};
+  Join join{Role::kServer, 3, 42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2, 32768, "0.1.0", 0, 1, "node-a"};
   View view;
   view.epoch = 5;
   view.term = 1;
@@ -21,13 +21,14 @@ std::vector<Message> OneOfEach() {
           Refused{StatusCode::kRefused, "the job is full"},
           Waiting{"1/2 workers"},
           view,
-          Declare{"w", 1, spec},
+          Declare{"w", 1, spec, 5},
           Declared{"w", 1, 77, {1, 2, 3}, 2},
-          DeclareFailed{"w", 1, 77, StatusCode::kMismatch, "differs"},
-          Leave{},
+          DeclareFailed{"w", 1, 77, StatusCode::kMismatch, "differs", 5},
+          Leave{false},
           Alive{},
           Suspect{Role::kServer, 1, "connection reset"},
-          JobOver{StatusCode::kPeerLost, "server 1 was lost"}};
+          JobOver{StatusCode::kPeerLost, "server 1 was lost"},
+          Left{1, "worker 1 has left"}};
 }
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {

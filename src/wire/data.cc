@@ -16,14 +16,15 @@ constexpr size_t kCountAt = 24;
 constexpr size_t kGenerationAt = 32;
 constexpr size_t kPriorityAt = 36;
 constexpr size_t kReceiptAt = 40;
-constexpr size_t kCombineAt = 44;
-constexpr size_t kDtypeAt = 45;
-constexpr size_t kAttemptAt = 46;
-constexpr size_t kStatusAt = 47;
-constexpr size_t kPieceBytesAt = 48;
-constexpr size_t kOffsetAt = 52;
-constexpr size_t kWantOffsetAt = 56;
-constexpr size_t kWantBytesAt = 60;
+constexpr size_t kUnstableAt = 44;
+constexpr size_t kCombineAt = 48;
+constexpr size_t kDtypeAt = 49;
+constexpr size_t kAttemptAt = 50;
+constexpr size_t kStatusAt = 51;
+constexpr size_t kPieceBytesAt = 52;
+constexpr size_t kOffsetAt = 56;
+constexpr size_t kWantOffsetAt = 60;
+constexpr size_t kWantBytesAt = 64;
 
 bool NeedsRange(const DataHeader& header, size_t payload_bytes) {
   return header.piece_bytes != payload_bytes || header.offset != 0 || header.want_offset != 0 ||
@@ -58,6 +59,7 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
   PutLittle(at + kGenerationAt, header.generation);
   PutLittle(at + kPriorityAt, static_cast<uint32_t>(header.priority));
   PutLittle(at + kReceiptAt, header.receipt);
+  PutLittle(at + kUnstableAt, header.unstable);
   at[kCombineAt] = static_cast<std::byte>(header.combine);
   at[kDtypeAt] = static_cast<std::byte>(header.dtype);
   at[kAttemptAt] = static_cast<std::byte>(header.attempt);
@@ -90,6 +92,7 @@ Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
   header.generation = GetLittle<uint32_t>(at + kGenerationAt);
   header.priority = static_cast<int32_t>(GetLittle<uint32_t>(at + kPriorityAt));
   header.receipt = GetLittle<uint32_t>(at + kReceiptAt);
+  header.unstable = GetLittle<uint32_t>(at + kUnstableAt);
   header.combine = static_cast<Combine>(combine);
   header.dtype = static_cast<DataType>(dtype);
   header.attempt = static_cast<uint8_t>(at[kAttemptAt]);

@@ -26,14 +26,17 @@ struct PieceRef {
 struct DataHeader {
   PieceRef ref;
   uint64_t epoch = 0;
-  // Push: answers this worker has received on this connection so far. Answer: rounds of this
-  // piece that are known to be stable.
+  // Answer: its number on this connection, from 1. Push: all answers up to this number have been
+  // received on this connection.
   uint64_t count = 0;
   uint32_t generation = 0;
   int32_t priority = 0;
   // Answer: 0 = all members of `epoch` are in the verdict; otherwise the payload's first `receipt`
   // bytes are a bitmap of slots. Push: 0.
   uint32_t receipt = 0;
+  // Answer: how many of the latest answers on this connection, this one included, are not yet
+  // known to be with every member. Push: 0.
+  uint32_t unstable = 0;
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
   uint8_t attempt = 0;                    // repeats of an atomic tensor's piece
@@ -48,7 +51,7 @@ struct DataHeader {
   friend bool operator==(const DataHeader&, const DataHeader&) = default;
 };
 
-inline constexpr size_t kDataHeaderBytes = 48;
+inline constexpr size_t kDataHeaderBytes = 52;
 inline constexpr size_t kDataHeaderRangeBytes = 16;
 inline constexpr size_t kDataHeaderBytesMax = kDataHeaderBytes + kDataHeaderRangeBytes;
 

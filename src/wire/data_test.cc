@@ -24,6 +24,7 @@ DataHeader Example() {
   header.epoch = 9;
   header.count = 0xaabbccdd;
   header.generation = 2;
+  header.unstable = 7;
   header.priority = -3;
   header.combine = Combine::kMax;
   header.dtype = DataType::kBfloat16;
@@ -38,7 +39,7 @@ TEST(DataHeaderTest, GoldenBytesOfAWholePiece) {
   size_t bytes = EncodeDataHeader(Example(), 4096, out);
   EXPECT_EQ(Hex(ConstByteSpan(out, bytes)),
             "04030201" "05000000" "8877665544332211" "0900000000000000" "ddccbbaa00000000"
-            "02000000" "fdffffff" "00000000" "02030100");
+            "02000000" "fdffffff" "00000000" "07000000" "02030100");
 }
 
 TEST(DataHeaderTest, GoldenBytesOfASpan) {
@@ -48,7 +49,7 @@ TEST(DataHeaderTest, GoldenBytesOfASpan) {
   header.want_bytes = 64;
   std::byte out[kDataHeaderBytesMax];
   size_t bytes = EncodeDataHeader(header, 8, out);
-  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(96), "00100000" "10000000" "20000000" "40000000");
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(104), "00100000" "10000000" "20000000" "40000000");
 }
 
 RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
@@ -76,7 +77,7 @@ RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
 
 RC_GTEST_PROP(DataHeaderTest, AnyBytesAreAHeaderOrAnError, ()) {
   auto raw = *rc::gen::container<std::vector<uint8_t>>(
-      *rc::gen::element<size_t>(0, 47, 48, 63, 64, 65), rc::gen::arbitrary<uint8_t>());
+      *rc::gen::element<size_t>(0, 51, 52, 67, 68, 69), rc::gen::arbitrary<uint8_t>());
   auto bytes = std::as_bytes(std::span(raw));
   size_t payload = *rc::gen::arbitrary<uint32_t>();
   Result<DataHeader> decoded = DecodeDataHeader(bytes, payload);

@@ -116,13 +116,12 @@ struct Declare {
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
-// `loads` and `last_shard` are the placement's state from which all workers deal the pieces.
+// `placement` is the dealer's state (plan::PieceAssigner) from which all workers deal the pieces.
 struct Declared {
   std::string name;
   uint32_t attempt = 0;
   TensorId tensor = 0;
-  std::vector<uint64_t> loads;
-  uint32_t last_shard = 0;
+  std::vector<uint64_t> placement;
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 

@@ -22,7 +22,7 @@ std::vector<Message> OneOfEach() {
           Waiting{"1/2 workers"},
           view,
           Declare{"w", 1, spec, 5},
-          Declared{"w", 1, 77, {1, 2, 3}, 2},
+          Declared{"w", 1, 77, {1, 2, 3}},
           DeclareFailed{"w", 1, 77, StatusCode::kMismatch, "differs", 5},
           Leave{false},
           Alive{},

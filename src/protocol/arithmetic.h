@@ -1,0 +1,21 @@
+// What the state machines do with bytes. The product uses kernels; simulations that move no real
+// bytes use an empty implementation.
+#pragma once
+
+#include "src/base/types.h"
+
+namespace byteps::protocol {
+
+// Stateless; may be called from any thread. Does not block.
+class Arithmetic {
+ public:
+  virtual ~Arithmetic() = default;
+
+  // out = inputs[0] op inputs[1] op ... in this order; `out` may be one of the inputs.
+  virtual void Combine(byteps::Combine how, DataType type, std::byte* out,
+                       std::span<const std::byte* const> inputs, size_t bytes) = 0;
+  virtual void DivideByCount(DataType type, ByteSpan data, uint32_t count) = 0;
+  virtual void Copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,51 @@
+// The way of a tensor, in order. This list stands here and nowhere else; the worker walks it
+// (worker.cc), and a stage never knows its neighbours. A stage that has nothing to do for an
+// operation is absent from its path.
+//
+//   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
+//   layout      sizes that differ by rank are told first, so that bytes land in their final place
+//   partition   pieces small enough to pipeline and to spread evenly over shards
+//   exchange    for each piece, most urgent first, bounded bytes in flight:
+//                 push to the shard that owns it (shard.h: combine in slot order, answer everybody),
+//                 receive the answer straight into the user's memory
+//   average     piece by piece as they arrive, while they are in cache
+//   deliver     exactly once, with a Status
+//
+// A job of one has no servers; there the input is the result:
+//
+//   keep        copy input to output
+//   deliver
+//
+// docs/decisions/0005-data-path-in-protocol.md says why this lives beside the state machines.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kExchange, kAverage, kKeep, kDeliver };
+
+// What a stage says when it has been entered with an operation.
+enum class StageVerdict : uint8_t {
+  kDone,     // go on with the next stage
+  kPending,  // an event will resume the path behind this stage
+  kFailed,   // the operation has ended with an error
+};
+
+// The path of an operation, in order. `alone`: a job of one worker without servers.
+inline std::span<const Stage> PathOf(wire::Op op, bool alone) {
+  using enum Stage;
+  static constexpr Stage kAlone[] = {kKeep, kDeliver};
+  static constexpr Stage kPlain[] = {kDeclare, kPartition, kExchange, kDeliver};
+  static constexpr Stage kAveraged[] = {kDeclare, kPartition, kExchange, kAverage, kDeliver};
+  static constexpr Stage kGathered[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
+  if (alone) return kAlone;
+  if (op == wire::Op::kAverage) return kAveraged;
+  if (op == wire::Op::kAllgather) return kGathered;
+  return kPlain;
+}
+
+}  // namespace byteps::protocol

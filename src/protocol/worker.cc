@@ -1,0 +1,317 @@
+// The worker's events from users and from the coordinator, and the walk along the data path.
+// worker_exchange.cc has what happens between a worker and the shards.
+#include "src/protocol/worker.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+
+namespace byteps::protocol {
+namespace {
+
+// Names that shards wait for and that this rank does not know yet are kept up to this number;
+// beyond it the shards' next question has to do.
+constexpr size_t kEarlyWantsMax = 65536;
+
+uint64_t ElementsOf(const std::vector<int64_t>& shape) {
+  uint64_t elements = 1;
+  for (int64_t dimension : shape) elements *= static_cast<uint64_t>(dimension);
+  return elements;
+}
+
+// Bytes of one rank's tensor; of one row for allgather.
+uint64_t BytesOf(const wire::TensorSpec& spec) {
+  if (spec.op == wire::Op::kBarrier) return 0;
+  return ElementsOf(spec.shape) * SizeOf(spec.dtype);
+}
+
+Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
+
+}  // namespace
+
+Worker::Worker(const WorkerOptions& options, Arithmetic& arithmetic, WorkerDriver& driver)
+    : options_(options), arithmetic_(arithmetic), driver_(driver), credit_(options.credit) {}
+
+Worker::~Worker() = default;
+
+void Worker::OnView(const wire::View& view, Time now) {
+  assert(!ready_);
+  ready_ = true;
+  epoch_ = view.epoch;
+  generation_ = view.generation;
+  members_ = static_cast<uint32_t>(view.workers.size());
+  piece_bytes_max_ = view.piece_bytes_max;
+  for (uint32_t i = 0; i < view.workers.size(); ++i) {
+    if (view.workers[i].slot != view.slot) continue;
+    worker_index_ = i;
+    rank_ = view.workers[i].rank;
+  }
+  alone_ = view.servers.empty();
+  for (const wire::ServerInfo& server : view.servers) {
+    shard_weights_.insert(shard_weights_.end(), server.shard_weights.begin(),
+                          server.shard_weights.end());
+  }
+  links_.resize(shard_weights_.size());
+  credit_.Start(now, static_cast<uint32_t>(links_.size()), piece_bytes_max_);
+}
+
+Worker::Tensor& Worker::TensorNamed(const std::string& name) {
+  std::unique_ptr<Tensor>& tensor = tensors_[name];
+  if (tensor == nullptr) {
+    tensor = std::make_unique<Tensor>();
+    tensor->name = name;
+    tensor->order = next_order_++;
+  }
+  return *tensor;
+}
+
+void Worker::Declare(const std::string& name) { TensorNamed(name); }
+
+Status Worker::CheckOperation(const Operation& operation) const {
+  if (operation.name.empty()) return Invalid("an operation needs a name");
+  for (int64_t dimension : operation.spec.shape) {
+    if (dimension < 0) return Invalid("tensor '" + operation.name + "' has a negative dimension");
+  }
+  if (operation.spec.op == wire::Op::kBroadcast && operation.spec.root >= members_) {
+    return Invalid("broadcast of '" + operation.name + "' from rank " +
+                   std::to_string(operation.spec.root) + ": the job has ranks 0 to " +
+                   std::to_string(members_ - 1));
+  }
+  bool gather = operation.spec.op == wire::Op::kAllgather;
+  uint64_t bytes = BytesOf(operation.spec) * (gather ? operation.rows : 1);
+  if (bytes > 0 && (operation.input == nullptr || (!gather && operation.output == nullptr))) {
+    return Invalid("tensor '" + operation.name + "' has " + std::to_string(bytes) +
+                   " bytes but no memory");
+  }
+  return Status::Ok();
+}
+
+Status Worker::Submit(Operation operation, Time now) {
+  assert(ready_);
+  if (stopped_.has_value()) return *stopped_;
+  Status checked = CheckOperation(operation);
+  if (!checked.ok()) return checked;
+  Tensor& tensor = TensorNamed(operation.name);
+  if (tensor.task.has_value()) {
+    return {StatusCode::kDuplicateName,
+            "tensor '" + operation.name +
+                "' is already in flight; wait for it, or give the second one another name"};
+  }
+  Task& task = tensor.task.emplace();
+  task.path = PathOf(operation.spec.op, alone_);
+  task.outcome.members = members_;
+  task.outcome.rows = operation.rows;
+  task.operation = std::move(operation);
+  ++open_operations_;
+  Advance(tensor, now);
+  return Status::Ok();
+}
+
+void Worker::Advance(Tensor& tensor, Time now) {
+  while (tensor.task.has_value()) {
+    Task& task = *tensor.task;
+    if (task.path[task.at] == Stage::kDeliver) return Deliver(tensor);
+    if (Enter(task.path[task.at], tensor, now) != StageVerdict::kDone) return;
+    ++task.at;
+  }
+}
+
+// A pending stage is done.
+void Worker::Resume(Tensor& tensor, Time now) {
+  ++tensor.task->at;
+  Advance(tensor, now);
+}
+
+StageVerdict Worker::Enter(Stage stage, Tensor& tensor, Time now) {
+  switch (stage) {
+    case Stage::kDeclare: return EnterDeclare(tensor);
+    case Stage::kLayout: return EnterLayout(tensor, now);
+    case Stage::kPartition: return EnterPartition(tensor);
+    case Stage::kExchange: return EnterExchange(tensor, now);
+    case Stage::kKeep: return EnterKeep(tensor);
+    case Stage::kAverage:  // every piece was averaged when it arrived
+    case Stage::kDeliver: break;
+  }
+  return StageVerdict::kDone;
+}
+
+StageVerdict Worker::EnterDeclare(Tensor& tensor) {
+  if (tensor.doomed.has_value()) {
+    Status why(tensor.doomed->code, tensor.doomed->text);
+    Undeclare(tensor);
+    Fail(tensor, why);
+    return StageVerdict::kFailed;
+  }
+  const wire::TensorSpec& spec = tensor.task->operation.spec;
+  if (tensor.declared && tensor.spec == spec) {
+    ++tensor.round;
+    return StageVerdict::kDone;
+  }
+  driver_.SendControl(wire::Declare{tensor.name, tensor.attempt, spec, tensor.round + 1});
+  return StageVerdict::kPending;
+}
+
+void Worker::OnDeclared(const wire::Declared& message, Time now) {
+  auto found = tensors_.find(message.name);
+  if (found == tensors_.end()) return;
+  Tensor& tensor = *found->second;
+  bool waiting = tensor.task.has_value() && !tensor.declared &&
+                 tensor.task->path[tensor.task->at] == Stage::kDeclare;
+  if (!waiting || message.attempt != tensor.attempt) return;
+  tensor.declared = true;
+  tensor.id = message.tensor;
+  tensor.spec = tensor.task->operation.spec;
+  tensor.placement = message.placement;
+  tensor.round = 1;
+  by_id_[tensor.id] = &tensor;
+  auto known = std::stable_partition(
+      wanted_unknown_.begin(), wanted_unknown_.end(),
+      [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
+  tensor.wanted_early.assign(known, wanted_unknown_.end());
+  wanted_unknown_.erase(known, wanted_unknown_.end());
+  Resume(tensor, now);
+}
+
+// A declaration that failed concerns the operation that begins `round`; an earlier one, whose
+// answers are still coming in, is none of its business.
+void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
+  auto found = tensors_.find(message.name);
+  if (found == tensors_.end()) return;
+  Tensor& tensor = *found->second;
+  if (message.attempt != tensor.attempt || tensor.doomed.has_value()) return;
+  bool concerned = tensor.task.has_value() &&
+                   (tensor.task->path[tensor.task->at] == Stage::kDeclare ||
+                    tensor.round >= message.round);
+  if (!concerned) {
+    if (tensor.declared) tensor.doomed = message;
+    return;
+  }
+  Undeclare(tensor);
+  Fail(tensor, Status(message.code, message.text));
+}
+
+void Worker::Undeclare(Tensor& tensor) {
+  if (tensor.declared) by_id_.erase(tensor.id);
+  tensor.declared = false;
+  tensor.doomed.reset();
+  ++tensor.attempt;
+  tensor.round = 0;
+}
+
+StageVerdict Worker::EnterKeep(Tensor& tensor) {
+  Task& task = *tensor.task;
+  const Operation& operation = task.operation;
+  uint64_t bytes = BytesOf(operation.spec);
+  if (operation.spec.op != wire::Op::kAllgather) {
+    if (operation.input != operation.output) {
+      arithmetic_.Copy(operation.output, operation.input, bytes);
+    }
+    return StageVerdict::kDone;
+  }
+  bytes *= operation.rows;
+  task.outcome.gathered = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  task.outcome.gathered_bytes = bytes;
+  arithmetic_.Copy(task.outcome.gathered.get(), operation.input, bytes);
+  return StageVerdict::kDone;
+}
+
+StageVerdict Worker::EnterLayout(Tensor& tensor, Time now) {
+  Task& task = *tensor.task;
+  task.rows_by_worker.assign(members_, 0);
+  task.rows_by_worker[worker_index_] = task.operation.rows;
+  uint64_t bytes = uint64_t{members_} * sizeof(uint64_t);
+  Status dealt = DealPieces(tensor, 0, bytes, static_cast<uint32_t>(bytes));
+  assert(dealt.ok());
+  return EnterExchange(tensor, now);
+}
+
+StageVerdict Worker::EnterPartition(Tensor& tensor) {
+  Task& task = *tensor.task;
+  uint64_t bytes = BytesOf(tensor.spec);
+  bool gather = tensor.spec.op == wire::Op::kAllgather;
+  if (gather) {
+    uint64_t rows = 0;
+    for (uint64_t count : task.rows_by_worker) rows += count;
+    task.outcome.rows = rows;
+    bytes *= rows;
+    task.outcome.gathered_bytes = bytes;
+    task.outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
+    if (task.outcome.gathered == nullptr) {
+      Fail(tensor, Status(StatusCode::kExhausted, "no memory for the " + std::to_string(bytes) +
+                                                      " bytes of allgather '" + tensor.name +
+                                                      "'"));
+      return StageVerdict::kFailed;
+    }
+  }
+  uint32_t piece_bytes = plan::PieceBytes(bytes, members_, piece_bytes_max_);
+  Status dealt = DealPieces(tensor, gather ? 1 : 0, bytes, piece_bytes);
+  if (!dealt.ok()) {
+    Fail(tensor, dealt);
+    return StageVerdict::kFailed;
+  }
+  return StageVerdict::kDone;
+}
+
+StageVerdict Worker::EnterExchange(Tensor& tensor, Time now) {
+  QueuePieces(tensor);
+  PushWhatFits(now);
+  return StageVerdict::kPending;
+}
+
+void Worker::Deliver(Tensor& tensor) {
+  Task task = std::move(*tensor.task);
+  tensor.task.reset();
+  --open_operations_;
+  const Operation& operation = task.operation;
+  bool root = operation.spec.op == wire::Op::kBroadcast && operation.spec.root == rank_;
+  if (root && task.outcome.status.ok() && operation.input != operation.output) {
+    arithmetic_.Copy(operation.output, operation.input, BytesOf(operation.spec));
+  }
+  driver_.Complete(operation.id, std::move(task.outcome));
+}
+
+// Ends the operation before its path does. Pieces that are under way are forgotten, and answers to
+// them ignored.
+void Worker::Fail(Tensor& tensor, const Status& why) {
+  for (uint32_t i = 0; i < tensor.pieces.size(); ++i) {
+    Piece& piece = tensor.pieces[i];
+    if (piece.step == PieceStep::kSent) {
+      Spans spans = SpansOf(tensor, i);
+      queue_.Returned(CreditOf(spans));
+      driver_.Forget(spans.push);
+    }
+    piece.step = PieceStep::kDone;
+  }
+  Task task = std::move(*tensor.task);
+  tensor.task.reset();
+  --open_operations_;
+  Outcome outcome;
+  outcome.status = why;
+  driver_.Complete(task.operation.id, std::move(outcome));
+}
+
+void Worker::Stop(const Status& why) {
+  if (stopped_.has_value()) return;
+  stopped_ = why;
+  for (auto& [name, tensor] : tensors_) {
+    if (tensor->task.has_value()) Fail(*tensor, why);
+  }
+}
+
+void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces, Time now) {
+  if (from >= links_.size()) return;
+  for (const wire::PieceRef& ref : pieces) {
+    auto found = by_id_.find(ref.tensor);
+    if (found == by_id_.end()) {
+      if (wanted_unknown_.size() < kEarlyWantsMax) wanted_unknown_.push_back(ref);
+      continue;
+    }
+    Tensor& tensor = *found->second;
+    if (ref.round < tensor.round) continue;
+    if (tensor.wanted_early.size() < kEarlyWantsMax) tensor.wanted_early.push_back(ref);
+    ApplyEarlyWants(tensor);
+  }
+  PushWhatFits(now);
+}
+
+}  // namespace byteps::protocol

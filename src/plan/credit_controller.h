@@ -1,0 +1,54 @@
+// How many bytes a worker may have between push and answer.
+//
+// Credit is a length of time, not a number of pieces: what the answers bring back in
+// `CreditOptions::target`. Less starves the links while a scheduler is late; more only queues, and
+// an urgent tensor waits behind what is queued. The rate is measured from answers while the window
+// is full; when it is not, the application sets the pace and nothing can be learnt.
+// Pure: time is an argument. A value; one owner, one thread.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/time.h"
+
+namespace byteps::plan {
+
+struct CreditOptions {
+  uint64_t fixed_bytes = 0;  // chosen by the user and never changed; 0 = measure
+  Duration target = milliseconds(40);
+  // A measurement takes at least this long, so that one late wake-up does not decide it, ...
+  Duration interval_min = milliseconds(20);
+  // ... and at most this: a longer one saw a peer stand still, not a link.
+  Duration interval_max = milliseconds(400);
+  uint64_t bytes_min = uint64_t{1} << 20;
+  uint64_t bytes_max = uint64_t{4} << 20;
+  // Every shard needs a piece on its way there and one on its way back, whatever bytes_max says.
+  uint32_t shards = 1;
+  uint32_t piece_bytes_max = 32768;
+};
+
+class CreditController {
+ public:
+  explicit CreditController(const CreditOptions& options);
+
+  // An answer of `bytes` came at `now`; `window_full` says whether pieces were held back for want
+  // of credit just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
+  void OnAnswered(Time now, uint64_t bytes, bool window_full);
+
+  // The credit to use now; at least 1.
+  uint64_t credit_bytes() const { return credit_bytes_; }
+
+ private:
+  void Learn(uint64_t sample_bytes);
+
+  CreditOptions options_;
+  uint64_t lowest_ = 0;
+  uint64_t highest_ = 0;
+  uint64_t credit_bytes_ = 0;
+  bool measured_ = false;  // at least one measurement was taken
+  bool measuring_ = false;
+  Time interval_start_;
+  uint64_t interval_bytes_ = 0;
+};
+
+}  // namespace byteps::plan

@@ -1,0 +1,8 @@
+// 128-bit products: two ratios of 64-bit numbers are compared exactly, without a division.
+#pragma once
+
+namespace byteps::plan {
+
+__extension__ typedef unsigned __int128 Uint128;
+
+}  // namespace byteps::plan

@@ -1,0 +1,242 @@
+#include "src/kernels/kernels.h"
+
+#include <cassert>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/combine.cc"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "src/kernels/formats-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace byteps::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Output bytes between two looks at the NaN witness: they are still in the first-level cache when
+// the rare NaN has to be rewritten.
+constexpr size_t kChunkBytes = 4096;
+
+// ---- Operations on two vectors of lanes.
+
+struct Sum {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D, V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+
+struct Or {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D, V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+
+struct And {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D, V a, V b) {
+    return hn::And(a, b);
+  }
+};
+
+struct Product {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D d, V a, V b) {
+    if constexpr (sizeof(hn::TFromD<D>) == 1) {
+      return MultiplyBytes(d, a, b);
+    } else {
+      return hn::Mul(a, b);
+    }
+  }
+
+ private:
+  // No unit multiplies bytes: even and odd ones go through 16 bits.
+  template <class D, class V>
+  static HWY_INLINE V MultiplyBytes(D d, V a, V b) {
+#if HWY_TARGET == HWY_SCALAR
+    return hn::Set(d, static_cast<uint8_t>(hn::GetLane(a) * hn::GetLane(b)));
+#else
+    const hn::Repartition<uint16_t, D> wide;
+    const auto a16 = hn::BitCast(wide, a);
+    const auto b16 = hn::BitCast(wide, b);
+    const auto even = hn::And(hn::Mul(a16, b16), hn::Set(wide, 0xff));
+    const auto odd =
+        hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16)));
+    return hn::BitCast(d, hn::Or(even, odd));
+#endif
+  }
+};
+
+struct Minimum {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D, V a, V b) {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      // Equal values may be zeros of both signs, and a NaN makes each selection pick its second
+      // operand: joining the bits of both selections keeps a minus sign, and keeps a NaN.
+      return hn::Or(hn::IfThenElse(hn::Lt(a, b), a, b), hn::IfThenElse(hn::Lt(b, a), b, a));
+    } else {
+      return hn::Min(a, b);
+    }
+  }
+};
+
+struct Maximum {
+  template <class D, class V>
+  static HWY_INLINE V Apply(D d, V a, V b) {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      return hn::Neg(Minimum::Apply(d, hn::Neg(a), hn::Neg(b)));
+    } else {
+      return hn::Max(a, b);
+    }
+  }
+};
+
+// ---- The loop.
+
+// Combines one group, or the `bytes` that are left of it, at `offset` of every input. No byte is
+// written before all inputs are read, so `out` may be one of them.
+template <class Format, class Op, bool kWhole>
+HWY_INLINE void CombineGroup(const std::byte* const* inputs, size_t input_count, size_t offset,
+                             size_t bytes, std::byte* out, typename Format::Vector& witness) {
+  const typename Format::Tag d;
+  Padded padded;
+  const auto source = [&](size_t input) HWY_ATTR {
+    const std::byte* from = inputs[input] + offset;
+    return kWhole ? from : padded.Fill(from, bytes);
+  };
+  typename Format::Vector v0, v1, v2, v3;
+  Format::Load(source(0), v0, v1, v2, v3);
+  for (size_t input = 1; input < input_count; ++input) {
+    typename Format::Vector w0, w1, w2, w3;
+    Format::Load(source(input), w0, w1, w2, w3);
+    v0 = Op::Apply(d, v0, w0);
+    v1 = Op::Apply(d, v1, w1);
+    v2 = Op::Apply(d, v2, w2);
+    v3 = Op::Apply(d, v3, w3);
+  }
+  if constexpr (Format::kIsFloat) Witness(v0, v1, v2, v3, witness);
+  if constexpr (kWhole) {
+    Format::Store(v0, v1, v2, v3, out + offset);
+  } else {
+    Format::Store(v0, v1, v2, v3, padded.bytes());
+    std::memcpy(out + offset, padded.bytes(), bytes);
+  }
+}
+
+template <class Format, class Op>
+void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* out, size_t bytes) {
+  const typename Format::Tag d;
+  const size_t group = Format::GroupBytes();
+  size_t offset = 0;
+  while (offset < bytes) {
+    const size_t begin = offset;
+    const size_t end = bytes - begin < kChunkBytes ? bytes : begin + kChunkBytes;
+    typename Format::Vector witness = hn::Zero(d);
+    for (; end - offset >= group; offset += group) {
+      CombineGroup<Format, Op, true>(inputs, input_count, offset, group, out, witness);
+    }
+    if (offset < end) {
+      CombineGroup<Format, Op, false>(inputs, input_count, offset, end - offset, out, witness);
+      offset = end;
+    }
+    if constexpr (Format::kIsFloat) {
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(witness)))) {
+        CanonicalizeNans<Format>(out + begin, end - begin);
+      }
+    }
+  }
+}
+
+// ---- From run-time values to one of the loops.
+
+using Loop = void (*)(const std::byte* const*, size_t, std::byte*, size_t);
+
+template <class Format>
+Loop FloatLoop(byteps::Combine how) {
+  switch (how) {
+    case byteps::Combine::kSum: return CombineAll<Format, Sum>;
+    case byteps::Combine::kMin: return CombineAll<Format, Minimum>;
+    case byteps::Combine::kMax: return CombineAll<Format, Maximum>;
+    case byteps::Combine::kProduct: return CombineAll<Format, Product>;
+    case byteps::Combine::kOverlay: break;
+  }
+  return nullptr;
+}
+
+// Sums and products wrap, so signed numbers share the loops of unsigned ones.
+template <class T>
+Loop IntegerLoop(byteps::Combine how) {
+  using Unsigned = hwy::MakeUnsigned<T>;
+  switch (how) {
+    case byteps::Combine::kSum: return CombineAll<Plain<Unsigned>, Sum>;
+    case byteps::Combine::kMin: return CombineAll<Plain<T>, Minimum>;
+    case byteps::Combine::kMax: return CombineAll<Plain<T>, Maximum>;
+    case byteps::Combine::kProduct: return CombineAll<Plain<Unsigned>, Product>;
+    case byteps::Combine::kOverlay: break;
+  }
+  return nullptr;
+}
+
+Loop BoolLoop(byteps::Combine how) {
+  switch (how) {
+    case byteps::Combine::kSum:
+    case byteps::Combine::kMax: return CombineAll<Bool, Or>;
+    case byteps::Combine::kMin:
+    case byteps::Combine::kProduct: return CombineAll<Bool, And>;
+    case byteps::Combine::kOverlay: break;
+  }
+  return nullptr;
+}
+
+Loop LoopFor(byteps::Combine how, DataType type) {
+  switch (type) {
+    case DataType::kFloat32: return FloatLoop<Plain<float>>(how);
+    case DataType::kFloat64: return FloatLoop<Plain<double>>(how);
+    case DataType::kFloat16: return FloatLoop<Float16>(how);
+    case DataType::kBfloat16: return FloatLoop<Bfloat16>(how);
+    case DataType::kInt8: return IntegerLoop<int8_t>(how);
+    case DataType::kInt16: return IntegerLoop<int16_t>(how);
+    case DataType::kInt32: return IntegerLoop<int32_t>(how);
+    case DataType::kInt64: return IntegerLoop<int64_t>(how);
+    case DataType::kUint8: return IntegerLoop<uint8_t>(how);
+    case DataType::kBool: return BoolLoop(how);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void CombineOnTarget(byteps::Combine how, DataType type, std::byte* out,
+                     const std::byte* const* inputs, size_t input_count, size_t bytes) {
+  const Loop loop = LoopFor(how, type);
+  assert(loop != nullptr && "no arithmetic for this combination");
+  if (loop != nullptr) loop(inputs, input_count, out, bytes);
+}
+
+const char* NameOnTarget() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace byteps::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace byteps::kernels {
+
+HWY_EXPORT(CombineOnTarget);
+HWY_EXPORT(NameOnTarget);
+
+void Combine(byteps::Combine how, DataType type, std::byte* out,
+             std::span<const std::byte* const> inputs, size_t count) {
+  assert(!inputs.empty());
+  HWY_DYNAMIC_DISPATCH(CombineOnTarget)
+  (how, type, out, inputs.data(), inputs.size(), count * SizeOf(type));
+}
+
+const char* TargetName() { return HWY_DYNAMIC_DISPATCH(NameOnTarget)(); }
+
+}  // namespace byteps::kernels
+#endif

@@ -1,0 +1,57 @@
+// The arithmetic on tensors: how contributions become a verdict, averages, scaling and conversion.
+//
+// Everything here is a pure function of its arguments: no state, no I/O, no allocation, no locks;
+// any thread may call. Each call picks the widest SIMD unit of the machine once; the result has the
+// same bits on every unit.
+//
+// Bytes: pointers need no alignment. Counts are elements. Little-endian, IEEE 754.
+// NaN: a NaN result is always the canonical quiet NaN (sign 0, only the top mantissa bit set),
+// whatever NaN went in.
+// REQUIRES: the floating-point environment of a fresh thread (round to nearest, denormals kept).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "src/base/types.h"
+
+namespace byteps::kernels {
+
+// out[i] = inputs[0][i] op inputs[1][i] op ..., in one pass, always left to right: the bits depend
+// on the values and their order only. With one input the result is that input (NaN and bool
+// normalised).
+//
+//   float32, float64   sum and product: IEEE 754, one rounding per step
+//   float16, bfloat16  accumulated in float32 over all inputs, rounded once, to nearest even
+//   floats             min and max: a NaN in any input gives NaN; -0.0 is less than +0.0
+//   integers           sum and product wrap modulo 2^bits
+//   bool               any nonzero byte is true; sum and max are "or", product and min are "and";
+//                      results are 0 or 1
+//
+// `out` may be the same memory as any of the inputs, exactly; otherwise it overlaps none of them.
+// REQUIRES: inputs is not empty; each input and `out` has `count` elements; `how` is not kOverlay.
+void Combine(byteps::Combine how, DataType type, std::byte* out,
+             std::span<const std::byte* const> inputs, size_t count);
+
+// data[i] /= divisor: floats by true division (float16 and bfloat16 in float32, rounded once;
+// outside float64 the divisor is exact up to 2^24), integers rounded toward minus infinity.
+// bool is left alone.
+// REQUIRES: divisor > 0.
+void DivideByCount(DataType type, std::byte* data, size_t count, uint32_t divisor);
+
+// data[i] *= factor. float64 multiplies in float64; the other floats in float32, with the factor
+// rounded to float32, rounded once. Integers multiply in float64, truncate toward zero and
+// saturate; NaN becomes 0.
+// REQUIRES: type is not bool.
+void Scale(DataType type, std::byte* data, size_t count, double factor);
+
+// out[i] = in[i] as `to`, rounded once, to nearest even; too large becomes infinity. Equal types
+// copy the bytes as they are.
+// REQUIRES: both types are floats; in and out do not overlap.
+void Convert(DataType from, DataType to, const std::byte* in, std::byte* out, size_t count);
+
+// The SIMD unit in use, as Highway calls it: "AVX2", "AVX3", "NEON", ...
+const char* TargetName();
+
+}  // namespace byteps::kernels

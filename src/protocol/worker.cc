@@ -30,11 +30,11 @@ Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, 
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options, Arithmetic& arithmetic, WorkerDriver& driver)
-    : options_(options), arithmetic_(arithmetic), driver_(driver), credit_(options.credit) {}
+    : options_(options), arithmetic_(arithmetic), driver_(driver) {}
 
 Worker::~Worker() = default;
 
-void Worker::OnView(const wire::View& view, Time now) {
+void Worker::OnView(const wire::View& view) {
   assert(!ready_);
   ready_ = true;
   epoch_ = view.epoch;
@@ -52,7 +52,10 @@ void Worker::OnView(const wire::View& view, Time now) {
                           server.shard_weights.end());
   }
   links_.resize(shard_weights_.size());
-  credit_.Start(now, static_cast<uint32_t>(links_.size()), piece_bytes_max_);
+  plan::CreditOptions credit = options_.credit;
+  credit.shards = std::max<uint32_t>(1, static_cast<uint32_t>(links_.size()));
+  credit.piece_bytes_max = piece_bytes_max_;
+  credit_.emplace(credit);
 }
 
 Worker::Tensor& Worker::TensorNamed(const std::string& name) {
@@ -60,7 +63,8 @@ Worker::Tensor& Worker::TensorNamed(const std::string& name) {
   if (tensor == nullptr) {
     tensor = std::make_unique<Tensor>();
     tensor->name = name;
-    tensor->order = next_order_++;
+    tensor->order = static_cast<uint32_t>(by_order_.size());
+    by_order_.push_back(tensor.get());
   }
   return *tensor;
 }
@@ -86,7 +90,7 @@ Status Worker::CheckOperation(const Operation& operation) const {
   return Status::Ok();
 }
 
-Status Worker::Submit(Operation operation, Time now) {
+Status Worker::Submit(Operation operation) {
   assert(ready_);
   if (stopped_.has_value()) return *stopped_;
   Status checked = CheckOperation(operation);
@@ -103,31 +107,31 @@ Status Worker::Submit(Operation operation, Time now) {
   task.outcome.rows = operation.rows;
   task.operation = std::move(operation);
   ++open_operations_;
-  Advance(tensor, now);
+  Advance(tensor);
   return Status::Ok();
 }
 
-void Worker::Advance(Tensor& tensor, Time now) {
+void Worker::Advance(Tensor& tensor) {
   while (tensor.task.has_value()) {
     Task& task = *tensor.task;
     if (task.path[task.at] == Stage::kDeliver) return Deliver(tensor);
-    if (Enter(task.path[task.at], tensor, now) != StageVerdict::kDone) return;
+    if (Enter(task.path[task.at], tensor) != StageVerdict::kDone) return;
     ++task.at;
   }
 }
 
 // A pending stage is done.
-void Worker::Resume(Tensor& tensor, Time now) {
+void Worker::Resume(Tensor& tensor) {
   ++tensor.task->at;
-  Advance(tensor, now);
+  Advance(tensor);
 }
 
-StageVerdict Worker::Enter(Stage stage, Tensor& tensor, Time now) {
+StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
   switch (stage) {
     case Stage::kDeclare: return EnterDeclare(tensor);
-    case Stage::kLayout: return EnterLayout(tensor, now);
+    case Stage::kLayout: return EnterLayout(tensor);
     case Stage::kPartition: return EnterPartition(tensor);
-    case Stage::kExchange: return EnterExchange(tensor, now);
+    case Stage::kExchange: return EnterExchange(tensor);
     case Stage::kKeep: return EnterKeep(tensor);
     case Stage::kAverage:  // every piece was averaged when it arrived
     case Stage::kDeliver: break;
@@ -151,7 +155,7 @@ StageVerdict Worker::EnterDeclare(Tensor& tensor) {
   return StageVerdict::kPending;
 }
 
-void Worker::OnDeclared(const wire::Declared& message, Time now) {
+void Worker::OnDeclared(const wire::Declared& message) {
   auto found = tensors_.find(message.name);
   if (found == tensors_.end()) return;
   Tensor& tensor = *found->second;
@@ -169,7 +173,7 @@ void Worker::OnDeclared(const wire::Declared& message, Time now) {
       [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
   tensor.wanted_early.assign(known, wanted_unknown_.end());
   wanted_unknown_.erase(known, wanted_unknown_.end());
-  Resume(tensor, now);
+  Resume(tensor);
 }
 
 // A declaration that failed concerns the operation that begins `round`; an earlier one, whose
@@ -215,14 +219,14 @@ StageVerdict Worker::EnterKeep(Tensor& tensor) {
   return StageVerdict::kDone;
 }
 
-StageVerdict Worker::EnterLayout(Tensor& tensor, Time now) {
+StageVerdict Worker::EnterLayout(Tensor& tensor) {
   Task& task = *tensor.task;
   task.rows_by_worker.assign(members_, 0);
   task.rows_by_worker[worker_index_] = task.operation.rows;
   uint64_t bytes = uint64_t{members_} * sizeof(uint64_t);
   Status dealt = DealPieces(tensor, 0, bytes, static_cast<uint32_t>(bytes));
   assert(dealt.ok());
-  return EnterExchange(tensor, now);
+  return EnterExchange(tensor);
 }
 
 StageVerdict Worker::EnterPartition(Tensor& tensor) {
@@ -252,9 +256,9 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
   return StageVerdict::kDone;
 }
 
-StageVerdict Worker::EnterExchange(Tensor& tensor, Time now) {
+StageVerdict Worker::EnterExchange(Tensor& tensor) {
   QueuePieces(tensor);
-  PushWhatFits(now);
+  PushWhatFits();
   return StageVerdict::kPending;
 }
 
@@ -275,6 +279,7 @@ void Worker::Deliver(Tensor& tensor) {
 void Worker::Fail(Tensor& tensor, const Status& why) {
   for (uint32_t i = 0; i < tensor.pieces.size(); ++i) {
     Piece& piece = tensor.pieces[i];
+    if (piece.step == PieceStep::kQueued) queue_.Remove(piece.ticket);
     if (piece.step == PieceStep::kSent) {
       Spans spans = SpansOf(tensor, i);
       queue_.Returned(CreditOf(spans));
@@ -298,7 +303,7 @@ void Worker::Stop(const Status& why) {
   }
 }
 
-void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces, Time now) {
+void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {
   if (from >= links_.size()) return;
   for (const wire::PieceRef& ref : pieces) {
     auto found = by_id_.find(ref.tensor);
@@ -311,7 +316,7 @@ void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces, Tim
     if (tensor.wanted_early.size() < kEarlyWantsMax) tensor.wanted_early.push_back(ref);
     ApplyEarlyWants(tensor);
   }
-  PushWhatFits(now);
+  PushWhatFits();
 }
 
 }  // namespace byteps::protocol

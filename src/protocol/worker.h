@@ -78,23 +78,23 @@ class Worker {
 
   // The view this worker works in. REQUIRES: called once, before anything else but Submit.
   // A view without servers makes a job of one: operations end at once.
-  void OnView(const wire::View& view, Time now);
+  void OnView(const wire::View& view);
 
   // Accepts an operation; it will be completed exactly once. Errors that this rank can see alone
   // are returned instead, and then nothing is accepted.
-  Status Submit(Operation operation, Time now);
+  Status Submit(Operation operation);
 
   // Fixes the place of `name` among names of equal priority, before its first use.
   void Declare(const std::string& name);
 
-  void OnDeclared(const wire::Declared& message, Time now);
+  void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
 
   // An answer's header: returns where its payload goes, valid until OnAnswer of the same shard.
   Result<ByteSpan> OnAnswerHeader(ShardId from, const wire::DataHeader& header,
                                   size_t payload_bytes);
   void OnAnswer(ShardId from, Time now);
-  void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces, Time now);
+  void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces);
 
   // Ends every operation, now and later, with `why`.
   // REQUIRES: all connections to shards are closed: nothing writes to users' memory any more.
@@ -105,14 +105,14 @@ class Worker {
   std::optional<Time> NextTick();
 
   size_t open_operations() const { return open_operations_; }
-  uint64_t bytes_in_flight() const { return queue_.in_flight(); }
+  uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
 
  private:
   enum class PieceStep : uint8_t { kQueued, kSent, kDone };
   struct Piece {
     ShardId owner = 0;
-    PieceStep step = PieceStep::kQueued;
-    bool wanted = false;  // its owner has asked for it before it was submitted
+    PieceStep step = PieceStep::kDone;
+    plan::PriorityCreditQueue::Ticket ticket = 0;
   };
   // An operation on its way along its path.
   struct Task {
@@ -124,15 +124,15 @@ class Worker {
   };
   struct Tensor {
     std::string name;
-    uint64_t order = 0;  // of declaration on this rank
+    uint32_t order = 0;  // of declaration on this rank
     uint32_t attempt = 0;
     bool declared = false;
     TensorId id = 0;
     wire::TensorSpec spec;
     uint64_t round = 0;       // of the current or last operation
-    uint64_t bytes = 0;       // of the virtual tensor that the pieces cover
     uint32_t first_piece = 0;  // number of pieces[0]: 1 behind a layout piece
     std::optional<plan::Partition> partition;
+    std::optional<TensorId> dealt_id;  // the declaration that `pieces` belong to
     std::vector<Piece> pieces;
     uint32_t pieces_done = 0;
     std::vector<uint64_t> placement;  // the dealer's state at declaration
@@ -161,36 +161,36 @@ class Worker {
     size_t payload_bytes = 0;
   };
 
-  void Advance(Tensor& tensor, Time now);
-  StageVerdict Enter(Stage stage, Tensor& tensor, Time now);
+  void Advance(Tensor& tensor);
+  StageVerdict Enter(Stage stage, Tensor& tensor);
   StageVerdict EnterDeclare(Tensor& tensor);
-  StageVerdict EnterLayout(Tensor& tensor, Time now);
+  StageVerdict EnterLayout(Tensor& tensor);
   StageVerdict EnterPartition(Tensor& tensor);
   StageVerdict EnterKeep(Tensor& tensor);
-  StageVerdict EnterExchange(Tensor& tensor, Time now);
+  StageVerdict EnterExchange(Tensor& tensor);
   void Deliver(Tensor& tensor);
   void Fail(Tensor& tensor, const Status& why);
 
-  void Resume(Tensor& tensor, Time now);
+  void Resume(Tensor& tensor);
   void Undeclare(Tensor& tensor);
 
   Status CheckOperation(const Operation& operation) const;
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
   void QueuePieces(Tensor& tensor);
   void ApplyEarlyWants(Tensor& tensor);
-  void PushWhatFits(Time now);
+  void PushWhatFits();
   void Push(Tensor& tensor, uint32_t index);
   Spans SpansOf(Tensor& tensor, uint32_t index) const;
   Spans SpansOfLayout(Tensor& tensor) const;
   Spans SpansOfGather(Tensor& tensor, plan::PieceSpan span) const;
   static bool IsLayout(const Tensor& tensor);
+  static uint32_t CreditOf(const Spans& spans);
   Result<ByteSpan> PlaceOf(Tensor& tensor, ShardId from, const wire::DataHeader& header,
                            size_t payload_bytes);
   ByteSpan Ignore(Link& link, size_t payload_bytes);
   void CountAnswer(ShardId from, uint64_t number, Time now);
-  void PieceDone(Tensor& tensor, uint32_t index, Time now);
+  void PieceDone(Tensor& tensor, uint32_t index);
   Tensor& TensorNamed(const std::string& name);
-  void KeepEarlyWant(const wire::PieceRef& ref);
 
   const WorkerOptions options_;
   Arithmetic& arithmetic_;
@@ -212,10 +212,10 @@ class Worker {
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<TensorId, Tensor*> by_id_;
   std::vector<wire::PieceRef> wanted_unknown_;  // of tensors not declared here yet
-  uint64_t next_order_ = 0;
+  std::vector<Tensor*> by_order_;
   size_t open_operations_ = 0;
   plan::PriorityCreditQueue queue_;
-  plan::CreditController credit_;
+  std::optional<plan::CreditController> credit_;  // once the view is known
 };
 
 }  // namespace byteps::protocol

@@ -24,7 +24,8 @@ Combine CombineOf(wire::Op op) {
   return Combine::kOverlay;
 }
 
-uint64_t KeyOf(uint64_t order, uint32_t index) { return (order << 32) | index; }
+// A piece's place among all pieces of this rank, and its name in the queue.
+uint64_t KeyOf(uint32_t order, uint32_t index) { return (uint64_t{order} << 32) | index; }
 
 }  // namespace
 
@@ -60,7 +61,8 @@ void Worker::QueuePieces(Tensor& tensor) {
   for (uint32_t i = 0; i < tensor.pieces.size(); ++i) {
     tensor.pieces[i].step = PieceStep::kQueued;
     uint64_t key = KeyOf(tensor.order, i);
-    queue_.Push({tensor.task->operation.priority, key, CreditOf(SpansOf(tensor, i)), key});
+    tensor.pieces[i].ticket =
+        queue_.Push({tensor.task->operation.priority, key, CreditOf(SpansOf(tensor, i)), key});
   }
   ApplyEarlyWants(tensor);
 }
@@ -75,27 +77,17 @@ void Worker::ApplyEarlyWants(Tensor& tensor) {
     if (!here) return false;
     uint32_t index = ref.piece - tensor.first_piece;
     if (tensor.pieces[index].step == PieceStep::kQueued) {
-      queue_.MarkWanted(KeyOf(tensor.order, index));
+      queue_.MarkWanted(tensor.pieces[index].ticket);
     }
     return true;
   });
 }
 
-void Worker::PushWhatFits(Time now) {
-  queue_.set_credit(credit_.Credit());
-  while (std::optional<plan::PriorityCreditQueue::Entry> entry = queue_.Pop()) {
-    auto order = static_cast<uint32_t>(entry->task >> 32);
-    auto index = static_cast<uint32_t>(entry->task);
-    Tensor& tensor = *by_order_[order];
-    bool due = tensor.task.has_value() && index < tensor.pieces.size() &&
-               tensor.pieces[index].step == PieceStep::kQueued;
-    if (due) {
-      Push(tensor, index);
-    } else {
-      queue_.Returned(entry->bytes);  // left behind by an operation that failed
-    }
+void Worker::PushWhatFits() {
+  while (auto entry = queue_.Pop(credit_->credit_bytes())) {
+    Tensor& tensor = *by_order_[entry->task >> 32];
+    Push(tensor, static_cast<uint32_t>(entry->task));
   }
-  credit_.OnPushed(now, queue_.in_flight(), !queue_.empty());
 }
 
 void Worker::Push(Tensor& tensor, uint32_t index) {
@@ -242,22 +234,23 @@ void Worker::OnAnswer(ShardId from, Time now) {
   } else if (tensor.spec.op == wire::Op::kAverage) {
     arithmetic_.DivideByCount(tensor.spec.dtype, spans.want, members_);
   }
+  bool window_full = queue_.IsBlocked(credit_->credit_bytes());
   queue_.Returned(CreditOf(spans));
-  credit_.OnAnswered(now, CreditOf(spans));
-  PieceDone(tensor, index, now);
+  credit_->OnAnswered(now, CreditOf(spans), window_full);
+  PieceDone(tensor, index);
 }
 
-void Worker::PieceDone(Tensor& tensor, uint32_t index, Time now) {
+void Worker::PieceDone(Tensor& tensor, uint32_t index) {
   tensor.pieces[index].step = PieceStep::kDone;
   ++tensor.pieces_done;
-  if (tensor.pieces_done < tensor.pieces.size()) return PushWhatFits(now);
+  if (tensor.pieces_done < tensor.pieces.size()) return PushWhatFits();
   if (!tensor.task->outcome.status.ok()) {
     Status why = tensor.task->outcome.status;
     Fail(tensor, why);
   } else {
-    Resume(tensor, now);
+    Resume(tensor);
   }
-  PushWhatFits(now);
+  PushWhatFits();
 }
 
 // Urgent answers overtake others, so numbers may arrive out of order; what is acknowledged is the

@@ -1,0 +1,97 @@
+#include "sim/cluster.h"
+
+#include "sim/nodes.h"
+
+namespace byteps::sim {
+
+Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(options.network) {
+  for (double link : options_.host_links) network_.AddHost(link);
+  coordinator_ = std::make_unique<CoordinatorNode>(*this);
+  ShardId next_shard = 0;
+  for (uint32_t i = 0; i < options_.servers.size(); ++i) {
+    servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard));
+    next_shard += options_.servers[i].shards;
+  }
+  pushed_bytes_by_shard_.resize(next_shard);
+  for (uint32_t i = 0; i < options_.worker_hosts.size(); ++i) {
+    workers_.push_back(std::make_unique<WorkerNode>(*this, i));
+  }
+}
+
+Cluster::~Cluster() = default;
+
+void Cluster::Start() {
+  for (auto& server : servers_) server->Start();
+  for (auto& worker : workers_) worker->Start();
+}
+
+void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
+  // std::function must be copyable, an operation need not be cheap to copy: share it.
+  auto shared = std::make_shared<protocol::Operation>(std::move(operation));
+  network_.At(when, [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
+}
+
+const std::map<protocol::OperationId, Completion>& Cluster::completions(uint32_t worker) const {
+  return workers_[worker]->completions;
+}
+
+const std::map<protocol::OperationId, Status>& Cluster::refusals(uint32_t worker) const {
+  return workers_[worker]->refusals;
+}
+
+void Cluster::Leave(uint32_t worker) { workers_[worker]->Leave(); }
+
+void Cluster::KillWorker(uint32_t worker) {
+  Log("kill worker " + std::to_string(worker));
+  workers_[worker]->alive = false;
+  network_.Kill(workers_[worker].get());
+}
+
+void Cluster::KillServer(uint32_t server) {
+  Log("kill server " + std::to_string(server));
+  servers_[server]->Stop();
+}
+
+void Cluster::KillCoordinator() {
+  Log("kill coordinator");
+  network_.Kill(coordinator_.get());
+}
+
+void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {
+  Log("cut worker " + std::to_string(worker) + " - shard " + std::to_string(shard));
+  if (shard < workers_[worker]->data.size()) network_.Close(workers_[worker]->data[shard]);
+}
+
+void Cluster::FreezeWorker(uint32_t worker, bool frozen) {
+  Log((frozen ? "freeze worker " : "thaw worker ") + std::to_string(worker));
+  network_.Freeze(workers_[worker].get(), frozen);
+}
+
+bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }
+
+bool Cluster::RunUntilIdle(Time until) {
+  while (network_.now() < until) {
+    if (!network_.Step()) return true;
+  }
+  return false;
+}
+
+std::optional<Status> Cluster::coordinator_outcome() const { return coordinator_->outcome; }
+
+size_t Cluster::verdicts_held() const {
+  size_t held = 0;
+  for (const auto& server : servers_) {
+    for (const auto& shard : server->shards) held += shard->machine().unstable_verdicts();
+  }
+  return held;
+}
+
+size_t Cluster::rounds_open() const {
+  size_t open = 0;
+  for (const auto& server : servers_) {
+    for (const auto& shard : server->shards) open += shard->machine().open_rounds();
+  }
+  return open;
+}
+
+}  // namespace byteps::sim

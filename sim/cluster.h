@@ -1,0 +1,105 @@
+// A whole job in one process: the production state machines on a virtual network.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/network.h"
+#include "src/protocol/coordinator.h"
+#include "src/protocol/shard.h"
+#include "src/protocol/worker.h"
+
+namespace byteps::sim {
+
+struct ServerPlace {
+  HostId host = 0;
+  uint32_t shards = 1;
+};
+
+struct ClusterOptions {
+  NetworkOptions network;
+  std::vector<double> host_links;      // bytes per second
+  std::vector<HostId> worker_hosts;
+  std::vector<ServerPlace> servers;
+  HostId coordinator_host = 0;
+  uint32_t piece_bytes_max = 32768;
+  uint64_t credit_bytes = 0;  // 0: as measured
+  protocol::ShardMistake mistake = protocol::ShardMistake::kNone;
+  protocol::Arithmetic* arithmetic = nullptr;
+};
+
+// What one worker's operation came to; completions must be 1 for every accepted operation.
+struct Completion {
+  int completions = 0;
+  protocol::Outcome outcome;
+  Time at{};
+};
+
+class CoordinatorNode;
+class ServerNode;
+class WorkerNode;
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options);
+  ~Cluster();
+
+  Network& network() { return network_; }
+  uint32_t worker_count() const { return static_cast<uint32_t>(options_.worker_hosts.size()); }
+
+  // Everybody connects and joins.
+  void Start();
+
+  // Submits on `worker` at time `when` (or as soon as it has a view); `done` is told how it ended.
+  void Submit(uint32_t worker, Time when, protocol::Operation operation);
+  const std::map<protocol::OperationId, Completion>& completions(uint32_t worker) const;
+  // Submissions that were refused at once, with the reason.
+  const std::map<protocol::OperationId, Status>& refusals(uint32_t worker) const;
+  // Called after each completion.
+  std::function<void(uint32_t worker, protocol::OperationId id)> on_complete;
+
+  void Leave(uint32_t worker);
+  void KillWorker(uint32_t worker);
+  void KillServer(uint32_t server);
+  void KillCoordinator();
+  void CutDataConnection(uint32_t worker, uint32_t shard);
+  void FreezeWorker(uint32_t worker, bool frozen);
+  bool alive(uint32_t worker) const;
+
+  // Runs until nothing happens any more or `until` is reached; false in the latter case.
+  bool RunUntilIdle(Time until);
+
+  // A line per violation seen by the nodes themselves (a protocol error between correct peers).
+  const std::vector<std::string>& violations() const { return violations_; }
+  std::optional<Status> coordinator_outcome() const;
+  size_t verdicts_held() const;
+  size_t rounds_open() const;
+  // The bytes of pieces dealt to each shard can be told from pushes.
+  const std::vector<uint64_t>& pushed_bytes_by_shard() const { return pushed_bytes_by_shard_; }
+  void set_log(std::function<void(const std::string&)> log) { log_ = std::move(log); }
+
+ private:
+  friend class CoordinatorNode;
+  friend class ServerNode;
+  friend class ShardNode;
+  friend class WorkerNode;
+
+  void Log(const std::string& line) {
+    if (log_) log_(line);
+  }
+
+  ClusterOptions options_;
+  Network network_;
+  std::unique_ptr<CoordinatorNode> coordinator_;
+  std::vector<std::unique_ptr<ServerNode>> servers_;
+  std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<std::string> violations_;
+  std::vector<uint64_t> pushed_bytes_by_shard_;
+  std::function<void(const std::string&)> log_;
+};
+
+}  // namespace byteps::sim

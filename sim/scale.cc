@@ -1,0 +1,119 @@
+#include "sim/scale.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "sim/cluster.h"
+
+namespace byteps::sim {
+namespace {
+
+constexpr uint64_t kTensorBytes = 100'000'000;
+constexpr double kLinkBytesPerSecond = 1.25e9;
+constexpr double kRatioMax = 1.05;
+
+// Lengths only: the state machines decide, nobody adds.
+class NoArithmetic final : public protocol::Arithmetic {
+ public:
+  void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
+               size_t) override {}
+  void DivideByCount(DataType, ByteSpan, uint32_t) override {}
+  void Copy(std::byte*, const std::byte*, size_t) override {}
+};
+
+struct Cell {
+  uint32_t workers = 0;
+  uint32_t servers = 0;
+  double seconds = 0;
+  double bound = 0;
+  uint64_t events = 0;
+  double spent = 0;
+  double ratio() const { return seconds / bound; }
+};
+
+// n workers and k helpers with one link rate; with k < n a server stands beside each worker too.
+double Bound(double n, double k) {
+  double m = static_cast<double>(kTensorBytes);
+  return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * kLinkBytesPerSecond);
+}
+
+ClusterOptions MakeCluster(uint32_t n, uint32_t k, NoArithmetic& arithmetic) {
+  ClusterOptions options;
+  options.network.carry_bytes = false;
+  options.network.link_bytes_per_second = kLinkBytesPerSecond;
+  options.arithmetic = &arithmetic;
+  for (uint32_t i = 0; i < n; ++i) {
+    options.host_links.push_back(kLinkBytesPerSecond);
+    options.worker_hosts.push_back(i);
+    if (k < n) options.servers.push_back({i, 1});
+  }
+  for (uint32_t i = 0; i < k; ++i) {
+    options.host_links.push_back(kLinkBytesPerSecond);
+    options.servers.push_back({n + i, 1});
+  }
+  return options;
+}
+
+Cell Measure(uint32_t n, uint32_t k) {
+  auto start = std::chrono::steady_clock::now();
+  NoArithmetic arithmetic;
+  Cluster cluster(MakeCluster(n, k, arithmetic));
+  // One round to declare and to warm up, then the one that counts.
+  static std::byte nothing;
+  Time begun{};
+  Time ended{};
+  uint32_t open = n;
+  auto submit = [&](uint32_t worker, Time when, protocol::OperationId id) {
+    protocol::Operation operation;
+    operation.id = id;
+    operation.name = "gradient";
+    operation.spec.shape = {static_cast<int64_t>(kTensorBytes / 4)};
+    operation.input = &nothing;
+    operation.output = &nothing;
+    cluster.Submit(worker, when, std::move(operation));
+  };
+  cluster.on_complete = [&](uint32_t, protocol::OperationId id) {
+    if (--open > 0) return;
+    ended = cluster.network().now();
+    if (id == 2) return;
+    open = n;
+    begun = cluster.network().now() + milliseconds(5);
+    for (uint32_t w = 0; w < n; ++w) submit(w, begun, 2);
+  };
+  cluster.Start();
+  for (uint32_t w = 0; w < n; ++w) submit(w, Time(milliseconds(1)), 1);
+  cluster.RunUntilIdle(Time(seconds(1000)));
+  Cell cell{n, k, ToSeconds(ended - begun), Bound(n, k), cluster.network().events(), 0};
+  cell.spent = ToSeconds(std::chrono::steady_clock::now() - start);
+  return cell;
+}
+
+}  // namespace
+
+int RunScale(uint32_t workers_max, const std::string& json_path) {
+  fmt::print("simulation: push_pull of 100 MB, links of 10 Gbit/s, time / lower bound\n");
+  fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>12} {:>9}\n", "workers", "servers", "ms", "bound",
+             "ratio", "events", "spent s");
+  std::string json;
+  bool good = true;
+  for (uint32_t n = 4; n <= workers_max; n *= 2) {
+    for (uint32_t k : {n, n / 2, 0U}) {
+      Cell cell = Measure(n, k);
+      good = good && cell.ratio() <= kRatioMax;
+      fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
+                 cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);
+      std::fflush(stdout);
+      json += fmt::format("{}  {{\"workers\": {}, \"servers\": {}, \"seconds\": {}, "
+                          "\"bound_seconds\": {}, \"ratio\": {}}}",
+                          json.empty() ? "" : ",\n", n, k, cell.seconds, cell.bound, cell.ratio());
+    }
+  }
+  if (!json_path.empty()) std::ofstream(json_path) << "[\n" << json << "\n]\n";
+  fmt::print("{}\n", good ? "every cell is within 1.05" : "a cell is above 1.05");
+  return good ? 0 : 1;
+}
+
+}  // namespace byteps::sim

@@ -1,0 +1,296 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/script.h"
+#include "src/protocol/kernel_arithmetic.h"
+
+namespace byteps::sim {
+namespace {
+
+constexpr Duration kLimit = seconds(600);
+// Users cannot know when a job starts; accidents are counted from here.
+constexpr Duration kStart = milliseconds(1);
+
+// One operation of one worker: who, what, when, with which bytes.
+struct Played {
+  uint32_t worker = 0;
+  uint32_t tensor = 0;
+  uint32_t round = 0;
+  wire::TensorSpec spec;
+  std::vector<std::byte> input;
+  std::vector<std::byte> output;
+};
+
+class Player {
+ public:
+  explicit Player(const ScenarioOptions& options)
+      : options_(options), script_(WriteScript(options.seed, options.faults)) {
+    script_.cluster.arithmetic = &arithmetic_;
+    script_.cluster.mistake = options.mistake;
+  }
+
+  ScenarioResult Run();
+
+ private:
+  void Violation(const std::string& text) {
+    if (!result_.violation.has_value()) result_.violation = text;
+  }
+  void SubmitRound(uint32_t worker, uint32_t round);
+  void PlanAccident();
+  void Check();
+  void CheckOne(protocol::OperationId id, const Played& played);
+  void CheckBytes(const Played& played, const Completion& completion);
+  void CheckError(const Played& played, const Status& status);
+  bool MayFail(const Played& played) const;
+  bool Disagrees(const Played& played) const;
+  std::vector<std::byte> Expected(const Played& played) const;
+  std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const;
+  std::string NameOf(const Played& played) const;
+
+  ScenarioOptions options_;
+  Script script_;
+  protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<Cluster> cluster_;
+  std::map<protocol::OperationId, Played> played_;
+  std::vector<uint32_t> open_;   // by worker: operations of its present round
+  std::vector<uint32_t> round_;  // by worker
+  ScenarioResult result_;
+};
+
+std::string Player::NameOf(const Played& played) const {
+  return "worker " + std::to_string(played.worker) + ", " + script_.tensors[played.tensor].name +
+         ", round " + std::to_string(played.round);
+}
+
+// Any bytes are legal inputs; they depend on who, what and when only.
+std::vector<std::byte> Player::InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const {
+  const ScriptTensor& script_tensor = script_.tensors[tensor];
+  std::mt19937_64 random(options_.seed * 1000003 + worker * 7919 + tensor * 104729 + round);
+  std::vector<std::byte> bytes(InputBytes(script_tensor, script_tensor.spec, worker));
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  if (script_tensor.spec.dtype == DataType::kFloat32) {  // mostly ordinary numbers
+    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+      auto value = static_cast<float>(static_cast<int64_t>(random() % 20001) - 10000) / 7.0F;
+      std::memcpy(bytes.data() + i, &value, 4);
+    }
+  }
+  return bytes;
+}
+
+bool Player::Disagrees(const Played& played) const {
+  return script_.accident == Accident::kMismatch && played.worker == script_.victim &&
+         played.tensor == script_.accident_tensor && played.round == script_.accident_round;
+}
+
+void Player::SubmitRound(uint32_t worker, uint32_t round) {
+  round_[worker] = round;
+  open_[worker] = static_cast<uint32_t>(script_.tensors.size());
+  Time when = cluster_->network().now();
+  for (uint32_t index : script_.order[worker]) {
+    const ScriptTensor& tensor = script_.tensors[index];
+    protocol::OperationId id = played_.size() + 1;
+    Played& played = played_[id];
+    played = {worker, index, round, tensor.spec, InputOf(worker, index, round), {}};
+    if (Disagrees(played)) {
+      played.spec = script_.other_spec;
+      played.input.assign(InputBytes(tensor, played.spec, worker), std::byte{1});
+    }
+    bool in_place = (options_.seed + index) % 2 == 0 && tensor.spec.op != wire::Op::kAllgather;
+    if (!in_place) played.output.resize(played.input.size());
+    protocol::Operation operation;
+    operation.id = id;
+    operation.name = tensor.name;
+    operation.spec = played.spec;
+    operation.rows = tensor.rows[worker];
+    operation.input = played.input.data();
+    operation.output = in_place ? played.input.data() : played.output.data();
+    operation.priority = tensor.priority;
+    when += script_.pause[worker];
+    cluster_->Submit(worker, when, std::move(operation));
+  }
+}
+
+void Player::PlanAccident() {
+  Cluster& cluster = *cluster_;
+  uint32_t victim = script_.victim;
+  Time at = cluster.network().now() + kStart + script_.accident_at;
+  auto plan = [&](std::function<void()> work) { cluster.network().At(at, std::move(work)); };
+  switch (script_.accident) {
+    case Accident::kKillWorker: return plan([&cluster, victim] { cluster.KillWorker(victim); });
+    case Accident::kKillServer: return plan([&cluster, victim] { cluster.KillServer(victim); });
+    case Accident::kKillCoordinator: return plan([&cluster] { cluster.KillCoordinator(); });
+    case Accident::kCutConnection:
+      return plan([&cluster, victim, shard = script_.victim_shard] {
+        cluster.CutDataConnection(victim, shard);
+      });
+    case Accident::kFreezeWorker:
+      plan([&cluster, victim] { cluster.FreezeWorker(victim, true); });
+      return cluster.network().At(at + milliseconds(50),
+                                  [&cluster, victim] { cluster.FreezeWorker(victim, false); });
+    case Accident::kLeaveEarly:  // played when its round comes
+    case Accident::kMismatch:
+    case Accident::kNone: return;
+  }
+}
+
+ScenarioResult Player::Run() {
+  if (options_.log) options_.log(Describe(script_));
+  cluster_ = std::make_unique<Cluster>(script_.cluster);
+  if (options_.log) {
+    cluster_->set_log([this](const std::string& line) {
+      double at = ToSeconds(cluster_->network().now().time_since_epoch());
+      options_.log(std::to_string(at) + " " + line);
+    });
+  }
+  uint32_t workers = cluster_->worker_count();
+  open_.resize(workers);
+  round_.resize(workers);
+  cluster_->on_complete = [this](uint32_t worker, protocol::OperationId) {
+    if (--open_[worker] > 0) return;
+    bool leaves = script_.accident == Accident::kLeaveEarly && worker == script_.victim &&
+                  round_[worker] == script_.accident_round;
+    if (leaves) return cluster_->Leave(worker);
+    if (round_[worker] + 1 < script_.rounds) SubmitRound(worker, round_[worker] + 1);
+  };
+  cluster_->Start();
+  for (uint32_t worker = 0; worker < workers; ++worker) SubmitRound(worker, 0);
+  PlanAccident();
+  bool idle = cluster_->RunUntilIdle(Time(kLimit));
+  if (!idle) Violation("still busy after " + std::to_string(ToSeconds(kLimit)) + " s");
+  Check();
+  result_.events = cluster_->network().events();
+  result_.operations = played_.size();
+  result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
+  return std::move(result_);
+}
+
+void Player::Check() {
+  for (const std::string& text : cluster_->violations()) Violation(text);
+  for (const auto& [id, played] : played_) CheckOne(id, played);
+  bool calm = script_.accident == Accident::kNone || script_.accident == Accident::kMismatch ||
+              script_.accident == Accident::kFreezeWorker;
+  if (!calm) return;
+  uint64_t planned = uint64_t{script_.rounds} * script_.tensors.size() * cluster_->worker_count();
+  if (played_.size() != planned) {
+    Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +
+              " operations were begun");
+  }
+  if (cluster_->rounds_open() > 0) Violation("rounds are open at rest");
+  if (cluster_->verdicts_held() > 0) {
+    Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
+  }
+}
+
+void Player::CheckOne(protocol::OperationId id, const Played& played) {
+  if (!cluster_->alive(played.worker)) return;
+  const auto& completions = cluster_->completions(played.worker);
+  const auto& refusals = cluster_->refusals(played.worker);
+  auto completion = completions.find(id);
+  if (completion == completions.end()) {
+    if (refusals.contains(id)) return CheckError(played, refusals.at(id));
+    // A job that ended before it began accepts nothing.
+    if (MayFail(played)) return;
+    return Violation("never accepted: " + NameOf(played));
+  }
+  int times = completion->second.completions;
+  if (times != 1) {
+    return Violation(NameOf(played) + " completed " + std::to_string(times) + " times");
+  }
+  const Status& status = completion->second.outcome.status;
+  if (!status.ok()) return CheckError(played, status);
+  CheckBytes(played, completion->second);
+}
+
+bool Player::MayFail(const Played& played) const {
+  switch (script_.accident) {
+    case Accident::kNone:
+    case Accident::kFreezeWorker: return false;
+    case Accident::kMismatch:
+      return played.tensor == script_.accident_tensor && played.round == script_.accident_round;
+    case Accident::kLeaveEarly: return played.round > script_.accident_round;
+    case Accident::kKillWorker:
+    case Accident::kKillServer:
+    case Accident::kKillCoordinator:
+    case Accident::kCutConnection: return true;
+  }
+  return false;
+}
+
+// An error must have a reason, the right kind, and name those concerned.
+void Player::CheckError(const Played& played, const Status& status) {
+  if (!MayFail(played)) {
+    return Violation(NameOf(played) + " failed without a reason: " + status.ToString());
+  }
+  bool mismatch = script_.accident == Accident::kMismatch;
+  StatusCode expected = mismatch ? StatusCode::kMismatch : StatusCode::kPeerLost;
+  if (status.code() != expected) {
+    return Violation(NameOf(played) + " failed as: " + status.ToString());
+  }
+  std::vector<std::string> named;
+  if (mismatch) {
+    named = {"rank " + std::to_string(script_.victim) + " has", wire::Describe(script_.other_spec),
+             wire::Describe(script_.tensors[script_.accident_tensor].spec)};
+  } else if (script_.accident == Accident::kKillServer) {
+    named = {"server " + std::to_string(script_.victim)};
+  } else if (script_.accident == Accident::kKillCoordinator) {
+    named = {"coordinator"};
+  } else if (script_.accident != Accident::kCutConnection) {
+    named = {"worker " + std::to_string(script_.victim)};
+  }
+  for (const std::string& name : named) {
+    if (status.message().find(name) != std::string::npos) continue;
+    return Violation(NameOf(played) + ": '" + name + "' is not named in: " + status.message());
+  }
+}
+
+void Player::CheckBytes(const Played& played, const Completion& completion) {
+  if (script_.accident == Accident::kMismatch && MayFail(played)) {
+    return Violation(NameOf(played) + " succeeded although ranks disagreed");
+  }
+  std::vector<std::byte> expected = Expected(played);
+  ConstByteSpan got = played.output.empty() ? ConstByteSpan(played.input) : played.output;
+  if (played.spec.op == wire::Op::kAllgather) {
+    got = ConstByteSpan(completion.outcome.gathered.get(), completion.outcome.gathered_bytes);
+  }
+  bool equal = got.size() == expected.size() &&
+               std::equal(got.begin(), got.end(), expected.begin());
+  if (!equal) Violation(NameOf(played) + ": wrong bytes");
+}
+
+std::vector<std::byte> Player::Expected(const Played& played) const {
+  uint32_t workers = cluster_->worker_count();
+  std::vector<std::vector<std::byte>> inputs;
+  for (uint32_t w = 0; w < workers; ++w) inputs.push_back(InputOf(w, played.tensor, played.round));
+  const wire::TensorSpec& spec = played.spec;
+  if (spec.op == wire::Op::kBroadcast) return inputs[spec.root];
+  std::vector<std::byte> out = inputs[0];
+  if (spec.op == wire::Op::kBarrier) return {};
+  if (spec.op == wire::Op::kAllgather) {
+    for (uint32_t w = 1; w < workers; ++w) {
+      out.insert(out.end(), inputs[w].begin(), inputs[w].end());
+    }
+    return out;
+  }
+  std::vector<const std::byte*> pointers;
+  for (const auto& input : inputs) pointers.push_back(input.data());
+  Combine how = spec.op == wire::Op::kMin       ? Combine::kMin
+                : spec.op == wire::Op::kMax     ? Combine::kMax
+                : spec.op == wire::Op::kProduct ? Combine::kProduct
+                                                : Combine::kSum;
+  protocol::KernelArithmetic arithmetic;
+  if (workers > 1) arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
+  if (spec.op == wire::Op::kAverage) arithmetic.DivideByCount(spec.dtype, out, workers);
+  return out;
+}
+
+}  // namespace
+
+ScenarioResult RunScenario(const ScenarioOptions& options) { return Player(options).Run(); }
+
+}  // namespace byteps::sim

@@ -1,0 +1,31 @@
+// One schedule from one seed: a random job, random operations in random order on each rank,
+// perhaps a rank that disagrees, perhaps a lost process; and the oracle that knows what must come
+// out. The same seed gives the same schedule, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "src/protocol/shard.h"
+
+namespace byteps::sim {
+
+struct ScenarioOptions {
+  uint64_t seed = 1;
+  protocol::ShardMistake mistake = protocol::ShardMistake::kNone;
+  bool faults = true;  // lost processes and cut connections in some schedules
+  std::function<void(const std::string&)> log;
+};
+
+struct ScenarioResult {
+  std::optional<std::string> violation;
+  uint64_t events = 0;
+  uint64_t operations = 0;
+  double virtual_seconds = 0;
+};
+
+ScenarioResult RunScenario(const ScenarioOptions& options);
+
+}  // namespace byteps::sim

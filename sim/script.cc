@@ -1,0 +1,145 @@
+#include "sim/script.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace byteps::sim {
+namespace {
+
+using Random = std::mt19937_64;
+
+uint64_t Below(Random& random, uint64_t bound) { return random() % bound; }
+
+uint64_t Between(Random& random, uint64_t low, uint64_t high) {
+  return low + Below(random, high - low + 1);
+}
+
+ClusterOptions RandomCluster(uint64_t seed, Random& random) {
+  ClusterOptions cluster;
+  cluster.network.seed = seed * 2 + 1;
+  cluster.network.latency = microseconds(Between(random, 5, 200));
+  cluster.network.jitter_max = microseconds(Below(random, 3) * Between(random, 1, 300));
+  auto hosts = static_cast<uint32_t>(Between(random, 1, 6));
+  for (uint32_t i = 0; i < hosts; ++i) {
+    cluster.host_links.push_back(1e6 * static_cast<double>(Between(random, 10, 1000)));
+  }
+  auto workers = static_cast<uint32_t>(Between(random, 1, 5));
+  for (uint32_t i = 0; i < workers; ++i) {
+    cluster.worker_hosts.push_back(static_cast<HostId>(Below(random, hosts)));
+  }
+  auto servers = static_cast<uint32_t>(Between(random, 1, 4));
+  for (uint32_t i = 0; i < servers; ++i) {
+    cluster.servers.push_back({static_cast<HostId>(Below(random, hosts)),
+                               static_cast<uint32_t>(Between(random, 1, 4))});
+  }
+  static constexpr uint32_t kPieces[] = {64, 128, 512, 4096};
+  cluster.piece_bytes_max = kPieces[Below(random, 4)];
+  // A credit of one byte is a credit of one piece; small ones are where ranks wait for each other.
+  static constexpr uint64_t kCredits[] = {0, 1, 1, 300, 5000};
+  cluster.credit_bytes = kCredits[Below(random, 5)];
+  return cluster;
+}
+
+wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
+  wire::TensorSpec spec;
+  spec.op = static_cast<wire::Op>(Below(random, wire::kOpCount));
+  spec.dtype = static_cast<DataType>(Below(random, kDataTypeCount));
+  if (spec.op == wire::Op::kBroadcast) spec.root = static_cast<uint32_t>(Below(random, workers));
+  if (spec.op == wire::Op::kBarrier) return spec;
+  uint64_t dimensions = Below(random, 3);
+  for (uint64_t i = 0; i < dimensions; ++i) {
+    spec.shape.push_back(static_cast<int64_t>(Below(random, 8) == 0 ? 0 : Between(random, 1, 40)));
+  }
+  return spec;
+}
+
+// The same name, another idea of it.
+wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random, uint32_t workers) {
+  wire::TensorSpec other = spec;
+  switch (Below(random, 3)) {
+    case 0: other.dtype = spec.dtype == DataType::kInt32 ? DataType::kFloat32 : DataType::kInt32;
+      break;
+    case 1: other.shape.push_back(2); break;
+    default:
+      other.op = spec.op == wire::Op::kSum ? wire::Op::kMax : wire::Op::kSum;
+      break;
+  }
+  if (spec.op == wire::Op::kBarrier) other.op = wire::Op::kSum;
+  (void)workers;
+  return other;
+}
+
+void RandomAccident(Script& script, Random& random, bool faults) {
+  auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
+  auto servers = static_cast<uint32_t>(script.cluster.servers.size());
+  uint64_t choice = Below(random, 16);
+  if (choice < 7 || workers < 2) return;
+  script.accident = choice < 10 ? Accident::kMismatch
+                                : static_cast<Accident>(Between(random, 2, 7));
+  if (!faults && script.accident != Accident::kMismatch) script.accident = Accident::kNone;
+  script.victim = static_cast<uint32_t>(
+      Below(random, script.accident == Accident::kKillServer ? servers : workers));
+  uint32_t shards = 0;
+  for (const ServerPlace& server : script.cluster.servers) shards += server.shards;
+  script.victim_shard = static_cast<uint32_t>(Below(random, shards));
+  script.accident_round = static_cast<uint32_t>(Below(random, script.rounds));
+  script.accident_tensor = static_cast<uint32_t>(Below(random, script.tensors.size()));
+  script.accident_at = microseconds(Below(random, 30000));
+  if (script.accident != Accident::kMismatch) return;
+  const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
+  script.other_spec = Another(spec, random, workers);
+}
+
+}  // namespace
+
+uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker) {
+  if (spec.op == wire::Op::kBarrier) return 0;
+  uint64_t bytes = SizeOf(spec.dtype);
+  for (int64_t dimension : spec.shape) bytes *= static_cast<uint64_t>(dimension);
+  return spec.op == wire::Op::kAllgather ? bytes * tensor.rows[worker] : bytes;
+}
+
+Script WriteScript(uint64_t seed, bool faults) {
+  Random random(seed);
+  Script script;
+  script.cluster = RandomCluster(seed, random);
+  auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
+  auto tensors = static_cast<uint32_t>(Between(random, 1, 6));
+  for (uint32_t i = 0; i < tensors; ++i) {
+    ScriptTensor tensor;
+    tensor.name = "t" + std::to_string(i);
+    tensor.spec = RandomSpec(random, workers);
+    tensor.priority = static_cast<int32_t>(Below(random, 4));
+    for (uint32_t w = 0; w < workers; ++w) tensor.rows.push_back(Below(random, 6));
+    script.tensors.push_back(std::move(tensor));
+  }
+  script.rounds = static_cast<uint32_t>(Between(random, 1, 4));
+  for (uint32_t w = 0; w < workers; ++w) {
+    std::vector<uint32_t> order(tensors);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    script.order.push_back(std::move(order));
+    script.pause.push_back(microseconds(Below(random, 2) * Below(random, 500)));
+  }
+  RandomAccident(script, random, faults);
+  return script;
+}
+
+std::string Describe(const Script& script) {
+  static const char* kAccidents[] = {"none",           "mismatch",       "kill worker",
+                                     "kill server",    "kill coordinator", "cut connection",
+                                     "freeze worker",  "leave early"};
+  std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
+                     std::to_string(script.cluster.servers.size()) + " servers, " +
+                     std::to_string(script.tensors.size()) + " tensors, " +
+                     std::to_string(script.rounds) + " rounds, pieces of " +
+                     std::to_string(script.cluster.piece_bytes_max) + " bytes, credit " +
+                     std::to_string(script.cluster.credit_bytes) + ", accident: " +
+                     kAccidents[static_cast<size_t>(script.accident)];
+  for (const ScriptTensor& tensor : script.tensors) {
+    text += "\n  " + tensor.name + ": " + wire::Describe(tensor.spec);
+  }
+  return text;
+}
+
+}  // namespace byteps::sim

@@ -1,0 +1,55 @@
+// What a random job does: its machines, its tensors, its rounds, its accident. Values only;
+// scenario.cc plays it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "src/wire/control.h"
+
+namespace byteps::sim {
+
+struct ScriptTensor {
+  std::string name;
+  wire::TensorSpec spec;
+  std::vector<uint64_t> rows;  // by worker; allgather
+  int32_t priority = 0;
+};
+
+enum class Accident : uint8_t {
+  kNone,
+  kMismatch,         // one rank uses another spec for one tensor in one round
+  kKillWorker,
+  kKillServer,
+  kKillCoordinator,
+  kCutConnection,
+  kFreezeWorker,     // for a while; nobody is lost
+  kLeaveEarly,       // one worker leaves in order before the last round
+};
+
+struct Script {
+  ClusterOptions cluster;
+  std::vector<ScriptTensor> tensors;
+  uint32_t rounds = 1;
+  std::vector<std::vector<uint32_t>> order;  // by worker: indices of tensors
+  std::vector<Duration> pause;               // by worker: between submissions
+  Accident accident = Accident::kNone;
+  uint32_t victim = 0;         // worker or server
+  uint32_t victim_shard = 0;   // of a cut connection
+  uint32_t accident_round = 0;   // mismatch, early leave
+  uint32_t accident_tensor = 0;  // mismatch
+  wire::TensorSpec other_spec;   // mismatch
+  Duration accident_at{};        // kills, cuts, freezes
+};
+
+Script WriteScript(uint64_t seed, bool faults);
+std::string Describe(const Script& script);
+
+// Bytes of one rank's input (allgather: of all its rows).
+uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker);
+
+}  // namespace byteps::sim

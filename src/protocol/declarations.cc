@@ -1,0 +1,84 @@
+// The coordinator's side of declarations: the first rank that uses a name fixes what it is; a rank
+// that differs makes the operation fail on every rank, with both sides named.
+//
+// Each name has a list of decisions, one per attempt. A rank asks for its next attempt and gets
+// that decision, whether it comes first or last; so every rank sees the same sequence, and a name
+// whose declaration failed can be used again at once.
+#include "src/protocol/coordinator.h"
+
+#include "src/plan/partition.h"
+
+namespace byteps::protocol {
+namespace {
+
+uint64_t BytesOf(const wire::TensorSpec& spec) {
+  if (spec.op == wire::Op::kBarrier || spec.op == wire::Op::kAllgather) return 0;
+  uint64_t bytes = SizeOf(spec.dtype);
+  for (int64_t dimension : spec.shape) bytes *= static_cast<uint64_t>(dimension);
+  return bytes;
+}
+
+std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
+  return "rank " + std::to_string(rank) + " has " + wire::Describe(spec);
+}
+
+}  // namespace
+
+void Coordinator::OnDeclare(ConnectionId from, const Member& member,
+                            const wire::Declare& declare) {
+  Decisions& decisions = names_[declare.name];
+  if (declare.attempt > decisions.size()) return;  // no correct worker skips an attempt
+  if (declare.attempt == decisions.size()) decisions.push_back(Decide(member, declare));
+  Decision& decision = decisions[declare.attempt];
+  bool agrees = !decision.failed && decision.spec == declare.spec;
+  if (!agrees && !decision.failed) return Mismatch(member, declare, decision);
+  if (decision.failed) {
+    driver_.Send(from, wire::DeclareFailed{declare.name, declare.attempt, decision.tensor,
+                                           decision.code, decision.text, decision.round});
+    return;
+  }
+  decision.told.push_back(from);
+  driver_.Send(from, wire::Declared{declare.name, declare.attempt, decision.tensor,
+                                    decision.placement});
+}
+
+Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Declare& declare) {
+  Decision decision;
+  decision.spec = declare.spec;
+  decision.by = member.index;
+  decision.tensor = next_tensor_++;
+  decision.placement = dealer_->State();
+  auto members = static_cast<uint32_t>(view_.workers.size());
+  uint64_t bytes = BytesOf(declare.spec);
+  Result<plan::Partition> cut = plan::Partition::Cut(
+      bytes, plan::PieceBytes(bytes, members, options_.piece_bytes_max));
+  if (cut.ok()) {
+    dealer_->DealTensor(cut.value());
+  } else {
+    decision.failed = true;
+    decision.code = cut.status().code();
+    decision.text = "tensor '" + declare.name + "': " + cut.status().message();
+  }
+  return decision;
+}
+
+void Coordinator::Mismatch(const Member& member, const wire::Declare& declare,
+                           Decision& decision) {
+  decision.failed = true;
+  decision.code = StatusCode::kMismatch;
+  decision.round = declare.round;
+  decision.text = "ranks disagree about tensor '" + declare.name + "': " +
+                  Side(decision.by, decision.spec) + ", " + Side(member.index, declare.spec) +
+                  "; use the same name, shape, dtype and operation on every rank";
+  wire::DeclareFailed failed{declare.name,  declare.attempt, decision.tensor,
+                             decision.code, decision.text,   decision.round};
+  // Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
+  for (const auto& [id, other] : members_) {
+    bool told = false;
+    for (ConnectionId known : decision.told) told = told || known == id;
+    bool asks = other.join.role == Role::kWorker && other.index == member.index;
+    if (told || asks || other.join.role == Role::kServer) driver_.Send(id, failed);
+  }
+}
+
+}  // namespace byteps::protocol

@@ -4,10 +4,11 @@
 // total T, and L the cost of the largest piece:
 //
 //   * Balance: at every moment |l_i - T * w_i / W| <= L. No shard is ever more than one piece
-//     ahead of its share, or behind it. So any window of pieces is spread in proportion, not only
-//     the whole: a credit that is smaller than one turn still keeps every link busy.
-//   * Spread: a piece goes to another shard than the one before it, unless no other can take it
-//     without breaking the balance (a shard with most of the weight, or one far behind).
+//     ahead of its share, or behind it, so heavy shards get no long runs and light ones are not
+//     saved up for the end.
+//   * Spread: a piece goes to another shard than the one before it, unless that shard is so far
+//     behind (it has most of the weight, or small pieces follow large ones) that the balance
+//     would break. Equal shards never get two equal pieces in a row.
 //
 // The rule: among the shards that are not ahead of their share the piece goes to the one that
 // falls behind by L first, that is with the smallest (l_i + L) / w_i; ties go to the lowest id.

@@ -1,0 +1,26 @@
+#include "src/plan/allocation_count_test.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+uint64_t allocation_count = 0;  // the replaced operators have no object to keep it in
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocation_count;
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace byteps::plan {
+
+uint64_t AllocationCount() { return allocation_count; }
+
+}  // namespace byteps::plan

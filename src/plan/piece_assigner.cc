@@ -58,13 +58,6 @@ bool PieceAssigner::MaySkip(ShardId shard, uint64_t cost) const {
   return due <= Uint128{loads_[shard] + cost_max_} * total_weight_;
 }
 
-// The shard can take a piece of `cost` too early: l + cost - (T + cost) * w / W <= L.
-bool PieceAssigner::MayRunAhead(ShardId shard, uint64_t cost) const {
-  const Uint128 share =
-      Uint128{total_load_ + cost} * weights_[shard] + Uint128{cost_max_} * total_weight_;
-  return Uint128{loads_[shard] + cost} * total_weight_ <= share;
-}
-
 void PieceAssigner::PushDue(ShardId shard) {
   due_.push_back(shard);
   std::push_heap(due_.begin(), due_.end(),
@@ -98,17 +91,14 @@ void PieceAssigner::MoveCaughtUp() {
 }
 
 // Takes the next shard out of its heap. Some shard is always due: all cannot be ahead of their
-// shares, which sum to the whole.
+// shares, which sum to the whole. A shard that is ahead may take a piece early when the skipped
+// one alone is due: what all others are ahead together is what that one is behind.
 ShardId PieceAssigner::Choose(uint64_t cost) {
   const ShardId best = PopDue();
   if (best != previous_ || !MaySkip(best, cost)) return best;
-  ShardId other = best;
-  if (!due_.empty()) {
-    other = PopDue();
-  } else if (!ahead_.empty() && MayRunAhead(ahead_.front(), cost)) {
-    other = PopAhead();
-  }
-  if (other != best) PushDue(best);
+  if (due_.empty() && ahead_.empty()) return best;
+  const ShardId other = due_.empty() ? PopAhead() : PopDue();
+  PushDue(best);
   return other;
 }
 

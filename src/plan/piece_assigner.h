@@ -11,7 +11,7 @@
 //     would break. Equal shards never get two equal pieces in a row.
 //
 // The rule: among the shards that are not ahead of their share the piece goes to the one that
-// falls behind by L first, that is with the smallest (l_i + L) / w_i; ties go to the lowest id.
+// would fall behind by L first, that with the smallest (l_i + L) / w_i; ties go to the lowest id.
 // docs/decisions/0004-placement.md has the proof. Integers only (128-bit products);
 // O(log shards) per piece. A value: copyable, one thread at a time.
 #pragma once
@@ -56,7 +56,6 @@ class PieceAssigner {
   bool ReadyLater(ShardId a, ShardId b) const;
   bool IsAhead(ShardId shard) const;
   bool MaySkip(ShardId shard, uint64_t cost) const;
-  bool MayRunAhead(ShardId shard, uint64_t cost) const;
 
   void PushDue(ShardId shard);
   void PushAhead(ShardId shard);

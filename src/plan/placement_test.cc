@@ -145,6 +145,36 @@ RC_GTEST_PROP(PlacementTest, NoOtherPlacementIsFaster, ()) {
   RC_ASSERT(TimePerByte(hosts, other) >= best * (1 - 1e-9));
 }
 
+// Among optimal placements the one that loads no link more than it must: all servers that combine
+// run at one level, and those that do not are above it by their own workers' traffic alone.
+RC_GTEST_PROP(PlacementTest, ServersThatCombineRunAtOneLevel, ()) {
+  const std::vector<Host> hosts = AnyMixedCluster();
+  uint64_t workers = 0;
+  bool all_grow = true;
+  for (const Host& host : hosts) workers += host.workers;
+  for (const Host& host : hosts) {
+    all_grow = all_grow && (host.servers == 0 || 2 * host.workers < workers);
+  }
+  RC_PRE(all_grow);
+  const Shares shares = ComputeShares(hosts).value();
+  double lowest_idle = 1e300;
+  double lowest = 1e300;
+  double highest = 0;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (hosts[i].servers == 0) continue;
+    const double width = static_cast<double>(workers) - 2.0 * hosts[i].workers;
+    const double level = (hosts[i].workers + shares.host_share[i] * width) / LinkOf(hosts[i]);
+    if (shares.host_share[i] == 0) {
+      lowest_idle = std::min(lowest_idle, level);
+    } else {
+      lowest = std::min(lowest, level);
+      highest = std::max(highest, level);
+    }
+  }
+  RC_ASSERT(highest <= lowest * (1 + 1e-9));
+  RC_ASSERT(highest <= lowest_idle * (1 + 1e-9));
+}
+
 RC_GTEST_PROP(PlacementTest, WeightsFollowTheShares, ()) {
   const std::vector<Host> hosts = *rc::gen::arbitrary<bool>() ? AnyPlainCluster()
                                                               : AnyMixedCluster();

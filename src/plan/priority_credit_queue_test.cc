@@ -206,6 +206,31 @@ RC_GTEST_PROP(PriorityCreditQueueTest, EqualsANaiveQueueUnderRandomOperations, (
   }
 }
 
+RC_GTEST_PROP(PriorityCreditQueueTest, AnyEntryCanLeaveOrBeMarkedWithoutHarmToTheOrder, ()) {
+  PriorityCreditQueue queue;
+  std::vector<std::pair<Ticket, uint64_t>> queued;
+  const auto orders = *rc::gen::unique<std::vector<uint64_t>>(500, rc::gen::arbitrary<uint64_t>());
+  for (uint64_t order : orders) queued.emplace_back(queue.Push({0, order, 1, 0}), order);
+  const auto picks = *rc::gen::container<std::vector<uint32_t>>(200, rc::gen::inRange(0U, 1000U));
+  for (uint32_t pick : picks) {
+    const auto chosen = queued.begin() + pick % static_cast<uint32_t>(queued.size());
+    if (pick % 3 == 0) {
+      RC_ASSERT(queue.MarkWanted(chosen->first));
+    } else {
+      RC_ASSERT(queue.Remove(chosen->first));
+      queued.erase(chosen);
+    }
+  }
+  std::sort(queued.begin(), queued.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const auto& expected : queued) {
+    const std::optional<Entry> entry = queue.Pop(kUnlimited);
+    RC_ASSERT(entry.has_value());
+    RC_ASSERT(entry->order == expected.second);
+  }
+  RC_ASSERT(queue.empty());
+}
+
 TEST(PriorityCreditQueueTest, SteadyStateAllocatesNothing) {
   PriorityCreditQueue queue;
   std::vector<Ticket> tickets(1000);

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <string>
 
 namespace byteps::plan {
@@ -64,8 +63,9 @@ double ShareAtLevel(const Host& host, double link, uint64_t workers, double leve
 double FillLevel(std::span<const Host> hosts, const Model& model) {
   std::vector<size_t> order = Vessels(hosts, model.workers);
   const auto start = [&](size_t i) { return hosts[i].workers / model.links[i]; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return start(a) < start(b); });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return start(a) != start(b) ? start(a) < start(b) : a < b;
+  });
   double level = std::numeric_limits<double>::infinity();
   double slope = 0;   // share gained per unit of level
   double volume = 1;  // level * slope when everything is held

@@ -234,18 +234,12 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
   uint64_t bytes = BytesOf(tensor.spec);
   bool gather = tensor.spec.op == wire::Op::kAllgather;
   if (gather) {
-    uint64_t rows = 0;
-    for (uint64_t count : task.rows_by_worker) rows += count;
-    task.outcome.rows = rows;
-    bytes *= rows;
-    task.outcome.gathered_bytes = bytes;
-    task.outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
-    if (task.outcome.gathered == nullptr) {
-      Fail(tensor, Status(StatusCode::kExhausted, "no memory for the " + std::to_string(bytes) +
-                                                      " bytes of allgather '" + tensor.name +
-                                                      "'"));
+    Status placed = MakeRoomForGather(task);
+    if (!placed.ok()) {
+      Fail(tensor, placed);
       return StageVerdict::kFailed;
     }
+    bytes = task.outcome.gathered_bytes;
   }
   uint32_t piece_bytes = plan::PieceBytes(bytes, members_, piece_bytes_max_);
   Status dealt = DealPieces(tensor, gather ? 1 : 0, bytes, piece_bytes);
@@ -254,6 +248,31 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
     return StageVerdict::kFailed;
   }
   return StageVerdict::kDone;
+}
+
+// All sizes are known: the result gets its memory, and this rank's rows their place in it.
+Status Worker::MakeRoomForGather(Task& task) {
+  uint64_t row_bytes = BytesOf(task.operation.spec);
+  uint64_t rows = 0;
+  uint64_t rows_before = 0;
+  for (uint32_t i = 0; i < members_; ++i) {
+    if (i == worker_index_) rows_before = rows;
+    if (task.rows_by_worker[i] > UINT64_MAX / 2 - rows) rows = UINT64_MAX / 2;
+    rows += task.rows_by_worker[i];
+  }
+  bool huge = row_bytes > 0 && rows > (uint64_t{1} << 48) / row_bytes;
+  uint64_t bytes = huge ? 0 : rows * row_bytes;
+  task.outcome.rows = rows;
+  task.outcome.gathered_bytes = bytes;
+  if (!huge) task.outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
+  if (task.outcome.gathered == nullptr) {
+    return {StatusCode::kExhausted, "no memory for the " + std::to_string(rows) + " rows of " +
+                                        std::to_string(row_bytes) + " bytes of allgather '" +
+                                        task.operation.name + "'"};
+  }
+  arithmetic_.Copy(task.outcome.gathered.get() + rows_before * row_bytes, task.operation.input,
+                   task.operation.rows * row_bytes);
+  return Status::Ok();
 }
 
 StageVerdict Worker::EnterExchange(Tensor& tensor) {

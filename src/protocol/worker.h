@@ -167,6 +167,7 @@ class Worker {
   StageVerdict EnterLayout(Tensor& tensor);
   StageVerdict EnterPartition(Tensor& tensor);
   StageVerdict EnterKeep(Tensor& tensor);
+  Status MakeRoomForGather(Task& task);
   StageVerdict EnterExchange(Tensor& tensor);
   void Deliver(Tensor& tensor);
   void Fail(Tensor& tensor, const Status& why);

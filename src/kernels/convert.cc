@@ -1,0 +1,147 @@
+#include <cassert>
+#include <cstring>
+
+#include "src/kernels/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/convert.cc"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "src/kernels/formats-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace byteps::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Every conversion goes through float32 in a buffer that stays in the first-level cache.
+constexpr size_t kChunk = 512;
+static_assert(kChunk * sizeof(double) % HWY_MAX_BYTES == 0, "a chunk is whole vectors");
+
+using DoubleTag = hn::ScalableTag<double>;
+using DoubleVector = hn::Vec<DoubleTag>;
+using DoubleBitsTag = hn::RebindToUnsigned<DoubleTag>;
+using NarrowFloatTag = hn::Rebind<float, DoubleTag>;
+
+// Cuts a float64 to 14 significant bits; the last one is set if anything was cut off. That is too
+// few bits for the float32 in between to round anything that a half can tell, and the last bit
+// keeps what decides a tie: so the way through float32 rounds once.
+HWY_INLINE DoubleVector CutForHalves(DoubleVector value) {
+  const DoubleBitsTag du;
+  const auto bits = hn::BitCast(du, value);
+  const auto cut = hn::Set(du, (uint64_t{1} << 39) - 1);
+  const auto carry = hn::Add(hn::And(bits, cut), cut);
+  return hn::BitCast(DoubleTag(), hn::AndNot(cut, hn::Or(bits, carry)));
+}
+
+// All of `count` elements; count is a multiple of the lanes. NaNs stay NaNs.
+void ToFloat(DataType from, bool for_halves, const std::byte* in, size_t count, float* out) {
+  const FloatTag df;
+  const DoubleTag dd;
+  switch (from) {
+    case DataType::kFloat16:
+      for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+        hn::StoreU(LoadFloat16(in + i * sizeof(uint16_t)), df, out + i);
+      }
+      break;
+    case DataType::kBfloat16:
+      for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+        hn::StoreU(LoadBfloat16(in + i * sizeof(uint16_t)), df, out + i);
+      }
+      break;
+    case DataType::kFloat64:
+      for (size_t i = 0; i < count; i += hn::Lanes(dd)) {
+        DoubleVector value = hn::LoadU(dd, Lanes<double>(in) + i);
+        if (for_halves) value = CutForHalves(value);
+        hn::StoreU(hn::DemoteTo(NarrowFloatTag(), value), NarrowFloatTag(), out + i);
+      }
+      break;
+    default: std::memcpy(out, in, count * sizeof(float));
+  }
+}
+
+void FromFloat(DataType to, const float* in, size_t count, std::byte* out) {
+  const FloatTag df;
+  const DoubleTag dd;
+  const FloatVector nan = hn::BitCast(df, hn::Set(BitsTag(), Plain<float>::kNan));
+  const DoubleVector double_nan =
+      hn::BitCast(dd, hn::Set(DoubleBitsTag(), Plain<double>::kNan));
+  const auto load = [&](size_t i) HWY_ATTR {
+    const FloatVector value = hn::LoadU(df, in + i);
+    return hn::IfThenElse(hn::IsNaN(value), nan, value);
+  };
+  switch (to) {
+    case DataType::kFloat16:
+      for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+        StoreFloat16(load(i), out + i * sizeof(uint16_t));
+      }
+      break;
+    case DataType::kBfloat16:
+      for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+        StoreBfloat16(load(i), out + i * sizeof(uint16_t));
+      }
+      break;
+    case DataType::kFloat64:
+      for (size_t i = 0; i < count; i += hn::Lanes(dd)) {
+        const DoubleVector value = hn::PromoteTo(dd, hn::LoadU(NarrowFloatTag(), in + i));
+        hn::StoreU(hn::IfThenElse(hn::IsNaN(value), double_nan, value), dd,
+                   Lanes<double>(out) + i);
+      }
+      break;
+    default:
+      for (size_t i = 0; i < count; i += hn::Lanes(df)) {
+        hn::StoreU(load(i), df, Lanes<float>(out) + i);
+      }
+  }
+}
+
+// At most kChunk elements.
+void ConvertChunk(DataType from, DataType to, const std::byte* in, std::byte* out, size_t count) {
+  HWY_ALIGN std::byte padded[kChunk * sizeof(double)];
+  HWY_ALIGN float middle[kChunk];
+  const bool for_halves = to == DataType::kFloat16 || to == DataType::kBfloat16;
+  if (count == kChunk) {
+    ToFloat(from, for_halves, in, kChunk, middle);
+    FromFloat(to, middle, kChunk, out);
+    return;
+  }
+  const size_t bytes_in = count * SizeOf(from);
+  std::memset(padded, 0, sizeof padded);
+  std::memcpy(padded, in, bytes_in);
+  ToFloat(from, for_halves, padded, kChunk, middle);
+  FromFloat(to, middle, kChunk, padded);
+  std::memcpy(out, padded, count * SizeOf(to));
+}
+
+}  // namespace
+
+void ConvertOnTarget(DataType from, DataType to, const std::byte* in, std::byte* out,
+                     size_t count) {
+  for (size_t begin = 0; begin < count; begin += kChunk) {
+    const size_t left = count - begin;
+    ConvertChunk(from, to, in + begin * SizeOf(from), out + begin * SizeOf(to),
+                 left < kChunk ? left : kChunk);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace byteps::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace byteps::kernels {
+
+HWY_EXPORT(ConvertOnTarget);
+
+void Convert(DataType from, DataType to, const std::byte* in, std::byte* out, size_t count) {
+  if (from == to) {
+    std::memcpy(out, in, count * SizeOf(from));
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(ConvertOnTarget)(from, to, in, out, count);
+}
+
+}  // namespace byteps::kernels
+#endif

@@ -1,0 +1,94 @@
+#include "src/config/option_check.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "src/config/option_rows.h"
+#include "src/config/text.h"
+
+namespace byteps::config {
+namespace {
+
+// Without the number of workers a worker would train alone although somebody named a job for it.
+bool NamesAJob(const Options& options) {
+  return !options.root_host.empty() || options.root_port != 0 || options.num_server != 0;
+}
+
+std::vector<std::string_view> RequiredOptions(const Options& options, const GivenOptions& given) {
+  std::vector<std::string_view> required = {"num_worker", "num_server", "root_host", "root_port"};
+  if (options.role != Role::kWorker) return required;
+  if (IsDistributed(options)) {
+    if (options.num_worker > 1) required.emplace_back("worker_id");
+    return required;
+  }
+  if (NamesAJob(options) && !given.contains("num_worker")) return required;
+  return {};
+}
+
+Status CheckComplete(const Options& options, const GivenOptions& given) {
+  std::vector<std::string> missing;
+  for (const std::string_view name : RequiredOptions(options, given)) {
+    const bool empty_text = name == "root_host" && options.root_host.empty();
+    const bool zero_port = name == "root_port" && options.root_port == 0;
+    if (given.contains(name) && !empty_text && !zero_port) continue;
+    missing.push_back(fmt::format("{} ({})", FindOption(name)->variable, name));
+  }
+  if (missing.empty()) return Status::Ok();
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("a {} of a job needs {}, not set: {}. Set them for every process of "
+                            "the job, or start the job with `bps run`, which does",
+                            RoleName(options.role), missing.size() == 1 ? "a value" : "values",
+                            fmt::join(missing, ", ")));
+}
+
+Status Contradiction(std::string text) {
+  return Status(StatusCode::kInvalidArgument, std::move(text));
+}
+
+Status CheckWorker(const Options& options) {
+  if (options.local_rank >= options.local_size) {
+    return Contradiction(fmt::format("local_rank={} must be below local_size={} "
+                                     "(BYTEPS_LOCAL_RANK, BYTEPS_LOCAL_SIZE)",
+                                     options.local_rank, options.local_size));
+  }
+  if (options.worker_id >= options.num_worker) {
+    return Contradiction(fmt::format("worker_id={} must be below num_worker={} "
+                                     "(DMLC_WORKER_ID, DMLC_NUM_WORKER)",
+                                     options.worker_id, options.num_worker));
+  }
+  if (GlobalRank(options) >= WorkerCount(options)) {
+    return Contradiction(fmt::format("global_rank={} must be below num_worker * local_size = {} "
+                                     "(BYTEPS_GLOBAL_RANK)",
+                                     GlobalRank(options), WorkerCount(options)));
+  }
+  return Status::Ok();
+}
+
+Status CheckServers(const Options& options) {
+  const bool needs_servers = options.role != Role::kWorker || IsDistributed(options);
+  if (!needs_servers || options.num_server > 0) return Status::Ok();
+  return Contradiction("num_server=0: a job of several workers needs at least one server "
+                       "(DMLC_NUM_SERVER); servers may share the workers' machines");
+}
+
+Status CheckHeartbeats(const Options& options) {
+  if (options.heartbeat_timeout_ms >= 2 * options.heartbeat_interval_ms) return Status::Ok();
+  return Contradiction(fmt::format("heartbeat_timeout_ms={} must be at least twice "
+                                   "heartbeat_interval_ms={}, or one late sign of life would "
+                                   "count as a lost process",
+                                   options.heartbeat_timeout_ms, options.heartbeat_interval_ms));
+}
+
+}  // namespace
+
+Status CheckOptions(const Options& options, const GivenOptions& given) {
+  if (const Status status = CheckComplete(options, given); !status.ok()) return status;
+  if (const Status status = CheckServers(options); !status.ok()) return status;
+  if (const Status status = CheckHeartbeats(options); !status.ok()) return status;
+  return options.role == Role::kWorker ? CheckWorker(options) : Status::Ok();
+}
+
+}  // namespace byteps::config

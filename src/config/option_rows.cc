@@ -1,0 +1,256 @@
+#include "src/config/option_rows.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace byteps::config {
+namespace {
+
+constexpr int64_t kMachinesMax = 65536;
+constexpr int64_t kDay = 86400;
+
+bool IsPlainName(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           c == '.' || c == '_' || c == '-';
+  });
+}
+
+bool IsPlainNameOrEmpty(std::string_view text) { return text.empty() || IsPlainName(text); }
+
+// A name or an address: no white space, no separators of other formats.
+bool IsHostOrEmpty(std::string_view text) {
+  return text.size() <= 255 && std::ranges::all_of(text, [](char c) {
+    return c > ' ' && c < 0x7f && c != '[' && c != ']' && c != '/' && c != ',';
+  });
+}
+
+bool IsCidrOrEmpty(std::string_view text) {
+  if (text.empty()) return true;
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return false;
+  const std::string address(text.substr(0, slash));
+  const std::string_view prefix = text.substr(slash + 1);
+  unsigned bits = 0;
+  const auto [end, error] =
+      std::from_chars(prefix.data(), prefix.data() + prefix.size(), bits);
+  if (error != std::errc() || end != prefix.data() + prefix.size()) return false;
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return bits <= 32;
+  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && bits <= 128;
+}
+
+constexpr std::string_view kHostLimit = "a host name or an IP address without brackets";
+constexpr std::string_view kNameLimit = "letters, digits, '.', '_' and '-', at most 64";
+
+constexpr OptionRow kRows[] = {
+    {.name = "role",
+     .variable = "DMLC_ROLE",
+     .field = &Options::role,
+     .choices = "worker, server, scheduler",
+     .help = "What this process is. The scheduler is the job's coordinator."},
+    {.name = "root_host",
+     .variable = "DMLC_PS_ROOT_URI",
+     .field = &Options::root_host,
+     .text_limit = kHostLimit,
+     .text_allowed = IsHostOrEmpty,
+     .help = "Host name or address of the scheduler."},
+    {.name = "root_port",
+     .variable = "DMLC_PS_ROOT_PORT",
+     .field = &Options::root_port,
+     .maximum = 65535,
+     .help = "Port of the scheduler; 0: not set."},
+    {.name = "num_worker",
+     .variable = "DMLC_NUM_WORKER",
+     .field = &Options::num_worker,
+     .minimum = 1,
+     .maximum = kMachinesMax,
+     .help = "Number of worker machines in the job."},
+    {.name = "num_server",
+     .variable = "DMLC_NUM_SERVER",
+     .field = &Options::num_server,
+     .maximum = kMachinesMax,
+     .help = "Number of server processes in the job."},
+    {.name = "worker_id",
+     .variable = "DMLC_WORKER_ID",
+     .field = &Options::worker_id,
+     .readers = kByWorker,
+     .maximum = kMachinesMax - 1,
+     .help = "Which worker machine this is; below num_worker."},
+    {.name = "local_rank",
+     .variable = "BYTEPS_LOCAL_RANK",
+     .field = &Options::local_rank,
+     .readers = kByWorker,
+     .maximum = 1023,
+     .help = "Which process of its machine this is; below local_size."},
+    {.name = "local_size",
+     .variable = "BYTEPS_LOCAL_SIZE",
+     .field = &Options::local_size,
+     .readers = kByWorker,
+     .minimum = 1,
+     .maximum = 1024,
+     .help = "Worker processes on each machine."},
+    {.name = "global_rank",
+     .variable = "BYTEPS_GLOBAL_RANK",
+     .field = &Options::global_rank,
+     .readers = kByWorker,
+     .maximum = kMachinesMax * 1024 - 1,
+     .help = "This worker's rank. Not set: worker_id * local_size + local_rank."},
+    {.name = "force_distributed",
+     .variable = "BYTEPS_FORCE_DISTRIBUTED",
+     .field = &Options::force_distributed,
+     .readers = kByWorker,
+     .help = "Use servers although there is only one worker process."},
+    {.name = "job_id",
+     .variable = "BYTEPS_JOB_ID",
+     .field = &Options::job_id,
+     .text_limit = kNameLimit,
+     .text_allowed = IsPlainName,
+     .help = "Name of the job, the same for all its processes. Processes of different jobs refuse "
+             "each other."},
+    {.name = "job_secret",
+     .variable = "BYTEPS_JOB_SECRET",
+     .field = &Options::job_secret,
+     .secret = true,
+     .help = "Secret of the job, the same for all its processes: who does not have it is refused. "
+             "Never printed and not a command line flag, because others can read command lines."},
+    {.name = "node_host",
+     .variable = "DMLC_NODE_HOST",
+     .field = &Options::node_host,
+     .text_limit = kHostLimit,
+     .text_allowed = IsHostOrEmpty,
+     .help = "Address that this process announces. Not set: that of the route to the scheduler."},
+    {.name = "interface",
+     .variable = "DMLC_INTERFACE",
+     .field = &Options::interface,
+     .text_limit = kNameLimit,
+     .text_allowed = IsPlainNameOrEmpty,
+     .help = "Network interface whose address is announced; node_host wins."},
+    {.name = "address_cidr",
+     .variable = "BYTEPS_ADDRESS_CIDR",
+     .field = &Options::address_cidr,
+     .text_limit = "an address and a prefix length, such as 10.0.0.0/8 or fd00::/8",
+     .text_allowed = IsCidrOrEmpty,
+     .help = "Network out of which the announced address is taken; interface and node_host win."},
+    {.name = "port",
+     .variable = "DMLC_PORT",
+     .field = &Options::port,
+     .readers = kByServer,
+     .maximum = 65535,
+     .help = "Port that this server listens on; 0: any free one."},
+    {.name = "partition_bytes",
+     .variable = "BYTEPS_PARTITION_BYTES",
+     .field = &Options::partition_bytes,
+     .readers = kByWorker,
+     .minimum = 4096,
+     .maximum = 8 << 20,
+     .multiple = 64,
+     .strictness = Strictness::kNearest,
+     .help = "Largest piece of a tensor, rounded up to a multiple of 64. The same on all workers."},
+    {.name = "scheduling_credit",
+     .variable = "BYTEPS_SCHEDULING_CREDIT",
+     .field = &Options::scheduling_credit,
+     .readers = kByWorker,
+     .maximum = 1 << 20,
+     .help = "Pieces that may be between push and answer; 0: automatic. credit_bytes wins."},
+    {.name = "credit_bytes",
+     .variable = "BYTEPS_CREDIT_BYTES",
+     .field = &Options::credit_bytes,
+     .readers = kByWorker,
+     .maximum = int64_t{1} << 40,
+     .help = "Bytes that may be between push and answer; 0: automatic."},
+    {.name = "server_shards",
+     .variable = "BYTEPS_SERVER_SHARDS",
+     .field = &Options::server_shards,
+     .readers = kByServer,
+     .minimum = 1,
+     .maximum = 64,
+     .alias = "BYTEPS_SERVER_ENGINE_THREAD",
+     .help = "Shards of this server, one thread each. One is enough below 10 Gbit/s."},
+    {.name = "link_mbit",
+     .variable = "BYTEPS_LINK_MBIT",
+     .field = &Options::link_mbit,
+     .readers = kByWorker | kByServer,
+     .maximum = 10'000'000,
+     .help = "Speed of this machine's link in Mbit/s; 0: unknown. Placement gives each link its "
+             "share; unknown ones count as equal."},
+    {.name = "tcp_congestion",
+     .variable = "BYTEPS_TCP_CONGESTION",
+     .field = &Options::tcp_congestion,
+     .text_limit = kNameLimit,
+     .text_allowed = IsPlainNameOrEmpty,
+     .help = "TCP congestion control, such as cubic or bbr. Not set: the system's."},
+    {.name = "tcp_notsent_lowat",
+     .variable = "BYTEPS_TCP_NOTSENT_LOWAT",
+     .field = &Options::tcp_notsent_lowat,
+     .maximum = 1 << 30,
+     .help = "Bytes that may wait unsent in a socket (TCP_NOTSENT_LOWAT); 0: the system's choice."},
+    {.name = "start_timeout_s",
+     .variable = "BYTEPS_START_TIMEOUT",
+     .field = &Options::start_timeout_s,
+     .minimum = 1,
+     .maximum = kDay,
+     .help = "Seconds to wait until all processes of the job are there."},
+    {.name = "heartbeat_interval_ms",
+     .variable = "BYTEPS_HEARTBEAT_INTERVAL_MS",
+     .field = &Options::heartbeat_interval_ms,
+     .minimum = 10,
+     .maximum = 600'000,
+     .alias = "PS_HEARTBEAT_INTERVAL",
+     .alias_factor = 1000,
+     .help = "Milliseconds between two signs of life."},
+    {.name = "heartbeat_timeout_ms",
+     .variable = "BYTEPS_HEARTBEAT_TIMEOUT_MS",
+     .field = &Options::heartbeat_timeout_ms,
+     .minimum = 20,
+     .maximum = 3'600'000,
+     .alias = "PS_HEARTBEAT_TIMEOUT",
+     .alias_factor = 1000,
+     .help = "Milliseconds of silence after which a process counts as lost; at least twice the "
+             "interval. Not set: 5000, or five intervals if that is more. (A process that dies is "
+             "noticed at once.)"},
+    {.name = "operation_timeout_s",
+     .variable = "BYTEPS_OPERATION_TIMEOUT",
+     .field = &Options::operation_timeout_s,
+     .readers = kByWorker,
+     .maximum = 7 * kDay,
+     .help = "Seconds after which an operation fails although all processes live; 0: no limit."},
+    {.name = "log_level",
+     .variable = "BYTEPS_LOG_LEVEL",
+     .field = &Options::log_level,
+     .strictness = Strictness::kDefault,
+     .choices = "trace, debug, info, warning, error, fatal",
+     .help = "Least severe message that is printed."},
+    {.name = "log_hide_time",
+     .variable = "BYTEPS_LOG_HIDE_TIME",
+     .field = &Options::log_hide_time,
+     .help = "Leave the time out of log lines."},
+    {.name = "telemetry_on",
+     .variable = "BYTEPS_TELEMETRY_ON",
+     .field = &Options::telemetry_on,
+     .readers = kByWorker,
+     .help = "Record how fast tensors move (get_pushpull_speed)."},
+};
+
+}  // namespace
+
+Readers ReaderOf(Role role) {
+  switch (role) {
+    case Role::kWorker: return kByWorker;
+    case Role::kServer: return kByServer;
+    case Role::kCoordinator: return kByScheduler;
+  }
+  return kByAll;
+}
+
+std::span<const OptionRow> OptionRows() { return kRows; }
+
+const OptionRow* FindOption(std::string_view name) {
+  const auto found = std::ranges::find(kRows, name, &OptionRow::name);
+  return found == std::end(kRows) ? nullptr : &*found;
+}
+
+}  // namespace byteps::config

@@ -1,0 +1,175 @@
+#include "src/config/options.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/config/nearest_name.h"
+#include "src/config/option_check.h"
+#include "src/config/option_rows.h"
+#include "src/config/option_values.h"
+#include "src/config/text.h"
+
+namespace byteps::config {
+namespace {
+
+// A value that somebody gave for an option, before it is read.
+struct Source {
+  std::string_view text;
+  std::string origin;
+  int64_t factor = 1;
+};
+
+using Settings = std::map<std::string_view, std::string_view>;
+
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view nearest = NearestName(name, known);
+  return nearest.empty() ? std::string() : fmt::format("; did you mean {}?", nearest);
+}
+
+Status UnknownSetting(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const OptionRow& row : OptionRows()) {
+    if (row.variable == name) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("setting {0}: settings use the option's name, {1}={2}", name,
+                                row.name, "VALUE"));
+    }
+    known.push_back(row.name);
+  }
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("there is no option '{}'{} (docs/environment.md lists all)", name,
+                            DidYouMean(name, known)));
+}
+
+Result<Settings> ReadSettings(std::span<const std::string> texts) {
+  Settings settings;
+  for (const std::string_view text : texts) {
+    const size_t equals = text.find('=');
+    const std::string_view name = Trim(text.substr(0, equals));
+    if (FindOption(name) == nullptr) return UnknownSetting(name);
+    if (equals == std::string_view::npos) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("setting {0} has no value; write {0}=VALUE", name));
+    }
+    settings[name] = text.substr(equals + 1);
+  }
+  return settings;
+}
+
+std::optional<Source> FromAlias(const OptionRow& row, const Environment& environment) {
+  if (row.alias.empty()) return std::nullopt;
+  const std::string_view text = Trim(environment.Get(row.alias));
+  // In the other unit 0 means "off" or "default", which no option here has.
+  if (text.empty() || (row.alias_factor != 1 && text == "0")) return std::nullopt;
+  return Source{text, std::string(row.alias), row.alias_factor};
+}
+
+// Who decides the option: the setting, else the variable, else its alias.
+std::optional<Source> Decide(const OptionRow& row, const Environment& environment,
+                             const Settings& settings) {
+  if (const auto setting = settings.find(row.name); setting != settings.end()) {
+    return Source{setting->second, fmt::format("setting {}", row.name)};
+  }
+  const std::string_view text = Trim(environment.Get(row.variable));
+  if (!text.empty()) return Source{text, std::string(row.variable)};
+  return FromAlias(row, environment);
+}
+
+std::vector<std::string_view> KnownVariables() {
+  std::vector<std::string_view> known;
+  for (const OptionRow& row : OptionRows()) {
+    known.push_back(row.variable);
+    if (!row.alias.empty()) known.push_back(row.alias);
+  }
+  for (const OtherVariable& other : OtherVariables()) known.push_back(other.variable);
+  return known;
+}
+
+void WarnAboutUnknownVariables(const Environment& environment, Options& options) {
+  const std::vector<std::string_view> known = KnownVariables();
+  for (const auto& [name, value] : environment.variables()) {
+    const bool ours = name.starts_with("BYTEPS_");
+    // DMLC_ is shared with other programs: only a near miss is worth a word.
+    if (!ours && !name.starts_with("DMLC_")) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string hint = DidYouMean(name, known);
+    if (!ours && hint.empty()) continue;
+    options.warnings.push_back(
+        fmt::format("the variable {} is unknown and has no effect{}", name, hint));
+  }
+}
+
+bool IsNeutral(const OtherVariable& other, std::string_view value) {
+  for (const std::string_view neutral : SplitList(other.neutral)) {
+    if (LowerCase(value) == neutral) return true;
+  }
+  return value.empty();
+}
+
+void TellAboutOtherVariables(const Environment& environment, Options& options) {
+  for (const OtherVariable& other : OtherVariables()) {
+    const std::string_view value = Trim(environment.Get(other.variable));
+    if (other.effect == Effect::kLauncher || IsNeutral(other, value)) continue;
+    std::vector<std::string>& list =
+        other.effect == Effect::kMissing ? options.warnings : options.notices;
+    list.push_back(fmt::format("the variable {}={} has no effect: {}", other.variable, value,
+                               other.why));
+  }
+}
+
+// Patience follows the interval: many jobs set only the interval.
+void DeriveHeartbeatTimeout(const GivenOptions& given, Options& options) {
+  if (given.contains("heartbeat_timeout_ms")) return;
+  options.heartbeat_timeout_ms =
+      std::max(options.heartbeat_timeout_ms, 5 * options.heartbeat_interval_ms);
+}
+
+}  // namespace
+
+Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> texts) {
+  const Result<Settings> settings = ReadSettings(texts);
+  if (!settings.ok()) return settings.status();
+
+  Options options;
+  GivenOptions given;
+  for (const OptionRow& row : OptionRows()) {
+    const std::optional<Source> source = Decide(row, environment, settings.value());
+    if (!source) continue;
+    given.insert(row.name);
+    const Status set = SetOption(row, source->text, source->origin, source->factor, options);
+    if (!set.ok()) return set;
+  }
+  DeriveHeartbeatTimeout(given, options);
+  WarnAboutUnknownVariables(environment, options);
+  TellAboutOtherVariables(environment, options);
+  if (const Status sound = CheckOptions(options, given); !sound.ok()) return sound;
+  return options;
+}
+
+bool IsDistributed(const Options& options) {
+  return WorkerCount(options) > 1 || options.force_distributed;
+}
+
+int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }
+
+int64_t GlobalRank(const Options& options) {
+  return options.global_rank.value_or(options.worker_id * options.local_size +
+                                      options.local_rank);
+}
+
+int64_t CreditBytes(const Options& options) {
+  if (options.credit_bytes != 0) return options.credit_bytes;
+  return options.scheduling_credit * options.partition_bytes;
+}
+
+std::string RootAddress(const Options& options) {
+  const bool is_v6 = options.root_host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", options.root_host, is_v6 ? "]" : "",
+                     options.root_port);
+}
+
+}  // namespace byteps::config

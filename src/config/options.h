@@ -1,0 +1,90 @@
+// The options of one process: what the environment and the caller's settings say.
+//
+// A new option is a field here, which holds its default, and a row in option_rows.cc, which holds
+// its names, range, readers and help. Parsing, --help, docs/environment.md and the start-up line
+// are made from the rows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+#include "src/config/environment.h"
+
+namespace byteps::config {
+
+struct Options {
+  // Who this process is and where the job meets.
+  Role role = Role::kWorker;
+  std::string root_host;
+  int64_t root_port = 0;
+  int64_t num_worker = 1;
+  int64_t num_server = 0;
+  int64_t worker_id = 0;
+  int64_t local_rank = 0;
+  int64_t local_size = 1;
+  std::optional<int64_t> global_rank;
+  bool force_distributed = false;
+  std::string job_id = "0";
+  std::string job_secret;
+
+  // The address that this process announces.
+  std::string node_host;
+  std::string interface;
+  std::string address_cidr;
+  int64_t port = 0;
+
+  // How the data moves.
+  int64_t partition_bytes = 32768;
+  int64_t scheduling_credit = 0;
+  int64_t credit_bytes = 0;
+  int64_t server_shards = 1;
+  int64_t link_mbit = 0;
+  std::string tcp_congestion;
+  int64_t tcp_notsent_lowat = 0;
+
+  // How long to wait.
+  int64_t start_timeout_s = 120;
+  int64_t heartbeat_interval_ms = 1000;
+  int64_t heartbeat_timeout_ms = 5000;
+  int64_t operation_timeout_s = 0;
+
+  // What it says.
+  std::string log_level = "warning";
+  bool log_hide_time = false;
+  bool telemetry_on = true;
+
+  // What LoadOptions has to tell the user, one sentence each: warnings say that something will not
+  // happen as asked (a mistyped variable, a clamped value, a missing feature); notices name
+  // variables that are accepted and need no effect here.
+  std::vector<std::string> warnings;
+  std::vector<std::string> notices;
+};
+
+// Reads the options. `settings` are "option=value" texts; they win over the environment, and the
+// last of equal ones wins. kInvalidArgument for unknown settings, values that cannot be read or
+// are out of range, values that contradict each other, and missing ones; the message names the
+// option, the value, what is allowed and the nearest known name.
+Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> settings);
+
+// Whether this worker needs servers. With nothing set a process is rank 0 of 1 and needs none.
+// REQUIRES: role is worker, here and in the next two.
+bool IsDistributed(const Options& options);
+
+// Worker processes in the whole job: every machine runs local_size of them.
+int64_t WorkerCount(const Options& options);
+
+// This process' rank among them.
+int64_t GlobalRank(const Options& options);
+
+// The bytes that may be between push and answer; 0 leaves the choice to the caller.
+int64_t CreditBytes(const Options& options);
+
+// "host:port" of the coordinator, "[host]:port" for an IPv6 address.
+std::string RootAddress(const Options& options);
+
+}  // namespace byteps::config

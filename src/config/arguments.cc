@@ -4,10 +4,10 @@
 #include <map>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fmt/format.h>
 
 #include "src/config/nearest_name.h"
 #include "src/config/option_rows.h"
@@ -62,8 +62,7 @@ Result<Arguments> ParseArguments(Role role, std::span<const char* const> argumen
     // CLI11 takes the words last first.
     parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    return Status(StatusCode::kInvalidArgument,
-                  Explain(role, error.what(), parser.remaining()));
+    return Status(StatusCode::kInvalidArgument, Explain(role, error.what(), parser.remaining()));
   }
   for (const OptionRow& row : OptionRows()) {
     if (!IsFlag(row, role) || parser.count(fmt::format("--{}", row.name)) == 0) continue;

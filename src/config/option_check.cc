@@ -50,19 +50,22 @@ Status Contradiction(std::string text) {
 
 Status CheckWorker(const Options& options) {
   if (options.local_rank >= options.local_size) {
-    return Contradiction(fmt::format("local_rank={} must be below local_size={} "
-                                     "(BYTEPS_LOCAL_RANK, BYTEPS_LOCAL_SIZE)",
-                                     options.local_rank, options.local_size));
+    return Contradiction(
+        fmt::format("local_rank={} must be below local_size={} "
+                    "(BYTEPS_LOCAL_RANK, BYTEPS_LOCAL_SIZE)",
+                    options.local_rank, options.local_size));
   }
   if (options.worker_id >= options.num_worker) {
-    return Contradiction(fmt::format("worker_id={} must be below num_worker={} "
-                                     "(DMLC_WORKER_ID, DMLC_NUM_WORKER)",
-                                     options.worker_id, options.num_worker));
+    return Contradiction(
+        fmt::format("worker_id={} must be below num_worker={} "
+                    "(DMLC_WORKER_ID, DMLC_NUM_WORKER)",
+                    options.worker_id, options.num_worker));
   }
   if (GlobalRank(options) >= WorkerCount(options)) {
-    return Contradiction(fmt::format("global_rank={} must be below num_worker * local_size = {} "
-                                     "(BYTEPS_GLOBAL_RANK)",
-                                     GlobalRank(options), WorkerCount(options)));
+    return Contradiction(
+        fmt::format("global_rank={} must be below num_worker * local_size = {} "
+                    "(BYTEPS_GLOBAL_RANK)",
+                    GlobalRank(options), WorkerCount(options)));
   }
   return Status::Ok();
 }
@@ -70,16 +73,18 @@ Status CheckWorker(const Options& options) {
 Status CheckServers(const Options& options) {
   const bool needs_servers = options.role != Role::kWorker || IsDistributed(options);
   if (!needs_servers || options.num_server > 0) return Status::Ok();
-  return Contradiction("num_server=0: a job of several workers needs at least one server "
-                       "(DMLC_NUM_SERVER); servers may share the workers' machines");
+  return Contradiction(
+      "num_server=0: a job of several workers needs at least one server "
+      "(DMLC_NUM_SERVER); servers may share the workers' machines");
 }
 
 Status CheckHeartbeats(const Options& options) {
   if (options.heartbeat_timeout_ms >= 2 * options.heartbeat_interval_ms) return Status::Ok();
-  return Contradiction(fmt::format("heartbeat_timeout_ms={} must be at least twice "
-                                   "heartbeat_interval_ms={}, or one late sign of life would "
-                                   "count as a lost process",
-                                   options.heartbeat_timeout_ms, options.heartbeat_interval_ms));
+  return Contradiction(
+      fmt::format("heartbeat_timeout_ms={} must be at least twice "
+                  "heartbeat_interval_ms={}, or one late sign of life would "
+                  "count as a lost process",
+                  options.heartbeat_timeout_ms, options.heartbeat_interval_ms));
 }
 
 }  // namespace

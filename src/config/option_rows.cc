@@ -13,8 +13,8 @@ constexpr int64_t kDay = 86400;
 
 bool IsPlainName(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           c == '.' || c == '_' || c == '-';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '_' || c == '-';
   });
 }
 
@@ -23,8 +23,8 @@ bool IsPlainNameOrEmpty(std::string_view text) { return text.empty() || IsPlainN
 // A name or an address: no white space, no separators of other formats.
 bool IsHostOrEmpty(std::string_view text) {
   return text.size() <= 255 && std::ranges::all_of(text, [](char c) {
-    return c > ' ' && c < 0x7f && c != '[' && c != ']' && c != '/' && c != ',';
-  });
+           return c > ' ' && c < 0x7f && c != '[' && c != ']' && c != '/' && c != ',';
+         });
 }
 
 bool IsCidrOrEmpty(std::string_view text) {
@@ -34,8 +34,7 @@ bool IsCidrOrEmpty(std::string_view text) {
   const std::string address(text.substr(0, slash));
   const std::string_view prefix = text.substr(slash + 1);
   unsigned bits = 0;
-  const auto [end, error] =
-      std::from_chars(prefix.data(), prefix.data() + prefix.size(), bits);
+  const auto [end, error] = std::from_chars(prefix.data(), prefix.data() + prefix.size(), bits);
   if (error != std::errc() || end != prefix.data() + prefix.size()) return false;
   in_addr v4;
   in6_addr v6;

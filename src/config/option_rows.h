@@ -28,9 +28,8 @@ enum class Strictness : uint8_t {
   kDefault,  // the default, with a warning
 };
 
-using OptionField =
-    std::variant<int64_t Options::*, std::optional<int64_t> Options::*, bool Options::*,
-                 std::string Options::*, Role Options::*>;
+using OptionField = std::variant<int64_t Options::*, std::optional<int64_t> Options::*,
+                                 bool Options::*, std::string Options::*, Role Options::*>;
 
 struct OptionRow {
   std::string_view name;      // the setting: snake_case, the field's name
@@ -44,10 +43,10 @@ struct OptionRow {
   std::string_view choices;     // of texts: "a, b, c", any case; empty: any text
   std::string_view text_limit;  // of texts: what is allowed, in words; checked by text_allowed
   bool (*text_allowed)(std::string_view text) = nullptr;
-  std::string_view alias;  // a second variable, read when `variable` is not set
+  std::string_view alias;    // a second variable, read when `variable` is not set
   int64_t alias_factor = 1;  // its unit in units of the option; then 0 counts as not set
-  bool secret = false;  // never printed, not offered on the command line
-  std::string_view help;  // a sentence or two
+  bool secret = false;       // never printed, not offered on the command line
+  std::string_view help;     // a sentence or two
 };
 
 std::span<const OptionRow> OptionRows();

@@ -39,9 +39,9 @@ TEST(OptionRowsTest, NamesAreSnakeCaseAndUnique) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_TRUE(variables.insert(row.variable).second) << row.variable;
     EXPECT_TRUE(row.alias.empty() || variables.insert(row.alias).second) << row.alias;
-    EXPECT_TRUE(std::ranges::all_of(
-        row.name, [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); }))
-        << row.name;
+    EXPECT_TRUE(std::ranges::all_of(row.name, [](char c) {
+      return c == '_' || (c >= 'a' && c <= 'z');
+    })) << row.name;
   }
   for (const OtherVariable& other : OtherVariables()) {
     EXPECT_TRUE(variables.insert(other.variable).second) << other.variable;

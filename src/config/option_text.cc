@@ -58,8 +58,8 @@ std::string DefaultOf(const OptionRow& row) {
 std::string AliasOf(const OptionRow& row) {
   if (row.alias.empty()) return {};
   if (row.alias_factor == 1) return fmt::format(" `{}` is read when that is not set.", row.alias);
-  return fmt::format(" `{}` times {} is read when that is not set; 0 counts as not set.",
-                     row.alias, row.alias_factor);
+  return fmt::format(" `{}` times {} is read when that is not set; 0 counts as not set.", row.alias,
+                     row.alias_factor);
 }
 
 void AppendOption(const OptionRow& row, std::string& page) {
@@ -113,11 +113,11 @@ std::string FlagsHelp(Role role) {
   for (const OptionRow& row : OptionRows()) {
     if ((row.readers & ReaderOf(role)) == 0 || row.name == "role") continue;
     const std::string range = RangeOf(row);
-    const std::string head =
-        row.secret ? fmt::format("  {} only", row.variable)
-                   : fmt::format("  --{} VALUE  or {}", row.name, row.variable);
-    fmt::format_to(std::back_inserter(text), "{}\n      {}\n      default: {}{}{}\n", head, row.help,
-                   DefaultOf(row), range.empty() ? "" : "; allowed: ", range);
+    const std::string head = row.secret
+                                 ? fmt::format("  {} only", row.variable)
+                                 : fmt::format("  --{} VALUE  or {}", row.name, row.variable);
+    fmt::format_to(std::back_inserter(text), "{}\n      {}\n      default: {}{}{}\n", head,
+                   row.help, DefaultOf(row), range.empty() ? "" : "; allowed: ", range);
   }
   return text;
 }

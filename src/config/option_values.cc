@@ -22,8 +22,8 @@ struct Given {
 Status Refuse(const Given& given, std::string_view expected) {
   const std::string shown = given.row.secret ? "***" : std::string(given.text);
   return Status(StatusCode::kInvalidArgument,
-                fmt::format("option {}: '{}' (from {}) is not allowed; expected {}",
-                            given.row.name, shown, given.origin, expected));
+                fmt::format("option {}: '{}' (from {}) is not allowed; expected {}", given.row.name,
+                            shown, given.origin, expected));
 }
 
 std::string NumberRange(const OptionRow& row) {
@@ -116,19 +116,19 @@ struct Setter {
   const Given& given;
   Options& options;
 
-  Status operator()(int64_t Options::*field) const {
+  Status operator()(int64_t Options::* field) const {
     return Store(ParseNumber(given, options.warnings), field, options);
   }
-  Status operator()(std::optional<int64_t> Options::*field) const {
+  Status operator()(std::optional<int64_t> Options::* field) const {
     return Store(ParseNumber(given, options.warnings), field, options);
   }
-  Status operator()(bool Options::*field) const {
+  Status operator()(bool Options::* field) const {
     return Store(ParseSwitch(given), field, options);
   }
-  Status operator()(std::string Options::*field) const {
+  Status operator()(std::string Options::* field) const {
     return Store(ParseText(given, Options{}, options.warnings), field, options);
   }
-  Status operator()(Role Options::*field) const {
+  Status operator()(Role Options::* field) const {
     const Result<std::string> text = ParseText(given, Options{}, options.warnings);
     if (!text.ok()) return text.status();
     for (const Role role : {Role::kWorker, Role::kServer, Role::kCoordinator}) {
@@ -141,15 +141,13 @@ struct Setter {
 struct Formatter {
   const Options& options;
 
-  std::string operator()(int64_t Options::*field) const {
-    return std::to_string(options.*field);
-  }
-  std::string operator()(std::optional<int64_t> Options::*field) const {
+  std::string operator()(int64_t Options::* field) const { return std::to_string(options.*field); }
+  std::string operator()(std::optional<int64_t> Options::* field) const {
     return options.*field ? std::to_string(*(options.*field)) : std::string();
   }
-  std::string operator()(bool Options::*field) const { return options.*field ? "1" : "0"; }
-  std::string operator()(std::string Options::*field) const { return options.*field; }
-  std::string operator()(Role Options::*field) const {
+  std::string operator()(bool Options::* field) const { return options.*field ? "1" : "0"; }
+  std::string operator()(std::string Options::* field) const { return options.*field; }
+  std::string operator()(Role Options::* field) const {
     return std::string(RoleName(options.*field));
   }
 };

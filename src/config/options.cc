@@ -116,8 +116,8 @@ void TellAboutOtherVariables(const Environment& environment, Options& options) {
     if (other.effect == Effect::kLauncher || IsNeutral(other, value)) continue;
     std::vector<std::string>& list =
         other.effect == Effect::kMissing ? options.warnings : options.notices;
-    list.push_back(fmt::format("the variable {}={} has no effect: {}", other.variable, value,
-                               other.why));
+    list.push_back(
+        fmt::format("the variable {}={} has no effect: {}", other.variable, value, other.why));
   }
 }
 
@@ -157,8 +157,7 @@ bool IsDistributed(const Options& options) {
 int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }
 
 int64_t GlobalRank(const Options& options) {
-  return options.global_rank.value_or(options.worker_id * options.local_size +
-                                      options.local_rank);
+  return options.global_rank.value_or(options.worker_id * options.local_size + options.local_rank);
 }
 
 int64_t CreditBytes(const Options& options) {

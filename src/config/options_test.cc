@@ -21,7 +21,7 @@ Environment Vars(Environment::Variables variables) { return Environment(std::mov
 
 // A complete job, as `bpslaunch` users set it.
 Environment::Variables JobVariables() {
-  return {{"DMLC_ROLE", "worker"},        {"DMLC_NUM_WORKER", "2"},   {"DMLC_NUM_SERVER", "3"},
+  return {{"DMLC_ROLE", "worker"},          {"DMLC_NUM_WORKER", "2"},      {"DMLC_NUM_SERVER", "3"},
           {"DMLC_PS_ROOT_URI", "10.0.0.1"}, {"DMLC_PS_ROOT_PORT", "1234"}, {"DMLC_WORKER_ID", "1"}};
 }
 
@@ -161,15 +161,15 @@ TEST(LoadOptionsTest, AnAliasIsReadWhenTheVariableIsNotSet) {
   EXPECT_EQ(alias->server_shards, 3);
   EXPECT_THAT(alias->warnings, IsEmpty());
 
-  const Result<Options> both = LoadOptions(
-      Vars({{"BYTEPS_SERVER_ENGINE_THREAD", "3"}, {"BYTEPS_SERVER_SHARDS", "2"}}), {});
+  const Result<Options> both =
+      LoadOptions(Vars({{"BYTEPS_SERVER_ENGINE_THREAD", "3"}, {"BYTEPS_SERVER_SHARDS", "2"}}), {});
   ASSERT_TRUE(both.ok());
   EXPECT_EQ(both->server_shards, 2);
 }
 
 TEST(LoadOptionsTest, AnAliasMayHaveAnotherUnit) {
-  const Result<Options> options = LoadOptions(
-      Vars({{"PS_HEARTBEAT_INTERVAL", "2"}, {"PS_HEARTBEAT_TIMEOUT", "30"}}), {});
+  const Result<Options> options =
+      LoadOptions(Vars({{"PS_HEARTBEAT_INTERVAL", "2"}, {"PS_HEARTBEAT_TIMEOUT", "30"}}), {});
   ASSERT_TRUE(options.ok()) << options.status().ToString();
   EXPECT_EQ(options->heartbeat_interval_ms, 2000);
   EXPECT_EQ(options->heartbeat_timeout_ms, 30000);
@@ -244,8 +244,9 @@ TEST(LoadOptionsTest, ContradictionsNameBothSides) {
               AllOf(HasSubstr("local_rank=1"), HasSubstr("local_size=1")));
   EXPECT_THAT(ErrorOf(Job({{"BYTEPS_GLOBAL_RANK", "2"}})), HasSubstr("global_rank=2"));
   EXPECT_THAT(ErrorOf(Job({{"DMLC_NUM_SERVER", "0"}})), HasSubstr("at least one server"));
-  EXPECT_THAT(ErrorOf(Environment(), {"heartbeat_timeout_ms=100"}),
-              AllOf(HasSubstr("heartbeat_timeout_ms=100"), HasSubstr("heartbeat_interval_ms=1000")));
+  EXPECT_THAT(
+      ErrorOf(Environment(), {"heartbeat_timeout_ms=100"}),
+      AllOf(HasSubstr("heartbeat_timeout_ms=100"), HasSubstr("heartbeat_interval_ms=1000")));
 }
 
 TEST(LoadOptionsTest, TextsHaveTheirLimits) {

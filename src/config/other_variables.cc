@@ -57,7 +57,8 @@ constexpr OtherVariable kOthers[] = {
 
     // Servers.
     {"BYTEPS_SERVER_ENABLE_SCHEDULE", kNone, "0", "queues are always in order of urgency"},
-    {"BYTEPS_SERVER_ENGINE_BLOCKING", kNone, "0", "a piece is summed by the thread that received it"},
+    {"BYTEPS_SERVER_ENGINE_BLOCKING", kNone, "0",
+     "a piece is summed by the thread that received it"},
     {"BYTEPS_SERVER_DEBUG", kMissing, "0", "values are not logged in this version"},
     {"BYTEPS_SERVER_DEBUG_KEY", kNone, "0", "values are not logged in this version"},
     {"PS_KEY_LOG", kMissing, "0", "single pieces are not logged in this version"},
@@ -77,7 +78,8 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_ZMQ_NTHREADS", kNone, "4", kNoZmq},
     {"BYTEPS_ENABLE_IPC", kNone, "0", "processes of one machine use TCP in this version"},
     {"BYTEPS_IPC_COPY_NUM_THREADS", kNone, "4", "processes of one machine use TCP in this version"},
-    {"BYTEPS_IPC_ENABLE_ASYNC_COPY", kNone, "1", "processes of one machine use TCP in this version"},
+    {"BYTEPS_IPC_ENABLE_ASYNC_COPY", kNone, "1",
+     "processes of one machine use TCP in this version"},
     {"BYTEPS_RDMA_START_DEPTH", kNone, "128", kNoIbverbs},
     {"BYTEPS_RDMA_RX_DEPTH", kNone, "2048", kNoIbverbs},
     {"BYTEPS_RDMA_MAX_CONCURR_WR", kNone, "4224", kNoIbverbs},

@@ -1,0 +1,42 @@
+// Proofs that a peer knows the job's secret, without showing it.
+//
+// Both ends of a connection send a fresh random nonce and then a Proof over both nonces with a
+// `purpose` of their own ("worker to server", ...), so that no proof can be replayed or reflected.
+// Thread-safe: no state.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "src/base/types.h"
+
+namespace byteps {
+
+using ProofBytes = std::array<std::byte, 32>;
+
+// HMAC-SHA256 (RFC 2104). If the crypto library cannot compute it, the bytes are random: they
+// match nothing, and the peer is refused.
+ProofBytes HmacSha256(ConstByteSpan key, ConstByteSpan message);
+
+// HMAC-SHA256 with `secret` as the key over the three fields, each with its length in front, so
+// that bytes cannot move from one field to the next. An empty secret is allowed: the proof then
+// only shows that both ends mean the same purpose, `a` and `b`.
+ProofBytes Proof(std::string_view secret, std::string_view purpose, ConstByteSpan a,
+                 ConstByteSpan b);
+
+// Takes the same time wherever the two differ.
+bool ProofEqual(const ProofBytes& left, const ProofBytes& right);
+
+// The same for a proof as it came from a peer; false when it is not 32 bytes long.
+bool ProofEqual(const ProofBytes& expected, ConstByteSpan received);
+
+// Fills `bytes` from the kernel's random generator, fit for nonces and secrets. May block early in
+// the boot of a machine until the kernel has gathered randomness.
+void RandomBytes(ByteSpan bytes);
+
+// A number that tells two lives of one process apart; never 0.
+uint64_t RandomIncarnation();
+
+}  // namespace byteps

@@ -1,8 +1,8 @@
 /* byteps: the C interface of the library. Plain C, no framework, no C++ types.
  *
  * Threads: every function may be called from any thread. Functions that block say so and take a
- * time limit. Memory handed to byteps_start must stay valid until the operation is complete
- * (byteps_wait returned, or byteps_poll said so).
+ * time limit. The input and output of byteps_start must stay valid until the operation is complete
+ * (byteps_wait returned how it ended, or byteps_poll said so); the rest of the request is copied.
  *
  * Errors: functions return a byteps_code; with `error` not null they also write a text that says
  * what happened, where, and what to do next. docs/errors.md lists the codes.

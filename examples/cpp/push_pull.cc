@@ -1,0 +1,37 @@
+// The smallest byteps program: every rank contributes a vector, every rank gets the sum.
+//
+// Alone, it is rank 0 of 1:          ./push_pull
+// As a job of four on one machine:   bps run -np 4 ./push_pull
+#include <cstdio>
+#include <vector>
+
+#include "byteps/byteps.hpp"
+
+int main() try {
+  byteps::Session session;
+
+  // Rank r contributes r+1 everywhere, so the sum is 1 + 2 + ... + size.
+  std::vector<float> gradient(1 << 20, static_cast<float>(session.Rank() + 1));
+  session.PushPull("gradient", gradient, BYTEPS_SUM);
+  const int size = session.Size();
+  const float expected = static_cast<float>(size * (size + 1) / 2);
+  for (const float value : gradient) {
+    if (value != expected) {
+      std::fprintf(stderr, "the sum is %f instead of %f\n", value, expected);
+      return 1;
+    }
+  }
+
+  // Small things that every job needs: the same start everywhere, and who is there.
+  std::vector<double> weights = {0.5 * session.Rank(), 1.0};
+  session.Broadcast("weights", weights, /*root_rank=*/0);
+  const std::vector<int32_t> ranks =
+      session.Allgather("ranks", std::vector<int32_t>{session.Rank()});
+
+  std::printf("rank %d of %d: sum %.0f, first weight %.1f, %zu ranks\n", session.Rank(), size,
+              gradient[0], weights[0], ranks.size());
+  return 0;
+} catch (const byteps::Error& error) {
+  std::fprintf(stderr, "push_pull: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,314 @@
+// byteps in C++20: one header over the C interface (byteps.h), so that it works with any compiler
+// and standard library. docs/environment.md lists the options.
+//
+//   byteps::Session session;                       // joins the job that the environment describes
+//   std::vector<float> gradient = ...;
+//   session.PushPull("gradient", gradient);        // now the average over all ranks
+//
+// Errors are exceptions of type byteps::Error.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "byteps/byteps.h"
+
+namespace byteps {
+
+// What went wrong, and what to do next (what()). docs/errors.md explains the codes.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const byteps_error& error)
+      : std::runtime_error(error.message), code_(error.code) {}
+
+  byteps_code code() const { return code_; }
+
+ private:
+  byteps_code code_;
+};
+
+namespace internal {
+
+template <typename T>
+inline constexpr int kDtypeOf = -1;
+template <>
+inline constexpr int kDtypeOf<float> = BYTEPS_FLOAT32;
+template <>
+inline constexpr int kDtypeOf<double> = BYTEPS_FLOAT64;
+template <>
+inline constexpr int kDtypeOf<int8_t> = BYTEPS_INT8;
+template <>
+inline constexpr int kDtypeOf<int16_t> = BYTEPS_INT16;
+template <>
+inline constexpr int kDtypeOf<int32_t> = BYTEPS_INT32;
+template <>
+inline constexpr int kDtypeOf<int64_t> = BYTEPS_INT64;
+template <>
+inline constexpr int kDtypeOf<uint8_t> = BYTEPS_UINT8;
+template <>
+inline constexpr int kDtypeOf<bool> = BYTEPS_BOOL;
+
+// Throws what `call` reports. `call` gets the place for the error's text.
+template <typename Call>
+void Check(Call&& call) {
+  byteps_error error = {};
+  const byteps_code code = call(&error);
+  if (code == BYTEPS_OK) return;
+  error.code = code;
+  if (error.message[0] == '\0') {
+    std::snprintf(error.message, sizeof(error.message), "byteps error %d", static_cast<int>(code));
+  }
+  throw Error(error);
+}
+
+inline std::vector<const char*> Pointers(const std::vector<std::string>& settings) {
+  std::vector<const char*> pointers;
+  pointers.reserve(settings.size());
+  for (const std::string& setting : settings) pointers.push_back(setting.c_str());
+  return pointers;
+}
+
+}  // namespace internal
+
+// A type whose values byteps can combine. For float16 and bfloat16, which C++20 has not, fill in a
+// byteps_request and call Session::Start.
+template <typename T>
+concept Element = internal::kDtypeOf<T> >= 0;
+
+// A vector, array, span ... of such values that byteps may write to.
+template <typename R>
+concept MutableData = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                      Element<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+// The same, or one that byteps only reads.
+template <typename R>
+concept ReadableData = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                       Element<std::ranges::range_value_t<R>>;
+
+// An operation that has been started. Move only; one that was moved from may only be destroyed or
+// assigned to. One thread at a time may use it.
+class Handle {
+ public:
+  Handle(Handle&& other) noexcept
+      : session_(std::move(other.session_)), handle_(std::exchange(other.handle_, 0)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    if (this != &other) {
+      Release();
+      session_ = std::move(other.session_);
+      handle_ = std::exchange(other.handle_, 0);
+    }
+    return *this;
+  }
+  // Waits until the operation is complete, because its buffers are in use until then.
+  ~Handle() { Release(); }
+
+  // True when the operation is complete, also with an error. Does not block.
+  bool IsComplete() const { return byteps_poll(session_.get(), handle_) != 0; }
+
+  // Blocks until the operation is complete. Throws how it ended if not in order.
+  void Wait() {
+    internal::Check(
+        [&](byteps_error* error) { return byteps_wait(session_.get(), handle_, -1, error); });
+  }
+
+  // The same for at most `time`; false when the operation is not complete by then.
+  bool WaitFor(std::chrono::milliseconds time) {
+    byteps_error error = {};
+    const int64_t time_ms = time.count() < 0 ? 0 : time.count();
+    const byteps_code code = byteps_wait(session_.get(), handle_, time_ms, &error);
+    if (code == BYTEPS_OK) return true;
+    // The deadline may be this one or the operation's own.
+    if (code == BYTEPS_DEADLINE_EXCEEDED && !IsComplete()) return false;
+    Wait();
+    return true;
+  }
+
+  // Blocks like Wait. Valid as long as the handle.
+  byteps_result GetResult() {
+    Wait();
+    byteps_result result = {};
+    internal::Check([&](byteps_error* error) {
+      return byteps_get_result(session_.get(), handle_, &result, error);
+    });
+    return result;
+  }
+
+ private:
+  friend class Session;
+  Handle(std::shared_ptr<byteps_session> session, byteps_handle handle)
+      : session_(std::move(session)), handle_(handle) {}
+
+  void Release() noexcept {
+    if (handle_ == 0) return;
+    byteps_wait(session_.get(), handle_, -1, nullptr);
+    byteps_release(session_.get(), std::exchange(handle_, 0));
+    session_.reset();
+  }
+
+  std::shared_ptr<byteps_session> session_;  // see Session
+  byteps_handle handle_;
+};
+
+// Membership in a job. Move only, with the same rule; the destructor leaves the job. All methods
+// but the move may be called from any thread. Methods throw Error.
+//
+// `name` identifies a tensor and must be the same on every rank, with the same type, size and
+// operation; a rank that differs makes the operation fail on all of them. It may be used again when
+// its last operation is complete.
+class Session {
+ public:
+  // Joins the job that the environment and `settings` ("num_server=2", ...) describe; settings win.
+  // Blocks until all processes have joined, at most the option start_timeout_s.
+  explicit Session(const std::vector<std::string>& settings = {}) {
+    const std::vector<const char*> pointers = internal::Pointers(settings);
+    byteps_session* session = nullptr;
+    internal::Check([&](byteps_error* error) {
+      return byteps_open(pointers.data(), pointers.size(), &session, error);
+    });
+    session_ = std::shared_ptr<byteps_session>(session, byteps_close);
+  }
+  Session(Session&&) noexcept = default;
+  Session& operator=(Session&& other) noexcept {
+    if (this != &other) {
+      Leave();
+      session_ = std::move(other.session_);
+    }
+    return *this;
+  }
+  // Leaves the job as Shutdown does, and says nothing about errors.
+  ~Session() { Leave(); }
+
+  int Rank() const { return byteps_rank(session_.get()); }
+  int Size() const { return byteps_size(session_.get()); }
+  int LocalRank() const { return byteps_local_rank(session_.get()); }
+  int LocalSize() const { return byteps_local_size(session_.get()); }
+
+  // Leaves the job in order; open operations fail with BYTEPS_SHUTDOWN. Blocks a bounded time. May
+  // be called again.
+  void Shutdown() {
+    internal::Check([&](byteps_error* error) { return byteps_shutdown(session_.get(), error); });
+  }
+
+  // Gives `name` its place in the order of urgency before its first use.
+  void Declare(const std::string& name) {
+    internal::Check(
+        [&](byteps_error* error) { return byteps_declare(session_.get(), name.c_str(), error); });
+  }
+
+  // Starts any operation. Does not block. The request's buffers must stay valid until the handle
+  // says that it is complete, or is gone; the request itself need not.
+  [[nodiscard]] Handle Start(const byteps_request& request) {
+    byteps_handle handle = 0;
+    internal::Check([&](byteps_error* error) {
+      return byteps_start(session_.get(), &request, &handle, error);
+    });
+    return Handle(session_, handle);
+  }
+
+  // Starts to combine `data` over all ranks, in place. Does not block; `data` must stay valid and
+  // untouched until the handle is complete or gone. Higher `priority` leaves first.
+  template <MutableData R>
+  [[nodiscard]] Handle StartPushPull(const std::string& name, R&& data,
+                                     byteps_op op = BYTEPS_AVERAGE, int priority = 0) {
+    return StartInPlace(name, op, std::span(data), 0, priority);
+  }
+
+  // Combines `data` over all ranks, in place. Blocks. Returns how many ranks are in the result.
+  template <MutableData R>
+  uint32_t PushPull(const std::string& name, R&& data, byteps_op op = BYTEPS_AVERAGE) {
+    return StartPushPull(name, data, op).GetResult().members;
+  }
+
+  // Gives every rank the root's `data`, bit for bit. Blocks.
+  template <MutableData R>
+  void Broadcast(const std::string& name, R&& data, int root_rank = 0) {
+    StartInPlace(name, BYTEPS_BROADCAST, std::span(data), root_rank, 0).Wait();
+  }
+
+  // All ranks' values, rank after rank; their number may differ by rank. Blocks.
+  template <ReadableData R>
+  std::vector<std::ranges::range_value_t<R>> Allgather(const std::string& name, const R& data) {
+    using T = std::ranges::range_value_t<R>;
+    static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no memory; gather uint8_t");
+    const std::span<const T> values(data);
+    const int64_t count = static_cast<int64_t>(values.size());
+    byteps_request request = RequestOf(name, BYTEPS_ALLGATHER, internal::kDtypeOf<T>, &count);
+    request.input = values.data();
+    Handle handle = Start(request);
+    const byteps_result result = handle.GetResult();
+    std::vector<T> gathered(result.bytes / sizeof(T));
+    if (!gathered.empty()) std::memcpy(gathered.data(), result.data, gathered.size() * sizeof(T));
+    return gathered;
+  }
+
+  // Blocks until every rank has come here.
+  void Barrier(const std::string& name = "byteps.barrier") {
+    byteps_request request = RequestOf(name, BYTEPS_BARRIER, BYTEPS_UINT8, nullptr);
+    Start(request).Wait();
+  }
+
+  // Bytes moved in the last complete window; window_ms is 0 when there is none yet.
+  byteps_speed Speed() const {
+    byteps_speed speed = {};
+    const byteps_code code = byteps_get_speed(session_.get(), &speed);
+    internal::Check([&](byteps_error*) { return code; });
+    return speed;
+  }
+
+ private:
+  // `count` is the only dimension; null for a scalar.
+  static byteps_request RequestOf(const std::string& name, byteps_op op, int dtype,
+                                  const int64_t* count) {
+    byteps_request request = {};
+    request.name = name.c_str();
+    request.op = op;
+    request.dtype = static_cast<byteps_dtype>(dtype);
+    request.shape = count;
+    request.dimensions = count == nullptr ? 0 : 1;
+    return request;
+  }
+
+  template <typename T, size_t N>
+  Handle StartInPlace(const std::string& name, byteps_op op, std::span<T, N> data, int root_rank,
+                      int priority) {
+    const int64_t count = static_cast<int64_t>(data.size());
+    byteps_request request = RequestOf(name, op, internal::kDtypeOf<T>, &count);
+    request.input = data.data();
+    request.output = data.data();
+    request.root_rank = root_rank;
+    request.priority = priority;
+    return Start(request);
+  }
+
+  void Leave() noexcept {
+    if (session_ != nullptr) byteps_shutdown(session_.get(), nullptr);
+    session_.reset();
+  }
+
+  // Shared with the handles: the session's memory must outlive them, in whatever order the user's
+  // objects go.
+  std::shared_ptr<byteps_session> session_;
+};
+
+// Runs a server or the coordinator in this process ("role=server"). Blocks until the job is over;
+// throws why it ended if not in order.
+inline void Serve(const std::vector<std::string>& settings = {}) {
+  const std::vector<const char*> pointers = internal::Pointers(settings);
+  internal::Check(
+      [&](byteps_error* error) { return byteps_serve(pointers.data(), pointers.size(), error); });
+}
+
+inline std::string Version() { return byteps_version(); }
+
+}  // namespace byteps

@@ -1,0 +1,144 @@
+#include "tests/fake_byteps.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+using byteps::testing::FakeJob;
+using byteps::testing::FakeOperation;
+
+struct byteps_session {
+  explicit byteps_session(FakeJob* fake) : job(fake) {}
+  FakeJob* job;
+};
+
+namespace {
+
+constexpr const char kJobSetting[] = "fake_job=";
+
+byteps_code Fail(byteps_error* error, byteps_code code, const char* text) {
+  if (code != BYTEPS_OK && error != nullptr) {
+    error->code = code;
+    std::snprintf(error->message, sizeof(error->message), "%s", text);
+  }
+  return code;
+}
+
+FakeOperation& Find(byteps_session* session, byteps_handle handle) {
+  return session->job->operations.at(handle);
+}
+
+}  // namespace
+
+std::string FakeJob::Setting() const {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%s%p", kJobSetting, static_cast<const void*>(this));
+  return text;
+}
+
+byteps_code byteps_open(const char* const* settings, size_t count, byteps_session** session,
+                        byteps_error* error) {
+  void* job = nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::strncmp(settings[i], kJobSetting, sizeof(kJobSetting) - 1) != 0) continue;
+    std::sscanf(settings[i] + sizeof(kJobSetting) - 1, "%p", &job);
+  }
+  auto* fake = static_cast<FakeJob*>(job);
+  if (fake == nullptr) return Fail(error, BYTEPS_INVALID_ARGUMENT, "no fake job");
+  if (fake->refuse_with != BYTEPS_OK) return Fail(error, fake->refuse_with, "refused");
+  fake->settings.assign(settings, settings + count);
+  *session = std::make_unique<byteps_session>(fake).release();
+  return BYTEPS_OK;
+}
+
+byteps_code byteps_shutdown(byteps_session* session, byteps_error*) {
+  ++session->job->shutdowns;
+  for (auto& [handle, operation] : session->job->operations) {
+    if (operation.complete) continue;
+    operation.complete = true;
+    operation.outcome = BYTEPS_SHUTDOWN;
+  }
+  return BYTEPS_OK;
+}
+
+void byteps_close(byteps_session* session) {
+  if (session == nullptr) return;
+  const std::unique_ptr<byteps_session> owned(session);
+  ++owned->job->closes;
+}
+
+int32_t byteps_rank(const byteps_session*) { return 3; }
+int32_t byteps_size(const byteps_session*) { return 4; }
+int32_t byteps_local_rank(const byteps_session*) { return 1; }
+int32_t byteps_local_size(const byteps_session*) { return 2; }
+
+byteps_code byteps_declare(byteps_session* session, const char* name, byteps_error*) {
+  session->job->declared.emplace_back(name);
+  return BYTEPS_OK;
+}
+
+byteps_code byteps_start(byteps_session* session, const byteps_request* request,
+                         byteps_handle* handle, byteps_error* error) {
+  FakeJob& job = *session->job;
+  if (job.refuse_with != BYTEPS_OK) return Fail(error, job.refuse_with, "not started");
+  *handle = job.operations.size() + 1;
+  job.operations[*handle] = {
+      .name = request->name,
+      .op = request->op,
+      .dtype = request->dtype,
+      .shape = {request->shape, request->shape + request->dimensions},
+      .input = request->input,
+      .output = request->output,
+      .root_rank = request->root_rank,
+      .priority = request->priority,
+      .complete = job.complete_at_once,
+  };
+  return BYTEPS_OK;
+}
+
+int byteps_poll(byteps_session* session, byteps_handle handle) {
+  return Find(session, handle).complete ? 1 : 0;
+}
+
+byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t timeout_ms,
+                        byteps_error* error) {
+  FakeOperation& operation = Find(session, handle);
+  if (!operation.complete && timeout_ms >= 0) {
+    return Fail(error, BYTEPS_DEADLINE_EXCEEDED, "not yet");
+  }
+  // Nobody else will complete it.
+  operation.complete = true;
+  return Fail(error, operation.outcome, "it failed");
+}
+
+byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byteps_result* result,
+                              byteps_error*) {
+  const FakeOperation& operation = Find(session, handle);
+  *result = {.data = nullptr, .bytes = 0, .first_dimension = 0, .members = 4};
+  if (operation.op == BYTEPS_ALLGATHER && operation.dtype == BYTEPS_INT32) {
+    result->data = operation.input;
+    result->bytes = static_cast<size_t>(operation.shape[0]) * sizeof(int32_t);
+    result->first_dimension = operation.shape[0];
+  }
+  return BYTEPS_OK;
+}
+
+void byteps_release(byteps_session* session, byteps_handle handle) {
+  FakeOperation& operation = Find(session, handle);
+  if (operation.released) std::abort();
+  operation.released = true;
+}
+
+byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
+  if (session->job->refuse_with != BYTEPS_OK) return session->job->refuse_with;
+  *speed = {.window_ms = 10, .megabytes_per_second = 2.5, .end_ms_since_epoch = 99};
+  return BYTEPS_OK;
+}
+
+byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error* error) {
+  if (count == 1 && std::strcmp(settings[0], "role=server") == 0) return BYTEPS_OK;
+  return Fail(error, BYTEPS_INVALID_ARGUMENT, "only a server can be served here");
+}
+
+const char* byteps_version(void) { return "fake"; }

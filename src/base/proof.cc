@@ -65,10 +65,10 @@ void RandomBytes(ByteSpan bytes) {
     if (count > 0) {
       bytes = bytes.subspan(static_cast<size_t>(count));
     } else if (errno != EINTR) {
-      // Only a kernel or a sandbox without the call. To go on with predictable bytes would open
-      // the job to strangers.
+      // Only a kernel or a sandbox without the call, so nothing a peer or a user can bring about.
+      // To go on with predictable bytes would open the job to strangers.
       std::perror("byteps: the kernel gives no random bytes (getrandom)");
-      std::abort();
+      std::abort();  // tidy-allow(exit): see above
     }
   }
 }

@@ -25,6 +25,8 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_CPU_BLACKLIST", kLauncher, "", kBinding},
     {"BYTEPS_VISIBLE_CPU_CORES", kLauncher, "", kBinding},
     {"BYTEPS_MULTITHREADED_CPU", kLauncher, "", kBinding},
+    {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
+    {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},
 
     // Roles and rendezvous.

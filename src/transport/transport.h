@@ -3,9 +3,12 @@
 // A frame is a small header and a payload. Headers are copied when a frame is sent; payloads are
 // borrowed, and received straight into the place that the receiver names.
 //
-// Threads: a Loop is one thread. Every Connection and Listener belongs to the Loop it was made on;
-// their methods and all callbacks run on that Loop's thread only. No callback is made from inside
-// a call (Send, Close, Connect ...): they come from the Loop, later. Close is idempotent.
+// Threads: a Loop is one thread. Every Connection, Listener and Timer belongs to the Loop it was
+// made on; their methods and all callbacks run on that Loop's thread only (before Run and after
+// Run has returned: on the thread that owns the Loop). No callback is made from inside a call
+// (Send, Close, Connect ...): they come from the Loop, later. Any of these objects may be destroyed
+// from inside any callback, its own included. All of them are gone before their Loop is, and the
+// Loops before their Transport.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +40,9 @@ struct OutFrame {
   uint8_t kind = 0;
   uint32_t header_bytes = 0;
   std::byte header[kHeaderBytesMax];  // the first header_bytes count; copied by Send
-  ConstByteSpan payload;              // borrowed until it has been written or the connection is closed
-  BufferRef keep;                     // shares the payload's buffer for as long, if it has one
+  // Less than 4 GiB; borrowed until it has been written, or Close was called, or OnClosed came.
+  ConstByteSpan payload;
+  BufferRef keep;  // shares the payload's buffer for as long, if it has one
   // Frames that have not begun leave in order of urgency (higher first), equal ones in the order
   // of Send.
   int64_t urgency = 0;
@@ -51,14 +55,15 @@ class FrameReceiver {
 
   // A header has arrived. Returns where the payload shall go: exactly `payload_bytes` long, valid
   // until OnFrame or OnClosed. An error closes the connection with that reason. `header` is valid
-  // during the call only.
+  // during the call only, and not aligned.
   virtual Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) = 0;
 
   // The payload named by the last OnHeader is complete (also called for an empty one).
   virtual void OnFrame() = 0;
 
   // The connection is gone; comes exactly once, after which nothing more comes. kOk: this side
-  // called Close. kPeerLost: the other side closed, was reset or is unreachable.
+  // called Close. kPeerLost: the other side closed, was reset or is unreachable. kProtocol: it
+  // sent bytes that no correct peer sends. Other codes: what OnHeader returned.
   virtual void OnClosed(const Status& why) = 0;
 };
 
@@ -69,20 +74,25 @@ class Connection {
 
   // Starts reading; frames go to `receiver`, which must outlive the connection or a later Start.
   // May be called again to hand the stream to another receiver (after a handshake), also from
-  // inside OnFrame. Does not block.
+  // inside OnFrame. Does not block. A connection that is closed before Start tells nobody; one that
+  // was lost before Start tells the receiver after Start.
   virtual void Start(FrameReceiver* receiver) = 0;
   virtual void SetLimits(const Limits& limits) = 0;
 
-  // Queues a frame; never blocks; frames leave together at the end of the loop's pass. After Close
-  // or loss it does nothing. The caller bounds what is queued (credit), see queued_bytes.
+  // Queues a frame; never blocks; frames leave together at the end of the loop's pass. Allowed
+  // before Start. After Close or loss it does nothing. The caller bounds what is queued (credit),
+  // see queued_bytes. Does not allocate once the queue has had this length before.
+  // REQUIRES: header_bytes <= kHeaderBytesMax.
   virtual void Send(OutFrame frame) = 0;
 
   // Drops what is queued, closes, and reports OnClosed(kOk) from the loop.
   virtual void Close() = 0;
 
-  // As Close, once what is queued has been written or `patience` is over.
+  // As Close, once the peer has taken what is queued, or `patience` is over. What arrives in the
+  // meantime is dropped.
   virtual void CloseAfterFlush(Duration patience) = 0;
 
+  // Bytes given to Send that have not been written, frames' heads included.
   virtual size_t queued_bytes() const = 0;
 
   // "10.0.0.3:4711", for messages and logs.
@@ -92,7 +102,8 @@ class Connection {
   virtual std::string LocalAddress() const = 0;
 
   // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
-  // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream.
+  // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What
+  // has arrived already goes along; it waits there for Start. Limits go along.
   // REQUIRES: nothing is queued, and the call is made from OnFrame or before Start.
   virtual void MoveTo(class Loop& target,
                       std::function<void(std::unique_ptr<Connection>)> adopt) = 0;
@@ -115,8 +126,10 @@ class Loop {
 
   // Blocks until Stop; runs callbacks on the calling thread, which becomes the loop's thread.
   virtual void Run() = 0;
+  // Ends Run once the work that was posted before has run.
   virtual void Stop() = 0;
-  // Runs `work` on the loop's thread, in order of Post, soon.
+  // Runs `work` on the loop's thread, in order of Post, soon. Work that is left when the loop is
+  // destroyed is dropped.
   virtual void Post(std::function<void()> work) = 0;
   virtual bool InLoop() const = 0;
   virtual Time Now() const = 0;
@@ -131,12 +144,15 @@ class Loop {
   virtual std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) = 0;
 
   // Listens on `address` ("host:port", "[v6]:port", port 0 = any free one; empty host = all
-  // addresses, dual stack) and gives each accepted connection to `accept`.
+  // addresses, dual stack) and gives each accepted connection to `accept`. A host name is resolved
+  // at once, and may block. Errors: kInvalidArgument for an address that cannot be read,
+  // kUnavailable when it cannot be had.
   virtual Result<std::unique_ptr<Listener>> Listen(
       const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) = 0;
 
-  // Connects once to `address`; calls `done` with the connection or with kUnavailable and the
-  // reason, at the latest after `timeout`. Names are resolved without blocking the loop.
+  // Connects once to `address`; calls `done` exactly once with the connection or with kUnavailable
+  // and the reason (kInvalidArgument for an address or option that cannot be), at the latest after
+  // `timeout`. Names are resolved without blocking the loop.
   virtual void Connect(const std::string& address, Duration timeout,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
 };

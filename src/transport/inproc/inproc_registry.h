@@ -1,0 +1,43 @@
+// Who listens on which port of one in-process transport.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/base/thread_annotations.h"
+#include "src/transport/inproc/inproc_loop.h"
+#include "src/transport/transport.h"
+
+namespace byteps::transport {
+
+// Thread-safe. Shared by the Transport, its loops and their listeners.
+class InprocRegistry : public std::enable_shared_from_this<InprocRegistry> {
+ public:
+  using Accept = std::function<void(std::unique_ptr<Connection>)>;
+
+  Result<std::unique_ptr<Listener>> Listen(InprocLoop& loop, const std::string& address,
+                                           Accept accept);
+  // Makes a pair of connected streams: returns one end and gives the other to the listener.
+  Result<std::unique_ptr<Connection>> Connect(InprocLoop& loop, const std::string& address);
+  void Remove(uint16_t port);
+
+ private:
+  // What the connections to a port need. `accept` is called on the loop's thread only, and is
+  // empty once the listener is gone. Shared by the listener and the connections on their way.
+  struct Door {
+    InprocLoop* loop;
+    Accept accept;
+  };
+  class InprocListener;
+
+  Mutex mutex_;
+  std::map<uint16_t, std::shared_ptr<Door>> doors_ BYTEPS_GUARDED_BY(mutex_);
+  uint16_t next_port_ BYTEPS_GUARDED_BY(mutex_) = 1;
+  uint64_t connections_ BYTEPS_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace byteps::transport

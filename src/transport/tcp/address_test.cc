@@ -1,0 +1,142 @@
+#include "src/transport/tcp/address.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace byteps::transport {
+namespace {
+
+TEST(ParseHostPortTest, ReadsNamesAndLiterals) {
+  struct Case {
+    const char* text;
+    const char* host;
+    uint16_t port;
+  };
+  for (const Case& c : {Case{"node7:80", "node7", 80}, Case{"10.0.0.1:0", "10.0.0.1", 0},
+                        Case{"[::1]:65535", "::1", 65535}, Case{":9000", "", 9000},
+                        Case{"[fe80::1%eth0]:1", "fe80::1%eth0", 1}}) {
+    auto parsed = ParseHostPort(c.text);
+    ASSERT_TRUE(parsed.ok()) << c.text << parsed.status().ToString();
+    EXPECT_EQ(parsed->host, c.host);
+    EXPECT_EQ(parsed->port, c.port);
+    EXPECT_EQ(FormatHostPort(parsed->host, parsed->port), c.text);
+  }
+}
+
+TEST(ParseHostPortTest, RefusesTheRestAndNamesIt) {
+  for (const char* text : {"", "host", "host:", "host:-1", "host:65536", "host:1x", "::1:80",
+                           "[::1]", "[::1]80", "[::1:80", "[]:80", "host: 80"}) {
+    auto parsed = ParseHostPort(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(parsed.status().message().find("'" + std::string(text) + "'"), std::string::npos);
+  }
+}
+
+TEST(CidrTest, ContainsWhatBeginsAlike) {
+  struct Case {
+    const char* cidr;
+    const char* address;
+    bool inside;
+  };
+  for (const Case& c :
+       {Case{"10.0.0.0/8", "10.255.1.2", true}, Case{"10.0.0.0/8", "11.0.0.1", false},
+        Case{"192.168.4.0/22", "192.168.7.255", true}, Case{"192.168.4.0/22", "192.168.8.0", false},
+        Case{"0.0.0.0/0", "1.2.3.4", true}, Case{"0.0.0.0/0", "::1", false},
+        Case{"fd00::/8", "fd12:3456::1", true}, Case{"fd00::/8", "fe80::1", false},
+        Case{"10.0.0.7", "10.0.0.7", true}, Case{"10.0.0.7", "10.0.0.8", false},
+        Case{"10.0.0.0/8", "::ffff:10.1.1.1", true}, Case{"fe80::/10", "fe80::1%eth0", true}}) {
+    auto cidr = ParseCidr(c.cidr);
+    auto address = ParseIpAddress(c.address);
+    ASSERT_TRUE(cidr.ok()) << c.cidr;
+    ASSERT_TRUE(address.ok()) << c.address;
+    EXPECT_EQ(Contains(cidr.value(), address.value()), c.inside) << c.cidr << " " << c.address;
+  }
+}
+
+TEST(CidrTest, RefusesWhatIsNone) {
+  for (const char* text : {"", "/8", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "10.0.0/8",
+                           "fd00::/129", "eth0", "10.0.0.0/8x"}) {
+    EXPECT_FALSE(ParseCidr(text).ok()) << text;
+  }
+}
+
+class PickAddressTest : public ::testing::Test {
+ protected:
+  std::vector<InterfaceAddress> candidates_ = {{"lo", "127.0.0.1", true},
+                                               {"lo", "::1", true},
+                                               {"eth0", "fe80::5%eth0", false},
+                                               {"eth0", "fd00::5", false},
+                                               {"eth0", "192.168.1.5", false},
+                                               {"eth1", "10.0.0.5", false},
+                                               {"ib0", "10.1.0.5", false}};
+
+  std::string Pick(const AddressChoice& choice, const std::string& route = "") {
+    auto picked = PickAddress(choice, candidates_, route);
+    return picked.ok() ? picked.value() : "error: " + picked.status().message();
+  }
+};
+
+TEST_F(PickAddressTest, TheRouteDecidesUnlessSomethingElseIsWished) {
+  EXPECT_EQ(Pick({}, "10.0.0.5"), "10.0.0.5");
+  EXPECT_EQ(Pick({}, "127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(Pick({.interface = "ib"}, "10.0.0.5"), "10.1.0.5");
+  EXPECT_EQ(Pick({.interface = "eth"}, "10.0.0.5"), "10.0.0.5");
+  EXPECT_EQ(Pick({.interface = "eth0"}, "fd00::5"), "fd00::5");
+}
+
+TEST_F(PickAddressTest, WithoutARouteIpv4OfARealInterfaceComesFirst) {
+  EXPECT_EQ(Pick({}), "192.168.1.5");
+  EXPECT_EQ(Pick({.interface = "lo"}), "127.0.0.1");
+}
+
+TEST_F(PickAddressTest, WishesRestrict) {
+  EXPECT_EQ(Pick({.cidr = "10.0.0.0/8"}), "10.0.0.5");
+  EXPECT_EQ(Pick({.cidr = "fd00::/8"}), "fd00::5");
+  EXPECT_EQ(Pick({.interface = "ib0", .cidr = "10.0.0.0/8"}), "10.1.0.5");
+  EXPECT_EQ(Pick({.address = "10.1.0.5"}), "10.1.0.5");
+  EXPECT_EQ(Pick({.address = "fd00:0::5"}), "fd00::5");
+}
+
+TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
+  auto picked = PickAddress({.interface = "wlan", .cidr = "10.0.0.0/8"}, candidates_, "");
+  ASSERT_FALSE(picked.ok());
+  EXPECT_EQ(picked.status().code(), StatusCode::kInvalidArgument);
+  for (const char* part : {"'wlan'", "'10.0.0.0/8'", "192.168.1.5 (eth0)", "10.1.0.5 (ib0)"}) {
+    EXPECT_NE(picked.status().message().find(part), std::string::npos)
+        << picked.status().message();
+  }
+  EXPECT_FALSE(PickAddress({.address = "10.9.9.9"}, candidates_, "").ok());
+  EXPECT_FALSE(PickAddress({.address = "node7"}, candidates_, "").ok());
+  EXPECT_FALSE(PickAddress({.cidr = "x"}, candidates_, "").ok());
+}
+
+TEST(ChooseAddressTest, TheRouteToLoopbackStartsAtLoopback) {
+  auto v4 = ChooseAddress({.target = "127.0.0.1:4711"});
+  ASSERT_TRUE(v4.ok()) << v4.status().ToString();
+  EXPECT_EQ(v4.value(), "127.0.0.1");
+  auto v6 = ChooseAddress({.target = "[::1]:4711"});
+  ASSERT_TRUE(v6.ok()) << v6.status().ToString();
+  EXPECT_EQ(v6.value(), "::1");
+}
+
+TEST(ChooseAddressTest, AnInterfaceOverridesTheRoute) {
+  auto chosen = ChooseAddress({.target = "127.0.0.1:1", .interface = "lo"});
+  ASSERT_TRUE(chosen.ok()) << chosen.status().ToString();
+  EXPECT_EQ(chosen.value(), "127.0.0.1");
+  auto missing = ChooseAddress({.target = "127.0.0.1:1", .interface = "no-such-interface"});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.status().message().find("127.0.0.1 (lo)"), std::string::npos);
+}
+
+TEST(ChooseAddressTest, ATargetThatCannotBeResolvedIsNamed) {
+  auto chosen = ChooseAddress({.target = "no-such-host.invalid:1"});
+  ASSERT_FALSE(chosen.ok());
+  EXPECT_EQ(chosen.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(chosen.status().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace byteps::transport

@@ -1,0 +1,125 @@
+// The part of address.h that asks the system.
+#include "src/transport/tcp/address.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace byteps::transport {
+namespace {
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+socklen_t LengthOf(const sockaddr* address) {
+  return address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+}
+
+// The literal, with "%interface" for link-local IPv6; empty on failure.
+std::string Literal(const sockaddr* address) {
+  char text[NI_MAXHOST];
+  if (getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  return text;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Connecting a datagram socket chooses the route and sends nothing.
+Result<std::string> SourceTowards(const addrinfo& target) {
+  Descriptor probe(socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t own_size = sizeof(own);
+  auto* own_address = reinterpret_cast<sockaddr*>(&own);
+  if (probe.get() < 0 || connect(probe.get(), target.ai_addr, target.ai_addrlen) != 0 ||
+      getsockname(probe.get(), own_address, &own_size) != 0) {
+    return Status(StatusCode::kUnavailable, ErrorText(errno));
+  }
+  return Literal(own_address);
+}
+
+}  // namespace
+
+Result<std::vector<InterfaceAddress>> ListAddresses() {
+  ifaddrs* head = nullptr;
+  if (getifaddrs(&head) != 0) {
+    return Status(StatusCode::kUnavailable,
+                  "cannot list the network interfaces: " + ErrorText(errno));
+  }
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(head, freeifaddrs);
+  std::vector<InterfaceAddress> found;
+  for (const ifaddrs* entry = head; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    std::string literal = Literal(entry->ifa_addr);
+    if (literal.empty()) continue;
+    found.push_back({entry->ifa_name, literal, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return found;
+}
+
+Result<std::string> RouteSource(const std::string& target) {
+  Result<HostPort> parsed = ParseHostPort(target);
+  if (!parsed.ok()) return parsed.status();
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* head = nullptr;
+  // A datagram socket cannot be connected to port 0 on every system; any other does.
+  std::string port = std::to_string(parsed->port == 0 ? 9 : parsed->port);
+  int error = getaddrinfo(parsed->host.empty() ? nullptr : parsed->host.c_str(), port.c_str(), &hints,
+                          &head);
+  if (error != 0) {
+    return Status(StatusCode::kUnavailable, "cannot resolve '" + parsed->host +
+                                                "': " + gai_strerror(error) +
+                                                "; check the name and the resolver");
+  }
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(head, freeaddrinfo);
+  Result<std::string> source = Status(StatusCode::kUnavailable, "no address");
+  for (const addrinfo* entry = head; entry != nullptr; entry = entry->ai_next) {
+    source = SourceTowards(*entry);
+    if (source.ok()) return source;
+  }
+  return Status(StatusCode::kUnavailable,
+                "no route to " + target + ": " + source.status().message());
+}
+
+Result<std::string> ChooseAddress(const AddressChoice& choice) {
+  Result<std::vector<InterfaceAddress>> candidates = ListAddresses();
+  if (!candidates.ok()) return candidates.status();
+  bool wished = !choice.interface.empty() || !choice.cidr.empty() || !choice.address.empty();
+  std::string source;
+  if (!choice.target.empty()) {
+    Result<std::string> route = RouteSource(choice.target);
+    if (route.ok()) {
+      // The kernel's own answer needs no candidate: it may be an address of no interface (tunnels).
+      if (!wished) return route;
+      source = route.value();
+    } else if (!wished) {
+      return route;
+    }
+  }
+  return PickAddress(choice, candidates.value(), source);
+}
+
+}  // namespace byteps::transport

@@ -1,0 +1,50 @@
+// SendBatch: the frames of a FrameQueue that are being written to a byte stream, as scattered
+// memory. Knows no socket.
+//
+// Frames that have begun stay first; those that have not give way to more urgent ones.
+// Belongs to one thread. Steady state allocates nothing.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "src/transport/frame_queue.h"
+
+namespace byteps::transport {
+
+class SendBatch {
+ public:
+  // `queue` must outlive this.
+  explicit SendBatch(FrameQueue& queue) : queue_(queue) {}
+
+  struct Gathered {
+    size_t parts = 0;  // how many of `out` are set
+    size_t bytes = 0;
+  };
+
+  // Names the bytes to write next, in order, at most `bytes_max`.
+  // The memory stays valid until Written, Clear or a change of the queue.
+  Gathered Gather(std::span<iovec> out, size_t bytes_max);
+
+  // The first `bytes` of what was gathered have been written; frames that are through are released.
+  void Written(size_t bytes);
+
+  bool empty() const { return taken_.empty() && queue_.empty(); }
+  // Bytes not yet written, of this batch and of the queue.
+  size_t bytes() const { return queue_.bytes() - first_written_; }
+
+  // Drops everything, the queue included.
+  void Clear();
+
+ private:
+  void YieldToMoreUrgent();
+
+  FrameQueue& queue_;
+  std::vector<FrameQueue::Ticket> taken_;
+  size_t first_written_ = 0;  // bytes of the first frame that are written
+};
+
+}  // namespace byteps::transport

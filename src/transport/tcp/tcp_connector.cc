@@ -1,0 +1,163 @@
+#include "src/transport/tcp/tcp_connector.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include <asio/error.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "src/transport/tcp/address.h"
+#include "src/transport/tcp/socket_options.h"
+#include "src/transport/tcp/tcp_stream.h"
+
+namespace byteps::transport {
+namespace {
+
+using asio::ip::tcp;
+using Done = std::function<void(Result<std::unique_ptr<Connection>>)>;
+
+// Tries the addresses of one name in turn. Shared by the handlers that are under way.
+class Connector final : public std::enable_shared_from_this<Connector> {
+ public:
+  Connector(TcpLoop& loop, std::string address, Duration timeout, Done done)
+      : loop_(loop),
+        address_(std::move(address)),
+        deadline_(loop.Now() + timeout),
+        done_(std::move(done)),
+        resolver_(loop.io()),
+        socket_(loop.io()),
+        timer_(loop.io()) {}
+
+  void Begin();
+
+ private:
+  void Resolve(const HostPort& target);
+  void TryNext();
+  void OnConnected(const std::error_code& error);
+  void WaitUntil(Time when);
+  void OnTimeout();
+  void Fail(StatusCode code, const std::string& why);
+  void Complete(Result<std::unique_ptr<Connection>> result);
+
+  TcpLoop& loop_;
+  const std::string address_;
+  const Time deadline_;
+  Done done_;
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  std::vector<tcp::endpoint> endpoints_;
+  size_t next_ = 0;
+  // Counts the waits: the handler of an earlier one may already be on its way when it is cancelled.
+  uint64_t wait_ = 0;
+  bool resolving_ = false;
+  std::string last_error_ = "the time is over";
+};
+
+void Connector::Begin() {
+  Result<HostPort> parsed = ParseHostPort(address_);
+  if (!parsed.ok()) return Fail(parsed.status().code(), parsed.status().message());
+  std::string host = parsed->host.empty() ? "localhost" : parsed->host;
+  std::error_code error;
+  asio::ip::address literal = asio::ip::make_address(host, error);
+  if (error) return Resolve({host, parsed->port});
+  endpoints_.emplace_back(literal, parsed->port);
+  TryNext();
+}
+
+void Connector::Resolve(const HostPort& target) {
+  resolving_ = true;
+  WaitUntil(deadline_);
+  // On a thread of Asio's own; a name that takes for ever costs us only the deadline.
+  resolver_.async_resolve(
+      target.host, std::to_string(target.port), tcp::resolver::numeric_service,
+      [self = shared_from_this()](const std::error_code& error,
+                                  const tcp::resolver::results_type& results) {
+        self->resolving_ = false;
+        if (!self->done_) return;
+        if (error) {
+          return self->Fail(StatusCode::kUnavailable,
+                            "the name cannot be resolved: " + error.message());
+        }
+        for (const auto& entry : results) self->endpoints_.push_back(entry.endpoint());
+        self->TryNext();
+      });
+}
+
+void Connector::TryNext() {
+  if (next_ == endpoints_.size()) return Fail(StatusCode::kUnavailable, last_error_);
+  const tcp::endpoint& endpoint = endpoints_[next_++];
+  std::error_code error;
+  socket_.close(error);
+  socket_.open(endpoint.protocol(), error);
+  if (error) return OnConnected(error);
+  Status applied = ApplySocketOptions(socket_.native_handle(), loop_.options());
+  if (!applied.ok()) return Fail(applied.code(), applied.message());
+  // An address that does not answer must leave time for those behind it.
+  auto left = static_cast<Duration::rep>(endpoints_.size() - next_ + 1);
+  WaitUntil(loop_.Now() + (deadline_ - loop_.Now()) / left);
+  socket_.async_connect(endpoint, [self = shared_from_this(), wait = wait_](
+                                      const std::error_code& result) {
+    if (self->done_ && wait == self->wait_) self->OnConnected(result);
+  });
+}
+
+void Connector::OnConnected(const std::error_code& error) {
+  if (error) {
+    last_error_ = error.message();
+    return TryNext();
+  }
+  std::error_code ignored;
+  // On one host a port that nobody listens on may be chosen as the own port, and TCP then connects
+  // the socket to itself.
+  if (socket_.local_endpoint(ignored) == socket_.remote_endpoint(ignored)) {
+    last_error_ = "nobody listens there";
+    return TryNext();
+  }
+  auto stream = std::make_shared<TcpStream>(loop_, std::move(socket_), TcpStream::State{});
+  Complete(std::unique_ptr<Connection>(std::make_unique<TcpConnection>(std::move(stream))));
+}
+
+void Connector::WaitUntil(Time when) {
+  timer_.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(when));
+  timer_.async_wait([self = shared_from_this(), wait = ++wait_](const std::error_code& error) {
+    if (!error && self->done_ && wait == self->wait_) self->OnTimeout();
+  });
+}
+
+void Connector::OnTimeout() {
+  if (resolving_) {
+    resolver_.cancel();
+    return Fail(StatusCode::kUnavailable, "the name was not resolved in time");
+  }
+  ++wait_;  // the attempt's own handler has nothing to say any more
+  last_error_ = "no answer in time";
+  TryNext();
+}
+
+void Connector::Fail(StatusCode code, const std::string& why) {
+  Complete(Status(code, "cannot connect to " + address_ + ": " + why));
+}
+
+void Connector::Complete(Result<std::unique_ptr<Connection>> result) {
+  ++wait_;
+  timer_.cancel();
+  std::error_code ignored;
+  socket_.close(ignored);
+  Done done = std::exchange(done_, nullptr);
+  done(std::move(result));
+}
+
+}  // namespace
+
+void ConnectTcp(TcpLoop& loop, const std::string& address, Duration timeout, Done done) {
+  auto connector = std::make_shared<Connector>(loop, address, timeout, std::move(done));
+  // Posted, so that a failure that is seen at once is not reported from inside the call.
+  asio::post(loop.io(), [connector] { connector->Begin(); });
+}
+
+}  // namespace byteps::transport

@@ -1,0 +1,141 @@
+#include "src/transport/tcp/tcp_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "src/transport/tcp/tcp_connector.h"
+#include "src/transport/tcp/tcp_listener.h"
+#include "src/transport/tcp/tcp_stream.h"
+
+namespace byteps::transport {
+namespace {
+
+constexpr size_t kReadBufferBytes = size_t{64} * 1024;
+
+class TcpTransport final : public Transport {
+ public:
+  explicit TcpTransport(const TcpOptions& options) : options_(options) {}
+  std::unique_ptr<Loop> MakeLoop() override { return std::make_unique<TcpLoop>(options_); }
+
+ private:
+  const TcpOptions options_;
+};
+
+// Shared by the user's Timer object and the wait in progress: each may go first.
+class TimerState : public std::enable_shared_from_this<TimerState> {
+ public:
+  TimerState(asio::io_context& io, Duration period, std::function<void()> work)
+      : timer_(io), period_(period), work_(std::move(work)) {}
+
+  void Wait(Time when) {
+    timer_.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(when));
+    timer_.async_wait([self = shared_from_this()](const std::error_code&) { self->OnExpiry(); });
+  }
+
+  void Cancel() {
+    alive_ = false;
+    timer_.cancel();
+  }
+
+ private:
+  void OnExpiry() {
+    if (!alive_) return;
+    Time expected = timer_.expiry();
+    work_();
+    if (!alive_ || period_ == Duration::zero()) return;
+    // A loop that was late ticks once, not once for every tick it missed.
+    Time now = std::chrono::steady_clock::now();
+    Wait(std::max<Time>(expected + period_, now));
+  }
+
+  asio::steady_timer timer_;
+  const Duration period_;
+  const std::function<void()> work_;
+  bool alive_ = true;
+};
+
+class TcpTimer final : public Loop::Timer {
+ public:
+  explicit TcpTimer(std::shared_ptr<TimerState> state) : state_(std::move(state)) {}
+  ~TcpTimer() override { state_->Cancel(); }
+
+ private:
+  std::shared_ptr<TimerState> state_;
+};
+
+std::unique_ptr<Loop::Timer> StartTimer(asio::io_context& io, Time first, Duration period,
+                                        std::function<void()> work) {
+  auto state = std::make_shared<TimerState>(io, period, std::move(work));
+  state->Wait(first);
+  return std::make_unique<TcpTimer>(std::move(state));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options) {
+  return std::make_unique<TcpTransport>(options);
+}
+
+// The hint 1 says that one thread runs the loop; Post from other threads stays allowed.
+TcpLoop::TcpLoop(const TcpOptions& options)
+    : options_(options), io_(1), read_buffer_(kReadBufferBytes) {}
+
+TcpLoop::~TcpLoop() = default;
+
+void TcpLoop::Run() {
+  thread_.store(std::this_thread::get_id());
+  auto guard = asio::make_work_guard(io_);
+  io_.restart();
+  io_.run();
+  thread_.store(std::thread::id());
+}
+
+void TcpLoop::Stop() {
+  asio::post(io_, [this] { io_.stop(); });
+}
+
+void TcpLoop::Post(std::function<void()> work) { asio::post(io_, std::move(work)); }
+
+bool TcpLoop::InLoop() const { return thread_.load() == std::this_thread::get_id(); }
+
+Time TcpLoop::Now() const { return std::chrono::steady_clock::now(); }
+
+std::unique_ptr<Loop::Timer> TcpLoop::Every(Duration period, std::function<void()> tick) {
+  Duration least = std::max<Duration>(period, microseconds(1));
+  return StartTimer(io_, Now() + least, least, std::move(tick));
+}
+
+std::unique_ptr<Loop::Timer> TcpLoop::After(Duration delay, std::function<void()> work) {
+  return StartTimer(io_, Now() + delay, Duration::zero(), std::move(work));
+}
+
+Result<std::unique_ptr<Listener>> TcpLoop::Listen(
+    const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) {
+  return ListenTcp(*this, address, std::move(accept));
+}
+
+void TcpLoop::Connect(const std::string& address, Duration timeout,
+                      std::function<void(Result<std::unique_ptr<Connection>>)> done) {
+  ConnectTcp(*this, address, timeout, std::move(done));
+}
+
+void TcpLoop::FlushLater(std::shared_ptr<TcpStream> stream) {
+  to_flush_.push_back(std::move(stream));
+  if (flush_posted_) return;
+  flush_posted_ = true;
+  asio::post(io_, [this] { FlushAll(); });
+}
+
+void TcpLoop::FlushAll() {
+  flush_posted_ = false;
+  flushing_.swap(to_flush_);
+  for (const auto& stream : flushing_) stream->Flush();
+  flushing_.clear();
+}
+
+}  // namespace byteps::transport

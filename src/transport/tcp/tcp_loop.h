@@ -1,0 +1,59 @@
+// TcpLoop: Asio's reactor as a Loop, and what the streams of one loop share.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "src/transport/tcp/tcp_transport.h"
+#include "src/transport/transport.h"
+
+namespace byteps::transport {
+
+class TcpStream;
+
+class TcpLoop final : public Loop {
+ public:
+  explicit TcpLoop(const TcpOptions& options);
+  ~TcpLoop() override;
+
+  void Run() override;
+  void Stop() override;
+  void Post(std::function<void()> work) override;
+  bool InLoop() const override;
+  Time Now() const override;
+  std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
+  std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
+  Result<std::unique_ptr<Listener>> Listen(
+      const std::string& address,
+      std::function<void(std::unique_ptr<Connection>)> accept) override;
+  void Connect(const std::string& address, Duration timeout,
+               std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
+
+  // For the streams, on the loop's thread.
+  asio::io_context& io() { return io_; }
+  const TcpOptions& options() const { return options_; }
+  // Shared by all streams: what is in it must be used up before the next stream reads.
+  ByteSpan read_buffer() { return read_buffer_; }
+  // Calls stream->Flush() once at the end of this pass, however much it sends until then.
+  void FlushLater(std::shared_ptr<TcpStream> stream);
+
+ private:
+  void FlushAll();
+
+  const TcpOptions options_;
+  asio::io_context io_;
+  std::atomic<std::thread::id> thread_;
+  std::vector<std::byte> read_buffer_;
+  // Shared, as in tcp_stream.h. Two vectors, so that neither is allocated anew for each pass.
+  std::vector<std::shared_ptr<TcpStream>> to_flush_;
+  std::vector<std::shared_ptr<TcpStream>> flushing_;
+  bool flush_posted_ = false;
+};
+
+}  // namespace byteps::transport

@@ -1,0 +1,354 @@
+#include "src/transport/tcp/tcp_stream.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <asio/error.hpp>
+#include <asio/post.hpp>
+
+#include "src/transport/tcp/address.h"
+#include "src/transport/tcp/socket_options.h"
+
+namespace byteps::transport {
+namespace {
+
+using asio::ip::tcp;
+
+// After so much, the other connections of the loop get their turn.
+constexpr size_t kReadBudgetBytes = size_t{1} << 20;
+constexpr size_t kWriteBudgetBytes = size_t{1} << 20;
+// Larger reads fall out of the cache before anybody looks at the bytes.
+constexpr size_t kDirectBytesMax = size_t{256} * 1024;
+// For a shorter rest the system call costs more than the wake-ups it saves.
+constexpr size_t kLowWaterBytesMin = size_t{8} * 1024;
+constexpr size_t kSendParts = 255;
+
+asio::ip::address Unmapped(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  return address;
+}
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+// Closes a socket that is on its way from loop to loop, unless it arrives.
+class SocketInTransit {
+ public:
+  SocketInTransit(int fd, tcp protocol) : fd_(fd), protocol_(protocol) {}
+  SocketInTransit(SocketInTransit&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), protocol_(other.protocol_) {}
+  SocketInTransit& operator=(SocketInTransit&&) = delete;
+  ~SocketInTransit() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  tcp::socket Arrive(asio::io_context& io) {
+    tcp::socket socket(io);
+    std::error_code error;
+    socket.assign(protocol_, fd_, error);
+    if (!error) fd_ = -1;
+    return socket;
+  }
+
+ private:
+  int fd_;
+  tcp protocol_;
+};
+
+}  // namespace
+
+std::string NameOf(const tcp::endpoint& endpoint) {
+  return FormatHostPort(Unmapped(endpoint.address()).to_string(), endpoint.port());
+}
+
+TcpStream::TcpStream(TcpLoop& loop, tcp::socket socket, State state)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      peer_name_(std::move(state.peer_name)),
+      unparsed_(std::move(state.unparsed)),
+      patience_(loop.io()) {
+  parser_.SetLimits(state.limits);
+  std::error_code error;
+  if (peer_name_.empty()) {
+    tcp::endpoint peer = socket_.remote_endpoint(error);
+    peer_name_ = error ? "a peer that has left" : NameOf(peer);
+  }
+  tcp::endpoint own = socket_.local_endpoint(error);
+  if (!error) local_address_ = Unmapped(own.address()).to_string();
+}
+
+void TcpStream::Start(FrameReceiver* receiver) {
+  bool first = receiver_ == nullptr;
+  receiver_ = receiver;
+  if (!first || phase_ != Phase::kOpen) return;
+  if (unparsed_.empty()) {
+    ArmRead();
+  } else {
+    asio::post(loop_.io(), [self = shared_from_this()] { self->ParseUnparsed(); });
+  }
+}
+
+void TcpStream::Send(OutFrame frame) {
+  if (phase_ != Phase::kOpen || write_error_ != 0) return;
+  queue_.Push(std::move(frame));
+  if (flush_pending_ || write_armed_) return;
+  flush_pending_ = true;
+  loop_.FlushLater(shared_from_this());
+}
+
+void TcpStream::Close() {
+  if (!Reading()) return;
+  Shut();
+  if (receiver_ == nullptr) return;
+  asio::post(loop_.io(), [self = shared_from_this()] { self->Finish(Status::Ok()); });
+}
+
+void TcpStream::CloseAfterFlush(Duration patience) {
+  if (phase_ != Phase::kOpen) return;
+  phase_ = Phase::kDraining;
+  SetLowWater(1);
+  patience_.expires_after(std::chrono::ceil<asio::steady_timer::duration>(patience));
+  patience_.async_wait([self = shared_from_this()](const std::error_code& error) {
+    if (!error) self->Finish(Status::Ok());
+  });
+  if (batch_.empty()) ShutDownWrites();
+  // A close with unread bytes would reset the connection and might take what was sent along:
+  // read on, until the peer has seen the end and closes too.
+  ArmRead();
+}
+
+void TcpStream::Abandon() {
+  receiver_ = nullptr;
+  if (Reading()) Shut();
+}
+
+// ---- reading ----
+
+void TcpStream::ArmRead() {
+  if (read_armed_) return;
+  read_armed_ = true;
+  socket_.async_wait(tcp::socket::wait_read,
+                     [self = shared_from_this()](const std::error_code& error) {
+                       self->read_armed_ = false;
+                       // Aborted: the socket was closed here, or has moved.
+                       if (error != asio::error::operation_aborted) self->OnReadable();
+                     });
+}
+
+void TcpStream::OnReadable() {
+  size_t total = 0;
+  size_t received = 0;
+  while (Reading() && total < kReadBudgetBytes && ReceiveSome(&received)) total += received;
+  if (!Reading()) return;
+  UpdateLowWater();
+  ArmRead();
+}
+
+// One system call. False when there is nothing more to read for now.
+bool TcpStream::ReceiveSome(size_t* received) {
+  ByteSpan direct = phase_ == Phase::kOpen ? parser_.direct() : ByteSpan();
+  size_t direct_bytes = std::min(direct.size(), kDirectBytesMax);
+  // Bytes behind a payload that this read cannot complete belong to that payload.
+  ByteSpan buffer = direct_bytes < direct.size() ? ByteSpan() : loop_.read_buffer();
+  std::array<iovec, 2> parts = {iovec{direct.data(), direct_bytes},
+                                iovec{buffer.data(), buffer.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  ssize_t count = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
+  if (count <= 0) {
+    OnReadFailed(count, errno);
+    return false;
+  }
+  *received = static_cast<size_t>(count);
+  if (phase_ == Phase::kOpen) {
+    size_t straight = std::min(*received, direct_bytes);
+    parser_.Received(straight);
+    Parse(buffer.first(*received - straight));
+  }
+  return *received == direct_bytes + buffer.size();
+}
+
+void TcpStream::OnReadFailed(ssize_t count, int error) {
+  bool nothing_there = count < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR);
+  if (nothing_there) return;
+  if (phase_ == Phase::kDraining) {
+    Finish(Status::Ok());
+    return;
+  }
+  // The failed write saw the cause; what a read says afterwards is only that it is over.
+  int cause = write_error_ != 0 ? write_error_ : (count < 0 ? error : 0);
+  Finish(Status(StatusCode::kPeerLost,
+                cause == 0 ? peer_name_ + " closed the connection"
+                           : "lost the connection to " + peer_name_ + ": " + ErrorText(cause)));
+}
+
+void TcpStream::ParseUnparsed() {
+  if (phase_ != Phase::kOpen) return;
+  std::vector<std::byte> bytes = std::exchange(unparsed_, {});
+  Parse(bytes);
+  if (!Reading()) return;
+  UpdateLowWater();
+  ArmRead();
+}
+
+void TcpStream::Parse(ConstByteSpan bytes) {
+  parsing_ = true;
+  bool more = false;
+  while (phase_ == Phase::kOpen && !more) {
+    switch (parser_.Next(bytes)) {
+      case FrameParser::Event::kMore: more = true; break;
+      case FrameParser::Event::kHeader: HandleHeader(); break;
+      case FrameParser::Event::kFrame: receiver_->OnFrame(); break;
+      case FrameParser::Event::kBad:
+        Finish(Status(StatusCode::kProtocol, peer_name_ + " broke the protocol: " +
+                                                 parser_.error()));
+        break;
+    }
+  }
+  parsing_ = false;
+  if (phase_ == Phase::kMoved) FinishMove(bytes);
+}
+
+void TcpStream::HandleHeader() {
+  size_t payload_bytes = parser_.payload_bytes();
+  Result<ByteSpan> place = receiver_->OnHeader(parser_.kind(), parser_.header(), payload_bytes);
+  if (phase_ != Phase::kOpen) return;
+  if (!place.ok()) {
+    Finish(place.status());
+  } else if (place.value().size() != payload_bytes) {
+    Finish(Status(StatusCode::kInternal, "a receiver named a place of " +
+                                             std::to_string(place.value().size()) +
+                                             " bytes for a payload of " +
+                                             std::to_string(payload_bytes)));
+  } else {
+    parser_.SetPlace(place.value());
+  }
+}
+
+// Never more than the rest of the payload, or the last bytes of it would not wake us.
+void TcpStream::UpdateLowWater() {
+  size_t rest = phase_ == Phase::kOpen ? parser_.direct().size() : 0;
+  size_t wanted = std::min(rest, loop_.options().receive_low_water_bytes);
+  if (wanted < kLowWaterBytesMin) wanted = 1;
+  // Near enough saves a system call.
+  bool near = low_water_ <= wanted && low_water_ >= wanted / 2 && low_water_ > 1;
+  if (!near) SetLowWater(wanted);
+}
+
+void TcpStream::SetLowWater(size_t bytes) {
+  if (low_water_ == bytes) return;
+  low_water_ = bytes;
+  SetReceiveLowWater(socket_.native_handle(), bytes);
+}
+
+// ---- writing ----
+
+void TcpStream::Flush() {
+  flush_pending_ = false;
+  if (!Reading() || write_armed_ || write_error_ != 0) return;
+  std::array<iovec, kSendParts> parts;
+  for (size_t written = 0; !batch_.empty();) {
+    if (written >= kWriteBudgetBytes) {
+      flush_pending_ = true;
+      loop_.FlushLater(shared_from_this());
+      return;
+    }
+    SendBatch::Gathered gathered = batch_.Gather(parts, kWriteBudgetBytes);
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = gathered.parts;
+    ssize_t count = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+      OnWriteFailed(errno);
+      return;
+    }
+    size_t taken = count < 0 ? 0 : static_cast<size_t>(count);
+    batch_.Written(taken);
+    if (taken < gathered.bytes) {
+      ArmWrite();
+      return;
+    }
+    written += taken;
+  }
+  if (phase_ == Phase::kDraining) ShutDownWrites();
+}
+
+void TcpStream::ArmWrite() {
+  write_armed_ = true;
+  socket_.async_wait(tcp::socket::wait_write,
+                     [self = shared_from_this()](const std::error_code& error) {
+                       self->write_armed_ = false;
+                       if (error != asio::error::operation_aborted) self->Flush();
+                     });
+}
+
+// The peer may have said why before it left: what it sent is read to the end before the loss is
+// reported.
+void TcpStream::OnWriteFailed(int error) {
+  write_error_ = error;
+  batch_.Clear();
+  std::error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+}
+
+void TcpStream::ShutDownWrites() {
+  std::error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+// ---- the end ----
+
+void TcpStream::Shut() {
+  phase_ = Phase::kClosed;
+  batch_.Clear();
+  patience_.cancel();
+  std::error_code ignored;
+  // Also ends the connection if a forked child still has the descriptor.
+  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
+}
+
+void TcpStream::Finish(const Status& why) {
+  if (Reading()) Shut();
+  FrameReceiver* receiver = std::exchange(receiver_, nullptr);
+  if (receiver != nullptr) receiver->OnClosed(why);
+}
+
+void TcpStream::MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt) {
+  if (phase_ != Phase::kOpen) return;
+  assert(batch_.empty());
+  phase_ = Phase::kMoved;
+  receiver_ = nullptr;
+  move_ = {&target, std::move(adopt)};
+  // Inside OnFrame the parser knows what has arrived but was not looked at; it finishes.
+  if (!parsing_) FinishMove(unparsed_);
+}
+
+void TcpStream::FinishMove(ConstByteSpan unparsed) {
+  SetLowWater(1);
+  std::error_code error;
+  tcp protocol = socket_.local_endpoint(error).protocol();
+  SocketInTransit transit(socket_.release(error), protocol);
+  State state{parser_.limits(), std::vector<std::byte>(unparsed.begin(), unparsed.end()),
+              peer_name_};
+  asio::post(move_.target->io(),
+             [&target = *move_.target, adopt = std::move(move_.adopt), state = std::move(state),
+              transit = std::move(transit)]() mutable {
+               auto stream = std::make_shared<TcpStream>(target, transit.Arrive(target.io()),
+                                                         std::move(state));
+               adopt(std::make_unique<TcpConnection>(std::move(stream)));
+             });
+}
+
+}  // namespace byteps::transport

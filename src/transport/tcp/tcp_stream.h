@@ -1,0 +1,130 @@
+// TcpStream: one TCP connection with its queue and parser; TcpConnection: the user's hold on it.
+//
+// The two live apart because callbacks may destroy the connection whose bytes are being parsed:
+// the reactor's handlers share the stream (hence shared_ptr), the user owns the connection.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "src/transport/frame_queue.h"
+#include "src/transport/tcp/frame_parser.h"
+#include "src/transport/tcp/send_batch.h"
+#include "src/transport/tcp/tcp_loop.h"
+#include "src/transport/transport.h"
+
+namespace byteps::transport {
+
+// "10.0.0.3:4711", also for an IPv4 address that came in through an IPv6 socket.
+std::string NameOf(const asio::ip::tcp::endpoint& endpoint);
+
+class TcpStream final : public std::enable_shared_from_this<TcpStream> {
+ public:
+  // What a stream is besides its socket when it moves to another loop.
+  struct State {
+    Limits limits;
+    std::vector<std::byte> unparsed;  // read from the socket, not yet parsed
+    // Empty: the socket is asked. A peer that has left meanwhile cannot be named any more.
+    std::string peer_name;
+  };
+
+  TcpStream(TcpLoop& loop, asio::ip::tcp::socket socket, State state);
+
+  // As in Connection.
+  void Start(FrameReceiver* receiver);
+  void SetLimits(const Limits& limits) { parser_.SetLimits(limits); }
+  void Send(OutFrame frame);
+  void Close();
+  void CloseAfterFlush(Duration patience);
+  size_t queued_bytes() const { return batch_.bytes(); }
+  const std::string& peer_name() const { return peer_name_; }
+  const std::string& local_address() const { return local_address_; }
+  void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
+
+  // The user let go: closes without a callback.
+  void Abandon();
+
+  // Writes what is queued, as far as the kernel takes it. Called by the loop.
+  void Flush();
+
+ private:
+  enum class Phase {
+    kOpen,
+    kDraining,  // CloseAfterFlush: writes what is queued, drops what arrives
+    kClosed,
+    kMoved,
+  };
+  struct Move {
+    TcpLoop* target;
+    std::function<void(std::unique_ptr<Connection>)> adopt;
+  };
+
+  bool Reading() const { return phase_ == Phase::kOpen || phase_ == Phase::kDraining; }
+  void ArmRead();
+  void OnReadable();
+  bool ReceiveSome(size_t* received);
+  void OnReadFailed(ssize_t count, int error);
+  void ParseUnparsed();
+  void Parse(ConstByteSpan bytes);
+  void HandleHeader();
+  void UpdateLowWater();
+  void SetLowWater(size_t bytes);
+
+  void ArmWrite();
+  void OnWriteFailed(int error);
+  void ShutDownWrites();
+
+  void Shut();
+  void Finish(const Status& why);
+  void FinishMove(ConstByteSpan unparsed);
+
+  TcpLoop& loop_;
+  asio::ip::tcp::socket socket_;
+  std::string peer_name_;
+  std::string local_address_;
+  FrameReceiver* receiver_ = nullptr;
+  Phase phase_ = Phase::kOpen;
+  FrameParser parser_;
+  FrameQueue queue_;
+  SendBatch batch_{queue_};
+  std::vector<std::byte> unparsed_;
+  Move move_{};
+  asio::steady_timer patience_;
+  size_t low_water_ = 1;  // what SO_RCVLOWAT is now
+  int write_error_ = 0;
+  bool parsing_ = false;
+  bool read_armed_ = false;
+  bool write_armed_ = false;
+  bool flush_pending_ = false;
+};
+
+class TcpConnection final : public Connection {
+ public:
+  explicit TcpConnection(std::shared_ptr<TcpStream> stream) : stream_(std::move(stream)) {}
+  ~TcpConnection() override { stream_->Abandon(); }
+
+  void Start(FrameReceiver* receiver) override { stream_->Start(receiver); }
+  void SetLimits(const Limits& limits) override { stream_->SetLimits(limits); }
+  void Send(OutFrame frame) override { stream_->Send(std::move(frame)); }
+  void Close() override { stream_->Close(); }
+  void CloseAfterFlush(Duration patience) override { stream_->CloseAfterFlush(patience); }
+  size_t queued_bytes() const override { return stream_->queued_bytes(); }
+  std::string PeerName() const override { return stream_->peer_name(); }
+  std::string LocalAddress() const override { return stream_->local_address(); }
+  void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
+    // Loops of one transport are all of one kind.
+    stream_->MoveTo(static_cast<TcpLoop&>(target), std::move(adopt));
+  }
+
+ private:
+  std::shared_ptr<TcpStream> stream_;
+};
+
+}  // namespace byteps::transport

@@ -1,0 +1,38 @@
+// The transport over TCP, IPv4 and IPv6.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "src/base/time.h"
+#include "src/transport/transport.h"
+
+namespace byteps::transport {
+
+struct TcpOptions {
+  // The kernel's congestion control ("cubic", "bbr"); empty: the system's default. One that the
+  // system does not have makes Listen and Connect fail.
+  std::string congestion_control;
+  // The kernel's buffers of one connection; 0: the kernel tunes them.
+  size_t send_buffer_bytes = 0;
+  size_t receive_buffer_bytes = 0;
+  // How much unsent data the kernel takes before it says "full" (TCP_NOTSENT_LOWAT); 0: off. Worth
+  // setting (64 KB) only with a large credit.
+  size_t not_sent_low_water_bytes = 0;
+  // While a payload is being received, the reader is woken for so much at once (SO_RCVLOWAT), not
+  // for every packet; 0: off.
+  size_t receive_low_water_bytes = size_t{64} * 1024;
+  // A connection whose data stays unacknowledged, or whose peer does not read, for this long is
+  // lost (TCP_USER_TIMEOUT); 0: the system's default, many minutes.
+  Duration user_timeout = seconds(10);
+  // An idle connection is probed after `keepalive_idle`, then every `keepalive_interval`, and is
+  // lost when `user_timeout` (or, without one, three probes) passed without an answer; 0: no probes.
+  Duration keepalive_idle = seconds(5);
+  Duration keepalive_interval = seconds(2);
+};
+
+// Its loops can be used from then on as described in transport.h; they copy the options.
+std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options);
+
+}  // namespace byteps::transport

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/proof.h"
 #include "src/base/status.h"
 #include "src/base/types.h"
 
@@ -15,7 +16,7 @@ namespace byteps::wire {
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr size_t kJobIdBytesMax = 128;
 using Nonce = std::array<std::byte, 16>;
-using ProofBytes = std::array<std::byte, 32>;
+
 
 // The initiator says who it is, what it believes, and whom it wants.
 struct Hello {

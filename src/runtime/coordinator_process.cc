@@ -1,0 +1,135 @@
+#include "src/runtime/coordinator_process.h"
+
+#include <utility>
+
+#include "src/runtime/frames.h"
+
+namespace byteps::runtime {
+namespace {
+
+// How long the last messages may take to leave.
+constexpr Duration kFarewellLimit = seconds(2);
+
+}  // namespace
+
+// One member's connection after its handshake.
+struct CoordinatorProcess::Member final : transport::FrameReceiver {
+  Member(CoordinatorProcess& owner, uint64_t number,
+         std::unique_ptr<transport::Connection> bound)
+      : process(owner), id(number), connection(std::move(bound)) {}
+
+  Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan, size_t payload_bytes) override {
+    if (kind != static_cast<uint8_t>(wire::FrameKind::kControl)) {
+      return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a coordinator");
+    }
+    incoming.resize(payload_bytes);
+    return ByteSpan(incoming);
+  }
+  void OnFrame() override { process.OnFrame(id, incoming); }
+  void OnClosed(const Status& why) override { process.OnClosed(id, why); }
+
+  CoordinatorProcess& process;
+  uint64_t id;
+  std::unique_ptr<transport::Connection> connection;
+  std::vector<std::byte> incoming;
+};
+
+CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
+                                       const CoordinatorProcessOptions& options, Log& log)
+    : options_(options),
+      log_(log),
+      loop_(transport.MakeLoop()),
+      machine_(options.protocol, *this, loop_->Now()),
+      ticker_(
+          *loop_, [this] { return machine_.NextTick(); },
+          [this](Time now) { machine_.OnTick(now); }) {}
+
+CoordinatorProcess::~CoordinatorProcess() = default;
+
+Status CoordinatorProcess::Run() {
+  Result<std::unique_ptr<transport::Listener>> listener =
+      loop_->Listen(options_.address, [this](std::unique_ptr<transport::Connection> connection) {
+        OnAccept(std::move(connection));
+      });
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(listener).value();
+  log_.Info("listening on {}", listener_->Address());
+  ticker_.Arm();
+  loop_->Run();
+  return outcome_.value_or(Status::Ok());
+}
+
+void CoordinatorProcess::Stop(const Status& why) {
+  loop_->Post([this, why] { machine_.End(why); });
+}
+
+void CoordinatorProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
+  uint64_t attempt = next_id_++;
+  auto decide = [](const wire::Hello& hello, const HandshakeAcceptor::Answer& answer) {
+    answer(hello.wanted_role == Role::kCoordinator
+               ? Status::Ok()
+               : Status(StatusCode::kRefused, "this is the coordinator (scheduler), not a server"));
+  };
+  auto done = [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
+                              const wire::Hello& hello) {
+    OnBound(attempt, std::move(bound), hello);
+  };
+  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(
+      *loop_, pool_, std::move(connection), options_.identity, decide, done);
+}
+
+void CoordinatorProcess::OnBound(uint64_t attempt,
+                                 Result<std::unique_ptr<transport::Connection>> connection,
+                                 const wire::Hello&) {
+  auto finished = handshakes_.extract(attempt);
+  if (!connection.ok()) {
+    log_.Info("a connection was not let in: {}", connection.status().message());
+    return;
+  }
+  auto member = std::make_unique<Member>(*this, attempt, std::move(connection).value());
+  member->connection->SetLimits({wire::kControlBytesMax});
+  member->connection->Start(member.get());
+  members_[attempt] = std::move(member);
+}
+
+void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {
+  Result<wire::Message> message = wire::DecodeControl(bytes);
+  if (!message.ok()) {
+    log_.Warning("{} sent nonsense: {}", members_[id]->connection->PeerName(),
+                 message.status().message());
+    members_[id]->connection->Close();
+    return;
+  }
+  machine_.OnMessage(id, message.value(), loop_->Now());
+  ticker_.Arm();
+}
+
+void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
+  auto gone = members_.extract(id);
+  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message());
+  ticker_.Arm();
+  if (outcome_.has_value() && members_.empty()) loop_->Stop();
+}
+
+void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {
+  auto found = members_.find(to);
+  if (found != members_.end()) found->second->connection->Send(ControlFrame(pool_, message));
+}
+
+void CoordinatorProcess::Disconnect(protocol::ConnectionId id) {
+  auto found = members_.find(id);
+  if (found != members_.end()) found->second->connection->CloseAfterFlush(kFarewellLimit);
+}
+
+void CoordinatorProcess::Report(const std::string& text) { log_.Warning("{}", text); }
+
+// Everybody has been told; the loop ends when the news is out.
+void CoordinatorProcess::Finish(const Status& how) {
+  outcome_ = how;
+  if (!how.ok()) log_.Error("the job is over: {}", how.message());
+  for (auto& [id, member] : members_) member->connection->CloseAfterFlush(kFarewellLimit);
+  if (members_.empty()) return loop_->Stop();
+  farewell_ = loop_->After(kFarewellLimit, [this] { loop_->Stop(); });
+}
+
+}  // namespace byteps::runtime

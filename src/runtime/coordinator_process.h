@@ -1,0 +1,63 @@
+// The coordinator as a process: one loop, one listener, a connection per member.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/log.h"
+#include "src/protocol/coordinator.h"
+#include "src/runtime/handshake.h"
+#include "src/runtime/ticker.h"
+#include "src/transport/transport.h"
+
+namespace byteps::runtime {
+
+struct CoordinatorProcessOptions {
+  std::string address;  // "host:port" to listen on
+  JobIdentity identity;
+  protocol::CoordinatorOptions protocol;
+};
+
+class CoordinatorProcess final : public protocol::CoordinatorDriver {
+ public:
+  CoordinatorProcess(transport::Transport& transport, const CoordinatorProcessOptions& options,
+                     Log& log);
+  ~CoordinatorProcess() override;
+
+  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
+  Status Run();
+
+  // Ends the job with `why`, from any thread (a signal's thread, say).
+  void Stop(const Status& why);
+
+ private:
+  struct Member;
+
+  void OnAccept(std::unique_ptr<transport::Connection> connection);
+  void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
+               const wire::Hello& hello);
+  void OnFrame(uint64_t id, ConstByteSpan bytes);
+  void OnClosed(uint64_t id, const Status& why);
+
+  void Send(protocol::ConnectionId to, const wire::Message& message) override;
+  void Disconnect(protocol::ConnectionId id) override;
+  void Report(const std::string& text) override;
+  void Finish(const Status& how) override;
+
+  const CoordinatorProcessOptions options_;
+  Log& log_;
+  std::unique_ptr<transport::Loop> loop_;
+  BufferPool pool_;
+  protocol::Coordinator machine_;
+  Ticker ticker_;
+  std::unique_ptr<transport::Listener> listener_;
+  uint64_t next_id_ = 1;
+  std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
+  std::map<uint64_t, std::unique_ptr<Member>> members_;
+  std::optional<Status> outcome_;
+  std::unique_ptr<transport::Loop::Timer> farewell_;
+};
+
+}  // namespace byteps::runtime

@@ -1,0 +1,61 @@
+// Engine: what executes a session's operations. Two kinds: a worker in a job with servers, and a
+// job of one, which needs neither servers nor a thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/base/log.h"
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/worker.h"
+#include "src/runtime/control_link.h"
+#include "src/transport/transport.h"
+
+namespace byteps::runtime {
+
+// Where this process stands in the job.
+struct Standing {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+};
+
+// All methods may be called from any thread.
+class Engine {
+ public:
+  // How an operation ended; called once, on a thread of the engine, never under a lock.
+  using Done = std::function<void(protocol::Outcome)>;
+
+  virtual ~Engine() = default;
+
+  // Takes an operation; does not block. Its memory is borrowed until `done` is called, which
+  // happens exactly once for every call.
+  virtual void Submit(protocol::Operation operation, Done done) = 0;
+  virtual void Declare(const std::string& name) = 0;
+  // Ends everything that is open with kShutdown and leaves the job in order. Blocks a bounded time;
+  // idempotent.
+  virtual void Leave() = 0;
+};
+
+std::unique_ptr<Engine> MakeLoneEngine();
+
+struct WorkerEngineOptions {
+  ControlLinkOptions control;
+  wire::Join join;
+  protocol::WorkerOptions protocol;
+  // From the first attempt to reach the coordinator to the last connection to a shard.
+  Duration start_limit = seconds(150);
+};
+
+struct StartedEngine {
+  std::unique_ptr<Engine> engine;
+  Standing standing;
+};
+
+// Joins the job. Blocks until everybody is there and all shards are connected, or says why not.
+Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,
+                                        const WorkerEngineOptions& options, Log& log);
+
+}  // namespace byteps::runtime

@@ -1,0 +1,97 @@
+// Binds a fresh connection to (job, role, index, incarnation): hello, welcome, proof. Both ends
+// prove that they hold the job's secret before any other frame is read; a stranger gets no further.
+//
+// Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
+// it at most once; destroying the object, also from inside `done`, ends the attempt silently.
+// `pool` belongs to the loop's thread and outlives the connection.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/base/buffer_pool.h"
+#include "src/base/proof.h"
+#include "src/base/status.h"
+#include "src/transport/transport.h"
+#include "src/wire/handshake.h"
+
+namespace byteps::runtime {
+
+// What both ends of a job know.
+struct JobIdentity {
+  std::string job;
+  std::string secret;
+  uint64_t incarnation = 0;  // of this process
+};
+
+// How long a handshake may take once the connection stands.
+inline constexpr Duration kHandshakeLimit = seconds(10);
+
+// The side that connected.
+class HandshakeInitiator final : public transport::FrameReceiver {
+ public:
+  using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>)>;
+
+  // `hello` names who we are and whom we want; job, nonce and incarnation are filled in here.
+  HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
+                     std::unique_ptr<transport::Connection> connection,
+                     const JobIdentity& identity, wire::Hello hello, Duration limit, Done done);
+
+  Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
+  void OnFrame() override;
+  void OnClosed(const Status& why) override;
+
+ private:
+  void Finish(Status why);
+
+  std::unique_ptr<transport::Connection> connection_;
+  const JobIdentity identity_;
+  BufferPool& pool_;
+  std::vector<std::byte> hello_bytes_;
+  std::vector<std::byte> incoming_;
+  std::unique_ptr<transport::Loop::Timer> deadline_;
+  Done done_;
+};
+
+// The side that accepted.
+class HandshakeAcceptor final : public transport::FrameReceiver {
+ public:
+  // Decides about a hello of this job: kOk, or the reason to refuse. May keep `answer` and call it
+  // later (a member that is ahead of us waits). Called at most once.
+  using Answer = std::function<void(Status)>;
+  using Decide = std::function<void(const wire::Hello&, Answer answer)>;
+  using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>,
+                                  const wire::Hello&)>;
+
+  HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
+                    std::unique_ptr<transport::Connection> connection,
+                    const JobIdentity& identity, Decide decide, Done done);
+  ~HandshakeAcceptor() override;
+
+  Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
+  void OnFrame() override;
+  void OnClosed(const Status& why) override;
+
+ private:
+  void OnHello();
+  void OnProof();
+  void SendWelcome(const Status& decision);
+  void Finish(Status why);
+
+  std::unique_ptr<transport::Connection> connection_;
+  const JobIdentity identity_;
+  BufferPool& pool_;
+  uint8_t expected_;
+  wire::Hello hello_;
+  wire::Nonce nonce_{};
+  std::vector<std::byte> hello_bytes_;
+  std::vector<std::byte> incoming_;
+  std::unique_ptr<transport::Loop::Timer> deadline_;
+  Decide decide_;
+  Done done_;
+  // Tells a late answer that the acceptor is gone. shared_ptr: the answer may outlive us.
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace byteps::runtime

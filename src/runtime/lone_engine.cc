@@ -1,0 +1,66 @@
+#include <utility>
+#include <vector>
+
+#include "src/base/thread_annotations.h"
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/runtime/engine.h"
+
+namespace byteps::runtime {
+namespace {
+
+// A job of one: operations run in the caller, through the same path as everybody's.
+class LoneEngine final : public Engine, private protocol::WorkerDriver {
+ public:
+  LoneEngine() : machine_(protocol::WorkerOptions(), arithmetic_, *this) {
+    wire::View view;
+    view.workers.emplace_back();
+    view.slot = 0;
+    machine_.OnView(view);
+  }
+
+  void Submit(protocol::Operation operation, Done done) override {
+    protocol::Outcome outcome;
+    {
+      MutexLock lock(mutex_);
+      Status accepted = machine_.Submit(std::move(operation));
+      if (accepted.ok()) {
+        outcome = std::move(completed_);
+      } else {
+        outcome.status = accepted;
+      }
+    }
+    done(std::move(outcome));
+  }
+
+  void Declare(const std::string& name) override {
+    MutexLock lock(mutex_);
+    machine_.Declare(name);
+  }
+
+  void Leave() override {
+    MutexLock lock(mutex_);
+    machine_.Stop({StatusCode::kShutdown, "the session was shut down"});
+  }
+
+ private:
+  void SendControl(const wire::Message&) override {}
+  void SendPush(ShardId, const wire::DataHeader&, ConstByteSpan) override {}
+  void SendAck(ShardId, uint64_t) override {}
+  void Forget(ConstByteSpan) override {}
+  // Comes from inside machine_.Submit, and so under the lock.
+  void Complete(protocol::OperationId, protocol::Outcome outcome) override
+      BYTEPS_NO_THREAD_SAFETY_ANALYSIS {
+    completed_ = std::move(outcome);
+  }
+
+  Mutex mutex_;
+  protocol::KernelArithmetic arithmetic_;
+  protocol::Worker machine_ BYTEPS_GUARDED_BY(mutex_);
+  protocol::Outcome completed_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> MakeLoneEngine() { return std::make_unique<LoneEngine>(); }
+
+}  // namespace byteps::runtime

@@ -1,0 +1,157 @@
+#include "src/runtime/server_process.h"
+
+#include <utility>
+
+#include "src/runtime/shard_thread.h"
+#include "src/transport/tcp/address.h"
+
+namespace byteps::runtime {
+
+ServerProcess::ServerProcess(transport::Transport& transport, const ServerProcessOptions& options,
+                             Log& log)
+    : options_(options),
+      log_(log),
+      loop_(transport.MakeLoop()),
+      control_(*loop_, options.control, log,
+               {[this] { OnReady(); },
+                [this](const wire::Message& message) { OnMessage(message); },
+                [this](const Status& why) { End(why); }}) {
+  auto misbehaved = [this](Slot slot, const Status& why) {
+    loop_->Post([this, slot, why] {
+      control_.Send(wire::Suspect{Role::kWorker, slot, "it sent nonsense: " + why.message()});
+    });
+  };
+  for (uint32_t i = 0; i < options.join.shards; ++i) {
+    shards_.push_back(std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log,
+                                                    misbehaved));
+  }
+}
+
+ServerProcess::~ServerProcess() = default;
+
+Status ServerProcess::Run() {
+  Result<std::unique_ptr<transport::Listener>> listener =
+      loop_->Listen(options_.listen, [this](std::unique_ptr<transport::Connection> connection) {
+        OnAccept(std::move(connection));
+      });
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(listener).value();
+  for (auto& shard : shards_) shard->Start();
+  control_.Start();
+  loop_->Run();
+  handshakes_.clear();
+  shards_.clear();
+  return outcome_.value_or(Status::Ok());
+}
+
+void ServerProcess::Stop(const Status& why) {
+  loop_->Post([this, why] { End(why); });
+}
+
+void ServerProcess::End(const Status& why) {
+  if (!outcome_.has_value()) outcome_ = why;
+  loop_->Stop();
+}
+
+void ServerProcess::OnReady() {
+  wire::Join join = options_.join;
+  std::string host =
+      options_.announced_host.empty() ? control_.LocalAddress() : options_.announced_host;
+  join.address = transport::FormatHostPort(host, listener_->Port());
+  log_.Info("announcing {}", join.address);
+  control_.Send(join);
+}
+
+void ServerProcess::OnMessage(const wire::Message& message) {
+  if (const auto* view = std::get_if<wire::View>(&message)) return OnView(*view);
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    return End({refused->code, refused->text});
+  }
+  if (const auto* over = std::get_if<wire::JobOver>(&message)) {
+    return End({over->code, over->text});
+  }
+  for (auto& shard : shards_) {
+    if (const auto* left = std::get_if<wire::Left>(&message)) {
+      shard->PostLeft(left->slot, {StatusCode::kPeerLost, left->text});
+    }
+    if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
+      shard->PostRetire(failed->tensor);
+    }
+  }
+}
+
+void ServerProcess::OnView(const wire::View& view) {
+  view_ = view;
+  for (const wire::ServerInfo& server : view.servers) {
+    if (server.incarnation != options_.control.identity.incarnation) continue;
+    first_shard_ = server.first_shard;
+    log_.Rename("server " + std::to_string(server.index));
+  }
+  for (auto& shard : shards_) shard->PostView(view);
+  std::vector<Waiting> waiting = std::exchange(waiting_, {});
+  for (Waiting& worker : waiting) {
+    if (worker.generation <= view.generation) {
+      worker.answer(Status::Ok());
+    } else {
+      waiting_.push_back(std::move(worker));
+    }
+  }
+}
+
+void ServerProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
+  uint64_t attempt = next_attempt_++;
+  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(
+      *loop_, pool_, std::move(connection), options_.control.identity,
+      [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
+        Decide(hello, std::move(answer));
+      },
+      [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
+                      const wire::Hello& hello) { OnBound(attempt, std::move(bound), hello); });
+}
+
+// Who comes from a generation that this server has not heard of yet waits until it has.
+void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
+  if (hello.wanted_role != Role::kServer || hello.role != Role::kWorker) {
+    return answer({StatusCode::kRefused, "this is a server; only workers may connect"});
+  }
+  if (hello.wanted_incarnation != options_.control.identity.incarnation) {
+    return answer({StatusCode::kRefused, "another process took this port over"});
+  }
+  if (hello.generation > view_.generation) {
+    waiting_.push_back({hello.generation, std::move(answer)});
+    return;
+  }
+  answer(CheckHello(hello));
+}
+
+Status ServerProcess::CheckHello(const wire::Hello& hello) const {
+  if (hello.generation != view_.generation) {
+    return {StatusCode::kEvicted, "your generation of the job is over"};
+  }
+  if (hello.wanted_index < first_shard_ || hello.wanted_index - first_shard_ >= shards_.size()) {
+    return {StatusCode::kRefused, "shard " + std::to_string(hello.wanted_index) + " is not here"};
+  }
+  for (const wire::WorkerInfo& worker : view_.workers) {
+    if (worker.slot == hello.index && worker.incarnation == hello.incarnation) return Status::Ok();
+  }
+  return {StatusCode::kEvicted, "you are not in the present view of the job"};
+}
+
+void ServerProcess::OnBound(uint64_t attempt,
+                            Result<std::unique_ptr<transport::Connection>> connection,
+                            const wire::Hello& hello) {
+  auto finished = handshakes_.extract(attempt);
+  Status checked = connection.ok() ? CheckHello(hello) : connection.status();
+  if (!checked.ok()) {
+    log_.Info("a connection was not let in: {}", checked.message());
+    return;
+  }
+  ShardThread& shard = *shards_[hello.wanted_index - first_shard_];
+  connection.value()->MoveTo(
+      shard.loop(), [&shard, slot = hello.index, generation = hello.generation](
+                        std::unique_ptr<transport::Connection> moved) {
+        shard.Adopt(slot, generation, std::move(moved));
+      });
+}
+
+}  // namespace byteps::runtime

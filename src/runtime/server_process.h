@@ -1,0 +1,70 @@
+// A server as a process: one loop for control and accepting, and one thread per shard with its own
+// loop, buffers, connections and pieces. Shards share nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/runtime/control_link.h"
+#include "src/runtime/handshake.h"
+#include "src/transport/transport.h"
+#include "src/wire/control.h"
+
+namespace byteps::runtime {
+
+class ShardThread;
+
+struct ServerProcessOptions {
+  ControlLinkOptions control;
+  wire::Join join;            // address is filled in when the port is known
+  std::string listen;         // "host:port"
+  std::string announced_host;  // empty: the own address on the connection to the coordinator
+};
+
+class ServerProcess {
+ public:
+  ServerProcess(transport::Transport& transport, const ServerProcessOptions& options, Log& log);
+  ~ServerProcess();
+
+  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
+  Status Run();
+
+  // Ends this process' part with `why`, from any thread.
+  void Stop(const Status& why);
+
+ private:
+  struct Waiting {  // a worker of a generation whose view has not come yet
+    uint32_t generation;
+    HandshakeAcceptor::Answer answer;
+  };
+
+  void OnReady();
+  void OnMessage(const wire::Message& message);
+  void OnView(const wire::View& view);
+  void OnAccept(std::unique_ptr<transport::Connection> connection);
+  void Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer);
+  void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
+               const wire::Hello& hello);
+  Status CheckHello(const wire::Hello& hello) const;
+  void End(const Status& why);
+
+  const ServerProcessOptions options_;
+  Log& log_;
+  std::unique_ptr<transport::Loop> loop_;
+  BufferPool pool_;
+  ControlLink control_;
+  std::vector<std::unique_ptr<ShardThread>> shards_;
+  std::unique_ptr<transport::Listener> listener_;
+  uint64_t next_attempt_ = 1;
+  std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
+  std::vector<Waiting> waiting_;
+  wire::View view_;
+  ShardId first_shard_ = 0;
+  std::optional<Status> outcome_;
+};
+
+}  // namespace byteps::runtime

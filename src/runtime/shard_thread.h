@@ -1,0 +1,65 @@
+// One shard: a thread, a loop, the connections of the workers, and the state machine. Receiving,
+// combining and answering a piece happen here, on one thread, without a lock or a hand-over.
+//
+// Start, Stop and the Post methods may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/buffer_pool.h"
+#include "src/base/log.h"
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/shard.h"
+#include "src/runtime/ticker.h"
+#include "src/transport/transport.h"
+
+namespace byteps::runtime {
+
+class ShardThread final : public protocol::ShardDriver {
+ public:
+  // A worker sent what no correct worker sends; called on the shard's thread.
+  using OnMisbehaviour = std::function<void(Slot, const Status&)>;
+
+  ShardThread(transport::Transport& transport, const protocol::ShardOptions& options, Log& log,
+              OnMisbehaviour on_misbehaviour);
+  // Stops the thread and waits for it.
+  ~ShardThread() override;
+
+  void Start();
+  transport::Loop& loop() { return *loop_; }
+
+  void PostView(const wire::View& view);
+  void PostLeft(Slot slot, const Status& why);
+  void PostRetire(TensorId tensor);
+
+  // On the shard's thread: a worker's connection, its handshake done.
+  void Adopt(Slot slot, uint32_t generation, std::unique_ptr<transport::Connection> connection);
+
+ private:
+  struct Link;
+
+  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef keep) override;
+  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
+  void OnClosed(Link& link, const Status& why);
+
+  Log& log_;
+  OnMisbehaviour on_misbehaviour_;
+  std::unique_ptr<transport::Loop> loop_;
+  BufferPool pool_;  // before everything that holds its buffers
+  protocol::KernelArithmetic arithmetic_;
+  std::map<Slot, std::unique_ptr<Link>> links_;
+  protocol::Shard machine_;
+  Ticker ticker_;
+  uint32_t generation_ = 0;
+  size_t payload_bytes_max_;
+  std::vector<std::byte> want_bytes_;
+  std::thread thread_;
+};
+
+}  // namespace byteps::runtime

@@ -252,6 +252,7 @@ TEST_P(TransportConformance, TheStreamMayBeHandedToAnotherReceiverInsideOnFrame)
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(frames[i].header, std::to_string(i));
   client_.Close();
   ASSERT_TRUE(second.WaitForClosed());
+  server_.Destroy();  // `second` ends before it
   EXPECT_EQ(server_.recorder().closed_count(), 0);
 }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/runtime/shard_thread.h"
-#include "src/transport/tcp/address.h"
+#include "src/transport/address.h"
 
 namespace byteps::runtime {
 

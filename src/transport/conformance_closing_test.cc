@@ -257,6 +257,23 @@ TEST_P(TransportConformance, BorrowedMemoryIsNotTouchedAfterALoss) {
   EXPECT_EQ(client_.recorder().closed_count(), 1);
 }
 
+TEST_P(TransportConformance, DetachedMemoryIsFreeAndItsFramesArriveUnchanged) {
+  Connect();
+  client_.Start();
+  auto original = Bytes(10 * kMegabyte, 7);
+  auto memory = original;
+  BufferPool pool;
+  client_.thread().Do([&] {
+    client_.connection()->Send(MakeFrame(1, "d", memory));
+    client_.connection()->Detach(memory, pool);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+  });
+  server_.Start();
+  ASSERT_TRUE(server_.recorder().WaitForFrames(1));
+  EXPECT_EQ(server_.recorder().frames()[0].payload, original);
+  client_.Destroy();
+}
+
 TEST_P(TransportConformance, KeptBuffersAreGivenBackByCloseAndByLoss) {
   ConnectAndStart();
   BufferPool pools[2];

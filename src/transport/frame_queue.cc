@@ -76,6 +76,17 @@ void FrameQueue::Release(Ticket ticket) {
   free_.push_back(ticket);
 }
 
+void FrameQueue::Detach(ConstByteSpan memory, BufferPool& pool) {
+  for (Entry& entry : entries_) {
+    bool borrows = !entry.payload.empty() && entry.payload.data() >= memory.data() &&
+                   entry.payload.data() < memory.data() + memory.size();
+    if (!borrows) continue;
+    entry.keep = pool.Take(entry.payload.size());
+    std::memcpy(entry.keep.data(), entry.payload.data(), entry.payload.size());
+    entry.payload = ConstByteSpan(entry.keep.data(), entry.payload.size());
+  }
+}
+
 void FrameQueue::Clear() {
   waiting_.clear();
   free_.clear();

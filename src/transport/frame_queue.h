@@ -53,6 +53,9 @@ class FrameQueue {
   const Entry& Get(Ticket ticket) const { return entries_[ticket]; }
   void Release(Ticket ticket);
 
+  // Frames that borrow from `memory` borrow from a copy in `pool` instead.
+  void Detach(ConstByteSpan memory, BufferPool& pool);
+
   // Releases all frames, waiting and taken.
   void Clear();
 

@@ -47,6 +47,18 @@ void InprocStream::Send(OutFrame frame) {
   Wake(side_);
 }
 
+void InprocStream::Detach(ConstByteSpan memory, BufferPool& pool) {
+  queue_.Detach(memory, pool);
+  MutexLock lock(pipe_->mutex);
+  for (Parcel& parcel : pipe_->ends[1 - side_].inbox) {
+    bool borrows = !parcel.payload.empty() && parcel.payload.data() >= memory.data() &&
+                   parcel.payload.data() < memory.data() + memory.size();
+    if (!borrows) continue;
+    parcel.owned.assign(parcel.payload.begin(), parcel.payload.end());
+    parcel.payload = parcel.owned;
+  }
+}
+
 void InprocStream::Close() {
   if (!Alive()) return;
   Shut();

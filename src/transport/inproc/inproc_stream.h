@@ -57,6 +57,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   void Send(OutFrame frame);
   void Close();
   void CloseAfterFlush(Duration patience);
+  void Detach(ConstByteSpan memory, BufferPool& pool);
   size_t queued_bytes() const { return queue_.bytes(); }
   const std::string& peer_name() const { return peer_name_; }
   void MoveTo(InprocLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
@@ -123,6 +124,7 @@ class InprocConnection final : public Connection {
   void Start(FrameReceiver* receiver) override { stream_->Start(receiver); }
   void SetLimits(const Limits& limits) override { stream_->SetLimits(limits); }
   void Send(OutFrame frame) override { stream_->Send(std::move(frame)); }
+  void Detach(ConstByteSpan memory, BufferPool& pool) override { stream_->Detach(memory, pool); }
   void Close() override { stream_->Close(); }
   void CloseAfterFlush(Duration patience) override { stream_->CloseAfterFlush(patience); }
   size_t queued_bytes() const override { return stream_->queued_bytes(); }

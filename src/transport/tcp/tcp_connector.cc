@@ -10,7 +10,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "src/transport/tcp/address.h"
+#include "src/transport/address.h"
 #include "src/transport/tcp/socket_options.h"
 #include "src/transport/tcp/tcp_stream.h"
 

@@ -14,7 +14,7 @@
 #include <asio/error.hpp>
 #include <asio/post.hpp>
 
-#include "src/transport/tcp/address.h"
+#include "src/transport/address.h"
 #include "src/transport/tcp/socket_options.h"
 
 namespace byteps::transport {

@@ -43,6 +43,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void Send(OutFrame frame);
   void Close();
   void CloseAfterFlush(Duration patience);
+  void Detach(ConstByteSpan memory, BufferPool& pool) { queue_.Detach(memory, pool); }
   size_t queued_bytes() const { return batch_.bytes(); }
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
@@ -113,6 +114,7 @@ class TcpConnection final : public Connection {
   void Start(FrameReceiver* receiver) override { stream_->Start(receiver); }
   void SetLimits(const Limits& limits) override { stream_->SetLimits(limits); }
   void Send(OutFrame frame) override { stream_->Send(std::move(frame)); }
+  void Detach(ConstByteSpan memory, BufferPool& pool) override { stream_->Detach(memory, pool); }
   void Close() override { stream_->Close(); }
   void CloseAfterFlush(Duration patience) override { stream_->CloseAfterFlush(patience); }
   size_t queued_bytes() const override { return stream_->queued_bytes(); }

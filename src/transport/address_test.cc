@@ -1,4 +1,4 @@
-#include "src/transport/tcp/address.h"
+#include "src/transport/address.h"
 
 #include <gtest/gtest.h>
 

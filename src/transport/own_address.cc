@@ -1,5 +1,5 @@
 // The part of address.h that asks the system.
-#include "src/transport/tcp/address.h"
+#include "src/transport/address.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -1,0 +1,119 @@
+#include "src/session/session.h"
+
+#include <utility>
+
+#include "src/session/wiring.h"
+
+namespace byteps::session {
+namespace {
+
+uint64_t BytesMoved(const protocol::Operation& operation) {
+  uint64_t bytes = SizeOf(operation.spec.dtype);
+  for (int64_t dimension : operation.spec.shape) bytes *= static_cast<uint64_t>(dimension);
+  if (operation.spec.op == wire::Op::kAllgather) bytes *= operation.rows;
+  return operation.spec.op == wire::Op::kBarrier ? 0 : bytes;
+}
+
+}  // namespace
+
+Session::Session(const config::Options& options, std::unique_ptr<Log> log)
+    : log_(std::move(log)),
+      local_rank_(static_cast<int>(options.local_rank)),
+      local_size_(static_cast<int>(options.local_size)),
+      telemetry_on_(options.telemetry_on) {}
+
+Session::~Session() { Shutdown(); }
+
+Result<std::unique_ptr<Session>> Session::Open(const config::Options& options) {
+  std::unique_ptr<Session> session(new Session(options, MakeLog(options)));
+  Status joined = session->Join(options);
+  if (!joined.ok()) return joined;
+  return session;
+}
+
+Status Session::Join(const config::Options& options) {
+  Result<runtime::StartedEngine> started = MakeEngine(options, *log_);
+  if (!started.ok()) return started.status();
+  engine_ = std::move(started->engine);
+  standing_ = started->standing;
+  return Status::Ok();
+}
+
+void Session::Shutdown() {
+  if (engine_ != nullptr) engine_->Leave();
+}
+
+void Session::Declare(const std::string& name) { engine_->Declare(name); }
+
+Result<Handle> Session::Start(protocol::Operation operation) {
+  auto entry = std::make_shared<Entry>();
+  Handle handle;
+  {
+    MutexLock lock(mutex_);
+    handle = next_handle_++;
+    entries_[handle] = entry;
+  }
+  uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
+  engine_->Submit(std::move(operation), [this, entry, bytes](protocol::Outcome outcome) {
+    if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Clock::now());
+    MutexLock lock(entry->mutex);
+    entry->outcome = std::move(outcome);
+    entry->complete = true;
+    entry->changed.notify_all();
+  });
+  return handle;
+}
+
+std::shared_ptr<Session::Entry> Session::Find(Handle handle) {
+  MutexLock lock(mutex_);
+  auto found = entries_.find(handle);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+Session::Progress Session::Poll(Handle handle) {
+  std::shared_ptr<Entry> entry = Find(handle);
+  if (entry == nullptr) return Progress::kUnknown;
+  MutexLock lock(entry->mutex);
+  return entry->complete ? Progress::kComplete : Progress::kRunning;
+}
+
+Status Session::Wait(Handle handle, milliseconds limit) {
+  std::shared_ptr<Entry> entry = Find(handle);
+  if (entry == nullptr) {
+    return {StatusCode::kInvalidArgument, "handle " + std::to_string(handle) +
+                                              " was not created or has been released"};
+  }
+  // Without a limit of its own the wait still looks around now and then; the engine completes every
+  // operation in the end.
+  auto deadline = std::chrono::steady_clock::now() + limit;
+  MutexLock lock(entry->mutex);
+  while (!entry->complete) {
+    auto until = limit.count() < 0 ? std::chrono::steady_clock::now() + seconds(3600) : deadline;
+    if (lock.WaitUntil(entry->changed, until) || limit.count() < 0) continue;
+    if (entry->complete) break;
+    return {StatusCode::kDeadlineExceeded,
+            "the operation is not complete after " + std::to_string(limit.count()) + " ms"};
+  }
+  return entry->outcome.status;
+}
+
+const protocol::Outcome* Session::Look(Handle handle) {
+  std::shared_ptr<Entry> entry = Find(handle);
+  if (entry == nullptr) return nullptr;
+  MutexLock lock(entry->mutex);
+  // Nobody changes a complete outcome, and the table keeps it until Release.
+  return entry->complete ? &entry->outcome : nullptr;
+}
+
+void Session::Release(Handle handle) {
+  std::shared_ptr<Entry> entry;  // destroyed outside the lock
+  MutexLock lock(mutex_);
+  auto found = entries_.find(handle);
+  if (found == entries_.end()) return;
+  entry = std::move(found->second);
+  entries_.erase(found);
+}
+
+SpeedMeter::Sample Session::Speed() { return speed_.Take(SpeedMeter::Clock::now()); }
+
+}  // namespace byteps::session

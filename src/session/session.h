@@ -1,0 +1,86 @@
+// Session: one process' membership in a job, behind the C interface. Turns options into an engine,
+// keeps operations until their user has looked at them, counts bytes.
+//
+// Thread-safe. No callbacks to users.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "src/base/log.h"
+#include "src/base/status.h"
+#include "src/base/thread_annotations.h"
+#include "src/config/options.h"
+#include "src/runtime/engine.h"
+#include "src/session/speed_meter.h"
+
+namespace byteps::session {
+
+using Handle = uint64_t;
+
+class Session {
+ public:
+  // Joins the job. Blocks until it has started, at most the start timeout.
+  static Result<std::unique_ptr<Session>> Open(const config::Options& options);
+  ~Session();
+
+  // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent.
+  void Shutdown();
+
+  int rank() const { return static_cast<int>(standing_.rank); }
+  int size() const { return static_cast<int>(standing_.size); }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+
+  void Declare(const std::string& name);
+
+  // Starts an operation; does not block. Its memory is borrowed until it is complete. The caller
+  // owns the handle until Release.
+  Result<Handle> Start(protocol::Operation operation);
+
+  enum class Progress : uint8_t { kRunning, kComplete, kUnknown };
+  Progress Poll(Handle handle);
+
+  // Blocks until complete or `limit` (negative: none) is over, then kDeadlineExceeded. Returns how
+  // the operation ended.
+  Status Wait(Handle handle, milliseconds limit);
+
+  // What a complete operation brought; the pointer lives until Release. Null while it runs, or for
+  // an unknown handle.
+  const protocol::Outcome* Look(Handle handle);
+
+  void Release(Handle handle);
+
+  SpeedMeter::Sample Speed();
+
+ private:
+  // One operation; shared by the table, the engine and waiters, whichever lets go last.
+  struct Entry {
+    Mutex mutex;
+    std::condition_variable changed;
+    bool complete BYTEPS_GUARDED_BY(mutex) = false;
+    protocol::Outcome outcome BYTEPS_GUARDED_BY(mutex);
+  };
+
+  Session(const config::Options& options, std::unique_ptr<Log> log);
+  Status Join(const config::Options& options);
+  std::shared_ptr<Entry> Find(Handle handle);
+
+  const std::unique_ptr<Log> log_;
+  const int local_rank_;
+  const int local_size_;
+  const bool telemetry_on_;
+  runtime::Standing standing_;
+  SpeedMeter speed_;
+
+  Mutex mutex_;
+  Handle next_handle_ BYTEPS_GUARDED_BY(mutex_) = 1;
+  std::unordered_map<Handle, std::shared_ptr<Entry>> entries_ BYTEPS_GUARDED_BY(mutex_);
+
+  std::unique_ptr<runtime::Engine> engine_;  // last: it ends first
+};
+
+}  // namespace byteps::session

@@ -1,0 +1,52 @@
+#include "src/session/speed_meter.h"
+
+namespace byteps::session {
+namespace {
+
+SpeedMeter::Sample SampleOf(uint64_t bytes, SpeedMeter::Clock::time_point begun,
+                            SpeedMeter::Clock::time_point now) {
+  using std::chrono::duration_cast;
+  using std::chrono::milliseconds;
+  auto window = duration_cast<milliseconds>(now - begun);
+  auto end = duration_cast<milliseconds>(now.time_since_epoch());
+  SpeedMeter::Sample sample;
+  sample.window_ms = static_cast<uint64_t>(window.count());
+  sample.end_ms_since_epoch = static_cast<uint64_t>(end.count());
+  if (window.count() > 0) {
+    sample.megabytes_per_second =
+        static_cast<double>(bytes) / 1e3 / static_cast<double>(window.count());
+  }
+  return sample;
+}
+
+}  // namespace
+
+// The rate is over the time that really passed, not over the nominal window.
+void SpeedMeter::FinishWindow(Clock::time_point now) {
+  if (begun_ == Clock::time_point() || now - begun_ < kWindow) return;
+  finished_.push_back(SampleOf(bytes_, begun_, now));
+  if (finished_.size() > kWindowsKept) finished_.pop_front();
+  begun_ = Clock::time_point();
+  bytes_ = 0;
+}
+
+void SpeedMeter::Count(uint64_t bytes, Clock::time_point now) {
+  MutexLock lock(mutex_);
+  FinishWindow(now);
+  if (begun_ == Clock::time_point()) begun_ = now;
+  bytes_ += bytes;
+}
+
+SpeedMeter::Sample SpeedMeter::Take(Clock::time_point now) {
+  MutexLock lock(mutex_);
+  FinishWindow(now);
+  if (!finished_.empty()) {
+    Sample sample = finished_.front();
+    finished_.pop_front();
+    return sample;
+  }
+  if (begun_ == Clock::time_point()) return {};
+  return SampleOf(bytes_, begun_, now);
+}
+
+}  // namespace byteps::session

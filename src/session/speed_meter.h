@@ -1,0 +1,39 @@
+// How many bytes operations moved, in windows of a fixed length. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+
+#include "src/base/thread_annotations.h"
+
+namespace byteps::session {
+
+class SpeedMeter {
+ public:
+  using Clock = std::chrono::system_clock;
+  static constexpr std::chrono::seconds kWindow{10};
+  static constexpr size_t kWindowsKept = 1024;
+
+  struct Sample {
+    uint64_t window_ms = 0;  // 0: nothing has been counted
+    double megabytes_per_second = 0;
+    uint64_t end_ms_since_epoch = 0;
+  };
+
+  void Count(uint64_t bytes, Clock::time_point now);
+
+  // The oldest finished window, which is then forgotten; without one, what the present window has
+  // so far.
+  Sample Take(Clock::time_point now);
+
+ private:
+  void FinishWindow(Clock::time_point now) BYTEPS_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  Clock::time_point begun_ BYTEPS_GUARDED_BY(mutex_){};
+  uint64_t bytes_ BYTEPS_GUARDED_BY(mutex_) = 0;
+  std::deque<Sample> finished_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace byteps::session

@@ -1,0 +1,184 @@
+#include "src/session/wiring.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "src/base/proof.h"
+#include "src/config/option_text.h"
+#include "src/runtime/coordinator_process.h"
+#include "src/runtime/server_process.h"
+#include "src/session/version.h"
+#include "src/transport/address.h"
+#include "src/transport/host_identity.h"
+#include "src/transport/tcp/tcp_transport.h"
+
+namespace byteps::session {
+namespace {
+
+// Connecting to the shards follows the start and is quick.
+constexpr Duration kConnectShardsLimit = seconds(30);
+
+std::unique_ptr<transport::Transport> MakeTransport(const config::Options& options) {
+  transport::TcpOptions tcp;
+  tcp.congestion_control = options.tcp_congestion;
+  tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
+  return transport::MakeTcpTransport(tcp);
+}
+
+std::string NodeName() {
+  char name[256] = "";
+  if (::gethostname(name, sizeof(name) - 1) != 0) return "unknown host";
+  return name;
+}
+
+runtime::ControlLinkOptions ControlOf(const config::Options& options, uint64_t incarnation) {
+  runtime::ControlLinkOptions control;
+  control.coordinator = config::RootAddress(options);
+  control.role = options.role;
+  control.identity = {options.job_id, options.job_secret, incarnation};
+  control.connect_limit = seconds(options.start_timeout_s);
+  control.alive_every = milliseconds(options.heartbeat_interval_ms);
+  return control;
+}
+
+wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
+  wire::Join join;
+  join.role = options.role;
+  join.incarnation = incarnation;
+  join.host = transport::HostIdentity();
+  join.node = NodeName();
+  join.process = static_cast<uint32_t>(::getpid());
+  join.link_mbit = static_cast<uint32_t>(options.link_mbit);
+  join.server_count = static_cast<uint32_t>(options.num_server);
+  join.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
+  join.version = kVersion;
+  return join;
+}
+
+// A wish for an address is checked before the job starts; without one the connection to the
+// coordinator decides.
+Result<std::string> AnnouncedHost(const config::Options& options) {
+  bool wish = !options.node_host.empty() || !options.interface.empty() ||
+              !options.address_cidr.empty();
+  if (!wish) return std::string();
+  return transport::ChooseAddress({config::RootAddress(options), options.interface,
+                                   options.address_cidr, options.node_host});
+}
+
+// Turns SIGTERM and SIGINT into a call, for as long as it lives. The signals must be blocked in
+// every thread, or one of them would take them.
+class SignalThread {
+ public:
+  explicit SignalThread(std::function<void(int)> on_signal) {
+    sigemptyset(&set_);
+    for (int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    thread_ = std::thread([this, on_signal = std::move(on_signal)] {
+      int number = 0;
+      while (sigwait(&set_, &number) == 0 && number != SIGUSR2) on_signal(number);
+    });
+  }
+  ~SignalThread() {
+    pthread_kill(thread_.native_handle(), SIGUSR2);
+    thread_.join();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+  std::thread thread_;
+};
+
+Status StoppedBy(int signal_number) {
+  return {StatusCode::kShutdown,
+          std::string("stopped by ") + (signal_number == SIGINT ? "SIGINT" : "SIGTERM")};
+}
+
+Status ServeAsCoordinator(const config::Options& options, Log& log) {
+  runtime::CoordinatorProcessOptions process;
+  process.address = transport::FormatHostPort("", static_cast<uint16_t>(options.root_port));
+  process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
+  process.protocol.worker_machines = static_cast<uint32_t>(options.num_worker);
+  process.protocol.server_count = static_cast<uint32_t>(options.num_server);
+  process.protocol.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
+  process.protocol.version = kVersion;
+  process.protocol.start_timeout = seconds(options.start_timeout_s);
+  process.protocol.silence_max = milliseconds(options.heartbeat_timeout_ms);
+  auto transport = MakeTransport(options);
+  runtime::CoordinatorProcess coordinator(*transport, process, log);
+  SignalThread signals([&](int number) {
+    coordinator.Stop({StatusCode::kPeerLost, "the coordinator (scheduler) was " +
+                                                 StoppedBy(number).message()});
+  });
+  return coordinator.Run();
+}
+
+Status ServeAsServer(const config::Options& options, Log& log) {
+  Result<std::string> announced = AnnouncedHost(options);
+  if (!announced.ok()) return announced.status();
+  uint64_t incarnation = RandomIncarnation();
+  runtime::ServerProcessOptions process;
+  process.control = ControlOf(options, incarnation);
+  process.join = JoinOf(options, incarnation);
+  process.join.shards = static_cast<uint32_t>(options.server_shards);
+  process.listen = transport::FormatHostPort("", static_cast<uint16_t>(options.port));
+  process.announced_host = announced.value();
+  auto transport = MakeTransport(options);
+  runtime::ServerProcess server(*transport, process, log);
+  SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
+  return server.Run();
+}
+
+void Tell(const config::Options& options, Log& log) {
+  for (const std::string& warning : options.warnings) log.Warning("{}", warning);
+  for (const std::string& notice : options.notices) log.Info("{}", notice);
+  log.Info("options: {}", config::DescribeNonDefaults(options));
+}
+
+}  // namespace
+
+std::unique_ptr<Log> MakeLog(const config::Options& options) {
+  const char* who = options.role == Role::kWorker   ? "worker"
+                    : options.role == Role::kServer ? "server"
+                                                    : "scheduler";
+  return std::make_unique<Log>(who, options.log_level, options.log_hide_time);
+}
+
+Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& log) {
+  Tell(options, log);
+  if (!config::IsDistributed(options)) {
+    runtime::StartedEngine alone;
+    alone.engine = runtime::MakeLoneEngine();
+    return alone;
+  }
+  uint64_t incarnation = RandomIncarnation();
+  runtime::WorkerEngineOptions worker;
+  worker.control = ControlOf(options, incarnation);
+  worker.join = JoinOf(options, incarnation);
+  worker.join.rank = static_cast<int32_t>(config::GlobalRank(options));
+  worker.join.worker_count = static_cast<uint32_t>(config::WorkerCount(options));
+  worker.join.local_rank = static_cast<uint32_t>(options.local_rank);
+  worker.join.local_size = static_cast<uint32_t>(options.local_size);
+  worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
+  // The coordinator gives up first and says who is missing; this limit is for a silent one.
+  worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
+  return runtime::StartWorkerEngine(MakeTransport(options), worker, log);
+}
+
+Status Serve(const config::Options& options) {
+  std::unique_ptr<Log> log = MakeLog(options);
+  Tell(options, *log);
+  switch (options.role) {
+    case Role::kCoordinator: return ServeAsCoordinator(options, *log);
+    case Role::kServer: return ServeAsServer(options, *log);
+    case Role::kWorker: break;
+  }
+  return {StatusCode::kInvalidArgument,
+          "a worker is no server: set DMLC_ROLE to server or scheduler, or the option role"};
+}
+
+}  // namespace byteps::session

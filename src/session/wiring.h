@@ -1,0 +1,24 @@
+// Where the parts are put together: options become transports, engines and processes. Nothing else
+// knows both the configuration and the runtime.
+#pragma once
+
+#include <memory>
+
+#include "src/base/log.h"
+#include "src/base/status.h"
+#include "src/config/options.h"
+#include "src/runtime/engine.h"
+
+namespace byteps::session {
+
+// A log for this process, named by its role until it knows its number.
+std::unique_ptr<Log> MakeLog(const config::Options& options);
+
+// The engine of a worker: alone, or in a job. Blocks until the job has started.
+Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& log);
+
+// Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
+// SIGTERM or SIGINT, which it takes over from the process for that time.
+Status Serve(const config::Options& options);
+
+}  // namespace byteps::session

@@ -36,6 +36,17 @@ HWY_INLINE DoubleVector CutForHalves(DoubleVector value) {
   return hn::BitCast(DoubleTag(), hn::AndNot(cut, hn::Or(bits, carry)));
 }
 
+HWY_INLINE void StoreAsFloat(DoubleVector value, float* to) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  // Highway's own conversion for these clamps to the largest float32 instead of infinity.
+  double lanes[hn::MaxLanes(DoubleTag())];
+  hn::StoreU(value, DoubleTag(), lanes);
+  for (size_t i = 0; i < hn::Lanes(DoubleTag()); ++i) to[i] = static_cast<float>(lanes[i]);
+#else
+  hn::StoreU(hn::DemoteTo(NarrowFloatTag(), value), NarrowFloatTag(), to);
+#endif
+}
+
 // All of `count` elements; count is a multiple of the lanes. NaNs stay NaNs.
 void ToFloat(DataType from, bool for_halves, const std::byte* in, size_t count, float* out) {
   const FloatTag df;
@@ -55,7 +66,7 @@ void ToFloat(DataType from, bool for_halves, const std::byte* in, size_t count, 
       for (size_t i = 0; i < count; i += hn::Lanes(dd)) {
         DoubleVector value = hn::LoadU(dd, Lanes<double>(in) + i);
         if (for_halves) value = CutForHalves(value);
-        hn::StoreU(hn::DemoteTo(NarrowFloatTag(), value), NarrowFloatTag(), out + i);
+        StoreAsFloat(value, out + i);
       }
       break;
     default: std::memcpy(out, in, count * sizeof(float));

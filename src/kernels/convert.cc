@@ -18,7 +18,9 @@ namespace {
 
 // Every conversion goes through float32 in a buffer that stays in the first-level cache.
 constexpr size_t kChunk = 512;
-static_assert(kChunk * sizeof(double) % HWY_MAX_BYTES == 0, "a chunk is whole vectors");
+// Lanes that fill whole vectors of float32 and of float64.
+constexpr size_t kStep = HWY_MAX_BYTES / sizeof(float);
+static_assert(kChunk % kStep == 0, "a chunk is whole vectors");
 
 using DoubleTag = hn::ScalableTag<double>;
 using DoubleVector = hn::Vec<DoubleTag>;
@@ -118,11 +120,11 @@ void ConvertChunk(DataType from, DataType to, const std::byte* in, std::byte* ou
     FromFloat(to, middle, kChunk, out);
     return;
   }
-  const size_t bytes_in = count * SizeOf(from);
-  std::memset(padded, 0, sizeof padded);
-  std::memcpy(padded, in, bytes_in);
-  ToFloat(from, for_halves, padded, kChunk, middle);
-  FromFloat(to, middle, kChunk, padded);
+  const size_t whole_vectors = (count + kStep - 1) / kStep * kStep;
+  std::memset(padded, 0, whole_vectors * SizeOf(from));
+  std::memcpy(padded, in, count * SizeOf(from));
+  ToFloat(from, for_halves, padded, whole_vectors, middle);
+  FromFloat(to, middle, whole_vectors, padded);
   std::memcpy(out, padded, count * SizeOf(to));
 }
 

@@ -53,7 +53,7 @@ TEST(ConvertTest, EveryHalf) {
   }
 }
 
-// Around every value of a half type and every middle between two neighbours: where rounding decides.
+// At and around every value of a half type and every middle between two: where rounding decides.
 template <class T>
 std::vector<T> AroundTies(DataType half) {
   std::vector<T> values;

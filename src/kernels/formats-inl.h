@@ -152,8 +152,8 @@ HWY_INLINE void StoreBfloat16(FloatVector value, std::byte* to) {
 
 // ---- Formats.
 
-// The halves compute more per byte, so fewer of their loads are on the way at a time: asked for this
-// far ahead, bytes from memory come a fifth faster. Nothing else gains.
+// The halves compute more per byte, so fewer of their loads are on the way at a time: asked for
+// this far ahead, bytes from memory come a fifth faster. Nothing else gains.
 inline constexpr size_t kHalfPrefetchBytes = 1024;
 
 // Elements computed in their own type.

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "src/kernels/combine.cc"
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "src/kernels/formats-inl.h"
@@ -16,9 +17,8 @@ namespace byteps::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Output bytes between two looks at the NaN witness: they are still in the first-level cache when
-// the rare NaN has to be rewritten.
-constexpr size_t kChunkBytes = 4096;
+
+constexpr size_t kCacheLine = 64;
 
 // ---- Operations on two vectors of lanes.
 
@@ -106,6 +106,11 @@ HWY_INLINE void CombineGroup(const std::byte* const* inputs, size_t input_count,
   Padded padded;
   const auto source = [&](size_t input) HWY_ATTR {
     const std::byte* from = inputs[input] + offset;
+    if constexpr (kWhole && Format::kPrefetchBytes != 0) {
+      for (size_t line = 0; line < bytes; line += kCacheLine) {
+        hwy::Prefetch(from + Format::kPrefetchBytes + line);
+      }
+    }
     return kWhole ? from : padded.Fill(from, bytes);
   };
   typename Format::Vector v0, v1, v2, v3;

@@ -18,7 +18,9 @@ namespace {
 
 // Every conversion goes through float32 in a buffer that stays in the first-level cache.
 constexpr size_t kChunk = 512;
-static_assert(kChunk * sizeof(double) % HWY_MAX_BYTES == 0, "a chunk is whole vectors");
+// Lanes that fill whole vectors of float32 and of float64.
+constexpr size_t kStep = HWY_MAX_BYTES / sizeof(float);
+static_assert(kChunk % kStep == 0, "a chunk is whole vectors");
 
 using DoubleTag = hn::ScalableTag<double>;
 using DoubleVector = hn::Vec<DoubleTag>;
@@ -34,6 +36,17 @@ HWY_INLINE DoubleVector CutForHalves(DoubleVector value) {
   const auto cut = hn::Set(du, (uint64_t{1} << 39) - 1);
   const auto carry = hn::Add(hn::And(bits, cut), cut);
   return hn::BitCast(DoubleTag(), hn::AndNot(cut, hn::Or(bits, carry)));
+}
+
+HWY_INLINE void StoreAsFloat(DoubleVector value, float* to) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  // Highway's own conversion for these clamps to the largest float32 instead of infinity.
+  double lanes[hn::MaxLanes(DoubleTag())];
+  hn::StoreU(value, DoubleTag(), lanes);
+  for (size_t i = 0; i < hn::Lanes(DoubleTag()); ++i) to[i] = static_cast<float>(lanes[i]);
+#else
+  hn::StoreU(hn::DemoteTo(NarrowFloatTag(), value), NarrowFloatTag(), to);
+#endif
 }
 
 // All of `count` elements; count is a multiple of the lanes. NaNs stay NaNs.
@@ -55,7 +68,7 @@ void ToFloat(DataType from, bool for_halves, const std::byte* in, size_t count, 
       for (size_t i = 0; i < count; i += hn::Lanes(dd)) {
         DoubleVector value = hn::LoadU(dd, Lanes<double>(in) + i);
         if (for_halves) value = CutForHalves(value);
-        hn::StoreU(hn::DemoteTo(NarrowFloatTag(), value), NarrowFloatTag(), out + i);
+        StoreAsFloat(value, out + i);
       }
       break;
     default: std::memcpy(out, in, count * sizeof(float));
@@ -107,11 +120,11 @@ void ConvertChunk(DataType from, DataType to, const std::byte* in, std::byte* ou
     FromFloat(to, middle, kChunk, out);
     return;
   }
-  const size_t bytes_in = count * SizeOf(from);
-  std::memset(padded, 0, sizeof padded);
-  std::memcpy(padded, in, bytes_in);
-  ToFloat(from, for_halves, padded, kChunk, middle);
-  FromFloat(to, middle, kChunk, padded);
+  const size_t whole_vectors = (count + kStep - 1) / kStep * kStep;
+  std::memset(padded, 0, whole_vectors * SizeOf(from));
+  std::memcpy(padded, in, count * SizeOf(from));
+  ToFloat(from, for_halves, padded, whole_vectors, middle);
+  FromFloat(to, middle, whole_vectors, padded);
   std::memcpy(out, padded, count * SizeOf(to));
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace byteps::python {
+
+// Adds the functions that need no session to the module: serve, version.
+void BindServe(nanobind::module_& module);
+
+}  // namespace byteps::python

@@ -159,7 +159,7 @@ class _DistributedMixin:
         self._synchronized = False
         return cast("float | None", wrapped.step())
 
-    # torch wraps `step` of each optimizer class to call its hooks; the base's step does that already.
+    # torch wraps the `step` of a class to call hooks; that of the base class is wrapped already.
     step.hooked = True  # type: ignore[attr-defined]
 
     def _synchronizing(self, closure: Callable[[], float]) -> Callable[[], float]:

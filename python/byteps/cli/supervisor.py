@@ -65,8 +65,21 @@ def describe_status(label: str, status: int) -> str:
 class Supervisor:
     """Runs one job. Make one, call `run` once, from the main thread."""
 
-    def __init__(self, specs: Sequence[ProcessSpec], grace_s: float, prefixed: bool) -> None:
+    def __init__(
+        self,
+        specs: Sequence[ProcessSpec],
+        grace_s: float,
+        prefixed: bool,
+        drain_s: float = _DRAIN_LIMIT_S,
+    ) -> None:
+        """Take the processes to start.
+
+        `grace_s` is the time between asking a process to end and killing it, `drain_s` what
+        servers may take to end after the last worker. `prefixed`: output goes through the
+        launcher and carries names; otherwise the processes have the launcher's own.
+        """
         self._specs = specs
+        self._drain_s = drain_s
         self._grace_s = grace_s
         self._prefixed = prefixed
         self._marker = guard.new_marker()
@@ -195,7 +208,7 @@ class Supervisor:
         if status == 0:
             self._outcome.finished.append(label)
             if not self._ending and self._workers_are_done():
-                self._drain_until = time.monotonic() + _DRAIN_LIMIT_S
+                self._drain_until = time.monotonic() + self._drain_s
         elif not self._ending:
             self._outcome.failed.append(label)
             self._fail(describe_status(label, status), status if status > 0 else 128 - status)

@@ -15,8 +15,9 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Put a native module of pure Python in place of the real one: one process posing as two."""
-    import byteps
     import fake_core
+
+    import byteps
     from byteps.common import default
 
     world = fake_core.World(size=2)

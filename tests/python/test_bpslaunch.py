@@ -6,11 +6,11 @@ import os
 import uuid
 
 import pytest
+from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
+from processes import wait_until_gone as still_there
 
 from byteps.cli.launch import is_distributed, local_size, missing_variables
 from byteps.common.errors import BytepsError
-from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
-from processes import wait_until_gone as still_there
 
 JOB = {
     "DMLC_NUM_WORKER": "2",

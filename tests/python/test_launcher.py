@@ -8,7 +8,6 @@ import subprocess
 import uuid
 
 import pytest
-
 from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch, wait_for_line
 from processes import wait_until_gone as still_there
 
@@ -169,19 +168,18 @@ def test_workers_that_never_read_signals_end_when_asked_twice(lasting) -> None:
     assert code == 128 + signal.SIGINT
 
 
-def test_an_ignored_hangup_stays_ignored(environment) -> None:
+def test_an_ignored_hangup_stays_ignored(environment, tmp_path) -> None:
     script = "echo ready; read line < $FIFO; echo done"
-    fifo = os.path.join(environment["BYTEPS_PROGRAM_DIR"], "fifo")
+    fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     process = bps_run(
-        {**environment, "FIFO": fifo},
+        {**environment, "FIFO": str(fifo)},
         *("-np", "1", "sh", "-c", script),
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )
     wait_for_line(process, "ready")
     process.send_signal(signal.SIGHUP)
-    with open(fifo, "w") as writer:
-        writer.write("go\n")
+    fifo.write_text("go\n")
     code, out, err = finish(process)
     assert (code, err) == (0, "")
     assert "[worker 0] done" in out

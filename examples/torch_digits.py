@@ -107,12 +107,13 @@ class Events:
             self._stream.write(json.dumps({"kind": kind, **values}) + "\n")
 
 
-def train(ranks: Ranks, epochs: int, events: Events) -> nn.Module:
+def train(ranks: Ranks, epochs: int, dtype: torch.dtype, events: Events) -> nn.Module:
     """Train, and report the loss of each step and the accuracy after each epoch."""
     images, labels = load_data()
+    images = images.to(dtype)
     torch.manual_seed(ranks.rank)  # different weights, until rank 0's are broadcast
-    model = make_model()
-    optimizer = ranks.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    model = make_model().to(dtype)
+    optimizer = ranks.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
     for epoch in range(epochs):
         order = torch.randperm(TRAINED_ON, generator=torch.Generator().manual_seed(epoch))
         losses = []
@@ -142,14 +143,16 @@ def main() -> None:
     """Train as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--alone", action="store_true", help="one process, without byteps")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--float64", action="store_true", help="train in double precision")
     parser.add_argument("--events", type=Path, help="where rank 0 writes its progress")
     parser.add_argument("--weights", type=Path, help="where rank 0 saves the weights")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     ranks = Ranks(arguments.alone)
     events = Events(arguments.events if ranks.rank == 0 else None)
-    model = train(ranks, arguments.epochs, events)
+    dtype = torch.float64 if arguments.float64 else torch.float32
+    model = train(ranks, arguments.epochs, dtype, events)
     digests, speed = ranks.digests(model), ranks.speed()
     events.send("end", digests=digests, megabytes_per_second=speed)
     if ranks.rank == 0 and arguments.weights:

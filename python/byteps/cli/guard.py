@@ -15,6 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 MARKER_VARIABLE = "BYTEPS_LAUNCH_ID"
 _PR_SET_PDEATHSIG = 1
@@ -63,11 +64,11 @@ def kill_marked(marker: str, limit_s: float = _SWEEP_LIMIT_S) -> int:
 def _open_marked(marker: bytes) -> list[int]:
     """Return process descriptors of all that carry the marker; never this process' own."""
     found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            descriptor = os.pidfd_open(int(entry))
+            descriptor = os.pidfd_open(int(entry.name))
         except OSError:
             continue
         # Read after opening: the descriptor stays with this process even if the id is used anew.
@@ -78,10 +79,9 @@ def _open_marked(marker: bytes) -> list[int]:
     return found
 
 
-def _carries(process: str, marker: bytes) -> bool:
+def _carries(process: Path, marker: bytes) -> bool:
     try:
-        with open(f"/proc/{process}/environ", "rb") as environment:
-            entries = environment.read().split(b"\0")
+        entries = (process / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
     name = MARKER_VARIABLE.encode() + b"="

@@ -31,8 +31,8 @@ from rich.table import Table
 
 TRAINING = Path(__file__).with_name("torch_digits.py")
 STEPS_PER_EPOCH = 23
-# Rounding differs: two halves of a batch, or the whole. Training makes small differences grow, so it
-# runs in float64, where they stay near 1e-15; a wrong gradient shows at once.
+# Rounding differs: two halves of a batch, or the whole. Training makes small differences grow, so
+# it runs in float64, where they stay near 1e-15; a wrong gradient shows at once.
 TOLERANCE = 1e-9
 LEAST_ACCURACY = 0.9
 

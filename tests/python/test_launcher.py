@@ -210,6 +210,15 @@ def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:
     assert "the workers are done, but not scheduler, server 0" in err
 
 
+def test_a_signal_after_the_workers_ends_the_servers(lasting) -> None:
+    command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "echo", "done")
+    process = launch(command, lasting)
+    wait_for_line(process, "[worker 0] done")
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 128 + signal.SIGINT, err
+
+
 def test_long_lines_of_many_processes_stay_whole(environment) -> None:
     script = (
         "import os\n"

@@ -8,6 +8,7 @@ then kills all that carry the marker.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import secrets
@@ -113,7 +114,8 @@ class Watchdog:
 
     def dismiss(self) -> None:
         """Tell the watchdog that the launcher has cleaned up itself, and wait for its end."""
-        os.write(self._write_end, b".")
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it
+            os.write(self._write_end, b".")
         os.close(self._write_end)
         os.waitpid(self._process, 0)
 

@@ -246,6 +246,8 @@ class Supervisor:
             self._outcome.exit_code = self._outcome.exit_code or 128 + number
             self._say(f"got {signal.Signals(number).name}; ending the job")
             self._end(number, only_workers=True)
+            if self._workers_are_done():
+                self._signal_groups(signal.SIGTERM, only_workers=False)
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
@@ -279,6 +281,8 @@ class Supervisor:
                 for key, _ in self._selector.select(deadline - time.monotonic()):
                     if isinstance(key.data, LineForwarder):
                         self._forward(key.data)
+                    elif isinstance(key.fileobj, socket.socket):
+                        key.fileobj.recv(64)  # a signal; the job is over anyway
             for forwarder in self._forwarders:
                 forwarder.flush()
         except OutputClosedError:

@@ -1,5 +1,6 @@
 #include "python/bindings/bind_serve.h"
 
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
+namespace nanobind {
+class module_;
+}  // namespace nanobind
 
 namespace byteps::python {
 

@@ -1,5 +1,6 @@
 #include "python/bindings/bind_session.h"
 
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

@@ -1,0 +1,194 @@
+#include "python/bindings/bind_session.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "byteps/byteps.h"
+#include "python/bindings/bind_error.h"
+#include "python/bindings/settings.h"
+
+namespace byteps::python {
+namespace nb = nanobind;
+namespace {
+
+// How long a wait stays away from the interpreter: the delay with which Ctrl-C is seen. The wait
+// itself ends at once when the operation does.
+constexpr int64_t kSignalCheckMs = 100;
+
+// Owns a byteps_session. Any thread; methods that block release the interpreter lock. A process
+// that was forked after the session was opened owns nothing: the threads stayed with the parent.
+class Session {
+ public:
+  explicit Session(const std::vector<std::string>& settings) : process_(getpid()) {
+    const std::vector<const char*> texts = PointersTo(settings);
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_open(texts.data(), texts.size(), &session_, &error);
+    }
+    RaiseIfFailed(code, error);
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    if (getpid() != process_) return;
+    nb::gil_scoped_release release;
+    byteps_close(session_);
+  }
+
+  int32_t rank() const { return byteps_rank(session_); }
+  int32_t size() const { return byteps_size(session_); }
+  int32_t local_rank() const { return byteps_local_rank(session_); }
+  int32_t local_size() const { return byteps_local_size(session_); }
+
+  void Declare(const std::string& name) {
+    CheckProcess();
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_declare(session_, name.c_str(), &error);
+    }
+    RaiseIfFailed(code, error);
+  }
+
+  uint64_t Start(const char* name, int operation, int dtype, const std::vector<int64_t>& shape,
+                 uintptr_t input, uintptr_t output, int32_t root_rank, int32_t priority) {
+    CheckProcess();
+    byteps_request request{};
+    request.name = name;
+    request.op = static_cast<byteps_op>(operation);
+    request.dtype = static_cast<byteps_dtype>(dtype);
+    request.shape = shape.empty() ? nullptr : shape.data();
+    request.dimensions = shape.size();
+    request.input = reinterpret_cast<const void*>(input);
+    request.output = reinterpret_cast<void*>(output);
+    request.root_rank = root_rank;
+    request.priority = priority;
+    byteps_handle handle = 0;
+    byteps_error error{};
+    const byteps_code code = byteps_start(session_, &request, &handle, &error);
+    RaiseIfFailed(code, error);
+    return handle;
+  }
+
+  int Poll(uint64_t handle) { return byteps_poll(session_, handle); }
+
+  void Wait(uint64_t handle, int64_t timeout_ms) {
+    CheckProcess();
+    byteps_error error{};
+    for (;;) {
+      const bool last = timeout_ms >= 0 && timeout_ms <= kSignalCheckMs;
+      const int64_t slice_ms = last ? timeout_ms : kSignalCheckMs;
+      byteps_code code = WaitSlice(handle, slice_ms, &error);
+      if (code != BYTEPS_DEADLINE_EXCEEDED || last || byteps_poll(session_, handle) != 0) {
+        RaiseIfFailed(code, error);
+        return;
+      }
+      if (timeout_ms >= 0) timeout_ms -= slice_ms;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+
+  std::tuple<uint64_t, int64_t, uint32_t> Result(uint64_t handle) {
+    const byteps_result result = GetResult(handle);
+    return {result.bytes, result.first_dimension, result.members};
+  }
+
+  void CopyResult(uint64_t handle, uintptr_t target, size_t size_bytes) {
+    const byteps_result result = GetResult(handle);
+    if (result.bytes != size_bytes) {
+      throw nb::value_error("the room for the result has not the size of the result");
+    }
+    nb::gil_scoped_release release;
+    if (size_bytes > 0) std::memcpy(reinterpret_cast<void*>(target), result.data, size_bytes);
+  }
+
+  void Release(uint64_t handle) {
+    if (getpid() != process_) return;
+    byteps_release(session_, handle);
+  }
+
+  std::tuple<uint64_t, double, uint64_t> Speed() {
+    byteps_speed speed{};
+    byteps_get_speed(session_, &speed);
+    return {speed.window_ms, speed.megabytes_per_second, speed.end_ms_since_epoch};
+  }
+
+  void Shutdown() {
+    if (getpid() != process_) return;
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_shutdown(session_, &error);
+    }
+    RaiseIfFailed(code, error);
+  }
+
+ private:
+  void CheckProcess() const {
+    if (getpid() == process_) return;
+    byteps_error error{};
+    std::strncpy(error.message,
+                 "this process was forked after bps.init(); only the process that called init can "
+                 "exchange tensors. Call init in each process, or use them in the parent only.",
+                 sizeof(error.message) - 1);
+    RaiseError(BYTEPS_INVALID_ARGUMENT, error);
+  }
+
+  // Waits at most `slice_ms`. An operation can itself end with BYTEPS_DEADLINE_EXCEEDED, and it can
+  // end between the wait and the question whether it has: asking again tells how it really ended.
+  byteps_code WaitSlice(uint64_t handle, int64_t slice_ms, byteps_error* error) {
+    nb::gil_scoped_release release;
+    const byteps_code code = byteps_wait(session_, handle, slice_ms, error);
+    if (code != BYTEPS_DEADLINE_EXCEEDED || byteps_poll(session_, handle) == 0) return code;
+    return byteps_wait(session_, handle, 0, error);
+  }
+
+  byteps_result GetResult(uint64_t handle) {
+    byteps_result result{};
+    byteps_error error{};
+    const byteps_code code = byteps_get_result(session_, handle, &result, &error);
+    RaiseIfFailed(code, error);
+    return result;
+  }
+
+  byteps_session* session_ = nullptr;
+  const pid_t process_;
+};
+
+}  // namespace
+
+void BindSession(nb::module_& module) {
+  nb::class_<Session>(module, "Session")
+      .def(nb::init<const std::vector<std::string>&>(), nb::arg("settings"))
+      .def_prop_ro("rank", &Session::rank)
+      .def_prop_ro("size", &Session::size)
+      .def_prop_ro("local_rank", &Session::local_rank)
+      .def_prop_ro("local_size", &Session::local_size)
+      .def("declare", &Session::Declare, nb::arg("name"))
+      .def("start", &Session::Start, nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
+           nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
+           nb::arg("root_rank"), nb::arg("priority"))
+      .def("poll", &Session::Poll, nb::arg("handle"))
+      .def("wait", &Session::Wait, nb::arg("handle"), nb::arg("timeout_ms"))
+      .def("result", &Session::Result, nb::arg("handle"))
+      .def("copy_result", &Session::CopyResult, nb::arg("handle"), nb::arg("pointer"),
+           nb::arg("size_bytes"))
+      .def("release", &Session::Release, nb::arg("handle"))
+      .def("speed", &Session::Speed)
+      .def("shutdown", &Session::Shutdown);
+}
+
+}  // namespace byteps::python

@@ -1,0 +1,11 @@
+#include <nanobind/nanobind.h>
+
+#include "python/bindings/bind_serve.h"
+#include "python/bindings/bind_session.h"
+
+NB_MODULE(_core, module) {
+  // Handles that a program never synchronized live until exit; that is no leak to report.
+  nanobind::set_leak_warnings(false);
+  byteps::python::BindSession(module);
+  byteps::python::BindServe(module);
+}

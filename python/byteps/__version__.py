@@ -1,0 +1,12 @@
+"""The version of the installed package."""
+
+from importlib import metadata
+
+try:
+    __version__: str = metadata.version("byteps")
+except metadata.PackageNotFoundError:  # imported from the source folder
+    __version__ = "0+source"
+
+VERSION: tuple[int, ...] = tuple(
+    int(part) for part in __version__.split("+")[0].split(".") if part.isdigit()
+)

@@ -1,0 +1,1 @@
+"""The commands `bps` and `bpslaunch`. Nothing here imports a framework."""

@@ -1,0 +1,64 @@
+"""The processes of a job on this machine and the environment that each of them gets."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+
+from byteps.cli.supervisor import ProcessSpec
+from byteps.common.programs import find_program
+
+LOOPBACK = "127.0.0.1"
+# What an outer job may have left in the environment and would mislead this one.
+_NOT_INHERITED = (
+    "BYTEPS_GLOBAL_RANK",
+    "BYTEPS_LOCAL_RANK",
+    "DMLC_INTERFACE",
+    "DMLC_NODE_HOST",
+    "DMLC_PORT",
+    "DMLC_RANK",
+    "DMLC_ROLE",
+    "DMLC_WORKER_ID",
+)
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback address that nobody uses now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def local_job(
+    num_workers: int, num_servers: int, command: Sequence[str], environment: Mapping[str, str]
+) -> list[ProcessSpec]:
+    """Return a scheduler, servers and workers: one worker machine with `num_workers` ranks.
+
+    The job id and the secret are random, so that no other job can meet this one.
+    """
+    shared = {
+        **{k: v for k, v in environment.items() if k not in _NOT_INHERITED},
+        "DMLC_NUM_WORKER": "1",
+        "DMLC_NUM_SERVER": str(num_servers),
+        "DMLC_PS_ROOT_URI": LOOPBACK,
+        "DMLC_PS_ROOT_PORT": str(free_port()),
+        "BYTEPS_LOCAL_SIZE": str(num_workers),
+        "BYTEPS_FORCE_DISTRIBUTED": "1",
+        "BYTEPS_JOB_ID": secrets.token_hex(8),
+        "BYTEPS_JOB_SECRET": secrets.token_hex(16),
+        "PYTHONUNBUFFERED": "1",
+    }
+    specs = [_service("scheduler", "scheduler", shared)]
+    for index in range(num_servers):
+        specs.append(_service("server", f"server {index}", shared))
+    for rank in range(num_workers):
+        extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
+        specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}))
+    return specs
+
+
+def _service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:
+    program = str(find_program(role))
+    return ProcessSpec(label, [program], {**shared, "DMLC_ROLE": role}, is_worker=False)

@@ -1,0 +1,118 @@
+"""The command `bps`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from byteps.__version__ import __version__
+from byteps.cli.local_job import local_job
+from byteps.cli.supervisor import Supervisor
+from byteps.common.errors import BytepsError
+from byteps.common.programs import exec_program
+
+app = typer.Typer(
+    name="bps",
+    help="BytePS: data-parallel training over CPU summation servers.",
+    epilog="Start here: bps run -np 2 python train.py",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_RUN_HELP = """Start a whole job on this machine: a scheduler, servers and workers.
+
+Every line of output carries the name of its process. When a process fails, all others are ended,
+the reason is printed, and its exit code (128 + n for signal n) is the exit code of this command.
+Ctrl-C, SIGTERM and SIGHUP reach the workers; whatever is left after the grace time is killed.
+
+**Examples**
+
+* `bps run -np 2 python train.py --epochs 3`
+* `bps run -np 4 --servers 2 python -m my.training`
+"""
+
+_SERVICE_HELP = """{what}
+
+The environment describes the job: DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER,
+DMLC_NUM_SERVER. All arguments go to the program: bps {role} --help shows them.
+"""
+
+
+@app.command(
+    help=_RUN_HELP,
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+)
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(help="The program of a worker and its arguments.", metavar="COMMAND"),
+    ],
+    num_proc: Annotated[
+        int, typer.Option("-np", "--num-proc", min=1, metavar="N", help="Number of workers.")
+    ],
+    servers: Annotated[
+        int, typer.Option("--servers", min=1, metavar="K", help="Number of summation servers.")
+    ] = 1,
+    grace: Annotated[
+        float,
+        typer.Option("--grace", min=0, metavar="SECONDS", help="Time to end before the kill."),
+    ] = 3.0,
+) -> None:
+    """Start a whole job on this machine."""
+    specs = local_job(num_proc, servers, command, os.environ)
+    raise typer.Exit(Supervisor(specs, grace, prefixed=True).run().exit_code)
+
+
+_PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command(
+    help=_SERVICE_HELP.format(what="Become a summation server of a job.", role="server"),
+    context_settings=_PASS_ALL,
+)
+def server(context: typer.Context) -> None:
+    """Become a summation server."""
+    exec_program("server", context.args)
+
+
+@app.command(
+    help=_SERVICE_HELP.format(what="Become the scheduler of a job.", role="scheduler"),
+    context_settings=_PASS_ALL,
+)
+def scheduler(context: typer.Context) -> None:
+    """Become the scheduler."""
+    exec_program("scheduler", context.args)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bps {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command."""
+    try:
+        app(args=arguments, prog_name="bps")
+    except BytepsError as error:
+        print(f"bps: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""What the package reads from the environment beside the options of the native library."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def program_dir() -> Path:
+    """Return the folder of the server programs; BYTEPS_PROGRAM_DIR overrides the package's."""
+    override = os.environ.get("BYTEPS_PROGRAM_DIR")
+    return Path(override) if override else Path(__file__).resolve().parent.parent / "bin"
+
+
+def role(default: str) -> str:
+    """Return this process' role in the job."""
+    return os.environ.get("DMLC_ROLE") or default
+
+
+def async_training() -> bool:
+    """Return whether asynchronous training was asked for."""
+    return os.environ.get("BYTEPS_ENABLE_ASYNC", "0").strip().lower() not in ("", "0", "false")

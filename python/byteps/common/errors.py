@@ -1,0 +1,116 @@
+"""The error codes of the C interface as exceptions. docs/errors.md explains each one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class BytepsError(RuntimeError):
+    """An operation, or joining the job, did not succeed; the text says what to do next."""
+
+    code: ClassVar[int] = 12
+
+
+class InvalidArgumentError(BytepsError, ValueError):
+    """An argument or an option is not usable."""
+
+    code = 1
+
+
+class MismatchError(BytepsError, ValueError):
+    """Ranks disagree about the name, shape, type or operation of a tensor."""
+
+    code = 2
+
+
+class DuplicateNameError(BytepsError, ValueError):
+    """A tensor of this name is still on its way."""
+
+    code = 3
+
+
+class PeerLostError(BytepsError):
+    """A process that the operation depended on is gone."""
+
+    code = 4
+
+
+class EvictedError(BytepsError):
+    """The job goes on without this process."""
+
+    code = 5
+
+
+class DeadlineError(BytepsError):
+    """The time limit passed."""
+
+    code = 6
+
+
+class ShutdownError(BytepsError):
+    """The session was shut down before the operation was complete."""
+
+    code = 7
+
+
+class RefusedError(BytepsError):
+    """The job does not let this process in."""
+
+    code = 8
+
+
+class ProtocolError(BytepsError):
+    """A peer sent something that makes no sense."""
+
+    code = 9
+
+
+class UnavailableError(BytepsError):
+    """Something that is needed cannot be reached or is not there."""
+
+    code = 10
+
+
+class ExhaustedError(BytepsError):
+    """A limit on memory, handles or names is reached."""
+
+    code = 11
+
+
+class InternalError(BytepsError):
+    """A defect of this library."""
+
+    code = 12
+
+
+class NotInitializedError(BytepsError, ValueError):
+    """``init`` has not been called, or ``shutdown`` has."""
+
+    code = 1
+
+    def __init__(self) -> None:
+        super().__init__("BytePS has not been initialized; use bps.init().")
+
+
+_BY_CODE: dict[int, type[BytepsError]] = {
+    error.code: error
+    for error in (
+        InvalidArgumentError,
+        MismatchError,
+        DuplicateNameError,
+        PeerLostError,
+        EvictedError,
+        DeadlineError,
+        ShutdownError,
+        RefusedError,
+        ProtocolError,
+        UnavailableError,
+        ExhaustedError,
+        InternalError,
+    )
+}
+
+
+def error_from_code(code: int, message: str) -> BytepsError:
+    """Return the exception for a code of the C interface. The native module calls this."""
+    return _BY_CODE.get(code, InternalError)(message)

@@ -1,0 +1,56 @@
+"""Gradient compression inside the framework: a cast before and after the exchange."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+
+class Compressor(Protocol):
+    """Turns a tensor into a smaller one and back; `context` is what the way back needs."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """Return the tensor to send, and the context."""
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
+        """Return the tensor in its original form."""
+
+
+class NoneCompressor:
+    """Sends tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """Return the tensor itself."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
+        """Return the tensor itself."""
+        return tensor
+
+
+class FP16Compressor:
+    """Sends floating-point tensors as float16."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """Return the tensor as float16 if it is a floating-point tensor."""
+        if not tensor.dtype.is_floating_point:
+            return tensor, None
+        return tensor.to(torch.float16), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
+        """Return the tensor in the type it had."""
+        return tensor.to(context) if isinstance(context, torch.dtype) else tensor
+
+
+class Compression:
+    """The compressors to choose from."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor

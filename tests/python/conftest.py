@@ -1,0 +1,27 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """Put a native module of pure Python in place of the real one: one process posing as two."""
+    import fake_core
+
+    import byteps
+    from byteps.common import default
+
+    world = fake_core.World(size=2)
+    monkeypatch.setitem(sys.modules, "byteps._core", world)  # type: ignore[arg-type]
+    monkeypatch.setattr(byteps, "_core", world, raising=False)
+    yield world
+    default.shutdown()

@@ -1,0 +1,123 @@
+"""A native module of pure Python, for tests of the Python side alone.
+
+It poses as the rank 0 of a job whose other ranks contribute the same bytes. Operations complete
+when they are waited for, so a test can look at what is still on its way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from byteps.common.errors import error_from_code
+from byteps.common.types import DataType, Operation
+
+NUMPY = {
+    DataType.FLOAT32: np.float32,
+    DataType.FLOAT64: np.float64,
+    DataType.FLOAT16: np.float16,
+    DataType.INT8: np.int8,
+    DataType.INT16: np.int16,
+    DataType.INT32: np.int32,
+    DataType.INT64: np.int64,
+    DataType.UINT8: np.uint8,
+    DataType.BOOL: np.bool_,
+}
+
+
+@dataclass
+class Started:
+    name: str
+    operation: Operation
+    dtype: DataType
+    shape: tuple[int, ...]
+    input_pointer: int
+    output_pointer: int
+    root_rank: int
+    priority: int
+    complete: bool = False
+    gathered: bytes = b""
+
+
+class World:
+    """Stands for the module; holds what the test wants to see."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.opened = 0
+        self.declared: list[str] = []
+        self.started: list[Started] = []
+        self.failing: dict[str, int] = {}
+
+    def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
+        self.opened += 1
+        return FakeSession(self)
+
+    def names(self) -> list[str]:
+        return [item.name for item in self.started]
+
+
+class FakeSession:
+    rank = 0
+    local_rank = 0
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.size = self.local_size = world.size
+        self._operations: dict[int, Started] = {}
+        self._down = False
+
+    def declare(self, name: str) -> None:
+        self._world.declared.append(name)
+
+    def start(self, name: str, operation: int, dtype: int, shape: Sequence[int], *rest: int) -> int:
+        if self._down:
+            raise error_from_code(7, "shut down")
+        if any(o.name == name and not o.complete for o in self._operations.values()):
+            raise error_from_code(3, f"{name} is still on its way")
+        item = Started(name, Operation(operation), DataType(dtype), tuple(shape), *rest)
+        self._world.started.append(item)
+        handle = len(self._world.started)
+        self._operations[handle] = item
+        return handle
+
+    def poll(self, handle: int) -> int:
+        return int(self._operations[handle].complete) if handle in self._operations else -1
+
+    def wait(self, handle: int, timeout_ms: int) -> None:
+        item = self._operations[handle]
+        item.complete = True
+        if item.name in self._world.failing:
+            raise error_from_code(self._world.failing[item.name], f"{item.name} failed")
+        size = int(np.prod(item.shape, dtype=np.int64)) * _width(item.dtype)
+        data = ctypes.string_at(item.input_pointer, size) if size else b""
+        if item.operation == Operation.ALLGATHER:
+            item.gathered = data * self._world.size
+        elif item.operation != Operation.BARRIER and size:
+            if item.operation == Operation.SUM:
+                values = np.frombuffer(data, NUMPY[item.dtype])
+                data = (values * self._world.size).astype(values.dtype).tobytes()
+            ctypes.memmove(item.output_pointer, data, size)
+
+    def result(self, handle: int) -> tuple[int, int, int]:
+        item = self._operations[handle]
+        return len(item.gathered), item.shape[0] * self._world.size, self._world.size
+
+    def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
+        ctypes.memmove(pointer, self._operations[handle].gathered, size_bytes)
+
+    def release(self, handle: int) -> None:
+        del self._operations[handle]
+
+    def speed(self) -> tuple[int, float, int]:
+        return 0, 0.0, 0
+
+    def shutdown(self) -> None:
+        self._down = True
+
+
+def _width(dtype: DataType) -> int:
+    return 2 if dtype == DataType.BFLOAT16 else np.dtype(NUMPY[dtype]).itemsize

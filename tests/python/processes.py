@@ -1,0 +1,76 @@
+"""Helpers for tests that start processes: find them by a token, wait for their end, no sleeping."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LIMIT_S = 60.0
+SOURCE = Path(__file__).resolve().parents[2] / "python"
+TOKEN_VARIABLE = "BYTEPS_TEST_TOKEN"
+
+
+def command_line(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def launch(
+    arguments: Sequence[str], environment: Mapping[str, str], **options
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        arguments,
+        env={**environment, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=LIMIT_S)
+    return process.returncode, out, err
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    """Read the output up to a line with the text; fail at the end of the output."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return
+    raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
+
+
+def carriers(token: str) -> dict[int, str]:
+    """Return the live processes that carry the token, with their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if f"{TOKEN_VARIABLE}={token}".encode() in (entry / "environ").read_bytes():
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode()
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_gone(processes: Mapping[int, str]) -> dict[int, str]:
+    """Wait for the end of processes that were found before; return those that are still there."""
+    deadline = time.monotonic() + LIMIT_S
+    left = {}
+    for process, command in processes.items():
+        try:
+            descriptor = os.pidfd_open(process)
+        except ProcessLookupError:
+            continue
+        ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        os.close(descriptor)
+        if not ended:
+            left[process] = command
+    return left

@@ -1,0 +1,142 @@
+"""`bpslaunch`: the environment contract of the original."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import pytest
+from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
+from processes import wait_until_gone as still_there
+
+from byteps.cli.launch import is_distributed, local_size, missing_variables
+from byteps.common.errors import BytepsError
+
+JOB = {
+    "DMLC_NUM_WORKER": "2",
+    "DMLC_NUM_SERVER": "1",
+    "DMLC_PS_ROOT_URI": "127.0.0.1",
+    "DMLC_PS_ROOT_PORT": "1234",
+}
+
+
+@pytest.fixture
+def environment(tmp_path):
+    for name in ("bps-server", "bps-scheduler"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "program of $DMLC_ROLE"\n')
+        (tmp_path / name).chmod(0o755)
+    token = uuid.uuid4().hex
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("DMLC_", "BYTEPS_")) and k != "NVIDIA_VISIBLE_DEVICES"
+    }
+    yield {**kept, "BYTEPS_PROGRAM_DIR": str(tmp_path), TOKEN_VARIABLE: token}
+    assert still_there(carriers(token)) == {}
+
+
+def bpslaunch(environment, *command: str):
+    return finish(launch(command_line("byteps.cli.launch", *command), environment))
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, 1),
+        ({"NVIDIA_VISIBLE_DEVICES": "0,1,2"}, 3),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, 1),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, 1),
+        ({"BYTEPS_LOCAL_SIZE": "4"}, 4),
+        ({"BYTEPS_LOCAL_SIZE": "2", "NVIDIA_VISIBLE_DEVICES": "0,1,2"}, 2),
+    ],
+)
+def test_number_of_workers_on_the_machine(variables, expected) -> None:
+    assert local_size(variables) == expected
+
+
+def test_a_local_size_that_is_no_number_is_refused() -> None:
+    for bad in ("two", "0", "-1"):
+        with pytest.raises(BytepsError, match="BYTEPS_LOCAL_SIZE"):
+            local_size({"BYTEPS_LOCAL_SIZE": bad})
+
+
+def test_what_counts_as_distributed() -> None:
+    assert is_distributed({"DMLC_NUM_WORKER": "2"})
+    assert not is_distributed({"DMLC_NUM_WORKER": "1"})
+    assert is_distributed({"DMLC_NUM_WORKER": "1", "BYTEPS_FORCE_DISTRIBUTED": "1"})
+    assert not is_distributed({"DMLC_NUM_WORKER": "1", "BYTEPS_FORCE_DISTRIBUTED": "0"})
+
+
+def test_missing_variables_by_role() -> None:
+    assert missing_variables("server", {}) == list(JOB)
+    assert missing_variables("worker", JOB) == ["DMLC_WORKER_ID"]
+    assert missing_variables("worker", {"DMLC_NUM_WORKER": "1"}) == ["DMLC_WORKER_ID"]
+    assert missing_variables("scheduler", JOB) == []
+
+
+def test_missing_variables_are_named_and_the_exit_code_says_so(environment) -> None:
+    code, out, err = bpslaunch({**environment, "DMLC_ROLE": "worker"}, "true")
+    assert code == 1
+    assert out == "BytePS launching worker\n"
+    for name in (*JOB, "DMLC_WORKER_ID"):
+        assert f"The env {name} is missing" in err.splitlines()
+
+
+def test_an_unknown_role(environment) -> None:
+    code, _, err = bpslaunch({**environment, **JOB, "DMLC_ROLE": "boss"}, "true")
+    assert code == 1
+    assert "boss" in err
+
+
+def test_workers_get_local_ranks_and_keep_their_quoting(environment) -> None:
+    worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "1"}
+    worker["NVIDIA_VISIBLE_DEVICES"] = "0,1"
+    script = 'echo "rank $BYTEPS_LOCAL_RANK of $BYTEPS_LOCAL_SIZE: $0|$1"'
+    code, out, err = bpslaunch(worker, "sh", "-c", script, "two words", "$HOME *")
+    assert code == 0, err
+    lines = out.splitlines()
+    for rank in (0, 1):
+        assert f"rank {rank} of 2: two words|$HOME *" in lines
+        assert f"BytePS launcher: joined local rank  {rank}" in lines
+
+
+def test_a_failing_local_rank_ends_the_others(environment) -> None:
+    worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
+    worker["BYTEPS_LOCAL_SIZE"] = "2"
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && exit 5; sleep 1000"
+    code, _, err = bpslaunch(worker, "sh", "-c", script)
+    assert code == 5
+    assert "local rank 1 ended with exit code 5" in err
+
+
+@pytest.mark.parametrize("role", ["server", "scheduler"])
+def test_services_become_their_program(environment, role) -> None:
+    code, out, _ = bpslaunch({**environment, **JOB, "DMLC_ROLE": role})
+    assert code == 0
+    assert out == f"BytePS launching {role}\nprogram of {role}\n"
+
+
+def test_one_machine_without_force_needs_no_server(environment) -> None:
+    alone = {**environment, **JOB, "DMLC_NUM_WORKER": "1", "DMLC_ROLE": "server"}
+    code, out, _ = bpslaunch(alone)
+    assert code == 0
+    assert "program of" not in out
+    code, out, _ = bpslaunch({**alone, "BYTEPS_FORCE_DISTRIBUTED": "1"})
+    assert "program of server" in out
+
+
+def test_ranks_of_one_machine_without_force_get_a_server_of_their_own(environment) -> None:
+    worker = {**environment, "DMLC_NUM_WORKER": "1", "DMLC_WORKER_ID": "0", "DMLC_ROLE": "worker"}
+    worker["BYTEPS_LOCAL_SIZE"] = "2"
+    script = "echo $BYTEPS_LOCAL_RANK/$BYTEPS_LOCAL_SIZE force=$BYTEPS_FORCE_DISTRIBUTED"
+    code, out, err = bpslaunch(worker, "sh", "-c", script)
+    assert code == 0, err
+    assert "program of server" in out
+    assert "0/2 force=1" in out
+    assert "1/2 force=1" in out
+
+
+def test_without_a_role_it_is_bps_run(environment) -> None:
+    code, out, err = bpslaunch(environment, "-np", "2", "echo", "hello")
+    assert code == 0, err
+    assert "[worker 1] hello" in out

@@ -1,0 +1,125 @@
+"""Whole jobs: workers, servers and the scheduler of the installed package."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from processes import (
+    LIMIT_S,
+    TOKEN_VARIABLE,
+    carriers,
+    finish,
+    wait_for_line,
+    wait_until_gone,
+)
+
+JOBS = Path(__file__).with_name("jobs")
+
+
+def engine_is_missing() -> str:
+    """Return why whole jobs cannot run here; empty when they can."""
+    script = (
+        "import byteps._core, torch\n"
+        "from byteps.common.programs import find_program\n"
+        "find_program('server'), find_program('scheduler')"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(
+        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
+    )
+    return result.stderr.strip().splitlines()[-1] if result.returncode else ""
+
+
+MISSING = engine_is_missing()
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+@pytest.fixture
+def environment():
+    token = uuid.uuid4().hex
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_", "PYTHONPATH"))
+    }
+    yield {**kept, TOKEN_VARIABLE: token, "OMP_NUM_THREADS": "1"}
+    assert wait_until_gone(carriers(token)) == {}
+
+
+def job(environment, job_name: str, workers: int, servers: int) -> subprocess.Popen[str]:
+    counts = ["-np", str(workers), "--servers", str(servers)]
+    command = [sys.executable, "-m", "byteps.cli", "run", *counts]
+    return subprocess.Popen(
+        [*command, sys.executable, str(JOBS / f"{job_name}.py")],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+def test_every_operation(environment, workers, servers) -> None:
+    code, out, err = finish(job(environment, "operations", workers, servers))
+    assert code == 0, out + err
+    for rank in range(workers):
+        assert f"[worker {rank}] all right {rank}/{workers}" in out
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"BYTEPS_PARTITION_BYTES": "4096"},
+        {"BYTEPS_SERVER_SHARDS": "3"},
+        {"BYTEPS_CREDIT_BYTES": "65536"},
+    ],
+)
+def test_every_operation_with_other_settings(environment, settings) -> None:
+    code, out, err = finish(job({**environment, **settings}, "operations", 2, 2))
+    assert code == 0, out + err
+
+
+def test_training_equals_training_alone(environment) -> None:
+    code, out, err = finish(job(environment, "training", 2, 2))
+    assert code == 0, out + err
+    assert out.count("all right") == 2
+
+
+def test_one_process_without_a_launcher(environment) -> None:
+    command = [sys.executable, str(JOBS / "operations.py")]
+    result = subprocess.run(
+        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert result.returncode == 0, result.stderr
+    assert "all right 0/1" in result.stdout
+
+
+@pytest.mark.parametrize("victim", ["worker 1", "server 1", "scheduler"])
+def test_a_killed_process_ends_the_job_by_name(environment, victim) -> None:
+    process = job(environment, "steps", 2, 2)
+    for _ in range(2):
+        wait_for_line(process, "stepping")
+    os.kill(process_of(environment, victim), signal.SIGKILL)
+    code, _, err = finish(process)
+    assert code == 128 + signal.SIGKILL, err
+    assert f"{victim} was killed by signal 9 (SIGKILL)" in err
+
+
+def process_of(environment, label: str) -> int:
+    """Return the process id that belongs to a label of the launcher."""
+    role, _, number = label.partition(" ")
+    found = []
+    for process in sorted(carriers(environment[TOKEN_VARIABLE])):
+        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+        if variables.get("DMLC_ROLE") == role:
+            found.append((variables.get("BYTEPS_LOCAL_RANK", ""), process))
+    return found[int(number or 0)][1]

@@ -1,0 +1,278 @@
+"""`bps run` with shell commands as workers, and shell scripts as servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+
+import pytest
+from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch, wait_for_line
+from processes import wait_until_gone as still_there
+
+SHORT_SERVICE = "#!/bin/sh\nexit 0\n"
+LASTING_SERVICE = """#!/bin/sh
+echo "role $DMLC_ROLE ready"
+while :; do sleep 1000 & wait; done
+"""
+
+
+def write_services(folder, text: str) -> None:
+    for name in ("bps-server", "bps-scheduler"):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """The environment of a launcher whose servers are shell scripts; nothing of it may be left."""
+    write_services(tmp_path, SHORT_SERVICE)
+    token = uuid.uuid4().hex
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_"))}
+    yield {**kept, "BYTEPS_PROGRAM_DIR": str(tmp_path), TOKEN_VARIABLE: token}
+    assert still_there(carriers(token)) == {}
+
+
+@pytest.fixture
+def lasting(environment, tmp_path):
+    """The same with servers that end only when told to."""
+    write_services(tmp_path, LASTING_SERVICE)
+    return environment
+
+
+def bps_run(environment, *arguments: str, **options) -> subprocess.Popen[str]:
+    command = command_line("byteps.cli", "run", "--grace", "0.5", *arguments)
+    return launch(command, environment, **options)
+
+
+def test_every_line_carries_its_process_and_the_end_is_quiet(environment) -> None:
+    script = 'echo "out $BYTEPS_LOCAL_RANK"; echo "err $BYTEPS_LOCAL_RANK" >&2; printf last'
+    code, out, err = finish(bps_run(environment, "-np", "2", "sh", "-c", script))
+    assert code == 0, err
+    lines = out.splitlines()
+    for rank in (0, 1):
+        assert f"[worker {rank}] out {rank}" in lines
+        assert f"[worker {rank}] last" in lines
+        assert f"[worker {rank}] err {rank}" in err.splitlines()
+
+
+def test_the_environment_of_each_role(environment) -> None:
+    names = (
+        "DMLC_ROLE DMLC_NUM_WORKER DMLC_NUM_SERVER DMLC_WORKER_ID BYTEPS_LOCAL_SIZE "
+        "BYTEPS_FORCE_DISTRIBUTED DMLC_PS_ROOT_URI"
+    )
+    script = f"for n in {names}; do eval echo $n=\\$$n; done; echo id=$BYTEPS_JOB_ID."
+    environment = {**environment, "DMLC_INTERFACE": "none", "BYTEPS_GLOBAL_RANK": "7"}
+    script += "; echo left=$DMLC_INTERFACE$BYTEPS_GLOBAL_RANK."
+    code, out, err = finish(bps_run(environment, "-np", "2", "--servers", "3", "sh", "-c", script))
+    assert code == 0, err
+    lines = [line.removeprefix("[worker 1] ") for line in out.splitlines() if "worker 1" in line]
+    assert lines[:7] == [
+        "DMLC_ROLE=worker",
+        "DMLC_NUM_WORKER=1",
+        "DMLC_NUM_SERVER=3",
+        "DMLC_WORKER_ID=0",
+        "BYTEPS_LOCAL_SIZE=2",
+        "BYTEPS_FORCE_DISTRIBUTED=1",
+        "DMLC_PS_ROOT_URI=127.0.0.1",
+    ]
+    assert len(lines[7]) > len("id=.")
+    assert lines[8] == "left=."
+
+
+def test_arguments_of_the_command_are_not_the_launchers(environment) -> None:
+    process = bps_run(environment, "-np", "1", "echo", "--servers", "two words", "-h")
+    code, out, _ = finish(process)
+    assert code == 0
+    assert "[worker 0] --servers two words -h" in out.splitlines()
+
+
+def test_the_first_failure_ends_the_job_with_its_exit_code(lasting) -> None:
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && exit 7; sleep 1000"
+    code, _, err = finish(bps_run(lasting, "-np", "3", "sh", "-c", script))
+    assert code == 7
+    assert "worker 1 ended with exit code 7; ending the job" in err
+
+
+def test_a_worker_killed_by_a_signal_is_named(lasting) -> None:
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; sleep 1000"
+    code, _, err = finish(bps_run(lasting, "-np", "2", "sh", "-c", script))
+    assert code == 128 + 9
+    assert "worker 1 was killed by signal 9 (SIGKILL); ending the job" in err
+
+
+def test_a_server_that_dies_ends_the_job(lasting, tmp_path) -> None:
+    (tmp_path / "bps-server").write_text("#!/bin/sh\nkill -6 $$\n")
+    code, _, err = finish(bps_run(lasting, "-np", "2", "sleep", "1000"))
+    assert code == 128 + 6
+    assert "server 0 was killed by signal 6 (SIGABRT)" in err
+
+
+def test_workers_that_ignore_sigterm_are_killed(lasting) -> None:
+    script = "trap '' TERM; [ $BYTEPS_LOCAL_RANK = 1 ] && exit 3; while :; do sleep 1000; done"
+    code, _, err = finish(bps_run(lasting, "-np", "2", "sh", "-c", script))
+    assert code == 3, err
+
+
+def test_a_command_that_does_not_exist(lasting) -> None:
+    code, _, err = finish(bps_run(lasting, "-np", "2", "/no/such/program"))
+    assert code == 127
+    assert "worker 0 cannot be started: /no/such/program" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_workers(lasting, number) -> None:
+    name = signal.Signals(number).name.removeprefix("SIG")
+    script = (
+        f"trap 'echo got {name}; exit 0' {name}; echo ready; while :; do sleep 1000 & wait; done"
+    )
+    process = bps_run(lasting, "-np", "1", "sh", "-c", script)
+    wait_for_line(process, "[worker 0] ready")
+    process.send_signal(number)
+    code, out, err = finish(process)
+    assert code == 128 + number
+    assert f"[worker 0] got {name}" in out
+    assert f"got SIG{name}; ending the job" in err
+
+
+def test_descendants_end_with_the_job_even_in_sessions_of_their_own(environment) -> None:
+    script = "setsid sleep 1000 & setsid sh -c 'sleep 1000; true' & echo started; exit 0"
+    code, _, err = finish(bps_run(environment, "-np", "2", "sh", "-c", script))
+    assert code == 0, err  # the fixture looks for what is left
+
+
+def test_nothing_is_left_when_the_launcher_is_killed(lasting) -> None:
+    script = "setsid sleep 1000 & sleep 1000 & echo ready; wait"
+    process = bps_run(lasting, "-np", "2", "--servers", "2", "sh", "-c", script)
+    for _ in range(2):
+        wait_for_line(process, "ready")
+    running = carriers(lasting[TOKEN_VARIABLE])
+    assert len(running) >= 8
+    process.kill()
+    process.wait()
+    assert still_there(running) == {}
+    finish(process)  # nobody holds the pipes open
+
+
+def test_workers_that_never_read_signals_end_when_asked_twice(lasting) -> None:
+    script = "trap '' INT TERM; echo ready; while :; do sleep 1000; done"
+    command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "sh", "-c", script)
+    process = launch(command, lasting)
+    wait_for_line(process, "[worker 0] ready")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "got SIGINT" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    code, _, _ = finish(process)
+    assert code == 128 + signal.SIGINT
+
+
+def test_an_ignored_hangup_stays_ignored(environment, tmp_path) -> None:
+    script = "echo ready; read line < $FIFO; echo done"
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = bps_run(
+        {**environment, "FIFO": str(fifo)},
+        *("-np", "1", "sh", "-c", script),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGHUP)
+    fifo.write_text("go\n")
+    code, out, err = finish(process)
+    assert (code, err) == (0, "")
+    assert "[worker 0] done" in out
+
+
+def test_a_closed_output_ends_the_job(lasting) -> None:
+    process = bps_run(lasting, "-np", "1", "sh", "-c", "while :; do echo line; done")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 128 + signal.SIGPIPE
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:
+    script = (
+        "import os\n"
+        "from byteps.cli.local_job import local_job\n"
+        "from byteps.cli.supervisor import Supervisor\n"
+        "job = local_job(1, 1, ['true'], os.environ)\n"
+        "print(Supervisor(job, grace_s=60, prefixed=True, drain_s=0.1).run().exit_code)"
+    )
+    command = [*command_line("byteps.cli")[:1], "-c", script]
+    code, out, err = finish(launch(command, lasting))
+    assert code == 0, err
+    assert out.splitlines()[-1] == "0"
+    assert "the workers are done, but not scheduler, server 0" in err
+
+
+def test_a_signal_after_the_workers_ends_the_servers(lasting) -> None:
+    command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "echo", "done")
+    process = launch(command, lasting)
+    wait_for_line(process, "[worker 0] done")
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 128 + signal.SIGINT, err
+
+
+def test_long_lines_of_many_processes_stay_whole(environment) -> None:
+    script = (
+        "import os\n"
+        "mark = os.environ['BYTEPS_LOCAL_RANK']\n"
+        "for _ in range(20):\n"
+        "    for _ in range(100):\n"
+        "        os.write(1, mark.encode() * 997)\n"
+        "    os.write(1, b'\\n')\n"
+    )
+    command = command_line("byteps.cli", "run", "-np", "3", "python3", "-c", script)
+    code, out, _ = finish(launch(command, environment))
+    assert code == 0
+    lines = [line for line in out.splitlines() if line.startswith("[worker")]
+    assert len(lines) == 60
+    for line in lines:
+        label, _, text = line.partition("] ")
+        assert text == label[-1] * 99700
+
+
+def test_help_has_examples(environment) -> None:
+    code, out, _ = finish(launch(command_line("byteps.cli", "run", "--help"), environment))
+    assert code == 0
+    assert "bps run -np 2 python train.py" in out
+    code, out, _ = finish(launch(command_line("byteps.cli", "--help"), environment))
+    assert "scheduler" in out
+
+
+def test_a_missing_server_program_is_explained(environment) -> None:
+    environment["BYTEPS_PROGRAM_DIR"] = "/no/such/folder"
+    code, _, err = finish(bps_run(environment, "-np", "1", "true"))
+    assert code == 1
+    assert "/no/such/folder" in err
+
+
+def test_server_and_scheduler_commands_become_the_programs(environment, tmp_path) -> None:
+    for name in ("server", "scheduler"):
+        script = '#!/bin/sh\necho "$DMLC_ROLE $*"\n'
+        (tmp_path / f"bps-{name}").write_text(script)
+        process = launch(command_line("byteps.cli", name, "--help", "-x"), environment)
+        assert finish(process)[:2] == (0, f"{name} --help -x\n")
+
+
+def test_importing_the_server_module_runs_the_role(environment, tmp_path) -> None:
+    for role, program in (("scheduler", "bps-scheduler"), ("server", "bps-server"), ("", None)):
+        (tmp_path / (program or "bps-server")).write_text('#!/bin/sh\necho "I am $DMLC_ROLE"\n')
+        command = [*command_line("byteps.server")[:1], "-c", "import byteps.server"]
+        code, out, _ = finish(launch(command, {**environment, "DMLC_ROLE": role}))
+        assert (code, out) == (0, f"I am {role or 'server'}\n")
+
+
+def test_the_launcher_imports_no_framework(environment) -> None:
+    script = (
+        "import sys, byteps.cli.main, byteps.cli.launch\n"
+        "print([m for m in ('torch', 'numpy', 'tensorflow') if m in sys.modules])"
+    )
+    command = [*command_line("byteps.cli")[:1], "-c", script]
+    assert finish(launch(command, environment))[1] == "[]\n"

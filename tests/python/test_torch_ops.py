@@ -1,0 +1,239 @@
+"""Operations on torch tensors, against a native module of pure Python."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import byteps.torch as bps  # noqa: E402
+from byteps.common.errors import DuplicateNameError, PeerLostError, ShutdownError  # noqa: E402
+from byteps.common.types import DataType, Operation  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("core")
+
+
+@pytest.fixture(autouse=True)
+def _initialized(core):
+    bps.init()
+
+
+def signature(function) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    return ", ".join(
+        p.name if p.default is p.empty else f"{p.name}={getattr(p.default, '__name__', p.default)}"
+        for p in parameters
+    )
+
+
+def test_signatures_are_those_of_the_contract() -> None:
+    forms = "tensor, average=True, name=None, version=0, priority=0"
+    assert signature(bps.push_pull) == forms + ", compression=NoneCompressor"
+    for function in (
+        bps.push_pull_async,
+        bps.push_pull_async_inplace,
+        bps.push_pull_inplace,
+        bps.push_pull_group_sync_inplace,
+    ):
+        assert signature(function) == forms
+    assert bps.byteps_push_pull is bps.push_pull_async_inplace
+    assert signature(bps.broadcast_parameters) == "params, root_rank, prefix=Parameter."
+    assert signature(bps.broadcast_object) == "obj, root_rank=0, name=None"
+    assert signature(bps.DistributedOptimizer) == (
+        "optimizer, named_parameters=None, compression=NoneCompressor, backward_passes_per_step=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        (torch.float32, DataType.FLOAT32),
+        (torch.float64, DataType.FLOAT64),
+        (torch.float16, DataType.FLOAT16),
+        (torch.int8, DataType.INT8),
+        (torch.int16, DataType.INT16),
+        (torch.int32, DataType.INT32),
+        (torch.int64, DataType.INT64),
+        (torch.uint8, DataType.UINT8),
+        (torch.bool, DataType.BOOL),
+    ],
+)
+def test_sum_of_every_type(core, dtype, number) -> None:
+    tensor = torch.ones(3, 2).to(dtype)
+    result = bps.push_pull(tensor, average=False, name="t")
+    assert core.started[0].dtype == number
+    assert core.started[0].operation == Operation.SUM
+    assert result.dtype == dtype
+    assert torch.equal(result, torch.full((3, 2), 2).to(dtype))
+    assert torch.equal(tensor, torch.ones(3, 2).to(dtype))
+
+
+def test_bfloat16_is_passed_as_such(core) -> None:
+    tensor = torch.ones(2, dtype=torch.bfloat16)
+    assert torch.equal(bps.push_pull(tensor, name="t"), tensor)
+    assert core.started[0].dtype == DataType.BFLOAT16
+
+
+def test_average_is_decided_by_the_servers(core) -> None:
+    bps.push_pull(torch.ones(2), name="t")
+    assert core.started[0].operation == Operation.AVERAGE
+
+
+def test_in_place_and_out_of_place() -> None:
+    tensor = torch.tensor([1.0, 2.0])
+    out = bps.synchronize(bps.push_pull_async(tensor, average=False))
+    assert tensor.tolist() == [1.0, 2.0]
+    assert out.tolist() == [2.0, 4.0]
+    assert bps.push_pull_inplace(tensor, average=False) is tensor
+    assert tensor.tolist() == [2.0, 4.0]
+
+
+def test_zero_size_and_no_dimensions() -> None:
+    assert bps.push_pull(torch.empty(0, 3), name="empty").shape == (0, 3)
+    assert bps.push_pull(torch.tensor(3.0), average=False, name="scalar").item() == 6.0
+
+
+def test_names(core) -> None:
+    bps.push_pull(torch.ones(1), name="mine")
+    bps.synchronize(bps.push_pull_async(torch.ones(1)))
+    bps.synchronize(bps.push_pull_async_inplace(torch.ones(1)))
+    bps.broadcast(torch.ones(1), 0)
+    bps.barrier()
+    assert core.names() == [
+        "byteps.mine",
+        "byteps.push_pull.noname.1",
+        "byteps.push_pull.noname.2",
+        "byteps.broadcast.noname.1",
+        "byteps.barrier.noname.1",
+    ]
+    assert bps.declare("early") == 0
+    assert core.declared == ["byteps.early"]
+
+
+def test_push_pull_without_a_name_is_an_assertion_error() -> None:
+    with pytest.raises(AssertionError):
+        bps.push_pull(torch.ones(1))
+
+
+def test_tensors_that_cannot_be_exchanged() -> None:
+    with pytest.raises(ValueError, match=r"^Tensor is required to be contiguous\.$"):
+        bps.push_pull(torch.ones(2, 3).t(), name="t")
+    with pytest.raises(ValueError, match=r"^Tensor type .* is not supported\.$"):
+        bps.push_pull(torch.ones(2, dtype=torch.complex64), name="t")
+    with pytest.raises(ValueError, match=r"is not supported\.$"):
+        bps.push_pull_async(torch.eye(2).to_sparse())
+
+
+def test_handles_rise_and_are_cleared() -> None:
+    first = bps.push_pull_async(torch.ones(1))
+    second = bps.push_pull_async(torch.ones(1))
+    assert 0 < first < second
+    assert not bps.poll(first)
+    bps.synchronize(first)
+    with pytest.raises(ValueError, match=f"^Handle {first} was not created or has been cleared"):
+        bps.poll(first)
+    assert bps.synchronize(first) is None
+    bps.shutdown()
+    bps.init()
+    assert bps.push_pull_async(torch.ones(1)) > second
+
+
+def test_a_failed_operation_raises_once_and_clears_its_handle(core) -> None:
+    core.failing["byteps.t"] = PeerLostError.code
+    handle = bps.push_pull_async(torch.ones(1), name="t")
+    with pytest.raises(PeerLostError):
+        bps.synchronize(handle)
+    assert bps.synchronize(handle) is None
+
+
+def test_a_name_in_flight_is_refused() -> None:
+    bps.push_pull_async(torch.ones(1), name="t")
+    with pytest.raises(DuplicateNameError):
+        bps.push_pull_async(torch.ones(1), name="t")
+
+
+def test_operations_need_init() -> None:
+    session = bps.push_pull_async(torch.ones(1))
+    bps.shutdown()
+    with pytest.raises(RuntimeError, match=r"use bps\.init"):
+        bps.push_pull_async(torch.ones(1))
+    assert bps.synchronize(session) is not None
+
+
+def test_shutdown_error_has_its_type(core) -> None:
+    core.failing["byteps.t"] = ShutdownError.code
+    with pytest.raises(ShutdownError):
+        bps.push_pull(torch.ones(1), name="t")
+
+
+@pytest.mark.parametrize(("average", "expected"), [(True, 3.0), (False, 6.0)])
+def test_the_gradient_is_the_push_pull_of_the_gradient(core, average, expected) -> None:
+    tensor = torch.ones(2, requires_grad=True)
+    (bps.push_pull(tensor, average=average, name="t") * 3).sum().backward()
+    assert tensor.grad.tolist() == [expected, expected]
+    assert core.started[0].operation == core.started[1].operation
+    assert core.names()[0] != core.names()[1]
+
+
+def test_fp16_compression_keeps_the_type(core) -> None:
+    result = bps.push_pull(torch.ones(2), name="t", compression=bps.Compression.fp16)
+    assert core.started[0].dtype == DataType.FLOAT16
+    assert result.dtype == torch.float32
+    numbers = bps.push_pull(torch.ones(2).int(), name="i", compression=bps.Compression.fp16)
+    assert numbers.dtype == torch.int32
+
+
+def test_group_count_wraps() -> None:
+    bps.byteps_torch_set_num_grads(2)
+    places = [bps.push_pull_group_sync_inplace(torch.ones(1))[1] for _ in range(5)]
+    assert places == [1, 2, 1, 2, 1]
+
+
+def test_allgather() -> None:
+    rows = torch.arange(6).reshape(3, 2)
+    assert torch.equal(bps.allgather(rows), torch.cat([rows, rows]))
+    assert bps.allgather(torch.tensor(5)).tolist() == [5, 5]
+
+
+def test_broadcast_checks_the_root() -> None:
+    with pytest.raises(ValueError, match="root_rank is 2"):
+        bps.broadcast(torch.ones(1), 2)
+
+
+def test_broadcast_parameters_walks_dicts_in_order_of_names(core) -> None:
+    weight = torch.arange(6.0).reshape(2, 3).t()
+    bps.broadcast_parameters({"b": torch.ones(1), "a": weight, "c": None}, root_rank=0)
+    assert core.names() == ["byteps.Parameter.a", "byteps.Parameter.b"]
+    assert torch.equal(weight, torch.arange(6.0).reshape(2, 3).t())
+    with pytest.raises(ValueError, match="invalid params of type"):
+        bps.broadcast_parameters(iter([]), root_rank=0)
+
+
+def test_broadcast_object_of_two_lengths_under_one_name(core) -> None:
+    assert bps.broadcast_object("short", name="o") == "short"
+    assert bps.broadcast_object("longer than that", name="o") == "longer than that"
+    shapes = {}
+    for item in core.started:
+        assert shapes.setdefault(item.name, item.shape) == item.shape
+
+
+def test_optimizer_state_is_taken_apart_and_put_together() -> None:
+    from byteps.torch.broadcast import _put_in, _take_out
+
+    tree = {"a": [torch.ones(2), 3, None], "b": {"c": torch.zeros(1), "d": "text"}}
+    tensors = []
+    again = []
+    rebuilt = _put_in(_take_out(tree, tensors), again)
+    assert [t.shape for t in tensors] == [t.shape for t in again] == [(2,), (1,)]
+    assert rebuilt["a"][0] is again[0]
+    assert rebuilt["a"][1:] == [3, None]
+    assert rebuilt["b"]["d"] == "text"
+
+
+def test_broadcast_optimizer_state_refuses_lbfgs() -> None:
+    parameters = [torch.nn.Parameter(torch.ones(1))]
+    with pytest.raises(ValueError, match=r"^cannot broadcast torch\.optim\.LBFGS state$"):
+        bps.broadcast_optimizer_state(torch.optim.LBFGS(parameters), root_rank=0)
+    bps.broadcast_optimizer_state(torch.optim.SGD(parameters, lr=0.1), root_rank=0)

@@ -1,0 +1,283 @@
+"""DistributedOptimizer, against a native module of pure Python."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import byteps.torch as bps  # noqa: E402
+from byteps.common.errors import PeerLostError  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _initialized(core):
+    bps.init()
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+
+
+def wrap(model, **options):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return bps.DistributedOptimizer(optimizer, model.named_parameters(), **options)
+
+
+def loss_of(model):
+    return model(torch.ones(2, 3)).pow(2).sum()
+
+
+def gradients_of(core) -> list[str]:
+    return [name for name in core.names() if name.startswith("byteps.Gradient.")]
+
+
+def test_class_groups_and_state_are_shared(model) -> None:
+    inner = torch.optim.Adam(model.parameters(), lr=0.1)
+    outer = bps.DistributedOptimizer(inner, model.named_parameters())
+    assert type(outer).__name__ == "Adam"
+    assert isinstance(outer, torch.optim.Adam)
+    assert outer.param_groups is inner.param_groups
+    assert outer.state is inner.state
+
+
+def test_an_optimizer_whose_constructor_needs_more_than_parameters(model) -> None:
+    class Needy(torch.optim.SGD):
+        def __init__(self, params, must_be_given):
+            super().__init__(params, lr=must_be_given)
+
+    outer = bps.DistributedOptimizer(Needy(model.parameters(), 0.1), model.named_parameters())
+    loss_of(model).backward()
+    outer.step()
+
+
+def test_a_scheduler_bound_to_the_inner_optimizer_does_not_replace_step(model, core) -> None:
+    inner = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
+    outer = bps.DistributedOptimizer(inner, model.named_parameters())
+    loss_of(model).backward()
+    outer.step()
+    inner.step()
+    scheduler.step()
+    assert len(gradients_of(core)) == 4
+    assert outer.param_groups[0]["lr"] == 0.5
+
+
+def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
+    import copy
+
+    alone = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
+    distributed = wrap(model)
+    for _ in range(3):
+        for one, trained in ((optimizer, alone), (distributed, model)):
+            one.zero_grad()
+            loss_of(trained).backward()
+            one.step()
+    for expected, parameter in zip(alone.parameters(), model.parameters(), strict=True):
+        assert torch.equal(expected, parameter)
+
+
+def test_step_hooks_run_once_also_after_a_loaded_state(model) -> None:
+    calls = []
+    optimizer = wrap(model)
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    loss_of(model).backward()
+    optimizer.step()
+    assert len(calls) == 1
+
+
+def test_names_are_declared_gradients_first_in_alphabetical_order(model, core) -> None:
+    wrap(model)
+    names = sorted(name for name, _ in model.named_parameters())
+    assert core.declared == [
+        f"byteps.{prefix}.{name}" for prefix in ("Gradient", "Parameter") for name in names
+    ]
+
+
+def test_parameters_near_the_input_are_most_urgent(model, core) -> None:
+    wrap(model)
+    loss_of(model).backward()
+    priorities = {item.name: item.priority for item in core.started}
+    order = [f"byteps.Gradient.{name}" for name, _ in model.named_parameters()]
+    assert sorted(priorities, key=lambda name: -priorities[name]) == order
+    assert len(set(priorities.values())) == len(order)
+
+
+def test_gradients_leave_during_backward_and_only_once(model, core) -> None:
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    assert len(gradients_of(core)) == 4
+    optimizer.step()
+    assert len(gradients_of(core)) == 4
+
+
+def test_names_without_named_parameters_do_not_collide_between_groups(core) -> None:
+    parameters = [torch.nn.Parameter(torch.ones(1)) for _ in range(3)]
+    groups = [{"params": parameters[:2]}, {"params": parameters[2:]}]
+    bps.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1))
+    sum(p.sum() for p in parameters).backward()
+    assert len(set(gradients_of(core))) == 3
+    assert "byteps.Gradient.push_pull.noname.0" in gradients_of(core)
+
+
+def test_bad_named_parameters(model) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for bad in (list(model.parameters()), [("a", 3)], [("a",)]):
+        with pytest.raises(ValueError, match="should be a sequence of tuples"):
+            bps.DistributedOptimizer(optimizer, bad)
+    twice = [("a", p) for p in model.parameters()]
+    with pytest.raises(ValueError, match=r"must be unique\. Found duplicates: a"):
+        bps.DistributedOptimizer(optimizer, twice)
+
+
+def test_some_parameters_may_be_unnamed(model, core) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    outer = bps.DistributedOptimizer(optimizer, list(model.named_parameters())[:1])
+    loss_of(model).backward()
+    outer.step()
+    assert len(set(gradients_of(core))) == 4
+
+
+def test_accumulation(model, core) -> None:
+    optimizer = wrap(model, backward_passes_per_step=2)
+    loss_of(model).backward()
+    assert gradients_of(core) == []
+    loss_of(model).backward()
+    assert len(gradients_of(core)) == 4
+    optimizer.step()
+    optimizer.set_backward_passes_per_step(1)
+    loss_of(model).backward()
+    assert len(gradients_of(core)) == 8
+
+
+def test_one_accumulation_too_many(model) -> None:
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    with pytest.raises(AssertionError, match=r"^Gradients were computed more than"):
+        loss_of(model).backward()
+    optimizer.step()
+
+
+def test_unused_parameters_take_part(model, core) -> None:
+    optimizer = wrap(model)
+    optimizer.zero_grad()
+    model[2].weight.sum().backward()
+    assert len(gradients_of(core)) == 1
+    optimizer.step()
+    assert len(gradients_of(core)) == 4
+
+
+def test_parameters_unfrozen_later_take_part(model, core) -> None:
+    model[0].weight.requires_grad_(False)
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    optimizer.step()
+    assert "byteps.Gradient.0.weight" not in gradients_of(core)
+    model[0].weight.requires_grad_(True)
+    optimizer.zero_grad()
+    loss_of(model).backward()
+    optimizer.step()
+    assert "byteps.Gradient.0.weight" in gradients_of(core)
+
+
+def test_clipping_between_synchronize_and_step(model, core) -> None:
+    optimizer = wrap(model)
+    before = [p.detach().clone() for p in model.parameters()]
+    loss_of(model).backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    assert len(gradients_of(core)) == 4
+    for old, parameter in zip(before, model.parameters(), strict=True):
+        assert torch.equal(old, parameter)
+
+
+def test_a_second_exchange_is_warned_of(model) -> None:
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match="skip_synchronize"):
+        optimizer.step()
+
+
+def test_a_closure_steps_on_averaged_gradients(model, core) -> None:
+    optimizer = wrap(model)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model)
+        loss.backward()
+        assert not core.started[-1].complete
+        return loss
+
+    assert optimizer.step(closure) is not None
+    assert len(gradients_of(core)) == 4
+    assert all(item.complete for item in core.started)
+
+
+def test_zero_grad_in_flight_is_refused(model) -> None:
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    with pytest.raises(AssertionError, match="zero_grad"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_the_average_is_written_back_when_the_model_dropped_its_gradients(model) -> None:
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    model.zero_grad()
+    optimizer.synchronize()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_gradients_that_are_not_contiguous() -> None:
+    weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3).t())
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)])
+    (weight * weight).sum().backward()
+    expected = weight.detach() * 2
+    optimizer.synchronize()
+    assert torch.equal(weight.grad, expected)
+
+
+def test_fp16_compression(model, core) -> None:
+    optimizer = wrap(model, compression=bps.Compression.fp16)
+    loss_of(model).backward()
+    optimizer.step()
+    assert {item.dtype.name for item in core.started} == {"FLOAT16"}
+    assert all(p.grad.dtype == torch.float32 for p in model.parameters())
+
+
+def test_an_error_is_raised_after_all_gradients_are_done(model, core) -> None:
+    core.failing["byteps.Gradient.0.bias"] = PeerLostError.code
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    with pytest.raises(PeerLostError):
+        optimizer.step()
+    assert all(item.complete for item in core.started)
+
+
+def test_alone_nothing_is_exchanged(model, core) -> None:
+    bps.shutdown()
+    core.size = 1
+    bps.init()
+    optimizer = wrap(model)
+    loss_of(model).backward()
+    optimizer.step()
+    assert core.started == []
+
+
+def test_asynchronous_training_is_refused_aloud(model, monkeypatch) -> None:
+    monkeypatch.setenv("BYTEPS_ENABLE_ASYNC", "1")
+    with pytest.raises(NotImplementedError, match="BYTEPS_ENABLE_ASYNC"):
+        wrap(model)

@@ -79,8 +79,9 @@ def check_functions(path: str, text: str) -> Iterator[Finding]:
 
 
 _NOT_A_VARIABLE = re.compile(
-    r"^(\[\[.*?\]\]\s*)*(using|typedef|template|class|struct|union|enum|friend|static_assert|extern"
-    r"|namespace|concept|public|private|protected|return|if|for|while|goto|case|default|asm)\b"
+    r"^(?:\[\[.*?\]\]\s*|__extension__\s+)*"
+    r"(using|typedef|template|class|struct|union|enum|friend|static_assert|extern|namespace|concept"
+    r"|public|private|protected|return|if|for|while|goto|case|default|asm)\b"
 )
 _CONSTANT = re.compile(r"\b(constexpr|const|consteval)\b")
 

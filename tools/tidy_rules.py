@@ -68,8 +68,9 @@ RULES = (
     ),
     cxx(
         "new",
-        r"(?<!operator )\bnew\s+[A-Za-z_:(]|(?<!operator )\bnew\s*\(",
-        "use a value, std::make_unique or a container",
+        r"(?<!operator )\bnew\s*(?!\(std::nothrow\))[A-Za-z_:(]",
+        "use a value, std::make_unique, a container; new (std::nothrow) into a unique_ptr where "
+        "lack of memory is a Status",
     ),
     cxx(
         "delete",

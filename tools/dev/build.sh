@@ -20,18 +20,25 @@ configure() {
 }
 
 flavour_arguments() {
-  local sanitize=(-DCMAKE_BUILD_TYPE=Sanitize "-DCMAKE_CXX_FLAGS_SANITIZE=-O1 -g1")
+  local clang=(-DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Lane)
+  local lines=-gline-tables-only # all that a sanitizer's report needs
   case "$1" in
     gcc) printf '%s\n' -DCMAKE_BUILD_TYPE=RelWithDebInfo ;;
-    asan) printf '%s\n' "${sanitize[@]}" -DBYTEPS_SANITIZE=address ;;
-    tsan) printf '%s\n' "${sanitize[@]}" -DBYTEPS_SANITIZE=thread ;;
+    # clang at -O0 compiles three times as fast as gcc at -O1 under ASan.
+    asan)
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O0 $lines" \
+        -DBYTEPS_SANITIZE=address -DBYTEPS_THREAD_SAFETY=ON
+      ;;
+    tsan)
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O1 $lines" -DBYTEPS_SANITIZE=thread
+      ;;
     clang)
-      printf '%s\n' -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Check \
-        "-DCMAKE_CXX_FLAGS_CHECK=-O0" -DBYTEPS_THREAD_SAFETY=ON
+      printf '%s\n' -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DBYTEPS_THREAD_SAFETY=ON
       ;;
     fuzz)
-      printf '%s\n' "${sanitize[@]}" -DCMAKE_CXX_COMPILER=clang++-19 -DBYTEPS_SANITIZE=address \
-        -DBYTEPS_FUZZ=ON
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O1 $lines" \
+        -DBYTEPS_SANITIZE=address -DBYTEPS_FUZZ=ON
       ;;
   esac
 }
@@ -59,7 +66,7 @@ build() {
   shift 2
   configure_flavour "$flavour" || return
   dir=$(flavour_dir "$flavour")
-  count=$(ninja -C "$dir" -n -d explain "$@" 2>/dev/null | grep -cE '^\[[0-9]+/' || true)
+  count=$(ninja -C "$dir" -n "$@" 2>/dev/null | grep -cE '^\[[0-9]+/' || true)
   step "$text ($count files)" "build-$flavour" \
     nice ninja -C "$dir" -j "$(jobs_count)" -k 20 "$@"
 }

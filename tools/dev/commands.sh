@@ -8,8 +8,8 @@ command_help() {
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              everything that must hold, in about 15 minutes on 2 cores
   test --all        the same and the long lanes
-  lane NAME...      single lanes of the above: lint gcc python sim clang asan tsan
-                    and the long ones: clang-test tidy fuzz bench
+  lane NAME...      single lanes of the above: lint gcc python sim asan tsan
+                    and the long ones: clang tidy fuzz bench
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
@@ -91,7 +91,7 @@ command_format() {
 command_sim() {
   plan_steps 2
   ensure_system tools/apt.txt
-  build gcc "building the simulator" byteps_sim
+  build gcc "building the simulator" sim/byteps_sim
   exec "$BUILD/sim/byteps_sim" "$@"
 }
 

@@ -1,17 +1,16 @@
 # shellcheck shell=bash
-# `./dev fresh COMMAND`: the promise of the README, tried. Makes a bare Debian in a folder, clones HEAD
-# into it and runs ./dev COMMAND there. All mounts live in a mount namespace of their own, so they
-# end with the command, however it ends.
+# `./dev fresh COMMAND`: the promise of the README, tried. Makes a bare Debian in a folder, clones
+# HEAD into it and runs ./dev COMMAND there (fresh_enter.sh).
 #
-# Taken from this machine: the package mirror and apt's settings (proxy), pip's settings and the local
-# folders they name, certificates. Nothing else, so what works there works on a new machine.
+# Taken from this machine: the package mirror and apt's settings (proxy), pip's settings and the
+# local folders they name, certificates. Nothing else, so what works there works on a new machine.
 
 fresh_help() {
   cat <<'TEXT'
 ./dev fresh [--suite bookworm|trixie|noble] [--keep] COMMAND [ARGUMENT...]
 
-Runs `./dev COMMAND` in a bare system made by debootstrap in build/fresh-SUITE (bookworm). Needs root.
-Takes the committed state (HEAD). --keep leaves the folder, to look around with chroot.
+Runs `./dev COMMAND` in a bare system made by debootstrap in build/fresh-SUITE (bookworm). Needs
+root. Takes the committed state (HEAD). --keep leaves the folder, to look around with chroot.
   BYTEPS_FRESH_MIRROR   package mirror of the suite, if it cannot be read from /etc/apt
 TEXT
 }
@@ -39,18 +38,6 @@ apt_sources() {
   done
 }
 
-# Folders of this machine that pip's settings name: find-links and file:// indexes. An index keeps
-# its files beside it, so its parent counts.
-pip_folders() {
-  local path
-  { env | grep -E '^PIP_' || true; cat /etc/pip.conf ~/.config/pip/pip.conf ~/.pip/pip.conf \
-    2>/dev/null || true; } | grep -oE '(file://)?/[^ =,]+' | sed 's,^file://,,' |
-    while IFS= read -r path; do
-      if [[ $path == */simple || $path == */simple/ ]]; then path=$(dirname "$path"); fi
-      if [[ -d $path && $path != / ]]; then echo "$path"; fi
-    done | sort -u
-}
-
 fresh_bootstrap() {
   local suite=$1 root=$2 mirror=$3
   rm -rf --one-file-system "$root"
@@ -75,42 +62,10 @@ fresh_copy_settings() {
   if [[ -f ${PIP_CERT:-} ]]; then install -D -m 644 "$PIP_CERT" "$root/etc/fresh-ca.crt"; fi
 }
 
-fresh_clone() {
-  local root=$1
-  git clone -q --no-hardlinks "$REPO" "$root/byteps"
-}
-
-# Runs inside the mount and process namespace: mounts, then the command in the new root.
-fresh_enter() {
-  local root=$1 folder variable
-  local environment=(HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
-  shift
-  mount -t proc proc "$root/proc"
-  mount -t sysfs sysfs "$root/sys"
-  mount --rbind /dev "$root/dev"
-  mount -t tmpfs tmpfs "$root/tmp"
-  mount -t tmpfs tmpfs "$root/run"
-  pip_folders | while IFS= read -r folder; do
-    mkdir -p "$root$folder"
-    mount --bind "$folder" "$root$folder"
-    mount -o remount,bind,ro "$root$folder"
-  done
-  while IFS= read -r variable; do
-    environment+=("$variable")
-  done < <(env | grep -iE '^(PIP_[A-Z_]+|https?_proxy|no_proxy|BYTEPS_(TORCH|JOBS|SIM)[A-Z_]*)=')
-  if [[ -f $root/etc/fresh-ca.crt ]]; then
-    environment+=(PIP_CERT=/etc/fresh-ca.crt SSL_CERT_FILE=/etc/fresh-ca.crt)
-  fi
-  exec chroot "$root" env -i "${environment[@]}" bash -c 'cd /byteps && exec ./dev "$@"' dev "$@"
-}
-
+# The namespaces end with the command, and with them its processes and mounts.
 fresh_run() {
-  local root=$1
-  shift
   unshare --mount --propagation private --pid --fork --kill-child --ipc -- \
-    bash -c 'set -euo pipefail; REPO=$1; source "$REPO/tools/dev/fresh.sh"; shift
-      fresh_enter "$@"' fresh "$REPO" "$root" "$@"
+    bash tools/dev/fresh_enter.sh "$@"
 }
 
 fresh() {
@@ -129,7 +84,7 @@ fresh() {
     return 3
   fi
   root="$BUILD/fresh-$suite"
-  mirror=${BYTEPS_FRESH_MIRROR:-$(apt_sources | awk -v suite="$suite" '$2 == suite {print $1; exit}')}
+  mirror=${BYTEPS_FRESH_MIRROR:-$(apt_sources | awk -v s="$suite" '$2 == s {print $1; exit}')}
   if [[ -n $(git status --porcelain) ]]; then
     echo "fresh: takes the commit $(git rev-parse --short HEAD); uncommitted changes stay out"
   fi
@@ -138,7 +93,8 @@ fresh() {
   step "making a bare $suite in ${root#"$REPO/"}" fresh-bootstrap \
     fresh_bootstrap "$suite" "$root" "$mirror"
   fresh_copy_settings "$suite" "$root"
-  step "cloning HEAD into it" fresh-clone fresh_clone "$root"
+  step "cloning HEAD into it" fresh-clone \
+    git clone -q --no-hardlinks "$REPO" "$root/byteps"
   step_done "in the fresh system: ./dev $*"
   fresh_run "$root" "$@" || status=$?
   if [[ -z $keep ]]; then rm -rf --one-file-system "$root"; fi

@@ -2,8 +2,8 @@
 # The lanes of `./dev test`. A lane is a function; it prints its steps, returns non-zero on failure
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
-readonly LANES_DEFAULT="lint gcc python sim clang asan tsan"
-readonly LANES_MORE="clang-test tidy fuzz bench"
+readonly LANES_DEFAULT="lint gcc python sim asan tsan"
+readonly LANES_MORE="clang tidy fuzz bench"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
@@ -44,40 +44,34 @@ lane_python() {
 }
 
 lane_sim() {
-  if [[ -z $(targets_of gcc byteps_sim) ]]; then
-    echo "lane sim: skipped, this tree has no simulator"
-    return
-  fi
-  build gcc "building the simulator" byteps_sim &&
+  build gcc "building the simulator" sim/byteps_sim &&
     step "simulating ${BYTEPS_SIM_SEEDS:-3000} seeds" sim \
       "$BUILD/sim/byteps_sim" --seeds "${BYTEPS_SIM_SEEDS:-3000}"
 }
 
-lane_clang() { build clang "building with clang, -Wthread-safety" all; }
-
-lane_clang_test() {
-  build clang "building with clang" all && run_ctest clang "unit tests"
+lane_clang() {
+  build clang "building with clang, optimized" all && run_ctest clang "unit tests"
 }
 
+# Also the lane of -Wthread-safety: everything is compiled, not only the tests.
 lane_asan() {
-  local targets
-  configure_flavour asan || return
-  mapfile -t targets < <(targets_of asan test_)
-  build asan "building with ASan and UBSan" "${targets[@]}" &&
-    run_ctest asan "unit tests under ASan"
+  build asan "building with clang, -Wthread-safety, ASan, UBSan" all &&
+    run_ctest asan "unit tests under ASan and UBSan"
 }
 
 lane_tsan() {
   local targets
   configure_flavour tsan || return
   mapfile -t targets < <(targets_of tsan test_ | grep -E "^test_$THREADED")
+  if ((${#targets[@]} == 0)); then return; fi
   build tsan "building with TSan" "${targets[@]}" &&
     run_ctest tsan "threaded tests under TSan" -R "^$THREADED"
 }
 
 lane_tidy() {
-  configure_flavour clang &&
-    step "clang-tidy" clang-tidy "$VENV/bin/python" tools/clang_tidy.py "$BUILD/clang"
+  build clang "building with clang" all &&
+    step "clang-tidy" clang-tidy nice run-clang-tidy-19 -p "$BUILD/clang" -quiet \
+      -j "$(jobs_count)" "$REPO/(src|apps|sim)/.*[.]cc$"
 }
 
 lane_fuzz() { run_fuzzers 60; }

@@ -18,6 +18,7 @@ def found(path: str, text: str) -> list[str]:
         ("src/runtime/a.cc", "volatile int x = 0;", "volatile"),
         ("sim/a.cc", "void F() { std::this_thread::sleep_for(t); }", "sleep"),
         ("src/session/a.cc", "void F() { auto* p = new Piece(1); }", "new"),
+        ("src/session/a.cc", "void F() { new (place) Piece(1); }", "new"),
         ("src/session/a.cc", "void F() { delete p; }", "delete"),
         ("src/session/a.cc", "void F() { Post([=] { G(x); }); }", "capture"),
         ("tests/a.cc", "using namespace std;", "using-namespace"),
@@ -62,6 +63,8 @@ def test_violation_is_found(path: str, line: str, rule: str) -> None:
         ("src/base/a_test.cc", "TEST(A, B) {\n  int seen = 0;\n}"),
         ("src/runtime/a.cc", "void F() { Connect(settings, Role::kCoordinator); }"),
         ("src/plan/a.cc", "bool F(Time now, Time then) { return now < then; }"),
+        ("src/base/a.cc", "void F() { bytes.reset(new (std::nothrow) std::byte[size]); }"),
+        ("src/base/a.h", "__extension__ typedef unsigned __int128 Uint128;"),
         ("src/base/a.cc", "// TODO(perf): one pass"),
         (
             "src/base/a.cc",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Second half of `./dev fresh`: fresh_enter.sh ROOT COMMAND... mounts what a system needs in ROOT and
-# runs ./dev COMMAND there. Started in a mount and process namespace of its own.
+# Second half of `./dev fresh`: fresh_enter.sh ROOT COMMAND... mounts what a system needs in ROOT
+# and runs ./dev COMMAND there. Started in a mount and process namespace of its own.
 set -euo pipefail
 
 # Folders of this machine that pip's settings name: find-links and file:// indexes. An index keeps

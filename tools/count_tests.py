@@ -1,27 +1,51 @@
 """Counts passed and failed tests in the logs of one lane.
 
-Knows the last lines of GoogleTest, pytest and tools/lint.py. Prints "PASSED FAILED". A lane that
+Knows what ctest -V, GoogleTest, pytest and tools/lint.py print. Prints "PASSED FAILED". A lane that
 counts no tests of its own counts as one; a failed lane counts at least one failure.
 """
 
 import argparse
 import re
+from collections import defaultdict
 from pathlib import Path
 
 GTEST_PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?\b")
 GTEST_FAILED = re.compile(r"\[  FAILED  \] (\d+) tests?, listed below")
+CTEST_LINE = re.compile(r"^(\d+): (.*)$", re.MULTILINE)
+CTEST_RESULT = re.compile(r"^\s*\d+/\d+ Test +#(\d+): .*?(Passed|\*\*\*|Not Run)", re.MULTILINE)
 SUMMARY = re.compile(r"^(?:=+ |lint: ).*?\b(?:passed|failed|error)", re.MULTILINE)
 PYTEST_PASSED = re.compile(r"(\d+) passed")
 PYTEST_FAILED = re.compile(r"(\d+) (?:failed|errors?)")
 
 
+def total(pattern: re.Pattern[str], text: str) -> int:
+    return sum(int(n) for n in pattern.findall(text))
+
+
+def count_ctest(text: str) -> tuple[int, int]:
+    """A program that counts its tests gives its counts, any other is one test."""
+    outputs: dict[str, list[str]] = defaultdict(list)
+    for number, line in CTEST_LINE.findall(text):
+        outputs[number].append(line)
+    passed = failed = 0
+    for number, verdict in CTEST_RESULT.findall(text):
+        output = "\n".join(outputs[number])
+        own_passed, own_failed = total(GTEST_PASSED, output), total(GTEST_FAILED, output)
+        if verdict != "Passed":
+            own_failed = max(own_failed, 1)
+        elif own_passed == 0:
+            own_passed = 1
+        passed += own_passed
+        failed += own_failed
+    return passed, failed
+
+
 def count(text: str) -> tuple[int, int]:
-    passed = sum(int(n) for n in GTEST_PASSED.findall(text))
-    failed = sum(int(n) for n in GTEST_FAILED.findall(text))
+    passed, failed = count_ctest(text)
     for line in text.splitlines():
         if SUMMARY.match(line):
-            passed += sum(int(n) for n in PYTEST_PASSED.findall(line))
-            failed += sum(int(n) for n in PYTEST_FAILED.findall(line))
+            passed += total(PYTEST_PASSED, line)
+            failed += total(PYTEST_FAILED, line)
     return passed, failed
 
 

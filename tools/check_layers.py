@@ -2,7 +2,8 @@
 
 The table between the `layers` markers there is the single source. A row's kind adds rules:
 `pure` folders see no thread, lock, clock, socket or file, not even through another header;
-`backend` folders are included by the factory beside their interface only.
+`backend` folders are included by the factory beside their interface, and by the folders whose
+row names them: those compose.
 """
 
 import re
@@ -106,8 +107,10 @@ def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iter
     if target.kind == "backend":
         interface = target.folder.rsplit("/", 1)[0]
         factory = path.startswith(f"{interface}/factory")
-        if not factory and not (is_test(path) and path.startswith(f"{interface}/")):
-            text = f"includes {include.target}: only {interface}/factory* may"
+        composes = target.folder in own.may_include
+        tests = is_test(path) and path.startswith(f"{interface}/")
+        if not factory and not composes and not tests:
+            text = f"includes {include.target}: only {interface}/factory* and who composes may"
             yield Finding(path, include.line, text)
         return
     inside_own_parent = own.kind == "backend" and own.folder.startswith(f"{target.folder}/")

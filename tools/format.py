@@ -19,7 +19,7 @@ def commands(root: Path, write: bool) -> list[list[str]]:
     python = [p for p in files(root) if p.endswith((".py", ".pyi"))]
     found = []
     if sources:
-        mode = ["-i"] if write else ["--dry-run", "-Werror", "--ferror-limit=3"]
+        mode = ["-i"] if write else ["--dry-run", "-Werror", "--ferror-limit=1"]
         found.append([CLANG_FORMAT, *mode, *sources])
     if python:
         found.append([ruff(), "format", "-q", *([] if write else ["--check", "--diff"]), *python])

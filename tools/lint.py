@@ -20,6 +20,9 @@ class Outcome:
     output: str
 
 
+LINES_MAX = 100
+
+
 def tool(name: str) -> str:
     """A program of the virtual environment that runs this."""
     return str(Path(sys.executable).parent / name)
@@ -62,7 +65,10 @@ def show(outcome: Outcome) -> None:
     verdict = "FAILED" if outcome.status else "ok"
     print(f"{verdict:6} {outcome.name:10} {outcome.seconds:5.1f} s", flush=True)
     if outcome.status:
-        print("".join(f"    {line}\n" for line in outcome.output.splitlines()), end="", flush=True)
+        lines = outcome.output.splitlines()
+        if len(lines) > LINES_MAX:
+            lines[LINES_MAX:] = [f"... {len(lines) - LINES_MAX} more: ./dev lint {outcome.name}"]
+        print("".join(f"    {line}\n" for line in lines), end="", flush=True)
 
 
 def main() -> int:

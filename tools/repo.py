@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SHOWN_MAX = 100
 CXX_SUFFIXES = (".h", ".cc", ".cpp", ".c")
 
 
@@ -64,7 +65,7 @@ def code_only(text: str) -> str:
 def report(name: str, findings: Iterable[Finding]) -> int:
     """Prints the findings; the exit status of a checker."""
     found = sorted(findings)
-    for finding in found:
+    for finding in found[:SHOWN_MAX]:
         print(finding)
     if found:
         print(f"{name}: {len(found)} finding(s)")

@@ -9,6 +9,7 @@ COLUMNS_MAX = 100
 
 ENGINE = ("src/", "apps/", "include/")
 CXX = (*ENGINE, "sim/", "tests/", "bench/", "examples/", "python/bindings/")
+TESTS = ("_test.cc", "_fuzz.cc", "conformance")
 PURE = ("src/protocol/", "src/plan/")
 
 
@@ -62,9 +63,14 @@ RULES = (
     cxx("volatile", r"\bvolatile\b", "use std::atomic, or an owner thread"),
     cxx(
         "sleep",
-        r"\bsleep_(for|until)\b|\bu?sleep\s*\(|\bnanosleep\b|\bthis_thread::yield\b"
-        r"|\bsched_yield\b",
+        r"\bsleep_(for|until)\b|\bu?sleep\s*\(|\bnanosleep\b",
         "wait for an event with a deadline (MutexLock::WaitUntil, Loop::After)",
+    ),
+    cxx(
+        "yield",
+        r"\bthis_thread::yield\b|\bsched_yield\b",
+        "wait for an event with a deadline",
+        without=TESTS,
     ),
     cxx(
         "new",
@@ -92,7 +98,7 @@ RULES = (
         folders=("src/", "apps/", "sim/", "include/"),
         without=("src/config/",),
     ),
-    cxx("piece", r"(?i)\b\w*chunks?(_\w*)?\b", "the word is 'piece'", folders=ENGINE),
+    cxx("piece", r"(?i)\b\w*chunks?(_\w*)?\b", "the word is 'piece'", ENGINE, ("src/kernels/",)),
     cxx("aggregator", r"(?i)\w*aggregator\w*", "the word is 'server' or 'shard'", folders=ENGINE),
     cxx(
         "ifdef",
@@ -114,6 +120,7 @@ RULES = (
         r"\b(std::)?(exit|_exit|quick_exit|abort|terminate)\s*\(",
         "return a Status; nothing outside may end the process",
         folders=("src/", "include/"),
+        without=TESTS,
     ),
     cxx(
         "output",

@@ -15,6 +15,7 @@ TABLE = """
 | `src/transport` | `base` | |
 | `src/transport/tcp` | `base` | backend |
 | `src/session` | `include/byteps`, `base`, `plan`, `transport` | |
+| `apps` | `src/transport/tcp` | |
 | `tests` | anything | |
 <!-- /layers -->
 """
@@ -54,6 +55,7 @@ def test_wrong_include_is_found(make_repo, path: str, include: str) -> None:
     [
         ("src/plan/a.cc", '"src/base/status.h"'),
         ("src/session/a.cc", '"byteps/byteps.h"'),
+        ("apps/main.cc", '"src/transport/tcp/loop.h"'),
         ("src/transport/factory.cc", '"src/transport/tcp/loop.h"'),
         ("src/transport/tcp/loop.cc", '"src/transport/transport.h"'),
         ("src/transport/transport_test.cc", '"src/transport/tcp/loop.h"'),

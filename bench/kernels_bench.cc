@@ -76,14 +76,14 @@ double Median(std::vector<double> values) {
 std::function<void()> SumOf(const Buffers& buffers, DataType type, size_t ways,
                             Combine how = Combine::kSum) {
   std::vector<const std::byte*> inputs(buffers.at, buffers.at + ways);
-  return [=, out = buffers.at[0], count = buffers.bytes / SizeOf(type)] {
+  return [how, type, inputs, out = buffers.at[0], count = buffers.bytes / SizeOf(type)] {
     kernels::Combine(how, type, out, inputs, count);
   };
 }
 
 // The same sum as n ways in one pass, one `d += s` after the other.
 std::function<void()> RepeatedSumOf(const Buffers& buffers, DataType type, size_t ways) {
-  return [=, &buffers, count = buffers.bytes / SizeOf(type)] {
+  return [type, ways, &buffers, count = buffers.bytes / SizeOf(type)] {
     for (size_t way = 1; way < ways; ++way) {
       const std::byte* inputs[] = {buffers.at[0], buffers.at[way]};
       kernels::Combine(Combine::kSum, type, buffers.at[0], inputs, count);
@@ -107,11 +107,11 @@ std::vector<Case> CasesOf(const Buffers& buffers, bool in_cache) {
        SumOf(buffers, DataType::kFloat32, kWays), in_cache ? 0 : 1.5},
   };
   for (DataType type : {DataType::kFloat64, DataType::kInt8, DataType::kInt32, DataType::kInt64}) {
-    cases.push_back({std::string("sum ") + NameOf(type), "memcpy", bytes,
-                     SumOf(buffers, type, 2), 0});
+    cases.push_back(
+        {std::string("sum ") + NameOf(type), "memcpy", bytes, SumOf(buffers, type, 2), 0});
   }
-  cases.push_back({"max float32", "memcpy", bytes,
-                   SumOf(buffers, DataType::kFloat32, 2, Combine::kMax), 0});
+  cases.push_back(
+      {"max float32", "memcpy", bytes, SumOf(buffers, DataType::kFloat32, 2, Combine::kMax), 0});
   cases.push_back({"product float32", "memcpy", bytes,
                    SumOf(buffers, DataType::kFloat32, 2, Combine::kProduct), 0});
   return cases;

@@ -62,7 +62,7 @@ Cell Measure(uint32_t n, uint32_t k) {
   NoArithmetic arithmetic;
   Cluster cluster(MakeCluster(n, k, arithmetic));
   // One round to declare and to warm up, then the one that counts.
-  static std::byte nothing;
+  std::byte nothing{};
   Time begun{};
   Time ended{};
   uint32_t open = n;
@@ -106,9 +106,10 @@ int RunScale(uint32_t workers_max, const std::string& json_path) {
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
                  cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);
       std::fflush(stdout);
-      json += fmt::format("{}  {{\"workers\": {}, \"servers\": {}, \"seconds\": {}, "
-                          "\"bound_seconds\": {}, \"ratio\": {}}}",
-                          json.empty() ? "" : ",\n", n, k, cell.seconds, cell.bound, cell.ratio());
+      json += fmt::format(
+          "{}  {{\"workers\": {}, \"servers\": {}, \"seconds\": {}, "
+          "\"bound_seconds\": {}, \"ratio\": {}}}",
+          json.empty() ? "" : ",\n", n, k, cell.seconds, cell.bound, cell.ratio());
     }
   }
   if (!json_path.empty()) std::ofstream(json_path) << "[\n" << json << "\n]\n";

@@ -6,7 +6,8 @@
 
 namespace {
 
-uint64_t allocation_count = 0;  // the replaced operators have no object to keep it in
+// tidy-allow(global): the replaced operators have no object to keep it in.
+uint64_t allocation_count = 0;
 
 }  // namespace
 

@@ -1,0 +1,100 @@
+"""Documents: relative links resolve, every folder of src/ has its place and its invariant in
+ARCHITECTURE.md, every status code its section in docs/errors.md, generated pages are current."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repo import ROOT, Finding, files, line_of, read, report
+
+LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+STATUS_CODE = re.compile(r"^\s*k([A-Z]\w*) = (\d+),", re.MULTILINE)
+NAMED = re.compile(
+    r"`((?:src|include|apps|sim|tools|docs|tests|bench|examples|python|cmake)/[\w/-]*\.[\w.]+)`"
+)
+WRITE = "--write"
+
+
+@dataclass(frozen=True)
+class Generator:
+    """`command` prints the page; its first word is a program below the root."""
+
+    page: str
+    command: tuple[str, ...]
+
+
+GENERATORS = (Generator("docs/environment.md", ("build/src/config/byteps_option_docs",)),)
+
+
+def check_links(path: str, text: str, root: Path) -> Iterator[Finding]:
+    prose = FENCE.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    for match in LINK.finditer(prose):
+        target = match.group(1).split("#")[0]
+        if not target or "://" in target or target.startswith("mailto:"):
+            continue
+        if not (root / path).parent.joinpath(target).exists():
+            yield Finding(path, line_of(prose, match.start()), f"link to {target}: no such file")
+
+
+def check_named_files(path: str, text: str, root: Path) -> Iterator[Finding]:
+    """A file of ours that is named in back quotes must be there."""
+    for match in NAMED.finditer(FENCE.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)):
+        if not (root / match.group(1)).exists():
+            yield Finding(path, line_of(text, match.start()), f"no such file: {match.group(1)}")
+
+
+def check_architecture(paths: list[str], text: str) -> Iterator[Finding]:
+    folders = {p.split("/")[1] for p in paths if re.match(r"src/\w+/.*\.(cc|h|fbs)$", p)}
+    for folder in sorted(folders):
+        section = re.search(rf"^#+ [^\n]*`src/{folder}/?`.*?(?=^#+ |\Z)", text, re.M | re.S)
+        if not section:
+            yield Finding("ARCHITECTURE.md", 1, f"has no section for src/{folder}")
+        elif "**Invariant:**" not in section.group(0):
+            yield Finding("ARCHITECTURE.md", 1, f"src/{folder}: no '**Invariant:** never ...' line")
+
+
+def check_errors(header: str, page: str) -> Iterator[Finding]:
+    for name, number in STATUS_CODE.findall(header):
+        if name != "Ok" and not re.search(rf"^#+ .*`k{name}`.*\b{number}\b", page, re.M):
+            yield Finding("docs/errors.md", 1, f"no section '## `k{name}` ({number})'")
+
+
+def generate(generator: Generator, root: Path) -> str:
+    program = root / generator.command[0]
+    command = [str(program), *generator.command[1:]]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+def check_generated(root: Path, write: bool) -> Iterator[Finding]:
+    for generator in GENERATORS:
+        page = root / generator.page
+        if not (root / generator.command[0]).exists():
+            if page.exists():
+                print(f"docs: {generator.page} not compared: {generator.command[0]} is not built")
+            continue
+        expected = generate(generator, root)
+        if write:
+            page.write_text(expected)
+        elif not page.exists() or page.read_text() != expected:
+            text = "is not what its generator prints: run python3 tools/check_docs.py --write"
+            yield Finding(generator.page, 1, text)
+
+
+def check(root: Path = ROOT, write: bool = False) -> Iterator[Finding]:
+    paths = files(root)
+    for path in paths:
+        if path.endswith(".md"):
+            text = read(path, root)
+            yield from check_links(path, text, root)
+            yield from check_named_files(path, text, root)
+    yield from check_architecture(paths, read("ARCHITECTURE.md", root))
+    yield from check_errors(read("src/base/status.h", root), read("docs/errors.md", root))
+    yield from check_generated(root, write)
+
+
+if __name__ == "__main__":
+    sys.exit(report("docs", check(write=WRITE in sys.argv[1:])))

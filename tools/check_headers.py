@@ -1,0 +1,71 @@
+"""Each header compiles alone. What compiled before is not compiled again until it, or a header of
+ours that it includes, changes; the record is build/headers/."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from repo import ROOT, Finding, files, report
+
+FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra"]
+PRIVATE_SUFFIXES = ("-inl.h",)  # Highway's: once per instruction set, never alone
+DEFINES = ["-DFMT_HEADER_ONLY=1", "-DSPDLOG_FMT_EXTERNAL"]
+
+
+def compiler() -> list[str]:
+    return shlex.split(os.environ.get("CXX", "g++"))
+
+
+def include_flags(root: Path) -> list[str]:
+    generated = sorted({str(p) for p in (root / "build").glob("src/*/generated")})
+    return [f"-I{root}", f"-I{root / 'include'}", *(f"-I{folder}" for folder in generated)]
+
+
+def dependencies(record: Path) -> list[Path]:
+    """The headers named in a make-style dependency file."""
+    text = record.read_text().replace("\\\n", " ")
+    return [Path(name) for name in text.split(":", 1)[-1].split()]
+
+
+def is_current(record: Path) -> bool:
+    if not record.exists():
+        return False
+    age = record.stat().st_mtime
+    return all(p.exists() and p.stat().st_mtime <= age for p in dependencies(record))
+
+
+def check_header(header: str, root: Path, records: Path) -> Finding | None:
+    record = records / (header.replace("/", "__") + ".d")
+    if is_current(record):
+        return None
+    record.unlink(missing_ok=True)
+    draft = record.with_suffix(".draft")
+    command = [*compiler(), *FLAGS, *DEFINES, *include_flags(root)]
+    command += ["-x", "c++", "-MMD", "-MF", str(draft), "-include", str(root / header), "/dev/null"]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if result.returncode == 0:
+        draft.touch()
+        draft.rename(record)
+        return None
+    draft.unlink(missing_ok=True)
+    errors = [line for line in result.stderr.splitlines() if "error:" in line]
+    first = errors[0] if errors else result.stderr.strip()
+    return Finding(header, 1, f"does not compile alone: {first}")
+
+
+def check(root: Path = ROOT, records: Path | None = None) -> list[Finding]:
+    records = records or root / "build" / "headers"
+    records.mkdir(parents=True, exist_ok=True)
+    headers = [p for p in files(root) if p.endswith(".h") and not p.endswith(PRIVATE_SUFFIXES)]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        results = list(pool.map(lambda h: check_header(h, root, records), headers))
+    return [finding for finding in results if finding]
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    sys.exit(report("headers", check()))

@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# CMake builds, one folder per flavour: build (gcc), build/asan, tsan, clang and fuzz.
+
+export CCACHE_NOHASHDIR=1 # the flavours share what they have in common
+export CCACHE_BASEDIR="$REPO"
+
+jobs_count() { echo "${BYTEPS_JOBS:-$(nproc)}"; }
+
+# configure DIR ARGUMENT...: quick, and does nothing when the arguments are those of the last time.
+configure() {
+  local dir=$1 key
+  shift
+  key=$(echo "$REPO $*" | hash_of)
+  if [[ -f $dir/build.ninja && "$(cat "$dir/stamp-configure" 2>/dev/null)" == "$key" ]]; then
+    return
+  fi
+  mkdir -p "$dir"
+  step "configuring ${dir#"$REPO/"}" "configure-$(basename "$dir")" \
+    cmake -S . -B "$dir" -G Ninja "$@" && echo "$key" >"$dir/stamp-configure"
+}
+
+flavour_arguments() {
+  local clang=(-DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Lane)
+  local lines=-gline-tables-only # all that a sanitizer's report needs
+  case "$1" in
+    gcc) printf '%s\n' -DCMAKE_BUILD_TYPE=RelWithDebInfo ;;
+    # clang at -O0 compiles three times as fast as gcc at -O1 under ASan.
+    asan)
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O0 $lines" \
+        -DBYTEPS_SANITIZE=address -DBYTEPS_THREAD_SAFETY=ON
+      ;;
+    tsan)
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O1 $lines" -DBYTEPS_SANITIZE=thread
+      ;;
+    clang)
+      printf '%s\n' -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DBYTEPS_THREAD_SAFETY=ON
+      ;;
+    fuzz)
+      printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O1 $lines" \
+        -DBYTEPS_SANITIZE=address -DBYTEPS_FUZZ=ON
+      ;;
+  esac
+}
+
+flavour_dir() {
+  if [[ $1 == gcc ]]; then echo "$BUILD"; else echo "$BUILD/$1"; fi
+}
+
+# configure_flavour FLAVOUR
+configure_flavour() {
+  local arguments
+  mapfile -t arguments < <(flavour_arguments "$1")
+  configure "$(flavour_dir "$1")" "${arguments[@]}"
+}
+
+# targets_of FLAVOUR PREFIX: the executables whose name begins so.
+targets_of() {
+  ninja -C "$(flavour_dir "$1")" -t targets all 2>/dev/null |
+    sed -nE "s/^($2[A-Za-z0-9_]*): phony\$/\1/p" | sort -u
+}
+
+# build FLAVOUR TEXT TARGET...: one step, after a quiet configuration.
+build() {
+  local flavour=$1 text=$2 dir count
+  shift 2
+  configure_flavour "$flavour" || return
+  dir=$(flavour_dir "$flavour")
+  count=$(ninja -C "$dir" -n "$@" 2>/dev/null | grep -cE '^\[[0-9]+/' || true)
+  step "$text ($count files)" "build-$flavour" \
+    nice ninja -C "$dir" -j "$(jobs_count)" -k 20 "$@"
+}

@@ -1,0 +1,146 @@
+# shellcheck shell=bash
+# The commands of ./dev, one function each.
+
+command_help() {
+  cat <<'TEXT'
+./dev COMMAND
+
+  demo              train a small network on 2 workers and 2 servers; compare with one process
+  test              everything that must hold, in about 15 minutes on 2 cores
+  test --all        the same and the long lanes
+  lane NAME...      single lanes of the above: lint gcc python sim asan tsan
+                    and the long ones: clang tidy fuzz bench
+  lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
+  format            rewrite what clang-format and ruff would complain about
+  sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
+  fuzz [--seconds N] [TARGET...]   every fuzz target for 60 s, or N
+  bench core|lab|torch [ARGUMENT...]   benchmarks; results in bench-out/
+  asan, tsan        one sanitizer lane
+  fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
+  setup             install what is missing and stop
+  clean             remove build/ (.venv stays)
+
+Everything missing is installed first: system packages (with root or sudo), then .venv. Settings:
+  BYTEPS_TORCH_SPEC   which torch to install (torch==2.13.0)
+  BYTEPS_TORCH_INDEX  package index for torch, where the default one has no CPU build
+  BYTEPS_PYTHON       the Python that .venv is made from (python3)
+  BYTEPS_VENV         another place for .venv
+  BYTEPS_JOBS         parallel compilations (number of cores)
+TEXT
+}
+
+ensure_all() {
+  plan_steps "$1"
+  ensure_system tools/apt.txt
+  ensure_venv
+}
+
+command_setup() {
+  plan_steps 3
+  ensure_system tools/apt.txt tools/apt-lint.txt
+  ensure_venv
+  ensure_lint_venv
+}
+
+command_demo() {
+  ensure_all 3
+  ensure_wheel
+  exec "$VENV/bin/python" examples/demo.py "$@"
+}
+
+command_test() {
+  local lanes=$LANES_DEFAULT
+  case "${1:-}" in
+    --all) lanes="$LANES_DEFAULT $LANES_MORE" ;;
+    "") ;;
+    *) die "test: no option '$1'; single lanes run with ./dev lane NAME" ;;
+  esac
+  # shellcheck disable=SC2086  # one lane per word
+  command_lane $lanes
+}
+
+command_lane() {
+  if (($# == 0)); then die "lane: name one of: $LANES_DEFAULT $LANES_MORE"; fi
+  for name in "$@"; do
+    declare -F "lane_${name//-/_}" >/dev/null ||
+      die "lane: no lane '$name'; there are: $LANES_DEFAULT $LANES_MORE"
+  done
+  command_setup
+  run_lanes "$@"
+}
+
+command_asan() { command_lane asan; }
+command_tsan() { command_lane tsan; }
+
+command_lint() {
+  plan_steps 2
+  {
+    ensure_system tools/apt.txt tools/apt-lint.txt
+    ensure_lint_venv
+  } | { grep -v -e 'all there$' -e 'up to date$' || true; }
+  exec "$VENV/bin/python" tools/lint.py "$@"
+}
+
+command_format() {
+  plan_steps 2
+  ensure_system tools/apt-lint.txt
+  ensure_lint_venv
+  exec "$VENV/bin/python" tools/format.py --write
+}
+
+command_sim() {
+  plan_steps 2
+  ensure_system tools/apt.txt
+  build gcc "building the simulator" sim/byteps_sim
+  exec "$BUILD/sim/byteps_sim" "$@"
+}
+
+# run_fuzzers SECONDS [TARGET...]: each in turn, from the seeds in the tree and what was found
+# before. A finding is kept in build/fuzz/findings.
+run_fuzzers() {
+  local seconds=$1 failed=0 target corpus seeds
+  shift
+  configure_flavour fuzz || return
+  local targets=("$@")
+  if ((${#targets[@]} == 0)); then mapfile -t targets < <(targets_of fuzz fuzz_); fi
+  if ((${#targets[@]} == 0)); then die "fuzz: this tree has no target fuzz_*"; fi
+  build fuzz "building ${#targets[@]} fuzz targets" "${targets[@]}" || return
+  mkdir -p "$BUILD/fuzz/findings"
+  for target in "${targets[@]}"; do
+    corpus="$BUILD/fuzz/corpus/$target"
+    mkdir -p "$corpus"
+    mapfile -t seeds < <(find src tests -type d -path "*/corpus/$target")
+    step "fuzzing $target for $seconds s" "$target" \
+      "$(find "$BUILD/fuzz" -type f -name "$target" -perm -u+x | head -n 1)" \
+      -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="$BUILD/fuzz/findings/$target-" "$corpus" "${seeds[@]}" || failed=1
+  done
+  return "$failed"
+}
+
+command_fuzz() {
+  local seconds=60
+  if [[ ${1:-} == --seconds ]]; then
+    seconds=${2:?--seconds needs a number}
+    shift 2
+  fi
+  plan_steps 0
+  ensure_system tools/apt.txt tools/apt-lint.txt
+  run_fuzzers "$seconds" "$@"
+}
+
+command_bench() {
+  local name=${1:-}
+  if [[ -z $name || ! -f bench/$name.py ]]; then
+    die "bench: name one of: $(find bench -maxdepth 1 -name '*.py' -printf '%f ' | sed 's/\.py//g')"
+  fi
+  shift
+  ensure_all 4
+  ensure_wheel
+  build gcc "building the benchmarks" all
+  exec "$VENV/bin/python" "bench/$name.py" "$@"
+}
+
+command_clean() { rm -rf "$BUILD"; }
+
+command_fresh() { source tools/dev/fresh.sh && fresh "$@"; }

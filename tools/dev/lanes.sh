@@ -1,0 +1,111 @@
+# shellcheck shell=bash
+# The lanes of `./dev test`. A lane is a function; it prints its steps, returns non-zero on failure
+# and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
+
+readonly LANES_DEFAULT="lint gcc python sim asan tsan"
+readonly LANES_MORE="clang tidy fuzz bench"
+
+# What has threads, or runs parts that have: ctest names, an extended regular expression.
+readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
+
+LANE_LOGS=()
+
+# run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]
+run_ctest() {
+  local flavour=$1 text=$2
+  shift 2
+  LANE_LOGS+=("$LOGS/ctest-$flavour.log")
+  step "$text" "ctest-$flavour" ctest --test-dir "$(flavour_dir "$flavour")" \
+    -j "$(jobs_count)" -V --no-tests=error "$@"
+}
+
+lane_lint() {
+  LANE_LOGS+=("$LOGS/lint.log")
+  step "lint" lint "$VENV/bin/python" tools/lint.py
+}
+
+lane_gcc() {
+  build gcc "building with gcc" all && run_ctest gcc "unit tests"
+}
+
+lane_python() {
+  local folders=()
+  if [[ ! -f pyproject.toml ]]; then
+    echo "lane python: skipped, there is no pyproject.toml"
+    return
+  fi
+  ensure_wheel || return
+  for folder in tests python/tests; do
+    if [[ -n $(find "$folder" -name 'test_*.py' 2>/dev/null) ]]; then folders+=("$folder"); fi
+  done
+  if ((${#folders[@]} == 0)); then return; fi
+  LANE_LOGS+=("$LOGS/pytest.log")
+  step "Python tests" pytest "$VENV/bin/python" -m pytest -ra --timeout=300 "${folders[@]}"
+}
+
+lane_sim() {
+  build gcc "building the simulator" sim/byteps_sim &&
+    step "simulating ${BYTEPS_SIM_SEEDS:-3000} seeds" sim \
+      "$BUILD/sim/byteps_sim" --seeds "${BYTEPS_SIM_SEEDS:-3000}"
+}
+
+lane_clang() {
+  build clang "building with clang, optimized" all && run_ctest clang "unit tests"
+}
+
+# Also the lane of -Wthread-safety: everything is compiled, not only the tests.
+lane_asan() {
+  build asan "building with clang, -Wthread-safety, ASan, UBSan" all &&
+    run_ctest asan "unit tests under ASan and UBSan"
+}
+
+lane_tsan() {
+  local targets
+  configure_flavour tsan || return
+  mapfile -t targets < <(targets_of tsan test_ | grep -E "^test_$THREADED")
+  if ((${#targets[@]} == 0)); then return; fi
+  build tsan "building with TSan" "${targets[@]}" &&
+    run_ctest tsan "threaded tests under TSan" -R "^$THREADED"
+}
+
+lane_tidy() {
+  build clang "building with clang" all &&
+    step "clang-tidy" clang-tidy nice run-clang-tidy-19 -p "$BUILD/clang" -quiet \
+      -j "$(jobs_count)" "$REPO/(src|apps|sim)/.*[.]cc$"
+}
+
+lane_fuzz() { run_fuzzers 60; }
+
+lane_bench() {
+  ensure_wheel && step "bench core, short" bench "$VENV/bin/python" bench/core.py --quick
+}
+
+# run_lane NAME: runs it and appends one row to RESULTS.
+run_lane() {
+  local name=$1 started=$SECONDS status=0 counts passed failed
+  LANE_LOGS=()
+  STEP_TOTAL=0
+  echo "-- $name"
+  "lane_${name//-/_}" || status=$?
+  counts=$(python3 tools/count_tests.py --status "$status" "${LANE_LOGS[@]}")
+  read -r passed failed <<<"$counts"
+  PASSED=$((PASSED + passed))
+  FAILED=$((FAILED + failed))
+  RESULTS+=("$(printf '%-12s %-6s %7s %7s %6s' "$name" \
+    "$( ((failed)) && echo FAILED || echo ok)" "$passed" "$failed" "$((SECONDS - started))")")
+}
+
+# run_lanes NAME...: the table and, as the last line, the sum. Returns 1 on any failure.
+run_lanes() {
+  local started=$SECONDS
+  RESULTS=()
+  PASSED=0
+  FAILED=0
+  for name in "$@"; do run_lane "$name"; done
+  echo
+  printf '%-12s %-6s %7s %7s %6s\n' lane result passed failed s
+  printf '%s\n' "${RESULTS[@]}"
+  echo "total $((SECONDS - started)) s, logs in $LOGS"
+  echo "$PASSED passed, $FAILED failed"
+  ((FAILED == 0))
+}

@@ -1,0 +1,128 @@
+# shellcheck shell=bash
+# What a machine must have: system packages (tools/apt*.txt) and a virtual environment.
+
+packages_of() {
+  sed -e 's/#.*//' "$@" | tr -s '[:space:]' '\n' | sed '/^$/d' | sort -u
+}
+
+# The packages of the given lists that are not installed. python3-venv counts as missing when only
+# another Python has one, so the test is dpkg's own.
+missing_packages() {
+  local wanted installed
+  wanted=$(packages_of "$@")
+  # shellcheck disable=SC2086  # one package per word
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' $wanted 2>/dev/null |
+    sed -n 's/^ii  *//p' | sort -u || true)
+  comm -23 <(echo "$wanted") <(echo "$installed")
+}
+
+# Sets AS_ROOT to the words that make a command run as root, or exits 3 with the command an
+# administrator must run.
+find_root() {
+  local packages=$1
+  AS_ROOT=()
+  if ((EUID == 0)); then return; fi
+  if command -v sudo >/dev/null; then
+    AS_ROOT=(sudo)
+    if sudo -n true 2>/dev/null; then return; fi
+    if [[ -t 0 && -t 1 ]]; then
+      echo "System packages are missing; sudo may ask for your password."
+      if sudo -v; then return; fi
+    fi
+  fi
+  echo "dev: system packages are missing and this user cannot install them." >&2
+  echo "An administrator must run this one command; then run ./dev again:" >&2
+  echo "  apt-get update && apt-get install -y --no-install-recommends ${packages//$'\n'/ }" >&2
+  exit 3
+}
+
+apt_install() {
+  local options=(-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  "${AS_ROOT[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update &&
+    "${AS_ROOT[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -y \
+      --no-install-recommends "$@"
+}
+
+# ensure_system LIST...: one step. Installs the packages of the lists that are missing.
+ensure_system() {
+  local missing
+  if ! command -v dpkg-query >/dev/null; then
+    step_done "system packages: not a Debian or Ubuntu; install what $* name by hand"
+    return
+  fi
+  missing=$(missing_packages "$@")
+  if [[ -z $missing ]]; then
+    step_done "system packages: all there"
+    return
+  fi
+  find_root "$missing"
+  # shellcheck disable=SC2086  # one package per word
+  step "installing $(wc -w <<<"$missing") system packages" apt apt_install $missing
+}
+
+torch_spec() { echo "${BYTEPS_TORCH_SPEC:-torch==2.13.0}"; }
+
+pip_quiet() { "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
+
+hash_of() { sha256sum | cut -c1-16; }
+
+make_venv() {
+  if [[ ! -x $VENV/bin/python ]]; then "${BYTEPS_PYTHON:-python3}" -m venv "$VENV"; fi
+}
+
+install_lint_needs() { make_venv && pip_quiet -r tools/requirements-lint.txt; }
+
+install_needs() {
+  local index=()
+  if [[ -n ${BYTEPS_TORCH_INDEX:-} ]]; then index=(--index-url "$BYTEPS_TORCH_INDEX"); fi
+  make_venv && pip_quiet "${index[@]}" "$(torch_spec)" &&
+    pip_quiet -r tools/requirements.txt "$(torch_spec)"
+}
+
+# once STAMP KEY TEXT LOG COMMAND...: one step; runs the command unless the stamp holds the key.
+once() {
+  local stamp=$1 key=$2 text=$3
+  shift 2
+  if [[ -f $stamp && $(<"$stamp") == "$key" ]]; then
+    step_done "$text: up to date"
+    return
+  fi
+  rm -f "$stamp"
+  step "$@" && echo "$key" >"$stamp"
+}
+
+# ensure_lint_venv: one step; the virtual environment with the checkers.
+ensure_lint_venv() {
+  once "$VENV/stamp-lint" "$(hash_of <tools/requirements-lint.txt)" \
+    "Python checkers" venv-lint install_lint_needs
+}
+
+# ensure_venv: one step; the virtual environment with torch and all Python needs.
+ensure_venv() {
+  local key
+  key=$({ cat tools/requirements.txt && torch_spec && echo "${BYTEPS_TORCH_INDEX:-}"; } | hash_of)
+  once "$VENV/stamp-needs" "$key" "Python packages and torch" venv install_needs
+}
+
+# Everything that ends up in the wheel.
+wheel_sources() {
+  git ls-files -co --exclude-standard -- pyproject.toml CMakeLists.txt cmake include src apps python
+}
+
+wheel_key() {
+  local file
+  wheel_sources | sort | while IFS= read -r file; do
+    if [[ -f $file ]]; then sha256sum -- "$file"; fi
+  done | hash_of
+}
+
+# The flags are those of the main build, so ccache answers for most files.
+install_wheel() {
+  pip_quiet --no-build-isolation --no-deps --force-reinstall \
+    -C build-dir=build/wheel -C cmake.build-type=RelWithDebInfo .
+}
+
+# ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.
+ensure_wheel() {
+  once "$VENV/stamp-byteps" "$(wheel_key)" "byteps in .venv" wheel install_wheel
+}

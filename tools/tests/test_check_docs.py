@@ -1,0 +1,49 @@
+"""check_docs finds dead links, missing sections and stale pages."""
+
+import check_docs
+from check_docs import Generator
+
+ARCHITECTURE = "### `src/base/`: values\n\n**Invariant:** never.\n\n### `src/plan/`: placement\n"
+HEADER = "enum class StatusCode : int {\n  kOk = 0,\n  kMismatch = 2,\n  kShutdown = 7,\n};\n"
+
+
+def test_dead_link_is_found(make_repo) -> None:
+    text = "[a](b.md) [c](missing.md#x) [web](https://example.org)\n```\n[no](link)\n```\n"
+    root = make_repo({"docs/a.md": text, "docs/b.md": "\n"})
+    findings = list(check_docs.check_links("docs/a.md", text, root))
+    assert ["missing.md" in f.text for f in findings] == [True]
+
+
+def test_named_file_must_exist(make_repo) -> None:
+    root = make_repo({"src/base/status.h": "\n"})
+    text = "see `src/base/status.h`, `src/other/`, `src/base/gone.cc` and `build/x`\n"
+    findings = list(check_docs.check_named_files("ARCHITECTURE.md", text, root))
+    assert ["src/base/gone.cc" in f.text for f in findings] == [True]
+
+
+def test_folder_without_section_or_invariant_is_found() -> None:
+    paths = [
+        "src/base/status.h",
+        "src/plan/queue.cc",
+        "src/wire/data.h",
+        "src/empty/CMakeLists.txt",
+    ]
+    texts = [f.text for f in check_docs.check_architecture(paths, ARCHITECTURE)]
+    assert len(texts) == 2
+    assert "src/plan" in texts[0]
+    assert "src/wire" in texts[1]
+
+
+def test_undocumented_error_is_found() -> None:
+    texts = [f.text for f in check_docs.check_errors(HEADER, "## `kMismatch` (2): MismatchError\n")]
+    assert texts == ["no section '## `kShutdown` (7)'"]
+
+
+def test_stale_page_is_found_and_rewritten(make_repo, monkeypatch) -> None:
+    root = make_repo({"docs/options.md": "old\n", "print.sh": "#!/bin/sh\necho new\n"})
+    (root / "print.sh").chmod(0o755)
+    monkeypatch.setattr(check_docs, "GENERATORS", (Generator("docs/options.md", ("print.sh",)),))
+    assert [f.path for f in check_docs.check_generated(root, write=False)] == ["docs/options.md"]
+    assert list(check_docs.check_generated(root, write=True)) == []
+    assert list(check_docs.check_generated(root, write=False)) == []
+    assert (root / "docs/options.md").read_text() == "new\n"

@@ -15,6 +15,9 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.session: Session | None = None
+        # The session that was shut down last. Its connection to the coordinator says that this
+        # process may join the job again, so that servers stay; it ends with the process.
+        self.left: Session | None = None
         self.pending = PendingTable()
 
 
@@ -31,6 +34,7 @@ def init(lazy: bool = True) -> None:
     with _process.lock:
         if _process.session is None:
             _process.session = Session()
+            _process.left = None
             atexit.register(shutdown)
 
 
@@ -41,6 +45,7 @@ def shutdown() -> None:
         atexit.unregister(shutdown)
         if session is not None:
             session.shutdown()
+            _process.left = session
 
 
 def current() -> Session:

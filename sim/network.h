@@ -79,6 +79,7 @@ class Network {
   void Kill(const Endpoint* end);
   // A frozen process takes nothing until it thaws.
   void Freeze(const Endpoint* end, bool frozen);
+  bool Frozen(const Endpoint* end) const;
 
   void At(Time when, std::function<void()> work);
 
@@ -124,7 +125,6 @@ class Network {
   void Transmit(HostId host, ConnectionId connection, int side);
   void Run(const Event& event);
   void Deliver(const Event& event);
-  bool Frozen(const Endpoint* end) const;
 
   NetworkOptions options_;
   std::mt19937_64 random_;

@@ -71,14 +71,24 @@ Frame ControlFrame(const wire::Message& message) {
 }
 
 void Ticker::Arm() {
+  if (stopped_) return;
   std::optional<Time> next = next_();
   if (!next.has_value() || (armed_.has_value() && *armed_ <= *next)) return;
   armed_ = *next;
   network_.At(*next, [this, when = *next] {
     if (armed_ != when) return;
     armed_.reset();
+    Time now = network_.now();
+    if (stopped_) return;
+    if (network_.Frozen(owner_)) {
+      armed_ = now + milliseconds(1);
+      return network_.At(*armed_, [this] {
+        armed_.reset();
+        Arm();
+      });
+    }
     std::optional<Time> due = next_();
-    if (due.has_value() && *due <= network_.now()) tick_(network_.now());
+    if (due.has_value() && *due <= now) tick_(now);
     Arm();
   });
 }
@@ -87,7 +97,7 @@ CoordinatorNode::CoordinatorNode(Cluster& cluster)
     : cluster_(cluster),
       machine_(CoordinatorOptionsOf(cluster.options_), *this, cluster.network_.now()),
       ticker_(
-          cluster.network_, [this] { return machine_.NextTick(); },
+          cluster.network_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {
   ticker_.Arm();
 }
@@ -117,6 +127,7 @@ void CoordinatorNode::Report(const std::string& text) { cluster_.Log("coordinato
 
 void CoordinatorNode::Finish(const Status& how) {
   outcome = how;
+  ticker_.Stop();
   cluster_.Log("coordinator: finished: " + how.ToString());
 }
 
@@ -125,7 +136,7 @@ ShardNode::ShardNode(Cluster& cluster, uint32_t index)
       name_("shard " + std::to_string(index)),
       machine_(ShardOptionsOf(cluster.options_), pool_, *cluster.options_.arithmetic, *this),
       ticker_(
-          cluster.network_, [this] { return machine_.NextTick(); },
+          cluster.network_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
 
 void ShardNode::Bind(ConnectionId connection, Slot slot) {
@@ -245,7 +256,10 @@ void ServerNode::OnFrame(ConnectionId, Frame& frame) {
 void ServerNode::OnLost(ConnectionId) { Stop(); }
 
 void ServerNode::Stop() {
-  for (auto& shard : shards) cluster_.network_.Kill(shard.get());
+  for (auto& shard : shards) {
+    shard->Stop();
+    cluster_.network_.Kill(shard.get());
+  }
   cluster_.network_.Kill(this);
 }
 
@@ -254,7 +268,7 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank)
       rank_(rank),
       machine_(WorkerOptionsOf(cluster.options_), *cluster.options_.arithmetic, *this),
       ticker_(
-          cluster.network_, [this] { return machine_.NextTick(); },
+          cluster.network_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
 
 void WorkerNode::Start() {

@@ -12,21 +12,25 @@
 
 namespace byteps::sim {
 
-// Runs `tick` when the machine's NextTick says so.
+// Runs `tick` when the machine's NextTick says so; not while the process is frozen, nor when it is
+// gone.
 class Ticker {
  public:
-  Ticker(Network& network, std::function<std::optional<Time>()> next,
+  Ticker(Network& network, const Endpoint* owner, std::function<std::optional<Time>()> next,
          std::function<void(Time)> tick)
-      : network_(network), next_(std::move(next)), tick_(std::move(tick)) {}
+      : network_(network), owner_(owner), next_(std::move(next)), tick_(std::move(tick)) {}
 
   // To be called after every event.
   void Arm();
+  void Stop() { stopped_ = true; }
 
  private:
   Network& network_;
+  const Endpoint* owner_;
   std::function<std::optional<Time>()> next_;
   std::function<void(Time)> tick_;
   std::optional<Time> armed_;
+  bool stopped_ = false;
 };
 
 class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDriver {
@@ -67,6 +71,7 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   void Bind(ConnectionId connection, Slot slot);
   protocol::Shard& machine() { return machine_; }
   void AfterEvent() { ticker_.Arm(); }
+  void Stop() { ticker_.Stop(); }
 
  private:
   Cluster& cluster_;

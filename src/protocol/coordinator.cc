@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "src/plan/placement.h"
 
@@ -17,6 +18,10 @@ const char* WordFor(Role role) {
   }
   return "member";
 }
+
+// More than any job has; a number beyond these is nonsense.
+constexpr uint32_t kWorkersMax = 1 << 16;
+constexpr uint32_t kShardsMax = 1 << 10;  // of one server
 
 std::string Seconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
@@ -57,12 +62,13 @@ void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Tim
   if (found == members_.end()) return driver_.Disconnect(from);
   Member& member = found->second;
   member.heard = now;
+  member.doubted.reset();
   if (const auto* declare = std::get_if<wire::Declare>(&message)) {
     if (member.in_view && !member.left) OnDeclare(from, member, *declare);
   } else if (const auto* leave = std::get_if<wire::Leave>(&message)) {
-    OnLeave(from, member, *leave);
+    OnLeave(from, member, *leave, now);
   } else if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
-    OnSuspect(*suspect);
+    if (member.in_view && !member.left) OnSuspect(*suspect);
   }
 }
 
@@ -74,6 +80,7 @@ uint32_t Coordinator::Count(Role role, bool in_view_only) const {
 }
 
 std::optional<std::string> Coordinator::ReasonToRefuse(const wire::Join& join) const {
+  if (join.role == Role::kCoordinator) return "it has a coordinator";
   if (join.version != options_.version) {
     return "this job runs version " + options_.version + ", you run " + join.version +
            "; install the same version everywhere";
@@ -89,6 +96,14 @@ std::optional<std::string> Coordinator::ReasonToRefuse(const wire::Join& join) c
            "; BYTEPS_PARTITION_BYTES must be the same everywhere";
   }
   bool worker = join.role == Role::kWorker;
+  if (!worker && (join.shards == 0 || join.shards > kShardsMax)) {
+    return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
+           std::to_string(kShardsMax);
+  }
+  if (worker && join.worker_count > kWorkersMax) {
+    return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
+           std::to_string(kWorkersMax);
+  }
   uint32_t expected = worker ? worker_count_.value_or(join.worker_count) : options_.server_count;
   if (worker && (join.worker_count == 0 || join.worker_count % options_.worker_machines != 0)) {
     return "you were told of " + std::to_string(join.worker_count) +
@@ -126,7 +141,14 @@ void Coordinator::OnJoin(ConnectionId from, const wire::Join& join, Time now) {
                    join.node + "): " + *reason);
     return Refuse(from, *reason);
   }
-  if (join.role == Role::kWorker) worker_count_ = join.worker_count;
+  if (join.role == Role::kWorker) {
+    bool first = phase_ == Phase::kGathering && view_.epoch > 0 && !Waits();
+    if (first) {  // the next generation begins to gather
+      gathering_since_ = now;
+      next_report_ = now + options_.report_every;
+    }
+    worker_count_ = join.worker_count;
+  }
   Member& member = members_[from];
   member.join = join;
   member.heard = now;
@@ -165,6 +187,7 @@ void Coordinator::StartIfComplete() {
   GiveIndices();
   BuildView();
   Weigh();
+  if (phase_ == Phase::kOver) return;
   phase_ = Phase::kRunning;
   names_.clear();
   for (auto& [id, member] : members_) {
@@ -242,24 +265,32 @@ void Coordinator::TellAll(const wire::Message& message) {
   for (const auto& [id, member] : members_) driver_.Send(id, message);
 }
 
-void Coordinator::OnLeave(ConnectionId from, Member& member, const wire::Leave& leave) {
+void Coordinator::OnLeave(ConnectionId from, Member& member, const wire::Leave& leave,
+                          Time now) {
   if (member.left || member.join.role != Role::kWorker) return;
   member.left = true;
+  if (!member.in_view) {  // it did not wait for the start
+    if (Count(Role::kWorker, false) == 0 && phase_ == Phase::kGathering) worker_count_.reset();
+    driver_.Send(from, wire::Leave{});
+    return;
+  }
   std::string text = NameOf(member) + " has left the job" +
                      (leave.clean ? "" : " with operations in flight") +
                      "; operations it does not take part in cannot complete";
   for (const auto& [id, other] : members_) {
-    if (other.join.role == Role::kServer && other.in_view && member.in_view) {
+    if (other.join.role == Role::kServer && other.in_view) {
       driver_.Send(id, wire::Left{member.index, text});
     }
   }
   driver_.Send(from, wire::Leave{});  // the worker may close now
-  GatherAgainIfAllLeft();
+  GatherAgainIfAllLeft(now);
 }
 
-void Coordinator::GatherAgainIfAllLeft() {
+void Coordinator::GatherAgainIfAllLeft(Time now) {
   if (phase_ != Phase::kRunning || Count(Role::kWorker, true) > 0) return;
   phase_ = Phase::kGathering;
+  gathering_since_ = now;
+  next_report_ = now + options_.report_every;
   worker_count_.reset();
   for (const auto& [id, member] : members_) {
     if (member.join.role == Role::kWorker && !member.left) {
@@ -350,39 +381,54 @@ std::string Coordinator::Missing(Time now) const {
   return text + "; waited " + Seconds(now - gathering_since_);
 }
 
+// Somebody (at first: the person who started it) waits for the job to start.
+bool Coordinator::Waits() const {
+  if (phase_ != Phase::kGathering) return false;
+  return view_.epoch == 0 || Count(Role::kWorker, false) > 0;
+}
+
+// When to look at the member's silence next.
+Time Coordinator::SilenceDue(const Member& member) const {
+  Duration last_part = options_.silence_max / 5;
+  if (!member.doubted.has_value()) return member.heard + options_.silence_max - last_part;
+  return std::max(member.heard + options_.silence_max, *member.doubted + last_part);
+}
+
 std::optional<Time> Coordinator::NextTick() const {
   if (phase_ == Phase::kOver) return std::nullopt;
-  if (phase_ == Phase::kGathering && view_.epoch == 0) {
-    return std::min(next_report_, gathering_since_ + options_.start_timeout);
-  }
-  if (options_.silence_max == Duration::zero()) return std::nullopt;
   std::optional<Time> next;
+  if (Waits()) next = std::min(next_report_, gathering_since_ + options_.start_timeout);
+  if (view_.epoch == 0 || options_.silence_max == Duration::zero()) return next;
   for (const auto& [id, member] : members_) {
     if (member.left) continue;
-    Time due = member.heard + options_.silence_max;
+    Time due = SilenceDue(member);
     next = next.has_value() ? std::min(*next, due) : due;
   }
   return next;
 }
 
-void Coordinator::OnTick(Time now) {
-  if (phase_ == Phase::kGathering && view_.epoch == 0) {
-    if (now >= gathering_since_ + options_.start_timeout) {
-      return End({StatusCode::kDeadlineExceeded, "the job did not start: " + Missing(now) +
-                                                     "; start what is missing, or raise "
-                                                     "BYTEPS_START_TIMEOUT"});
-    }
-    if (now >= next_report_) {
-      next_report_ = now + options_.report_every;
-      std::string text = Missing(now);
-      driver_.Report("waiting: " + text);
-      TellAll(wire::Waiting{text});
-    }
-    return;
+void Coordinator::TickWhileGathering(Time now) {
+  if (now >= gathering_since_ + options_.start_timeout) {
+    return End({StatusCode::kDeadlineExceeded, "the job did not start: " + Missing(now) +
+                                                   "; start what is missing, or raise "
+                                                   "BYTEPS_START_TIMEOUT"});
   }
-  if (options_.silence_max == Duration::zero()) return;
+  if (now < next_report_) return;
+  next_report_ = now + options_.report_every;
+  std::string text = Missing(now);
+  driver_.Report("waiting: " + text);
   for (const auto& [id, member] : members_) {
-    if (member.left || member.heard + options_.silence_max > now) continue;
+    if (!member.left) driver_.Send(id, wire::Waiting{text});
+  }
+}
+
+void Coordinator::OnTick(Time now) {
+  if (Waits()) TickWhileGathering(now);
+  if (phase_ == Phase::kOver || view_.epoch == 0) return;
+  if (options_.silence_max == Duration::zero()) return;
+  for (auto& [id, member] : members_) {
+    if (member.left || SilenceDue(member) > now) continue;
+    if (!std::exchange(member.doubted, now).has_value()) continue;
     return End({StatusCode::kPeerLost, NameOf(member) + " was lost: it has been silent for " +
                                            Seconds(now - member.heard)});
   }

@@ -48,7 +48,9 @@ struct CoordinatorOptions {
   std::string version;
   Duration start_timeout = seconds(120);
   Duration report_every = seconds(5);
-  // A member that has said nothing for this long is lost; 0 = never.
+  // A member that has said nothing for this long is lost; 0 = never. The last fifth of it must
+  // pass after the silence was first noticed, so that a coordinator that stood still itself hears
+  // what has come in meanwhile before it judges.
   Duration silence_max = seconds(5);
 };
 
@@ -77,6 +79,7 @@ class Coordinator {
     bool in_view = false;
     bool left = false;  // in order; may come back over a new connection
     Time heard{};
+    std::optional<Time> doubted;  // since when its silence is suspicious
   };
   struct Decision {
     bool failed = false;
@@ -103,9 +106,12 @@ class Coordinator {
   void OnDeclare(ConnectionId from, const Member& member, const wire::Declare& declare);
   Decision Decide(const Member& member, const wire::Declare& declare);
   void Mismatch(const Member& member, const wire::Declare& declare, Decision& decision);
-  void OnLeave(ConnectionId from, Member& member, const wire::Leave& leave);
+  void OnLeave(ConnectionId from, Member& member, const wire::Leave& leave, Time now);
   void OnSuspect(const wire::Suspect& suspect);
-  void GatherAgainIfAllLeft();
+  void GatherAgainIfAllLeft(Time now);
+  bool Waits() const;
+  void TickWhileGathering(Time now);
+  Time SilenceDue(const Member& member) const;
   void EndIfNobodyComesBack();
   void TellAll(const wire::Message& message);
   std::string Missing(Time now) const;

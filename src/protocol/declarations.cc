@@ -6,16 +6,29 @@
 // whose declaration failed can be used again at once.
 #include "src/protocol/coordinator.h"
 
+#include <algorithm>
+
 #include "src/plan/partition.h"
+#include "src/protocol/tensor_bytes.h"
 
 namespace byteps::protocol {
 namespace {
 
-uint64_t BytesOf(const wire::TensorSpec& spec) {
-  if (spec.op == wire::Op::kBarrier || spec.op == wire::Op::kAllgather) return 0;
-  uint64_t bytes = SizeOf(spec.dtype);
-  for (int64_t dimension : spec.shape) bytes *= static_cast<uint64_t>(dimension);
-  return bytes;
+// What is known of the pieces before the first round. The result of an allgather is dealt from the
+// same state, but the number of its pieces is not known here.
+Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, uint32_t bytes_max) {
+  std::optional<uint64_t> bytes = TensorBytes(spec);
+  if (!bytes.has_value()) {
+    return Status(StatusCode::kInvalidArgument, "no tensor has this shape");
+  }
+  if (spec.op == wire::Op::kAllgather) bytes = 0;
+  Result<plan::Partition> cut =
+      plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, members, bytes_max));
+  if (cut.ok() && cut->count() > kPiecesMax) {
+    return Status(StatusCode::kExhausted, "it has " + std::to_string(cut->count()) +
+                                              " pieces; raise BYTEPS_PARTITION_BYTES");
+  }
+  return cut;
 }
 
 std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
@@ -37,9 +50,12 @@ void Coordinator::OnDeclare(ConnectionId from, const Member& member,
                                            decision.code, decision.text, decision.round});
     return;
   }
+  auto told = std::find(decision.told.begin(), decision.told.end(), from);
+  if (told != decision.told.end()) return;  // no correct worker asks twice
   decision.told.push_back(from);
   driver_.Send(from, wire::Declared{declare.name, declare.attempt, decision.tensor,
                                     decision.placement});
+  if (decision.told.size() == view_.workers.size()) decision.placement = {};
 }
 
 Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Declare& declare) {
@@ -49,9 +65,7 @@ Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Decl
   decision.tensor = next_tensor_++;
   decision.placement = dealer_->State();
   auto members = static_cast<uint32_t>(view_.workers.size());
-  uint64_t bytes = BytesOf(declare.spec);
-  Result<plan::Partition> cut = plan::Partition::Cut(
-      bytes, plan::PieceBytes(bytes, members, options_.piece_bytes_max));
+  Result<plan::Partition> cut = CutOf(declare.spec, members, options_.piece_bytes_max);
   if (cut.ok()) {
     dealer_->DealTensor(cut.value());
   } else {

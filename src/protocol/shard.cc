@@ -24,6 +24,7 @@ void Shard::OnView(const wire::View& view) {
   pieces_.clear();
   retired_.clear();
   while (!waiting_.empty()) waiting_.pop_front();
+  while (!asked_.empty()) asked_.pop_front();
   open_rounds_ = 0;
   unstable_verdicts_ = 0;
   members_.clear();
@@ -68,6 +69,17 @@ Status Shard::CheckRound(const Round& round, Slot from, const wire::DataHeader& 
   return Status::Ok();
 }
 
+// The kept verdict answers a repeat, so the repeat must be of the same piece.
+Status Shard::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
+  if (piece.status != StatusCode::kOk) return Status::Ok();  // the answer is a text
+  if (header.ref.round < piece.decided) return Wrong("its round is over for everybody");
+  if (header.combine != piece.combine || header.dtype != piece.dtype ||
+      header.piece_bytes != piece.verdict_bytes) {
+    return Wrong("a repeat differs from what was decided");
+  }
+  return Status::Ok();
+}
+
 Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
                                      size_t payload_bytes, Time now) {
   Status checked = CheckPush(from, header, payload_bytes);
@@ -78,14 +90,18 @@ Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
   if (retired_.contains(header.ref.tensor)) return Ignore(member, payload_bytes);
   Piece& piece = pieces_[KeyOf(header.ref)];
   if (header.ref.round <= piece.decided) {
-    if (header.ref.round < piece.decided && piece.status == StatusCode::kOk) {
-      return Wrong("its round is over for everybody");
-    }
+    checked = CheckRepeat(piece, header);
+    if (!checked.ok()) return checked;
     return Ignore(member, payload_bytes);
   }
-  if (header.ref.round != piece.decided + 1) return Wrong("it skips a round");
-  if (piece.round == nullptr) OpenRound(piece, header, now);
+  if (piece.round == nullptr) {
+    if (open_rounds_ >= options_.open_rounds_max) {
+      return Status(StatusCode::kExhausted, "push refused: too many rounds are open");
+    }
+    OpenRound(piece, header, now);
+  }
   Round& round = *piece.round;
+  if (header.ref.round != round.ref.round) return Wrong("another round of the piece is open");
   checked = CheckRound(round, from, header);
   if (!checked.ok()) return checked;
   if (round.contributions[from].arrived) return Ignore(member, payload_bytes);
@@ -140,7 +156,8 @@ void Shard::DropRound(Piece& piece) {
   piece.round->overlay = BufferRef();
   spare_rounds_.push_back(std::move(piece.round));
   --open_rounds_;
-  ForgetOldWaiters();
+  ForgetDecided(waiting_);
+  ForgetDecided(asked_);
 }
 
 void Shard::OnPush(Slot from) {
@@ -203,7 +220,7 @@ void Shard::Decide(Piece& piece) {
 // Slot order, whatever the order of arrival: same inputs, same bits.
 void Shard::CombineContributions(Round& round) {
   inputs_.clear();
-  std::vector<Slot> by_arrival = round.order_of_arrival;
+  const std::vector<Slot>& by_arrival = round.order_of_arrival;
   BufferRef target;
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
     Slot source = options_.mistake == ShardMistake::kCombineInOrderOfArrival &&
@@ -242,13 +259,15 @@ void Shard::AnswerAll(Piece& piece) {
   piece.stable = false;
   piece.decided = round->ref.round;
   piece.holders = 0;
+  piece.held.assign((members_.size() + 63) / 64, 0);
   piece.combine = round->combine;
   piece.dtype = round->dtype;
   piece.attempt = round->attempt;
   bool forget = options_.mistake == ShardMistake::kForgetToAnswerOne;
   for (Slot slot = 0; slot < round->contributions.size(); ++slot) {
     const Contribution& contribution = round->contributions[slot];
-    if (!contribution.arrived) continue;
+    if (members_[slot].left) MarkHeld(piece, slot);  // nobody is there to be answered
+    if (members_[slot].left || !contribution.arrived) continue;
     if (std::exchange(forget, false) && piece.decided % 3 == 0) continue;
     Answer(piece, round->ref, slot, contribution.want_offset, contribution.want_bytes,
            contribution.priority);
@@ -297,15 +316,19 @@ void Shard::OnAck(Slot from, uint64_t count) {
   while (member.answers_acknowledged < count) {
     uint64_t number = ++member.answers_acknowledged;
     uint64_t first_kept = member.answers_sent - member.answered.size() + 1;
-    if (number >= first_kept) MarkHeld(member.answered[number - first_kept]);
+    if (number < first_kept) continue;
+    const wire::PieceRef& ref = member.answered[number - first_kept];
+    auto found = pieces_.find(KeyOf(ref));
+    bool current = found != pieces_.end() && found->second.decided == ref.round;
+    if (current && !found->second.stable) MarkHeld(found->second, from);
   }
 }
 
-void Shard::MarkHeld(const wire::PieceRef& ref) {
-  auto found = pieces_.find(KeyOf(ref));
-  if (found == pieces_.end()) return;
-  Piece& piece = found->second;
-  if (piece.decided != ref.round || piece.stable) return;
+void Shard::MarkHeld(Piece& piece, Slot by) {
+  uint64_t& word = piece.held[by / 64];
+  uint64_t bit = uint64_t{1} << (by % 64);
+  if ((word & bit) != 0) return;  // a repeat was answered too
+  word |= bit;
   if (++piece.holders < member_count_) return;
   piece.stable = true;
   piece.verdict = BufferRef();
@@ -321,6 +344,9 @@ void Shard::OnLost(Slot from) {
   if (from >= members_.size()) return;
   Member& member = members_[from];
   member.receiving_into = BufferRef();
+  member.answers_sent = 0;
+  member.answers_acknowledged = 0;
+  while (!member.answered.empty()) member.answered.pop_front();
   if (!std::exchange(member.receiving, false) || member.ignored) return;
   auto found = pieces_.find(KeyOf(member.incoming.ref));
   if (found == pieces_.end() || found->second.round == nullptr) return;
@@ -333,6 +359,7 @@ void Shard::OnLeft(Slot slot, const Status& why) {
   members_[slot].left = true;
   left_why_[slot] = why;
   for (auto& [key, piece] : pieces_) {
+    if (!piece.stable) MarkHeld(piece, slot);
     if (piece.round != nullptr) DecideIfPossible(piece);
   }
 }
@@ -350,35 +377,49 @@ void Shard::Retire(TensorId tensor) {
   }
 }
 
-void Shard::ForgetOldWaiters() {
-  while (!waiting_.empty()) {
-    const wire::PieceRef& ref = waiting_.front().first;
-    auto found = pieces_.find(KeyOf(ref));
-    bool open = found != pieces_.end() && found->second.round != nullptr &&
-                found->second.round->ref == ref;
-    if (open) return;
-    waiting_.pop_front();
-  }
+Shard::Round* Shard::OpenRoundOf(const wire::PieceRef& ref) {
+  auto found = pieces_.find(KeyOf(ref));
+  if (found == pieces_.end() || found->second.round == nullptr) return nullptr;
+  Round* round = found->second.round.get();
+  return round->ref == ref ? round : nullptr;
+}
+
+void Shard::ForgetDecided(Waiters& waiters) {
+  while (!waiters.empty() && OpenRoundOf(waiters.front().first) == nullptr) waiters.pop_front();
 }
 
 std::optional<Time> Shard::NextTick() {
-  ForgetOldWaiters();
-  if (waiting_.empty()) return std::nullopt;
-  return waiting_.front().second + options_.want_after;
+  ForgetDecided(waiting_);
+  ForgetDecided(asked_);
+  std::optional<Time> next;
+  if (!waiting_.empty()) next = waiting_.front().second + options_.want_after;
+  if (!asked_.empty()) {
+    Time again = asked_.front().second + options_.want_again_after;
+    next = next.has_value() ? std::min(*next, again) : again;
+  }
+  return next;
 }
 
-void Shard::OnTick(Time now) {
-  for (auto& wanted : wanted_) wanted.clear();
-  while (NextTick().has_value() && *NextTick() <= now) {
-    wire::PieceRef ref = waiting_.front().first;
-    waiting_.pop_front();
-    const Round& round = *pieces_[KeyOf(ref)].round;
+void Shard::CollectWants(Waiters& waiters, Duration after, Time now) {
+  while (!waiters.empty() && waiters.front().second + after <= now) {
+    wire::PieceRef ref = waiters.front().first;
+    waiters.pop_front();
+    const Round* round = OpenRoundOf(ref);
+    if (round == nullptr) continue;
+    asked_.push_back({ref, now});
     for (Slot slot = 0; slot < members_.size(); ++slot) {
-      if (members_[slot].present && !round.contributions[slot].arrived) {
+      const Member& member = members_[slot];
+      if (member.present && !member.left && !round->contributions[slot].arrived) {
         wanted_[slot].push_back(ref);
       }
     }
   }
+}
+
+void Shard::OnTick(Time now) {
+  for (auto& wanted : wanted_) wanted.clear();
+  CollectWants(asked_, options_.want_again_after, now);
+  CollectWants(waiting_, options_.want_after, now);
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     for (size_t at = 0; at < wanted_[slot].size(); at += wire::kWantCountMax) {
       auto first = wanted_[slot].begin() + static_cast<ptrdiff_t>(at);

@@ -53,8 +53,12 @@ enum class ShardMistake : uint8_t {
 struct ShardOptions {
   // Pieces larger than this are refused.
   uint32_t piece_bytes_max = uint32_t{64} << 20;
-  // How long an incomplete piece waits before the shard names it to those who have not pushed.
+  // How long an incomplete piece waits before the shard names it to those who have not pushed, ...
   Duration want_after = milliseconds(10);
+  // ... and then again: the first time may have met a worker whose connection was not up yet.
+  Duration want_again_after = seconds(1);
+  // Credit keeps correct workers far below this many rounds in progress.
+  size_t open_rounds_max = size_t{1} << 20;
   ShardMistake mistake = ShardMistake::kNone;  // tests only
 };
 
@@ -66,15 +70,19 @@ class Shard {
   // A new view. One that starts a generation clears all pieces.
   void OnView(const wire::View& view);
 
-  // A push's header: returns where its payload goes, valid until OnPush or OnLost of the same
-  // slot. kProtocol: no correct worker of this view sends that; close the connection.
+  // A push's header, as wire::DecodeDataHeader lets it through: returns where its payload goes,
+  // valid until OnPush or OnLost of the same slot. A piece may miss rounds of its tensor (results
+  // of allgather differ in length); a round that began ends before the next one.
+  // kProtocol: no correct worker of this view sends that; kExhausted: too many rounds are open.
+  // Close the connection on both.
   Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                 Time now);
   // The payload of the last header from `from` is complete.
   void OnPush(Slot from);
   // All answers up to number `count` have reached `from`.
   void OnAck(Slot from, uint64_t count);
-  // The connection is gone; a contribution that was not complete is dropped.
+  // The connection is gone; a contribution that was not complete is dropped. Answers are counted
+  // from 1 again.
   void OnLost(Slot from);
   // The worker has left in order: rounds it has not joined end with `why` for the others.
   void OnLeft(Slot slot, const Status& why);
@@ -119,7 +127,8 @@ class Shard {
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
     uint8_t attempt = 0;
-    uint32_t holders = 0;  // members known to hold the verdict
+    uint32_t holders = 0;  // members known to hold the verdict, or gone: those in `held`
+    std::vector<uint64_t> held;  // a bit per slot
     std::unique_ptr<Round> round;
   };
   struct Member {
@@ -136,6 +145,7 @@ class Shard {
     wire::DataHeader incoming;
     std::vector<std::byte> scratch;  // where ignored payloads go
   };
+  using Waiters = Ring<std::pair<wire::PieceRef, Time>>;
   using PieceKey = uint64_t;
   static PieceKey KeyOf(const wire::PieceRef& ref) {
     return (uint64_t{ref.tensor} << 32) | ref.piece;
@@ -143,6 +153,7 @@ class Shard {
 
   Status CheckPush(Slot from, const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, Slot from, const wire::DataHeader& header) const;
+  Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
   ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header,
                     size_t payload_bytes);
   ByteSpan Ignore(Member& member, size_t payload_bytes);
@@ -156,10 +167,12 @@ class Shard {
   void AnswerAll(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
-  void MarkHeld(const wire::PieceRef& ref);
+  void MarkHeld(Piece& piece, Slot by);
   bool IsStable(const wire::PieceRef& ref) const;
   std::optional<Slot> MissingLeaver(const Round& round) const;
-  void ForgetOldWaiters();
+  Round* OpenRoundOf(const wire::PieceRef& ref);
+  void ForgetDecided(Waiters& waiters);
+  void CollectWants(Waiters& waiters, Duration after, Time now);
 
   const ShardOptions options_;
   BufferPool& pool_;
@@ -174,8 +187,10 @@ class Shard {
   std::unordered_map<PieceKey, Piece> pieces_;
   std::unordered_set<TensorId> retired_;
   std::vector<std::unique_ptr<Round>> spare_rounds_;
-  // Rounds that nobody has asked for yet, by age; some may be decided by now.
-  Ring<std::pair<wire::PieceRef, Time>> waiting_;
+  // Rounds that nobody has asked for yet, by age, and those asked for, by when; some may be decided
+  // by now.
+  Waiters waiting_;
+  Waiters asked_;
   size_t open_rounds_ = 0;
   size_t unstable_verdicts_ = 0;
   std::vector<const std::byte*> inputs_;  // scratch of CombineContributions

@@ -6,24 +6,17 @@
 #include <cassert>
 #include <new>
 
+#include "src/protocol/tensor_bytes.h"
+
 namespace byteps::protocol {
 namespace {
 
-// Names that shards wait for and that this rank does not know yet are kept up to this number;
-// beyond it the shards' next question has to do.
+// Pieces that shards wait for and that this rank has not begun yet are kept up to this number;
+// shards ask again for the others.
 constexpr size_t kEarlyWantsMax = 65536;
 
-uint64_t ElementsOf(const std::vector<int64_t>& shape) {
-  uint64_t elements = 1;
-  for (int64_t dimension : shape) elements *= static_cast<uint64_t>(dimension);
-  return elements;
-}
-
-// Bytes of one rank's tensor; of one row for allgather.
-uint64_t BytesOf(const wire::TensorSpec& spec) {
-  if (spec.op == wire::Op::kBarrier) return 0;
-  return ElementsOf(spec.shape) * SizeOf(spec.dtype);
-}
+// REQUIRES: CheckOperation has let it through.
+uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
 
 Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
@@ -44,6 +37,7 @@ void Worker::OnView(const wire::View& view) {
   for (uint32_t i = 0; i < view.workers.size(); ++i) {
     if (view.workers[i].slot != view.slot) continue;
     worker_index_ = i;
+    slot_ = view.slot;
     rank_ = view.workers[i].rank;
   }
   alone_ = view.servers.empty();
@@ -82,9 +76,14 @@ Status Worker::CheckOperation(const Operation& operation) const {
                    std::to_string(members_ - 1));
   }
   bool gather = operation.spec.op == wire::Op::kAllgather;
-  uint64_t bytes = BytesOf(operation.spec) * (gather ? operation.rows : 1);
-  if (bytes > 0 && (operation.input == nullptr || (!gather && operation.output == nullptr))) {
-    return Invalid("tensor '" + operation.name + "' has " + std::to_string(bytes) +
+  std::optional<uint64_t> bytes = TensorBytes(operation.spec);
+  if (bytes.has_value() && gather) bytes = RowsBytes(operation.rows, *bytes);
+  if (!bytes.has_value()) {
+    return Invalid("tensor '" + operation.name + "' has more than " +
+                   std::to_string(kTensorBytesMax) + " bytes; check its shape");
+  }
+  if (*bytes > 0 && (operation.input == nullptr || (!gather && operation.output == nullptr))) {
+    return Invalid("tensor '" + operation.name + "' has " + std::to_string(*bytes) +
                    " bytes but no memory");
   }
   return Status::Ok();
@@ -168,10 +167,11 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.placement = message.placement;
   tensor.round = 1;
   by_id_[tensor.id] = &tensor;
+  tensor.wanted_early.clear();
   auto known = std::stable_partition(
       wanted_unknown_.begin(), wanted_unknown_.end(),
       [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
-  tensor.wanted_early.assign(known, wanted_unknown_.end());
+  tensor.wanted_early.insert(tensor.wanted_early.end(), known, wanted_unknown_.end());
   wanted_unknown_.erase(known, wanted_unknown_.end());
   Resume(tensor);
 }
@@ -224,9 +224,12 @@ StageVerdict Worker::EnterLayout(Tensor& tensor) {
   task.rows_by_worker.assign(members_, 0);
   task.rows_by_worker[worker_index_] = task.operation.rows;
   uint64_t bytes = uint64_t{members_} * sizeof(uint64_t);
-  Status dealt = DealPieces(tensor, 0, bytes, static_cast<uint32_t>(bytes));
-  assert(dealt.ok());
-  return EnterExchange(tensor);
+  // One piece, whatever units a partition is cut at.
+  uint32_t piece_bytes = static_cast<uint32_t>(bytes) + plan::kPieceUnitBytes;
+  Status dealt = DealPieces(tensor, 0, bytes, piece_bytes);
+  if (dealt.ok()) return EnterExchange(tensor);
+  Fail(tensor, dealt);
+  return StageVerdict::kFailed;
 }
 
 StageVerdict Worker::EnterPartition(Tensor& tensor) {
@@ -250,29 +253,43 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
   return StageVerdict::kDone;
 }
 
-// All sizes are known: the result gets its memory, and this rank's rows their place in it.
+// All sizes are known: the result gets its memory, and this rank's rows their place in it. A result
+// that is too large is so on every rank; what goes wrong here alone, the others must be told.
 Status Worker::MakeRoomForGather(Task& task) {
+  const std::string& name = task.operation.name;
   uint64_t row_bytes = BytesOf(task.operation.spec);
   uint64_t rows = 0;
   uint64_t rows_before = 0;
   for (uint32_t i = 0; i < members_; ++i) {
     if (i == worker_index_) rows_before = rows;
-    if (task.rows_by_worker[i] > UINT64_MAX / 2 - rows) rows = UINT64_MAX / 2;
-    rows += task.rows_by_worker[i];
+    rows += std::min(task.rows_by_worker[i], UINT64_MAX - rows);
   }
-  bool huge = row_bytes > 0 && rows > (uint64_t{1} << 48) / row_bytes;
-  uint64_t bytes = huge ? 0 : rows * row_bytes;
+  std::optional<uint64_t> bytes = RowsBytes(rows, row_bytes);
+  if (!bytes.has_value()) {
+    return {StatusCode::kExhausted, "allgather '" + name + "' has " + std::to_string(rows) +
+                                        " rows of " + std::to_string(row_bytes) +
+                                        " bytes in all, more than a result may have"};
+  }
+  if (task.rows_by_worker[worker_index_] != task.operation.rows) {
+    return GiveUp({StatusCode::kProtocol, "the table of rows of allgather '" + name +
+                                              "' came back with another number of own rows"});
+  }
   task.outcome.rows = rows;
-  task.outcome.gathered_bytes = bytes;
-  if (!huge) task.outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
+  task.outcome.gathered_bytes = *bytes;
+  task.outcome.gathered.reset(new (std::nothrow) std::byte[*bytes]);
   if (task.outcome.gathered == nullptr) {
-    return {StatusCode::kExhausted, "no memory for the " + std::to_string(rows) + " rows of " +
-                                        std::to_string(row_bytes) + " bytes of allgather '" +
-                                        task.operation.name + "'"};
+    return GiveUp({StatusCode::kExhausted, "no memory for the " + std::to_string(*bytes) +
+                                               " bytes of allgather '" + name + "'"});
   }
   arithmetic_.Copy(task.outcome.gathered.get() + rows_before * row_bytes, task.operation.input,
                    task.operation.rows * row_bytes);
   return Status::Ok();
+}
+
+// The others wait for pieces that will never come from here: the job ends, with the reason.
+Status Worker::GiveUp(Status why) {
+  driver_.SendControl(wire::Suspect{Role::kWorker, slot_, why.message()});
+  return why;
 }
 
 StageVerdict Worker::EnterExchange(Tensor& tensor) {
@@ -331,9 +348,8 @@ void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {
       continue;
     }
     Tensor& tensor = *found->second;
-    if (ref.round < tensor.round) continue;
+    if (ref.round < tensor.round || MarkWanted(tensor, ref)) continue;
     if (tensor.wanted_early.size() < kEarlyWantsMax) tensor.wanted_early.push_back(ref);
-    ApplyEarlyWants(tensor);
   }
   PushWhatFits();
 }

@@ -151,8 +151,7 @@ class Worker {
   };
   struct Link {  // to a shard
     uint64_t answers_in_order = 0;
-    std::vector<uint64_t> answers_ahead;  // numbers beyond answers_in_order
-    uint64_t acknowledged = 0;
+    std::vector<uint64_t> answers_ahead;  // numbers beyond answers_in_order: heap, lowest on top
     std::optional<Time> owes_since;  // an answer has not been acknowledged since
     // The answer whose payload is being received.
     wire::DataHeader incoming;
@@ -168,6 +167,7 @@ class Worker {
   StageVerdict EnterPartition(Tensor& tensor);
   StageVerdict EnterKeep(Tensor& tensor);
   Status MakeRoomForGather(Task& task);
+  Status GiveUp(Status why);
   StageVerdict EnterExchange(Tensor& tensor);
   void Deliver(Tensor& tensor);
   void Fail(Tensor& tensor, const Status& why);
@@ -179,6 +179,7 @@ class Worker {
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
   void QueuePieces(Tensor& tensor);
   void ApplyEarlyWants(Tensor& tensor);
+  bool MarkWanted(Tensor& tensor, const wire::PieceRef& ref);
   void PushWhatFits();
   void Push(Tensor& tensor, uint32_t index);
   Spans SpansOf(Tensor& tensor, uint32_t index) const;
@@ -186,6 +187,7 @@ class Worker {
   Spans SpansOfGather(Tensor& tensor, plan::PieceSpan span) const;
   static bool IsLayout(const Tensor& tensor);
   static uint32_t CreditOf(const Spans& spans);
+  bool IsExpected(const Tensor& tensor, ShardId from, const wire::PieceRef& ref) const;
   Result<ByteSpan> PlaceOf(Tensor& tensor, ShardId from, const wire::DataHeader& header,
                            size_t payload_bytes);
   ByteSpan Ignore(Link& link, size_t payload_bytes);
@@ -203,6 +205,7 @@ class Worker {
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;
   uint32_t rank_ = 0;
+  Slot slot_ = kNoSlot;
   uint32_t members_ = 1;
   uint32_t worker_index_ = 0;  // position among the view's workers, which is slot order
   uint32_t piece_bytes_max_ = 0;

@@ -1,11 +1,19 @@
 // The worker's side of the exchange with shards: cut, queue, push, receive.
 #include <algorithm>
-#include <cassert>
+#include <bit>
+#include <functional>
 
+#include "src/protocol/tensor_bytes.h"
 #include "src/protocol/worker.h"
 
 namespace byteps::protocol {
 namespace {
+
+// The table of rows travels as it lies in memory, and the wire is little-endian.
+static_assert(std::endian::native == std::endian::little);
+
+// More answers than this never overtake one; what lies beyond is a server's mistake.
+constexpr size_t kAnswersAheadMax = size_t{1} << 20;
 
 // A push that carries nothing still occupies the shard.
 constexpr uint32_t kCreditMin = 64;
@@ -42,6 +50,11 @@ Status Worker::DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes,
   if (same) return Status::Ok();
   Result<plan::Partition> cut = plan::Partition::Cut(bytes, piece_bytes);
   if (!cut.ok()) return cut.status();
+  if (cut->count() > kPiecesMax) {
+    return {StatusCode::kExhausted, "tensor '" + tensor.name + "' has " +
+                                        std::to_string(cut->count()) +
+                                        " pieces; raise BYTEPS_PARTITION_BYTES"};
+  }
   Result<plan::PieceAssigner> dealer =
       plan::PieceAssigner::Create(shard_weights_, piece_bytes_max_);
   if (!dealer.ok()) return dealer.status();
@@ -69,18 +82,20 @@ void Worker::QueuePieces(Tensor& tensor) {
 
 void Worker::ApplyEarlyWants(Tensor& tensor) {
   std::erase_if(tensor.wanted_early, [&](const wire::PieceRef& ref) {
-    if (ref.round < tensor.round) return true;
-    bool here = tensor.task.has_value() && ref.round == tensor.round &&
-                ref.piece >= tensor.first_piece &&
-                ref.piece - tensor.first_piece < tensor.pieces.size() &&
-                (tensor.task->path[tensor.task->at] == Stage::kExchange || IsLayout(tensor));
-    if (!here) return false;
-    uint32_t index = ref.piece - tensor.first_piece;
-    if (tensor.pieces[index].step == PieceStep::kQueued) {
-      queue_.MarkWanted(tensor.pieces[index].ticket);
-    }
-    return true;
+    return ref.round < tensor.round || MarkWanted(tensor, ref);
   });
+}
+
+// False when the piece has not come to the queue yet.
+bool Worker::MarkWanted(Tensor& tensor, const wire::PieceRef& ref) {
+  bool here = tensor.task.has_value() && ref.round == tensor.round &&
+              ref.piece >= tensor.first_piece &&
+              ref.piece - tensor.first_piece < tensor.pieces.size() &&
+              (tensor.task->path[tensor.task->at] == Stage::kExchange || IsLayout(tensor));
+  if (!here) return false;
+  const Piece& piece = tensor.pieces[ref.piece - tensor.first_piece];
+  if (piece.step == PieceStep::kQueued) queue_.MarkWanted(piece.ticket);
+  return true;
 }
 
 void Worker::PushWhatFits() {
@@ -186,15 +201,20 @@ Result<ByteSpan> Worker::OnAnswerHeader(ShardId from, const wire::DataHeader& he
   return PlaceOf(tensor, from, header, payload_bytes);
 }
 
+bool Worker::IsExpected(const Tensor& tensor, ShardId from, const wire::PieceRef& ref) const {
+  uint32_t index = ref.piece - tensor.first_piece;
+  return tensor.task.has_value() && ref.round == tensor.round && index < tensor.pieces.size() &&
+         tensor.pieces[index].step == PieceStep::kSent && tensor.pieces[index].owner == from;
+}
+
 Result<ByteSpan> Worker::PlaceOf(Tensor& tensor, ShardId from, const wire::DataHeader& header,
                                  size_t payload_bytes) {
   Link& link = links_[from];
   uint32_t index = header.ref.piece - tensor.first_piece;
-  bool expected = tensor.task.has_value() && header.ref.round == tensor.round &&
-                  index < tensor.pieces.size() &&
-                  tensor.pieces[index].step == PieceStep::kSent &&
-                  tensor.pieces[index].owner == from;
-  if (!expected) {
+  if (header.receipt != 0) {
+    return Status(StatusCode::kProtocol, "an answer of a part of the members");
+  }
+  if (!IsExpected(tensor, from, header.ref)) {
     return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" +
                                              tensor.name + "', piece " +
                                              std::to_string(header.ref.piece) + ", round " +
@@ -220,7 +240,10 @@ void Worker::OnAnswer(ShardId from, Time now) {
   const wire::DataHeader header = link.incoming;
   CountAnswer(from, header.count, now);
   if (std::exchange(link.ignored, false)) return;
-  Tensor& tensor = *by_id_.at(header.ref.tensor);
+  // The operation may have failed while the payload (an error's text) came in.
+  auto found = by_id_.find(header.ref.tensor);
+  if (found == by_id_.end() || !IsExpected(*found->second, from, header.ref)) return;
+  Tensor& tensor = *found->second;
   uint32_t index = header.ref.piece - tensor.first_piece;
   Outcome& outcome = tensor.task->outcome;
   Spans spans = SpansOf(tensor, index);
@@ -259,16 +282,15 @@ void Worker::CountAnswer(ShardId from, uint64_t number, Time now) {
   Link& link = links_[from];
   if (number == link.answers_in_order + 1) {
     ++link.answers_in_order;
-    while (!link.answers_ahead.empty()) {
-      auto next = std::find(link.answers_ahead.begin(), link.answers_ahead.end(),
-                            link.answers_in_order + 1);
-      if (next == link.answers_ahead.end()) break;
-      *next = link.answers_ahead.back();
-      link.answers_ahead.pop_back();
-      ++link.answers_in_order;
+    std::vector<uint64_t>& ahead = link.answers_ahead;
+    while (!ahead.empty() && ahead.front() <= link.answers_in_order + 1) {
+      link.answers_in_order = std::max(link.answers_in_order, ahead.front());
+      std::pop_heap(ahead.begin(), ahead.end(), std::greater<>());
+      ahead.pop_back();
     }
-  } else if (number > link.answers_in_order) {
+  } else if (number > link.answers_in_order && link.answers_ahead.size() < kAnswersAheadMax) {
     link.answers_ahead.push_back(number);
+    std::push_heap(link.answers_ahead.begin(), link.answers_ahead.end(), std::greater<>());
   }
   if (!link.owes_since.has_value()) {
     link.owes_since = now;

@@ -1,0 +1,118 @@
+// Drivers that write down what a state machine asks for, and an arithmetic that touches no memory.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/protocol/coordinator.h"
+#include "src/protocol/shard.h"
+#include "src/protocol/worker.h"
+
+namespace byteps::protocol {
+
+// For tensors that have an address and no memory.
+class NoArithmetic final : public Arithmetic {
+ public:
+  void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
+               size_t) override {}
+  void DivideByCount(DataType, ByteSpan, uint32_t) override {}
+  void Copy(std::byte*, const std::byte*, size_t) override {}
+};
+
+struct SentAnswer {
+  Slot to = 0;
+  wire::DataHeader header;
+  std::string bytes;
+};
+
+class RecordingShardDriver final : public ShardDriver {
+ public:
+  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef) override {
+    ++answer_count;
+    if (!record) return;
+    const auto* text = reinterpret_cast<const char*>(payload.data());
+    answers.push_back({to, header, std::string(text, payload.size())});
+  }
+  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
+    wants.emplace_back(to, pieces);
+  }
+
+  bool record = true;
+  uint64_t answer_count = 0;
+  std::vector<SentAnswer> answers;
+  std::vector<std::pair<Slot, std::vector<wire::PieceRef>>> wants;
+};
+
+struct SentPush {
+  ShardId to = 0;
+  wire::DataHeader header;
+  ConstByteSpan payload;
+};
+
+class RecordingWorkerDriver final : public WorkerDriver {
+ public:
+  void SendControl(const wire::Message& message) override { control.push_back(message); }
+  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override {
+    pushes.push_back({to, header, payload});
+  }
+  void SendAck(ShardId to, uint64_t count) override { acks.emplace_back(to, count); }
+  void Forget(ConstByteSpan memory) override { forgotten.push_back(memory); }
+  void Complete(OperationId id, Outcome outcome) override {
+    ++completions[id];
+    outcomes[id] = std::move(outcome);
+  }
+
+  std::vector<wire::Message> control;
+  std::vector<SentPush> pushes;
+  std::vector<std::pair<ShardId, uint64_t>> acks;
+  std::vector<ConstByteSpan> forgotten;
+  std::map<OperationId, int> completions;
+  std::map<OperationId, Outcome> outcomes;
+};
+
+class RecordingCoordinatorDriver final : public CoordinatorDriver {
+ public:
+  void Send(ConnectionId to, const wire::Message& message) override {
+    sent.emplace_back(to, message);
+  }
+  void Disconnect(ConnectionId id) override { disconnected.push_back(id); }
+  void Report(const std::string& text) override { reports.push_back(text); }
+  void Finish(const Status& how) override { finished.push_back(how); }
+
+  // The messages of one kind that went to one member.
+  template <typename T>
+  std::vector<T> To(ConnectionId id) const {
+    std::vector<T> found;
+    for (const auto& [to, message] : sent) {
+      const T* one = std::get_if<T>(&message);
+      if (to == id && one != nullptr) found.push_back(*one);
+    }
+    return found;
+  }
+
+  std::vector<std::pair<ConnectionId, wire::Message>> sent;
+  std::vector<ConnectionId> disconnected;
+  std::vector<std::string> reports;
+  std::vector<Status> finished;
+};
+
+// `workers` workers and one server with `shards` equal shards; the receiver is `slot`.
+inline wire::View ViewFor(uint32_t workers, uint32_t shards, Slot slot = 0,
+                          uint32_t piece_bytes_max = 4096) {
+  wire::View view;
+  view.epoch = 1;
+  view.generation = 1;
+  view.piece_bytes_max = piece_bytes_max;
+  for (uint32_t i = 0; i < workers; ++i) view.workers.push_back({i, i, 100 + i, "h", i, 0, 1});
+  wire::ServerInfo server;
+  server.shard_weights.assign(shards, 1);
+  if (shards > 0) view.servers.push_back(server);
+  view.slot = slot;
+  return view;
+}
+
+}  // namespace byteps::protocol

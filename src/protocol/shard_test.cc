@@ -1,0 +1,353 @@
+#include "src/protocol/shard.h"
+
+#include <gtest/gtest.h>
+
+#include "src/plan/allocation_count_test.h"
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/recording_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+constexpr Time kStart{};
+using testing::Test;
+
+class ShardTest : public Test {
+ protected:
+  explicit ShardTest(uint32_t workers = 2) { shard.OnView(ViewFor(workers, 1)); }
+
+  static wire::DataHeader Header(TensorId tensor, uint64_t round, size_t bytes,
+                                 Combine combine = Combine::kOverlay) {
+    wire::DataHeader header;
+    header.ref = {tensor, 0, round};
+    header.epoch = 1;
+    header.generation = 1;
+    header.combine = combine;
+    header.dtype = DataType::kUint8;
+    header.piece_bytes = static_cast<uint32_t>(bytes);
+    header.want_bytes = header.piece_bytes;
+    return header;
+  }
+
+  Result<ByteSpan> Begin(Slot from, const wire::DataHeader& header, size_t bytes) {
+    return shard.OnPushHeader(from, header, bytes, now);
+  }
+
+  // A whole contribution; true when it was taken.
+  bool Push(Slot from, const wire::DataHeader& header, const std::string& text) {
+    Result<ByteSpan> place = Begin(from, header, text.size());
+    if (!place.ok()) return false;
+    std::memcpy(place.value().data(), text.data(), text.size());
+    shard.OnPush(from);
+    return true;
+  }
+
+  bool Sum(Slot from, TensorId tensor, uint64_t round, const std::string& text,
+           uint64_t acknowledged = 0) {
+    wire::DataHeader header = Header(tensor, round, text.size(), Combine::kSum);
+    header.count = acknowledged;
+    return Push(from, header, text);
+  }
+
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  Shard shard{ShardOptions{.open_rounds_max = 4}, pool, arithmetic, driver};
+  Time now = kStart;
+};
+
+class ThreeWorkersTest : public ShardTest {
+ protected:
+  ThreeWorkersTest() : ShardTest(3) {}
+};
+
+TEST_F(ShardTest, TheLastContributionIsAnsweredToAll) {
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01\x02"));
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Sum(0, 7, 1, "\x10\x20"));
+  ASSERT_EQ(driver.answers.size(), 2u);
+  for (const SentAnswer& answer : driver.answers) {
+    EXPECT_EQ(answer.bytes, "\x11\x22");
+    EXPECT_EQ(answer.header.count, 1u);
+    EXPECT_EQ(answer.header.status, StatusCode::kOk);
+  }
+  EXPECT_EQ(shard.open_rounds(), 0u);
+}
+
+TEST_F(ThreeWorkersTest, ContributionsAreCombinedInSlotOrder) {
+  auto bytes = [](float value) {
+    std::string text(4, '\0');
+    std::memcpy(text.data(), &value, 4);
+    return text;
+  };
+  std::vector<std::string> inputs = {bytes(1e8F), bytes(-1e8F), bytes(1.0F)};
+  std::vector<std::string> sums;
+  uint64_t round = 0;
+  for (std::vector<Slot> order : {std::vector<Slot>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    ++round;
+    for (Slot slot : order) {
+      wire::DataHeader header = Header(7, round, 4, Combine::kSum);
+      header.dtype = DataType::kFloat32;
+      EXPECT_TRUE(Push(slot, header, inputs[slot]));
+    }
+    sums.push_back(driver.answers.back().bytes);
+  }
+  EXPECT_EQ(sums, std::vector<std::string>(3, bytes(1.0F)));
+}
+
+TEST_F(ShardTest, ARepeatedPushCountsOnceAndIsAnsweredFromTheVerdict) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));  // undecided: nothing happens
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  ASSERT_EQ(driver.answers.size(), 3u);
+  EXPECT_EQ(driver.answers[2].bytes, "\x03");
+}
+
+// A larger piece in a repeat would read what lies behind the verdict.
+TEST_F(ShardTest, ARepeatOfAnotherSizeIsRefused) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  Result<ByteSpan> place = Begin(0, Header(7, 1, 2000, Combine::kSum), 2000);
+  ASSERT_FALSE(place.ok());
+  EXPECT_EQ(place.status().code(), StatusCode::kProtocol);
+}
+
+TEST_F(ShardTest, ARepeatAnsweredTwiceIsOneHolder) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  shard.OnAck(0, 2);  // both answers to worker 0; worker 1 may still lack it
+  EXPECT_EQ(shard.unstable_verdicts(), 1u);
+  shard.OnAck(1, 1);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST_F(ShardTest, AcknowledgementsFreeTheVerdict) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  EXPECT_EQ(shard.unstable_verdicts(), 1u);
+  shard.OnAck(0, 99);  // more than was ever sent counts as all
+  shard.OnAck(1, 1);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST_F(ShardTest, TheNextRoundReplacesTheVerdict) {
+  for (uint64_t round = 1; round <= 3; ++round) {
+    EXPECT_TRUE(Sum(0, 7, round, "\x01"));
+    EXPECT_TRUE(Sum(1, 7, round, "\x02"));
+    EXPECT_EQ(shard.unstable_verdicts(), 1u);
+  }
+  EXPECT_FALSE(Sum(0, 7, 2, "\x01"));  // over for everybody
+}
+
+TEST_F(ShardTest, PushesCarryAcknowledgementsAndAnswersTheWatermark) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  EXPECT_TRUE(Sum(0, 8, 1, "\x01", 1));
+  EXPECT_TRUE(Sum(1, 8, 1, "\x02", 1));
+  EXPECT_EQ(driver.answers[1].header.unstable, 1u);
+  EXPECT_EQ(driver.answers[3].header.unstable, 1u);  // round 1 of tensor 7 is with everybody
+  EXPECT_EQ(shard.unstable_verdicts(), 1u);
+}
+
+TEST_F(ShardTest, APieceMayMissRounds) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  EXPECT_TRUE(Sum(0, 7, 5, "\x03"));
+  EXPECT_FALSE(Sum(1, 7, 6, "\x03"));  // round 5 is open and lacks worker 1
+  EXPECT_TRUE(Sum(1, 7, 5, "\x04"));
+  EXPECT_EQ(driver.answers.back().bytes, "\x07");
+}
+
+TEST_F(ShardTest, RoundsCountToTheEndOf64Bits) {
+  for (uint64_t round : {UINT64_MAX - 1, UINT64_MAX}) {
+    EXPECT_TRUE(Sum(0, 7, round, "\x01"));
+    EXPECT_TRUE(Sum(1, 7, round, "\x02"));
+    EXPECT_EQ(driver.answers.back().header.ref.round, round);
+  }
+  EXPECT_FALSE(Sum(0, 7, 0, "\x01"));
+}
+
+TEST_F(ThreeWorkersTest, WantsNameWhatIsMissingOnceASecond) {
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));
+  ASSERT_TRUE(shard.NextTick().has_value());
+  EXPECT_EQ(*shard.NextTick(), kStart + milliseconds(10));
+  shard.OnTick(kStart + milliseconds(10));
+  ASSERT_EQ(driver.wants.size(), 2u);
+  EXPECT_EQ(driver.wants[0].first, 0u);
+  EXPECT_EQ(driver.wants[1].first, 2u);
+  EXPECT_EQ(driver.wants[0].second, (std::vector<wire::PieceRef>{{7, 0, 1}}));
+  EXPECT_TRUE(Sum(2, 7, 1, "\x01"));
+  ASSERT_EQ(*shard.NextTick(), kStart + milliseconds(1010));
+  shard.OnTick(kStart + milliseconds(1010));  // the first want may have met nobody
+  ASSERT_EQ(driver.wants.size(), 3u);
+  EXPECT_EQ(driver.wants[2].first, 0u);
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_FALSE(shard.NextTick().has_value());
+}
+
+TEST_F(ShardTest, WhoHasLeftEndsRoundsItDidNotJoin) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  shard.OnLeft(1, Status(StatusCode::kPeerLost, "worker 1 has left"));
+  ASSERT_EQ(driver.answers.size(), 1u);
+  EXPECT_EQ(driver.answers[0].header.status, StatusCode::kPeerLost);
+  EXPECT_EQ(driver.answers[0].bytes, "worker 1 has left");
+  EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // and every later one, at once
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(driver.answers[1].header.status, StatusCode::kPeerLost);
+  shard.OnAck(0, 2);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u) << "who has left need not hold it";
+}
+
+TEST_F(ShardTest, WhoHasLeftStillCountsWhereItPushed) {
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));
+  shard.OnLeft(1, Status(StatusCode::kPeerLost, "worker 1 has left"));
+  EXPECT_TRUE(Sum(0, 7, 1, "\x02"));
+  ASSERT_EQ(driver.answers.size(), 1u);
+  EXPECT_EQ(driver.answers[0].to, 0u);
+  EXPECT_EQ(driver.answers[0].bytes, "\x03");
+  shard.OnAck(0, 1);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+}
+
+TEST_F(ThreeWorkersTest, AnErrorVerdictReachesWhoPushesLater) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  shard.OnLeft(1, Status(StatusCode::kPeerLost, "gone"));
+  EXPECT_TRUE(Sum(0, 7, 2, "\x01"));  // worker 0 goes on before worker 2 has pushed round 1
+  EXPECT_TRUE(Sum(2, 7, 1, "\x01"));
+  EXPECT_EQ(driver.answers.back().to, 2u);
+  EXPECT_EQ(driver.answers.back().header.ref.round, 1u);
+  EXPECT_EQ(driver.answers.back().header.status, StatusCode::kPeerLost);
+}
+
+// The place of a payload outlives whatever happens to its round.
+TEST_F(ShardTest, RetireWhileAPayloadIsReceived) {
+  Result<ByteSpan> place = Begin(0, Header(7, 1, 4096, Combine::kSum), 4096);
+  ASSERT_TRUE(place.ok());
+  shard.Retire(7);
+  EXPECT_GE(pool.bytes_in_use(), 4096u);
+  std::memset(place.value().data(), 1, 4096);
+  shard.OnPush(0);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));  // a late push is read and forgotten
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_EQ(shard.open_rounds(), 0u);
+  EXPECT_FALSE(shard.NextTick().has_value());
+}
+
+TEST_F(ShardTest, AnErrorWhileAPayloadIsReceived) {
+  Result<ByteSpan> place = Begin(0, Header(7, 1, 64, Combine::kOverlay), 64);
+  ASSERT_TRUE(place.ok());
+  shard.OnLeft(1, Status(StatusCode::kPeerLost, "gone"));
+  std::memset(place.value().data(), 1, 64);
+  shard.OnPush(0);
+  ASSERT_EQ(driver.answers.size(), 1u);
+  EXPECT_EQ(driver.answers[0].bytes, "gone");
+}
+
+TEST_F(ShardTest, ALostConnectionDropsWhatWasNotWhole) {
+  ASSERT_TRUE(Begin(0, Header(7, 1, 1, Combine::kSum), 1).ok());
+  EXPECT_FALSE(Begin(0, Header(8, 1, 1, Combine::kSum), 1).ok()) << "one inside another";
+  shard.OnLost(0);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  ASSERT_EQ(driver.answers.size(), 2u);
+  shard.OnLost(0);
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_EQ(driver.answers[2].header.count, 1u) << "a new connection counts from 1";
+}
+
+TEST_F(ShardTest, WhatNoCorrectWorkerSendsIsRefused) {
+  wire::DataHeader good = Header(7, 1, 4, Combine::kSum);
+  auto refused = [&](Slot from, wire::DataHeader header, size_t bytes) {
+    return !Begin(from, header, bytes).ok();
+  };
+  EXPECT_TRUE(refused(2, good, 4)) << "not in the view";
+  wire::DataHeader bad = good;
+  bad.generation = 2;
+  EXPECT_TRUE(refused(0, bad, 4));
+  bad = good;
+  bad.piece_bytes = bad.want_bytes = UINT32_MAX;
+  EXPECT_TRUE(refused(0, bad, UINT32_MAX)) << "4 GiB would be allocated";
+  bad = good;
+  bad.status = StatusCode::kInternal;
+  EXPECT_TRUE(refused(0, bad, 4));
+  bad = good;
+  bad.dtype = DataType::kFloat64;
+  EXPECT_TRUE(refused(0, bad, 4)) << "half an element";
+  EXPECT_TRUE(refused(0, good, 3)) << "a part of the piece";
+  EXPECT_TRUE(Push(0, good, "abcd"));
+  bad = good;
+  bad.dtype = DataType::kInt8;
+  EXPECT_TRUE(refused(1, bad, 4)) << "another dtype";
+}
+
+TEST_F(ShardTest, OpenRoundsAreBounded) {
+  for (TensorId tensor = 0; tensor < 4; ++tensor) EXPECT_TRUE(Sum(0, tensor, 1, "\x01"));
+  Result<ByteSpan> place = Begin(0, Header(9, 1, 1, Combine::kSum), 1);
+  ASSERT_FALSE(place.ok());
+  EXPECT_EQ(place.status().code(), StatusCode::kExhausted);
+}
+
+TEST_F(ShardTest, AGenerationForgetsEverything) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  wire::View view = ViewFor(2, 1);
+  view.epoch = view.generation = 2;
+  shard.OnView(view);
+  EXPECT_EQ(shard.open_rounds(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_FALSE(shard.NextTick().has_value());
+  EXPECT_FALSE(Sum(1, 7, 1, "\x01")) << "of the old generation";
+}
+
+TEST_F(ShardTest, SpansAreOverlaidAndAnsweredAsWanted) {
+  wire::DataHeader header = Header(7, 1, 4);
+  header.want_offset = 1;
+  header.want_bytes = 2;
+  EXPECT_TRUE(Push(0, header, "ab"));
+  header = Header(7, 1, 4);
+  header.offset = 2;
+  EXPECT_TRUE(Push(1, header, "cd"));
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(driver.answers[0].bytes, "bc");
+  EXPECT_EQ(driver.answers[0].header.offset, 1u);
+  EXPECT_EQ(driver.answers[1].bytes, "abcd");
+}
+
+TEST_F(ShardTest, EmptyPiecesAreRoundsToo) {
+  EXPECT_TRUE(Push(0, Header(7, 1, 0), ""));
+  EXPECT_TRUE(Push(1, Header(7, 1, 0), ""));
+  EXPECT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST_F(ThreeWorkersTest, SteadyStateAllocatesNothing) {
+  driver.record = false;
+  const std::string bytes(256, '\x01');
+  auto play = [&](uint64_t round) {
+    for (Slot slot = 0; slot < 3; ++slot) {
+      for (TensorId tensor = 0; tensor < 3; ++tensor) {
+        wire::DataHeader header = Header(tensor, round, bytes.size(), Combine::kSum);
+        header.count = (round - 1) * 3;
+        EXPECT_TRUE(Push(slot, header, bytes));
+      }
+    }
+    EXPECT_FALSE(shard.NextTick().has_value());
+  };
+  uint64_t round = 0;
+  while (round < 20) play(++round);
+  uint64_t before = plan::AllocationCount();
+  while (round < 120) play(++round);
+  EXPECT_EQ(plan::AllocationCount() - before, 0u);
+  EXPECT_EQ(driver.answer_count, 120u * 9);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

@@ -152,7 +152,21 @@ Result<Message> Decode(const fb::Join& m) {
   return Message(std::move(join));
 }
 
-Result<Message> Decode(const fb::View& m) {
+// A view's tables may share their parts, so that few bytes unfold into many. What a correct sender
+// writes unfolds into no more than it is long.
+uint64_t UnfoldedBytes(const fb::View& m) {
+  uint64_t bytes = 0;
+  auto add = [&](const flatbuffers::String* text) { bytes += text == nullptr ? 0 : text->size(); };
+  for (const fb::Worker* w : *m.workers()) add(w->host());
+  for (const fb::Server* s : *m.servers()) {
+    add(s->host());
+    add(s->address());
+    if (s->shard_weights() != nullptr) bytes += uint64_t{4} * s->shard_weights()->size();
+  }
+  return bytes;
+}
+
+Result<Message> Decode(const fb::View& m, size_t message_bytes) {
   View view;
   view.epoch = m.epoch();
   view.term = m.term();
@@ -160,7 +174,9 @@ Result<Message> Decode(const fb::View& m) {
   view.piece_bytes_max = m.piece_bytes_max();
   view.slot = m.slot();
   if (m.workers() == nullptr || m.servers() == nullptr) return Malformed("a view without members");
+  if (UnfoldedBytes(m) > message_bytes) return Malformed("a view with shared parts");
   for (const fb::Worker* w : *m.workers()) {
+    if (w->slot() >= kMembersMax) return Malformed("a slot that no job has");
     view.workers.push_back({w->slot(), w->rank(), w->incarnation(), Text(w->host()), w->process(),
                             w->local_rank(), w->local_size()});
   }
@@ -256,7 +272,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Join: return Decode(*message->body_as_Join());
     case fb::Body_Refused: return DecodeCodeAndText<Refused>(*message->body_as_Refused());
     case fb::Body_Waiting: return Message(Waiting{Text(message->body_as_Waiting()->text())});
-    case fb::Body_View: return Decode(*message->body_as_View());
+    case fb::Body_View: return Decode(*message->body_as_View(), bytes.size());
     case fb::Body_Declare: return Decode(*message->body_as_Declare());
     case fb::Body_Declared: return Decode(*message->body_as_Declared());
     case fb::Body_DeclareFailed: return Decode(*message->body_as_DeclareFailed());

@@ -171,6 +171,9 @@ struct JobOver {
 using Message = std::variant<Join, Refused, Waiting, View, Declare, Declared, DeclareFailed, Leave,
                              Alive, Suspect, JobOver, Left>;
 
+// Slots are below this number.
+inline constexpr uint32_t kMembersMax = 1 << 16;
+
 // The largest control message a receiver accepts.
 inline constexpr size_t kControlBytesMax = size_t{16} << 20;
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "src/wire/control_generated.h"
+
 namespace byteps::wire {
 namespace {
 
@@ -59,6 +61,25 @@ RC_GTEST_PROP(ControlTest, DamagedBytesAreAMessageOrAnError, ()) {
   bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size() + 1));
   Result<Message> decoded = DecodeControl(bytes);
   RC_ASSERT(decoded.ok() || decoded.status().code() == StatusCode::kProtocol);
+}
+
+// Ten thousand servers that share one long name are a few bytes on the wire.
+TEST(ControlTest, AViewDoesNotUnfold) {
+  View view;
+  view.workers = {{0, 0, 7, std::string(100000, 'h'), 100, 0, 1}};
+  ASSERT_TRUE(DecodeControl(EncodeControl(view)).ok());
+  view.workers[0].slot = kMembersMax;
+  EXPECT_FALSE(DecodeControl(EncodeControl(view)).ok());
+  flatbuffers::FlatBufferBuilder b;
+  auto host = b.CreateString(std::string(1000, 'h'));
+  auto worker = fb::CreateWorker(b, 0, 0, 7, host);
+  std::vector<flatbuffers::Offset<fb::Worker>> same(10000, worker);
+  auto workers = b.CreateVector(same);
+  auto servers = b.CreateVector(std::vector<flatbuffers::Offset<fb::Server>>());
+  auto body = fb::CreateView(b, 1, 0, 1, 0, workers, servers);
+  b.Finish(fb::CreateMessage(b, fb::Body_View, body.Union()));
+  auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
+  EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
 }
 
 TEST(ControlTest, SpecsAreDescribedForPeople) {

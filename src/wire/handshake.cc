@@ -76,6 +76,7 @@ Result<Hello> DecodeHello(ConstByteSpan bytes) {
   Result<std::string> job = GetText(bytes.subspan(kHelloFixedBytes), "hello");
   if (!job.ok()) return job.status();
   hello.job = std::move(job).value();
+  if (hello.job.size() > kJobIdBytesMax) return Malformed("hello");
   return hello;
 }
 

@@ -1,0 +1,122 @@
+// Fuzz target: a shard among members that send any header the wire lets through, with payloads that
+// are cut off, lost connections, acks, leavers, retired tensors and ticks in any order. Every place
+// that the shard names is written, every answer read.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/recording_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+constexpr uint32_t kWorkers = 3;
+
+// Reads its numbers from the fuzzer's bytes; zeros when they end.
+class Numbers {
+ public:
+  explicit Numbers(ConstByteSpan bytes) : bytes_(bytes) {}
+  bool empty() const { return bytes_.empty(); }
+  uint8_t Next() {
+    if (bytes_.empty()) return 0;
+    auto value = static_cast<uint8_t>(bytes_[0]);
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+
+ private:
+  ConstByteSpan bytes_;
+};
+
+class Play {
+ public:
+  explicit Play(ConstByteSpan bytes) : numbers_(bytes) {
+    shard_.OnView(ViewFor(kWorkers, 1));
+  }
+
+  void Run() {
+    while (!numbers_.empty()) Step();
+    wire::View last = ViewFor(kWorkers, 1);
+    last.epoch = last.generation = 2;
+    shard_.OnView(last);
+    if (shard_.open_rounds() != 0 || pool_.bytes_in_use() != 0) std::abort();
+  }
+
+ private:
+  void Step() {
+    uint8_t what = numbers_.Next();
+    Slot slot = what / 16 % (kWorkers + 1);
+    switch (what % 16) {
+      default: return Push(slot);
+      case 10: return shard_.OnAck(slot, numbers_.Next());
+      case 11:
+        receiving_.erase(slot);
+        return shard_.OnLost(slot);
+      case 12:
+        if (numbers_.Next() % 8 == 0) shard_.OnLeft(slot, Status(StatusCode::kPeerLost, "left"));
+        return;
+      case 13:
+        if (numbers_.Next() % 8 == 0) shard_.Retire(numbers_.Next() % 4);
+        return;
+      case 14:
+      case 15: break;
+    }
+    now_ += milliseconds(numbers_.Next() * 8);
+    std::optional<Time> next = shard_.NextTick();
+    if (next.has_value() && *next <= now_) shard_.OnTick(now_);
+  }
+
+  // Either a header, or the end of the payload that a header announced.
+  void Push(Slot slot) {
+    auto found = receiving_.find(slot);
+    if (found != receiving_.end()) {
+      if (!found->second.empty()) std::memset(found->second.data(), 1, found->second.size());
+      receiving_.erase(found);
+      return shard_.OnPush(slot);
+    }
+    wire::DataHeader header;
+    uint8_t bits = numbers_.Next();
+    header.ref = {bits % 4U, bits / 4 % 2U, 1 + numbers_.Next() % 4U};
+    header.generation = 1;
+    header.combine = static_cast<Combine>(bits / 8 % kCombineCount);
+    header.dtype = static_cast<DataType>(numbers_.Next() % kDataTypeCount);
+    header.count = numbers_.Next() % 16;
+    size_t payload = size_t{numbers_.Next()} * 4;
+    header.piece_bytes = header.want_bytes = static_cast<uint32_t>(payload);
+    if (bits >= 128) {
+      header.piece_bytes = numbers_.Next() * 8U;
+      header.offset = numbers_.Next();
+      header.want_offset = numbers_.Next();
+      header.want_bytes = numbers_.Next() * 4U;
+    }
+    std::byte wire_bytes[wire::kDataHeaderBytesMax];
+    size_t length = wire::EncodeDataHeader(header, payload, wire_bytes);
+    auto decoded = wire::DecodeDataHeader(ConstByteSpan(wire_bytes, length), payload);
+    if (!decoded.ok()) return;
+    Result<ByteSpan> place = shard_.OnPushHeader(slot, decoded.value(), payload, now_);
+    if (place.ok()) {
+      if (place->size() != payload) std::abort();
+      receiving_[slot] = place.value();
+    } else if (receiving_.erase(slot) == 0) {
+      shard_.OnLost(slot);
+    }
+  }
+
+  Numbers numbers_;
+  BufferPool pool_;
+  KernelArithmetic arithmetic_;
+  RecordingShardDriver driver_;
+  Shard shard_{ShardOptions(), pool_, arithmetic_, driver_};
+  std::map<Slot, ByteSpan> receiving_;
+  Time now_{};
+};
+
+}  // namespace
+}  // namespace byteps::protocol
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  byteps::protocol::Play(std::as_bytes(std::span(data, size))).Run();
+  return 0;
+}

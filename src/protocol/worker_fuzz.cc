@@ -1,0 +1,138 @@
+// Fuzz target: a worker whose shards and coordinator say anything that the wire lets through, in any
+// order. Every place that the worker names is written; every operation completes exactly once.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/recording_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+constexpr uint32_t kShards = 2;
+constexpr size_t kBytes = 256;
+
+class Play {
+ public:
+  explicit Play(ConstByteSpan bytes) : bytes_(bytes) {
+    options_.credit.fixed_bytes = 128;
+    worker_.emplace(options_, arithmetic_, driver_);
+    worker_->OnView(ViewFor(2, kShards, 0, 64));
+  }
+
+  void Run() {
+    while (!bytes_.empty()) Step();
+    worker_->Stop(Status(StatusCode::kShutdown, "end"));
+    if (worker_->open_operations() != 0) std::abort();
+    for (OperationId id : accepted_) {
+      if (driver_.completions[id] != 1) std::abort();
+    }
+  }
+
+ private:
+  uint8_t Next() {
+    if (bytes_.empty()) return 0;
+    auto value = static_cast<uint8_t>(bytes_[0]);
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+
+  void Step() {
+    uint8_t what = Next();
+    std::string name(1, static_cast<char>('a' + what / 64));
+    TensorId tensor = what / 8 % 8;
+    switch (what % 8) {
+      case 0: return Submit(name);
+      case 1: return worker_->OnDeclared({name, Next() % 2U, tensor, {Next(), Next(), 2}});
+      case 2:
+        return worker_->OnDeclareFailed(
+            {name, Next() % 2U, tensor, StatusCode::kMismatch, "no", 1 + Next() % 3U});
+      case 3: return worker_->OnWant(Next() % 3U, {{tensor, Next() % 4U, Next() % 4U}});
+      case 4:
+        now_ += milliseconds(1);
+        if (worker_->NextTick().has_value() && *worker_->NextTick() <= now_) worker_->OnTick(now_);
+        return;
+      case 5: return AnyAnswer(tensor);
+      default: return AnswerPush();
+    }
+  }
+
+  void Submit(const std::string& name) {
+    uint8_t bits = Next();
+    Operation operation;
+    operation.id = ++last_id_;
+    operation.name = name;
+    operation.spec.op = static_cast<wire::Op>(bits % wire::kOpCount);
+    operation.spec.dtype = DataType::kUint8;
+    operation.spec.shape = {Next()};
+    operation.rows = operation.spec.op == wire::Op::kAllgather ? Next() % 2 : 0;
+    // Never freed before the end, so that late writes are seen as what they are: wrong bytes of a
+    // live buffer are no finding here, writes behind its end are.
+    memory_.push_back(std::make_unique<std::byte[]>(kBytes));
+    operation.input = operation.output = memory_.back().get();
+    if (worker_->Submit(std::move(operation)).ok()) accepted_.push_back(last_id_);
+  }
+
+  // Answers a push that was made, mostly as a shard would.
+  void AnswerPush() {
+    if (driver_.pushes.empty()) return;
+    SentPush push = driver_.pushes[Next() % driver_.pushes.size()];
+    wire::DataHeader header = push.header;
+    header.count = Next();
+    header.offset = header.want_offset;
+    if (Next() % 8 == 0) {
+      header.status = StatusCode::kPeerLost;
+      header.want_bytes = header.piece_bytes = Next();
+      header.offset = header.want_offset = 0;
+    }
+    Begin(push.to, header, header.want_bytes);
+  }
+
+  void AnyAnswer(TensorId tensor) {
+    wire::DataHeader header;
+    header.ref = {tensor, Next() % 4U, Next() % 4U};
+    header.generation = 1;
+    header.count = Next();
+    header.piece_bytes = header.want_bytes = Next();
+    Begin(Next() % kShards, header, header.want_bytes);
+  }
+
+  void Begin(ShardId from, const wire::DataHeader& header, size_t payload) {
+    if (receiving_.contains(from)) End(from);
+    Result<ByteSpan> place = worker_->OnAnswerHeader(from, header, payload);
+    if (!place.ok()) return;
+    if (place->size() != payload) std::abort();
+    receiving_[from] = place.value();
+    // Error texts may be overtaken by other events; payloads of sums are, by the protocol, not
+    // overtaken by what would free their memory.
+    if (header.status == StatusCode::kOk || Next() % 2 == 0) End(from);
+  }
+
+  void End(ShardId from) {
+    ByteSpan place = receiving_[from];
+    for (std::byte& b : place) b = static_cast<std::byte>(Next());
+    receiving_.erase(from);
+    worker_->OnAnswer(from, now_);
+  }
+
+  ConstByteSpan bytes_;
+  WorkerOptions options_;
+  KernelArithmetic arithmetic_;
+  RecordingWorkerDriver driver_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::optional<Worker> worker_;
+  std::vector<OperationId> accepted_;
+  OperationId last_id_ = 0;
+  std::map<ShardId, ByteSpan> receiving_;
+  Time now_{};
+};
+
+}  // namespace
+}  // namespace byteps::protocol
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  byteps::protocol::Play(std::as_bytes(std::span(data, size))).Run();
+  return 0;
+}

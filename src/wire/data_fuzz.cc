@@ -1,0 +1,45 @@
+// Fuzz target: any bytes as the header of a push or an answer, as wants and as an ack. What is
+// accepted keeps its spans inside the piece and means the same when it is written again.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/wire/data.h"
+
+namespace byteps::wire {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void FuzzHeader(ConstByteSpan bytes, size_t payload_bytes) {
+  Result<DataHeader> header = DecodeDataHeader(bytes, payload_bytes);
+  if (!header.ok()) return Require(header.status().code() == StatusCode::kProtocol);
+  Require(uint64_t{header->want_offset} + header->want_bytes <= header->piece_bytes);
+  std::byte out[kDataHeaderBytesMax];
+  size_t length = EncodeDataHeader(header.value(), payload_bytes, out);
+  Result<DataHeader> again = DecodeDataHeader(ConstByteSpan(out, length), payload_bytes);
+  Require(again.ok() && again.value() == header.value());
+}
+
+void FuzzRefs(ConstByteSpan bytes) {
+  std::vector<PieceRef> refs;
+  if (!DecodePieceRefs(bytes, refs).ok()) return;
+  std::vector<std::byte> again;
+  EncodePieceRefs(refs, again);
+  Require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
+}  // namespace
+}  // namespace byteps::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 4) return 0;
+  size_t payload_bytes = data[0] | size_t{data[1]} << 8 | size_t{data[2]} << 24;
+  auto bytes = std::as_bytes(std::span(data + 4, size - 4));
+  byteps::wire::FuzzHeader(bytes, payload_bytes);
+  byteps::wire::FuzzRefs(bytes);
+  (void)byteps::wire::DecodeAck(bytes).ok();
+  return 0;
+}

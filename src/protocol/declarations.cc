@@ -24,8 +24,7 @@ std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
 
 }  // namespace
 
-void Coordinator::OnDeclare(ConnectionId from, const Member& member,
-                            const wire::Declare& declare) {
+void Coordinator::OnDeclare(ConnectionId from, const Member& member, const wire::Declare& declare) {
   Decisions& decisions = names_[declare.name];
   if (declare.attempt > decisions.size()) return;  // no correct worker skips an attempt
   if (declare.attempt == decisions.size()) decisions.push_back(Decide(member, declare));
@@ -38,8 +37,8 @@ void Coordinator::OnDeclare(ConnectionId from, const Member& member,
     return;
   }
   decision.told.push_back(from);
-  driver_.Send(from, wire::Declared{declare.name, declare.attempt, decision.tensor,
-                                    decision.placement});
+  driver_.Send(from,
+               wire::Declared{declare.name, declare.attempt, decision.tensor, decision.placement});
 }
 
 Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Declare& declare) {
@@ -50,8 +49,8 @@ Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Decl
   decision.placement = dealer_->State();
   auto members = static_cast<uint32_t>(view_.workers.size());
   uint64_t bytes = BytesOf(declare.spec);
-  Result<plan::Partition> cut = plan::Partition::Cut(
-      bytes, plan::PieceBytes(bytes, members, options_.piece_bytes_max));
+  Result<plan::Partition> cut =
+      plan::Partition::Cut(bytes, plan::PieceBytes(bytes, members, options_.piece_bytes_max));
   if (cut.ok()) {
     dealer_->DealTensor(cut.value());
   } else {
@@ -62,13 +61,13 @@ Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Decl
   return decision;
 }
 
-void Coordinator::Mismatch(const Member& member, const wire::Declare& declare,
-                           Decision& decision) {
+void Coordinator::Mismatch(const Member& member, const wire::Declare& declare, Decision& decision) {
   decision.failed = true;
   decision.code = StatusCode::kMismatch;
   decision.round = declare.round;
-  decision.text = "ranks disagree about tensor '" + declare.name + "': " +
-                  Side(decision.by, decision.spec) + ", " + Side(member.index, declare.spec) +
+  decision.text = "ranks disagree about tensor '" + declare.name +
+                  "': " + Side(decision.by, decision.spec) + ", " +
+                  Side(member.index, declare.spec) +
                   "; use the same name, shape, dtype and operation on every rank";
   wire::DeclareFailed failed{declare.name,  declare.attempt, decision.tensor,
                              decision.code, decision.text,   decision.round};

@@ -168,9 +168,9 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.placement = message.placement;
   tensor.round = 1;
   by_id_[tensor.id] = &tensor;
-  auto known = std::stable_partition(
-      wanted_unknown_.begin(), wanted_unknown_.end(),
-      [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
+  auto known =
+      std::stable_partition(wanted_unknown_.begin(), wanted_unknown_.end(),
+                            [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
   tensor.wanted_early.assign(known, wanted_unknown_.end());
   wanted_unknown_.erase(known, wanted_unknown_.end());
   Resume(tensor);
@@ -183,9 +183,9 @@ void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
   if (found == tensors_.end()) return;
   Tensor& tensor = *found->second;
   if (message.attempt != tensor.attempt || tensor.doomed.has_value()) return;
-  bool concerned = tensor.task.has_value() &&
-                   (tensor.task->path[tensor.task->at] == Stage::kDeclare ||
-                    tensor.round >= message.round);
+  bool concerned =
+      tensor.task.has_value() &&
+      (tensor.task->path[tensor.task->at] == Stage::kDeclare || tensor.round >= message.round);
   if (!concerned) {
     if (tensor.declared) tensor.doomed = message;
     return;

@@ -191,14 +191,12 @@ Result<ByteSpan> Worker::PlaceOf(Tensor& tensor, ShardId from, const wire::DataH
   Link& link = links_[from];
   uint32_t index = header.ref.piece - tensor.first_piece;
   bool expected = tensor.task.has_value() && header.ref.round == tensor.round &&
-                  index < tensor.pieces.size() &&
-                  tensor.pieces[index].step == PieceStep::kSent &&
+                  index < tensor.pieces.size() && tensor.pieces[index].step == PieceStep::kSent &&
                   tensor.pieces[index].owner == from;
   if (!expected) {
-    return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" +
-                                             tensor.name + "', piece " +
-                                             std::to_string(header.ref.piece) + ", round " +
-                                             std::to_string(header.ref.round));
+    return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" + tensor.name +
+                                             "', piece " + std::to_string(header.ref.piece) +
+                                             ", round " + std::to_string(header.ref.round));
   }
   if (header.status != StatusCode::kOk) {
     ByteSpan text = Ignore(link, payload_bytes);

@@ -80,8 +80,8 @@ Session::Progress Session::Poll(Handle handle) {
 Status Session::Wait(Handle handle, milliseconds limit) {
   std::shared_ptr<Entry> entry = Find(handle);
   if (entry == nullptr) {
-    return {StatusCode::kInvalidArgument, "handle " + std::to_string(handle) +
-                                              " was not created or has been released"};
+    return {StatusCode::kInvalidArgument,
+            "handle " + std::to_string(handle) + " was not created or has been released"};
   }
   // Without a limit of its own the wait still looks around now and then; the engine completes every
   // operation in the end.

@@ -61,11 +61,11 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
 // A wish for an address is checked before the job starts; without one the connection to the
 // coordinator decides.
 Result<std::string> AnnouncedHost(const config::Options& options) {
-  bool wish = !options.node_host.empty() || !options.interface.empty() ||
-              !options.address_cidr.empty();
+  bool wish =
+      !options.node_host.empty() || !options.interface.empty() || !options.address_cidr.empty();
   if (!wish) return std::string();
-  return transport::ChooseAddress({config::RootAddress(options), options.interface,
-                                   options.address_cidr, options.node_host});
+  return transport::ChooseAddress(
+      {config::RootAddress(options), options.interface, options.address_cidr, options.node_host});
 }
 
 // Turns SIGTERM and SIGINT into a call, for as long as it lives. The signals must be blocked in
@@ -111,8 +111,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   auto transport = MakeTransport(options);
   runtime::CoordinatorProcess coordinator(*transport, process, log);
   SignalThread signals([&](int number) {
-    coordinator.Stop({StatusCode::kPeerLost, "the coordinator (scheduler) was " +
-                                                 StoppedBy(number).message()});
+    coordinator.Stop(
+        {StatusCode::kPeerLost, "the coordinator (scheduler) was " + StoppedBy(number).message()});
   });
   return coordinator.Run();
 }

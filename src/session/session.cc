@@ -25,6 +25,7 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log)
 Session::~Session() { Shutdown(); }
 
 Result<std::unique_ptr<Session>> Session::Open(const config::Options& options) {
+  // tidy-allow(new): the constructor is private.
   std::unique_ptr<Session> session(new Session(options, MakeLog(options)));
   Status joined = session->Join(options);
   if (!joined.ok()) return joined;

@@ -93,7 +93,8 @@ TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnHeader) {
     server_.connection().reset();
     return ByteSpan();
   };
-  client_.Send(1, "a", Bytes(100, 1));
+  auto sent = Bytes(100, 1);
+  client_.Send(1, "a", sent);
   ASSERT_TRUE(client_.recorder().WaitForClosed());
   Settle(client_, server_);
   EXPECT_EQ(server_.recorder().frame_count(), 0u);
@@ -303,7 +304,8 @@ TEST_P(TransportConformance, ALossBeforeStartIsReportedAfterStart) {
   client_.Send(1, "last words");
   client_.CloseAfterFlush(milliseconds(20));
   client_.Start();
-  server_.Send(1, "into the void", Bytes(1000, 6));
+  auto sent = Bytes(1000, 6);
+  server_.Send(1, "into the void", sent);
   Settle(client_, server_);
   server_.Start();
   ASSERT_TRUE(server_.recorder().WaitForClosed());

@@ -203,7 +203,8 @@ TEST_P(TransportConformance, APlaceOfTheWrongSizeClosesTheConnection) {
   ConnectAndStart();
   std::vector<std::byte> place(10);
   server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(place); };
-  client_.Send(1, "a", Bytes(11, 1));
+  auto sent = Bytes(11, 1);
+  client_.Send(1, "a", sent);
   ASSERT_TRUE(server_.recorder().WaitForClosed());
   EXPECT_EQ(server_.recorder().why().code(), StatusCode::kInternal);
 }

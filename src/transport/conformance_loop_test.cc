@@ -326,7 +326,8 @@ TEST_P(TransportConformance, AStreamThatWasSentOnJustBeforeMovesWhole) {
   End moved(other);
   std::promise<void> adopted;
   // The answer is small enough to be written at once, but the peer has not read it yet.
-  server_.Send(1, "welcome", Bytes(100, 3));
+  auto sent = Bytes(100, 3);
+  server_.Send(1, "welcome", sent);
   ASSERT_TRUE(server_.thread().RunUntil([&] {
     return GetParam().name == "inproc" || server_.connection()->queued_bytes() == 0;
   }));

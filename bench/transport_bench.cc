@@ -179,9 +179,10 @@ class Sink final : public FrameReceiver {
   }
   void OnFrame() override { frame(); }
   void OnClosed(const Status& why) override {
-    if (!why.ok()) Die(why.ToString());
+    if (!why.ok() && !ending) Die(why.ToString());
   }
   std::function<void()> frame;
+  bool ending = false;
 
  private:
   std::array<std::vector<std::byte>, 2> places_;
@@ -221,6 +222,7 @@ class LoopPair {
   LoopPair(const LoopPair&) = delete;
   LoopPair& operator=(const LoopPair&) = delete;
   ~LoopPair() {
+    Do(1, [&] { sinks_[1].ending = true; });
     for (size_t i : {0, 1}) {
       Do(i, [&] {
         connections_[i].reset();

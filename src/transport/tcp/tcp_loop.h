@@ -40,8 +40,12 @@ class TcpLoop final : public Loop {
   const TcpOptions& options() const { return options_; }
   // Shared by all streams: what is in it must be used up before the next stream reads.
   ByteSpan read_buffer() { return read_buffer_; }
-  // Calls stream->Flush() once at the end of this pass, however much it sends until then.
+  // Calls stream->Flush() once, at the end of this pass, however much it sends until then.
   void FlushLater(std::shared_ptr<TcpStream> stream);
+  // Between these two, what is to be flushed waits for EndEvent instead of another turn of the
+  // reactor: an answer leaves without a system call in between.
+  void BeginEvent() { in_event_ = true; }
+  void EndEvent();
 
  private:
   void FlushAll();
@@ -54,6 +58,7 @@ class TcpLoop final : public Loop {
   std::vector<std::shared_ptr<TcpStream>> to_flush_;
   std::vector<std::shared_ptr<TcpStream>> flushing_;
   bool flush_posted_ = false;
+  bool in_event_ = false;
 };
 
 }  // namespace byteps::transport

@@ -147,7 +147,9 @@ void TcpStream::ArmRead() {
 void TcpStream::OnReadable() {
   size_t total = 0;
   size_t received = 0;
+  loop_.BeginEvent();
   while (Reading() && total < kReadBudgetBytes && ReceiveSome(&received)) total += received;
+  loop_.EndEvent();
   if (!Reading()) return;
   UpdateLowWater();
   ArmRead();

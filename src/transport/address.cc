@@ -134,7 +134,8 @@ Result<Cidr> ParseCidr(std::string_view text) {
   auto bits = ParseNumber<int>(text.substr(slash + 1));
   if (!bits || *bits < 0 || *bits > base->bits) {
     return Status(StatusCode::kInvalidArgument,
-                  "'" + std::string(text) + "' is not a network: the number behind '/' must be 0 to " +
+                  "'" + std::string(text) +
+                      "' is not a network: the number behind '/' must be 0 to " +
                       std::to_string(base->bits));
   }
   cidr.prefix_bits = *bits;

@@ -153,8 +153,8 @@ TEST_P(TransportConformance, BothSidesFloodEachOtherWithoutADeadlock) {
   };
   std::vector<std::byte> places[2] = {std::vector<std::byte>(kMegabyte),
                                       std::vector<std::byte>(kMegabyte)};
-  server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(places[0]); };
-  client_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(places[1]); };
+  server_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(places[0]); };
+  client_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(places[1]); };
   flood(client_);
   flood(server_);
   ASSERT_TRUE(server_.recorder().WaitForFrames(kCount));
@@ -202,7 +202,7 @@ TEST_P(TransportConformance, AnErrorFromOnHeaderClosesTheConnectionWithThatReaso
 TEST_P(TransportConformance, APlaceOfTheWrongSizeClosesTheConnection) {
   ConnectAndStart();
   std::vector<std::byte> place(10);
-  server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(place); };
+  server_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(place); };
   auto sent = Bytes(11, 1);
   client_.Send(1, "a", sent);
   ASSERT_TRUE(server_.recorder().WaitForClosed());

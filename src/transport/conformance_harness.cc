@@ -1,8 +1,8 @@
+#include "src/transport/transport_conformance.h"
+
 #include <chrono>
 #include <cstring>
 #include <utility>
-
-#include "src/transport/transport_conformance.h"
 
 namespace byteps::transport {
 

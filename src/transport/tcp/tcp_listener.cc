@@ -94,7 +94,8 @@ Result<tcp::endpoint> ResolveOwn(TcpLoop& loop, const HostPort& own) {
   asio::ip::address literal = asio::ip::make_address(own.host, error);
   if (!error) return tcp::endpoint(literal, own.port);
   tcp::resolver resolver(loop.io());
-  auto results = resolver.resolve(own.host, std::to_string(own.port), tcp::resolver::passive, error);
+  auto results =
+      resolver.resolve(own.host, std::to_string(own.port), tcp::resolver::passive, error);
   if (error || results.empty()) {
     return Status(StatusCode::kUnavailable,
                   "cannot listen on '" + own.host + "': " + error.message());

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -66,8 +67,8 @@ class LoopThread {
   std::thread thread_;
 };
 
-// Keeps what a connection tells its user. Thread-safe; the hooks run on the loop's thread and are
-// set before Start.
+// Keeps what a connection tells its user. Thread-safe; the hooks run on the loop's thread and must
+// be set before Start.
 class Recorder final : public FrameReceiver {
  public:
   struct Frame {
@@ -144,13 +145,19 @@ class TransportConformance : public ::testing::TestWithParam<Backend> {
   TransportConformance();
   ~TransportConformance() override;
 
+  // Bytes that outlive the connections: the network tells a thread checker nothing, so a frame
+  // that has arrived may, for all it knows, still be read by its sender.
+  const std::vector<std::byte>& Payload(size_t size, uint8_t seed);
+
   Loop& ClientLoop() { return client_thread_.loop(); }
   Loop& ServerLoop() { return server_thread_.loop(); }
 
   // Connects client_ and server_, which are not started.
   void Connect();
+  void Start();
   void ConnectAndStart();
 
+  std::list<std::vector<std::byte>> payloads_;
   std::unique_ptr<Transport> transport_;
   LoopThread server_thread_;
   LoopThread client_thread_;

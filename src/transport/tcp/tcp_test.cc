@@ -159,6 +159,7 @@ class TcpTest : public ::testing::Test {
     EXPECT_EQ(survivors, 1u);
   }
 
+  const std::vector<std::byte> payload_ = Bytes(3, 1);  // outlives the connections
   std::unique_ptr<Transport> transport_;
   LoopThread thread_;
   std::unique_ptr<Listener> listener_;
@@ -224,10 +225,9 @@ TEST_F(TcpTest, WhatLeavesIsAsSpecified) {
   Listen("127.0.0.1:0");
   RawSocket reader(listener_->Port());
   End& end = Accepted(0);
-  auto payload = Bytes(3, 1);
-  end.Send(9, "ab", payload);
+  end.Send(9, "ab", payload_);
   std::string expected("\x03\0\0\0\x02\0\x09\0ab", 10);
-  expected.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+  expected.append(reinterpret_cast<const char*>(payload_.data()), payload_.size());
   EXPECT_EQ(reader.Read(13), expected);
 }
 

@@ -198,10 +198,13 @@ class LoopPair {
     std::promise<void> accepted;
     std::promise<void> connected;
     Do(1, [&] {
-      listener_ = std::move(loops_[1]->Listen(address, [&](auto connection) {
-        connections_[1] = std::move(connection);
-        accepted.set_value();
-      }).value());
+      listener_ = std::move(loops_[1]
+                                ->Listen(address,
+                                         [&](auto connection) {
+                                           connections_[1] = std::move(connection);
+                                           accepted.set_value();
+                                         })
+                                .value());
     });
     Do(0, [&] {
       loops_[0]->Connect(listener_->Address(), seconds(10), [&](auto result) {

@@ -12,9 +12,9 @@ namespace byteps::transport {
 namespace {
 
 Status BadAddress(std::string_view text, std::string_view why) {
-  return {StatusCode::kInvalidArgument,
-          "cannot read the address '" + std::string(text) + "': " + std::string(why) +
-              "; write host:port, or [address]:port for IPv6"};
+  return {StatusCode::kInvalidArgument, "cannot read the address '" + std::string(text) +
+                                            "': " + std::string(why) +
+                                            "; write host:port, or [address]:port for IPv6"};
 }
 
 template <typename Number>
@@ -178,9 +178,9 @@ Result<std::string> PickAddress(const AddressChoice& choice,
     if (best.candidate == nullptr || rank < best.rank) best = {&candidate, rank};
   }
   if (best.candidate == nullptr) {
-    return Status(StatusCode::kInvalidArgument, "no address of this host meets " +
-                                                    DescribeWishes(choice) + ": " +
-                                                    Describe(candidates));
+    return Status(
+        StatusCode::kInvalidArgument,
+        "no address of this host meets " + DescribeWishes(choice) + ": " + Describe(candidates));
   }
   return best.candidate->address;
 }

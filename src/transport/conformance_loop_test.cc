@@ -98,9 +98,8 @@ TEST_P(TransportConformance, EveryTicksUntilItIsGone) {
   });
   ASSERT_EQ(enough.get_future().wait_for(kPatience), std::future_status::ready);
   std::promise<void> later;
-  auto proof = client_thread_.Do([&] {
-    return ClientLoop().After(milliseconds(10), [&] { later.set_value(); });
-  });
+  auto proof = client_thread_.Do(
+      [&] { return ClientLoop().After(milliseconds(10), [&] { later.set_value(); }); });
   ASSERT_EQ(later.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(client_thread_.Do([&] { return ticks; }), 5);
   client_thread_.Do([&] { proof.reset(); });
@@ -330,9 +329,8 @@ TEST_P(TransportConformance, AStreamThatWasSentOnJustBeforeMovesWhole) {
   // The answer is small enough to be written at once, but the peer has not read it yet.
   const auto& sent = Payload(100, 3);
   server_.Send(1, "welcome", sent);
-  ASSERT_TRUE(server_.thread().RunUntil([&] {
-    return GetParam().name == "inproc" || server_.connection()->queued_bytes() == 0;
-  }));
+  ASSERT_TRUE(server_.thread().RunUntil(
+      [&] { return GetParam().name == "inproc" || server_.connection()->queued_bytes() == 0; }));
   server_.thread().Do([&] {
     server_.connection()->MoveTo(other.loop(), [&](std::unique_ptr<Connection> connection) {
       moved.connection() = std::move(connection);

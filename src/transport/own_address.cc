@@ -25,8 +25,8 @@ socklen_t LengthOf(const sockaddr* address) {
 // The literal, with "%interface" for link-local IPv6; empty on failure.
 std::string Literal(const sockaddr* address) {
   char text[NI_MAXHOST];
-  int error = getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0,
-                          NI_NUMERICHOST);
+  int error =
+      getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
   return error == 0 ? text : "";
 }
 

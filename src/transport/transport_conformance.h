@@ -126,8 +126,7 @@ class End {
   std::unique_ptr<Connection>& connection() { return connection_; }
 
   void Start(size_t payload_bytes_max = size_t{1} << 30);
-  void Send(uint8_t kind, std::string_view header, ConstByteSpan payload = {},
-            int64_t urgency = 0);
+  void Send(uint8_t kind, std::string_view header, ConstByteSpan payload = {}, int64_t urgency = 0);
   void Close();
   void CloseAfterFlush(Duration patience);
   void Destroy();

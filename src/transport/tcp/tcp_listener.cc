@@ -49,8 +49,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     if (error && error != asio::error::connection_aborted) return RetryLater();
     if (!error) {
       // The listening socket took the same options, so this one does too.
-      [[maybe_unused]] Status applied =
-          ApplySocketOptions(socket.native_handle(), loop_.options());
+      [[maybe_unused]] Status applied = ApplySocketOptions(socket.native_handle(), loop_.options());
       auto stream = std::make_shared<TcpStream>(loop_, std::move(socket), TcpStream::State{});
       accept_(std::make_unique<TcpConnection>(std::move(stream)));
       if (stopped_) return;
@@ -142,8 +141,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(TcpLoop& loop, const std::string& ad
     acceptor.listen(asio::socket_base::max_listen_connections, error);
   }
   if (error) {
-    return Status(StatusCode::kUnavailable,
-                  "cannot listen on " + address + ": " + error.message());
+    return Status(StatusCode::kUnavailable, "cannot listen on " + address + ": " + error.message());
   }
   auto accepting = std::make_shared<AcceptLoop>(loop, std::move(acceptor), std::move(accept));
   accepting->Next();

@@ -124,9 +124,8 @@ class TcpTest : public ::testing::Test {
     std::promise<Result<std::unique_ptr<Connection>>> promise;
     auto future = promise.get_future();
     thread_.Do([&] {
-      thread_.loop().Connect(address, timeout, [&](auto result) {
-        promise.set_value(std::move(result));
-      });
+      thread_.loop().Connect(address, timeout,
+                             [&](auto result) { promise.set_value(std::move(result)); });
     });
     if (future.wait_for(kPatience) != std::future_status::ready) {
       return Status(StatusCode::kInternal, "Connect never answers");
@@ -144,9 +143,8 @@ class TcpTest : public ::testing::Test {
     size_t survivors = 0;
     for (size_t n : {0, 1}) {
       End& end = Accepted(n);
-      if (thread_.RunUntil([&] {
-            return end.recorder().closed_count() + end.recorder().frame_count() > 0;
-          }) &&
+      if (thread_.RunUntil(
+              [&] { return end.recorder().closed_count() + end.recorder().frame_count() > 0; }) &&
           end.recorder().frame_count() == 1) {
         ++survivors;
         EXPECT_EQ(end.recorder().frames()[0].header, "hd");

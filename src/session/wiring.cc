@@ -102,7 +102,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   runtime::CoordinatorProcessOptions process;
   process.address = transport::FormatHostPort("", static_cast<uint16_t>(options.root_port));
   process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
-  process.protocol.worker_machines = static_cast<uint32_t>(options.num_worker);
+  // A launcher that starts everything also says how many workers a machine has.
+  process.protocol.worker_machines = static_cast<uint32_t>(config::WorkerCount(options));
   process.protocol.server_count = static_cast<uint32_t>(options.num_server);
   process.protocol.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
   process.protocol.version = kVersion;

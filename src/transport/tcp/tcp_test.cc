@@ -27,7 +27,7 @@ std::unique_ptr<Transport> MakeTuned() {
   options.send_buffer_bytes = 32768;
   options.receive_buffer_bytes = 32768;
   options.not_sent_low_water_bytes = 16384;
-  options.receive_low_water_bytes = 0;
+  options.receive_low_water_bytes = 16384;
   options.user_timeout = Duration::zero();
   options.keepalive_idle = Duration::zero();
   return MakeTcpTransport(options);

@@ -1,6 +1,8 @@
 # The project's own CMake words. A folder's CMakeLists.txt is a list of files and nothing else:
 #   byteps_library(NAME SOURCES ... DEPS ... )   static library byteps_NAME, private to the build
 #   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest
+#   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
+#   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (BYTEPS_FUZZ, clang)
 
 function(byteps_configure_toolchain)
   set(CMAKE_CXX_STANDARD 20 PARENT_SCOPE)
@@ -35,7 +37,12 @@ function(byteps_configure_toolchain)
     message(FATAL_ERROR "BYTEPS_SANITIZE must be 'address', 'thread' or empty")
   endif()
   if(BYTEPS_FUZZ)
-    add_compile_options(-fsanitize=fuzzer-no-link)
+    if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      message(FATAL_ERROR "BYTEPS_FUZZ needs clang: set CMAKE_CXX_COMPILER")
+    endif()
+    # The libraries too: a byte read too far is seen only in code that was built to look.
+    add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=address,undefined)
   endif()
   find_program(BYTEPS_CCACHE ccache)
   if(BYTEPS_CCACHE)
@@ -89,4 +96,23 @@ function(byteps_test name)
                         GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND test_${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+function(byteps_bench name)
+  if(NOT BYTEPS_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(bench_${name} ${ARG_SOURCES})
+  target_link_libraries(bench_${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(byteps_fuzz name)
+  if(NOT BYTEPS_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(fuzz_${name} ${ARG_SOURCES})
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_DEPS})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
 endfunction()

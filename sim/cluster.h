@@ -22,7 +22,7 @@ struct ServerPlace {
 
 struct ClusterOptions {
   NetworkOptions network;
-  std::vector<double> host_links;      // bytes per second
+  std::vector<double> host_links;  // bytes per second
   std::vector<HostId> worker_hosts;
   std::vector<ServerPlace> servers;
   HostId coordinator_host = 0;

@@ -1,6 +1,6 @@
 // byteps_sim: runs whole jobs on a virtual network, from seeds.
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <chrono>

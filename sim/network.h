@@ -31,12 +31,12 @@ struct Frame {
   FrameType type = FrameType::kControl;
   int64_t urgency = 0;
   uint32_t wire_bytes = 0;
-  wire::DataHeader header;               // push, answer
-  std::vector<std::byte> payload;        // real bytes, if the network carries them
+  wire::DataHeader header;         // push, answer
+  std::vector<std::byte> payload;  // real bytes, if the network carries them
   uint32_t payload_bytes = 0;
-  uint64_t count = 0;                    // ack
-  std::vector<wire::PieceRef> pieces;    // want
-  std::vector<std::byte> control;        // encoded
+  uint64_t count = 0;                  // ack
+  std::vector<wire::PieceRef> pieces;  // want
+  std::vector<std::byte> control;      // encoded
 };
 
 // One end of connections. Frames and the end of a connection are reported to it.
@@ -54,7 +54,7 @@ struct NetworkOptions {
   double link_bytes_per_second = 1.25e9;
   Duration latency = microseconds(20);
   Duration jitter_max = Duration::zero();
-  bool carry_bytes = true;   // false: payloads are lengths only, delivered in one step
+  bool carry_bytes = true;  // false: payloads are lengths only, delivered in one step
 };
 
 class Network {
@@ -91,7 +91,7 @@ class Network {
     HostId host = 0;
     Endpoint* end = nullptr;
     std::vector<std::pair<uint64_t, std::unique_ptr<Frame>>> queue;  // heap by urgency, then age
-    bool in_turn = false;  // stands in its host's line
+    bool in_turn = false;                                            // stands in its host's line
     Time last_arrival{};
   };
   struct Connection {

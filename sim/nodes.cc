@@ -118,9 +118,8 @@ void CoordinatorNode::Send(protocol::ConnectionId to, const wire::Message& messa
 }
 
 void CoordinatorNode::Disconnect(protocol::ConnectionId id) {
-  cluster_.network_.At(cluster_.network_.now() + seconds(1), [this, id] {
-    cluster_.network_.Close(static_cast<ConnectionId>(id));
-  });
+  cluster_.network_.At(cluster_.network_.now() + seconds(1),
+                       [this, id] { cluster_.network_.Close(static_cast<ConnectionId>(id)); });
 }
 
 void CoordinatorNode::Report(const std::string& text) { cluster_.Log("coordinator: " + text); }
@@ -155,8 +154,8 @@ void ShardNode::OnView(const wire::View& view) {
 void ShardNode::OnHead(ConnectionId connection, const Frame& frame) {
   if (frame.type != FrameType::kPush || !has_view_) return;
   Slot slot = slots_.at(connection);
-  Result<ByteSpan> place = machine_.OnPushHeader(slot, OverTheWire(frame), frame.payload_bytes,
-                                                 cluster_.network_.now());
+  Result<ByteSpan> place =
+      machine_.OnPushHeader(slot, OverTheWire(frame), frame.payload_bytes, cluster_.network_.now());
   if (place.ok()) {
     places_[connection] = place.value();
     return;
@@ -351,8 +350,8 @@ void WorkerNode::OnControl(const wire::Message& message) {
 
 void WorkerNode::OnHead(ConnectionId connection, const Frame& frame) {
   if (frame.type != FrameType::kAnswer) return;
-  Result<ByteSpan> place = machine_.OnAnswerHeader(shard_of_.at(connection), OverTheWire(frame),
-                                                   frame.payload_bytes);
+  Result<ByteSpan> place =
+      machine_.OnAnswerHeader(shard_of_.at(connection), OverTheWire(frame), frame.payload_bytes);
   if (place.ok()) {
     places_[connection] = place.value();
     return;
@@ -394,8 +393,8 @@ void WorkerNode::OnLost(ConnectionId connection) {
     first += cluster_.options_.servers[server].shards;
     if (shard < first) break;
   }
-  SendControl(wire::Suspect{Role::kServer, server, "its connection to worker " +
-                                                       std::to_string(rank_) + " was closed"});
+  SendControl(wire::Suspect{Role::kServer, server,
+                            "its connection to worker " + std::to_string(rank_) + " was closed"});
 }
 
 void WorkerNode::SendControl(const wire::Message& message) {
@@ -424,8 +423,7 @@ void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   completion.at = cluster_.network_.now();
   if (cluster_.on_complete) {
     // Users submit from their own thread, never from inside a completion.
-    cluster_.network_.At(cluster_.network_.now(),
-                         [this, id] { cluster_.on_complete(rank_, id); });
+    cluster_.network_.At(cluster_.network_.now(), [this, id] { cluster_.on_complete(rank_, id); });
   }
 }
 

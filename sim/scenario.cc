@@ -258,8 +258,8 @@ void Player::CheckBytes(const Played& played, const Completion& completion) {
   if (played.spec.op == wire::Op::kAllgather) {
     got = ConstByteSpan(completion.outcome.gathered.get(), completion.outcome.gathered_bytes);
   }
-  bool equal = got.size() == expected.size() &&
-               std::equal(got.begin(), got.end(), expected.begin());
+  bool equal =
+      got.size() == expected.size() && std::equal(got.begin(), got.end(), expected.begin());
   if (!equal) Violation(NameOf(played) + ": wrong bytes");
 }
 

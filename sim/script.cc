@@ -29,8 +29,8 @@ ClusterOptions RandomCluster(uint64_t seed, Random& random) {
   }
   auto servers = static_cast<uint32_t>(Between(random, 1, 4));
   for (uint32_t i = 0; i < servers; ++i) {
-    cluster.servers.push_back({static_cast<HostId>(Below(random, hosts)),
-                               static_cast<uint32_t>(Between(random, 1, 4))});
+    cluster.servers.push_back(
+        {static_cast<HostId>(Below(random, hosts)), static_cast<uint32_t>(Between(random, 1, 4))});
   }
   static constexpr uint32_t kPieces[] = {64, 128, 512, 4096};
   cluster.piece_bytes_max = kPieces[Below(random, 4)];
@@ -57,12 +57,11 @@ wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
 wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random, uint32_t workers) {
   wire::TensorSpec other = spec;
   switch (Below(random, 3)) {
-    case 0: other.dtype = spec.dtype == DataType::kInt32 ? DataType::kFloat32 : DataType::kInt32;
+    case 0:
+      other.dtype = spec.dtype == DataType::kInt32 ? DataType::kFloat32 : DataType::kInt32;
       break;
     case 1: other.shape.push_back(2); break;
-    default:
-      other.op = spec.op == wire::Op::kSum ? wire::Op::kMax : wire::Op::kSum;
-      break;
+    default: other.op = spec.op == wire::Op::kSum ? wire::Op::kMax : wire::Op::kSum; break;
   }
   if (spec.op == wire::Op::kBarrier) other.op = wire::Op::kSum;
   (void)workers;
@@ -74,8 +73,8 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   auto servers = static_cast<uint32_t>(script.cluster.servers.size());
   uint64_t choice = Below(random, 16);
   if (choice < 7 || workers < 2) return;
-  script.accident = choice < 10 ? Accident::kMismatch
-                                : static_cast<Accident>(Between(random, 2, 7));
+  script.accident =
+      choice < 10 ? Accident::kMismatch : static_cast<Accident>(Between(random, 2, 7));
   if (!faults && script.accident != Accident::kMismatch) script.accident = Accident::kNone;
   script.victim = static_cast<uint32_t>(
       Below(random, script.accident == Accident::kKillServer ? servers : workers));
@@ -126,16 +125,16 @@ Script WriteScript(uint64_t seed, bool faults) {
 }
 
 std::string Describe(const Script& script) {
-  static const char* kAccidents[] = {"none",           "mismatch",       "kill worker",
-                                     "kill server",    "kill coordinator", "cut connection",
-                                     "freeze worker",  "leave early"};
+  static const char* kAccidents[] = {"none",          "mismatch",         "kill worker",
+                                     "kill server",   "kill coordinator", "cut connection",
+                                     "freeze worker", "leave early"};
   std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.tensors.size()) + " tensors, " +
                      std::to_string(script.rounds) + " rounds, pieces of " +
                      std::to_string(script.cluster.piece_bytes_max) + " bytes, credit " +
-                     std::to_string(script.cluster.credit_bytes) + ", accident: " +
-                     kAccidents[static_cast<size_t>(script.accident)];
+                     std::to_string(script.cluster.credit_bytes) +
+                     ", accident: " + kAccidents[static_cast<size_t>(script.accident)];
   for (const ScriptTensor& tensor : script.tensors) {
     text += "\n  " + tensor.name + ": " + wire::Describe(tensor.spec);
   }

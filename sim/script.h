@@ -22,13 +22,13 @@ struct ScriptTensor {
 
 enum class Accident : uint8_t {
   kNone,
-  kMismatch,         // one rank uses another spec for one tensor in one round
+  kMismatch,  // one rank uses another spec for one tensor in one round
   kKillWorker,
   kKillServer,
   kKillCoordinator,
   kCutConnection,
-  kFreezeWorker,     // for a while; nobody is lost
-  kLeaveEarly,       // one worker leaves in order before the last round
+  kFreezeWorker,  // for a while; nobody is lost
+  kLeaveEarly,    // one worker leaves in order before the last round
 };
 
 struct Script {
@@ -38,8 +38,8 @@ struct Script {
   std::vector<std::vector<uint32_t>> order;  // by worker: indices of tensors
   std::vector<Duration> pause;               // by worker: between submissions
   Accident accident = Accident::kNone;
-  uint32_t victim = 0;         // worker or server
-  uint32_t victim_shard = 0;   // of a cut connection
+  uint32_t victim = 0;           // worker or server
+  uint32_t victim_shard = 0;     // of a cut connection
   uint32_t accident_round = 0;   // mismatch, early leave
   uint32_t accident_tensor = 0;  // mismatch
   wire::TensorSpec other_spec;   // mismatch

@@ -57,6 +57,15 @@ def check_architecture(paths: list[str], text: str) -> Iterator[Finding]:
             yield Finding("ARCHITECTURE.md", 1, f"src/{folder}: no '**Invariant:** never ...' line")
 
 
+def check_index(paths: list[str], folder: str, index: str) -> Iterator[Finding]:
+    """Every page of `folder` is linked in its README."""
+    for path in paths:
+        name = path.removeprefix(folder)
+        is_page = name != path and "/" not in name and name.endswith(".md") and name != "README.md"
+        if is_page and f"]({name})" not in index:
+            yield Finding(f"{folder}README.md", 1, f"does not link {name}")
+
+
 def check_errors(header: str, page: str) -> Iterator[Finding]:
     for name, number in STATUS_CODE.findall(header):
         if name != "Ok" and not re.search(rf"^#+ .*`k{name}`.*\b{number}\b", page, re.M):
@@ -92,6 +101,8 @@ def check(root: Path = ROOT, write: bool = False) -> Iterator[Finding]:
             yield from check_links(path, text, root)
             yield from check_named_files(path, text, root)
     yield from check_architecture(paths, read("ARCHITECTURE.md", root))
+    for folder in ("docs/", "docs/decisions/"):
+        yield from check_index(paths, folder, read(f"{folder}README.md", root))
     yield from check_errors(read("src/base/status.h", root), read("docs/errors.md", root))
     yield from check_generated(root, write)
 

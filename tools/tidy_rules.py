@@ -127,7 +127,7 @@ RULES = (
         r"\bstd::c(out|err|log)\b|\b(f|v|vf)?printf\s*\(|\bputs\s*\(",
         "use the Log that was passed in, or return a Status",
         folders=("src/", "include/"),
-        without=("_benchmark.cc", "src/config/"),
+        without=(*TESTS, "_benchmark.cc", "src/config/"),
     ),
     Rule(
         "todo",

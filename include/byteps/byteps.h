@@ -85,10 +85,10 @@ typedef struct byteps_request {
 } byteps_request;
 
 typedef struct byteps_result {
-  const void* data;   /* allgather: the rows, owned by the library until byteps_release */
-  size_t bytes;       /* of data */
+  const void* data;        /* allgather: the rows, owned by the library until byteps_release */
+  size_t bytes;            /* of data */
   int64_t first_dimension; /* allgather: rows of all ranks together */
-  uint32_t members;   /* number of ranks whose contribution is in the result */
+  uint32_t members;        /* number of ranks whose contribution is in the result */
 } byteps_result;
 
 /* Joins the job that the environment (docs/environment.md) and `settings` describe. `settings` are
@@ -143,8 +143,7 @@ BYTEPS_API byteps_code byteps_get_speed(byteps_session* session, byteps_speed* s
 
 /* Runs a server or the coordinator in this process as the environment and `settings` say
  * ("role=server"). Blocks until the job is over; `error` says why it ended if not in order. */
-BYTEPS_API byteps_code byteps_serve(const char* const* settings, size_t count,
-                                    byteps_error* error);
+BYTEPS_API byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error* error);
 
 BYTEPS_API const char* byteps_version(void);
 

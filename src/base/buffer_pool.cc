@@ -41,8 +41,8 @@ BufferRef BufferPool::Take(size_t bytes) {
     auto fresh = std::make_unique<Block>();
     fresh->pool = this;
     fresh->size_class = size_class;
-    fresh->bytes = static_cast<std::byte*>(
-        ::operator new(BytesOf(size_class), std::align_val_t{kAlignment}));
+    fresh->bytes =
+        static_cast<std::byte*>(::operator new(BytesOf(size_class), std::align_val_t{kAlignment}));
     bytes_held_ += BytesOf(size_class);
     block = fresh.release();
   }

@@ -1,11 +1,13 @@
 #include "src/base/log.h"
 
+#include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <mutex>
+#include <string>
 
 namespace byteps {
 namespace {
@@ -54,5 +56,12 @@ Log::Log(std::string_view who, std::string_view level, bool hide_time)
 }
 
 void Log::Rename(std::string_view who) { logger_->set_pattern(PatternFor(who, hide_time_)); }
+
+void Log::Write(Level level, fmt::string_view format, fmt::format_args args) {
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::err};
+  const auto spdlog_level = kLevels[static_cast<size_t>(level)];
+  if (logger_->should_log(spdlog_level)) logger_->log(spdlog_level, fmt::vformat(format, args));
+}
 
 }  // namespace byteps

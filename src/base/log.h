@@ -4,11 +4,11 @@
 // environment contract: trace, debug, info, warning, error, fatal.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <string_view>
+#include <fmt/core.h>
+#include <spdlog/fwd.h>  // the rest of spdlog costs every includer seconds
 
-#include <spdlog/logger.h>
+#include <memory>
+#include <string_view>
 
 namespace byteps {
 
@@ -22,23 +22,28 @@ class Log {
   void Rename(std::string_view who);
 
   template <typename... Args>
-  void Debug(spdlog::format_string_t<Args...> format, Args&&... args) {
-    logger_->debug(format, std::forward<Args>(args)...);
+  void Debug(fmt::format_string<Args...> format, Args&&... args) {
+    Write(Level::kDebug, format, fmt::make_format_args(args...));
   }
   template <typename... Args>
-  void Info(spdlog::format_string_t<Args...> format, Args&&... args) {
-    logger_->info(format, std::forward<Args>(args)...);
+  void Info(fmt::format_string<Args...> format, Args&&... args) {
+    Write(Level::kInfo, format, fmt::make_format_args(args...));
   }
   template <typename... Args>
-  void Warning(spdlog::format_string_t<Args...> format, Args&&... args) {
-    logger_->warn(format, std::forward<Args>(args)...);
+  void Warning(fmt::format_string<Args...> format, Args&&... args) {
+    Write(Level::kWarning, format, fmt::make_format_args(args...));
   }
   template <typename... Args>
-  void Error(spdlog::format_string_t<Args...> format, Args&&... args) {
-    logger_->error(format, std::forward<Args>(args)...);
+  void Error(fmt::format_string<Args...> format, Args&&... args) {
+    Write(Level::kError, format, fmt::make_format_args(args...));
   }
 
  private:
+  enum class Level { kDebug, kInfo, kWarning, kError };
+
+  // Formats only what the level lets through.
+  void Write(Level level, fmt::string_view format, fmt::format_args args);
+
   bool hide_time_;
   std::shared_ptr<spdlog::logger> logger_;  // spdlog's own handle type
 };

@@ -17,7 +17,6 @@ namespace byteps::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-
 constexpr size_t kCacheLine = 64;
 
 // ---- Operations on two vectors of lanes.
@@ -64,8 +63,7 @@ struct Product {
     const auto a16 = hn::BitCast(wide, a);
     const auto b16 = hn::BitCast(wide, b);
     const auto even = hn::And(hn::Mul(a16, b16), hn::Set(wide, 0xff));
-    const auto odd =
-        hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16)));
+    const auto odd = hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16)));
     return hn::BitCast(d, hn::Or(even, odd));
 #endif
   }

@@ -230,9 +230,9 @@ TEST(CombineTest, IntegersWrap) {
   ForEachTarget([] {
     EXPECT_EQ(CombineValues<int8_t>(byteps::Combine::kSum, DataType::kInt8, {{127}, {1}}),
               std::vector<int8_t>{-128});
-    EXPECT_EQ(CombineValues<int32_t>(byteps::Combine::kProduct, DataType::kInt32,
-                                     {{INT32_MIN}, {-1}}),
-              std::vector<int32_t>{INT32_MIN});
+    EXPECT_EQ(
+        CombineValues<int32_t>(byteps::Combine::kProduct, DataType::kInt32, {{INT32_MIN}, {-1}}),
+        std::vector<int32_t>{INT32_MIN});
     EXPECT_EQ(CombineValues<int64_t>(byteps::Combine::kSum, DataType::kInt64, {{INT64_MAX}, {1}}),
               std::vector<int64_t>{INT64_MIN});
     EXPECT_EQ(CombineValues<uint8_t>(byteps::Combine::kProduct, DataType::kUint8, {{16}, {17}}),

@@ -79,8 +79,7 @@ void FromFloat(DataType to, const float* in, size_t count, std::byte* out) {
   const FloatTag df;
   const DoubleTag dd;
   const FloatVector nan = hn::BitCast(df, hn::Set(BitsTag(), Plain<float>::kNan));
-  const DoubleVector double_nan =
-      hn::BitCast(dd, hn::Set(DoubleBitsTag(), Plain<double>::kNan));
+  const DoubleVector double_nan = hn::BitCast(dd, hn::Set(DoubleBitsTag(), Plain<double>::kNan));
   const auto load = [&](size_t i) HWY_ATTR {
     const FloatVector value = hn::LoadU(df, in + i);
     return hn::IfThenElse(hn::IsNaN(value), nan, value);
@@ -99,8 +98,7 @@ void FromFloat(DataType to, const float* in, size_t count, std::byte* out) {
     case DataType::kFloat64:
       for (size_t i = 0; i < count; i += hn::Lanes(dd)) {
         const DoubleVector value = hn::PromoteTo(dd, hn::LoadU(NarrowFloatTag(), in + i));
-        hn::StoreU(hn::IfThenElse(hn::IsNaN(value), double_nan, value), dd,
-                   Lanes<double>(out) + i);
+        hn::StoreU(hn::IfThenElse(hn::IsNaN(value), double_nan, value), dd, Lanes<double>(out) + i);
       }
       break;
     default:

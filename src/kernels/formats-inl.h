@@ -96,8 +96,8 @@ HWY_INLINE FloatVector LoadFloat16(const std::byte* from) {
   const IntVector size = hn::BitCast(di, hn::And(half, hn::Set(du, 0x7fff)));
   const BitsVector sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(du, 0x8000)));
   // The bias of the exponent grows by 112; infinity and NaN need twice that.
-  const IntVector bias = hn::IfThenElse(hn::Gt(size, hn::Set(di, 0x7bff)),
-                                        hn::Set(di, 224 << 23), hn::Set(di, 112 << 23));
+  const IntVector bias = hn::IfThenElse(hn::Gt(size, hn::Set(di, 0x7bff)), hn::Set(di, 224 << 23),
+                                        hn::Set(di, 112 << 23));
   const IntVector normal = hn::Add(hn::ShiftLeft<13>(size), bias);
   const FloatVector subnormal = hn::Mul(hn::ConvertTo(df, size), hn::Set(df, 0x1p-24f));
   const IntVector value =
@@ -273,8 +273,7 @@ struct Bfloat16 {
     return hn::Or(hn::And(high, hn::Set(BitsTag(), 0xffff0000u)), low);
 #else
     const hn::Repartition<uint16_t, Tag> halves;
-    return hn::BitCast(BitsTag(),
-                       hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+    return hn::BitCast(BitsTag(), hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
 #endif
   }
 };

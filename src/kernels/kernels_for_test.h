@@ -108,8 +108,20 @@ inline std::vector<uint64_t> SpecialBits(DataType type) {
     case DataType::kBfloat16:
       return {0,      0x8000, 1,      0x8001, 0x007f, 0x0080, 0x7f7f, 0xff7f, 0x7f80,
               0xff80, 0x7f81, 0xffff, 0x7fff, 0x7fc0, 0xffc1, 0x3f80, 0xbf80, 0x4380};
-    default: return {0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0x7fffffff, 0x80000000, ~0ull,
-                     0x7fffffffffffffff, 0x8000000000000000};
+    default:
+      return {0,
+              1,
+              2,
+              0x7f,
+              0x80,
+              0xff,
+              0x7fff,
+              0x8000,
+              0x7fffffff,
+              0x80000000,
+              ~0ull,
+              0x7fffffffffffffff,
+              0x8000000000000000};
   }
 }
 

@@ -35,8 +35,7 @@ struct Divide {
 // One group at `from`, every element with `operand`, to `to`.
 template <class Format, class Op>
 HWY_INLINE void TransformGroup(const std::byte* from, std::byte* to,
-                               typename Format::Vector operand,
-                               typename Format::Vector& witness) {
+                               typename Format::Vector operand, typename Format::Vector& witness) {
   const typename Format::Tag d;
   typename Format::Vector v0, v1, v2, v3;
   Format::Load(from, v0, v1, v2, v3);
@@ -155,8 +154,8 @@ void ForEachInteger(DataType type, std::byte* data, size_t count, Function funct
 }
 
 bool IsFloat(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat64 ||
-         type == DataType::kFloat16 || type == DataType::kBfloat16;
+  return type == DataType::kFloat32 || type == DataType::kFloat64 || type == DataType::kFloat16 ||
+         type == DataType::kBfloat16;
 }
 
 }  // namespace

@@ -29,8 +29,7 @@ T SaturatedMultiply(T value, double factor) {
 
 Bytes ReferenceDivide(DataType type, const Bytes& data, uint32_t divisor) {
   return reference::Transform(
-      type, data,
-      [&](auto value) { return value / static_cast<decltype(value)>(divisor); },
+      type, data, [&](auto value) { return value / static_cast<decltype(value)>(divisor); },
       [&](auto value) { return FloorDivide(value, divisor); });
 }
 

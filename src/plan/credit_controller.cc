@@ -30,8 +30,9 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
     interval_bytes_ += bytes;
     if (elapsed < options_.interval_min || elapsed <= Duration::zero()) return;
     if (elapsed <= options_.interval_max) {
-      const Uint128 sample = Uint128{interval_bytes_} * static_cast<uint64_t>(
-          options_.target.count()) / static_cast<uint64_t>(elapsed.count());
+      const Uint128 sample = Uint128{interval_bytes_} *
+                             static_cast<uint64_t>(options_.target.count()) /
+                             static_cast<uint64_t>(elapsed.count());
       Learn(static_cast<uint64_t>(std::min<Uint128>(sample, highest_)));
     }
   }

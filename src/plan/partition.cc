@@ -60,8 +60,7 @@ uint64_t Partition::FirstUnit(uint32_t index) const {
 PieceSpan Partition::Piece(uint32_t index) const {
   assert(index < count_);
   const uint64_t begin = FirstUnit(index) * kPieceUnitBytes;
-  const uint64_t end =
-      index + 1 == count_ ? tensor_bytes_ : FirstUnit(index + 1) * kPieceUnitBytes;
+  const uint64_t end = index + 1 == count_ ? tensor_bytes_ : FirstUnit(index + 1) * kPieceUnitBytes;
   return {begin, static_cast<uint32_t>(end - begin)};
 }
 

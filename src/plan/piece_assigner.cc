@@ -60,13 +60,11 @@ bool PieceAssigner::MaySkip(ShardId shard, uint64_t cost) const {
 
 void PieceAssigner::PushDue(ShardId shard) {
   due_.push_back(shard);
-  std::push_heap(due_.begin(), due_.end(),
-                 [this](ShardId a, ShardId b) { return DueLater(a, b); });
+  std::push_heap(due_.begin(), due_.end(), [this](ShardId a, ShardId b) { return DueLater(a, b); });
 }
 
 ShardId PieceAssigner::PopDue() {
-  std::pop_heap(due_.begin(), due_.end(),
-                [this](ShardId a, ShardId b) { return DueLater(a, b); });
+  std::pop_heap(due_.begin(), due_.end(), [this](ShardId a, ShardId b) { return DueLater(a, b); });
   const ShardId shard = due_.back();
   due_.pop_back();
   return shard;

@@ -70,11 +70,11 @@ class PieceAssigner {
   std::vector<uint64_t> loads_;
   uint64_t total_weight_ = 0;
   uint64_t total_load_ = 0;
-  uint64_t cost_max_ = 0;         // L
-  uint64_t subtract_at_ = 0;      // total_load_ at which whole turns are subtracted
-  ShardId previous_ = 0;          // weights_.size() when there is none
-  std::vector<ShardId> due_;      // heap: not ahead of their share, most urgent on top
-  std::vector<ShardId> ahead_;    // heap: ahead of their share, first to be caught up on top
+  uint64_t cost_max_ = 0;       // L
+  uint64_t subtract_at_ = 0;    // total_load_ at which whole turns are subtracted
+  ShardId previous_ = 0;        // weights_.size() when there is none
+  std::vector<ShardId> due_;    // heap: not ahead of their share, most urgent on top
+  std::vector<ShardId> ahead_;  // heap: ahead of their share, first to be caught up on top
 };
 
 }  // namespace byteps::plan

@@ -47,8 +47,8 @@ struct Tally {
   // Bytes by which the shard is ahead of its share (behind: negative), to a fraction of a byte.
   double Lead(ShardId shard) const {
     return static_cast<double>(loads[shard]) -
-           static_cast<double>(total) * (static_cast<double>(weights[shard]) /
-                                         static_cast<double>(total_weight));
+           static_cast<double>(total) *
+               (static_cast<double>(weights[shard]) / static_cast<double>(total_weight));
   }
   std::vector<uint32_t> weights;
   std::vector<uint64_t> loads;
@@ -110,8 +110,7 @@ std::vector<uint32_t> AnySizes(uint32_t bytes_max) {
   switch (*rc::gen::inRange(0, 3)) {
     case 0: return {bytes_max};
     case 1: return {bytes_max, 4};
-    default:
-      return *rc::gen::container<std::vector<uint32_t>>(50, rc::gen::inRange(0U, bytes_max));
+    default: return *rc::gen::container<std::vector<uint32_t>>(50, rc::gen::inRange(0U, bytes_max));
   }
 }
 

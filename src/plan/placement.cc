@@ -63,9 +63,8 @@ double ShareAtLevel(const Host& host, double link, uint64_t workers, double leve
 double FillLevel(std::span<const Host> hosts, const Model& model) {
   std::vector<size_t> order = Vessels(hosts, model.workers);
   const auto start = [&](size_t i) { return hosts[i].workers / model.links[i]; };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return start(a) != start(b) ? start(a) < start(b) : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return start(a) != start(b) ? start(a) < start(b) : a < b; });
   double level = std::numeric_limits<double>::infinity();
   double slope = 0;   // share gained per unit of level
   double volume = 1;  // level * slope when everything is held
@@ -148,8 +147,8 @@ double Time(std::span<const Host> hosts, const Model& model, std::span<const dou
 }  // namespace
 
 Result<Shares> ComputeShares(std::span<const Host> hosts) {
-  const bool any_server = std::any_of(hosts.begin(), hosts.end(),
-                                      [](const Host& host) { return host.servers > 0; });
+  const bool any_server =
+      std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.servers > 0; });
   if (!any_server) {
     return Status(StatusCode::kInvalidArgument,
                   "no host runs a server, so no piece has a place; start at least one server");
@@ -173,9 +172,9 @@ Result<std::vector<uint32_t>> ShardWeights(const Shares& shares,
   uint64_t total = 0;
   for (const ServerSite& site : sites) {
     if (site.host >= shares.server_weight.size()) {
-      return Status(StatusCode::kInvalidArgument,
-                    "a server names host " + std::to_string(site.host) + " of " +
-                        std::to_string(shares.server_weight.size()));
+      return Status(StatusCode::kInvalidArgument, "a server names host " +
+                                                      std::to_string(site.host) + " of " +
+                                                      std::to_string(shares.server_weight.size()));
     }
     if (site.shards == 0) continue;
     const uint32_t weight = shares.server_weight[site.host] / site.shards;

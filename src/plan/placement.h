@@ -47,9 +47,9 @@ struct Host {
 inline constexpr uint32_t kWeightParts = 1U << 30;
 
 struct Shares {
-  std::vector<double> host_share;        // share of the bytes per host; sums to 1
-  std::vector<uint32_t> server_weight;   // weight of each one of a host's servers, in parts
-  double time_per_byte = 0;              // least possible time of a round over its bytes
+  std::vector<double> host_share;       // share of the bytes per host; sums to 1
+  std::vector<uint32_t> server_weight;  // weight of each one of a host's servers, in parts
+  double time_per_byte = 0;             // least possible time of a round over its bytes
 };
 
 // The optimal shares. An unknown link counts as the (lower) median of the known ones; if none is
@@ -70,7 +70,6 @@ struct ServerSite {
 // The weight of every shard of the job in ShardId order (the servers' shards one after another):
 // a server's weight in equal parts. At least one is positive. kInvalidArgument when no site has a
 // shard or a site names no host of `shares`.
-Result<std::vector<uint32_t>> ShardWeights(const Shares& shares,
-                                           std::span<const ServerSite> sites);
+Result<std::vector<uint32_t>> ShardWeights(const Shares& shares, std::span<const ServerSite> sites);
 
 }  // namespace byteps::plan

@@ -24,9 +24,9 @@ double TimeByFlows(const std::vector<Host>& hosts, const std::vector<double>& sh
     for (uint32_t worker = 0; worker < hosts[from].workers; ++worker) {
       for (size_t to = 0; to < hosts.size(); ++to) {
         if (to == from) continue;
-        sent[from] += shares[to];      // push
+        sent[from] += shares[to];  // push
         received[to] += shares[to];
-        sent[to] += shares[to];        // answer
+        sent[to] += shares[to];  // answer
         received[from] += shares[to];
       }
     }
@@ -176,8 +176,8 @@ RC_GTEST_PROP(PlacementTest, ServersThatCombineRunAtOneLevel, ()) {
 }
 
 RC_GTEST_PROP(PlacementTest, WeightsFollowTheShares, ()) {
-  const std::vector<Host> hosts = *rc::gen::arbitrary<bool>() ? AnyPlainCluster()
-                                                              : AnyMixedCluster();
+  const std::vector<Host> hosts =
+      *rc::gen::arbitrary<bool>() ? AnyPlainCluster() : AnyMixedCluster();
   const Shares shares = ComputeShares(hosts).value();
   for (size_t i = 0; i < hosts.size(); ++i) {
     const double parts = static_cast<double>(shares.server_weight[i]) * hosts[i].servers;
@@ -200,7 +200,8 @@ TEST(PlacementTest, EqualLinksGiveThePublishedSplit) {
       const auto hosts = EqualCluster(static_cast<uint32_t>(n), static_cast<uint32_t>(k));
       const Shares shares = ComputeShares(hosts).value();
       const double denominator = n * n + k * n - 2 * k;
-      ASSERT_NEAR(shares.time_per_byte * 1000, 2 * n * (n - 1) / denominator, 1e-12) << n << " " << k;
+      ASSERT_NEAR(shares.time_per_byte * 1000, 2 * n * (n - 1) / denominator, 1e-12)
+          << n << " " << k;
       ASSERT_NEAR(shares.host_share.front(), (n - k) / denominator, 1e-12) << n << " " << k;
       const double helper = k > 0 ? 2 * (n - 1) / denominator : (n - k) / denominator;
       ASSERT_NEAR(shares.host_share.back(), helper, 1e-12) << n << " " << k;
@@ -275,8 +276,8 @@ TEST(PlacementTest, TwoWorkersFillTheHelpersAndKeepTheRest) {
 }
 
 TEST(PlacementTest, ServersOfOneHostShareItsLink) {
-  const std::vector<Host> hosts = {{1000, 1, 0}, {1000, 1, 0}, {1000, 1, 0},
-                                   {1000, 0, 3}, {1000, 0, 1}};
+  const std::vector<Host> hosts = {
+      {1000, 1, 0}, {1000, 1, 0}, {1000, 1, 0}, {1000, 0, 3}, {1000, 0, 1}};
   const Shares shares = ComputeShares(hosts).value();
   EXPECT_NEAR(shares.host_share[3], 0.5, 1e-12);
   EXPECT_NEAR(3.0 * shares.server_weight[3], shares.server_weight[4], 3.0);
@@ -307,8 +308,10 @@ TEST(PlacementTest, WithoutAServerThereIsNoPlacement) {
 }
 
 TEST(PlacementTest, ExtremeNumbersStayNumbers) {
-  const std::vector<Host> hosts = {{UINT64_MAX, UINT32_MAX, 1}, {1, UINT32_MAX, UINT32_MAX},
-                                   {1, UINT32_MAX, 0}, {UINT64_MAX, 0, 1}};
+  const std::vector<Host> hosts = {{UINT64_MAX, UINT32_MAX, 1},
+                                   {1, UINT32_MAX, UINT32_MAX},
+                                   {1, UINT32_MAX, 0},
+                                   {UINT64_MAX, 0, 1}};
   const Shares shares = ComputeShares(hosts).value();
   for (double share : shares.host_share) EXPECT_TRUE(share >= 0 && share <= 1);
   EXPECT_TRUE(std::isfinite(shares.time_per_byte));

@@ -63,9 +63,9 @@ class PriorityCreditQueue {
   // how often it was used.
   struct Place {
     Entry entry;
-    uint32_t use = 0;        // odd while an entry is here
-    uint32_t heap = 0;       // kOrdinary or kWanted
-    uint32_t position = 0;   // in that heap
+    uint32_t use = 0;       // odd while an entry is here
+    uint32_t heap = 0;      // kOrdinary or kWanted
+    uint32_t position = 0;  // in that heap
   };
   // The key lies beside the index, so that sifting stays within one array.
   struct Node {

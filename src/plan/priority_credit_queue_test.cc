@@ -171,9 +171,8 @@ RC_GTEST_PROP(PriorityCreditQueueTest, EqualsANaiveQueueUnderRandomOperations, (
   NaiveQueue naive;
   std::vector<Ticket> tickets = {PriorityCreditQueue::kNoTicket};
   std::vector<uint32_t> flying;
-  const auto operations =
-      *rc::gen::container<std::vector<std::pair<int, uint32_t>>>(
-          400, rc::gen::pair(rc::gen::inRange(0, 10), rc::gen::inRange(0U, 1000U)));
+  const auto operations = *rc::gen::container<std::vector<std::pair<int, uint32_t>>>(
+      400, rc::gen::pair(rc::gen::inRange(0, 10), rc::gen::inRange(0U, 1000U)));
   uint64_t order = 0;
   for (const auto& [kind, number] : operations) {
     const Ticket ticket = tickets[number % tickets.size()];

@@ -2,8 +2,8 @@
 //
 // The life of a job: gather until all expected members have joined, hand out a view, then declare
 // tensors and watch over the members. When all workers have left in order it gathers again (a new
-// generation) as long as one of them may come back; when none can, the job is over. A member that is
-// lost ends the job for everybody, with its name.
+// generation) as long as one of them may come back; when none can, the job is over. A member that
+// is lost ends the job for everybody, with its name.
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. A member is known by its
 // connection's number.

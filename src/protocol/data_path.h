@@ -6,8 +6,8 @@
 //   layout      sizes that differ by rank are told first, so that bytes land in their final place
 //   partition   pieces small enough to pipeline and to spread evenly over shards
 //   exchange    for each piece, most urgent first, bounded bytes in flight:
-//                 push to the shard that owns it (shard.h: combine in slot order, answer everybody),
-//                 receive the answer straight into the user's memory
+//                 push to the shard that owns it (shard.h: combine in slot order, answer
+//                 everybody), receive the answer straight into the user's memory
 //   average     piece by piece as they arrive, while they are in cache
 //   deliver     exactly once, with a Status
 //

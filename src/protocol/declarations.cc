@@ -37,8 +37,7 @@ std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
 
 }  // namespace
 
-void Coordinator::OnDeclare(ConnectionId from, const Member& member,
-                            const wire::Declare& declare) {
+void Coordinator::OnDeclare(ConnectionId from, const Member& member, const wire::Declare& declare) {
   Decisions& decisions = names_[declare.name];
   if (declare.attempt > decisions.size()) return;  // no correct worker skips an attempt
   if (declare.attempt == decisions.size()) decisions.push_back(Decide(member, declare));
@@ -76,13 +75,13 @@ Coordinator::Decision Coordinator::Decide(const Member& member, const wire::Decl
   return decision;
 }
 
-void Coordinator::Mismatch(const Member& member, const wire::Declare& declare,
-                           Decision& decision) {
+void Coordinator::Mismatch(const Member& member, const wire::Declare& declare, Decision& decision) {
   decision.failed = true;
   decision.code = StatusCode::kMismatch;
   decision.round = declare.round;
-  decision.text = "ranks disagree about tensor '" + declare.name + "': " +
-                  Side(decision.by, decision.spec) + ", " + Side(member.index, declare.spec) +
+  decision.text = "ranks disagree about tensor '" + declare.name +
+                  "': " + Side(decision.by, decision.spec) + ", " +
+                  Side(member.index, declare.spec) +
                   "; use the same name, shape, dtype and operation on every rank";
   wire::DeclareFailed failed{declare.name,  declare.attempt, decision.tensor,
                              decision.code, decision.text,   decision.round};

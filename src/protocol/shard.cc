@@ -7,9 +7,7 @@
 namespace byteps::protocol {
 namespace {
 
-Status Wrong(const std::string& what) {
-  return {StatusCode::kProtocol, "push refused: " + what};
-}
+Status Wrong(const std::string& what) { return {StatusCode::kProtocol, "push refused: " + what}; }
 
 }  // namespace
 
@@ -223,10 +221,10 @@ void Shard::CombineContributions(Round& round) {
   const std::vector<Slot>& by_arrival = round.order_of_arrival;
   BufferRef target;
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
-    Slot source = options_.mistake == ShardMistake::kCombineInOrderOfArrival &&
-                          slot < by_arrival.size()
-                      ? by_arrival[slot]
-                      : slot;
+    Slot source =
+        options_.mistake == ShardMistake::kCombineInOrderOfArrival && slot < by_arrival.size()
+            ? by_arrival[slot]
+            : slot;
     Contribution& contribution = round.contributions[source];
     if (!contribution.arrived) continue;
     if (!target) target = contribution.buffer;

@@ -2,8 +2,8 @@
 // order when the last one is in, and answers every member.
 //
 // There is one kind of round for all operations: each member pushes a span of the piece (perhaps an
-// empty one) and says which span of the verdict it wants; the contributions are reduced or overlaid;
-// every member is answered. A shard knows no tensors' names, shapes or users.
+// empty one) and says which span of the verdict it wants; the contributions are reduced or
+// overlaid; every member is answered. A shard knows no tensors' names, shapes or users.
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Payloads are received straight
 // into the places that OnPushHeader names. Buffers of `pool` must not outlive it.
@@ -64,8 +64,7 @@ struct ShardOptions {
 
 class Shard {
  public:
-  Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic,
-        ShardDriver& driver);
+  Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic, ShardDriver& driver);
 
   // A new view. One that starts a generation clears all pieces.
   void OnView(const wire::View& view);
@@ -114,7 +113,7 @@ class Shard {
     uint8_t attempt = 0;
     uint32_t piece_bytes = 0;
     uint32_t arrived = 0;
-    BufferRef overlay;  // the whole piece; contributions land in it
+    BufferRef overlay;                        // the whole piece; contributions land in it
     std::vector<Contribution> contributions;  // by slot
     std::vector<Slot> order_of_arrival;
   };
@@ -140,7 +139,7 @@ class Shard {
     Ring<wire::PieceRef> answered;
     // The push whose payload is being received.
     bool receiving = false;
-    bool ignored = false;  // of a retired tensor, a decided round, or a repeat
+    bool ignored = false;      // of a retired tensor, a decided round, or a repeat
     BufferRef receiving_into;  // outlives the round that it was meant for
     wire::DataHeader incoming;
     std::vector<std::byte> scratch;  // where ignored payloads go
@@ -193,7 +192,7 @@ class Shard {
   Waiters asked_;
   size_t open_rounds_ = 0;
   size_t unstable_verdicts_ = 0;
-  std::vector<const std::byte*> inputs_;  // scratch of CombineContributions
+  std::vector<const std::byte*> inputs_;             // scratch of CombineContributions
   std::vector<std::vector<wire::PieceRef>> wanted_;  // scratch of OnTick, by slot
 };
 

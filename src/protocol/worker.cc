@@ -183,9 +183,9 @@ void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
   if (found == tensors_.end()) return;
   Tensor& tensor = *found->second;
   if (message.attempt != tensor.attempt || tensor.doomed.has_value()) return;
-  bool concerned = tensor.task.has_value() &&
-                   (tensor.task->path[tensor.task->at] == Stage::kDeclare ||
-                    tensor.round >= message.round);
+  bool concerned =
+      tensor.task.has_value() &&
+      (tensor.task->path[tensor.task->at] == Stage::kDeclare || tensor.round >= message.round);
   if (!concerned) {
     if (tensor.declared) tensor.doomed = message;
     return;

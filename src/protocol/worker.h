@@ -129,7 +129,7 @@ class Worker {
     bool declared = false;
     TensorId id = 0;
     wire::TensorSpec spec;
-    uint64_t round = 0;       // of the current or last operation
+    uint64_t round = 0;        // of the current or last operation
     uint32_t first_piece = 0;  // number of pieces[0]: 1 behind a layout piece
     std::optional<plan::Partition> partition;
     std::optional<TensorId> dealt_id;  // the declaration that `pieces` belong to
@@ -210,7 +210,7 @@ class Worker {
   uint32_t worker_index_ = 0;  // position among the view's workers, which is slot order
   uint32_t piece_bytes_max_ = 0;
   std::vector<uint32_t> shard_weights_;
-  std::vector<Link> links_;  // by shard
+  std::vector<Link> links_;               // by shard
   Ring<std::pair<ShardId, Time>> owing_;  // links by owes_since; some entries are out of date
 
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;

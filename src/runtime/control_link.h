@@ -10,8 +10,8 @@
 
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
-#include "src/runtime/handshake.h"
 #include "src/runtime/frames.h"
+#include "src/runtime/handshake.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
 

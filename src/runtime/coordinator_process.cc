@@ -14,8 +14,7 @@ constexpr Duration kFarewellLimit = seconds(2);
 
 // One member's connection after its handshake.
 struct CoordinatorProcess::Member final : transport::FrameReceiver {
-  Member(CoordinatorProcess& owner, uint64_t number,
-         std::unique_ptr<transport::Connection> bound)
+  Member(CoordinatorProcess& owner, uint64_t number, std::unique_ptr<transport::Connection> bound)
       : process(owner), id(number), connection(std::move(bound)) {}
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan, size_t payload_bytes) override {
@@ -74,8 +73,8 @@ void CoordinatorProcess::OnAccept(std::unique_ptr<transport::Connection> connect
                               const wire::Hello& hello) {
     OnBound(attempt, std::move(bound), hello);
   };
-  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(
-      *loop_, pool_, std::move(connection), options_.identity, decide, done);
+  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(*loop_, pool_, std::move(connection),
+                                                             options_.identity, decide, done);
 }
 
 void CoordinatorProcess::OnBound(uint64_t attempt,

@@ -14,9 +14,9 @@ constexpr const char* kAcceptorPurpose = "byteps acceptor";
 constexpr const char* kInitiatorPurpose = "byteps initiator";
 
 Status Timeout(const transport::Connection& connection) {
-  return {StatusCode::kUnavailable,
-          connection.PeerName() + " accepted the connection but does not answer; is it a " +
-              "byteps process?"};
+  return {StatusCode::kUnavailable, connection.PeerName() +
+                                        " accepted the connection but does not answer; is it a " +
+                                        "byteps process?"};
 }
 
 ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
@@ -39,10 +39,7 @@ HandshakeInitiator::HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
                                        std::unique_ptr<transport::Connection> connection,
                                        const JobIdentity& identity, wire::Hello hello,
                                        Duration limit, Done done)
-    : connection_(std::move(connection)),
-      identity_(identity),
-      pool_(pool),
-      done_(std::move(done)) {
+    : connection_(std::move(connection)), identity_(identity), pool_(pool), done_(std::move(done)) {
   hello.job = identity.job;
   hello.incarnation = identity.incarnation;
   RandomBytes(hello.nonce);
@@ -66,8 +63,8 @@ void HandshakeInitiator::OnFrame() {
     return Finish({welcome->code, connection_->PeerName() + " refused: " + welcome->text});
   }
   if (!ProofEqual(AcceptorProof(identity_, hello_bytes_, welcome->nonce), welcome->proof)) {
-    return Finish({StatusCode::kRefused,
-                   connection_->PeerName() + " does not know this job's secret; check "
+    return Finish({StatusCode::kRefused, connection_->PeerName() +
+                                             " does not know this job's secret; check "
                                              "BYTEPS_JOB_ID and BYTEPS_JOB_SECRET"});
   }
   ProofBytes proof = InitiatorProof(identity_, hello_bytes_, welcome->nonce);
@@ -122,14 +119,14 @@ void HandshakeAcceptor::OnHello() {
   Result<wire::Hello> hello = wire::DecodeHello(incoming_);
   if (!hello.ok()) return Finish(hello.status());
   if (hello->version != wire::kWireVersion) {
-    return SendWelcome({StatusCode::kRefused, "it speaks version " +
-                                                  std::to_string(wire::kWireVersion) +
-                                                  " of the protocol, you speak " +
-                                                  std::to_string(hello->version)});
+    return SendWelcome({StatusCode::kRefused,
+                        "it speaks version " + std::to_string(wire::kWireVersion) +
+                            " of the protocol, you speak " + std::to_string(hello->version)});
   }
   if (hello->job != identity_.job) {
-    return SendWelcome({StatusCode::kRefused, "it belongs to another job; is a process of an "
-                                              "earlier job still running on this port?"});
+    return SendWelcome({StatusCode::kRefused,
+                        "it belongs to another job; is a process of an "
+                        "earlier job still running on this port?"});
   }
   hello_ = std::move(hello).value();
   hello_bytes_ = incoming_;
@@ -156,8 +153,8 @@ void HandshakeAcceptor::SendWelcome(const Status& decision) {
 
 void HandshakeAcceptor::OnProof() {
   if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, nonce_), incoming_)) {
-    return Finish({StatusCode::kRefused, connection_->PeerName() +
-                                             " tried to join without this job's secret"});
+    return Finish({StatusCode::kRefused,
+                   connection_->PeerName() + " tried to join without this job's secret"});
   }
   Finish(Status::Ok());
 }

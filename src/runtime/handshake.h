@@ -35,8 +35,8 @@ class HandshakeInitiator final : public transport::FrameReceiver {
 
   // `hello` names who we are and whom we want; job, nonce and incarnation are filled in here.
   HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
-                     std::unique_ptr<transport::Connection> connection,
-                     const JobIdentity& identity, wire::Hello hello, Duration limit, Done done);
+                     std::unique_ptr<transport::Connection> connection, const JobIdentity& identity,
+                     wire::Hello hello, Duration limit, Done done);
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
   void OnFrame() override;
@@ -61,12 +61,12 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   // later (a member that is ahead of us waits). Called at most once.
   using Answer = std::function<void(Status)>;
   using Decide = std::function<void(const wire::Hello&, Answer answer)>;
-  using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>,
-                                  const wire::Hello&)>;
+  using Done =
+      std::function<void(Result<std::unique_ptr<transport::Connection>>, const wire::Hello&)>;
 
   HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
-                    std::unique_ptr<transport::Connection> connection,
-                    const JobIdentity& identity, Decide decide, Done done);
+                    std::unique_ptr<transport::Connection> connection, const JobIdentity& identity,
+                    Decide decide, Done done);
   ~HandshakeAcceptor() override;
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;

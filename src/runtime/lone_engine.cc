@@ -48,8 +48,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendAck(ShardId, uint64_t) override {}
   void Forget(ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
-  void Complete(protocol::OperationId, protocol::Outcome outcome) override
-      BYTEPS_NO_THREAD_SAFETY_ANALYSIS {
+  void Complete(protocol::OperationId,
+                protocol::Outcome outcome) override BYTEPS_NO_THREAD_SAFETY_ANALYSIS {
     completed_ = std::move(outcome);
   }
 

@@ -13,8 +13,7 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
       log_(log),
       loop_(transport.MakeLoop()),
       control_(*loop_, options.control, log,
-               {[this] { OnReady(); },
-                [this](const wire::Message& message) { OnMessage(message); },
+               {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
                 [this](const Status& why) { End(why); }}) {
   auto misbehaved = [this](Slot slot, const Status& why) {
     loop_->Post([this, slot, why] {
@@ -22,8 +21,8 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
     });
   };
   for (uint32_t i = 0; i < options.join.shards; ++i) {
-    shards_.push_back(std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log,
-                                                    misbehaved));
+    shards_.push_back(
+        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, misbehaved));
   }
 }
 
@@ -148,8 +147,8 @@ void ServerProcess::OnBound(uint64_t attempt,
   }
   ShardThread& shard = *shards_[hello.wanted_index - first_shard_];
   connection.value()->MoveTo(
-      shard.loop(), [&shard, slot = hello.index, generation = hello.generation](
-                        std::unique_ptr<transport::Connection> moved) {
+      shard.loop(), [&shard, slot = hello.index,
+                     generation = hello.generation](std::unique_ptr<transport::Connection> moved) {
         shard.Adopt(slot, generation, std::move(moved));
       });
 }

@@ -20,8 +20,8 @@ class ShardThread;
 
 struct ServerProcessOptions {
   ControlLinkOptions control;
-  wire::Join join;            // address is filled in when the port is known
-  std::string listen;         // "host:port"
+  wire::Join join;             // address is filled in when the port is known
+  std::string listen;          // "host:port"
   std::string announced_host;  // empty: the own address on the connection to the coordinator
 };
 

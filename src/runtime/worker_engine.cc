@@ -13,9 +13,7 @@ constexpr Duration kVerdictLimit = seconds(2);
 // How long an orderly leave may take.
 constexpr Duration kLeaveLimit = seconds(2);
 
-Status ShutDown() {
-  return {StatusCode::kShutdown, "the session was shut down"};
-}
+Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
 }  // namespace
 
@@ -124,8 +122,7 @@ void WorkerEngine::OnView(const wire::View& view) {
   view_ = view;
   for (const wire::ServerInfo& server : view.servers) {
     for (size_t i = 0; i < server.shard_weights.size(); ++i) {
-      links_.push_back(
-          std::make_unique<ShardLink>(*this, static_cast<ShardId>(links_.size())));
+      links_.push_back(std::make_unique<ShardLink>(*this, static_cast<ShardId>(links_.size())));
       ConnectShard(links_.back()->shard, server);
     }
   }
@@ -142,17 +139,17 @@ void WorkerEngine::ConnectShard(ShardId shard, const wire::ServerInfo& server) {
   hello.wanted_index = shard;
   hello.wanted_incarnation = server.incarnation;
   hello.generation = view_.generation;
-  loop_->Connect(
-      server.address, options_.control.connect_limit,
-      [this, shard, hello](Result<std::unique_ptr<transport::Connection>> connection) {
-        if (!connection.ok()) return OnShardBound(shard, connection.status());
-        if (phase_ != Phase::kStarting) return;
-        links_[shard]->handshake = std::make_unique<HandshakeInitiator>(
-            *loop_, pool_, std::move(connection).value(), options_.control.identity, hello,
-            kHandshakeLimit, [this, shard](Result<std::unique_ptr<transport::Connection>> bound) {
-              OnShardBound(shard, std::move(bound));
-            });
-      });
+  loop_->Connect(server.address, options_.control.connect_limit,
+                 [this, shard, hello](Result<std::unique_ptr<transport::Connection>> connection) {
+                   if (!connection.ok()) return OnShardBound(shard, connection.status());
+                   if (phase_ != Phase::kStarting) return;
+                   links_[shard]->handshake = std::make_unique<HandshakeInitiator>(
+                       *loop_, pool_, std::move(connection).value(), options_.control.identity,
+                       hello, kHandshakeLimit,
+                       [this, shard](Result<std::unique_ptr<transport::Connection>> bound) {
+                         OnShardBound(shard, std::move(bound));
+                       });
+                 });
 }
 
 std::string WorkerEngine::NameOfServer(ShardId shard) const {
@@ -168,8 +165,8 @@ void WorkerEngine::OnShardBound(ShardId shard,
                                 Result<std::unique_ptr<transport::Connection>> connection) {
   if (phase_ != Phase::kStarting) return;
   if (!connection.ok()) {
-    return End({connection.status().code(), "cannot connect to " + NameOfServer(shard) + ": " +
-                                                connection.status().message()});
+    return End({connection.status().code(),
+                "cannot connect to " + NameOfServer(shard) + ": " + connection.status().message()});
   }
   ShardLink& link = *links_[shard];
   link.connection = std::move(connection).value();

@@ -23,8 +23,8 @@ namespace byteps::runtime {
 
 class WorkerEngine final : public Engine, private protocol::WorkerDriver {
  public:
-  WorkerEngine(std::unique_ptr<transport::Transport> transport,
-               const WorkerEngineOptions& options, Log& log);
+  WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
+               Log& log);
   // Leaves if that was not done; the coordinator's connection ends here, which tells the job that
   // this process will not join it again.
   ~WorkerEngine() override;

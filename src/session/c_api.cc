@@ -129,12 +129,8 @@ void byteps_close(byteps_session* session) { std::unique_ptr<byteps_session> own
 
 int32_t byteps_rank(const byteps_session* session) { return session->session->rank(); }
 int32_t byteps_size(const byteps_session* session) { return session->session->size(); }
-int32_t byteps_local_rank(const byteps_session* session) {
-  return session->session->local_rank();
-}
-int32_t byteps_local_size(const byteps_session* session) {
-  return session->session->local_size();
-}
+int32_t byteps_local_rank(const byteps_session* session) { return session->session->local_rank(); }
+int32_t byteps_local_size(const byteps_session* session) { return session->session->local_size(); }
 
 byteps_code byteps_declare(byteps_session* session, const char* name, byteps_error* error) {
   return Guard(error, [&]() -> Status {
@@ -154,8 +150,7 @@ byteps_code byteps_start(byteps_session* session, const byteps_request* request,
     Result<byteps::protocol::Operation> operation =
         byteps::session::Convert(*request, session->session->size());
     if (!operation.ok()) return operation.status();
-    Result<byteps::session::Handle> started =
-        session->session->Start(std::move(operation).value());
+    Result<byteps::session::Handle> started = session->session->Start(std::move(operation).value());
     if (!started.ok()) return started.status();
     *handle = started.value();
     return Status::Ok();
@@ -180,8 +175,8 @@ byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t t
   });
 }
 
-byteps_code byteps_get_result(byteps_session* session, byteps_handle handle,
-                              byteps_result* result, byteps_error* error) {
+byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byteps_result* result,
+                              byteps_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr || result == nullptr) return Missing("the session or the result");
     const byteps::protocol::Outcome* outcome = session->session->Look(handle);

@@ -25,6 +25,7 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log)
 Session::~Session() { Shutdown(); }
 
 Result<std::unique_ptr<Session>> Session::Open(const config::Options& options) {
+  // tidy-allow(new): the constructor is private.
   std::unique_ptr<Session> session(new Session(options, MakeLog(options)));
   Status joined = session->Join(options);
   if (!joined.ok()) return joined;
@@ -80,8 +81,8 @@ Session::Progress Session::Poll(Handle handle) {
 Status Session::Wait(Handle handle, milliseconds limit) {
   std::shared_ptr<Entry> entry = Find(handle);
   if (entry == nullptr) {
-    return {StatusCode::kInvalidArgument, "handle " + std::to_string(handle) +
-                                              " was not created or has been released"};
+    return {StatusCode::kInvalidArgument,
+            "handle " + std::to_string(handle) + " was not created or has been released"};
   }
   // Without a limit of its own the wait still looks around now and then; the engine completes every
   // operation in the end.

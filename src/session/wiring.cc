@@ -61,11 +61,11 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
 // A wish for an address is checked before the job starts; without one the connection to the
 // coordinator decides.
 Result<std::string> AnnouncedHost(const config::Options& options) {
-  bool wish = !options.node_host.empty() || !options.interface.empty() ||
-              !options.address_cidr.empty();
+  bool wish =
+      !options.node_host.empty() || !options.interface.empty() || !options.address_cidr.empty();
   if (!wish) return std::string();
-  return transport::ChooseAddress({config::RootAddress(options), options.interface,
-                                   options.address_cidr, options.node_host});
+  return transport::ChooseAddress(
+      {config::RootAddress(options), options.interface, options.address_cidr, options.node_host});
 }
 
 // Turns SIGTERM and SIGINT into a call, for as long as it lives. The signals must be blocked in
@@ -102,7 +102,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   runtime::CoordinatorProcessOptions process;
   process.address = transport::FormatHostPort("", static_cast<uint16_t>(options.root_port));
   process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
-  process.protocol.worker_machines = static_cast<uint32_t>(options.num_worker);
+  // A launcher that starts everything also says how many workers a machine has.
+  process.protocol.worker_machines = static_cast<uint32_t>(config::WorkerCount(options));
   process.protocol.server_count = static_cast<uint32_t>(options.num_server);
   process.protocol.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
   process.protocol.version = kVersion;
@@ -111,8 +112,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   auto transport = MakeTransport(options);
   runtime::CoordinatorProcess coordinator(*transport, process, log);
   SignalThread signals([&](int number) {
-    coordinator.Stop({StatusCode::kPeerLost, "the coordinator (scheduler) was " +
-                                                 StoppedBy(number).message()});
+    coordinator.Stop(
+        {StatusCode::kPeerLost, "the coordinator (scheduler) was " + StoppedBy(number).message()});
   });
   return coordinator.Run();
 }

@@ -12,9 +12,9 @@ namespace byteps::transport {
 namespace {
 
 Status BadAddress(std::string_view text, std::string_view why) {
-  return {StatusCode::kInvalidArgument,
-          "cannot read the address '" + std::string(text) + "': " + std::string(why) +
-              "; write host:port, or [address]:port for IPv6"};
+  return {StatusCode::kInvalidArgument, "cannot read the address '" + std::string(text) +
+                                            "': " + std::string(why) +
+                                            "; write host:port, or [address]:port for IPv6"};
 }
 
 template <typename Number>
@@ -134,7 +134,8 @@ Result<Cidr> ParseCidr(std::string_view text) {
   auto bits = ParseNumber<int>(text.substr(slash + 1));
   if (!bits || *bits < 0 || *bits > base->bits) {
     return Status(StatusCode::kInvalidArgument,
-                  "'" + std::string(text) + "' is not a network: the number behind '/' must be 0 to " +
+                  "'" + std::string(text) +
+                      "' is not a network: the number behind '/' must be 0 to " +
                       std::to_string(base->bits));
   }
   cidr.prefix_bits = *bits;
@@ -177,9 +178,9 @@ Result<std::string> PickAddress(const AddressChoice& choice,
     if (best.candidate == nullptr || rank < best.rank) best = {&candidate, rank};
   }
   if (best.candidate == nullptr) {
-    return Status(StatusCode::kInvalidArgument, "no address of this host meets " +
-                                                    DescribeWishes(choice) + ": " +
-                                                    Describe(candidates));
+    return Status(
+        StatusCode::kInvalidArgument,
+        "no address of this host meets " + DescribeWishes(choice) + ": " + Describe(candidates));
   }
   return best.candidate->address;
 }

@@ -65,13 +65,11 @@ TEST(CidrTest, RefusesWhatIsNone) {
 
 class PickAddressTest : public ::testing::Test {
  protected:
-  std::vector<InterfaceAddress> candidates_ = {{"lo", "127.0.0.1", true},
-                                               {"lo", "::1", true},
-                                               {"eth0", "fe80::5%eth0", false},
-                                               {"eth0", "fd00::5", false},
-                                               {"eth0", "192.168.1.5", false},
-                                               {"eth1", "10.0.0.5", false},
-                                               {"ib0", "10.1.0.5", false}};
+  std::vector<InterfaceAddress> candidates_ = {
+      {"lo", "127.0.0.1", true},       {"lo", "::1", true},
+      {"eth0", "fe80::5%eth0", false}, {"eth0", "fd00::5", false},
+      {"eth0", "192.168.1.5", false},  {"eth1", "10.0.0.5", false},
+      {"ib0", "10.1.0.5", false}};
 
   std::string Pick(const AddressChoice& choice, const std::string& route = "") {
     auto picked = PickAddress(choice, candidates_, route);
@@ -105,8 +103,7 @@ TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
   ASSERT_FALSE(picked.ok());
   EXPECT_EQ(picked.status().code(), StatusCode::kInvalidArgument);
   for (const char* part : {"'wlan'", "'10.0.0.0/8'", "192.168.1.5 (eth0)", "10.1.0.5 (ib0)"}) {
-    EXPECT_NE(picked.status().message().find(part), std::string::npos)
-        << picked.status().message();
+    EXPECT_NE(picked.status().message().find(part), std::string::npos) << picked.status().message();
   }
   EXPECT_FALSE(PickAddress({.address = "10.9.9.9"}, candidates_, "").ok());
   EXPECT_FALSE(PickAddress({.address = "node7"}, candidates_, "").ok());

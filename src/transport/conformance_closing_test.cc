@@ -88,12 +88,14 @@ TEST_P(TransportConformance, ADestructorAfterCloseIsSilentToo) {
 }
 
 TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnHeader) {
-  ConnectAndStart();
+  Connect();
   server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> {
     server_.connection().reset();
     return ByteSpan();
   };
-  client_.Send(1, "a", Bytes(100, 1));
+  Start();
+  const auto& sent = Payload(100, 1);
+  client_.Send(1, "a", sent);
   ASSERT_TRUE(client_.recorder().WaitForClosed());
   Settle(client_, server_);
   EXPECT_EQ(server_.recorder().frame_count(), 0u);
@@ -101,8 +103,9 @@ TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnHeader) {
 }
 
 TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnFrame) {
-  ConnectAndStart();
+  Connect();
   server_.recorder().on_frame = [&] { server_.connection().reset(); };
+  Start();
   client_.thread().Do([&] {
     for (int i = 0; i < 10; ++i) client_.connection()->Send(MakeFrame(1, "a"));
   });
@@ -113,9 +116,10 @@ TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnFrame) {
 }
 
 TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnClosed) {
-  ConnectAndStart();
+  Connect();
   server_.recorder().on_closed = [&] { server_.connection().reset(); };
   client_.recorder().on_closed = [&] { client_.connection().reset(); };
+  Start();
   client_.Close();
   ASSERT_TRUE(client_.recorder().WaitForClosed());
   ASSERT_TRUE(server_.recorder().WaitForClosed());
@@ -124,8 +128,9 @@ TEST_P(TransportConformance, AConnectionMayBeDestroyedInsideOnClosed) {
 }
 
 TEST_P(TransportConformance, NothingIsDeliveredAfterCloseInsideOnFrame) {
-  ConnectAndStart();
+  Connect();
   server_.recorder().on_frame = [&] { server_.connection()->Close(); };
+  Start();
   client_.thread().Do([&] {
     for (int i = 0; i < 10; ++i) client_.connection()->Send(MakeFrame(1, "a"));
   });
@@ -138,7 +143,7 @@ TEST_P(TransportConformance, NothingIsDeliveredAfterCloseInsideOnFrame) {
 TEST_P(TransportConformance, CloseAfterFlushWritesWhatIsQueued) {
   ConnectAndStart();
   constexpr size_t kCount = 20;
-  auto payload = Bytes(kMegabyte, 2);
+  const auto& payload = Payload(kMegabyte, 2);
   client_.thread().Do([&] {
     for (size_t i = 0; i < kCount; ++i) client_.connection()->Send(MakeFrame(1, "a", payload));
     client_.connection()->CloseAfterFlush(kPatience);
@@ -158,12 +163,13 @@ TEST_P(TransportConformance, CloseAfterFlushWritesWhatIsQueued) {
 }
 
 TEST_P(TransportConformance, ARefusalArrivesThoughThePeerKeepsSending) {
-  ConnectAndStart();
-  auto payload = Bytes(kMegabyte, 3);
+  Connect();
+  const auto& payload = Payload(kMegabyte, 3);
   server_.recorder().on_frame = [&] {
     server_.connection()->Send(MakeFrame(9, "refused"));
     server_.connection()->CloseAfterFlush(kPatience);
   };
+  Start();
   client_.thread().Do([&] {
     for (int i = 0; i < 30; ++i) client_.connection()->Send(MakeFrame(1, "a", payload));
   });
@@ -175,7 +181,7 @@ TEST_P(TransportConformance, ARefusalArrivesThoughThePeerKeepsSending) {
 
 TEST_P(TransportConformance, CloseAfterFlushOnBothSidesEnds) {
   ConnectAndStart();
-  auto payload = Bytes(kMegabyte, 4);
+  const auto& payload = Payload(kMegabyte, 4);
   for (End* end : {&client_, &server_}) {
     end->thread().Do([&] {
       for (int i = 0; i < 20; ++i) end->connection()->Send(MakeFrame(1, "a", payload));
@@ -246,7 +252,7 @@ TEST_P(TransportConformance, BorrowedMemoryIsNotTouchedAfterALoss) {
     place.Forbid();
   };
   client_.Start();
-  auto half = Bytes(60 * kMegabyte, 5);
+  const auto& half = Payload(60 * kMegabyte, 5);
   server_.Send(1, "down", half);
   client_.Send(1, "up", payload.span());
   Settle(client_, server_);
@@ -303,7 +309,8 @@ TEST_P(TransportConformance, ALossBeforeStartIsReportedAfterStart) {
   client_.Send(1, "last words");
   client_.CloseAfterFlush(milliseconds(20));
   client_.Start();
-  server_.Send(1, "into the void", Bytes(1000, 6));
+  const auto& sent = Payload(1000, 6);
+  server_.Send(1, "into the void", sent);
   Settle(client_, server_);
   server_.Start();
   ASSERT_TRUE(server_.recorder().WaitForClosed());

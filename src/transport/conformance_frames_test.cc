@@ -14,7 +14,7 @@ constexpr size_t kMegabyte = size_t{1} << 20;
 
 TEST_P(TransportConformance, AFrameArrivesWhole) {
   ConnectAndStart();
-  auto payload = Bytes(1000, 1);
+  const auto& payload = Payload(1000, 1);
   client_.Send(7, "header", payload);
   ASSERT_TRUE(server_.recorder().WaitForFrames(1));
   auto frame = server_.recorder().frames()[0];
@@ -26,7 +26,7 @@ TEST_P(TransportConformance, AFrameArrivesWhole) {
 TEST_P(TransportConformance, HeadersAndPayloadsMayBeEmptyOrAsLargeAsAllowed) {
   ConnectAndStart();
   std::string longest(kHeaderBytesMax, 'h');
-  auto payload = Bytes(100, 2);
+  const auto& payload = Payload(100, 2);
   client_.Send(1, "", {});
   client_.Send(2, "only a header", {});
   client_.Send(3, "", payload);
@@ -47,7 +47,7 @@ TEST_P(TransportConformance, HeadersAndPayloadsMayBeEmptyOrAsLargeAsAllowed) {
 TEST_P(TransportConformance, ThousandsOfSmallFramesKeepTheirOrder) {
   ConnectAndStart();
   constexpr int kCount = 20000;
-  auto payload = Bytes(96, 3);
+  const auto& payload = Payload(96, 3);
   client_.thread().Do([&] {
     for (int i = 0; i < kCount; ++i) {
       auto size = static_cast<size_t>(i % 97);
@@ -84,7 +84,7 @@ TEST_P(TransportConformance, AnUrgentFrameOvertakesThoseThatHaveNotBegun) {
   client_.Start();
   server_.recorder().keep_payloads = true;
   constexpr int kCount = 24;
-  auto payload = Bytes(4 * kMegabyte, 4);
+  const auto& payload = Payload(4 * kMegabyte, 4);
   auto place = std::vector<std::byte>(payload.size());
   server_.recorder().on_header = [&](uint8_t, size_t bytes) -> Result<ByteSpan> {
     return ByteSpan(place).first(bytes);
@@ -102,12 +102,13 @@ TEST_P(TransportConformance, AnUrgentFrameOvertakesThoseThatHaveNotBegun) {
 }
 
 TEST_P(TransportConformance, ThePayloadLandsInTheNamedPlace) {
-  ConnectAndStart();
-  auto payload = Bytes(300000, 5);
+  Connect();
+  const auto& payload = Payload(300000, 5);
   std::vector<std::byte> place(payload.size() + 2);
   server_.recorder().on_header = [&](uint8_t, size_t bytes) -> Result<ByteSpan> {
     return ByteSpan(place).subspan(1, bytes);
   };
+  Start();
   client_.Send(1, "h", payload);
   ASSERT_TRUE(server_.recorder().WaitForFrames(1));
   EXPECT_TRUE(std::equal(payload.begin(), payload.end(), place.begin() + 1));
@@ -117,7 +118,7 @@ TEST_P(TransportConformance, ThePayloadLandsInTheNamedPlace) {
 
 TEST_P(TransportConformance, ALargePayloadArrivesWhole) {
   ConnectAndStart();
-  auto payload = Bytes(64 * kMegabyte, 6);
+  const auto& payload = Payload(64 * kMegabyte, 6);
   client_.Send(1, "large", payload);
   client_.Send(1, "next", {});
   ASSERT_TRUE(server_.recorder().WaitForFrames(2));
@@ -132,7 +133,7 @@ TEST_P(TransportConformance, PayloadsOfManySizesFollowEachOther) {
   for (size_t power = 1; power <= 4 * kMegabyte; power *= 4) {
     for (size_t size : {power - 1, power, power + 1}) sizes.push_back(size);
   }
-  auto payload = Bytes(4 * kMegabyte + 1, 7);
+  const auto& payload = Payload(4 * kMegabyte + 1, 7);
   for (size_t size : sizes) client_.Send(1, "s", ConstByteSpan(payload).first(size));
   ASSERT_TRUE(server_.recorder().WaitForFrames(sizes.size()));
   auto frames = server_.recorder().frames();
@@ -143,9 +144,9 @@ TEST_P(TransportConformance, PayloadsOfManySizesFollowEachOther) {
 }
 
 TEST_P(TransportConformance, BothSidesFloodEachOtherWithoutADeadlock) {
-  ConnectAndStart();
+  Connect();
   constexpr int kCount = 100;
-  auto payload = Bytes(kMegabyte, 8);
+  const auto& payload = Payload(kMegabyte, 8);
   auto flood = [&](End& end) {
     end.thread().Do([&] {
       for (int i = 0; i < kCount; ++i) end.connection()->Send(MakeFrame(1, "f", payload));
@@ -153,8 +154,9 @@ TEST_P(TransportConformance, BothSidesFloodEachOtherWithoutADeadlock) {
   };
   std::vector<std::byte> places[2] = {std::vector<std::byte>(kMegabyte),
                                       std::vector<std::byte>(kMegabyte)};
-  server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(places[0]); };
-  client_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(places[1]); };
+  server_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(places[0]); };
+  client_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(places[1]); };
+  Start();
   flood(client_);
   flood(server_);
   ASSERT_TRUE(server_.recorder().WaitForFrames(kCount));
@@ -185,11 +187,12 @@ TEST_P(TransportConformance, FramesSentBeforeStartArrive) {
 }
 
 TEST_P(TransportConformance, AnErrorFromOnHeaderClosesTheConnectionWithThatReason) {
-  ConnectAndStart();
+  Connect();
   server_.recorder().on_header = [](uint8_t, size_t) -> Result<ByteSpan> {
     return Status(StatusCode::kRefused, "not you");
   };
-  auto payload = Bytes(1000, 9);
+  Start();
+  const auto& payload = Payload(1000, 9);
   client_.Send(1, "a", payload);
   client_.Send(1, "b", payload);
   ASSERT_TRUE(server_.recorder().WaitForClosed());
@@ -200,10 +203,12 @@ TEST_P(TransportConformance, AnErrorFromOnHeaderClosesTheConnectionWithThatReaso
 }
 
 TEST_P(TransportConformance, APlaceOfTheWrongSizeClosesTheConnection) {
-  ConnectAndStart();
+  Connect();
   std::vector<std::byte> place(10);
-  server_.recorder().on_header = [&](uint8_t, size_t) -> Result<ByteSpan> { return ByteSpan(place); };
-  client_.Send(1, "a", Bytes(11, 1));
+  server_.recorder().on_header = [&](uint8_t, size_t) { return ByteSpan(place); };
+  Start();
+  const auto& sent = Payload(11, 1);
+  client_.Send(1, "a", sent);
   ASSERT_TRUE(server_.recorder().WaitForClosed());
   EXPECT_EQ(server_.recorder().why().code(), StatusCode::kInternal);
 }
@@ -212,7 +217,7 @@ TEST_P(TransportConformance, AFrameBeyondTheLimitIsAProtocolError) {
   Connect();
   server_.Start(100);
   client_.Start();
-  auto payload = Bytes(101, 10);
+  const auto& payload = Payload(101, 10);
   client_.Send(1, "fits", ConstByteSpan(payload).first(100));
   client_.Send(1, "does not", payload);
   ASSERT_TRUE(server_.recorder().WaitForClosed());
@@ -228,7 +233,7 @@ TEST_P(TransportConformance, ALimitRaisedInsideOnFrameHoldsForTheNextFrame) {
   server_.recorder().on_frame = [&] { server_.connection()->SetLimits({1000}); };
   server_.Start(10);
   client_.Start();
-  auto payload = Bytes(1000, 11);
+  const auto& payload = Payload(1000, 11);
   client_.thread().Do([&] {
     client_.connection()->Send(MakeFrame(1, "a", ConstByteSpan(payload).first(10)));
     client_.connection()->Send(MakeFrame(1, "b", payload));
@@ -240,7 +245,7 @@ TEST_P(TransportConformance, ALimitRaisedInsideOnFrameHoldsForTheNextFrame) {
 TEST_P(TransportConformance, TheDefaultLimitIsSmall) {
   Connect();
   server_.thread().Do([&] { server_.connection()->Start(&server_.recorder()); });
-  auto payload = Bytes(Limits{}.payload_bytes_max + 1, 12);
+  const auto& payload = Payload(Limits{}.payload_bytes_max + 1, 12);
   client_.Send(1, "a", payload);
   ASSERT_TRUE(server_.recorder().WaitForClosed());
   EXPECT_EQ(server_.recorder().why().code(), StatusCode::kProtocol);

@@ -1,8 +1,8 @@
+#include "src/transport/transport_conformance.h"
+
 #include <chrono>
 #include <cstring>
 #include <utility>
-
-#include "src/transport/transport_conformance.h"
 
 namespace byteps::transport {
 
@@ -146,6 +146,10 @@ TransportConformance::TransportConformance()
 
 TransportConformance::~TransportConformance() = default;
 
+const std::vector<std::byte>& TransportConformance::Payload(size_t size, uint8_t seed) {
+  return payloads_.emplace_back(Bytes(size, seed));
+}
+
 void TransportConformance::Connect() {
   std::promise<std::unique_ptr<Connection>> accepted;
   std::promise<Result<std::unique_ptr<Connection>>> connected;
@@ -174,7 +178,10 @@ void TransportConformance::Connect() {
 
 void TransportConformance::ConnectAndStart() {
   Connect();
-  if (HasFatalFailure()) return;
+  if (!HasFatalFailure()) Start();
+}
+
+void TransportConformance::Start() {
   server_.Start();
   client_.Start();
 }

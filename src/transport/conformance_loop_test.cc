@@ -98,9 +98,8 @@ TEST_P(TransportConformance, EveryTicksUntilItIsGone) {
   });
   ASSERT_EQ(enough.get_future().wait_for(kPatience), std::future_status::ready);
   std::promise<void> later;
-  auto proof = client_thread_.Do([&] {
-    return ClientLoop().After(milliseconds(10), [&] { later.set_value(); });
-  });
+  auto proof = client_thread_.Do(
+      [&] { return ClientLoop().After(milliseconds(10), [&] { later.set_value(); }); });
   ASSERT_EQ(later.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(client_thread_.Do([&] { return ticks; }), 5);
   client_thread_.Do([&] { proof.reset(); });
@@ -227,7 +226,7 @@ TEST_P(TransportConformance, BothEndsMayLiveOnOneLoop) {
   ASSERT_EQ(accepted.get_future().wait_for(kPatience), std::future_status::ready);
   one.Start();
   other.Start();
-  auto payload = Bytes(size_t{10} << 20, 1);
+  const auto& payload = Payload(size_t{10} << 20, 1);
   one.Send(1, "a", payload);
   other.Send(1, "b", payload);
   ASSERT_TRUE(one.recorder().WaitForFrames(1));
@@ -270,7 +269,7 @@ TEST_P(TransportConformance, AStreamMovesToAnotherLoopWithTheBytesThatAreUnderWa
     server_.connection().reset();
   };
   server_.Start();
-  auto payload = Bytes(200000, 2);
+  const auto& payload = Payload(200000, 2);
   constexpr size_t kCount = 200;
   client_.Start();
   client_.thread().Do([&] {
@@ -297,6 +296,7 @@ TEST_P(TransportConformance, AStreamMovesToAnotherLoopWithTheBytesThatAreUnderWa
   client_.Close();
   ASSERT_TRUE(moved.recorder().WaitForClosed());
   EXPECT_EQ(moved.recorder().why().code(), StatusCode::kPeerLost);
+  server_.Destroy();  // has left `other`, which ends first
 }
 
 TEST_P(TransportConformance, AStreamMovesTwiceBeforeItIsStarted) {
@@ -318,6 +318,7 @@ TEST_P(TransportConformance, AStreamMovesTwiceBeforeItIsStarted) {
   server_.Send(2, "answer");
   client_.Start();
   ASSERT_TRUE(client_.recorder().WaitForFrames(1));
+  server_.Destroy();  // has left `other`, which ends first
 }
 
 TEST_P(TransportConformance, AStreamThatWasSentOnJustBeforeMovesWhole) {
@@ -326,10 +327,10 @@ TEST_P(TransportConformance, AStreamThatWasSentOnJustBeforeMovesWhole) {
   End moved(other);
   std::promise<void> adopted;
   // The answer is small enough to be written at once, but the peer has not read it yet.
-  server_.Send(1, "welcome", Bytes(100, 3));
-  ASSERT_TRUE(server_.thread().RunUntil([&] {
-    return GetParam().name == "inproc" || server_.connection()->queued_bytes() == 0;
-  }));
+  const auto& sent = Payload(100, 3);
+  server_.Send(1, "welcome", sent);
+  ASSERT_TRUE(server_.thread().RunUntil(
+      [&] { return GetParam().name == "inproc" || server_.connection()->queued_bytes() == 0; }));
   server_.thread().Do([&] {
     server_.connection()->MoveTo(other.loop(), [&](std::unique_ptr<Connection> connection) {
       moved.connection() = std::move(connection);
@@ -340,12 +341,13 @@ TEST_P(TransportConformance, AStreamThatWasSentOnJustBeforeMovesWhole) {
   ASSERT_EQ(adopted.get_future().wait_for(kPatience), std::future_status::ready);
   client_.Start();
   ASSERT_TRUE(client_.recorder().WaitForFrames(1));
-  EXPECT_EQ(client_.recorder().frames()[0].payload, Bytes(100, 3));
+  EXPECT_EQ(client_.recorder().frames()[0].payload, sent);
   moved.Start();
   client_.Send(1, "thanks");
   ASSERT_TRUE(moved.recorder().WaitForFrames(1));
   moved.Send(1, "more");
   ASSERT_TRUE(client_.recorder().WaitForFrames(2));
+  server_.Destroy();  // has left `other`, which ends first
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace byteps::transport {
 std::string HostIdentity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat network {};
+  struct stat network{};
   if (!boot.empty() && stat("/proc/self/ns/net", &network) == 0) {
     return boot + "/" + std::to_string(network.st_ino);
   }

@@ -25,10 +25,9 @@ socklen_t LengthOf(const sockaddr* address) {
 // The literal, with "%interface" for link-local IPv6; empty on failure.
 std::string Literal(const sockaddr* address) {
   char text[NI_MAXHOST];
-  if (getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "";
-  }
-  return text;
+  int error =
+      getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text : "";
 }
 
 class Descriptor {
@@ -87,8 +86,8 @@ Result<std::string> RouteSource(const std::string& target) {
   addrinfo* head = nullptr;
   // A datagram socket cannot be connected to port 0 on every system; any other does.
   std::string port = std::to_string(parsed->port == 0 ? 9 : parsed->port);
-  int error = getaddrinfo(parsed->host.empty() ? nullptr : parsed->host.c_str(), port.c_str(), &hints,
-                          &head);
+  const char* host = parsed->host.empty() ? nullptr : parsed->host.c_str();
+  int error = getaddrinfo(host, port.c_str(), &hints, &head);
   if (error != 0) {
     return Status(StatusCode::kUnavailable, "cannot resolve '" + parsed->host +
                                                 "': " + gai_strerror(error) +

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -66,8 +67,8 @@ class LoopThread {
   std::thread thread_;
 };
 
-// Keeps what a connection tells its user. Thread-safe; the hooks run on the loop's thread and are
-// set before Start.
+// Keeps what a connection tells its user. Thread-safe; the hooks run on the loop's thread and must
+// be set before Start.
 class Recorder final : public FrameReceiver {
  public:
   struct Frame {
@@ -125,8 +126,7 @@ class End {
   std::unique_ptr<Connection>& connection() { return connection_; }
 
   void Start(size_t payload_bytes_max = size_t{1} << 30);
-  void Send(uint8_t kind, std::string_view header, ConstByteSpan payload = {},
-            int64_t urgency = 0);
+  void Send(uint8_t kind, std::string_view header, ConstByteSpan payload = {}, int64_t urgency = 0);
   void Close();
   void CloseAfterFlush(Duration patience);
   void Destroy();
@@ -144,13 +144,19 @@ class TransportConformance : public ::testing::TestWithParam<Backend> {
   TransportConformance();
   ~TransportConformance() override;
 
+  // Bytes that outlive the connections: the network tells a thread checker nothing, so a frame
+  // that has arrived may, for all it knows, still be read by its sender.
+  const std::vector<std::byte>& Payload(size_t size, uint8_t seed);
+
   Loop& ClientLoop() { return client_thread_.loop(); }
   Loop& ServerLoop() { return server_thread_.loop(); }
 
   // Connects client_ and server_, which are not started.
   void Connect();
+  void Start();
   void ConnectAndStart();
 
+  std::list<std::vector<std::byte>> payloads_;
   std::unique_ptr<Transport> transport_;
   LoopThread server_thread_;
   LoopThread client_thread_;

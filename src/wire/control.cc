@@ -92,8 +92,7 @@ Encoded Encode(Builder& b, const Declare& m) {
 Encoded Encode(Builder& b, const Declared& m) {
   auto name = b.CreateString(m.name);
   auto placement = b.CreateVector(m.placement);
-  return {fb::Body_Declared,
-          fb::CreateDeclared(b, name, m.attempt, m.tensor, placement).Union()};
+  return {fb::Body_Declared, fb::CreateDeclared(b, name, m.attempt, m.tensor, placement).Union()};
 }
 
 Encoded Encode(Builder& b, const DeclareFailed& m) {
@@ -197,8 +196,7 @@ Result<Message> Decode(const fb::Declare& m) {
 }
 
 Result<Message> Decode(const fb::Declared& m) {
-  return Message(
-      Declared{Text(m.name()), m.attempt(), m.tensor(), Numbers(m.placement())});
+  return Message(Declared{Text(m.name()), m.attempt(), m.tensor(), Numbers(m.placement())});
 }
 
 Result<Message> Decode(const fb::DeclareFailed& m) {

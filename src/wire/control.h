@@ -32,9 +32,9 @@ struct Join {
   Role role = Role::kWorker;
   int32_t rank = -1;  // wanted rank or server index; -1: any
   uint64_t incarnation = 0;
-  std::string host;     // host identity: processes with the same one share a network stack
-  std::string address;  // where this process accepts connections ("host:port"); servers only
-  uint32_t shards = 0;  // servers only
+  std::string host;        // host identity: processes with the same one share a network stack
+  std::string address;     // where this process accepts connections ("host:port"); servers only
+  uint32_t shards = 0;     // servers only
   uint32_t link_mbit = 0;  // 0: unknown, as fast as the others
   uint32_t process = 0;    // process number on its host, for messages
   uint32_t worker_count = 0;

@@ -9,7 +9,8 @@ namespace byteps::wire {
 namespace {
 
 std::vector<Message> OneOfEach() {
-  Join join{Role::kServer, 3, 42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2, 32768, "0.1.0", 0, 1, "node-a"};
+  Join join{Role::kServer, 3,       42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2,
+            32768,         "0.1.0", 0,  1,        "node-a"};
   View view;
   view.epoch = 5;
   view.term = 1;

@@ -131,8 +131,8 @@ Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
   }
   for (size_t i = 0; i < bytes.size(); i += kPieceRefBytes) {
     const std::byte* at = bytes.data() + i;
-    refs.push_back({GetLittle<uint32_t>(at), GetLittle<uint32_t>(at + 4),
-                    GetLittle<uint64_t>(at + 8)});
+    refs.push_back(
+        {GetLittle<uint32_t>(at), GetLittle<uint32_t>(at + 4), GetLittle<uint64_t>(at + 8)});
   }
   return Status::Ok();
 }

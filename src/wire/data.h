@@ -39,8 +39,8 @@ struct DataHeader {
   uint32_t unstable = 0;
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
-  uint8_t attempt = 0;                    // repeats of an atomic tensor's piece
-  StatusCode status = StatusCode::kOk;    // answer: an error verdict; the payload is its text
+  uint8_t attempt = 0;                  // repeats of an atomic tensor's piece
+  StatusCode status = StatusCode::kOk;  // answer: an error verdict; the payload is its text
   // Where the payload lies in the piece, and (push) which span of the verdict the sender wants.
   // They travel only when they say more than "the payload is the piece, and I want all of it".
   uint32_t piece_bytes = 0;

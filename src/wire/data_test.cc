@@ -38,8 +38,16 @@ TEST(DataHeaderTest, GoldenBytesOfAWholePiece) {
   std::byte out[kDataHeaderBytesMax];
   size_t bytes = EncodeDataHeader(Example(), 4096, out);
   EXPECT_EQ(Hex(ConstByteSpan(out, bytes)),
-            "04030201" "05000000" "8877665544332211" "0900000000000000" "ddccbbaa00000000"
-            "02000000" "fdffffff" "00000000" "07000000" "02030100");
+            "04030201"
+            "05000000"
+            "8877665544332211"
+            "0900000000000000"
+            "ddccbbaa00000000"
+            "02000000"
+            "fdffffff"
+            "00000000"
+            "07000000"
+            "02030100");
 }
 
 TEST(DataHeaderTest, GoldenBytesOfASpan) {
@@ -49,7 +57,11 @@ TEST(DataHeaderTest, GoldenBytesOfASpan) {
   header.want_bytes = 64;
   std::byte out[kDataHeaderBytesMax];
   size_t bytes = EncodeDataHeader(header, 8, out);
-  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(104), "00100000" "10000000" "20000000" "40000000");
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(104),
+            "00100000"
+            "10000000"
+            "20000000"
+            "40000000");
 }
 
 RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {

@@ -17,17 +17,16 @@ inline constexpr uint16_t kWireVersion = 1;
 inline constexpr size_t kJobIdBytesMax = 128;
 using Nonce = std::array<std::byte, 16>;
 
-
 // The initiator says who it is, what it believes, and whom it wants.
 struct Hello {
   uint16_t version = kWireVersion;
   Role role = Role::kWorker;
   Role wanted_role = Role::kCoordinator;
-  uint32_t index = kNoSlot;        // slot of a worker; kNoSlot while it has none
-  uint32_t wanted_index = 0;       // shard; 0 for the coordinator
-  uint64_t incarnation = 0;        // of the initiator
+  uint32_t index = kNoSlot;         // slot of a worker; kNoSlot while it has none
+  uint32_t wanted_index = 0;        // shard; 0 for the coordinator
+  uint64_t incarnation = 0;         // of the initiator
   uint64_t wanted_incarnation = 0;  // 0: any
-  uint32_t generation = 0;         // 0 before the first view
+  uint32_t generation = 0;          // 0 before the first view
   Nonce nonce{};
   std::string job;
   friend bool operator==(const Hello&, const Hello&) = default;

@@ -66,6 +66,7 @@ build() {
   shift 2
   configure_flavour "$flavour" || return
   dir=$(flavour_dir "$flavour")
+  ninja -C "$dir" build.ninja >/dev/null 2>&1 || true # so that the count is of this tree
   count=$(ninja -C "$dir" -n "$@" 2>/dev/null | grep -cE '^\[[0-9]+/' || true)
   step "$text ($count files)" "build-$flavour" \
     nice ninja -C "$dir" -j "$(jobs_count)" -k 20 "$@"

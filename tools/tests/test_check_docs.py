@@ -34,6 +34,12 @@ def test_folder_without_section_or_invariant_is_found() -> None:
     assert "src/wire" in texts[1]
 
 
+def test_page_that_no_index_links_is_found() -> None:
+    paths = ["docs/README.md", "docs/a.md", "docs/b.md", "docs/decisions/c.md", "src/d.md"]
+    texts = [f.text for f in check_docs.check_index(paths, "docs/", "see [a](a.md)")]
+    assert texts == ["does not link b.md"]
+
+
 def test_undocumented_error_is_found() -> None:
     texts = [f.text for f in check_docs.check_errors(HEADER, "## `kMismatch` (2): MismatchError\n")]
     assert texts == ["no section '## `kShutdown` (7)'"]

@@ -24,7 +24,7 @@ def test_record_is_renewed_when_an_included_header_changes(make_repo) -> None:
     records = root / "build" / "headers"
     assert check_headers.check(root) == []
     record = records / "src__base__a.h.d"
-    assert check_headers.is_current(record)
+    assert check_headers.is_current(record, root)
     (root / "src/base/b.h").write_text("#pragma once\nstruct C {};\n")
-    assert not check_headers.is_current(record)
+    assert not check_headers.is_current(record, root)
     assert [f.path for f in check_headers.check(root)] == ["src/base/a.h"]

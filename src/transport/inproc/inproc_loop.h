@@ -52,8 +52,7 @@ class InprocLoop final : public Loop {
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
-      const std::string& address,
-      std::function<void(std::unique_ptr<Connection>)> accept) override;
+      const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) override;
   void Connect(const std::string& address, Duration timeout,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
 

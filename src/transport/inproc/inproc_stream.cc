@@ -173,11 +173,10 @@ bool InprocStream::ReceiveHeader() {
   }
   size_t payload_bytes = head.payload.size();
   if (payload_bytes > limits_.payload_bytes_max) {
-    Finish(Status(StatusCode::kProtocol, peer_name_ + " broke the protocol: a frame announces a " +
-                                             "payload of " + std::to_string(payload_bytes) +
-                                             " bytes, more than the " +
-                                             std::to_string(limits_.payload_bytes_max) +
-                                             " allowed"));
+    Finish(Status(StatusCode::kProtocol,
+                  peer_name_ + " broke the protocol: a frame announces a " + "payload of " +
+                      std::to_string(payload_bytes) + " bytes, more than the " +
+                      std::to_string(limits_.payload_bytes_max) + " allowed"));
     return true;
   }
   Result<ByteSpan> place = receiver_->OnHeader(

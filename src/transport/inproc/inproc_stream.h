@@ -1,4 +1,5 @@
-// InprocStream: one end of a connection inside the process; InprocConnection: the user's hold on it.
+// InprocStream: one end of a connection inside the process; InprocConnection: the user's hold
+// on it.
 //
 // Frames that have begun lie in the other end's inbox, a few at a time; the receiver copies their
 // payloads out of the sender's memory into the place it named, and tells the sender.

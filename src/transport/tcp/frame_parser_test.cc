@@ -62,9 +62,7 @@ class Reader {
     }
     for (;;) {
       switch (parser_.Next(bytes)) {
-        case FrameParser::Event::kMore:
-          EXPECT_TRUE(bytes.empty());
-          return true;
+        case FrameParser::Event::kMore: EXPECT_TRUE(bytes.empty()); return true;
         case FrameParser::Event::kBad: return false;
         case FrameParser::Event::kHeader: {
           auto* text = reinterpret_cast<const char*>(parser_.header().data());

@@ -35,8 +35,8 @@ Status SetCongestionControl(int socket, const std::string& name) {
   std::ifstream file("/proc/sys/net/ipv4/tcp_available_congestion_control");
   std::string available;
   std::getline(file, available);
-  return {StatusCode::kInvalidArgument, "this system has no congestion control '" + name +
-                                            "' for us; it has: " + available};
+  return {StatusCode::kInvalidArgument,
+          "this system has no congestion control '" + name + "' for us; it has: " + available};
 }
 
 }  // namespace

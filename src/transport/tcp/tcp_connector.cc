@@ -73,19 +73,19 @@ void Connector::Resolve(const HostPort& target) {
   resolving_ = true;
   WaitUntil(deadline_);
   // On a thread of Asio's own; a name that takes for ever costs us only the deadline.
-  resolver_.async_resolve(
-      target.host, std::to_string(target.port), tcp::resolver::numeric_service,
-      [self = shared_from_this()](const std::error_code& error,
-                                  const tcp::resolver::results_type& results) {
-        self->resolving_ = false;
-        if (!self->done_) return;
-        if (error) {
-          return self->Fail(StatusCode::kUnavailable,
-                            "the name cannot be resolved: " + error.message());
-        }
-        for (const auto& entry : results) self->endpoints_.push_back(entry.endpoint());
-        self->TryNext();
-      });
+  resolver_.async_resolve(target.host, std::to_string(target.port), tcp::resolver::numeric_service,
+                          [self = shared_from_this()](const std::error_code& error,
+                                                      const tcp::resolver::results_type& results) {
+                            self->resolving_ = false;
+                            if (!self->done_) return;
+                            if (error) {
+                              return self->Fail(StatusCode::kUnavailable,
+                                                "the name cannot be resolved: " + error.message());
+                            }
+                            for (const auto& entry : results)
+                              self->endpoints_.push_back(entry.endpoint());
+                            self->TryNext();
+                          });
 }
 
 void Connector::TryNext() {
@@ -100,10 +100,10 @@ void Connector::TryNext() {
   // An address that does not answer must leave time for those behind it.
   auto left = static_cast<Duration::rep>(endpoints_.size() - next_ + 1);
   WaitUntil(loop_.Now() + (deadline_ - loop_.Now()) / left);
-  socket_.async_connect(endpoint, [self = shared_from_this(), wait = wait_](
-                                      const std::error_code& result) {
-    if (self->done_ && wait == self->wait_) self->OnConnected(result);
-  });
+  socket_.async_connect(endpoint,
+                        [self = shared_from_this(), wait = wait_](const std::error_code& result) {
+                          if (self->done_ && wait == self->wait_) self->OnConnected(result);
+                        });
 }
 
 void Connector::OnConnected(const std::error_code& error) {

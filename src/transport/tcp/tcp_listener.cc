@@ -49,8 +49,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     if (error && error != asio::error::connection_aborted) return RetryLater();
     if (!error) {
       // The listening socket took the same options, so this one does too.
-      [[maybe_unused]] Status applied =
-          ApplySocketOptions(socket.native_handle(), loop_.options());
+      [[maybe_unused]] Status applied = ApplySocketOptions(socket.native_handle(), loop_.options());
       auto stream = std::make_shared<TcpStream>(loop_, std::move(socket), TcpStream::State{});
       accept_(std::make_unique<TcpConnection>(std::move(stream)));
       if (stopped_) return;
@@ -94,7 +93,8 @@ Result<tcp::endpoint> ResolveOwn(TcpLoop& loop, const HostPort& own) {
   asio::ip::address literal = asio::ip::make_address(own.host, error);
   if (!error) return tcp::endpoint(literal, own.port);
   tcp::resolver resolver(loop.io());
-  auto results = resolver.resolve(own.host, std::to_string(own.port), tcp::resolver::passive, error);
+  auto results =
+      resolver.resolve(own.host, std::to_string(own.port), tcp::resolver::passive, error);
   if (error || results.empty()) {
     return Status(StatusCode::kUnavailable,
                   "cannot listen on '" + own.host + "': " + error.message());
@@ -141,8 +141,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(TcpLoop& loop, const std::string& ad
     acceptor.listen(asio::socket_base::max_listen_connections, error);
   }
   if (error) {
-    return Status(StatusCode::kUnavailable,
-                  "cannot listen on " + address + ": " + error.message());
+    return Status(StatusCode::kUnavailable, "cannot listen on " + address + ": " + error.message());
   }
   auto accepting = std::make_shared<AcceptLoop>(loop, std::move(acceptor), std::move(accept));
   accepting->Next();

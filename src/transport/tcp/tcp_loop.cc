@@ -126,13 +126,20 @@ void TcpLoop::Connect(const std::string& address, Duration timeout,
 
 void TcpLoop::FlushLater(std::shared_ptr<TcpStream> stream) {
   to_flush_.push_back(std::move(stream));
-  if (flush_posted_) return;
+  if (flush_posted_ || in_event_) return;
   flush_posted_ = true;
-  asio::post(io_, [this] { FlushAll(); });
+  asio::post(io_, [this] {
+    flush_posted_ = false;
+    FlushAll();
+  });
+}
+
+void TcpLoop::EndEvent() {
+  in_event_ = false;
+  FlushAll();
 }
 
 void TcpLoop::FlushAll() {
-  flush_posted_ = false;
   flushing_.swap(to_flush_);
   for (const auto& stream : flushing_) stream->Flush();
   flushing_.clear();

@@ -30,8 +30,7 @@ class TcpLoop final : public Loop {
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
-      const std::string& address,
-      std::function<void(std::unique_ptr<Connection>)> accept) override;
+      const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) override;
   void Connect(const std::string& address, Duration timeout,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
 
@@ -40,8 +39,12 @@ class TcpLoop final : public Loop {
   const TcpOptions& options() const { return options_; }
   // Shared by all streams: what is in it must be used up before the next stream reads.
   ByteSpan read_buffer() { return read_buffer_; }
-  // Calls stream->Flush() once at the end of this pass, however much it sends until then.
+  // Calls stream->Flush() once, at the end of this pass, however much it sends until then.
   void FlushLater(std::shared_ptr<TcpStream> stream);
+  // Between these two, what is to be flushed waits for EndEvent instead of another turn of the
+  // reactor: an answer leaves without a system call in between.
+  void BeginEvent() { in_event_ = true; }
+  void EndEvent();
 
  private:
   void FlushAll();
@@ -54,6 +57,7 @@ class TcpLoop final : public Loop {
   std::vector<std::shared_ptr<TcpStream>> to_flush_;
   std::vector<std::shared_ptr<TcpStream>> flushing_;
   bool flush_posted_ = false;
+  bool in_event_ = false;
 };
 
 }  // namespace byteps::transport

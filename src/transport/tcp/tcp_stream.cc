@@ -147,7 +147,9 @@ void TcpStream::ArmRead() {
 void TcpStream::OnReadable() {
   size_t total = 0;
   size_t received = 0;
+  loop_.BeginEvent();
   while (Reading() && total < kReadBudgetBytes && ReceiveSome(&received)) total += received;
+  loop_.EndEvent();
   if (!Reading()) return;
   UpdateLowWater();
   ArmRead();
@@ -210,8 +212,8 @@ void TcpStream::Parse(ConstByteSpan bytes) {
       case FrameParser::Event::kHeader: HandleHeader(); break;
       case FrameParser::Event::kFrame: receiver_->OnFrame(); break;
       case FrameParser::Event::kBad:
-        Finish(Status(StatusCode::kProtocol, peer_name_ + " broke the protocol: " +
-                                                 parser_.error()));
+        Finish(
+            Status(StatusCode::kProtocol, peer_name_ + " broke the protocol: " + parser_.error()));
         break;
     }
   }
@@ -226,10 +228,9 @@ void TcpStream::HandleHeader() {
   if (!place.ok()) {
     Finish(place.status());
   } else if (place.value().size() != payload_bytes) {
-    Finish(Status(StatusCode::kInternal, "a receiver named a place of " +
-                                             std::to_string(place.value().size()) +
-                                             " bytes for a payload of " +
-                                             std::to_string(payload_bytes)));
+    Finish(Status(StatusCode::kInternal,
+                  "a receiver named a place of " + std::to_string(place.value().size()) +
+                      " bytes for a payload of " + std::to_string(payload_bytes)));
   } else {
     parser_.SetPlace(place.value());
   }
@@ -342,13 +343,13 @@ void TcpStream::FinishMove(ConstByteSpan unparsed) {
   SocketInTransit transit(socket_.release(error), protocol);
   State state{parser_.limits(), std::vector<std::byte>(unparsed.begin(), unparsed.end()),
               peer_name_};
-  asio::post(move_.target->io(),
-             [&target = *move_.target, adopt = std::move(move_.adopt), state = std::move(state),
-              transit = std::move(transit)]() mutable {
-               auto stream = std::make_shared<TcpStream>(target, transit.Arrive(target.io()),
-                                                         std::move(state));
-               adopt(std::make_unique<TcpConnection>(std::move(stream)));
-             });
+  asio::post(
+      move_.target->io(), [&target = *move_.target, adopt = std::move(move_.adopt),
+                           state = std::move(state), transit = std::move(transit)]() mutable {
+        auto stream =
+            std::make_shared<TcpStream>(target, transit.Arrive(target.io()), std::move(state));
+        adopt(std::make_unique<TcpConnection>(std::move(stream)));
+      });
 }
 
 }  // namespace byteps::transport

@@ -27,7 +27,7 @@ std::unique_ptr<Transport> MakeTuned() {
   options.send_buffer_bytes = 32768;
   options.receive_buffer_bytes = 32768;
   options.not_sent_low_water_bytes = 16384;
-  options.receive_low_water_bytes = 0;
+  options.receive_low_water_bytes = 16384;
   options.user_timeout = Duration::zero();
   options.keepalive_idle = Duration::zero();
   return MakeTcpTransport(options);
@@ -124,9 +124,8 @@ class TcpTest : public ::testing::Test {
     std::promise<Result<std::unique_ptr<Connection>>> promise;
     auto future = promise.get_future();
     thread_.Do([&] {
-      thread_.loop().Connect(address, timeout, [&](auto result) {
-        promise.set_value(std::move(result));
-      });
+      thread_.loop().Connect(address, timeout,
+                             [&](auto result) { promise.set_value(std::move(result)); });
     });
     if (future.wait_for(kPatience) != std::future_status::ready) {
       return Status(StatusCode::kInternal, "Connect never answers");
@@ -144,9 +143,8 @@ class TcpTest : public ::testing::Test {
     size_t survivors = 0;
     for (size_t n : {0, 1}) {
       End& end = Accepted(n);
-      if (thread_.RunUntil([&] {
-            return end.recorder().closed_count() + end.recorder().frame_count() > 0;
-          }) &&
+      if (thread_.RunUntil(
+              [&] { return end.recorder().closed_count() + end.recorder().frame_count() > 0; }) &&
           end.recorder().frame_count() == 1) {
         ++survivors;
         EXPECT_EQ(end.recorder().frames()[0].header, "hd");
@@ -159,6 +157,7 @@ class TcpTest : public ::testing::Test {
     EXPECT_EQ(survivors, 1u);
   }
 
+  const std::vector<std::byte> payload_ = Bytes(3, 1);  // outlives the connections
   std::unique_ptr<Transport> transport_;
   LoopThread thread_;
   std::unique_ptr<Listener> listener_;
@@ -224,10 +223,9 @@ TEST_F(TcpTest, WhatLeavesIsAsSpecified) {
   Listen("127.0.0.1:0");
   RawSocket reader(listener_->Port());
   End& end = Accepted(0);
-  auto payload = Bytes(3, 1);
-  end.Send(9, "ab", payload);
+  end.Send(9, "ab", payload_);
   std::string expected("\x03\0\0\0\x02\0\x09\0ab", 10);
-  expected.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+  expected.append(reinterpret_cast<const char*>(payload_.data()), payload_.size());
   EXPECT_EQ(reader.Read(13), expected);
 }
 

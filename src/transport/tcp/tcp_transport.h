@@ -27,7 +27,8 @@ struct TcpOptions {
   // lost (TCP_USER_TIMEOUT); 0: the system's default, many minutes.
   Duration user_timeout = seconds(10);
   // An idle connection is probed after `keepalive_idle`, then every `keepalive_interval`, and is
-  // lost when `user_timeout` (or, without one, three probes) passed without an answer; 0: no probes.
+  // lost when `user_timeout` (or, without one, three probes) passed without an answer; 0: no
+  // probes.
   Duration keepalive_idle = seconds(5);
   Duration keepalive_interval = seconds(2);
 };

@@ -29,6 +29,10 @@ from harness.shapes import load_shapes, shape_names, write_lines
 SCHEDULER_PORT = 9000
 GLOO_PORT = 9100
 CALIBRATION_S = 1.0
+BURST_HELP = (
+    "of the token bucket; below 64 it cuts the kernel's large segments into packets, which costs "
+    "several times the CPU; its part of the tensor is a free ride (256 KB of 100 MB: 0.3 %%)"
+)
 
 
 @dataclass
@@ -192,7 +196,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--models", default=",".join(shape_names()), help="row 7")
     parser.add_argument("--congestion", default="cubic", help="of every host")
     parser.add_argument("--mtu", type=int, default=1500)
-    parser.add_argument("--burst-kb", type=int, default=32, help="of the token bucket")
+    parser.add_argument("--burst-kb", type=int, default=256, help=BURST_HELP)
     parser.add_argument("--queue-ms", type=int, default=20, help="of a port")
     parser.add_argument("--option", action="append", default=[], metavar="BYTEPS_NAME=VALUE",
                         help="for the byteps job")

@@ -3,8 +3,8 @@
 //   bench_socket serve PORT         answers clients, one thread each, until it is ended
 //   bench_socket HOST:PORT...       a client of these servers; lines on stdin:
 //     stream BYTES                  to the first server, one stream, until it has them all
-//     exchange BYTES                BYTES to all servers together, in equal parts, one connection
-//                                   each, and as many back at the same time
+//     exchange BYTES COUNT          BYTES to all servers together, in equal parts, one connection
+//                                   each, and as many back at the same time; COUNT times
 //     pingpong BYTES COUNT          there and back, COUNT times
 //
 // Every command ends with a line of JSON; begin and end are readings of the machine's steady clock.
@@ -31,6 +31,8 @@
 namespace {
 
 constexpr size_t kChunkBytes = size_t{256} * 1024;
+// So much always fits into a connection on its way: both ends may send it before they receive.
+constexpr size_t kSocketBytes = size_t{16} * 1024;
 constexpr int kUsageError = 2;
 
 enum class Mode : uint64_t { kStream = 1, kExchange = 2, kPingPong = 3 };
@@ -86,6 +88,7 @@ bool ReceiveBytes(int fd, uint64_t bytes) {
 }
 
 bool BothWays(int fd, uint64_t bytes) {
+  if (bytes <= kSocketBytes) return SendBytes(fd, bytes) && ReceiveBytes(fd, bytes);
   bool sent = false;
   std::thread sender([&] { sent = SendBytes(fd, bytes); });
   const bool received = ReceiveBytes(fd, bytes);
@@ -98,7 +101,11 @@ bool Obey(int fd, const Order& order) {
   if (order.mode == Mode::kStream) {
     return ReceiveBytes(fd, order.bytes) && SendAll(fd, &done, 1);
   }
-  if (order.mode == Mode::kExchange) return BothWays(fd, order.bytes);
+  if (order.mode == Mode::kExchange) {
+    bool good = true;
+    for (uint64_t i = 0; i < order.count && good; ++i) good = BothWays(fd, order.bytes);
+    return good;
+  }
   std::vector<char> buffer(order.bytes);
   for (uint64_t i = 0; i < order.count; ++i) {
     if (!ReceiveAll(fd, buffer.data(), buffer.size())) return false;
@@ -178,12 +185,15 @@ void Stream(int fd, uint64_t bytes) {
   }
 }
 
-void Exchange(const std::vector<int>& servers, uint64_t bytes) {
+void Exchange(const std::vector<int>& servers, uint64_t bytes, uint64_t count) {
   std::vector<std::thread> threads;
   for (const int fd : servers) {
-    threads.emplace_back([fd, part = bytes / servers.size()] {
-      const Order order{Mode::kExchange, part, 1};
-      if (!SendAll(fd, &order, sizeof(order)) || !BothWays(fd, part)) Die("exchange");
+    threads.emplace_back([fd, count, part = bytes / servers.size()] {
+      const Order order{Mode::kExchange, part, count};
+      if (!SendAll(fd, &order, sizeof(order))) Die("exchange");
+      for (uint64_t i = 0; i < count; ++i) {
+        if (!BothWays(fd, part)) Die("exchange");
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -218,7 +228,7 @@ void FollowCommand(const std::vector<int>& servers, const std::string& line) {
   if (verb == "stream") {
     Stream(servers.front(), bytes);
   } else if (verb == "exchange") {
-    Exchange(servers, bytes);
+    Exchange(servers, bytes, count);
   } else if (verb == "pingpong" && count > 0) {
     const std::vector<double> trips = PingPong(servers.front(), bytes, count);
     more = ", \"p50\": " + std::to_string(trips[trips.size() / 2] * 1e6) +

@@ -20,7 +20,7 @@ class LinkOptions:
 
     mbit: int
     mtu: int = 1500
-    burst_kb: int = 32
+    burst_kb: int = 256
     queue_ms: int = 20
     congestion: str = "cubic"
 

@@ -238,12 +238,13 @@ void FollowCommand(const std::vector<int>& servers, const std::string& line) {
     std::exit(kUsageError);
   }
   const int64_t end = NowNs();
+  const double runs = verb == "exchange" ? static_cast<double>(count) : 1.0;
   std::printf(
       "{\"case\": \"%s\", \"bytes\": %llu, \"seconds\": %.9f, \"cpu_seconds\": %.6f, "
       "\"begin_ns\": %lld, \"end_ns\": %lld, \"wrong\": 0%s}\n",
-      verb.c_str(), static_cast<unsigned long long>(bytes), static_cast<double>(end - begin) * 1e-9,
-      CpuSeconds() - cpu_before, static_cast<long long>(begin), static_cast<long long>(end),
-      more.c_str());
+      verb.c_str(), static_cast<unsigned long long>(bytes),
+      static_cast<double>(end - begin) * 1e-9 / runs, (CpuSeconds() - cpu_before) / runs,
+      static_cast<long long>(begin), static_cast<long long>(end), more.c_str());
   std::fflush(stdout);
 }
 

@@ -51,8 +51,14 @@ def start_jobs(fleet: Fleet, workers: int, servers: int, gloo: bool) -> list[Job
     """Start one job of every kind; all of them stay, only one works at a time."""
     here = Place()
     jobs = [
-        start_byteps(fleet, Meeting(LOOPBACK, free_port()), here, [here] * servers,
-                     [here] * workers, {"DMLC_NODE_HOST": LOOPBACK}),
+        start_byteps(
+            fleet,
+            Meeting(LOOPBACK, free_port()),
+            here,
+            [here] * servers,
+            [here] * workers,
+            {"DMLC_NODE_HOST": LOOPBACK},
+        ),
         start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers),
     ]
     if gloo and workers > 1:
@@ -81,22 +87,26 @@ def measure(jobs: list[Job], nbytes: int, repeats: int) -> dict[str, Series]:
     return all_series
 
 
-def add(report: Report, name: str, workers: int, nbytes: int,
-        all_series: dict[str, Series]) -> None:
+def add(
+    report: Report, name: str, workers: int, nbytes: int, all_series: dict[str, Series]
+) -> None:
     """One row of the table for every kind."""
     gigabytes = nbytes * workers / 1e9
     ours = median(all_series["byteps"].seconds)
     for kind, series in all_series.items():
         seconds = median(series.seconds)
-        report.add({
-            "job": name,
-            "bytes": nbytes,
-            "what": kind,
-            "time us": round(seconds * 1e6, 1),
-            "MB/s a worker": round(nbytes / seconds / 1e6, 1),
-            "CPU s per GB": round(median(series.cpu_seconds) / gigabytes, 3),
-            "byteps time / this": round(ours / seconds, 2),
-        }, {"iterations": iterations_for(nbytes), **vars(series)})
+        report.add(
+            {
+                "job": name,
+                "bytes": nbytes,
+                "what": kind,
+                "time us": round(seconds * 1e6, 1),
+                "MB/s a worker": round(nbytes / seconds / 1e6, 1),
+                "CPU s per GB": round(median(series.cpu_seconds) / gigabytes, 3),
+                "byteps time / this": round(ours / seconds, 2),
+            },
+            {"iterations": iterations_for(nbytes), **vars(series)},
+        )
 
 
 def run_kernels() -> int:
@@ -107,8 +117,11 @@ def run_kernels() -> int:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev bench core", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./dev bench core",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--jobs", default="1x1,2x2,4x4", help="workers x servers")
     parser.add_argument("--sizes", default=SIZES, help="bytes of the tensor")

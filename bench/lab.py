@@ -3,10 +3,10 @@
     ./dev bench lab [--row 1|2|7] [--mbit 200,500] [--repeats 7] ...      (needs root)
 
 Hosts are network namespaces around a bridge; `tc tbf` limits every link in both directions. The
-rate B is what one plain stream of a socket reaches between two of the hosts, the better of
-before and after every repeat; t_opt is the least time that any split of the work needs at B. Rows: 1, one tensor, time /
-t_opt; 2, the same beside Gloo; 7, the gradients of real models. Tables go to bench-out/lab.md and
-bench-out/lab.json.
+rate B is what one plain stream of a socket reaches between two of the hosts, the better of before
+and after every repeat; t_opt is the least time that any split of the work needs at B. Rows: 1, one
+tensor, time / t_opt; 2, the same beside Gloo; 7, the gradients of real models. Tables go to
+bench-out/lab.md and bench-out/lab.json.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Lab:
         self.servers = network.hosts[arguments.workers :]
         self.fleet = Fleet()
         self.sockets = start_sockets(
-            self.fleet, [(self._last.place, self._last.address)], [self.workers[0].place])
+            self.fleet, [(self._last.place, self._last.address)], [self.workers[0].place]
+        )
 
     @property
     def _last(self) -> Host:
@@ -92,13 +93,22 @@ class Lab:
         words = arguments.option + [word for word in variant.split(",") if word]
         options = dict(word.split("=", 1) for word in words)
         return start_byteps(
-            fleet, Meeting(self.workers[0].address, SCHEDULER_PORT + number),
-            self.workers[0].place, [host.place for host in places], [host.place for host in self.workers], options)
+            fleet,
+            Meeting(self.workers[0].address, SCHEDULER_PORT + number),
+            self.workers[0].place,
+            [host.place for host in places],
+            [host.place for host in self.workers],
+            options,
+        )
 
     def start_gloo(self, fleet: Fleet) -> Job:
         """Start a Gloo ring on the workers' hosts."""
-        return start_gloo(fleet, Meeting(self.workers[0].address, GLOO_PORT),
-                          [host.place for host in self.workers], "eth0")
+        return start_gloo(
+            fleet,
+            Meeting(self.workers[0].address, GLOO_PORT),
+            [host.place for host in self.workers],
+            "eth0",
+        )
 
     def measure(self, job: Job, case: str, tensors: str, series: Series, nbytes: int) -> None:
         """Run once, beside a calibration of the same minute."""
@@ -129,8 +139,10 @@ def run_row_1_and_2(lab: Lab, report: Report, say: Callable[[str], None], gloo: 
         if gloo:
             jobs.append(lab.start_gloo(fleet))
         size = f"{arguments.megabytes} MB"
-        all_series = [Series(f"{size} {variant}".strip(), job.kind)
-                      for job, variant in zip(jobs, [*variants, ""], strict=False)]
+        all_series = [
+            Series(f"{size} {variant}".strip(), job.kind)
+            for job, variant in zip(jobs, [*variants, ""], strict=False)
+        ]
         for repeat in range(-1, arguments.repeats):
             for job, series in zip(jobs, all_series, strict=True):
                 kept = series if repeat >= 0 else Series("warm-up", job.kind)
@@ -163,31 +175,39 @@ def run_row_7(lab: Lab, report: Report, say: Callable[[str], None]) -> None:
 
 def add(report: Report, lab: Lab, row: int, series: Series, nbytes: int) -> None:
     """Put the medians into the report."""
+
     def middle(values: list[float], digits: int = 3) -> float | None:
         return round(median(values), digits) if values else None
 
     worst = max(series.imbalance) if series.imbalance else None
-    report.add({
-        "row": row,
-        "Mbit/s": lab.mbit,
-        "case": series.name,
-        "what": series.kind,
-        "ratio": middle(series.ratios),
-        "least": round(min(series.ratios), 3),
-        "most": round(max(series.ratios), 3),
-        "seconds": middle(series.seconds),
-        "B Mbit/s": middle(series.goodput_mbit, 1),
-        "CPU s": middle(series.cpu_seconds, 2),
-        "busy cores": middle(series.busy_cores, 2),
-        "imbalance %": None if worst is None else round(100 * worst, 2),
-    }, {"bytes": nbytes, "n": len(lab.workers), "k": len(lab.servers), **vars(series)})
+    report.add(
+        {
+            "row": row,
+            "Mbit/s": lab.mbit,
+            "case": series.name,
+            "what": series.kind,
+            "ratio": middle(series.ratios),
+            "least": round(min(series.ratios), 3),
+            "most": round(max(series.ratios), 3),
+            "seconds": middle(series.seconds),
+            "B Mbit/s": middle(series.goodput_mbit, 1),
+            "CPU s": middle(series.cpu_seconds, 2),
+            "busy cores": middle(series.busy_cores, 2),
+            "imbalance %": None if worst is None else round(100 * worst, 2),
+        },
+        {"bytes": nbytes, "n": len(lab.workers), "k": len(lab.servers), **vars(series)},
+    )
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev bench lab", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", type=int, action="append", choices=(1, 2, 7),
-                        help="may be repeated; default: all")
+    parser = argparse.ArgumentParser(
+        prog="./dev bench lab",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--row", type=int, action="append", choices=(1, 2, 7), help="may be repeated; default: all"
+    )
     parser.add_argument("--mbit", default="200,500", help="link rates")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--workers", type=int, default=4)
@@ -198,11 +218,20 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--burst-kb", type=int, default=256, help=BURST_HELP)
     parser.add_argument("--queue-ms", type=int, default=20, help="of a port")
-    parser.add_argument("--option", action="append", default=[], metavar="BYTEPS_NAME=VALUE",
-                        help="for the byteps job")
-    parser.add_argument("--variant", action="append", default=[],
-                        metavar="BYTEPS_NAME=VALUE,...",
-                        help="a further byteps job with these options, in turn with the others")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="BYTEPS_NAME=VALUE",
+        help="for the byteps job",
+    )
+    parser.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        metavar="BYTEPS_NAME=VALUE,...",
+        help="a further byteps job with these options, in turn with the others",
+    )
     parser.add_argument("--output", default=str(RESULTS / "lab"), help="without ending")
     return parser.parse_args()
 
@@ -210,8 +239,9 @@ def parse_arguments() -> argparse.Namespace:
 def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
     """All wanted rows at one link rate."""
     rows = set(arguments.row or (1, 2, 7))
-    options = LinkOptions(mbit, arguments.mtu, arguments.burst_kb, arguments.queue_ms,
-                          arguments.congestion)
+    options = LinkOptions(
+        mbit, arguments.mtu, arguments.burst_kb, arguments.queue_ms, arguments.congestion
+    )
     with Network(arguments.workers + arguments.servers, options) as network:
         lab = Lab(network, mbit, arguments)
         with lab.fleet:

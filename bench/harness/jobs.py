@@ -53,8 +53,14 @@ def free_port(host: str = "127.0.0.1") -> int:
         return int(probe.getsockname()[1])
 
 
-def start_byteps(fleet: Fleet, meeting: Meeting, scheduler: Place, servers: Sequence[Place],
-                 workers: Sequence[Place], options: Mapping[str, str] | None = None) -> Job:
+def start_byteps(
+    fleet: Fleet,
+    meeting: Meeting,
+    scheduler: Place,
+    servers: Sequence[Place],
+    workers: Sequence[Place],
+    options: Mapping[str, str] | None = None,
+) -> Job:
     """Start scheduler, servers and workers of a byteps job."""
     common = {
         "DMLC_PS_ROOT_URI": meeting.host,
@@ -67,41 +73,64 @@ def start_byteps(fleet: Fleet, meeting: Meeting, scheduler: Place, servers: Sequ
         "BYTEPS_FORCE_DISTRIBUTED": "1",
         **(options or {}),
     }
-    helpers = [fleet.start("scheduler", scheduler, [BPS_SCHEDULER],
-                           {**common, "DMLC_ROLE": "scheduler"})]
+    helpers = [
+        fleet.start("scheduler", scheduler, [BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"})
+    ]
     for i, place in enumerate(servers):
-        helpers.append(fleet.start(f"server {i}", place, [BPS_SERVER],
-                                   {**common, "DMLC_ROLE": "server"}))
+        helpers.append(
+            fleet.start(f"server {i}", place, [BPS_SERVER], {**common, "DMLC_ROLE": "server"})
+        )
     started = [
-        fleet.start(f"worker {i}", place, [BENCH_PUSH_PULL, "--commands"],
-                    {**common, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": str(i)})
+        fleet.start(
+            f"worker {i}",
+            place,
+            [BENCH_PUSH_PULL, "--commands"],
+            {**common, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": str(i)},
+        )
         for i, place in enumerate(workers)
     ]
     return Job("byteps", started, helpers)
 
 
-def start_gloo(fleet: Fleet, meeting: Meeting, workers: Sequence[Place],
-               interface: str = "lo") -> Job:
+def start_gloo(
+    fleet: Fleet, meeting: Meeting, workers: Sequence[Place], interface: str = "lo"
+) -> Job:
     """Start a Gloo group; each rank says when it is there."""
     started = [
-        fleet.start(f"gloo {i}", place, [sys.executable, GLOO_BENCH],
-                    {"MASTER_ADDR": meeting.host, "MASTER_PORT": str(meeting.port),
-                     "RANK": str(i), "WORLD_SIZE": str(len(workers)),
-                     "GLOO_SOCKET_IFNAME": interface, "OMP_NUM_THREADS": "1"})
+        fleet.start(
+            f"gloo {i}",
+            place,
+            [sys.executable, GLOO_BENCH],
+            {
+                "MASTER_ADDR": meeting.host,
+                "MASTER_PORT": str(meeting.port),
+                "RANK": str(i),
+                "WORLD_SIZE": str(len(workers)),
+                "GLOO_SOCKET_IFNAME": interface,
+                "OMP_NUM_THREADS": "1",
+            },
+        )
         for i, place in enumerate(workers)
     ]
     return Job("gloo", started)
 
 
-def start_sockets(fleet: Fleet, servers: Sequence[tuple[Place, str]],
-                  clients: Sequence[Place]) -> Job:
+def start_sockets(
+    fleet: Fleet, servers: Sequence[tuple[Place, str]], clients: Sequence[Place]
+) -> Job:
     """Start plain socket servers, each at its address, and clients of all of them."""
-    helpers = [fleet.start(f"socket server {i}", place, [BENCH_SOCKET, "serve", "0"])
-               for i, (place, _) in enumerate(servers)]
-    addresses = [f"{host}:{helper.answer()['port']}"
-                 for helper, (_, host) in zip(helpers, servers, strict=True)]
-    started = [fleet.start(f"client {i}", place, [BENCH_SOCKET, *addresses])
-               for i, place in enumerate(clients)]
+    helpers = [
+        fleet.start(f"socket server {i}", place, [BENCH_SOCKET, "serve", "0"])
+        for i, (place, _) in enumerate(servers)
+    ]
+    addresses = [
+        f"{host}:{helper.answer()['port']}"
+        for helper, (_, host) in zip(helpers, servers, strict=True)
+    ]
+    started = [
+        fleet.start(f"client {i}", place, [BENCH_SOCKET, *addresses])
+        for i, place in enumerate(clients)
+    ]
     return Job("sockets", started, helpers)
 
 

@@ -75,8 +75,12 @@ class Network:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._remove()
 
     def _build(self) -> None:
@@ -88,11 +92,18 @@ class Network:
             self._add_host(i)
 
     def _spare_filters(self) -> None:
-        """A switch has no firewall; where the machine sends bridged packets through one, not here."""
+        """Keep bridged packets out of the machine's firewall: a switch has none."""
         switch = "/proc/sys/net/bridge/bridge-nf-call-"
         for family in ("iptables", "ip6tables", "arptables"):
-            _run("ip", "netns", "exec", self._bridge, "sh", "-c",
-                 f"[ ! -e {switch}{family} ] || echo 0 > {switch}{family}")
+            _run(
+                "ip",
+                "netns",
+                "exec",
+                self._bridge,
+                "sh",
+                "-c",
+                f"[ ! -e {switch}{family} ] || echo 0 > {switch}{family}",
+            )
 
     def _add_namespace(self, name: str) -> None:
         ip("netns", "add", name)
@@ -103,23 +114,60 @@ class Network:
         options = self._options
         host = Host(f"{self._id}-{number}", f"port{number}", f"{SUBNET}.{number + 1}")
         self._add_namespace(host.namespace)
-        ip("-n", self._bridge, "link", "add", host.port, "type", "veth", "peer", "name", "eth0",
-           "netns", host.namespace)
+        ip(
+            "-n",
+            self._bridge,
+            "link",
+            "add",
+            host.port,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            host.namespace,
+        )
         for namespace, device in ((self._bridge, host.port), (host.namespace, "eth0")):
             ip("-n", namespace, "link", "set", device, "mtu", str(options.mtu), "up")
             self._limit(namespace, device)
         ip("-n", self._bridge, "link", "set", host.port, "master", "br0")
         ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
         # By route: a namespace may not choose among all that the machine has, its routes may.
-        ip("-n", host.namespace, "route", "replace", f"{SUBNET}.0/24", "dev", "eth0", "src",
-           host.address, "congctl", options.congestion)
+        ip(
+            "-n",
+            host.namespace,
+            "route",
+            "replace",
+            f"{SUBNET}.0/24",
+            "dev",
+            "eth0",
+            "src",
+            host.address,
+            "congctl",
+            options.congestion,
+        )
         self.hosts.append(host)
 
     def _limit(self, namespace: str, device: str) -> None:
         options = self._options
-        _run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate",
-             f"{options.mbit}mbit", "burst", f"{options.burst_kb}kb", "latency",
-             f"{options.queue_ms}ms")
+        _run(
+            "tc",
+            "-n",
+            namespace,
+            "qdisc",
+            "add",
+            "dev",
+            device,
+            "root",
+            "tbf",
+            "rate",
+            f"{options.mbit}mbit",
+            "burst",
+            f"{options.burst_kb}kb",
+            "latency",
+            f"{options.queue_ms}ms",
+        )
 
     def _remove(self) -> None:
         # Links go with their namespaces.

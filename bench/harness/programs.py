@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -46,8 +47,9 @@ class Place:
 class Program:
     """One process, its commands and its answers."""
 
-    def __init__(self, name: str, place: Place, command: Sequence[str], environment: Mapping[str,
-                 str]) -> None:
+    def __init__(
+        self, name: str, place: Place, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self._rest = b""
         self.process = subprocess.Popen(
@@ -98,12 +100,21 @@ class Fleet:
     def __enter__(self) -> Fleet:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.end()
 
-    def start(self, name: str, place: Place, command: Sequence[str | Path],
-              environment: Mapping[str, str] | None = None) -> Program:
+    def start(
+        self,
+        name: str,
+        place: Place,
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] | None = None,
+    ) -> Program:
         """Start a program that ends with the fleet."""
         program = Program(name, place, [str(word) for word in command], environment or {})
         self._programs.append(program)
@@ -113,10 +124,8 @@ class Fleet:
         """End all: by the end of their input, then by signals."""
         for program in self._programs:
             assert program.process.stdin is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 program.process.stdin.close()
-            except BrokenPipeError:
-                pass
         deadline = time.monotonic() + END_LIMIT_S
         # The last ones first: a worker leaves in order before its servers are stopped.
         for program in reversed(self._programs):
@@ -143,8 +152,9 @@ class Sample:
     cpu_seconds: float
 
 
-def run_together(programs: Sequence[Program], line: str, helpers: Sequence[Program] = (),
-                 iterations: int = 1) -> Sample:
+def run_together(
+    programs: Sequence[Program], line: str, helpers: Sequence[Program] = (), iterations: int = 1
+) -> Sample:
     """Give all the same command; time from the first begin to the last end."""
     helper_cpu = -sum(helper.cpu_seconds() for helper in helpers)
     for program in programs:
@@ -165,6 +175,8 @@ def require_programs() -> None:
     wanted = [BENCH_PUSH_PULL, BENCH_SOCKET, BENCH_KERNELS, BPS_SERVER, BPS_SCHEDULER]
     missing = [path.name for path in wanted if not path.exists()]
     if missing:
-        print(f"not built: {' '.join(missing)}; run: ninja -C {BUILD} {' '.join(missing)}",
-              file=sys.stderr)
+        print(
+            f"not built: {' '.join(missing)}; run: ninja -C {BUILD} {' '.join(missing)}",
+            file=sys.stderr,
+        )
         raise SystemExit(2)

@@ -76,12 +76,23 @@ class Report:
         self._console.print(f"written: {self._path}.md, {self._path}.json")
 
     def _write(self) -> None:
-        whole = {"title": self._title, "machine": self._machine, "settings": self._settings,
-                 "rows": self._details}
+        whole = {
+            "title": self._title,
+            "machine": self._machine,
+            "settings": self._settings,
+            "rows": self._details,
+        }
         self._path.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n")
         columns = list(self._rows[0])
-        lines = [f"# {self._title}", "", f"Machine: {self._machine}", "",
-                 "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines += ["| " + " | ".join(_text(row.get(c)) for c in columns) + " |"
-                  for row in self._rows]
+        lines = [
+            f"# {self._title}",
+            "",
+            f"Machine: {self._machine}",
+            "",
+            "| " + " | ".join(columns) + " |",
+            "|" + "---|" * len(columns),
+        ]
+        lines += [
+            "| " + " | ".join(_text(row.get(c)) for c in columns) + " |" for row in self._rows
+        ]
         self._path.with_suffix(".md").write_text("\n".join(lines) + "\n")

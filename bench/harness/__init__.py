@@ -1,0 +1,1 @@
+"""What the benchmarks share: programs that follow commands, jobs made of them, tables."""

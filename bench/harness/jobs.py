@@ -1,0 +1,139 @@
+"""Jobs of the three kinds that are compared: byteps, Gloo, plain sockets."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.programs import (
+    BENCH_PUSH_PULL,
+    BENCH_SOCKET,
+    BPS_SCHEDULER,
+    BPS_SERVER,
+    GLOO_BENCH,
+    Fleet,
+    Place,
+    Program,
+    Sample,
+    run_together,
+)
+
+START_LIMIT_S = 120
+
+
+@dataclass
+class Job:
+    """Programs that follow the same commands, and those that help them."""
+
+    kind: str
+    workers: list[Program]
+    helpers: list[Program] = field(default_factory=list)
+
+    def run(self, line: str, iterations: int = 1) -> Sample:
+        """Run one case once."""
+        return run_together(self.workers, line, self.helpers, iterations)
+
+
+@dataclass
+class Meeting:
+    """Where the processes of a job meet."""
+
+    host: str
+    port: int
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def start_byteps(
+    fleet: Fleet,
+    meeting: Meeting,
+    scheduler: Place,
+    servers: Sequence[Place],
+    workers: Sequence[Place],
+    options: Mapping[str, str] | None = None,
+) -> Job:
+    """Start scheduler, servers and workers of a byteps job."""
+    common = {
+        "DMLC_PS_ROOT_URI": meeting.host,
+        "DMLC_PS_ROOT_PORT": str(meeting.port),
+        "DMLC_NUM_WORKER": str(len(workers)),
+        "DMLC_NUM_SERVER": str(len(servers)),
+        "BYTEPS_JOB_ID": f"bench-{secrets.token_hex(4)}",
+        "BYTEPS_JOB_SECRET": secrets.token_hex(16),
+        "BYTEPS_START_TIMEOUT": str(START_LIMIT_S),
+        "BYTEPS_FORCE_DISTRIBUTED": "1",
+        **(options or {}),
+    }
+    helpers = [
+        fleet.start("scheduler", scheduler, [BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"})
+    ]
+    for i, place in enumerate(servers):
+        helpers.append(
+            fleet.start(f"server {i}", place, [BPS_SERVER], {**common, "DMLC_ROLE": "server"})
+        )
+    started = [
+        fleet.start(
+            f"worker {i}",
+            place,
+            [BENCH_PUSH_PULL, "--commands"],
+            {**common, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": str(i)},
+        )
+        for i, place in enumerate(workers)
+    ]
+    return Job("byteps", started, helpers)
+
+
+def start_gloo(
+    fleet: Fleet, meeting: Meeting, workers: Sequence[Place], interface: str = "lo"
+) -> Job:
+    """Start a Gloo group; each rank says when it is there."""
+    started = [
+        fleet.start(
+            f"gloo {i}",
+            place,
+            [sys.executable, GLOO_BENCH],
+            {
+                "MASTER_ADDR": meeting.host,
+                "MASTER_PORT": str(meeting.port),
+                "RANK": str(i),
+                "WORLD_SIZE": str(len(workers)),
+                "GLOO_SOCKET_IFNAME": interface,
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        for i, place in enumerate(workers)
+    ]
+    return Job("gloo", started)
+
+
+def start_sockets(
+    fleet: Fleet, servers: Sequence[tuple[Place, str]], clients: Sequence[Place]
+) -> Job:
+    """Start plain socket servers, each at its address, and clients of all of them."""
+    helpers = [
+        fleet.start(f"socket server {i}", place, [BENCH_SOCKET, "serve", "0"])
+        for i, (place, _) in enumerate(servers)
+    ]
+    addresses = [
+        f"{host}:{helper.answer()['port']}"
+        for helper, (_, host) in zip(helpers, servers, strict=True)
+    ]
+    started = [
+        fleet.start(f"client {i}", place, [BENCH_SOCKET, *addresses])
+        for i, place in enumerate(clients)
+    ]
+    return Job("sockets", started, helpers)
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the middle value."""
+    return statistics.median(values)

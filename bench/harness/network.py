@@ -1,0 +1,181 @@
+"""The lab: hosts as network namespaces around one bridge, each link limited in both directions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from harness.programs import BenchError, Place
+
+SUBNET = "10.77.0"
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """What every host's link is like."""
+
+    mbit: int
+    mtu: int = 1500
+    burst_kb: int = 256
+    queue_ms: int = 20
+    congestion: str = "cubic"
+
+
+def ip(*words: str) -> str:
+    """Run a command of iproute2."""
+    return _run("ip", *words)
+
+
+def _run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@dataclass
+class Host:
+    """One namespace with one link."""
+
+    namespace: str
+    port: str
+    address: str
+
+    @property
+    def place(self) -> Place:
+        """Return where programs of this host run."""
+        return Place(("ip", "netns", "exec", self.namespace))
+
+    def received_bytes(self) -> int:
+        """Return what has come in over the link so far, headers included."""
+        link = json.loads(ip("-n", self.namespace, "-s", "-j", "link", "show", "eth0"))[0]
+        return int(link["stats64"]["rx"]["bytes"])
+
+
+class Network:
+    """The bridge and its hosts; everything is gone when the context ends."""
+
+    def __init__(self, hosts: int, options: LinkOptions) -> None:
+        self._count = hosts
+        self._options = options
+        self._id = f"bpslab{os.getpid()}"
+        self._bridge = f"{self._id}-bridge"
+        self._namespaces: list[str] = []
+        self.hosts: list[Host] = []
+
+    def __enter__(self) -> Network:
+        try:
+            self._build()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+    def _build(self) -> None:
+        self._add_namespace(self._bridge)
+        ip("-n", self._bridge, "link", "add", "br0", "type", "bridge")
+        ip("-n", self._bridge, "link", "set", "br0", "mtu", str(self._options.mtu), "up")
+        self._spare_filters()
+        for i in range(self._count):
+            self._add_host(i)
+
+    def _spare_filters(self) -> None:
+        """Keep bridged packets out of the machine's firewall: a switch has none."""
+        switch = "/proc/sys/net/bridge/bridge-nf-call-"
+        for family in ("iptables", "ip6tables", "arptables"):
+            _run(
+                "ip",
+                "netns",
+                "exec",
+                self._bridge,
+                "sh",
+                "-c",
+                f"[ ! -e {switch}{family} ] || echo 0 > {switch}{family}",
+            )
+
+    def _add_namespace(self, name: str) -> None:
+        ip("netns", "add", name)
+        self._namespaces.append(name)
+        ip("-n", name, "link", "set", "lo", "up")
+
+    def _add_host(self, number: int) -> None:
+        options = self._options
+        host = Host(f"{self._id}-{number}", f"port{number}", f"{SUBNET}.{number + 1}")
+        self._add_namespace(host.namespace)
+        ip(
+            "-n",
+            self._bridge,
+            "link",
+            "add",
+            host.port,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            host.namespace,
+        )
+        for namespace, device in ((self._bridge, host.port), (host.namespace, "eth0")):
+            ip("-n", namespace, "link", "set", device, "mtu", str(options.mtu), "up")
+            self._limit(namespace, device)
+        ip("-n", self._bridge, "link", "set", host.port, "master", "br0")
+        ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
+        # By route: a namespace may not choose among all that the machine has, its routes may.
+        ip(
+            "-n",
+            host.namespace,
+            "route",
+            "replace",
+            f"{SUBNET}.0/24",
+            "dev",
+            "eth0",
+            "src",
+            host.address,
+            "congctl",
+            options.congestion,
+        )
+        self.hosts.append(host)
+
+    def _limit(self, namespace: str, device: str) -> None:
+        options = self._options
+        _run(
+            "tc",
+            "-n",
+            namespace,
+            "qdisc",
+            "add",
+            "dev",
+            device,
+            "root",
+            "tbf",
+            "rate",
+            f"{options.mbit}mbit",
+            "burst",
+            f"{options.burst_kb}kb",
+            "latency",
+            f"{options.queue_ms}ms",
+        )
+
+    def _remove(self) -> None:
+        # Links go with their namespaces.
+        for name in self._namespaces:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+        self._namespaces.clear()
+
+
+def received(hosts: Sequence[Host]) -> list[int]:
+    """Return what each host has received so far."""
+    return [host.received_bytes() for host in hosts]

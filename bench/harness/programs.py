@@ -1,0 +1,182 @@
+"""Programs that take a command line by line and answer each with a line of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BYTEPS_BENCH_BUILD", str(REPOSITORY / "build")))
+RESULTS = REPOSITORY / "bench-out"
+
+BENCH_PUSH_PULL = BUILD / "bench" / "bench_push_pull"
+BENCH_SOCKET = BUILD / "bench" / "bench_socket"
+BENCH_KERNELS = BUILD / "bench" / "bench_kernels"
+BPS_SERVER = BUILD / "apps" / "bps-server"
+BPS_SCHEDULER = BUILD / "apps" / "bps-scheduler"
+GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
+
+ANSWER_LIMIT_S = 600.0
+END_LIMIT_S = 5.0
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    """A benchmark cannot go on."""
+
+
+@dataclass
+class Place:
+    """Where a program runs: words before its command, and what it adds to the environment."""
+
+    prefix: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Program:
+    """One process, its commands and its answers."""
+
+    def __init__(
+        self, name: str, place: Place, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self._rest = b""
+        self.process = subprocess.Popen(
+            [*place.prefix, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **environment, **place.environment},
+        )
+
+    def tell(self, line: str) -> None:
+        """Give a command."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise BenchError(f"{self.name} has ended early") from None
+
+    def answer(self, limit_s: float = ANSWER_LIMIT_S) -> dict[str, Any]:
+        """Wait for the next line of JSON."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + limit_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise BenchError(f"{self.name} has not answered within {limit_s:.0f} s")
+                data = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not data:
+                    raise BenchError(f"{self.name} ended with {self.process.wait()}")
+                self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return cast("dict[str, Any]", json.loads(line))
+
+    def cpu_seconds(self) -> float:
+        """Return what the process, with threads that have ended, has used so far."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+class Fleet:
+    """Programs that end together, whatever happens."""
+
+    def __init__(self) -> None:
+        self._programs: list[Program] = []
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def start(
+        self,
+        name: str,
+        place: Place,
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] | None = None,
+    ) -> Program:
+        """Start a program that ends with the fleet."""
+        program = Program(name, place, [str(word) for word in command], environment or {})
+        self._programs.append(program)
+        return program
+
+    def end(self) -> None:
+        """End all: by the end of their input, then by signals."""
+        for program in self._programs:
+            assert program.process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                program.process.stdin.close()
+        deadline = time.monotonic() + END_LIMIT_S
+        # The last ones first: a worker leaves in order before its servers are stopped.
+        for program in reversed(self._programs):
+            for number in (None, signal.SIGTERM, signal.SIGKILL):
+                if number is not None:
+                    program.process.send_signal(number)
+                elif not program.name.startswith(("worker", "gloo", "client")):
+                    continue
+                try:
+                    program.process.wait(max(0.5, deadline - time.monotonic()))
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+            assert program.process.stdout is not None
+            program.process.stdout.close()
+        self._programs.clear()
+
+
+@dataclass
+class Sample:
+    """One run of one case by all programs of a job together."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def run_together(
+    programs: Sequence[Program], line: str, helpers: Sequence[Program] = (), iterations: int = 1
+) -> Sample:
+    """Give all the same command; time from the first begin to the last end."""
+    helper_cpu = -sum(helper.cpu_seconds() for helper in helpers)
+    for program in programs:
+        program.tell(line)
+    answers = [program.answer() for program in programs]
+    helper_cpu += sum(helper.cpu_seconds() for helper in helpers)
+    wrong = sum(answer["wrong"] for answer in answers)
+    if wrong:
+        raise BenchError(f"{line}: {wrong} wrong elements")
+    begin = min(answer["begin_ns"] for answer in answers)
+    end = max(answer["end_ns"] for answer in answers)
+    cpu = sum(answer["cpu_seconds"] for answer in answers) + helper_cpu / iterations
+    return Sample((end - begin) * 1e-9 / iterations, cpu)
+
+
+def require_programs() -> None:
+    """Say what to build if something is missing."""
+    wanted = [BENCH_PUSH_PULL, BENCH_SOCKET, BENCH_KERNELS, BPS_SERVER, BPS_SCHEDULER]
+    missing = [path.name for path in wanted if not path.exists()]
+    if missing:
+        print(
+            f"not built: {' '.join(missing)}; run: ninja -C {BUILD} {' '.join(missing)}",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)

@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 # CMake builds, one folder per flavour: build (gcc), build/asan, tsan, clang and fuzz.
 
-export CCACHE_NOHASHDIR=1 # the flavours share what they have in common
-export CCACHE_BASEDIR="$REPO"
+# The wheel and the gcc build compile the same files with the same flags, in folders of different
+# depth: with absolute paths, and without the folder in the hash, ccache answers for the second.
+export CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=
 
 jobs_count() { echo "${BYTEPS_JOBS:-$(nproc)}"; }
 

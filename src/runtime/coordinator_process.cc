@@ -45,7 +45,7 @@ CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
 
 CoordinatorProcess::~CoordinatorProcess() = default;
 
-Status CoordinatorProcess::Run() {
+Result<std::string> CoordinatorProcess::Listen() {
   Result<std::unique_ptr<transport::Listener>> listener =
       loop_->Listen(options_.address, [this](std::unique_ptr<transport::Connection> connection) {
         OnAccept(std::move(connection));
@@ -53,6 +53,14 @@ Status CoordinatorProcess::Run() {
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
   log_.Info("listening on {}", listener_->Address());
+  return listener_->Address();
+}
+
+Status CoordinatorProcess::Run() {
+  if (listener_ == nullptr) {
+    Result<std::string> address = Listen();
+    if (!address.ok()) return address.status();
+  }
   ticker_.Arm();
   loop_->Run();
   return outcome_.value_or(Status::Ok());

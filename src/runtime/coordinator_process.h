@@ -26,6 +26,10 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
                      Log& log);
   ~CoordinatorProcess() override;
 
+  // Binds the address and returns it with the port that was really bound; Run does it if this was
+  // not called. REQUIRES: called at most once, before Run.
+  Result<std::string> Listen();
+
   // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
   Status Run();
 

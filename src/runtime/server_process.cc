@@ -28,13 +28,21 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
 
 ServerProcess::~ServerProcess() = default;
 
-Status ServerProcess::Run() {
+Result<std::string> ServerProcess::Listen() {
   Result<std::unique_ptr<transport::Listener>> listener =
       loop_->Listen(options_.listen, [this](std::unique_ptr<transport::Connection> connection) {
         OnAccept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
+  return listener_->Address();
+}
+
+Status ServerProcess::Run() {
+  if (listener_ == nullptr) {
+    Result<std::string> address = Listen();
+    if (!address.ok()) return address.status();
+  }
   for (auto& shard : shards_) shard->Start();
   control_.Start();
   loop_->Run();

@@ -30,6 +30,10 @@ class ServerProcess {
   ServerProcess(transport::Transport& transport, const ServerProcessOptions& options, Log& log);
   ~ServerProcess();
 
+  // Binds the address and returns it with the port that was really bound; Run does it if this was
+  // not called. REQUIRES: called at most once, before Run.
+  Result<std::string> Listen();
+
   // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
   Status Run();
 

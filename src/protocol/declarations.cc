@@ -52,8 +52,8 @@ void Coordinator::OnDeclare(ConnectionId from, const Member& member, const wire:
   auto told = std::find(decision.told.begin(), decision.told.end(), from);
   if (told != decision.told.end()) return;  // no correct worker asks twice
   decision.told.push_back(from);
-  driver_.Send(from, wire::Declared{declare.name, declare.attempt, decision.tensor,
-                                    decision.placement});
+  driver_.Send(from,
+               wire::Declared{declare.name, declare.attempt, decision.tensor, decision.placement});
   if (decision.told.size() == view_.workers.size()) decision.placement = {};
 }
 
@@ -79,8 +79,10 @@ void Coordinator::Mismatch(const Member& member, const wire::Declare& declare, D
   decision.failed = true;
   decision.code = StatusCode::kMismatch;
   decision.round = declare.round;
-  decision.text = "ranks disagree about tensor '" + declare.name +
-                  "': " + Side(decision.by, decision.spec) + ", " +
+  bool same_rank = decision.by == member.index;
+  std::string earlier = same_rank ? "it was first " + wire::Describe(decision.spec)
+                                  : Side(decision.by, decision.spec);
+  decision.text = "ranks disagree about tensor '" + declare.name + "': " + earlier + ", " +
                   Side(member.index, declare.spec) +
                   "; use the same name, shape, dtype and operation on every rank";
   wire::DeclareFailed failed{declare.name,  declare.attempt, decision.tensor,

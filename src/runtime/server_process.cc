@@ -97,8 +97,8 @@ void ServerProcess::OnView(const wire::View& view) {
   for (auto& shard : shards_) shard->PostView(view);
   std::vector<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& worker : waiting) {
-    if (worker.generation <= view.generation) {
-      worker.answer(Status::Ok());
+    if (worker.hello.generation <= view.generation) {
+      worker.answer(CheckHello(worker.hello));
     } else {
       waiting_.push_back(std::move(worker));
     }
@@ -125,7 +125,7 @@ void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer a
     return answer({StatusCode::kRefused, "another process took this port over"});
   }
   if (hello.generation > view_.generation) {
-    waiting_.push_back({hello.generation, std::move(answer)});
+    waiting_.push_back({hello, std::move(answer)});
     return;
   }
   answer(CheckHello(hello));

@@ -42,7 +42,7 @@ class ServerProcess {
 
  private:
   struct Waiting {  // a worker of a generation whose view has not come yet
-    uint32_t generation;
+    wire::Hello hello;
     HandshakeAcceptor::Answer answer;
   };
 

@@ -193,7 +193,8 @@ void WorkerEngine::ReadyIfComplete() {
 
 // The coordinator knows best who was lost; if it does not say so in time, say what is known here.
 void WorkerEngine::OnShardClosed(ShardId shard, const Status& why) {
-  if (phase_ != Phase::kReady) return;
+  // Also while other shards are being connected: no operation may begin without this one.
+  if (phase_ != Phase::kReady && phase_ != Phase::kStarting) return;
   uint32_t server = 0;
   for (const wire::ServerInfo& info : view_.servers) {
     if (shard - info.first_shard < info.shard_weights.size()) server = info.index;

@@ -102,9 +102,17 @@ void ControlLink::OnClosed(const Status& why) {
         "the coordinator (scheduler) at " + options_.coordinator + " was lost: " + why.message()});
 }
 
-void ControlLink::Lose(const Status& why) {
-  if (std::exchange(lost_, true)) return;
+void ControlLink::Close() {
+  lost_ = true;
   alive_.reset();
+  retry_.reset();
+  handshake_.reset();
+  connection_.reset();
+}
+
+void ControlLink::Lose(const Status& why) {
+  if (lost_) return;
+  Close();
   events_.on_lost(why);
 }
 

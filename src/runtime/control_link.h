@@ -39,6 +39,8 @@ class ControlLink final : public transport::FrameReceiver {
 
   void Start();
   void Send(const wire::Message& message);
+  // Ends the connection; nothing is called after it.
+  void Close();
   // "10.0.0.3": how the coordinator's network sees this host. REQUIRES: ready.
   std::string LocalAddress() const { return connection_->LocalAddress(); }
 

@@ -46,6 +46,7 @@ Status ServerProcess::Run() {
   for (auto& shard : shards_) shard->Start();
   control_.Start();
   loop_->Run();
+  control_.Close();  // the coordinator waits for it
   handshakes_.clear();
   shards_.clear();
   return outcome_.value_or(Status::Ok());

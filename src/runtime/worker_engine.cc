@@ -218,6 +218,7 @@ void WorkerEngine::End(const Status& why) {
   bool starting = phase_ == Phase::kStarting;
   if (!starting && phase_ != Phase::kLeaving) log_.Error("the job is over: {}", why.message());
   phase_ = Phase::kOver;
+  control_.Close();
   CloseShards();
   machine_.Stop(why);
   MutexLock lock(mutex_);

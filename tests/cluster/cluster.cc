@@ -1,0 +1,268 @@
+#include "tests/cluster/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "src/base/proof.h"
+#include "src/transport/inproc/inproc_transport.h"
+#include "src/transport/tcp/tcp_transport.h"
+
+namespace byteps::cluster {
+namespace {
+
+constexpr const char* kVersion = "1.2.3";
+
+std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
+  if (medium == Medium::kInproc) return transport::MakeInprocTransport();
+  return transport::MakeTcpTransport({});
+}
+
+}  // namespace
+
+void Ticket::Complete(protocol::Outcome outcome) {
+  MutexLock lock(mutex_);
+  if (++completions_ == 1) outcome_ = std::move(outcome);
+  changed_.notify_all();
+}
+
+const protocol::Outcome* Ticket::Wait() {
+  auto deadline = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(mutex_);
+  while (completions_ == 0) {
+    if (!lock.WaitUntil(changed_, deadline) && completions_ == 0) return nullptr;
+  }
+  return &outcome_;  // written once
+}
+
+Status Ticket::WaitStatus() {
+  const protocol::Outcome* outcome = Wait();
+  if (outcome == nullptr) return {StatusCode::kInternal, "the operation does not end"};
+  return outcome->status;
+}
+
+int Ticket::completions() {
+  MutexLock lock(mutex_);
+  return completions_;
+}
+
+std::unique_ptr<transport::Loop> SharedTransport::MakeLoop() {
+  std::unique_ptr<transport::Loop> loop = shared_->MakeLoop();
+  loops_.push_back(loop.get());
+  return loop;
+}
+
+void SharedTransport::StopLoops() {
+  for (transport::Loop* loop : loops_) loop->Stop();
+}
+
+RunningProcess::RunningProcess(std::function<Status()> run)
+    : ended_(promise_.get_future().share()),
+      thread_([this, run = std::move(run)] { promise_.set_value(run()); }) {}
+
+RunningProcess::~RunningProcess() { thread_.join(); }
+
+Status RunningProcess::WaitForEnd() {
+  if (ended_.wait_for(kPatience) == std::future_status::ready) return ended_.get();
+  return {StatusCode::kDeadlineExceeded, "the process is still running"};
+}
+
+Cluster::Cluster(const ClusterOptions& options)
+    : options_(options),
+      log_("cluster", "fatal", true),
+      transport_(MakeTransport(options.medium)),
+      coordinator_transport_(transport_),
+      server_transport_(transport_) {}
+
+Cluster::~Cluster() {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    bool killed = workers_[i].engine == nullptr;
+    workers_[i].engine.reset();
+    for (const TicketRef& ticket : workers_[i].tickets) {
+      if (killed) continue;
+      EXPECT_EQ(ticket->completions(), 1) << "an operation of worker " << i;
+    }
+  }
+  Status why(StatusCode::kShutdown, "the test is over");
+  for (auto& server : servers_) {
+    if (server->process != nullptr) server->process->Stop(why);
+  }
+  if (coordinator_ != nullptr) coordinator_->Stop(why);
+}
+
+std::string Cluster::ListenAddress() const {
+  return options_.medium == Medium::kInproc ? "inproc:0" : "127.0.0.1:0";
+}
+
+Status Cluster::StartServices() {
+  runtime::CoordinatorProcessOptions process;
+  process.address = ListenAddress();
+  process.identity = identity();
+  process.identity.incarnation = RandomIncarnation();
+  process.protocol.worker_machines = options_.workers;
+  process.protocol.server_count = options_.servers;
+  process.protocol.piece_bytes_max = options_.piece_bytes_max;
+  process.protocol.version = kVersion;
+  process.protocol.start_timeout = options_.start_timeout;
+  process.protocol.report_every = options_.report_every;
+  process.protocol.silence_max = kPatience;  // sanitizers and busy machines are slow
+  coordinator_ =
+      std::make_unique<runtime::CoordinatorProcess>(coordinator_transport_, process, log_);
+  Result<std::string> address = coordinator_->Listen();
+  if (!address.ok()) return address.status();
+  coordinator_address_ = address.value();
+  coordinator_running_ =
+      std::make_unique<RunningProcess>([process = coordinator_.get()] { return process->Run(); });
+  for (uint32_t i = 0; i < options_.servers; ++i) StartServer(ServerOptions());
+  return Status::Ok();
+}
+
+runtime::ServerProcessOptions Cluster::ServerOptions() const {
+  runtime::ServerProcessOptions process;
+  process.control.coordinator = coordinator_address_;
+  process.control.role = Role::kServer;
+  process.control.identity = identity();
+  process.control.identity.incarnation = RandomIncarnation();
+  process.control.connect_limit = kPatience;
+  process.join.role = Role::kServer;
+  process.join.incarnation = process.control.identity.incarnation;
+  process.join.host = "here";
+  process.join.node = "here";
+  process.join.shards = options_.shards;
+  process.join.server_count = options_.servers;
+  process.join.piece_bytes_max = options_.piece_bytes_max;
+  process.join.version = kVersion;
+  process.listen = ListenAddress();
+  return process;
+}
+
+void Cluster::StartServer(const runtime::ServerProcessOptions& options) {
+  auto server = std::make_unique<Server>();
+  server->process = std::make_unique<runtime::ServerProcess>(server_transport_, options, log_);
+  Result<std::string> address = server->process->Listen();
+  EXPECT_TRUE(address.ok()) << address.status().ToString();
+  if (!address.ok()) return;
+  server->address = address.value();
+  server->running = std::make_unique<RunningProcess>(
+      [process = server->process.get()] { return process->Run(); });
+  servers_.push_back(std::move(server));
+}
+
+runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
+  runtime::WorkerEngineOptions worker;
+  worker.control.coordinator = coordinator_address_;
+  worker.control.identity = identity();
+  worker.control.identity.incarnation = RandomIncarnation();
+  worker.control.connect_limit = kPatience;
+  worker.join.rank = static_cast<int32_t>(rank);
+  worker.join.incarnation = worker.control.identity.incarnation;
+  worker.join.host = "here";
+  worker.join.node = "here";
+  worker.join.process = 1000 + rank;
+  worker.join.worker_count = options_.workers;
+  worker.join.server_count = options_.servers;
+  worker.join.piece_bytes_max = options_.piece_bytes_max;
+  worker.join.version = kVersion;
+  worker.join.local_rank = 1;  // says nothing about waiting
+  worker.protocol.credit.fixed_bytes = options_.credit_bytes;
+  worker.start_limit = kPatience;
+  return worker;
+}
+
+Result<Cluster::Worker> Cluster::MakeWorker(const runtime::WorkerEngineOptions& options) {
+  auto transport = std::make_unique<SharedTransport>(transport_);
+  Worker worker;
+  worker.transport = transport.get();
+  Result<runtime::StartedEngine> started =
+      runtime::StartWorkerEngine(std::move(transport), options, log_);
+  if (!started.ok()) return started.status();
+  worker.engine = std::move(started->engine);
+  worker.standing = started->standing;
+  return worker;
+}
+
+Result<runtime::StartedEngine> Cluster::StartWorker(const runtime::WorkerEngineOptions& options) {
+  return runtime::StartWorkerEngine(std::make_unique<SharedTransport>(transport_), options, log_);
+}
+
+Status Cluster::StartWorkers() {
+  std::vector<std::future<Result<Worker>>> starting;
+  for (uint32_t rank = 0; rank < options_.workers; ++rank) {
+    starting.push_back(
+        std::async(std::launch::async, [this, rank] { return MakeWorker(WorkerOptions(rank)); }));
+  }
+  std::vector<Worker> started;
+  Status outcome;
+  for (auto& future : starting) {
+    Result<Worker> worker = future.get();
+    if (!worker.ok()) {
+      outcome = worker.status();
+      continue;
+    }
+    started.push_back(std::move(worker).value());
+  }
+  if (!outcome.ok()) return outcome;
+  // What the workers of the last generation were given stays under watch.
+  for (size_t i = 0; i < workers_.size(); ++i) started[i].tickets = workers_[i].tickets;
+  workers_ = std::move(started);
+  return Status::Ok();
+}
+
+Status Cluster::Start() {
+  Status services = StartServices();
+  return services.ok() ? StartWorkers() : services;
+}
+
+TicketRef Cluster::Submit(uint32_t worker, protocol::Operation operation,
+                          std::function<void()> on_end) {
+  auto ticket = std::make_shared<Ticket>();
+  workers_[worker].tickets.push_back(ticket);
+  workers_[worker].engine->Submit(std::move(operation),
+                                  [ticket, on_end = std::move(on_end)](protocol::Outcome outcome) {
+                                    if (on_end) on_end();
+                                    ticket->Complete(std::move(outcome));
+                                  });
+  return ticket;
+}
+
+void Cluster::LeaveInOrder() {
+  for (Worker& worker : workers_) worker.engine->Leave();
+  for (Worker& worker : workers_) {
+    for (const TicketRef& ticket : worker.tickets) EXPECT_EQ(ticket->completions(), 1);
+  }
+  workers_.clear();
+  Status coordinator = CoordinatorEnd();
+  EXPECT_TRUE(coordinator.ok()) << coordinator.ToString();
+  for (uint32_t i = 0; i < servers_.size(); ++i) {
+    Status server = ServerEnd(i);
+    EXPECT_TRUE(server.ok()) << server.ToString();
+  }
+}
+
+Status Cluster::NextGeneration() {
+  for (Worker& worker : workers_) worker.engine->Leave();
+  return StartWorkers();
+}
+
+// The engine's own attempt to leave is not heard by anybody.
+void Cluster::KillWorker(uint32_t worker) {
+  workers_[worker].transport->StopLoops();
+  workers_[worker].engine.reset();
+}
+
+// A server that stops says nothing; its connections close.
+void Cluster::KillServer(uint32_t server) {
+  servers_[server]->process->Stop({StatusCode::kShutdown, "killed"});
+  EXPECT_EQ(ServerEnd(server).code(), StatusCode::kShutdown);
+  servers_[server]->running.reset();
+  servers_[server]->process.reset();
+}
+
+void Cluster::KillCoordinator() {
+  coordinator_transport_.StopLoops();
+  EXPECT_NE(CoordinatorEnd().code(), StatusCode::kDeadlineExceeded);
+  coordinator_running_.reset();
+  coordinator_.reset();
+}
+
+}  // namespace byteps::cluster

@@ -1,0 +1,160 @@
+// A whole job in one process, with the real runtime: a coordinator, servers and workers, each with
+// its own threads, over TCP on the loopback interface or in memory.
+//
+// Used from the test's thread. Every wait ends after kPatience at the latest, with a failure.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/base/thread_annotations.h"
+#include "src/runtime/coordinator_process.h"
+#include "src/runtime/engine.h"
+#include "src/runtime/server_process.h"
+#include "src/transport/transport.h"
+
+namespace byteps::cluster {
+
+inline constexpr Duration kPatience = seconds(60);
+
+enum class Medium : uint8_t { kTcp, kInproc };
+inline const char* NameOf(Medium medium) { return medium == Medium::kTcp ? "Tcp" : "Inproc"; }
+
+struct ClusterOptions {
+  Medium medium = Medium::kTcp;
+  uint32_t workers = 2;
+  uint32_t servers = 1;
+  uint32_t shards = 1;
+  uint32_t piece_bytes_max = 32768;
+  uint64_t credit_bytes = 0;  // 0: measured
+  Duration start_timeout = kPatience;
+  Duration report_every = seconds(5);
+};
+
+// An operation that was submitted. Thread-safe; shared by the test and the engine's callback,
+// whichever lets go last.
+class Ticket {
+ public:
+  // Blocks until the operation has ended; null if it does not.
+  const protocol::Outcome* Wait();
+  Status WaitStatus();
+  int completions();
+  void Complete(protocol::Outcome outcome);
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  int completions_ BYTEPS_GUARDED_BY(mutex_) = 0;
+  protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+using TicketRef = std::shared_ptr<Ticket>;
+
+// One process' own hold on the transport that all of them share, and a way to stop its loops where
+// they are, as a kill does: nothing is said to anybody.
+class SharedTransport final : public transport::Transport {
+ public:
+  explicit SharedTransport(std::shared_ptr<transport::Transport> shared)
+      : shared_(std::move(shared)) {}
+  std::unique_ptr<transport::Loop> MakeLoop() override;
+  // REQUIRES: the loops still exist.
+  void StopLoops();
+
+ private:
+  const std::shared_ptr<transport::Transport> shared_;
+  std::vector<transport::Loop*> loops_;
+};
+
+// A thread that runs a process and keeps what it returned.
+class RunningProcess {
+ public:
+  explicit RunningProcess(std::function<Status()> run);
+  ~RunningProcess();
+  // kDeadlineExceeded if it is still running after kPatience.
+  Status WaitForEnd();
+
+ private:
+  std::promise<Status> promise_;
+  std::shared_future<Status> ended_;
+  std::thread thread_;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options);
+  // Ends what is left, by force, and checks that each operation ended exactly once.
+  ~Cluster();
+
+  // Everybody joins. Checked by the caller: ASSERT_TRUE(cluster.Start().ok()).
+  Status Start();
+  // The parts of Start.
+  Status StartServices();
+  Status StartWorkers();
+  void StartServer(const runtime::ServerProcessOptions& options);
+
+  runtime::WorkerEngineOptions WorkerOptions(uint32_t rank) const;
+  runtime::ServerProcessOptions ServerOptions() const;
+  // A worker that the cluster does not keep.
+  Result<runtime::StartedEngine> StartWorker(const runtime::WorkerEngineOptions& options);
+
+  const ClusterOptions& options() const { return options_; }
+  const std::string& coordinator_address() const { return coordinator_address_; }
+  const std::string& server_address(size_t server) const { return servers_[server]->address; }
+  runtime::JobIdentity identity() const { return {"cluster-test", "a secret", 1}; }
+  std::shared_ptr<transport::Transport> transport() { return transport_; }
+  Log& log() { return log_; }
+  runtime::Engine& engine(uint32_t worker) { return *workers_[worker].engine; }
+  const runtime::Standing& standing(uint32_t worker) const { return workers_[worker].standing; }
+
+  // `on_end` is called on the engine's thread right before the ticket is complete.
+  TicketRef Submit(uint32_t worker, protocol::Operation operation,
+                   std::function<void()> on_end = nullptr);
+
+  // Workers leave and are gone; the job must end in order.
+  void LeaveInOrder();
+  // Workers leave, new ones of the same ranks join the same servers, then the old ones go.
+  Status NextGeneration();
+
+  void KillWorker(uint32_t worker);
+  void KillServer(uint32_t server);
+  void KillCoordinator();
+
+  Status CoordinatorEnd() { return coordinator_running_->WaitForEnd(); }
+  Status ServerEnd(uint32_t server) { return servers_[server]->running->WaitForEnd(); }
+
+ private:
+  struct Server {
+    std::unique_ptr<runtime::ServerProcess> process;
+    std::string address;
+    std::unique_ptr<RunningProcess> running;
+  };
+  struct Worker {
+    SharedTransport* transport = nullptr;  // owned by the engine
+    std::unique_ptr<runtime::Engine> engine;
+    runtime::Standing standing;
+    std::vector<TicketRef> tickets;
+  };
+
+  std::string ListenAddress() const;
+  Result<Worker> MakeWorker(const runtime::WorkerEngineOptions& options);
+
+  const ClusterOptions options_;
+  Log log_;
+  const std::shared_ptr<transport::Transport> transport_;  // shared by all processes
+  SharedTransport coordinator_transport_;
+  SharedTransport server_transport_;
+  std::unique_ptr<runtime::CoordinatorProcess> coordinator_;
+  std::string coordinator_address_;
+  std::unique_ptr<RunningProcess> coordinator_running_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace byteps::cluster

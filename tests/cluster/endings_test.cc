@@ -1,0 +1,207 @@
+// Operations and jobs that end otherwise: refused submissions, leaving, and the loss of any
+// process. Cluster's destructor checks that each operation ended exactly once.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/cluster.h"
+#include "tests/cluster/tensors.h"
+
+namespace byteps::cluster {
+namespace {
+
+constexpr size_t kCount = 300000;
+
+class Endings : public ::testing::TestWithParam<Medium> {
+ protected:
+  ClusterOptions Size(uint32_t workers, uint32_t servers) {
+    ClusterOptions options;
+    options.medium = GetParam();
+    options.workers = workers;
+    options.servers = servers;
+    options.shards = 2;
+    return options;
+  }
+
+  // Rank `rank` takes part in operations that others do not, and the other way round; some are
+  // under way, others not begun.
+  std::vector<TicketRef> SubmitHalf(Cluster& cluster, uint32_t rank, std::vector<Bytes>& data) {
+    std::vector<TicketRef> tickets;
+    data.assign(20, Bytes(kCount * sizeof(float)));
+    for (size_t i = 0; i < data.size(); ++i) {
+      std::string name = i % 2 == 0 ? "all " + std::to_string(i)
+                                    : "only " + std::to_string(rank) + " " + std::to_string(i);
+      tickets.push_back(cluster.Submit(rank, SumOf(name, data[i])));
+    }
+    return tickets;
+  }
+
+  void ExpectLost(const std::vector<TicketRef>& tickets, const std::string& name) {
+    size_t lost = 0;
+    for (size_t i = 0; i < tickets.size(); ++i) {
+      Status ended = tickets[i]->WaitStatus();
+      if (ended.ok() && i % 2 == 0) continue;  // everybody had pushed it
+      ++lost;
+      EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.ToString();
+      EXPECT_NE(ended.message().find(name), std::string::npos) << ended.message();
+    }
+    EXPECT_GE(lost, tickets.size() / 2);
+  }
+
+  // The job is over: what comes later ends at once, with the same reason.
+  void ExpectOver(Cluster& cluster, uint32_t rank, const std::string& name) {
+    Bytes data(16);
+    Status late = cluster.Submit(rank, SumOf("late", data))->WaitStatus();
+    EXPECT_EQ(late.code(), StatusCode::kPeerLost) << late.ToString();
+    EXPECT_NE(late.message().find(name), std::string::npos) << late.message();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Media, Endings, ::testing::Values(Medium::kTcp, Medium::kInproc),
+                         [](const auto& medium) { return std::string(NameOf(medium.param)); });
+
+TEST_P(Endings, ANameInFlightIsRefusedAndTheFirstOneIsNotDisturbed) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(3, Encode(DataType::kFloat32, std::vector<double>(10, 1)));
+  TicketRef first = cluster.Submit(0, SumOf("w", data[0]));
+  Status second = cluster.Submit(0, SumOf("w", data[1]))->WaitStatus();
+  EXPECT_EQ(second.code(), StatusCode::kDuplicateName);
+  EXPECT_NE(second.message().find("'w'"), std::string::npos);
+  TicketRef other = cluster.Submit(1, SumOf("w", data[2]));
+  EXPECT_TRUE(first->WaitStatus().ok());
+  EXPECT_TRUE(other->WaitStatus().ok());
+  EXPECT_EQ(data[0], Encode(DataType::kFloat32, std::vector<double>(10, 2)));
+  EXPECT_EQ(data[1], Encode(DataType::kFloat32, std::vector<double>(10, 1)));
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Endings, ArgumentsThatAreWrongConcernTheirRankAlone) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.Start().ok());
+  Bytes data(64);
+  std::vector<protocol::Operation> wrong(4, SumOf("w", data));
+  wrong[0].name = "";
+  wrong[1].spec.shape = {-1};
+  wrong[2].input = nullptr;
+  wrong[3] = Broadcast("w", 2, data, data);
+  for (protocol::Operation& operation : wrong) {
+    EXPECT_EQ(cluster.Submit(0, std::move(operation))->WaitStatus().code(),
+              StatusCode::kInvalidArgument);
+  }
+  TicketRef a = cluster.Submit(0, SumOf("w", data));
+  Bytes others(64);
+  TicketRef b = cluster.Submit(1, SumOf("w", others));
+  EXPECT_TRUE(a->WaitStatus().ok());
+  EXPECT_TRUE(b->WaitStatus().ok());
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Endings, WhatIsSubmittedAfterLeavingEndsAtOnce) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.Start().ok());
+  cluster.engine(0).Leave();
+  cluster.engine(0).Leave();
+  Bytes data(64);
+  TicketRef late = cluster.Submit(0, SumOf("w", data));
+  EXPECT_EQ(late->completions(), 1);
+  EXPECT_EQ(late->WaitStatus().code(), StatusCode::kShutdown);
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Endings, LeavingWithOperationsInFlightEndsThemEverywhere) {
+  Cluster cluster(Size(3, 2));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::vector<Bytes>> data(3);
+  std::vector<std::vector<TicketRef>> tickets;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    tickets.push_back(SubmitHalf(cluster, rank, data[rank]));
+  }
+  std::vector<TicketRef> mine = SubmitHalf(cluster, 2, data[2]);
+  cluster.engine(2).Leave();
+  for (size_t i = 0; i < mine.size(); ++i) {
+    EXPECT_EQ(mine[i]->completions(), 1);
+    StatusCode code = mine[i]->WaitStatus().code();
+    EXPECT_TRUE(code == StatusCode::kShutdown || (i % 2 == 0 && code == StatusCode::kOk));
+  }
+  for (const auto& others : tickets) ExpectLost(others, "worker 2");
+  // The job as such goes on, to its end in order.
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Endings, AWorkerThatDiesIsNamedInEveryOperation) {
+  Cluster cluster(Size(3, 2));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::vector<Bytes>> data(3);
+  std::vector<std::vector<TicketRef>> tickets;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    tickets.push_back(SubmitHalf(cluster, rank, data[rank]));
+  }
+  SubmitHalf(cluster, 2, data[2]);
+  cluster.KillWorker(2);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ExpectLost(tickets[rank], "worker 2");
+    ExpectOver(cluster, rank, "worker 2");
+  }
+  EXPECT_EQ(cluster.CoordinatorEnd().code(), StatusCode::kPeerLost);
+  EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kPeerLost);
+}
+
+TEST_P(Endings, AServerThatDiesIsNamedInEveryOperation) {
+  Cluster cluster(Size(2, 2));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::vector<Bytes>> data(2);
+  std::vector<std::vector<TicketRef>> tickets;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    tickets.push_back(SubmitHalf(cluster, rank, data[rank]));
+  }
+  cluster.KillServer(1);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ExpectLost(tickets[rank], "server ");
+    ExpectOver(cluster, rank, "server ");
+  }
+  EXPECT_EQ(cluster.CoordinatorEnd().code(), StatusCode::kPeerLost);
+  EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kPeerLost);
+}
+
+TEST_P(Endings, ACoordinatorThatDiesIsNamedInEveryOperation) {
+  Cluster cluster(Size(2, 2));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::vector<Bytes>> data(2);
+  std::vector<std::vector<TicketRef>> tickets;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    tickets.push_back(SubmitHalf(cluster, rank, data[rank]));
+  }
+  cluster.KillCoordinator();
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ExpectLost(tickets[rank], "coordinator");
+    ExpectOver(cluster, rank, "coordinator");
+  }
+  for (uint32_t server = 0; server < 2; ++server) {
+    Status ended = cluster.ServerEnd(server);
+    EXPECT_EQ(ended.code(), StatusCode::kPeerLost);
+    EXPECT_NE(ended.message().find("coordinator"), std::string::npos) << ended.message();
+  }
+}
+
+// Memory is the user's again when an operation has ended, whatever was on its way.
+TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
+  for (int how = 0; how < 3; ++how) {
+    Cluster cluster(Size(2, 2));
+    ASSERT_TRUE(cluster.Start().ok());
+    std::vector<Bytes> data(40, Bytes(kCount * sizeof(float)));
+    std::vector<TicketRef> tickets;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      for (size_t i = rank; i < data.size(); i += 2) {
+        tickets.push_back(cluster.Submit(rank, SumOf("w " + std::to_string(i / 2), data[i]),
+                                         [&data, i] { data[i] = Bytes(); }));
+      }
+    }
+    EXPECT_NE(tickets[0]->Wait(), nullptr);  // in the middle of it
+    if (how == 0) cluster.engine(1).Leave();
+    if (how == 1) cluster.KillServer(0);
+    if (how == 2) cluster.KillCoordinator();
+    for (const TicketRef& ticket : tickets) EXPECT_NE(ticket->Wait(), nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace byteps::cluster

@@ -1,0 +1,199 @@
+// Who may join, what a job says while it waits, and jobs that start again.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/runtime/control_link.h"
+#include "tests/cluster/cluster.h"
+#include "tests/cluster/tensors.h"
+
+namespace byteps::cluster {
+namespace {
+
+class Joining : public ::testing::TestWithParam<Medium> {
+ protected:
+  ClusterOptions Size(uint32_t workers, uint32_t servers) {
+    ClusterOptions options;
+    options.medium = GetParam();
+    options.workers = workers;
+    options.servers = servers;
+    return options;
+  }
+
+  void ExpectSum(Cluster& cluster, const std::string& name) {
+    std::vector<Bytes> data;
+    std::vector<TicketRef> tickets;
+    uint32_t workers = cluster.options().workers;
+    for (uint32_t rank = 0; rank < workers; ++rank) {
+      data.push_back(Encode(DataType::kFloat32, std::vector<double>(30000, 1)));
+    }
+    for (uint32_t rank = 0; rank < workers; ++rank) {
+      tickets.push_back(cluster.Submit(rank, SumOf(name, data[rank])));
+    }
+    for (uint32_t rank = 0; rank < workers; ++rank) {
+      Status ended = tickets[rank]->WaitStatus();
+      ASSERT_TRUE(ended.ok()) << ended.ToString();
+      EXPECT_EQ(data[rank], Encode(DataType::kFloat32, std::vector<double>(30000, workers)));
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Media, Joining, ::testing::Values(Medium::kTcp, Medium::kInproc),
+                         [](const auto& medium) { return std::string(NameOf(medium.param)); });
+
+// A worker that differs in one thing, and what the refusal must say.
+struct Refusal {
+  std::function<void(runtime::WorkerEngineOptions&)> change;
+  std::vector<std::string> texts;
+};
+
+TEST_P(Joining, WhoDiffersIsRefusedWithTheDifferenceNamedAndTheJobStartsWithoutIt) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.StartServices().ok());
+  const std::vector<Refusal> refusals = {
+      {[](auto& worker) { worker.join.worker_count = 3; }, {"3 workers", "DMLC_NUM_WORKER"}},
+      {[](auto& worker) { worker.join.worker_count = 0; }, {"0 workers", "DMLC_NUM_WORKER"}},
+      {[](auto& worker) { worker.join.server_count = 2; }, {"2 servers", "1", "DMLC_NUM_SERVER"}},
+      {[](auto& worker) { worker.join.piece_bytes_max = 8192; },
+       {"8192", "32768", "BYTEPS_PARTITION_BYTES"}},
+      {[](auto& worker) { worker.join.version = "0.0.9"; }, {"0.0.9", "1.2.3"}},
+      {[](auto& worker) { worker.join.rank = 7; }, {"worker 7", "2"}},
+      {[](auto& worker) { worker.control.identity.secret = "another"; }, {"secret"}},
+      {[](auto& worker) { worker.control.identity.job = "another"; }, {"another job"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    runtime::WorkerEngineOptions options = cluster.WorkerOptions(0);
+    refusal.change(options);
+    Result<runtime::StartedEngine> started = cluster.StartWorker(options);
+    ASSERT_FALSE(started.ok());
+    EXPECT_EQ(started.status().code(), StatusCode::kRefused) << started.status().ToString();
+    for (const std::string& text : refusal.texts) {
+      EXPECT_NE(started.status().message().find(text), std::string::npos)
+          << started.status().message() << " lacks " << text;
+    }
+  }
+  ASSERT_TRUE(cluster.StartWorkers().ok());
+  ExpectSum(cluster, "w");
+  // The places are taken now.
+  Result<runtime::StartedEngine> late = cluster.StartWorker(cluster.WorkerOptions(1));
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.status().code(), StatusCode::kRefused);
+  EXPECT_NE(late.status().message().find("taken"), std::string::npos) << late.status().message();
+  ExpectSum(cluster, "w");
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Joining, AServerThatDiffersIsRefused) {
+  Cluster cluster(Size(1, 1));
+  ASSERT_TRUE(cluster.StartServices().ok());
+  runtime::ServerProcessOptions options = cluster.ServerOptions();
+  options.join.piece_bytes_max = 4096;
+  cluster.StartServer(options);
+  Status ended = cluster.ServerEnd(1);
+  EXPECT_EQ(ended.code(), StatusCode::kRefused);
+  EXPECT_NE(ended.message().find("BYTEPS_PARTITION_BYTES"), std::string::npos) << ended.message();
+  options = cluster.ServerOptions();
+  options.control.identity.secret = "another";
+  cluster.StartServer(options);
+  EXPECT_EQ(cluster.ServerEnd(2).code(), StatusCode::kRefused);
+  ASSERT_TRUE(cluster.StartWorkers().ok());
+  ExpectSum(cluster, "w");
+}
+
+// A member that does nothing but listen to what the coordinator tells those who wait.
+class Listener {
+ public:
+  Listener(Cluster& cluster, const runtime::WorkerEngineOptions& options)
+      : loop_(cluster.transport()->MakeLoop()),
+        link_(*loop_, options.control, cluster.log(),
+              {[this, join = options.join] { link_.Send(join); },
+               [this](const wire::Message& message) { OnMessage(message); },
+               [this](const Status&) { loop_->Stop(); }}) {
+    link_.Start();
+    give_up_ = loop_->After(kPatience, [this] { loop_->Stop(); });
+    loop_->Run();
+  }
+  const std::string& waiting() const { return waiting_; }
+  const Status& over() const { return over_; }
+
+ private:
+  void OnMessage(const wire::Message& message) {
+    if (const auto* waiting = std::get_if<wire::Waiting>(&message)) waiting_ = waiting->text;
+    if (const auto* over = std::get_if<wire::JobOver>(&message)) {
+      over_ = Status(over->code, over->text);
+      loop_->Stop();
+    }
+  }
+
+  std::unique_ptr<transport::Loop> loop_;
+  std::string waiting_;
+  Status over_;
+  runtime::ControlLink link_;
+  std::unique_ptr<transport::Loop::Timer> give_up_;
+};
+
+TEST_P(Joining, AJobThatIsNotCompleteSaysWhoIsMissingAndGivesUp) {
+  ClusterOptions options = Size(3, 2);
+  options.start_timeout = seconds(2);
+  options.report_every = milliseconds(400);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  Listener listener(cluster, cluster.WorkerOptions(1));
+  for (const std::string& text : {listener.waiting(), listener.over().message()}) {
+    EXPECT_NE(text.find("1/3 workers"), std::string::npos) << text;
+    EXPECT_NE(text.find("2/2 servers"), std::string::npos) << text;
+    EXPECT_NE(text.find("missing workers 0, 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("waited"), std::string::npos) << text;
+  }
+  EXPECT_EQ(listener.over().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cluster.CoordinatorEnd().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_P(Joining, AWorkerThatWaitsInVainIsTold) {
+  ClusterOptions options = Size(2, 1);
+  options.start_timeout = seconds(2);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  Result<runtime::StartedEngine> started = cluster.StartWorker(cluster.WorkerOptions(0));
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(started.status().message().find("missing worker 1"), std::string::npos)
+      << started.status().message();
+}
+
+TEST_P(Joining, WithoutACoordinatorAWorkerGivesUpWithItsAddress) {
+  ClusterOptions options = Size(1, 1);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  runtime::WorkerEngineOptions worker = cluster.WorkerOptions(0);
+  worker.control.coordinator = GetParam() == Medium::kTcp ? "127.0.0.1:1" : "inproc:65535";
+  worker.control.connect_limit = milliseconds(200);
+  Result<runtime::StartedEngine> started = cluster.StartWorker(worker);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(started.status().message().find(worker.control.coordinator), std::string::npos)
+      << started.status().message();
+}
+
+TEST_P(Joining, TwentyGenerationsWithTheSameServers) {
+  ClusterOptions options = Size(2, 2);
+  options.shards = 2;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  for (int generation = 0; generation < 20; ++generation) {
+    ExpectSum(cluster, "w");
+    ExpectSum(cluster, "w");
+    ExpectSum(cluster, "of generation " + std::to_string(generation));
+    if (HasFatalFailure()) return;
+    Status again = cluster.NextGeneration();
+    ASSERT_TRUE(again.ok()) << again.ToString();
+  }
+  ExpectSum(cluster, "w");
+  cluster.LeaveInOrder();
+}
+
+}  // namespace
+}  // namespace byteps::cluster

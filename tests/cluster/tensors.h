@@ -1,0 +1,39 @@
+// Tensors for tests: bytes of every type, and operations on them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/types.h"
+#include "src/protocol/worker.h"
+
+namespace byteps::cluster {
+
+using Bytes = std::vector<std::byte>;
+
+// `values` as elements of `type`. REQUIRES: the type can hold each of them exactly.
+Bytes Encode(DataType type, const std::vector<double>& values);
+std::vector<double> Decode(DataType type, const Bytes& bytes);
+
+// Floats that round in every sum, and whose bits tell the order.
+Bytes RandomFloats(size_t count, uint64_t seed);
+Bytes RandomBits(size_t count, uint64_t seed);
+
+// An operation on `in`, with its result in `out` (may be the same).
+protocol::Operation OperationOn(const std::string& name, wire::Op op, DataType type,
+                                std::vector<int64_t> shape, const Bytes& in, Bytes& out);
+
+// The sum of a flat float32 tensor, in place.
+protocol::Operation SumOf(const std::string& name, Bytes& data);
+
+protocol::Operation Broadcast(const std::string& name, uint32_t root, const Bytes& in, Bytes& out);
+
+// Rows of `row_bytes` bytes; the shape is that of a row.
+protocol::Operation Allgather(const std::string& name, uint64_t rows, int64_t row_bytes,
+                              const Bytes& in);
+
+protocol::Operation Barrier(const std::string& name);
+
+}  // namespace byteps::cluster

@@ -61,7 +61,7 @@ TEST_P(TransportConformance, ThousandsOfSmallFramesKeepTheirOrder) {
     const auto& frame = frames[static_cast<size_t>(i)];
     ASSERT_EQ(frame.header, std::to_string(i));
     ASSERT_EQ(frame.payload.size(), static_cast<size_t>(i % 97));
-    ASSERT_TRUE(std::equal(frame.payload.begin(), frame.payload.end(), payload.begin()));
+    ASSERT_TRUE(Same(frame.payload, ConstByteSpan(payload).first(frame.payload.size())));
   }
 }
 
@@ -111,7 +111,7 @@ TEST_P(TransportConformance, ThePayloadLandsInTheNamedPlace) {
   Start();
   client_.Send(1, "h", payload);
   ASSERT_TRUE(server_.recorder().WaitForFrames(1));
-  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), place.begin() + 1));
+  EXPECT_TRUE(Same(payload, ByteSpan(place).subspan(1, payload.size())));
   EXPECT_EQ(place.front(), std::byte{0});
   EXPECT_EQ(place.back(), std::byte{0});
 }
@@ -123,7 +123,7 @@ TEST_P(TransportConformance, ALargePayloadArrivesWhole) {
   client_.Send(1, "next", {});
   ASSERT_TRUE(server_.recorder().WaitForFrames(2));
   auto frames = server_.recorder().frames();
-  EXPECT_TRUE(frames[0].payload == payload);
+  EXPECT_TRUE(Same(frames[0].payload, payload));
   EXPECT_EQ(frames[1].header, "next");
 }
 
@@ -139,7 +139,7 @@ TEST_P(TransportConformance, PayloadsOfManySizesFollowEachOther) {
   auto frames = server_.recorder().frames();
   for (size_t i = 0; i < sizes.size(); ++i) {
     ASSERT_EQ(frames[i].payload.size(), sizes[i]);
-    ASSERT_TRUE(std::equal(frames[i].payload.begin(), frames[i].payload.end(), payload.begin()));
+    ASSERT_TRUE(Same(frames[i].payload, ConstByteSpan(payload).first(frames[i].payload.size())));
   }
 }
 
@@ -161,8 +161,8 @@ TEST_P(TransportConformance, BothSidesFloodEachOtherWithoutADeadlock) {
   flood(server_);
   ASSERT_TRUE(server_.recorder().WaitForFrames(kCount));
   ASSERT_TRUE(client_.recorder().WaitForFrames(kCount));
-  EXPECT_TRUE(places[0] == payload);
-  EXPECT_TRUE(places[1] == payload);
+  EXPECT_TRUE(Same(places[0], payload));
+  EXPECT_TRUE(Same(places[1], payload));
 }
 
 TEST_P(TransportConformance, AnswersMayBeSentFromInsideACallback) {

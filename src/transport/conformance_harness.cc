@@ -1,5 +1,6 @@
 #include "src/transport/transport_conformance.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -8,12 +9,17 @@ namespace byteps::transport {
 
 std::vector<std::byte> Bytes(size_t size, uint8_t seed) {
   std::vector<std::byte> bytes(size);
-  uint32_t state = seed + 1;
-  for (std::byte& byte : bytes) {
-    state = state * 1664525 + 1013904223;
-    byte = static_cast<std::byte>(state >> 24);
+  uint64_t state = seed + uint64_t{1};
+  for (size_t at = 0; at < size; at += sizeof(state)) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    std::memcpy(bytes.data() + at, &state, std::min(sizeof(state), size - at));
   }
   return bytes;
+}
+
+bool Same(ConstByteSpan left, ConstByteSpan right) {
+  if (left.size() != right.size()) return false;
+  return left.empty() || std::memcmp(left.data(), right.data(), left.size()) == 0;
 }
 
 LoopThread::LoopThread(Transport& transport)

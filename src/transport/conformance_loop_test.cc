@@ -231,8 +231,8 @@ TEST_P(TransportConformance, BothEndsMayLiveOnOneLoop) {
   other.Send(1, "b", payload);
   ASSERT_TRUE(one.recorder().WaitForFrames(1));
   ASSERT_TRUE(other.recorder().WaitForFrames(1));
-  EXPECT_TRUE(one.recorder().frames()[0].payload == payload);
-  EXPECT_TRUE(other.recorder().frames()[0].payload == payload);
+  EXPECT_TRUE(Same(one.recorder().frames()[0].payload, payload));
+  EXPECT_TRUE(Same(other.recorder().frames()[0].payload, payload));
   client_thread_.Do([&] { listener.value().reset(); });
 }
 
@@ -287,7 +287,7 @@ TEST_P(TransportConformance, AStreamMovesToAnotherLoopWithTheBytesThatAreUnderWa
   for (size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(frames[i].header, std::to_string(i));
     ASSERT_EQ(frames[i].payload.size(), i * 1000);
-    ASSERT_TRUE(std::equal(frames[i].payload.begin(), frames[i].payload.end(), payload.begin()));
+    ASSERT_TRUE(Same(frames[i].payload, ConstByteSpan(payload).first(frames[i].payload.size())));
   }
   moved.Send(3, "back", payload);
   ASSERT_TRUE(client_.recorder().WaitForFrames(1));

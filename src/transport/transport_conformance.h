@@ -36,7 +36,9 @@ inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend
 // No test waits longer; generous, for sanitizers on a busy machine.
 inline constexpr auto kPatience = std::chrono::seconds(60);
 
+// Both go many bytes at a time: under a sanitizer the single ones would be what the tests cost.
 std::vector<std::byte> Bytes(size_t size, uint8_t seed);
+bool Same(ConstByteSpan left, ConstByteSpan right);
 
 // A loop and its thread.
 class LoopThread {

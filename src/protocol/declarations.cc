@@ -52,8 +52,8 @@ void Coordinator::OnDeclare(ConnectionId from, const Member& member, const wire:
   auto told = std::find(decision.told.begin(), decision.told.end(), from);
   if (told != decision.told.end()) return;  // no correct worker asks twice
   decision.told.push_back(from);
-  driver_.Send(from, wire::Declared{declare.name, declare.attempt, decision.tensor,
-                                    decision.placement});
+  driver_.Send(from,
+               wire::Declared{declare.name, declare.attempt, decision.tensor, decision.placement});
   if (decision.told.size() == view_.workers.size()) decision.placement = {};
 }
 

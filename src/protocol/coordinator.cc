@@ -265,8 +265,7 @@ void Coordinator::TellAll(const wire::Message& message) {
   for (const auto& [id, member] : members_) driver_.Send(id, message);
 }
 
-void Coordinator::OnLeave(ConnectionId from, Member& member, const wire::Leave& leave,
-                          Time now) {
+void Coordinator::OnLeave(ConnectionId from, Member& member, const wire::Leave& leave, Time now) {
   if (member.left || member.join.role != Role::kWorker) return;
   member.left = true;
   if (!member.in_view) {  // it did not wait for the start

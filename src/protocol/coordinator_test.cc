@@ -264,8 +264,7 @@ TEST_F(CoordinatorTest, ShapesThatNobodyCanHoldFailEverywhere) {
     std::string name = "w" + std::to_string(elements);
     Say(10, Declare(name, elements));
     Say(11, Declare(name, elements));
-    EXPECT_EQ(driver.To<wire::DeclareFailed>(10).back(),
-              driver.To<wire::DeclareFailed>(11).back());
+    EXPECT_EQ(driver.To<wire::DeclareFailed>(10).back(), driver.To<wire::DeclareFailed>(11).back());
     EXPECT_EQ(driver.To<wire::DeclareFailed>(10).back().name, name);
   }
   EXPECT_TRUE(driver.To<wire::Declared>(10).empty());

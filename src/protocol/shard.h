@@ -126,7 +126,7 @@ class Shard {
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
     uint8_t attempt = 0;
-    uint32_t holders = 0;  // members known to hold the verdict, or gone: those in `held`
+    uint32_t holders = 0;        // members known to hold the verdict, or gone: those in `held`
     std::vector<uint64_t> held;  // a bit per slot
     std::unique_ptr<Round> round;
   };
@@ -153,8 +153,7 @@ class Shard {
   Status CheckPush(Slot from, const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, Slot from, const wire::DataHeader& header) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
-  ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header,
-                    size_t payload_bytes);
+  ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header, size_t payload_bytes);
   ByteSpan Ignore(Member& member, size_t payload_bytes);
   void OpenRound(Piece& piece, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);

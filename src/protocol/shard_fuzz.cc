@@ -32,9 +32,7 @@ class Numbers {
 
 class Play {
  public:
-  explicit Play(ConstByteSpan bytes) : numbers_(bytes) {
-    shard_.OnView(ViewFor(kWorkers, 1));
-  }
+  explicit Play(ConstByteSpan bytes) : numbers_(bytes) { shard_.OnView(ViewFor(kWorkers, 1)); }
 
   void Run() {
     while (!numbers_.empty()) Step();
@@ -51,9 +49,7 @@ class Play {
     switch (what % 16) {
       default: return Push(slot);
       case 10: return shard_.OnAck(slot, numbers_.Next());
-      case 11:
-        receiving_.erase(slot);
-        return shard_.OnLost(slot);
+      case 11: receiving_.erase(slot); return shard_.OnLost(slot);
       case 12:
         if (numbers_.Next() % 8 == 0) shard_.OnLeft(slot, Status(StatusCode::kPeerLost, "left"));
         return;

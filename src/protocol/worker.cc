@@ -168,9 +168,9 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.round = 1;
   by_id_[tensor.id] = &tensor;
   tensor.wanted_early.clear();
-  auto known = std::stable_partition(
-      wanted_unknown_.begin(), wanted_unknown_.end(),
-      [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
+  auto known =
+      std::stable_partition(wanted_unknown_.begin(), wanted_unknown_.end(),
+                            [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
   tensor.wanted_early.insert(tensor.wanted_early.end(), known, wanted_unknown_.end());
   wanted_unknown_.erase(known, wanted_unknown_.end());
   Resume(tensor);

@@ -152,7 +152,7 @@ class Worker {
   struct Link {  // to a shard
     uint64_t answers_in_order = 0;
     std::vector<uint64_t> answers_ahead;  // numbers beyond answers_in_order: heap, lowest on top
-    std::optional<Time> owes_since;  // an answer has not been acknowledged since
+    std::optional<Time> owes_since;       // an answer has not been acknowledged since
     // The answer whose payload is being received.
     wire::DataHeader incoming;
     bool ignored = false;

@@ -215,10 +215,9 @@ Result<ByteSpan> Worker::PlaceOf(Tensor& tensor, ShardId from, const wire::DataH
     return Status(StatusCode::kProtocol, "an answer of a part of the members");
   }
   if (!IsExpected(tensor, from, header.ref)) {
-    return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" +
-                                             tensor.name + "', piece " +
-                                             std::to_string(header.ref.piece) + ", round " +
-                                             std::to_string(header.ref.round));
+    return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" + tensor.name +
+                                             "', piece " + std::to_string(header.ref.piece) +
+                                             ", round " + std::to_string(header.ref.round));
   }
   if (header.status != StatusCode::kOk) {
     ByteSpan text = Ignore(link, payload_bytes);

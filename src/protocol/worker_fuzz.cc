@@ -1,5 +1,5 @@
-// Fuzz target: a worker whose shards and coordinator say anything that the wire lets through, in any
-// order. Every place that the worker names is written; every operation completes exactly once.
+// Fuzz target: a worker whose shards and coordinator say anything that the wire lets through, in
+// any order. Every place that the worker names is written; every operation completes exactly once.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

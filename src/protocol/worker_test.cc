@@ -33,8 +33,7 @@ class WorkerTest : public testing::Test {
     return operation;
   }
 
-  Operation InPlace(OperationId id, const std::string& name, std::string& bytes,
-                    Op op = Op::kSum) {
+  Operation InPlace(OperationId id, const std::string& name, std::string& bytes, Op op = Op::kSum) {
     Operation operation = Make(id, name, op, static_cast<int64_t>(bytes.size()));
     operation.input = operation.output = reinterpret_cast<std::byte*>(bytes.data());
     return operation;
@@ -47,8 +46,7 @@ class WorkerTest : public testing::Test {
   }
 
   // Answers a push of this test's worker. False when the worker refuses.
-  bool Answer(const SentPush& push, const std::string& bytes,
-              StatusCode status = StatusCode::kOk) {
+  bool Answer(const SentPush& push, const std::string& bytes, StatusCode status = StatusCode::kOk) {
     Result<ByteSpan> place = AnswerHeader(push, bytes.size(), status);
     if (!place.ok()) return false;
     std::memcpy(place.value().data(), bytes.data(), bytes.size());

@@ -2,7 +2,7 @@
 #   byteps_library(NAME SOURCES ... DEPS ... )   static library byteps_NAME, private to the build
 #   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest
 #   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
-#   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (BYTEPS_FUZZ, clang)
+#   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (with BYTEPS_FUZZ)
 
 function(byteps_configure_toolchain)
   set(CMAKE_CXX_STANDARD 20 PARENT_SCOPE)

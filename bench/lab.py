@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,9 +114,9 @@ class Lab:
     def measure(self, job: Job, case: str, tensors: str, series: Series, nbytes: int) -> None:
         """Run once, beside a calibration of the same minute."""
         calibrated = self.calibrate()
-        before, busy = received(self.servers), busy_seconds()
+        before, busy, begin = received(self.servers), busy_seconds(), time.monotonic()
         sample: Sample = job.run(f"run {case} 1 {tensors}")
-        busy = busy_seconds() - busy
+        busy = (busy_seconds() - busy) / (time.monotonic() - begin)
         arrived = [after - b for after, b in zip(received(self.servers), before, strict=True)]
         # A disturbed calibration would flatter the result.
         goodput = max(calibrated, self.calibrate())
@@ -123,7 +124,7 @@ class Lab:
         series.ratios.append(sample.seconds / bound)
         series.seconds.append(sample.seconds)
         series.cpu_seconds.append(sample.cpu_seconds)
-        series.busy_cores.append(busy / sample.seconds)
+        series.busy_cores.append(busy)
         series.goodput_mbit.append(goodput * 8e-6)
         if arrived and job.kind == "byteps":
             series.imbalance.append(max(arrived) * len(arrived) / sum(arrived) - 1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.jobs import Job, Meeting, median, start_byteps, start_gloo, start_sockets
-from harness.network import Host, LinkOptions, Network, received
+from harness.network import Host, LinkOptions, Network, received, remove_leftovers
 from harness.programs import RESULTS, BenchError, Fleet, Sample, require_programs
 from harness.report import Report, busy_seconds
 from harness.shapes import load_shapes, shape_names, write_lines
@@ -252,6 +253,16 @@ def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
                 run_row_7(lab, report, report.say)
 
 
+def end_on_signals() -> None:
+    """Let signals end this in order: what was set up is taken down again."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
 def describe(arguments: argparse.Namespace) -> dict[str, Any]:
     shown = dict(vars(arguments))
     shown.pop("output")
@@ -264,6 +275,8 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench lab: network namespaces need root; run it with sudo", file=sys.stderr)
         return 2
+    end_on_signals()
+    remove_leftovers()
     report = Report("Lab: push_pull on limited links", arguments.output, describe(arguments))
     try:
         for mbit in arguments.mbit.split(","):

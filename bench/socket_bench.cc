@@ -1,6 +1,6 @@
 // What plain blocking sockets reach: the measure for everything else on the same links.
 //
-//   bench_socket serve PORT         answers clients, one thread each, until it is ended
+//   bench_socket serve PORT         answers clients, one thread each, as long as its parent lives
 //   bench_socket HOST:PORT...       a client of these servers; lines on stdin:
 //     stream BYTES                  to the first server, one stream, until it has them all
 //     exchange BYTES COUNT          BYTES to all servers together, in equal parts, one connection
@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -127,6 +128,7 @@ void SetNoDelay(int fd) {
 }
 
 int Serve(uint16_t port) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody else would end it
   const int listener = socket(AF_INET6, SOCK_STREAM, 0);
   const int on = 1;
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

@@ -7,11 +7,13 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 from harness.programs import BenchError, Place
 
 SUBNET = "10.77.0"
+PREFIX = "bpslab"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Network:
     def __init__(self, hosts: int, options: LinkOptions) -> None:
         self._count = hosts
         self._options = options
-        self._id = f"bpslab{os.getpid()}"
+        self._id = f"{PREFIX}{os.getpid()}"
         self._bridge = f"{self._id}-bridge"
         self._namespaces: list[str] = []
         self.hosts: list[Host] = []
@@ -179,3 +181,12 @@ class Network:
 def received(hosts: Sequence[Host]) -> list[int]:
     """Return what each host has received so far."""
     return [host.received_bytes() for host in hosts]
+
+
+def remove_leftovers() -> None:
+    """Remove the namespaces of labs whose process was killed before it could do so."""
+    for line in ip("netns", "list").splitlines():
+        name = line.split()[0]
+        process = name.removeprefix(PREFIX).partition("-")[0]
+        if name.startswith(PREFIX) and process.isdigit() and not Path(f"/proc/{process}").exists():
+            ip("netns", "delete", name)

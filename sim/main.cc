@@ -24,6 +24,7 @@ struct Arguments {
   std::string mistake = "none";
   bool scale = false;
   uint32_t scale_max = 64;
+  uint64_t scale_credit = 0;
   std::string json;
 };
 
@@ -108,9 +109,12 @@ int Main(int argc, char** argv) {
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
   app.add_option("--scale-max", arguments.scale_max, "largest number of workers with --scale")
       ->capture_default_str();
+  app.add_option("--scale-credit", arguments.scale_credit,
+                 "with --scale: bytes of credit per worker; 0: as the product chooses")
+      ->capture_default_str();
   app.add_option("--json", arguments.json, "with --scale: also write the table to this file");
   CLI11_PARSE(app, argc, argv);
-  if (arguments.scale) return RunScale(arguments.scale_max, arguments.json);
+  if (arguments.scale) return RunScale(arguments.scale_max, arguments.scale_credit, arguments.json);
   return arguments.only != 0 ? RunOne(arguments) : RunSeeds(arguments);
 }
 

@@ -40,11 +40,13 @@ double Bound(double n, double k) {
   return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * kLinkBytesPerSecond);
 }
 
-ClusterOptions MakeCluster(uint32_t n, uint32_t k, NoArithmetic& arithmetic) {
+ClusterOptions MakeCluster(uint32_t n, uint32_t k, uint64_t credit_bytes,
+                           NoArithmetic& arithmetic) {
   ClusterOptions options;
   options.network.carry_bytes = false;
   options.network.link_bytes_per_second = kLinkBytesPerSecond;
   options.arithmetic = &arithmetic;
+  options.credit_bytes = credit_bytes;
   for (uint32_t i = 0; i < n; ++i) {
     options.host_links.push_back(kLinkBytesPerSecond);
     options.worker_hosts.push_back(i);
@@ -57,10 +59,10 @@ ClusterOptions MakeCluster(uint32_t n, uint32_t k, NoArithmetic& arithmetic) {
   return options;
 }
 
-Cell Measure(uint32_t n, uint32_t k) {
+Cell Measure(uint32_t n, uint32_t k, uint64_t credit_bytes) {
   auto start = std::chrono::steady_clock::now();
   NoArithmetic arithmetic;
-  Cluster cluster(MakeCluster(n, k, arithmetic));
+  Cluster cluster(MakeCluster(n, k, credit_bytes, arithmetic));
   // One round to declare and to warm up, then the one that counts.
   std::byte nothing{};
   Time begun{};
@@ -93,7 +95,7 @@ Cell Measure(uint32_t n, uint32_t k) {
 
 }  // namespace
 
-int RunScale(uint32_t workers_max, const std::string& json_path) {
+int RunScale(uint32_t workers_max, uint64_t credit_bytes, const std::string& json_path) {
   fmt::print("simulation: push_pull of 100 MB, links of 10 Gbit/s, time / lower bound\n");
   fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>12} {:>9}\n", "workers", "servers", "ms", "bound",
              "ratio", "events", "spent s");
@@ -101,7 +103,7 @@ int RunScale(uint32_t workers_max, const std::string& json_path) {
   bool good = true;
   for (uint32_t n = 4; n <= workers_max; n *= 2) {
     for (uint32_t k : {n, n / 2, 0U}) {
-      Cell cell = Measure(n, k);
+      Cell cell = Measure(n, k, credit_bytes);
       good = good && cell.ratio() <= kRatioMax;
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
                  cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);

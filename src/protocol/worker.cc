@@ -11,6 +11,9 @@
 namespace byteps::protocol {
 namespace {
 
+// A usual step, for the size of the pieces that the least credit must hold.
+constexpr uint64_t kStepBytes = 100'000'000;
+
 // Pieces that shards wait for and that this rank has not begun yet are kept up to this number;
 // shards ask again for the others.
 constexpr size_t kEarlyWantsMax = 65536;
@@ -48,7 +51,7 @@ void Worker::OnView(const wire::View& view) {
   links_.resize(shard_weights_.size());
   plan::CreditOptions credit = options_.credit;
   credit.shards = std::max<uint32_t>(1, static_cast<uint32_t>(links_.size()));
-  credit.piece_bytes_max = piece_bytes_max_;
+  credit.piece_bytes_max = plan::PieceBytes(kStepBytes, members_, piece_bytes_max_);
   credit_.emplace(credit);
 }
 

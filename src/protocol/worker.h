@@ -66,7 +66,9 @@ class WorkerDriver {
 };
 
 struct WorkerOptions {
-  plan::CreditOptions credit;
+  // 2 MB at most: pieces that are in flight together finish together, so the last of a step waits
+  // for a window; docs/performance.md has what larger ones cost in the simulator.
+  plan::CreditOptions credit{.bytes_max = uint64_t{2} << 20};
   // An answer is acknowledged on its own when no push has carried the news for this long.
   Duration acknowledge_after = milliseconds(2);
 };

@@ -8,8 +8,8 @@ command_help() {
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              everything that must hold, in about 15 minutes on 2 cores
   test --all        the same and the long lanes
-  lane NAME...      single lanes of the above: lint gcc python sim asan tsan
-                    and the long ones: clang tidy fuzz bench
+  lane NAME...      single lanes of the above: lint gcc python sim
+                    and the long ones: asan tsan clang tidy fuzz bench
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000

@@ -2,8 +2,9 @@
 # The lanes of `./dev test`. A lane is a function; it prints its steps, returns non-zero on failure
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
-readonly LANES_DEFAULT="lint gcc python sim asan tsan"
-readonly LANES_MORE="clang tidy fuzz bench"
+# The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
+readonly LANES_DEFAULT="lint gcc python sim"
+readonly LANES_MORE="asan tsan clang tidy fuzz bench"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'

@@ -21,6 +21,8 @@ from byteps.cli import guard
 from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# How long the first failure waits for a cause that shows later (Supervisor._name_cause).
+_CAUSE_WINDOW_S = 0.5
 _DRAIN_LIMIT_S = 10.0
 _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
@@ -87,6 +89,8 @@ class Supervisor:
         self._children: list[_Child] = []
         self._forwarders: list[LineForwarder] = []
         self._outcome = Outcome()
+        self._suspects: list[_Child] = []
+        self._name_cause_at: float | None = None
         self._ending = False
         self._ending_by_signal = False
         self._kill_at: float | None = None
@@ -174,6 +178,8 @@ class Supervisor:
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                 return
             self._handle_events(self._selector.select(self._time_left()))
+        if self._name_cause_at is not None:
+            self._name_cause()
 
     def _handle_events(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         ended = []
@@ -186,8 +192,7 @@ class Supervisor:
                 key.data(key.fileobj)
         for child in ended:
             self._read_status(child)
-        # Of those that ended together, the one that was killed is the cause: first in the report.
-        for child in sorted(ended, key=lambda child: child.status or 0):
+        for child in ended:
             self._on_ended(child)
 
     def _forward(self, forwarder: LineForwarder) -> None:
@@ -210,10 +215,29 @@ class Supervisor:
             if not self._ending and self._workers_are_done():
                 self._drain_until = time.monotonic() + self._drain_s
         elif not self._ending:
-            self._outcome.failed.append(label)
-            self._fail(describe_status(label, status), status if status > 0 else 128 - status)
+            self._suspects.append(child)
+            if status < 0:
+                self._name_cause()
+            elif self._name_cause_at is None:
+                self._name_cause_at = time.monotonic() + _CAUSE_WINDOW_S
         if self._ending_by_signal and self._workers_are_done():
             self._signal_groups(signal.SIGTERM, only_workers=False)
+
+    def _name_cause(self) -> None:
+        """End the job and say why: for a kill before all, else for a worker, else for the first.
+
+        A process that is killed closes its connections before it counts as ended, so others may
+        fail, and end, before it.
+        """
+        self._name_cause_at = None
+        cause = min(
+            self._suspects, key=lambda child: ((child.status or 0) > 0, not child.spec.is_worker)
+        )
+        status = cause.status or 0
+        self._outcome.failed.append(cause.spec.label)
+        self._fail(
+            describe_status(cause.spec.label, status), status if status > 0 else 128 - status
+        )
 
     def _workers_are_done(self) -> bool:
         workers = [child for child in self._children if child.spec.is_worker]
@@ -230,6 +254,7 @@ class Supervisor:
 
     def _end(self, number: int, only_workers: bool) -> None:
         self._ending = True
+        self._name_cause_at = None
         self._drain_until = None
         self._signal_groups(number, only_workers)
         if self._kill_at is None:
@@ -251,6 +276,8 @@ class Supervisor:
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
+        if self._name_cause_at is not None and now >= self._name_cause_at:
+            self._name_cause()
         if self._drain_until is not None and now >= self._drain_until:
             names = ", ".join(c.spec.label for c in self._children if c.status is None)
             self._say(f"the workers are done, but not {names}; ending the job")
@@ -261,7 +288,7 @@ class Supervisor:
 
     def _time_left(self) -> float | None:
         """Return the time to the next deadline; None when only events count."""
-        candidates = [self._drain_until, self._give_up_at or self._kill_at]
+        candidates = [self._name_cause_at, self._drain_until, self._give_up_at or self._kill_at]
         times = [moment for moment in candidates if moment is not None]
         return max(0.0, min(times) - time.monotonic()) if times else None
 

@@ -80,7 +80,8 @@ void Coordinator::Mismatch(const Member& member, const wire::Declare& declare, D
   decision.code = StatusCode::kMismatch;
   decision.round = declare.round;
   bool same_rank = decision.by == member.index;
-  std::string earlier = same_rank ? "it was first " + wire::Describe(decision.spec)
+  std::string earlier = same_rank ? "rank " + std::to_string(decision.by) + " had " +
+                                        wire::Describe(decision.spec) + " before"
                                   : Side(decision.by, decision.spec);
   decision.text = "ranks disagree about tensor '" + declare.name + "': " + earlier + ", " +
                   Side(member.index, declare.spec) +

@@ -103,7 +103,8 @@ Status Worker::Submit(Operation operation) {
             "tensor '" + operation.name +
                 "' is already in flight; wait for it, or give the second one another name"};
   }
-  Task& task = tensor.task.emplace();
+  // Not emplace(): clang does not see the default constructor of a nested struct in time.
+  Task& task = tensor.task.emplace(Task());
   task.path = PathOf(operation.spec.op, alone_);
   task.outcome.members = members_;
   task.outcome.rows = operation.rows;

@@ -53,7 +53,7 @@ class Mismatch : public ::testing::TestWithParam<Medium> {
       std::string other = wire::Describe(OperationOf(theirs, unused).spec);
       EXPECT_NE(mine, other);
       for (const std::string& part :
-           {std::string("'w'"), "rank " + std::to_string(odd) + " has " + other, "has " + mine}) {
+           {std::string("'w'"), "rank " + std::to_string(odd) + " has " + other, mine}) {
         EXPECT_NE(ended.message().find(part), std::string::npos)
             << ended.message() << " lacks " << part;
       }

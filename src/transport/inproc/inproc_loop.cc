@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "src/transport/inproc/inproc_registry.h"
@@ -41,6 +43,12 @@ void Mailbox::Take(std::vector<Work>* out, std::optional<Time> deadline) {
   out->swap(work_);
 }
 
+void Mailbox::PutBack(std::span<Work> works) {
+  MutexLock lock(mutex_);
+  work_.insert(work_.begin(), std::make_move_iterator(works.begin()),
+               std::make_move_iterator(works.end()));
+}
+
 void Mailbox::Close() {
   std::vector<Work> dropped;  // destroyed after the lock is free: work may own what posts again
   MutexLock lock(mutex_);
@@ -72,11 +80,16 @@ void InprocLoop::Run() {
     std::optional<Time> deadline;
     if (!timers_.empty()) deadline = timers_.begin()->first;
     mailbox_->Take(&batch, deadline);
-    for (Mailbox::Work& work : batch) {
-      work();
-      work = nullptr;  // what it holds ends now, not at the end of the batch
+    size_t done = 0;
+    while (done < batch.size() && !stopped_) {
+      batch[done]();
+      batch[done++] = nullptr;  // what it holds ends now, not at the end of the batch
     }
-    RunDueTimers();
+    if (stopped_) {  // what was posted after Stop waits for the next Run
+      mailbox_->PutBack(std::span(batch).subspan(done));
+    } else {
+      RunDueTimers();
+    }
   }
   thread_.store(std::thread::id());
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,8 @@ class Mailbox {
   void Post(Work work);
   // Blocks until there is work or `deadline` is over; replaces `*out` by all there is.
   void Take(std::vector<Work>* out, std::optional<Time> deadline);
+  // Returns what was taken and not run, in front of what has come since.
+  void PutBack(std::span<Work> works);
   // Drops what is there and all that comes.
   void Close();
 

@@ -54,7 +54,7 @@ wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
 }
 
 // The same name, another idea of it.
-wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random, uint32_t workers) {
+wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random) {
   wire::TensorSpec other = spec;
   switch (Below(random, 3)) {
     case 0:
@@ -64,7 +64,6 @@ wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random, uint32_t 
     default: other.op = spec.op == wire::Op::kSum ? wire::Op::kMax : wire::Op::kSum; break;
   }
   if (spec.op == wire::Op::kBarrier) other.op = wire::Op::kSum;
-  (void)workers;
   return other;
 }
 
@@ -86,7 +85,7 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   script.accident_at = microseconds(Below(random, 30000));
   if (script.accident != Accident::kMismatch) return;
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
-  script.other_spec = Another(spec, random, workers);
+  script.other_spec = Another(spec, random);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 namespace byteps::protocol {
 namespace {
@@ -241,7 +240,8 @@ void Shard::DecideError(Piece& piece, const Status& why) {
   piece.status = why.code();
   const std::string& text = why.message();
   piece.verdict = pool_.Take(text.size());
-  std::memcpy(piece.verdict.data(), text.data(), text.size());
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  arithmetic_.Copy(piece.verdict.data(), bytes, text.size());
   piece.verdict_bytes = static_cast<uint32_t>(text.size());
   for (Contribution& contribution : piece.round->contributions) {
     contribution.want_offset = 0;

@@ -37,7 +37,8 @@ class ShardTest : public Test {
   bool Push(Slot from, const wire::DataHeader& header, const std::string& text) {
     Result<ByteSpan> place = Begin(from, header, text.size());
     if (!place.ok()) return false;
-    std::memcpy(place.value().data(), text.data(), text.size());
+    arithmetic.Copy(place.value().data(), reinterpret_cast<const std::byte*>(text.data()),
+                    text.size());
     shard.OnPush(from);
     return true;
   }

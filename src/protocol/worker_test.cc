@@ -49,7 +49,8 @@ class WorkerTest : public testing::Test {
   bool Answer(const SentPush& push, const std::string& bytes, StatusCode status = StatusCode::kOk) {
     Result<ByteSpan> place = AnswerHeader(push, bytes.size(), status);
     if (!place.ok()) return false;
-    std::memcpy(place.value().data(), bytes.data(), bytes.size());
+    ConstByteSpan source = std::as_bytes(std::span(bytes));
+    std::copy(source.begin(), source.end(), place.value().begin());
     worker->OnAnswer(push.to, kStart);
     return true;
   }

@@ -269,7 +269,7 @@ Status Worker::MakeRoomForGather(Task& task) {
     rows += std::min(task.rows_by_worker[i], UINT64_MAX - rows);
   }
   std::optional<uint64_t> bytes = RowsBytes(rows, row_bytes);
-  if (!bytes.has_value()) {
+  if (!bytes.has_value() || *bytes > options_.gathered_bytes_max) {
     return {StatusCode::kExhausted, "allgather '" + name + "' has " + std::to_string(rows) +
                                         " rows of " + std::to_string(row_bytes) +
                                         " bytes in all, more than a result may have"};

@@ -24,6 +24,7 @@
 #include "src/plan/priority_credit_queue.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/data_path.h"
+#include "src/protocol/tensor_bytes.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
 
@@ -71,6 +72,8 @@ struct WorkerOptions {
   plan::CreditOptions credit{.bytes_max = uint64_t{2} << 20};
   // An answer is acknowledged on its own when no push has carried the news for this long.
   Duration acknowledge_after = milliseconds(2);
+  // A larger result of an allgather is an error on every rank.
+  uint64_t gathered_bytes_max = kTensorBytesMax;
 };
 
 class Worker {

@@ -18,6 +18,7 @@ class Play {
  public:
   explicit Play(ConstByteSpan bytes) : bytes_(bytes) {
     options_.credit.fixed_bytes = 128;
+    options_.gathered_bytes_max = 1 << 20;
     worker_.emplace(options_, arithmetic_, driver_);
     worker_->OnView(ViewFor(2, kShards, 0, 64));
   }

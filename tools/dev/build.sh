@@ -58,6 +58,7 @@ configure_flavour() {
 
 # targets_of FLAVOUR PREFIX: the executables whose name begins so.
 targets_of() {
+  ninja -C "$(flavour_dir "$1")" build.ninja > /dev/null  # a list file may have changed
   ninja -C "$(flavour_dir "$1")" -t targets all 2>/dev/null |
     sed -nE "s/^($2[A-Za-z0-9_]*): phony\$/\1/p" | sort -u
 }

@@ -412,7 +412,7 @@ void WorkerNode::SendAck(ShardId to, uint64_t count) {
   frame.type = FrameType::kAck;
   frame.urgency = INT64_MAX;
   frame.count = count;
-  frame.wire_bytes = kPrefixBytes + wire::kAckHeaderBytes;
+  frame.wire_bytes = kPrefixBytes + wire::kNumberHeaderBytes;
   cluster_.network_.Send(data[to], this, std::move(frame));
 }
 

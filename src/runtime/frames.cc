@@ -33,8 +33,8 @@ transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& head
 transport::OutFrame AckFrame(uint64_t count) {
   transport::OutFrame frame;
   frame.kind = static_cast<uint8_t>(wire::FrameKind::kAck);
-  frame.header_bytes = wire::kAckHeaderBytes;
-  wire::EncodeAck(count, frame.header);
+  frame.header_bytes = wire::kNumberHeaderBytes;
+  wire::EncodeNumber(count, frame.header);
   frame.urgency = kControlUrgency;
   return frame;
 }

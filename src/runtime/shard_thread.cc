@@ -19,7 +19,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       return shard.machine_.OnPushHeader(slot, header.value(), payload_bytes, shard.loop_->Now());
     }
     if (incoming == wire::FrameKind::kAck && payload_bytes == 0) {
-      Result<uint64_t> count = wire::DecodeAck(bytes);
+      Result<uint64_t> count = wire::DecodeNumber(bytes);
       if (!count.ok()) return count.status();
       shard.machine_.OnAck(slot, count.value());
       return ByteSpan();

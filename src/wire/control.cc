@@ -33,7 +33,7 @@ struct Encoded {
   BodyOffset body;
 };
 
-Encoded Encode(Builder& b, const Join& m) {
+flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   auto host = b.CreateString(m.host);
   auto address = b.CreateString(m.address);
   auto version = b.CreateString(m.version);
@@ -54,8 +54,10 @@ Encoded Encode(Builder& b, const Join& m) {
   join.add_local_rank(m.local_rank);
   join.add_local_size(m.local_size);
   join.add_node(node);
-  return {fb::Body_Join, join.Finish().Union()};
+  return join.Finish();
 }
+
+Encoded Encode(Builder& b, const Join& m) { return {fb::Body_Join, Table(b, m).Union()}; }
 
 Encoded Encode(Builder& b, const Refused& m) {
   auto text = b.CreateString(m.text);
@@ -66,57 +68,104 @@ Encoded Encode(Builder& b, const Waiting& m) {
   return {fb::Body_Waiting, fb::CreateWaiting(b, b.CreateString(m.text)).Union()};
 }
 
-Encoded Encode(Builder& b, const View& m) {
+flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
   std::vector<flatbuffers::Offset<fb::Worker>> workers;
   for (const WorkerInfo& w : m.workers) {
     workers.push_back(fb::CreateWorker(b, w.slot, w.rank, w.incarnation, b.CreateString(w.host),
-                                       w.process, w.local_rank, w.local_size));
+                                       w.process, w.local_rank, w.local_size, w.left));
   }
   std::vector<flatbuffers::Offset<fb::Server>> servers;
   for (const ServerInfo& s : m.servers) {
     auto host = b.CreateString(s.host);
     auto address = b.CreateString(s.address);
     servers.push_back(fb::CreateServer(b, s.index, s.incarnation, host, address, s.process,
-                                       s.first_shard, b.CreateVector(s.shard_weights), s.since));
+                                       s.first_shard, b.CreateVector(s.shard_weights), s.alive,
+                                       s.since));
   }
   auto worker_list = b.CreateVector(workers);
   auto server_list = b.CreateVector(servers);
-  return {fb::Body_View, fb::CreateView(b, m.epoch, m.term, m.generation, m.piece_bytes_max,
-                                        worker_list, server_list, m.slot)
-                             .Union()};
+  return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, worker_list,
+                        server_list);
+}
+
+Encoded Encode(Builder& b, const Propose& m) {
+  auto present = Table(b, m.present);
+  auto next = Table(b, m.next);
+  return {fb::Body_Propose, fb::CreatePropose(b, m.term, present, next).Union()};
+}
+
+Encoded Encode(Builder& b, const Promise& m) {
+  return {fb::Body_Promise, fb::CreatePromise(b, m.term, m.epoch).Union()};
+}
+
+Encoded Encode(Builder& b, const Commit& m) {
+  return {fb::Body_Commit, fb::CreateCommit(b, m.term, Table(b, m.view)).Union()};
+}
+
+Encoded Encode(Builder& b, const Query& m) {
+  return {fb::Body_Query, fb::CreateQuery(b, m.term).Union()};
+}
+
+Encoded Encode(Builder& b, const Report& m) {
+  auto self = Table(b, m.self);
+  auto committed = Table(b, m.committed);
+  auto promised = Table(b, m.promised);
+  return {fb::Body_Report,
+          fb::CreateReport(b, self, m.term, committed, m.promised_term, promised).Union()};
+}
+
+flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
+  return fb::CreateSpec(b, static_cast<uint8_t>(spec.op), static_cast<uint8_t>(spec.dtype),
+                        spec.root, b.CreateVector(spec.shape), spec.atomic);
+}
+
+flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
+  auto name = b.CreateString(m.name);
+  auto placement = b.CreateVector(m.placement);
+  return fb::CreateDeclared(b, name, m.attempt, m.tensor, placement);
+}
+
+flatbuffers::Offset<fb::DeclareFailed> Table(Builder& b, const DeclareFailed& m) {
+  auto name = b.CreateString(m.name);
+  auto text = b.CreateString(m.text);
+  return fb::CreateDeclareFailed(b, name, m.attempt, m.tensor, static_cast<uint8_t>(m.code), text,
+                                 m.round);
 }
 
 Encoded Encode(Builder& b, const Declare& m) {
   auto name = b.CreateString(m.name);
-  auto shape = b.CreateVector(m.spec.shape);
-  return {fb::Body_Declare,
-          fb::CreateDeclare(b, name, m.attempt, static_cast<uint8_t>(m.spec.op),
-                            static_cast<uint8_t>(m.spec.dtype), m.spec.root, shape, m.round)
-              .Union()};
+  auto spec = Table(b, m.spec);
+  return {fb::Body_Declare, fb::CreateDeclare(b, name, m.attempt, spec, m.round).Union()};
 }
 
-Encoded Encode(Builder& b, const Declared& m) {
-  auto name = b.CreateString(m.name);
-  auto placement = b.CreateVector(m.placement);
-  return {fb::Body_Declared, fb::CreateDeclared(b, name, m.attempt, m.tensor, placement).Union()};
-}
+Encoded Encode(Builder& b, const Declared& m) { return {fb::Body_Declared, Table(b, m).Union()}; }
 
 Encoded Encode(Builder& b, const DeclareFailed& m) {
-  auto name = b.CreateString(m.name);
-  auto text = b.CreateString(m.text);
-  return {fb::Body_DeclareFailed,
-          fb::CreateDeclareFailed(b, name, m.attempt, m.tensor, static_cast<uint8_t>(m.code), text,
-                                  m.round)
-              .Union()};
+  return {fb::Body_DeclareFailed, Table(b, m).Union()};
+}
+
+Encoded Encode(Builder& b, const Known& m) {
+  std::vector<flatbuffers::Offset<fb::KnownTensor>> tensors;
+  for (const KnownTensor& known : m.tensors) {
+    auto declared = Table(b, known.declared);
+    tensors.push_back(fb::CreateKnownTensor(b, declared, Table(b, known.spec)));
+  }
+  std::vector<flatbuffers::Offset<fb::DeclareFailed>> failed;
+  for (const DeclareFailed& one : m.failed) failed.push_back(Table(b, one));
+  auto tensor_list = b.CreateVector(tensors);
+  return {fb::Body_Known, fb::CreateKnown(b, tensor_list, b.CreateVector(failed)).Union()};
+}
+
+Encoded Encode(Builder& b, const Sync& m) {
+  return {fb::Body_Sync, fb::CreateSync(b, m.generation).Union()};
+}
+
+Encoded Encode(Builder& b, const GoOn& m) {
+  return {fb::Body_GoOn, fb::CreateGoOn(b, m.generation).Union()};
 }
 
 Encoded Encode(Builder& b, const Leave& m) {
   return {fb::Body_Leave, fb::CreateLeave(b, m.clean).Union()};
-}
-
-Encoded Encode(Builder& b, const Left& m) {
-  auto text = b.CreateString(m.text);
-  return {fb::Body_Left, fb::CreateLeft(b, m.slot, text).Union()};
 }
 
 Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAlive(b).Union()}; }
@@ -124,7 +173,9 @@ Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAli
 Encoded Encode(Builder& b, const Suspect& m) {
   auto text = b.CreateString(m.text);
   return {fb::Body_Suspect,
-          fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index, text).Union()};
+          fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index, m.incarnation,
+                            static_cast<uint8_t>(m.why), text)
+              .Union()};
 }
 
 Encoded Encode(Builder& b, const JobOver& m) {
@@ -136,7 +187,7 @@ Encoded Encode(Builder& b, const JobOver& m) {
 bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
 bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(StatusCode::kInternal); }
 
-Result<Message> Decode(const fb::Join& m) {
+Result<Join> Read(const fb::Join& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
   Join join;
   join.role = static_cast<Role>(m.role());
@@ -154,13 +205,13 @@ Result<Message> Decode(const fb::Join& m) {
   join.local_rank = m.local_rank();
   join.local_size = m.local_size();
   join.node = Text(m.node());
-  return Message(std::move(join));
+  return join;
 }
 
 // A view's tables may share their parts, so that few bytes unfold into many. What a correct sender
 // writes unfolds into no more than it is long.
 uint64_t UnfoldedBytes(const fb::View& m) {
-  uint64_t bytes = 0;
+  uint64_t bytes = uint64_t{8} * (m.workers()->size() + m.servers()->size());
   auto add = [&](const flatbuffers::String* text) { bytes += text == nullptr ? 0 : text->size(); };
   for (const fb::Worker* w : *m.workers()) add(w->host());
   for (const fb::Server* s : *m.servers()) {
@@ -171,49 +222,118 @@ uint64_t UnfoldedBytes(const fb::View& m) {
   return bytes;
 }
 
-Result<Message> Decode(const fb::View& m, size_t message_bytes) {
+Result<View> Read(const fb::View* table, size_t message_bytes) {
   View view;
+  if (table == nullptr) return Malformed("a view is missing");
+  const fb::View& m = *table;
   view.epoch = m.epoch();
-  view.term = m.term();
   view.generation = m.generation();
+  view.began = m.began();
   view.piece_bytes_max = m.piece_bytes_max();
-  view.slot = m.slot();
   if (m.workers() == nullptr || m.servers() == nullptr) return Malformed("a view without members");
   if (UnfoldedBytes(m) > message_bytes) return Malformed("a view with shared parts");
   for (const fb::Worker* w : *m.workers()) {
     if (w->slot() >= kMembersMax) return Malformed("a slot that no job has");
     view.workers.push_back({w->slot(), w->rank(), w->incarnation(), Text(w->host()), w->process(),
-                            w->local_rank(), w->local_size()});
+                            w->local_rank(), w->local_size(), w->left()});
   }
   for (const fb::Server* s : *m.servers()) {
     view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
                             s->process(), s->first_shard(), Numbers(s->shard_weights()),
-                            s->since()});
+                            s->alive(), s->since()});
   }
-  return Message(std::move(view));
+  return view;
+}
+
+Result<Message> Decode(const fb::Propose& m, size_t message_bytes) {
+  Result<View> present = Read(m.present(), message_bytes);
+  if (!present.ok()) return present.status();
+  Result<View> next = Read(m.next(), message_bytes);
+  if (!next.ok()) return next.status();
+  return Message(Propose{m.term(), std::move(present).value(), std::move(next).value()});
+}
+
+Result<Message> Decode(const fb::Commit& m, size_t message_bytes) {
+  Result<View> view = Read(m.view(), message_bytes);
+  if (!view.ok()) return view.status();
+  return Message(Commit{m.term(), std::move(view).value()});
+}
+
+Result<Message> Decode(const fb::Report& m, size_t message_bytes) {
+  if (m.self() == nullptr) return Malformed("a report of nobody");
+  Result<Join> self = Read(*m.self());
+  if (!self.ok()) return self.status();
+  Result<View> committed = Read(m.committed(), message_bytes);
+  if (!committed.ok()) return committed.status();
+  Result<View> promised = Read(m.promised(), message_bytes);
+  if (!promised.ok()) return promised.status();
+  return Message(Report{std::move(self).value(), m.term(), std::move(committed).value(),
+                        m.promised_term(), std::move(promised).value()});
+}
+
+Result<TensorSpec> Read(const fb::Spec* m) {
+  if (m == nullptr) return Malformed("a tensor without a description");
+  if (m->op() >= kOpCount) return Malformed("unknown operation");
+  if (m->dtype() >= kDataTypeCount) return Malformed("unknown dtype");
+  return TensorSpec{static_cast<Op>(m->op()), static_cast<DataType>(m->dtype()), m->root(),
+                    Numbers(m->shape()), m->atomic()};
+}
+
+Declared Read(const fb::Declared& m) {
+  return {Text(m.name()), m.attempt(), m.tensor(), Numbers(m.placement())};
+}
+
+Result<DeclareFailed> Read(const fb::DeclareFailed& m) {
+  if (!ValidCode(m.code())) return Malformed("unknown status");
+  return DeclareFailed{Text(m.name()),
+                       m.attempt(),
+                       m.tensor(),
+                       static_cast<StatusCode>(m.code()),
+                       Text(m.text()),
+                       m.round()};
 }
 
 Result<Message> Decode(const fb::Declare& m) {
-  if (m.op() >= kOpCount) return Malformed("unknown operation");
-  if (m.dtype() >= kDataTypeCount) return Malformed("unknown dtype");
-  TensorSpec spec{static_cast<Op>(m.op()), static_cast<DataType>(m.dtype()), m.root(),
-                  Numbers(m.shape())};
-  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec), m.round()});
+  Result<TensorSpec> spec = Read(m.spec());
+  if (!spec.ok()) return spec.status();
+  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round()});
 }
 
-Result<Message> Decode(const fb::Declared& m) {
-  return Message(Declared{Text(m.name()), m.attempt(), m.tensor(), Numbers(m.placement())});
-}
-
-Result<Message> Decode(const fb::DeclareFailed& m) {
-  if (!ValidCode(m.code())) return Malformed("unknown status");
-  return Message(DeclareFailed{Text(m.name()), m.attempt(), m.tensor(),
-                               static_cast<StatusCode>(m.code()), Text(m.text()), m.round()});
+// As with views: nothing unfolds into more than the message is long.
+Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
+  Known known;
+  size_t unfolded = 0;
+  if (m.tensors() == nullptr || m.failed() == nullptr) return Malformed("a list is missing");
+  for (const fb::KnownTensor* one : *m.tensors()) {
+    if (one->declared() == nullptr) return Malformed("a tensor without a number");
+    Result<TensorSpec> spec = Read(one->spec());
+    if (!spec.ok()) return spec.status();
+    Declared declared = Read(*one->declared());
+    unfolded += declared.name.size() + 8 * (declared.placement.size() + spec->shape.size()) + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    known.tensors.push_back({std::move(declared), std::move(spec).value()});
+  }
+  for (const fb::DeclareFailed* one : *m.failed()) {
+    Result<DeclareFailed> failed = Read(*one);
+    if (!failed.ok()) return failed.status();
+    unfolded += failed->name.size() + failed->text.size() + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    known.failed.push_back(std::move(failed).value());
+  }
+  return Message(std::move(known));
 }
 
 Result<Message> Decode(const fb::Suspect& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
-  return Message(Suspect{static_cast<Role>(m.role()), m.index(), Text(m.text())});
+  if (m.why() > static_cast<uint8_t>(Suspicion::kExited)) return Malformed("unknown suspicion");
+  return Message(Suspect{static_cast<Role>(m.role()), m.index(), m.incarnation(),
+                         static_cast<Suspicion>(m.why()), Text(m.text())});
+}
+
+template <typename T>
+Result<Message> Wrap(Result<T> value) {
+  if (!value.ok()) return value.status();
+  return Message(std::move(value).value());
 }
 
 template <typename T, typename Table>
@@ -273,19 +393,27 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
   const fb::Message* message = fb::GetMessage(data);
   if (message->body() == nullptr) return Malformed("empty");
   switch (message->body_type()) {
-    case fb::Body_Join: return Decode(*message->body_as_Join());
+    case fb::Body_Join: return Wrap(Read(*message->body_as_Join()));
     case fb::Body_Refused: return DecodeCodeAndText<Refused>(*message->body_as_Refused());
     case fb::Body_Waiting: return Message(Waiting{Text(message->body_as_Waiting()->text())});
-    case fb::Body_View: return Decode(*message->body_as_View(), bytes.size());
+    case fb::Body_Propose: return Decode(*message->body_as_Propose(), bytes.size());
+    case fb::Body_Promise: {
+      const fb::Promise& promise = *message->body_as_Promise();
+      return Message(Promise{promise.term(), promise.epoch()});
+    }
+    case fb::Body_Commit: return Decode(*message->body_as_Commit(), bytes.size());
+    case fb::Body_Query: return Message(Query{message->body_as_Query()->term()});
+    case fb::Body_Report: return Decode(*message->body_as_Report(), bytes.size());
+    case fb::Body_Known: return Decode(*message->body_as_Known(), bytes.size());
+    case fb::Body_Sync: return Message(Sync{message->body_as_Sync()->generation()});
+    case fb::Body_GoOn: return Message(GoOn{message->body_as_GoOn()->generation()});
     case fb::Body_Declare: return Decode(*message->body_as_Declare());
-    case fb::Body_Declared: return Decode(*message->body_as_Declared());
-    case fb::Body_DeclareFailed: return Decode(*message->body_as_DeclareFailed());
+    case fb::Body_Declared: return Message(Read(*message->body_as_Declared()));
+    case fb::Body_DeclareFailed: return Wrap(Read(*message->body_as_DeclareFailed()));
     case fb::Body_Leave: return Message(Leave{message->body_as_Leave()->clean()});
     case fb::Body_Alive: return Message(Alive{});
     case fb::Body_Suspect: return Decode(*message->body_as_Suspect());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
-    case fb::Body_Left:
-      return Message(Left{message->body_as_Left()->slot(), Text(message->body_as_Left()->text())});
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

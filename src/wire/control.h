@@ -68,6 +68,9 @@ struct WorkerInfo {
   uint32_t process = 0;
   uint32_t local_rank = 0;
   uint32_t local_size = 1;
+  // It has left in order and its ranks' absence is no part of the plan: rounds that it has not
+  // pushed end in an error.
+  bool left = false;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
 
@@ -79,20 +82,48 @@ struct ServerInfo {
   uint32_t process = 0;
   ShardId first_shard = 0;
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
-  uint64_t since = 0;  // present owner since: the epoch in which its pieces came to it
+  bool alive = true;   // false: its pieces belong to others (plan/ownership.h)
+  uint64_t since = 0;  // the epoch in which `alive` took its value
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
 
-// Who is in the job and who owns what. `slot` tells the receiving worker its own place.
+// Who is in the job and who owns what. Epochs rise by one; a generation is all views with the same
+// workers that have not been lost, and the same servers, dead or alive.
 struct View {
-  uint64_t epoch = 0;
-  uint64_t term = 0;
+  uint64_t epoch = 0;  // 0: there is none
   uint32_t generation = 0;
+  uint64_t began = 0;  // the epoch with which the generation began
   uint32_t piece_bytes_max = 0;
   std::vector<WorkerInfo> workers;
   std::vector<ServerInfo> servers;
-  Slot slot = kNoSlot;
   friend bool operator==(const View&, const View&) = default;
+};
+
+// A view comes into force in two steps (docs/membership.md). To all members of `present`, the view
+// that is in force: will you take `next` from nobody but me?
+struct Propose {
+  uint64_t term = 0;  // of the coordinator; restarts raise it
+  View present;
+  View next;
+  friend bool operator==(const Propose&, const Propose&) = default;
+};
+struct Promise {
+  uint64_t term = 0;
+  uint64_t epoch = 0;  // of the next view
+  friend bool operator==(const Promise&, const Promise&) = default;
+};
+// Enough have promised: `view` is in force.
+struct Commit {
+  uint64_t term = 0;
+  View view;
+  friend bool operator==(const Commit&, const Commit&) = default;
+};
+
+// A coordinator that has been restarted asks what it should know. A member reports, also without
+// being asked when it connects and has a view already.
+struct Query {
+  uint64_t term = 0;
+  friend bool operator==(const Query&, const Query&) = default;
 };
 
 // What must be equal on all ranks for one name.
@@ -101,6 +132,7 @@ struct TensorSpec {
   DataType dtype = DataType::kFloat32;
   uint32_t root = 0;           // rank; broadcast only
   std::vector<int64_t> shape;  // allgather: without the first dimension
+  bool atomic = false;         // one receipt for the whole tensor
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 // "sum of float32[3, 4]", for messages.
@@ -136,27 +168,63 @@ struct DeclareFailed {
   friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
 };
 
+// What a worker knows of declarations, for a coordinator that has lost them; comes before its
+// Report, in as many parts as it needs.
+struct KnownTensor {
+  Declared declared;
+  TensorSpec spec;
+  friend bool operator==(const KnownTensor&, const KnownTensor&) = default;
+};
+struct Known {
+  std::vector<KnownTensor> tensors;
+  std::vector<DeclareFailed> failed;
+  friend bool operator==(const Known&, const Known&) = default;
+};
+
+struct Report {
+  Join self;          // as when it joined
+  uint64_t term = 0;  // the highest it has met
+  View committed;
+  uint64_t promised_term = 0;
+  View promised;  // epoch 0: nothing beyond `committed`
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+// A worker has finished all its operations and lets new workers in here; nothing may be in flight.
+// The answer is a view that begins a generation, or GoOn when nobody waits.
+struct Sync {
+  uint32_t generation = 0;
+  friend bool operator==(const Sync&, const Sync&) = default;
+};
+struct GoOn {
+  uint32_t generation = 0;
+  friend bool operator==(const GoOn&, const GoOn&) = default;
+};
+
 // Orderly end of a worker's membership. `clean`: it has no operation in flight.
 struct Leave {
   bool clean = true;
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-// To servers: this worker has left in order; rounds it has not joined cannot complete.
-struct Left {
-  Slot slot = 0;
-  std::string text;
-  friend bool operator==(const Left&, const Left&) = default;
-};
-
+// Both ways: I live.
 struct Alive {
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
-// A member's connection to another one broke, or it fell silent.
+// Why a member believes that another one is gone. Part of the wire format: never renumber.
+enum class Suspicion : uint8_t {
+  kClosed = 0,       // its connection broke
+  kUnreachable = 1,  // it could not be reached again within the grace
+  kNonsense = 2,     // it sent what no correct member sends
+  kGaveUp = 3,       // the sender means itself
+  kExited = 4,       // the launcher saw the process end: it is proven dead
+};
 struct Suspect {
   Role role = Role::kServer;
-  uint32_t index = 0;  // slot of a worker, index of a server
+  uint32_t index = 0;        // slot of a worker, index of a server
+  uint64_t incarnation = 0;  // 0: whichever has the index
+  Suspicion why = Suspicion::kClosed;
   std::string text;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
@@ -168,8 +236,9 @@ struct JobOver {
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
-using Message = std::variant<Join, Refused, Waiting, View, Declare, Declared, DeclareFailed, Leave,
-                             Alive, Suspect, JobOver, Left>;
+using Message = std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known,
+                             Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect,
+                             JobOver>;
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;

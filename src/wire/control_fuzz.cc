@@ -25,18 +25,26 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
   if (seed % 64 != 0) return LLVMFuzzerMutate(data, size, size_max);
   wire::View view;
   view.workers = {{0, 0, 7, "a", 1, 0, 1}, {1, 1, 8, "b", 2, 0, 1}};
-  view.servers = {{0, 9, "c", "c:1", 3, 0, {5, 5}, 5}};
+  view.servers = {{0, 9, "c", "c:1", 3, 0, {5, 5}, true, 5}};
+  const wire::DeclareFailed failed{"w", 1, 77, byteps::StatusCode::kMismatch, "differs", 5};
+  const wire::TensorSpec spec{wire::Op::kSum, byteps::DataType::kInt8, 0, {3, 4}};
   const wire::Message examples[] = {
       wire::Join{.host = "a", .address = "b", .version = "1", .node = "n"},
       wire::Refused{byteps::StatusCode::kRefused, "full"},
       wire::Waiting{"1/2"},
-      view,
-      wire::Declare{"w", 1, {wire::Op::kSum, byteps::DataType::kInt8, 0, {3, 4}}, 5},
+      wire::Propose{2, view, view},
+      wire::Promise{2, 6},
+      wire::Commit{2, view},
+      wire::Query{3},
+      wire::Report{wire::Join{.host = "a"}, 2, view, 1, view},
+      wire::Known{{{{"w", 1, 77, {1, 2, 3}}, spec}}, {failed}},
+      wire::Sync{2},
+      wire::GoOn{2},
+      wire::Declare{"w", 1, spec, 5},
       wire::Declared{"w", 1, 77, {1, 2, 3}},
-      wire::DeclareFailed{"w", 1, 77, byteps::StatusCode::kMismatch, "differs", 5},
+      failed,
       wire::Leave{},
-      wire::Left{1, "left"},
-      wire::Suspect{byteps::Role::kServer, 1, "closed"},
+      wire::Suspect{byteps::Role::kServer, 1, 9, wire::Suspicion::kClosed, "closed"},
       wire::JobOver{byteps::StatusCode::kPeerLost, "lost"},
   };
   auto bytes = wire::EncodeControl(examples[seed / 64 % std::size(examples)]);

@@ -13,25 +13,34 @@ std::vector<Message> OneOfEach() {
             32768,         "0.1.0", 0,  1,        "node-a"};
   View view;
   view.epoch = 5;
-  view.term = 1;
   view.generation = 2;
+  view.began = 4;
   view.piece_bytes_max = 32768;
   view.workers = {{0, 0, 7, "host-a", 100, 0, 1}, {1, 1, 8, "host-b", 101, 0, 1}};
-  view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, 5}};
-  view.slot = 1;
-  TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}};
+  view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5}};
+  View next = view;
+  next.epoch = 6;
+  next.workers[1].left = true;
+  TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}, true};
+  DeclareFailed failed{"w", 1, 77, StatusCode::kMismatch, "differs", 5};
   return {join,
           Refused{StatusCode::kRefused, "the job is full"},
           Waiting{"1/2 workers"},
-          view,
+          Propose{2, view, next},
+          Promise{2, 6},
+          Commit{2, next},
+          Query{3},
+          Report{join, 2, view, 1, next},
+          Known{{{{"w", 1, 77, {1, 2, 3}}, spec}}, {failed}},
           Declare{"w", 1, spec, 5},
           Declared{"w", 1, 77, {1, 2, 3}},
-          DeclareFailed{"w", 1, 77, StatusCode::kMismatch, "differs", 5},
+          failed,
+          Sync{2},
+          GoOn{2},
           Leave{false},
           Alive{},
-          Suspect{Role::kServer, 1, "connection reset"},
-          JobOver{StatusCode::kPeerLost, "server 1 was lost"},
-          Left{1, "worker 1 has left"}};
+          Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset"},
+          JobOver{StatusCode::kPeerLost, "server 1 was lost"}};
 }
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {
@@ -68,17 +77,17 @@ RC_GTEST_PROP(ControlTest, DamagedBytesAreAMessageOrAnError, ()) {
 TEST(ControlTest, AViewDoesNotUnfold) {
   View view;
   view.workers = {{0, 0, 7, std::string(100000, 'h'), 100, 0, 1}};
-  ASSERT_TRUE(DecodeControl(EncodeControl(view)).ok());
+  ASSERT_TRUE(DecodeControl(EncodeControl(Commit{1, view})).ok());
   view.workers[0].slot = kMembersMax;
-  EXPECT_FALSE(DecodeControl(EncodeControl(view)).ok());
+  EXPECT_FALSE(DecodeControl(EncodeControl(Commit{1, view})).ok());
   flatbuffers::FlatBufferBuilder b;
   auto host = b.CreateString(std::string(1000, 'h'));
   auto worker = fb::CreateWorker(b, 0, 0, 7, host);
   std::vector<flatbuffers::Offset<fb::Worker>> same(10000, worker);
   auto workers = b.CreateVector(same);
   auto servers = b.CreateVector(std::vector<flatbuffers::Offset<fb::Server>>());
-  auto body = fb::CreateView(b, 1, 0, 1, 0, workers, servers);
-  b.Finish(fb::CreateMessage(b, fb::Body_View, body.Union()));
+  auto body = fb::CreateCommit(b, 1, fb::CreateView(b, 1, 1, 1, 0, workers, servers));
+  b.Finish(fb::CreateMessage(b, fb::Body_Commit, body.Union()));
   auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
   EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
 }

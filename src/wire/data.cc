@@ -17,14 +17,15 @@ constexpr size_t kGenerationAt = 32;
 constexpr size_t kPriorityAt = 36;
 constexpr size_t kReceiptAt = 40;
 constexpr size_t kUnstableAt = 44;
-constexpr size_t kCombineAt = 48;
-constexpr size_t kDtypeAt = 49;
-constexpr size_t kAttemptAt = 50;
-constexpr size_t kStatusAt = 51;
-constexpr size_t kPieceBytesAt = 52;
-constexpr size_t kOffsetAt = 56;
-constexpr size_t kWantOffsetAt = 60;
-constexpr size_t kWantBytesAt = 64;
+constexpr size_t kHomeAt = 48;
+constexpr size_t kCombineAt = 52;
+constexpr size_t kDtypeAt = 53;
+constexpr size_t kZeroAt = 54;
+constexpr size_t kStatusAt = 55;
+constexpr size_t kPieceBytesAt = 56;
+constexpr size_t kOffsetAt = 60;
+constexpr size_t kWantOffsetAt = 64;
+constexpr size_t kWantBytesAt = 68;
 
 bool NeedsRange(const DataHeader& header, size_t payload_bytes) {
   return header.piece_bytes != payload_bytes || header.offset != 0 || header.want_offset != 0 ||
@@ -60,9 +61,10 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
   PutLittle(at + kPriorityAt, static_cast<uint32_t>(header.priority));
   PutLittle(at + kReceiptAt, header.receipt);
   PutLittle(at + kUnstableAt, header.unstable);
+  PutLittle(at + kHomeAt, header.home);
   at[kCombineAt] = static_cast<std::byte>(header.combine);
   at[kDtypeAt] = static_cast<std::byte>(header.dtype);
-  at[kAttemptAt] = static_cast<std::byte>(header.attempt);
+  at[kZeroAt] = std::byte{0};
   at[kStatusAt] = static_cast<std::byte>(header.status);
   if (!NeedsRange(header, payload_bytes)) return kDataHeaderBytes;
   PutLittle(at + kPieceBytesAt, header.piece_bytes);
@@ -93,9 +95,9 @@ Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
   header.priority = static_cast<int32_t>(GetLittle<uint32_t>(at + kPriorityAt));
   header.receipt = GetLittle<uint32_t>(at + kReceiptAt);
   header.unstable = GetLittle<uint32_t>(at + kUnstableAt);
+  header.home = GetLittle<uint32_t>(at + kHomeAt);
   header.combine = static_cast<Combine>(combine);
   header.dtype = static_cast<DataType>(dtype);
-  header.attempt = static_cast<uint8_t>(at[kAttemptAt]);
   header.status = static_cast<StatusCode>(status);
   if (bytes.size() == kDataHeaderBytes) {
     if (payload_bytes > UINT32_MAX) return Malformed("the payload is too large");
@@ -127,7 +129,7 @@ Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
   refs.clear();
   if (bytes.size() % kPieceRefBytes != 0 || bytes.size() > kWantCountMax * kPieceRefBytes) {
     return {StatusCode::kProtocol,
-            "malformed want: " + std::to_string(bytes.size()) + " bytes of references"};
+            "malformed list of pieces: " + std::to_string(bytes.size()) + " bytes of references"};
   }
   for (size_t i = 0; i < bytes.size(); i += kPieceRefBytes) {
     const std::byte* at = bytes.data() + i;
@@ -137,11 +139,11 @@ Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
   return Status::Ok();
 }
 
-void EncodeAck(uint64_t count, ByteSpan out) { PutLittle(out.data(), count); }
+void EncodeNumber(uint64_t number, ByteSpan out) { PutLittle(out.data(), number); }
 
-Result<uint64_t> DecodeAck(ConstByteSpan bytes) {
-  if (bytes.size() != kAckHeaderBytes) {
-    return Status(StatusCode::kProtocol, "malformed ack: wrong length");
+Result<uint64_t> DecodeNumber(ConstByteSpan bytes) {
+  if (bytes.size() != kNumberHeaderBytes) {
+    return Status(StatusCode::kProtocol, "malformed number: wrong length");
   }
   return GetLittle<uint64_t>(bytes.data());
 }

@@ -12,7 +12,9 @@
 
 namespace byteps::wire {
 
-// One piece in one round, by name. Rounds count from 1 in each generation of a tensor.
+// One piece in one round, by name. Rounds count from 1 in each generation of a tensor; the lowest
+// byte counts the attempts at an atomic tensor's round (RoundOf), so a later attempt is a later
+// round to everybody but the worker.
 struct PieceRef {
   TensorId tensor = 0;
   uint32_t piece = 0;
@@ -21,25 +23,29 @@ struct PieceRef {
   friend bool operator==(const PieceRef&, const PieceRef&) = default;
 };
 
-// Header of a push or an answer. The sender's slot and incarnation are not in it: the handshake
+inline constexpr uint32_t kAttemptsMax = 256;
+constexpr uint64_t RoundOf(uint64_t round, uint32_t attempt) { return round * 256 + attempt; }
+
+// Header of a push, an answer or a verdict. The sender's slot and incarnation are not in it: the handshake
 // bound them to the connection.
 struct DataHeader {
   PieceRef ref;
   uint64_t epoch = 0;
-  // Answer: its number on this connection, from 1. Push: all answers up to this number have been
-  // received on this connection.
+  // Answer: its number on this connection, from 1. Push and verdict: all answers up to this number
+  // have been received on this connection.
   uint64_t count = 0;
   uint32_t generation = 0;
   int32_t priority = 0;
-  // Answer: 0 = all members of `epoch` are in the verdict; otherwise the payload's first `receipt`
-  // bytes are a bitmap of slots. Push: 0.
+  // Answer and verdict: 0 = it has the contributions of all workers of `epoch`, and of nobody else;
+  // otherwise the payload's first `receipt` bytes are a bitmap of slots. Push: 0.
   uint32_t receipt = 0;
   // Answer: how many of the latest answers on this connection, this one included, are not yet
-  // known to be with every member. Push: 0.
+  // known to be with every member. Others: 0.
   uint32_t unstable = 0;
+  // The shard that the piece was dealt to; with the view it says who owns the piece now.
+  ShardId home = 0;
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
-  uint8_t attempt = 0;                  // repeats of an atomic tensor's piece
   StatusCode status = StatusCode::kOk;  // answer: an error verdict; the payload is its text
   // Where the payload lies in the piece, and (push) which span of the verdict the sender wants.
   // They travel only when they say more than "the payload is the piece, and I want all of it".
@@ -51,7 +57,7 @@ struct DataHeader {
   friend bool operator==(const DataHeader&, const DataHeader&) = default;
 };
 
-inline constexpr size_t kDataHeaderBytes = 52;
+inline constexpr size_t kDataHeaderBytes = 56;
 inline constexpr size_t kDataHeaderRangeBytes = 16;
 inline constexpr size_t kDataHeaderBytesMax = kDataHeaderBytes + kDataHeaderRangeBytes;
 
@@ -63,15 +69,16 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
 // kProtocol for a wrong length, an unknown enumerator, or spans that leave the piece.
 Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes);
 
-// The payload of a want frame: any number of 16-byte references, at most kWantCountMax.
+// The payload of a want, have or abort frame: any number of 16-byte references, at most kWantCountMax.
 inline constexpr size_t kPieceRefBytes = 16;
 inline constexpr size_t kWantCountMax = 4096;
 void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
 Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
 
-// The header of an ack frame: the count of answers received on this connection.
-inline constexpr size_t kAckHeaderBytes = 8;
-void EncodeAck(uint64_t count, ByteSpan out);
-Result<uint64_t> DecodeAck(ConstByteSpan bytes);
+// The header of an ack, stable, have or resync frame is one number. Ack: answers received on this
+// connection; stable: answers on this connection that every member has; have and resync: the epoch.
+inline constexpr size_t kNumberHeaderBytes = 8;
+void EncodeNumber(uint64_t number, ByteSpan out);
+Result<uint64_t> DecodeNumber(ConstByteSpan bytes);
 
 }  // namespace byteps::wire

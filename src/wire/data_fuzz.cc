@@ -40,6 +40,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto bytes = std::as_bytes(std::span(data + 4, size - 4));
   byteps::wire::FuzzHeader(bytes, payload_bytes);
   byteps::wire::FuzzRefs(bytes);
-  (void)byteps::wire::DecodeAck(bytes).ok();
+  (void)byteps::wire::DecodeNumber(bytes).ok();
   return 0;
 }

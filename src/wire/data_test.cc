@@ -28,7 +28,7 @@ DataHeader Example() {
   header.priority = -3;
   header.combine = Combine::kMax;
   header.dtype = DataType::kBfloat16;
-  header.attempt = 1;
+  header.home = 10;
   header.piece_bytes = 4096;
   header.want_bytes = 4096;
   return header;
@@ -47,7 +47,8 @@ TEST(DataHeaderTest, GoldenBytesOfAWholePiece) {
             "fdffffff"
             "00000000"
             "07000000"
-            "02030100");
+            "0a000000"
+            "02030000");
 }
 
 TEST(DataHeaderTest, GoldenBytesOfASpan) {
@@ -57,7 +58,7 @@ TEST(DataHeaderTest, GoldenBytesOfASpan) {
   header.want_bytes = 64;
   std::byte out[kDataHeaderBytesMax];
   size_t bytes = EncodeDataHeader(header, 8, out);
-  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(104),
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)).substr(112),
             "00100000"
             "10000000"
             "20000000"
@@ -74,7 +75,7 @@ RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
   header.priority = *rc::gen::arbitrary<int32_t>();
   header.combine = static_cast<Combine>(*rc::gen::inRange(0, kCombineCount));
   header.dtype = static_cast<DataType>(*rc::gen::inRange(0, kDataTypeCount));
-  header.attempt = *rc::gen::arbitrary<uint8_t>();
+  header.home = *rc::gen::arbitrary<uint32_t>();
   header.piece_bytes = *rc::gen::inRange<uint32_t>(0, 1 << 20);
   header.offset = *rc::gen::inRange<uint32_t>(0, header.piece_bytes + 1);
   header.want_offset = *rc::gen::inRange<uint32_t>(0, header.piece_bytes + 1);
@@ -89,7 +90,7 @@ RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
 
 RC_GTEST_PROP(DataHeaderTest, AnyBytesAreAHeaderOrAnError, ()) {
   auto raw = *rc::gen::container<std::vector<uint8_t>>(
-      *rc::gen::element<size_t>(0, 51, 52, 67, 68, 69), rc::gen::arbitrary<uint8_t>());
+      *rc::gen::element<size_t>(0, 55, 56, 71, 72, 73), rc::gen::arbitrary<uint8_t>());
   auto bytes = std::as_bytes(std::span(raw));
   size_t payload = *rc::gen::arbitrary<uint32_t>();
   Result<DataHeader> decoded = DecodeDataHeader(bytes, payload);
@@ -123,10 +124,10 @@ TEST(PieceRefsTest, RoundTripAndLimits) {
 }
 
 TEST(AckTest, RoundTripAndLength) {
-  std::byte bytes[kAckHeaderBytes];
-  EncodeAck(0x0102030405060708, bytes);
-  EXPECT_EQ(DecodeAck(bytes).value(), 0x0102030405060708u);
-  EXPECT_FALSE(DecodeAck(ConstByteSpan(bytes, 7)).ok());
+  std::byte bytes[kNumberHeaderBytes];
+  EncodeNumber(0x0102030405060708, bytes);
+  EXPECT_EQ(DecodeNumber(bytes).value(), 0x0102030405060708u);
+  EXPECT_FALSE(DecodeNumber(ConstByteSpan(bytes, 7)).ok());
 }
 
 }  // namespace

@@ -15,6 +15,11 @@ enum class FrameKind : uint8_t {
   kAnswer = 6,   // owner to worker: a verdict (data.h)
   kWant = 7,     // owner to worker: pieces it waits for (data.h)
   kAck = 8,      // worker to owner, only when idle: answers received so far (data.h)
+  kStable = 9,   // owner to worker, only when idle: answers that everybody has (data.h)
+  kVerdict = 10,  // worker to owner: this was decided before you owned it (data.h)
+  kHave = 11,     // worker to owner: rounds whose verdict it holds, and that are stable (data.h)
+  kResync = 12,   // worker to owner: all has been said that concerns a view (data.h)
+  kAbort = 13,    // worker to owner: asks for an error verdict (data.h)
 };
 
 }  // namespace byteps::wire

@@ -1,0 +1,66 @@
+#include "src/plan/ownership.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::plan {
+namespace {
+
+// Tickets of the heaviest shard: enough for shares to within some percent.
+constexpr uint32_t kTicketsMax = 16;
+
+uint64_t Mix(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// The best of a shard's tickets for a piece. Shards without weight have none.
+uint64_t BestTicket(uint64_t piece_key, ShardId shard, uint32_t tickets) {
+  uint64_t best = 0;
+  for (uint32_t i = 0; i < tickets; ++i) {
+    best = std::max(best, Mix(piece_key + Mix((uint64_t{shard} << 8) + i + 1)) | 1);
+  }
+  return best;
+}
+
+}  // namespace
+
+Ownership::Ownership(std::vector<ShardState> shards, uint64_t began)
+    : shards_(std::move(shards)), began_(began) {
+  uint32_t heaviest = 1;
+  for (const ShardState& shard : shards_) {
+    heaviest = std::max(heaviest, shard.weight);
+    if (shard.alive) ++living_;
+  }
+  weight_unit_ = (heaviest + kTicketsMax - 1) / kTicketsMax;
+}
+
+Owner Ownership::OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const {
+  const ShardState& first = shards_[home];
+  if (first.alive) return {home, std::max(began_, first.since)};
+  uint64_t key = Mix((uint64_t{tensor} << 32) | piece);
+  // A shard without weight stands behind all others, but it can own a piece when it is alone.
+  auto rank = [&](ShardId shard) {
+    uint32_t tickets = (shards_[shard].weight + weight_unit_ - 1) / weight_unit_;
+    return std::pair(BestTicket(key, shard, tickets), shard);
+  };
+  std::pair<uint64_t, ShardId> best{0, 0};
+  bool found = false;
+  for (ShardId shard = 0; shard < shards_.size(); ++shard) {
+    if (!shards_[shard].alive) continue;
+    if (!std::exchange(found, true) || rank(shard) > best) best = rank(shard);
+  }
+  // The last change was the death or the coming of the owner or of a shard that stands before it:
+  // all of those are dead now.
+  Owner owner{best.second, std::max(began_, std::max(first.since, shards_[best.second].since))};
+  for (ShardId shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_[shard].since <= owner.since || shards_[shard].alive) continue;
+    if (rank(shard) > best) owner.since = shards_[shard].since;
+  }
+  return owner;
+}
+
+}  // namespace byteps::plan

@@ -127,9 +127,8 @@ class Play {
     auto decoded = wire::DecodeDataHeader(ConstByteSpan(wire_bytes, length), payload);
     if (!decoded.ok()) return;
     bool verdict = numbers_.Next() % 4 == 0;
-    Result<ByteSpan> place = verdict
-                                 ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
-                                 : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
+    Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
+                                     : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
     if (place.ok()) {
       if (place->size() != payload) std::abort();
       receiving_[slot] = place.value();

@@ -72,12 +72,8 @@ class Play {
     uint8_t what = Next();
     ShardId shard = what / 16 % kShards;
     switch (what % 8) {
-      case 0:
-        receiving_.erase(shard);
-        return worker_->OnShardDown(shard);
-      case 1:
-        receiving_.erase(shard);
-        return worker_->OnShardUp(shard);
+      case 0: receiving_.erase(shard); return worker_->OnShardDown(shard);
+      case 1: receiving_.erase(shard); return worker_->OnShardUp(shard);
       case 2: return worker_->OnStable(shard, Next());
       case 3: return worker_->Abort(Next(), "too late");
       case 4: view_.workers.resize(1); break;

@@ -102,6 +102,7 @@ class Coordinator {
 
  private:
   enum class Phase : uint8_t { kGathering, kRunning, kOver };
+  // What a worker told of declarations before its report.
   struct HeldKnown {
     uint32_t generation = 0;
     std::vector<wire::Known> parts;
@@ -109,66 +110,90 @@ class Coordinator {
 
   // coordinator.cc: messages, time and the end.
   void OnMemberMessage(Member& member, const wire::Message& message);
+  void OnDeclare(const Member& member, const wire::Declare& declare);
   void OnLeave(Member& member, const wire::Leave& leave);
   void OnSync(const Member& member, const wire::Sync& sync);
+  bool AllSynced() const;
   void AnswerSync();
-  void OnDeclare(const Member& member, const wire::Declare& declare);
-  void ReleaseDeclares();
   void Deliver(const Declarations::Answers& answers);
+  void ReleaseHeld();
   void EndIfNobodyComesBack();
-  void TickWhileGathering();
   void TellAll(const wire::Message& message);
   bool Elastic() const { return options_.min_workers > 0; }
+  uint64_t TermAfter(uint64_t term) const;
 
   // gathering.cc: joining, ranks and the first view of a generation.
   void OnJoin(ConnectionId from, const wire::Join& join);
   void Accept(ConnectionId from, const wire::Join& join);
-  std::optional<std::string> ReasonToRefuse(const wire::Join& join) const;
   std::optional<std::string> ReasonInNumbers(const wire::Join& join) const;
   std::optional<std::string> ReasonInPlaces(const wire::Join& join) const;
-  void Refuse(ConnectionId id, const wire::Join& join, const std::string& reason);
+  std::optional<std::string> ReasonInServerPlaces(const wire::Join& join) const;
+  const wire::ServerInfo* PlaceFor(const wire::Join& join) const;
+  static bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place);
+  void Refuse(ConnectionId id, const std::string& text);
   bool AllHere() const;
   void GiveIndices();
-  std::optional<wire::View> NextGeneration();
+  static wire::WorkerInfo InfoOf(const Member& member, Slot slot, uint32_t rank);
+  wire::View NextGeneration() const;
   Status Weigh(wire::View& view) const;
   void Gather();
   bool Waits() const;
   std::string MissingMembers() const;
+  void TickWhileGathering();
 
   // views.cc: what the next view is, and how it comes into force.
+  static bool IsVoter(const wire::View& view, uint64_t incarnation);
+  static bool HasLeft(const wire::View& view, uint64_t incarnation);
+  Incarnations Discounted() const;
   void Advance();
   std::optional<wire::View> NextView();
-  void DropLostWorkers(wire::View& next) const;
+  uint32_t WorkersLeftOver(uint64_t without) const;
+  void DropWorkers(wire::View& next) const;
   void PlaceServers(wire::View& next) const;
-  void AdmitWorkers(wire::View& next) const;
   bool MayAdmit() const;
+  void AdmitWorkers(wire::View& next) const;
   void Propose(wire::View next, bool completes);
+  void SendProposal(const Member& member, const wire::Propose& proposal);
   void Commit();
   void Enforce(const wire::View& before);
-  void Settle(Member& member);
-  void TellOut(ConnectionId id);
+  std::vector<ConnectionId> Connections() const;
+  void ForgetStale();
+  void Greet(const wire::View& before);
   void BeginGeneration();
-  const Incarnations& Discounted() const;
+  void Settle(Member& member);
+  void TakePlace(Member& member) const;
+  void TellOut(const Member& member);
+  void Withdraw(uint64_t incarnation);
+  void GatherAgain();
 
   // restart.cc: reports, and what a coordinator without memory does.
   void OnReport(ConnectionId from, const wire::Report& report);
+  void OnReportInRecovery(ConnectionId from, const wire::Report& report);
+  void HoldKnown(ConnectionId from, const wire::Report& report);
   Member* Rebind(ConnectionId from, const wire::Report& report);
   void BringUpToDate(const Member& member, const wire::Report& report);
-  void Recover();
-  void AdvanceRecovery();
+  void DropProposal(uint64_t heard_term);
+  void Recover(uint64_t heard_term);
+  bool AdvanceRecovery();
   void FinishRecovery();
+  void JoinAgain();
   void RestoreDeclarations();
-  void TakeKnown(const Member& member);
+  void TakeKnown(uint64_t incarnation);
+  void ReleaseDeclares();
 
   // losses.cc: who is lost, and what that means.
   void OnSuspect(const Member* from, const wire::Suspect& suspect);
+  void OnClosed(const Member& from, uint64_t target, const std::string& text);
+  void OnExited(const wire::Suspect& suspect, uint64_t target);
   void OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target);
+  bool EndsTheJob(uint64_t worker) const;
   void Lose(uint64_t incarnation, const std::string& why, bool proven_dead);
   void Watch();
-  bool EndsTheJob(uint64_t worker) const;
-  uint32_t WorkersLeftOver(uint64_t without) const;
   void JudgeSilence();
   std::string NameInView(uint64_t incarnation) const;
+
+  // A coordinator numbers tensors in a range of its own, so that none is used twice.
+  static constexpr TensorId kTensorsOfTerm = TensorId{1} << 22;
 
   const CoordinatorOptions options_;
   CoordinatorDriver& driver_;
@@ -180,29 +205,32 @@ class Coordinator {
   std::optional<uint32_t> worker_count_;  // once a worker has said how many ranks there are
 
   uint64_t term_;
-  wire::View view_;
+  wire::View view_;  // in force
   Slot next_slot_ = 0;
   std::optional<ViewChange> change_;
   Time change_since_{};
+  std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
   std::optional<Recovery> recovery_;
   Time recovery_since_{};
-  bool restarted_ = false;  // the memory of declarations must come from the members
+  bool restarted_ = false;  // while the view that was found comes into force
 
-  // By incarnation, of members of the view.
+  // Members of the view, by incarnation.
   std::map<uint64_t, std::string> lost_;  // why
   Incarnations dead_;                     // proven
   Incarnations leaving_;
   Incarnations synced_;
   std::set<std::pair<uint64_t, uint64_t>> unreachable_;  // worker, server
-  std::optional<Time> no_server_since_;
   Suspicions suspicions_;
+  std::optional<Time> no_server_since_;
+  std::string last_server_loss_ = "all were lost";
+  std::optional<Time> leases_due_;  // restarted: by when those that left are connected again
 
   Declarations declarations_;
+  bool rebuilding_ = false;  // declarations, from what workers know
+  Incarnations awaited_;     // workers that have not told yet
   std::map<ConnectionId, std::vector<wire::Known>> known_;  // of connections that will report
-  std::map<uint64_t, HeldKnown> held_known_;
-  Incarnations awaited_;  // workers whose knowledge is still to come; declarations wait for it
-  std::vector<std::pair<uint64_t, wire::Declare>> held_declares_;
-  std::vector<std::pair<ConnectionId, wire::Join>> held_joins_;
+  std::map<uint64_t, HeldKnown> held_known_;                // of members, until the view is known
+  std::vector<std::pair<uint64_t, wire::Message>> held_;    // from members, until it is
 };
 
 }  // namespace byteps::protocol

@@ -49,8 +49,10 @@ class Declarations {
   // After OnKnown from every worker: goes on dealing where the newest known tensor ended.
   Status GoOnDealing();
 
-  // For a server that joins later.
-  Answers AllFailed() const;
+  // For a server that joins, or is connected again; and for a worker that is: what it was told to
+  // be declared and has failed since. They may know it already.
+  Answers FailedForServer(uint64_t server) const;
+  Answers FailedForWorker(uint64_t worker) const;
 
  private:
   struct Decision {

@@ -40,6 +40,9 @@ class Recovery {
   const std::map<uint64_t, wire::Report>& reports() const { return reports_; }
 
  private:
+  const wire::Report* BestPromise() const;
+  std::string MissingOf(const wire::View& view) const;
+
   uint64_t term_;
   wire::View newest_;
   bool strict_;

@@ -35,7 +35,7 @@ class Roster {
  public:
   using Members = std::map<ConnectionId, Member>;
 
-  // The connection was not there. An incarnation has one connection: REQUIRES: the old one removed.
+  // The connection was not there. An incarnation has one connection: REQUIRES: the old one is removed.
   Member& Add(ConnectionId connection, const wire::Join& join);
   void Remove(ConnectionId connection);
 

@@ -27,14 +27,15 @@ class Suspicions {
   struct Loss {
     uint64_t who = 0;
     std::string why;
+    bool exited = false;  // the launcher said so: proven dead
   };
 
   explicit Suspicions(Duration grace) : grace_(grace) {}
 
   // Watches `who` from now on, if it is not watched already. `silence_max` 0: silence is no reason.
   void Watch(uint64_t who, Duration silence_max, Time now);
-  void Forget(uint64_t who);
-  bool Watches(uint64_t who) const { return watched_.contains(who); }
+  void Forget(uint64_t who) { watched_.erase(who); }
+  void ForgetAllBut(const std::set<uint64_t>& these);
 
   // It said something: what others saw before does not count any more.
   void Heard(uint64_t who, Time now);
@@ -43,8 +44,7 @@ class Suspicions {
   // `party` saw its connection close.
   void Closed(uint64_t who, uint64_t party, const std::string& why, Time now);
   // The launcher said that a process in its place has ended; believed when its connection closes.
-  void HintExit(uint64_t who);
-  bool HasExitHint(uint64_t who) const;
+  void HintExit(uint64_t who, Time now);
   // Its connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
 

@@ -67,6 +67,27 @@ void Cluster::FreezeWorker(uint32_t worker, bool frozen) {
   network_.Freeze(workers_[worker].get(), frozen);
 }
 
+void Cluster::FreezeServer(uint32_t server, bool frozen) {
+  Log((frozen ? "freeze server " : "thaw server ") + std::to_string(server));
+  network_.Freeze(servers_[server].get(), frozen);
+  for (auto& shard : servers_[server]->shards) network_.Freeze(shard.get(), frozen);
+}
+
+void Cluster::FreezeCoordinator(bool frozen) {
+  Log(frozen ? "freeze coordinator" : "thaw coordinator");
+  network_.Freeze(coordinator_.get(), frozen);
+}
+
+void Cluster::CutWorkerControl(uint32_t worker) {
+  Log("cut worker " + std::to_string(worker) + " - coordinator");
+  network_.Close(workers_[worker]->control());
+}
+
+void Cluster::CutServerControl(uint32_t server) {
+  Log("cut server " + std::to_string(server) + " - coordinator");
+  network_.Close(servers_[server]->control());
+}
+
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }
 
 bool Cluster::RunUntilIdle(Time until) {

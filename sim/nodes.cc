@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <variant>
 
 namespace byteps::sim {
 namespace {
@@ -70,6 +72,29 @@ Frame ControlFrame(const wire::Message& message) {
   return frame;
 }
 
+std::string Describe(const Frame& frame) {
+  const wire::PieceRef& ref = frame.header.ref;
+  std::string piece = "tensor " + std::to_string(ref.tensor) + " piece " +
+                      std::to_string(ref.piece) + " round " + std::to_string(ref.round) + ", " +
+                      std::to_string(frame.payload_bytes) + " bytes";
+  switch (frame.type) {
+    case FrameType::kControl: {
+      static constexpr const char* kNames[] = {"join",    "refused",  "waiting",        "view",
+                                               "declare", "declared", "declare failed", "leave",
+                                               "alive",   "suspect",  "job over",       "left"};
+      static_assert(std::size(kNames) == std::variant_size_v<wire::Message>);
+      return kNames[wire::DecodeControl(frame.control).value().index()];
+    }
+    case FrameType::kPush: return "push of " + piece;
+    case FrameType::kAnswer:
+      return "answer " + std::to_string(frame.header.count) + " for " + piece +
+             (frame.header.status == StatusCode::kOk ? "" : ", an error");
+    case FrameType::kWant: return "want of " + std::to_string(frame.pieces.size()) + " pieces";
+    case FrameType::kAck: return "acknowledgement up to " + std::to_string(frame.count);
+  }
+  return "";
+}
+
 void Ticker::Arm() {
   if (stopped_) return;
   std::optional<Time> next = next_();
@@ -103,6 +128,7 @@ CoordinatorNode::CoordinatorNode(Cluster& cluster)
 }
 
 void CoordinatorNode::OnFrame(ConnectionId connection, Frame& frame) {
+  if (cluster_.logs()) cluster_.Log("coordinator: " + Describe(frame));
   Result<wire::Message> message = wire::DecodeControl(frame.control);
   machine_.OnMessage(connection, message.value(), cluster_.network_.now());
   ticker_.Arm();
@@ -170,6 +196,9 @@ void ShardNode::OnFrame(ConnectionId connection, Frame& frame) {
     return;
   }
   Slot slot = slots_.at(connection);
+  if (cluster_.logs()) {
+    cluster_.Log(name_ + ": from worker " + std::to_string(slot) + ": " + Describe(frame));
+  }
   if (frame.type == FrameType::kAck) machine_.OnAck(slot, frame.count);
   if (frame.type == FrameType::kPush) {
     if (!places_.contains(connection)) {
@@ -207,8 +236,6 @@ void ShardNode::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
   frame.urgency = INT64_MAX;
   frame.pieces = pieces;
   frame.wire_bytes = kPrefixBytes + static_cast<uint32_t>(pieces.size() * wire::kPieceRefBytes);
-  cluster_.Log(name_ + ": wants " + std::to_string(pieces.size()) + " pieces from worker " +
-               std::to_string(to));
   cluster_.network_.Send(found->second, this, std::move(frame));
 }
 
@@ -362,6 +389,7 @@ void WorkerNode::OnHead(ConnectionId connection, const Frame& frame) {
 }
 
 void WorkerNode::OnFrame(ConnectionId connection, Frame& frame) {
+  if (cluster_.logs()) cluster_.Log("worker " + std::to_string(rank_) + ": " + Describe(frame));
   switch (frame.type) {
     case FrameType::kControl: OnControl(wire::DecodeControl(frame.control).value()); break;
     case FrameType::kWant: machine_.OnWant(shard_of_.at(connection), frame.pieces); break;
@@ -421,6 +449,11 @@ void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   ++completion.completions;
   completion.outcome = std::move(outcome);
   completion.at = cluster_.network_.now();
+  if (cluster_.logs()) {
+    cluster_.Log("worker " + std::to_string(rank_) + ": operation " + std::to_string(id) +
+                 " ends: " + completion.outcome.status.ToString());
+  }
+  cluster_.last_completion_ = completion.at;
   if (cluster_.on_complete) {
     // Users submit from their own thread, never from inside a completion.
     cluster_.network_.At(cluster_.network_.now(), [this, id] { cluster_.on_complete(rank_, id); });

@@ -96,6 +96,7 @@ class ServerNode final : public Endpoint {
   void OnFrame(ConnectionId connection, Frame& frame) override;
   void OnLost(ConnectionId connection) override;
   void Stop();
+  ConnectionId control() const { return control_; }
 
   std::vector<std::unique_ptr<ShardNode>> shards;
 
@@ -113,6 +114,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void Submit(protocol::Operation operation);
   void Leave();
   void Stop(const Status& why);
+  ConnectionId control() const { return control_; }
 
   void OnHead(ConnectionId connection, const Frame& frame) override;
   void OnFrame(ConnectionId connection, Frame& frame) override;
@@ -146,5 +148,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
 };
 
 Frame ControlFrame(const wire::Message& message);
+// For the event log.
+std::string Describe(const Frame& frame);
 
 }  // namespace byteps::sim

@@ -389,6 +389,7 @@ void Shard::ForgetDecided(Waiters& waiters) {
 std::optional<Time> Shard::NextTick() {
   ForgetDecided(waiting_);
   ForgetDecided(asked_);
+  if (options_.mistake == ShardMistake::kNeverAsk) return std::nullopt;
   std::optional<Time> next;
   if (!waiting_.empty()) next = waiting_.front().second + options_.want_after;
   if (!asked_.empty()) {

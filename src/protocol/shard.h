@@ -48,6 +48,7 @@ enum class ShardMistake : uint8_t {
   kAnswerBeforeTheLast,
   kAnswerTwice,
   kForgetToAnswerOne,
+  kNeverAsk,
 };
 
 struct ShardOptions {

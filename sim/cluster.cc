@@ -9,12 +9,12 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(op
   coordinator_ = std::make_unique<CoordinatorNode>(*this);
   ShardId next_shard = 0;
   for (uint32_t i = 0; i < options_.servers.size(); ++i) {
-    servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard));
+    servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard, NextIncarnation()));
     next_shard += options_.servers[i].shards;
   }
   pushed_bytes_by_shard_.resize(next_shard);
   for (uint32_t i = 0; i < options_.worker_hosts.size(); ++i) {
-    workers_.push_back(std::make_unique<WorkerNode>(*this, i));
+    workers_.push_back(std::make_unique<WorkerNode>(*this, i, NextIncarnation()));
   }
 }
 
@@ -28,7 +28,8 @@ void Cluster::Start() {
 void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
   // std::function must be copyable, an operation need not be cheap to copy: share it.
   auto shared = std::make_shared<protocol::Operation>(std::move(operation));
-  network_.At(when, [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
+  network_.At(when, workers_[worker].get(),
+              [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
 }
 
 const std::map<protocol::OperationId, Completion>& Cluster::completions(uint32_t worker) const {
@@ -54,7 +55,7 @@ void Cluster::KillServer(uint32_t server) {
 
 void Cluster::KillCoordinator() {
   Log("kill coordinator");
-  network_.Kill(coordinator_.get());
+  coordinator_->Stop();
 }
 
 void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {

@@ -100,8 +100,11 @@ class Cluster {
     if (log_) log_(line);
   }
 
+  uint64_t NextIncarnation() { return ++incarnations_; }
+
   ClusterOptions options_;
   Network network_;
+  uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;

@@ -25,9 +25,7 @@ struct Arguments {
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string mistake = "none";
   bool scale = false;
-  uint32_t scale_max = 64;
-  uint64_t scale_credit = 0;
-  std::string json;
+  ScaleOptions scale_options;
 };
 
 const std::map<std::string, protocol::ShardMistake>& Mistakes() {
@@ -153,14 +151,19 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember(Mistakes()))
       ->capture_default_str();
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
-  app.add_option("--scale-max", arguments.scale_max, "largest number of workers with --scale")
+  app.add_option("--scale-min", arguments.scale_options.workers_min,
+                 "smallest number of workers with --scale")
       ->capture_default_str();
-  app.add_option("--scale-credit", arguments.scale_credit,
+  app.add_option("--scale-max", arguments.scale_options.workers_max,
+                 "largest number of workers with --scale")
+      ->capture_default_str();
+  app.add_option("--scale-credit", arguments.scale_options.credit_bytes,
                  "with --scale: bytes of credit per worker; 0: as the product chooses")
       ->capture_default_str();
-  app.add_option("--json", arguments.json, "with --scale: also write the table to this file");
+  app.add_option("--json", arguments.scale_options.json_path,
+                 "with --scale: also write the table to this file");
   CLI11_PARSE(app, argc, argv);
-  if (arguments.scale) return RunScale(arguments.scale_max, arguments.scale_credit, arguments.json);
+  if (arguments.scale) return RunScale(arguments.scale_options);
   return arguments.only != 0 ? RunOne(arguments, true) : RunSeeds(arguments);
 }
 

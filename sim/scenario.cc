@@ -143,7 +143,9 @@ void Player::PlanAccident() {
   Cluster& cluster = *cluster_;
   uint32_t victim = script_.victim;
   Time at = cluster.network().now() + kStart + script_.accident_at;
-  auto plan = [&](std::function<void()> work) { cluster.network().At(at, std::move(work)); };
+  auto plan = [&](std::function<void()> work) {
+    cluster.network().At(at, nullptr, std::move(work));
+  };
   switch (script_.accident) {
     case Accident::kKillWorker: return plan([&cluster, victim] { cluster.KillWorker(victim); });
     case Accident::kKillServer: return plan([&cluster, victim] { cluster.KillServer(victim); });
@@ -160,7 +162,7 @@ void Player::PlanAccident() {
     case Accident::kFreezeServer:
     case Accident::kFreezeCoordinator:
       plan([this] { Freeze(true); });
-      return cluster.network().At(at + milliseconds(50), [this] { Freeze(false); });
+      return cluster.network().At(at + milliseconds(50), nullptr, [this] { Freeze(false); });
     case Accident::kLeaveEarly:  // played when its round comes
     case Accident::kMismatch:
     case Accident::kNone: return;

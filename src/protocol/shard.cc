@@ -27,6 +27,7 @@ void Shard::OnView(const wire::View& view) {
   unstable_verdicts_ = 0;
   members_.clear();
   left_why_.clear();
+  left_count_ = 0;
   member_count_ = static_cast<uint32_t>(view.workers.size());
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.slot >= members_.size()) {
@@ -192,6 +193,7 @@ void Shard::AnswerAgain(Slot to) {
 }
 
 std::optional<Slot> Shard::MissingLeaver(const Round& round) const {
+  if (left_count_ == 0) return std::nullopt;  // nearly always, and asked after every push
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     if (members_[slot].left && !round.contributions[slot].arrived) return slot;
   }
@@ -355,6 +357,7 @@ void Shard::OnLost(Slot from) {
 void Shard::OnLeft(Slot slot, const Status& why) {
   if (slot >= members_.size() || members_[slot].left) return;
   members_[slot].left = true;
+  ++left_count_;
   left_why_[slot] = why;
   for (auto& [key, piece] : pieces_) {
     if (!piece.stable) MarkHeld(piece, slot);

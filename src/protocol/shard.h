@@ -182,6 +182,7 @@ class Shard {
   uint32_t generation_ = 0;
   std::vector<Member> members_;  // by slot
   uint32_t member_count_ = 0;
+  uint32_t left_count_ = 0;
   std::vector<Status> left_why_;  // by slot
   std::unordered_map<PieceKey, Piece> pieces_;
   std::unordered_set<TensorId> retired_;

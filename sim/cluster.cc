@@ -9,12 +9,12 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(op
   coordinator_ = std::make_unique<CoordinatorNode>(*this);
   ShardId next_shard = 0;
   for (uint32_t i = 0; i < options_.servers.size(); ++i) {
-    servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard));
+    servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard, NextIncarnation()));
     next_shard += options_.servers[i].shards;
   }
   pushed_bytes_by_shard_.resize(next_shard);
   for (uint32_t i = 0; i < options_.worker_hosts.size(); ++i) {
-    workers_.push_back(std::make_unique<WorkerNode>(*this, i));
+    workers_.push_back(std::make_unique<WorkerNode>(*this, i, NextIncarnation()));
   }
 }
 
@@ -28,7 +28,8 @@ void Cluster::Start() {
 void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
   // std::function must be copyable, an operation need not be cheap to copy: share it.
   auto shared = std::make_shared<protocol::Operation>(std::move(operation));
-  network_.At(when, [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
+  network_.At(when, workers_[worker].get(),
+              [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
 }
 
 const std::map<protocol::OperationId, Completion>& Cluster::completions(uint32_t worker) const {
@@ -54,7 +55,7 @@ void Cluster::KillServer(uint32_t server) {
 
 void Cluster::KillCoordinator() {
   Log("kill coordinator");
-  network_.Kill(coordinator_.get());
+  coordinator_->Stop();
 }
 
 void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {
@@ -65,6 +66,27 @@ void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {
 void Cluster::FreezeWorker(uint32_t worker, bool frozen) {
   Log((frozen ? "freeze worker " : "thaw worker ") + std::to_string(worker));
   network_.Freeze(workers_[worker].get(), frozen);
+}
+
+void Cluster::FreezeServer(uint32_t server, bool frozen) {
+  Log((frozen ? "freeze server " : "thaw server ") + std::to_string(server));
+  network_.Freeze(servers_[server].get(), frozen);
+  for (auto& shard : servers_[server]->shards) network_.Freeze(shard.get(), frozen);
+}
+
+void Cluster::FreezeCoordinator(bool frozen) {
+  Log(frozen ? "freeze coordinator" : "thaw coordinator");
+  network_.Freeze(coordinator_.get(), frozen);
+}
+
+void Cluster::CutWorkerControl(uint32_t worker) {
+  Log("cut worker " + std::to_string(worker) + " - coordinator");
+  network_.Close(workers_[worker]->control());
+}
+
+void Cluster::CutServerControl(uint32_t server) {
+  Log("cut server " + std::to_string(server) + " - coordinator");
+  network_.Close(servers_[server]->control());
 }
 
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }

@@ -67,7 +67,12 @@ class Cluster {
   void KillServer(uint32_t server);
   void KillCoordinator();
   void CutDataConnection(uint32_t worker, uint32_t shard);
+  // Cuts the connection of a living member to the coordinator.
+  void CutWorkerControl(uint32_t worker);
+  void CutServerControl(uint32_t server);
   void FreezeWorker(uint32_t worker, bool frozen);
+  void FreezeServer(uint32_t server, bool frozen);
+  void FreezeCoordinator(bool frozen);
   bool alive(uint32_t worker) const;
 
   // Runs until nothing happens any more or `until` is reached; false in the latter case.
@@ -76,6 +81,8 @@ class Cluster {
   // A line per violation seen by the nodes themselves (a protocol error between correct peers).
   const std::vector<std::string>& violations() const { return violations_; }
   std::optional<Status> coordinator_outcome() const;
+  // When an operation ended last.
+  Time last_completion() const { return last_completion_; }
   size_t verdicts_held() const;
   size_t rounds_open() const;
   // The bytes of pieces dealt to each shard can be told from pushes.
@@ -88,17 +95,22 @@ class Cluster {
   friend class ShardNode;
   friend class WorkerNode;
 
+  bool logs() const { return log_ != nullptr; }
   void Log(const std::string& line) {
     if (log_) log_(line);
   }
 
+  uint64_t NextIncarnation() { return ++incarnations_; }
+
   ClusterOptions options_;
   Network network_;
+  uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::string> violations_;
   std::vector<uint64_t> pushed_bytes_by_shard_;
+  Time last_completion_{};
   std::function<void(const std::string&)> log_;
 };
 

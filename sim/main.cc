@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "sim/scale.h"
 #include "sim/scenario.h"
+#include "sim/shrink.h"
 
 namespace byteps::sim {
 namespace {
@@ -23,9 +25,7 @@ struct Arguments {
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string mistake = "none";
   bool scale = false;
-  uint32_t scale_max = 64;
-  uint64_t scale_credit = 0;
-  std::string json;
+  ScaleOptions scale_options;
 };
 
 const std::map<std::string, protocol::ShardMistake>& Mistakes() {
@@ -37,18 +37,52 @@ const std::map<std::string, protocol::ShardMistake>& Mistakes() {
       {"answer-early", ShardMistake::kAnswerBeforeTheLast},
       {"answer-twice", ShardMistake::kAnswerTwice},
       {"forget-one", ShardMistake::kForgetToAnswerOne},
+      {"never-ask", ShardMistake::kNeverAsk},
   };
   return mistakes;
 }
 
-int RunOne(const Arguments& arguments) {
+// An event log for people: its beginning and its end.
+class EventLog {
+ public:
+  void Add(const std::string& line) {
+    if (++count_ <= kFirst) return fmt::print("{}\n", line);
+    if (last_.size() == kLast) last_.pop_front();
+    last_.push_back(line);
+  }
+  void Flush() {
+    if (count_ > kFirst + kLast) fmt::print("... {} events ...\n", count_ - kFirst - kLast);
+    for (const std::string& line : last_) fmt::print("{}\n", line);
+    last_.clear();
+    count_ = 0;
+  }
+
+ private:
+  static constexpr size_t kFirst = 200;
+  static constexpr size_t kLast = 100;
+  size_t count_ = 0;
+  std::deque<std::string> last_;
+};
+
+// `whole`: the log of the seed's own script too, not only of the shrunk one.
+int RunOne(const Arguments& arguments, bool whole) {
+  EventLog log;
   ScenarioOptions options;
   options.seed = arguments.only;
   options.mistake = Mistakes().at(arguments.mistake);
-  options.log = [](const std::string& line) { fmt::print("{}\n", line); };
+  auto add = [&log](const std::string& line) { log.Add(line); };
+  if (whole) options.log = add;
   ScenarioResult result = RunScenario(options);
+  log.Flush();
   fmt::print("seed {}: {}\n", arguments.only, result.violation.value_or("no violation"));
-  return result.violation.has_value() ? 1 : 0;
+  if (!result.violation.has_value()) return 0;
+  options.script = Shrink(options);
+  options.log = add;
+  fmt::print("\nthe smallest script that still breaks a rule:\n");
+  result = RunScenario(options);
+  log.Flush();
+  fmt::print("seed {}, shrunk: {}\n", arguments.only, result.violation.value_or("nothing"));
+  return 1;
 }
 
 struct Totals {
@@ -57,6 +91,8 @@ struct Totals {
   std::atomic<uint64_t> operations{0};
   std::atomic<uint64_t> done{0};
   std::atomic<uint64_t> failed{0};
+  std::atomic<uint64_t> virtual_microseconds{0};
+  std::atomic<uint64_t> failed_seed{0};
 };
 
 void Work(const Arguments& arguments, Totals& totals) {
@@ -69,9 +105,11 @@ void Work(const Arguments& arguments, Totals& totals) {
     ScenarioResult result = RunScenario(options);
     totals.events += result.events;
     totals.operations += result.operations;
+    totals.virtual_microseconds += static_cast<uint64_t>(result.virtual_seconds * 1e6);
     uint64_t done = ++totals.done;
     if (result.violation.has_value()) {
       ++totals.failed;
+      totals.failed_seed = options.seed;
       fmt::print("seed {}: {}\n  replay with: ./dev sim --seed {} --mistake {}\n", options.seed,
                  *result.violation, options.seed, arguments.mistake);
     } else if (done % 5000 == 0) {
@@ -90,10 +128,16 @@ int RunSeeds(const Arguments& arguments) {
   }
   threads.clear();
   double spent = ToSeconds(std::chrono::steady_clock::now() - start);
+  double simulated = static_cast<double>(totals.virtual_microseconds.load()) / 1e6;
   fmt::print("{} seeds, {} operations, {} events in {:.1f} s: {}\n", totals.done.load(),
              totals.operations.load(), totals.events.load(), spent,
              totals.failed == 0 ? "no violation" : "VIOLATION");
-  return totals.failed == 0 ? 0 : 1;
+  fmt::print("{:.1f} s of virtual time until the last operations ended, {:.1f} for each second\n",
+             simulated, simulated / spent);
+  if (totals.failed == 0) return 0;
+  Arguments replay = arguments;
+  replay.only = totals.failed_seed;
+  return RunOne(replay, false);
 }
 
 int Main(int argc, char** argv) {
@@ -107,15 +151,20 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember(Mistakes()))
       ->capture_default_str();
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
-  app.add_option("--scale-max", arguments.scale_max, "largest number of workers with --scale")
+  app.add_option("--scale-min", arguments.scale_options.workers_min,
+                 "smallest number of workers with --scale")
       ->capture_default_str();
-  app.add_option("--scale-credit", arguments.scale_credit,
+  app.add_option("--scale-max", arguments.scale_options.workers_max,
+                 "largest number of workers with --scale")
+      ->capture_default_str();
+  app.add_option("--scale-credit", arguments.scale_options.credit_bytes,
                  "with --scale: bytes of credit per worker; 0: as the product chooses")
       ->capture_default_str();
-  app.add_option("--json", arguments.json, "with --scale: also write the table to this file");
+  app.add_option("--json", arguments.scale_options.json_path,
+                 "with --scale: also write the table to this file");
   CLI11_PARSE(app, argc, argv);
-  if (arguments.scale) return RunScale(arguments.scale_max, arguments.scale_credit, arguments.json);
-  return arguments.only != 0 ? RunOne(arguments) : RunSeeds(arguments);
+  if (arguments.scale) return RunScale(arguments.scale_options);
+  return arguments.only != 0 ? RunOne(arguments, true) : RunSeeds(arguments);
 }
 
 }  // namespace

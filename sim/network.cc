@@ -1,29 +1,11 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace byteps::sim {
-namespace {
-
-// Frames of one side leave by urgency, then by age: a heap with the next one on top.
-struct LeavesLater {
-  template <typename Entry>
-  bool operator()(const Entry& a, const Entry& b) const {
-    if (a.second->urgency != b.second->urgency) return a.second->urgency < b.second->urgency;
-    return a.first > b.first;
-  }
-};
-
-}  // namespace
 
 Network::Network(const NetworkOptions& options) : options_(options), random_(options.seed) {}
-
-Network::~Network() {
-  for (; !queue_.empty(); queue_.pop()) held_.push_back(queue_.top());
-  for (const Event& event : held_) {
-    if (event.kind == Kind::kArrived) std::unique_ptr<Frame> owned(event.frame);
-  }
-}
 
 HostId Network::AddHost(double link_bytes_per_second) {
   links_.emplace_back();
@@ -31,117 +13,164 @@ HostId Network::AddHost(double link_bytes_per_second) {
   return static_cast<HostId>(links_.size() - 1);
 }
 
-ConnectionId Network::Connect(HostId from_host, Endpoint* from, HostId to_host, Endpoint* to) {
-  auto connection = std::make_unique<Connection>();
-  connection->sides[0].host = from_host;
-  connection->sides[0].end = from;
-  connection->sides[1].host = to_host;
-  connection->sides[1].end = to;
-  connections_.push_back(std::move(connection));
-  return static_cast<ConnectionId>(connections_.size() - 1);
+ConnectionId Network::Connect(HostId from_host, Endpoint* from, uint32_t from_tag, HostId to_host,
+                              Endpoint* to, uint32_t to_tag) {
+  auto connection = static_cast<ConnectionId>(sides_.size() / 2);
+  sides_.push_back({.end = from, .host = from_host, .tag = from_tag});
+  sides_.push_back({.end = to, .host = to_host, .tag = to_tag});
+  return connection;
 }
 
-void Network::Add(Event event) {
-  event.order = next_order_++;
-  queue_.push(event);
+Network::SideId Network::SideOf(ConnectionId connection, const Endpoint* from) const {
+  return sides_[2 * connection].end == from ? 2 * connection : 2 * connection + 1;
 }
 
-void Network::At(Time when, std::function<void()> work) {
-  uint64_t slot = works_.size();
+void Network::Add(Time when, Kind kind, SideId side, FrameId frame) {
+  queue_.push({when, next_order_++, kind, side, frame});
+}
+
+void Network::At(Time when, const Endpoint* owner, std::function<void()> work) {
+  auto place = static_cast<uint32_t>(works_.size());
   if (free_works_.empty()) {
-    works_.push_back(std::move(work));
+    works_.push_back({owner, std::move(work)});
   } else {
-    slot = free_works_.back();
+    place = free_works_.back();
     free_works_.pop_back();
-    works_[slot] = std::move(work);
+    works_[place] = {owner, std::move(work)};
   }
-  Add({std::max(when, now_), 0, Kind::kWork, 0, 0, nullptr, slot});
+  Add(std::max(when, now_), Kind::kWork, place);
 }
 
-void Network::Send(ConnectionId id, const Endpoint* from, Frame frame) {
-  Connection& connection = *connections_[id];
-  if (!connection.open) return;
-  int side = connection.sides[0].end == from ? 0 : 1;
-  Side& sender = connection.sides[side];
-  sender.queue.emplace_back(next_order_++, std::make_unique<Frame>(std::move(frame)));
-  std::push_heap(sender.queue.begin(), sender.queue.end(), LeavesLater());
-  if (!std::exchange(sender.in_turn, true)) links_[sender.host].line.emplace(id, side);
+// Nearly always at the end: few frames are more urgent than those before them.
+void Network::Enqueue(Side& side, Frame& frame) {
+  frame.next = kNoFrame;
+  if (side.first == kNoFrame) {
+    side.first = side.last = frame.id;
+    return;
+  }
+  if (frames_[side.last].urgency() >= frame.urgency()) {
+    frames_[side.last].next = frame.id;
+    side.last = frame.id;
+    return;
+  }
+  FrameId* at = &side.first;
+  while (frames_[*at].urgency() >= frame.urgency()) at = &frames_[*at].next;
+  frame.next = *at;
+  *at = frame.id;
+}
+
+FrameId Network::Dequeue(Side& side) {
+  FrameId frame = side.first;
+  side.first = frames_[frame].next;
+  return frame;
+}
+
+void Network::Send(ConnectionId connection, const Endpoint* from, Frame& frame) {
+  SideId id = SideOf(connection, from);
+  Side& sender = sides_[id];
+  if (!sender.open) return frames_.GiveBack(frame.id);
+  Enqueue(sender, frame);
+  if (!std::exchange(sender.in_turn, true)) links_[sender.host].line.push_back(id);
   Pump(sender.host);
 }
 
 void Network::Pump(HostId host) {
   Link& link = links_[host];
   while (!link.sending && !link.line.empty()) {
-    auto [id, side] = link.line.front();
-    link.line.pop();
-    Side& sender = connections_[id]->sides[side];
+    SideId id = link.line.front();
+    link.line.pop_front();
+    Side& sender = sides_[id];
     sender.in_turn = false;
-    if (!sender.queue.empty()) Transmit(host, id, side);
+    if (sender.first != kNoFrame) Transmit(id);
   }
 }
 
-void Network::Transmit(HostId host, ConnectionId id, int side) {
-  Connection& connection = *connections_[id];
-  Side& sender = connection.sides[side];
-  Side& receiver = connection.sides[1 - side];
-  std::pop_heap(sender.queue.begin(), sender.queue.end(), LeavesLater());
-  std::unique_ptr<Frame> frame = std::move(sender.queue.back().second);
-  sender.queue.pop_back();
-  Link& link = links_[host];
-  Link& target = links_[receiver.host];
-  bool local = receiver.host == host;  // stays on the host: takes no link
-  double rate = std::min(link.bytes_per_second, target.bytes_per_second);
-  auto bytes = static_cast<double>(frame->wire_bytes);
-  auto sending = Duration(static_cast<int64_t>(bytes / link.bytes_per_second * 1e9));
-  auto receiving = Duration(static_cast<int64_t>(bytes / rate * 1e9));
-  Duration delay = options_.latency;
-  if (options_.jitter_max > Duration::zero()) {
-    auto span = static_cast<uint64_t>(options_.jitter_max.count());
-    delay += Duration(static_cast<int64_t>(random_() % span));
+void Network::Transmit(SideId from) {
+  Side& sender = sides_[from];
+  FrameId frame = Dequeue(sender);
+  Link& link = links_[sender.host];
+  bool local = sides_[Peer(from)].host == sender.host;  // stays on the host: takes no link
+  if (sender.first != kNoFrame && !std::exchange(sender.in_turn, true)) link.line.push_back(from);
+  if (!local) {
+    double bytes = frames_[frame].wire_bytes;
+    link.sending = true;
+    Add(now_ + Duration(static_cast<int64_t>(bytes / link.bytes_per_second * 1e9)), Kind::kSent,
+        sender.host);
   }
-  Time head = now_ + delay;
+  if (IsCut(from)) return StallFrame(from, frame);
+  if (IsCut(Peer(from))) WatchStall(ConnectionOf(from));  // its acknowledgements do not come back
+  Propagate(from, frame, local);
+}
+
+void Network::Propagate(SideId from, FrameId frame, bool local) {
+  Side& receiver = sides_[Peer(from)];
+  Time head = now_ + options_.latency;
   Time arrival = head;
   if (!local) {
+    Link& target = links_[receiver.host];
+    double rate = std::min(links_[sides_[from].host].bytes_per_second, target.bytes_per_second);
     head = std::max(head, target.receive_free);
-    arrival = head + receiving;
+    arrival = head + Duration(static_cast<int64_t>(frames_[frame].wire_bytes / rate * 1e9));
     target.receive_free = arrival;
   }
-  arrival = std::max(arrival, receiver.last_arrival);
-  head = std::max(head, receiver.last_arrival);
+  Duration jitter = JitterOf(Peer(from));
+  arrival = std::max(arrival + jitter, receiver.last_arrival);
+  head = std::max(head + jitter, receiver.last_arrival);
   receiver.last_arrival = arrival;
-  Frame* raw = frame.release();
-  bool two_steps = options_.carry_bytes && raw->type != FrameType::kControl;
-  if (two_steps) Add({head, 0, Kind::kHead, id, 1 - side, raw, 0});
-  Add({arrival, 0, Kind::kArrived, id, 1 - side, raw, 0});
-  if (!sender.queue.empty() && !std::exchange(sender.in_turn, true)) link.line.emplace(id, side);
-  if (!local) {
-    link.sending = true;
-    Add({now_ + sending, 0, Kind::kSent, id, side, nullptr, host});
-  }
+  bool jitters = receiver.jitters || options_.jitter_max > Duration::zero();
+  if (options_.carry_bytes || jitters) return Land(Peer(from), frame, arrival, head);
+  Ring<Landing>& landing = local ? links_[receiver.host].local : links_[receiver.host].landing;
+  LandInOrder(landing, {arrival, Peer(from), frame}, local ? Kind::kLocal : Kind::kLanding,
+              receiver.host);
 }
 
-void Network::Close(ConnectionId id) {
-  Connection& connection = *connections_[id];
-  if (!std::exchange(connection.open, false)) return;
-  for (int side = 0; side < 2; ++side) {
-    connection.sides[side].queue.clear();
-    Add({now_ + options_.latency, 0, Kind::kLost, id, side, nullptr, 0});
-  }
+Duration Network::JitterOf(SideId side) {
+  Duration most = options_.jitter_max;
+  if (sides_[side].jitters) most += jitter_.at(side);
+  if (most <= Duration::zero()) return Duration::zero();
+  return Duration(static_cast<int64_t>(random_() % static_cast<uint64_t>(most.count())));
 }
 
-void Network::CloseAll(const Endpoint* end) {
-  for (ConnectionId id = 0; id < connections_.size(); ++id) {
-    Connection& connection = *connections_[id];
-    if (connection.sides[0].end == end || connection.sides[1].end == end) Close(id);
+void Network::Land(SideId side, FrameId frame, Time arrival, Time head) {
+  bool two_steps = options_.carry_bytes && frames_[frame].type != FrameType::kControl;
+  if (two_steps) Add(head, Kind::kHead, side, frame);
+  Add(arrival, Kind::kArrived, side, frame);
+}
+
+// One event stands for all that is on its way to a host, so that few events are waiting.
+void Network::LandInOrder(Ring<Landing>& landing, const Landing& next, Kind kind, HostId host) {
+  landing.push_back(next);
+  if (landing.size() == 1) Add(next.when, kind, host);
+}
+
+void Network::Landed(Ring<Landing>& landing, Kind kind, HostId host) {
+  Landing landed = landing.front();
+  landing.pop_front();
+  if (!landing.empty()) Add(landing.front().when, kind, host);
+  Run({now_, next_order_++, Kind::kArrived, landed.side, landed.frame});
+}
+
+void Network::Close(ConnectionId connection) { CloseBothEnds(connection, false); }
+
+void Network::CloseBothEnds(ConnectionId connection, bool timed_out) {
+  for (SideId id : {2 * connection, 2 * connection + 1}) {
+    Side& side = sides_[id];
+    if (!std::exchange(side.open, false)) return;
+    while (side.first != kNoFrame) frames_.GiveBack(Dequeue(side));
+    bool unheard = IsCut(Peer(id)) && !timed_out;
+    Add(now_ + (unheard ? options_.timeout : options_.latency), Kind::kLost, id);
   }
+  auto stall = stalls_.find(connection);
+  if (stall == stalls_.end()) return;
+  for (const auto& [side, frame] : stall->second.frames) frames_.GiveBack(frame);
+  stalls_.erase(stall);
 }
 
 void Network::Kill(const Endpoint* end) {
-  CloseAll(end);
-  for (auto& connection : connections_) {
-    for (Side& side : connection->sides) {
-      if (side.end == end) side.end = nullptr;
-    }
+  for (SideId id = 0; id < sides_.size(); ++id) {
+    if (sides_[id].end != end) continue;
+    Close(ConnectionOf(id));
+    sides_[id].end = nullptr;
   }
 }
 
@@ -155,11 +184,10 @@ void Network::Freeze(const Endpoint* end, bool frozen) {
     return;
   }
   std::erase(frozen_, end);
-  std::vector<Event> held = std::move(held_);
-  held_.clear();
+  std::vector<Event> held = std::exchange(held_, {});
   for (Event& event : held) {
-    event.when = now_;
-    Add(event);
+    event.when = now_;  // before all that comes now, in the order in which it came
+    queue_.push(event);
   }
 }
 
@@ -173,40 +201,44 @@ bool Network::Step() {
   return true;
 }
 
+const Endpoint* Network::OwnerOf(const Event& event) const {
+  return event.kind == Kind::kWork ? works_[event.side].owner : sides_[event.side].end;
+}
+
 void Network::Run(const Event& event) {
-  if (event.kind == Kind::kWork) {
-    std::function<void()> work = std::move(works_[event.work]);
-    works_[event.work] = nullptr;
-    free_works_.push_back(event.work);
-    return work();
+  switch (event.kind) {
+    case Kind::kSent: links_[event.side].sending = false; return Pump(event.side);
+    case Kind::kLanding: return Landed(links_[event.side].landing, event.kind, event.side);
+    case Kind::kLocal: return Landed(links_[event.side].local, event.kind, event.side);
+    default: break;
   }
-  if (event.kind == Kind::kSent) {
-    links_[event.work].sending = false;
-    return Pump(static_cast<HostId>(event.work));
-  }
-  const Endpoint* end = connections_[event.connection]->sides[event.side].end;
-  if (!frozen_.empty() && Frozen(end)) {
+  if (!frozen_.empty() && Frozen(OwnerOf(event))) {
     held_.push_back(event);
     return;
   }
-  Deliver(event);
+  if (event.kind != Kind::kWork) return Deliver(event);
+  std::function<void()> work = std::exchange(works_[event.side].run, nullptr);
+  free_works_.push_back(event.side);
+  work();
 }
 
 void Network::Deliver(const Event& event) {
-  Connection& connection = *connections_[event.connection];
-  Endpoint* end = connection.sides[event.side].end;
+  // Not a reference: a new connection moves the sides.
+  Side side = sides_[event.side];
+  ConnectionId connection = ConnectionOf(event.side);
   if (event.kind == Kind::kLost) {
-    if (end != nullptr) end->OnLost(event.connection);
-    connection.sides[event.side].end = nullptr;
+    if (side.end != nullptr) side.end->OnLost(connection, side.tag);
+    sides_[event.side].end = nullptr;
     return;
   }
-  bool dead = end == nullptr || !connection.open;
+  bool dead = side.end == nullptr || !side.open;
+  Frame& frame = frames_[event.frame];
   if (event.kind == Kind::kHead) {
-    if (!dead) end->OnHead(event.connection, *event.frame);
+    if (!dead) side.end->OnHead(connection, side.tag, frame);
     return;
   }
-  std::unique_ptr<Frame> frame(event.frame);
-  if (!dead) end->OnFrame(event.connection, *frame);
+  if (!dead) side.end->OnFrame(connection, side.tag, frame);
+  frames_.GiveBack(event.frame);
 }
 
 }  // namespace byteps::sim

@@ -1,128 +1,162 @@
 // A virtual network in virtual time: hosts with links, connections that keep order, delays from a
-// seed, cuts. One thread; nothing here waits.
+// seed, and everything that goes wrong on real ones. One thread; nothing here waits.
 //
 // A link carries one frame at a time in each direction at its rate; the connections of a host take
-// turns. A frame arrives one latency (and a random delay) after it left, when the receiver's link
-// has carried what came before it.
+// turns. A frame arrives one latency after it left, when the receiver's link has carried what came
+// before it, and then perhaps a random delay later: connections overtake each other, the frames of
+// one connection do not.
+//
+// A direction that is cut carries nothing, and nobody is told. What is sent there waits, as it does
+// when TCP sends again and again, and arrives after the cut has healed; the connection is lost at
+// both ends when it was cut for NetworkOptions::timeout since then.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <queue>
 #include <random>
-#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
+#include "sim/frame.h"
+#include "src/base/ring.h"
 #include "src/base/time.h"
-#include "src/base/types.h"
-#include "src/wire/control.h"
-#include "src/wire/data.h"
 
 namespace byteps::sim {
 
 using HostId = uint32_t;
 using ConnectionId = uint32_t;
 
-enum class FrameType : uint8_t { kControl, kPush, kAnswer, kWant, kAck };
-
-struct Frame {
-  FrameType type = FrameType::kControl;
-  int64_t urgency = 0;
-  uint32_t wire_bytes = 0;
-  wire::DataHeader header;         // push, answer
-  std::vector<std::byte> payload;  // real bytes, if the network carries them
-  uint32_t payload_bytes = 0;
-  uint64_t count = 0;                  // ack
-  std::vector<wire::PieceRef> pieces;  // want
-  std::vector<std::byte> control;      // encoded
-};
-
-// One end of connections. Frames and the end of a connection are reported to it.
+// One end of connections. Frames and the end of a connection are reported to it. `tag` is the
+// number that this end gave the connection.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
   // The frame has begun to arrive (its header is here); only if the network delivers in two steps.
-  virtual void OnHead(ConnectionId connection, const Frame& frame) = 0;
-  virtual void OnFrame(ConnectionId connection, Frame& frame) = 0;
-  virtual void OnLost(ConnectionId connection) = 0;
+  virtual void OnHead(ConnectionId connection, uint32_t tag, const Frame& frame) = 0;
+  virtual void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) = 0;
+  virtual void OnLost(ConnectionId connection, uint32_t tag) = 0;
 };
 
 struct NetworkOptions {
   uint64_t seed = 1;
-  double link_bytes_per_second = 1.25e9;
   Duration latency = microseconds(20);
   Duration jitter_max = Duration::zero();
   bool carry_bytes = true;  // false: payloads are lengths only, delivered in one step
+  Duration timeout = seconds(1);
 };
 
 class Network {
  public:
   explicit Network(const NetworkOptions& options);
-  ~Network();
 
   Time now() const { return now_; }
-  std::mt19937_64& random() { return random_; }
   bool carries_bytes() const { return options_.carry_bytes; }
   uint64_t events() const { return events_; }
 
   HostId AddHost(double link_bytes_per_second);
-  // `end` of a process that stops is replaced by null: it hears nothing any more.
-  ConnectionId Connect(HostId from_host, Endpoint* from, HostId to_host, Endpoint* to);
-  void Send(ConnectionId connection, const Endpoint* from, Frame frame);
-  // Frames of this sender that have not begun are dropped; both ends are told, the peer a little
-  // later.
+  ConnectionId Connect(HostId from_host, Endpoint* from, uint32_t from_tag, HostId to_host,
+                       Endpoint* to, uint32_t to_tag);
+  // A frame to fill and to Send; it is not cleared.
+  Frame& NewFrame() { return frames_.Take(); }
+  void Send(ConnectionId connection, const Endpoint* from, Frame& frame);
+  // Frames that have not begun are dropped; both ends are told a little later, or by the timeout
+  // where nothing gets through.
   void Close(ConnectionId connection);
-  void CloseAll(const Endpoint* end);
   // The process is dead: nothing is delivered to it, its peers see their connections close.
   void Kill(const Endpoint* end);
-  // A frozen process takes nothing until it thaws.
+  // A frozen process takes nothing and does nothing until it thaws.
   void Freeze(const Endpoint* end, bool frozen);
-  bool Frozen(const Endpoint* end) const;
 
-  void At(Time when, std::function<void()> work);
+  // Work of `owner`: waits while that is frozen. Null: of nobody.
+  void At(Time when, const Endpoint* owner, std::function<void()> work);
+
+  // Faults (network_faults.cc); all can be made and undone at any time.
+  void SetRate(HostId host, double bytes_per_second);
+  // Frames of this connection are this much later at most, beside the jitter of all.
+  void SetJitter(ConnectionId connection, Duration jitter_max);
+  // What `from` sends on this connection.
+  void Cut(ConnectionId connection, const Endpoint* from, bool cut);
+  // Hosts of different groups are cut off from each other; empty: none is. REQUIRES: a group for
+  // each host, or none at all.
+  void Partition(std::vector<uint32_t> group_by_host);
 
   // Runs one event; false when there is none.
   bool Step();
 
  private:
+  // Of a connection: side 2 * connection made it, the other one is side 2 * connection + 1.
+  using SideId = uint32_t;
   struct Side {
-    HostId host = 0;
     Endpoint* end = nullptr;
-    std::vector<std::pair<uint64_t, std::unique_ptr<Frame>>> queue;  // heap by urgency, then age
-    bool in_turn = false;                                            // stands in its host's line
+    HostId host = 0;
+    uint32_t tag = 0;
+    FrameId first = kNoFrame;  // of its queue: by urgency, then by age
+    FrameId last = kNoFrame;
     Time last_arrival{};
-  };
-  struct Connection {
-    Side sides[2];
     bool open = true;
+    bool in_turn = false;  // stands in its host's line
+    bool cut = false;      // what it sends is lost
+    bool jitters = false;  // has an entry in jitter_
+  };
+  struct Landing {
+    Time when{};
+    SideId side = 0;
+    FrameId frame = kNoFrame;
   };
   struct Link {
     double bytes_per_second = 0;
     bool sending = false;
     Time receive_free{};
-    std::queue<std::pair<ConnectionId, int>> line;  // sides with something to send, in turn
+    Ring<SideId> line;      // sides with something to send, in turn
+    Ring<Landing> landing;  // on their way to this host in order of time, without jitter
+    Ring<Landing> local;    // the same, from this host
   };
-  enum class Kind : uint8_t { kSent, kHead, kArrived, kLost, kWork };
+  // What is sent into a cut.
+  struct Stall {
+    Time since{};
+    std::vector<std::pair<SideId, FrameId>> frames;  // receiving sides
+  };
+  enum class Kind : uint8_t { kSent, kLanding, kLocal, kHead, kArrived, kLost, kWork };
   struct Event {
-    Time when;
-    uint64_t order;
-    Kind kind;
-    ConnectionId connection;
-    int side;  // the receiving side
-    Frame* frame;
-    uint64_t work;
+    Time when{};
+    uint64_t order = 0;
+    Kind kind = Kind::kSent;
+    SideId side = 0;    // the receiving one; a host for kSent, kLanding, kLocal; work
+    FrameId frame = 0;  // where there is one
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
       return a.when != b.when ? a.when > b.when : a.order > b.order;
     }
   };
+  struct Work {
+    const Endpoint* owner = nullptr;
+    std::function<void()> run;
+  };
 
-  void Add(Event event);
+  static SideId Peer(SideId side) { return side ^ 1; }
+  static ConnectionId ConnectionOf(SideId side) { return side / 2; }
+  SideId SideOf(ConnectionId connection, const Endpoint* from) const;
+
+  void Add(Time when, Kind kind, SideId side, FrameId frame = kNoFrame);
+  void Enqueue(Side& side, Frame& frame);
+  FrameId Dequeue(Side& side);
   void Pump(HostId host);
-  void Transmit(HostId host, ConnectionId connection, int side);
+  void Transmit(SideId from);
+  void Propagate(SideId from, FrameId frame, bool local);
+  Duration JitterOf(SideId side);
+  void Land(SideId side, FrameId frame, Time arrival, Time head);
+  void LandInOrder(Ring<Landing>& landing, const Landing& next, Kind kind, HostId host);
+  void Landed(Ring<Landing>& landing, Kind kind, HostId host);
+  void CloseBothEnds(ConnectionId connection, bool timed_out);
+  bool IsCut(SideId from) const;
+  bool Frozen(const Endpoint* end) const;
+  const Endpoint* OwnerOf(const Event& event) const;
+  void StallFrame(SideId from, FrameId frame);
+  void WatchStall(ConnectionId connection);
+  void ReleaseStalls();
   void Run(const Event& event);
   void Deliver(const Event& event);
 
@@ -131,13 +165,18 @@ class Network {
   Time now_{};
   uint64_t next_order_ = 0;
   uint64_t events_ = 0;
+  FramePool frames_;
   std::vector<Link> links_;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Side> sides_;
   std::priority_queue<Event, std::vector<Event>, Later> queue_;
-  std::vector<std::function<void()>> works_;
-  std::vector<uint64_t> free_works_;
+  std::vector<Work> works_;
+  std::vector<uint32_t> free_works_;
   std::vector<const Endpoint*> frozen_;
   std::vector<Event> held_;  // for frozen endpoints
+  std::unordered_map<SideId, Duration> jitter_;
+  std::vector<uint32_t> group_by_host_;
+  uint32_t cuts_ = 0;  // sides that are cut
+  std::unordered_map<ConnectionId, Stall> stalls_;
 };
 
 }  // namespace byteps::sim

@@ -44,7 +44,6 @@ ClusterOptions MakeCluster(uint32_t n, uint32_t k, uint64_t credit_bytes,
                            NoArithmetic& arithmetic) {
   ClusterOptions options;
   options.network.carry_bytes = false;
-  options.network.link_bytes_per_second = kLinkBytesPerSecond;
   options.arithmetic = &arithmetic;
   options.credit_bytes = credit_bytes;
   for (uint32_t i = 0; i < n; ++i) {
@@ -95,15 +94,15 @@ Cell Measure(uint32_t n, uint32_t k, uint64_t credit_bytes) {
 
 }  // namespace
 
-int RunScale(uint32_t workers_max, uint64_t credit_bytes, const std::string& json_path) {
+int RunScale(const ScaleOptions& options) {
   fmt::print("simulation: push_pull of 100 MB, links of 10 Gbit/s, time / lower bound\n");
   fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>12} {:>9}\n", "workers", "servers", "ms", "bound",
              "ratio", "events", "spent s");
   std::string json;
   bool good = true;
-  for (uint32_t n = 4; n <= workers_max; n *= 2) {
+  for (uint32_t n = options.workers_min; n <= options.workers_max; n *= 2) {
     for (uint32_t k : {n, n / 2, 0U}) {
-      Cell cell = Measure(n, k, credit_bytes);
+      Cell cell = Measure(n, k, options.credit_bytes);
       good = good && cell.ratio() <= kRatioMax;
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
                  cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);
@@ -114,7 +113,7 @@ int RunScale(uint32_t workers_max, uint64_t credit_bytes, const std::string& jso
           json.empty() ? "" : ",\n", n, k, cell.seconds, cell.bound, cell.ratio());
     }
   }
-  if (!json_path.empty()) std::ofstream(json_path) << "[\n" << json << "\n]\n";
+  if (!options.json_path.empty()) std::ofstream(options.json_path) << "[\n" << json << "\n]\n";
   fmt::print("{}\n", good ? "every cell is within 1.05" : "a cell is above 1.05");
   return good ? 0 : 1;
 }

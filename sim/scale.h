@@ -6,9 +6,15 @@
 
 namespace byteps::sim {
 
-// Prints a table for n workers up to `workers_max` and k = n, n/2 and 0 servers of their own;
-// returns 1 when a cell is above 1.05. Writes JSON to `json_path` unless empty.
-// `credit_bytes`: of each worker, 0 = as the product chooses.
-int RunScale(uint32_t workers_max, uint64_t credit_bytes, const std::string& json_path);
+struct ScaleOptions {
+  uint32_t workers_min = 4;
+  uint32_t workers_max = 64;
+  uint64_t credit_bytes = 0;  // of each worker; 0: as the product chooses
+  std::string json_path;      // also writes the table there, unless empty
+};
+
+// Prints a table for n workers, doubling from `workers_min` to `workers_max`, and k = n, n/2 and 0
+// servers of their own; returns 1 when a cell is above 1.05.
+int RunScale(const ScaleOptions& options);
 
 }  // namespace byteps::sim

@@ -30,7 +30,9 @@ struct Played {
 class Player {
  public:
   explicit Player(const ScenarioOptions& options)
-      : options_(options), script_(WriteScript(options.seed, options.faults)) {
+      : options_(options),
+        script_(options.script.has_value() ? *options.script
+                                           : WriteScript(options.seed, options.faults)) {
     script_.cluster.arithmetic = &arithmetic_;
     script_.cluster.mistake = options.mistake;
   }
@@ -43,11 +45,14 @@ class Player {
   }
   void SubmitRound(uint32_t worker, uint32_t round);
   void PlanAccident();
+  void Freeze(bool frozen);
+  bool Calm() const;
   void Check();
   void CheckOne(protocol::OperationId id, const Played& played);
   void CheckBytes(const Played& played, const Completion& completion);
   void CheckError(const Played& played, const Status& status);
   bool MayFail(const Played& played) const;
+  std::string Culprit(const Played& played) const;
   bool Disagrees(const Played& played) const;
   std::vector<std::byte> Expected(const Played& played) const;
   std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const;
@@ -72,7 +77,7 @@ std::string Player::NameOf(const Played& played) const {
 std::vector<std::byte> Player::InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const {
   const ScriptTensor& script_tensor = script_.tensors[tensor];
   std::mt19937_64 random(options_.seed * 1000003 + worker * 7919 + tensor * 104729 + round);
-  std::vector<std::byte> bytes(InputBytes(script_tensor, script_tensor.spec, worker));
+  std::vector<std::byte> bytes(InputBytes(script_tensor, script_tensor.spec, worker, round));
   for (std::byte& b : bytes) b = static_cast<std::byte>(random());
   if (script_tensor.spec.dtype == DataType::kFloat32) {  // mostly ordinary numbers
     for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
@@ -99,7 +104,7 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
     played = {worker, index, round, tensor.spec, InputOf(worker, index, round), {}};
     if (Disagrees(played)) {
       played.spec = script_.other_spec;
-      played.input.assign(InputBytes(tensor, played.spec, worker), std::byte{1});
+      played.input.assign(InputBytes(tensor, played.spec, worker, round), std::byte{1});
     }
     bool in_place = (options_.seed + index) % 2 == 0 && tensor.spec.op != wire::Op::kAllgather;
     if (!in_place) played.output.resize(played.input.size());
@@ -107,7 +112,7 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
     operation.id = id;
     operation.name = tensor.name;
     operation.spec = played.spec;
-    operation.rows = tensor.rows[worker];
+    operation.rows = RowsOf(tensor, worker, round);
     operation.input = played.input.data();
     operation.output = in_place ? played.input.data() : played.output.data();
     operation.priority = tensor.priority;
@@ -116,11 +121,31 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
   }
 }
 
+void Player::Freeze(bool frozen) {
+  if (script_.accident == Accident::kFreezeWorker) cluster_->FreezeWorker(script_.victim, frozen);
+  if (script_.accident == Accident::kFreezeServer) cluster_->FreezeServer(script_.victim, frozen);
+  if (script_.accident == Accident::kFreezeCoordinator) cluster_->FreezeCoordinator(frozen);
+}
+
+// Nobody is lost, and nobody leaves.
+bool Player::Calm() const {
+  switch (script_.accident) {
+    case Accident::kNone:
+    case Accident::kMismatch:
+    case Accident::kFreezeWorker:
+    case Accident::kFreezeServer:
+    case Accident::kFreezeCoordinator: return true;
+    default: return false;
+  }
+}
+
 void Player::PlanAccident() {
   Cluster& cluster = *cluster_;
   uint32_t victim = script_.victim;
   Time at = cluster.network().now() + kStart + script_.accident_at;
-  auto plan = [&](std::function<void()> work) { cluster.network().At(at, std::move(work)); };
+  auto plan = [&](std::function<void()> work) {
+    cluster.network().At(at, nullptr, std::move(work));
+  };
   switch (script_.accident) {
     case Accident::kKillWorker: return plan([&cluster, victim] { cluster.KillWorker(victim); });
     case Accident::kKillServer: return plan([&cluster, victim] { cluster.KillServer(victim); });
@@ -129,10 +154,15 @@ void Player::PlanAccident() {
       return plan([&cluster, victim, shard = script_.victim_shard] {
         cluster.CutDataConnection(victim, shard);
       });
+    case Accident::kCutWorkerControl:
+      return plan([&cluster, victim] { cluster.CutWorkerControl(victim); });
+    case Accident::kCutServerControl:
+      return plan([&cluster, victim] { cluster.CutServerControl(victim); });
     case Accident::kFreezeWorker:
-      plan([&cluster, victim] { cluster.FreezeWorker(victim, true); });
-      return cluster.network().At(at + milliseconds(50),
-                                  [&cluster, victim] { cluster.FreezeWorker(victim, false); });
+    case Accident::kFreezeServer:
+    case Accident::kFreezeCoordinator:
+      plan([this] { Freeze(true); });
+      return cluster.network().At(at + milliseconds(50), nullptr, [this] { Freeze(false); });
     case Accident::kLeaveEarly:  // played when its round comes
     case Accident::kMismatch:
     case Accident::kNone: return;
@@ -166,16 +196,14 @@ ScenarioResult Player::Run() {
   Check();
   result_.events = cluster_->network().events();
   result_.operations = played_.size();
-  result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
+  result_.virtual_seconds = ToSeconds(cluster_->last_completion().time_since_epoch());
   return std::move(result_);
 }
 
 void Player::Check() {
   for (const std::string& text : cluster_->violations()) Violation(text);
   for (const auto& [id, played] : played_) CheckOne(id, played);
-  bool calm = script_.accident == Accident::kNone || script_.accident == Accident::kMismatch ||
-              script_.accident == Accident::kFreezeWorker;
-  if (!calm) return;
+  if (!Calm()) return;
   uint64_t planned = uint64_t{script_.rounds} * script_.tensors.size() * cluster_->worker_count();
   if (played_.size() != planned) {
     Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +
@@ -210,16 +238,35 @@ void Player::CheckOne(protocol::OperationId id, const Played& played) {
 bool Player::MayFail(const Played& played) const {
   switch (script_.accident) {
     case Accident::kNone:
-    case Accident::kFreezeWorker: return false;
+    case Accident::kFreezeWorker:
+    case Accident::kFreezeServer:
+    case Accident::kFreezeCoordinator: return false;
     case Accident::kMismatch:
       return played.tensor == script_.accident_tensor && played.round == script_.accident_round;
     case Accident::kLeaveEarly: return played.round > script_.accident_round;
     case Accident::kKillWorker:
     case Accident::kKillServer:
     case Accident::kKillCoordinator:
+    case Accident::kCutWorkerControl:
+    case Accident::kCutServerControl:
     case Accident::kCutConnection: return true;
   }
   return false;
+}
+
+// Who must be named in the error that `played` ended with.
+std::string Player::Culprit(const Played& played) const {
+  switch (script_.accident) {
+    case Accident::kKillServer:
+    case Accident::kCutServerControl: return "server " + std::to_string(script_.victim);
+    case Accident::kKillCoordinator: return "coordinator";
+    case Accident::kCutConnection: return "";  // either end
+    case Accident::kCutWorkerControl:
+      if (played.worker == script_.victim) return "coordinator";
+      break;
+    default: break;
+  }
+  return "worker " + std::to_string(script_.victim);
 }
 
 // An error must have a reason, the right kind, and name those concerned.
@@ -236,12 +283,8 @@ void Player::CheckError(const Played& played, const Status& status) {
   if (mismatch) {
     named = {"rank " + std::to_string(script_.victim) + " has", wire::Describe(script_.other_spec),
              wire::Describe(script_.tensors[script_.accident_tensor].spec)};
-  } else if (script_.accident == Accident::kKillServer) {
-    named = {"server " + std::to_string(script_.victim)};
-  } else if (script_.accident == Accident::kKillCoordinator) {
-    named = {"coordinator"};
-  } else if (script_.accident != Accident::kCutConnection) {
-    named = {"worker " + std::to_string(script_.victim)};
+  } else {
+    named = {Culprit(played)};
   }
   for (const std::string& name : named) {
     if (status.message().find(name) != std::string::npos) continue;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "sim/script.h"
 #include "src/protocol/shard.h"
 
 namespace byteps::sim {
@@ -15,7 +16,8 @@ namespace byteps::sim {
 struct ScenarioOptions {
   uint64_t seed = 1;
   protocol::ShardMistake mistake = protocol::ShardMistake::kNone;
-  bool faults = true;  // lost processes and cut connections in some schedules
+  bool faults = true;            // lost processes and cut connections in some schedules
+  std::optional<Script> script;  // instead of the seed's own; the seed still makes the inputs
   std::function<void(const std::string&)> log;
 };
 
@@ -23,7 +25,7 @@ struct ScenarioResult {
   std::optional<std::string> violation;
   uint64_t events = 0;
   uint64_t operations = 0;
-  double virtual_seconds = 0;
+  double virtual_seconds = 0;  // until the last operation ended
 };
 
 ScenarioResult RunScenario(const ScenarioOptions& options);

@@ -23,7 +23,7 @@ ClusterOptions RandomCluster(uint64_t seed, Random& random) {
   for (uint32_t i = 0; i < hosts; ++i) {
     cluster.host_links.push_back(1e6 * static_cast<double>(Between(random, 10, 1000)));
   }
-  auto workers = static_cast<uint32_t>(Between(random, 1, 5));
+  auto workers = static_cast<uint32_t>(Between(random, 1, Below(random, 8) == 0 ? 12 : 5));
   for (uint32_t i = 0; i < workers; ++i) {
     cluster.worker_hosts.push_back(static_cast<HostId>(Below(random, hosts)));
   }
@@ -70,13 +70,12 @@ wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random) {
 void RandomAccident(Script& script, Random& random, bool faults) {
   auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
   auto servers = static_cast<uint32_t>(script.cluster.servers.size());
-  uint64_t choice = Below(random, 16);
+  uint64_t choice = Below(random, 20);
   if (choice < 7 || workers < 2) return;
-  script.accident =
-      choice < 10 ? Accident::kMismatch : static_cast<Accident>(Between(random, 2, 7));
+  script.accident = choice < 10 ? Accident::kMismatch : static_cast<Accident>(choice - 10 + 2);
   if (!faults && script.accident != Accident::kMismatch) script.accident = Accident::kNone;
-  script.victim = static_cast<uint32_t>(
-      Below(random, script.accident == Accident::kKillServer ? servers : workers));
+  script.victim =
+      static_cast<uint32_t>(Below(random, NamesServer(script.accident) ? servers : workers));
   uint32_t shards = 0;
   for (const ServerPlace& server : script.cluster.servers) shards += server.shards;
   script.victim_shard = static_cast<uint32_t>(Below(random, shards));
@@ -90,11 +89,33 @@ void RandomAccident(Script& script, Random& random, bool faults) {
 
 }  // namespace
 
-uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker) {
+bool NamesServer(Accident accident) {
+  return accident == Accident::kKillServer || accident == Accident::kFreezeServer ||
+         accident == Accident::kCutServerControl;
+}
+
+bool NamesWorker(Accident accident) {
+  switch (accident) {
+    case Accident::kMismatch:
+    case Accident::kKillWorker:
+    case Accident::kCutConnection:
+    case Accident::kFreezeWorker:
+    case Accident::kLeaveEarly:
+    case Accident::kCutWorkerControl: return true;
+    default: return false;
+  }
+}
+
+uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round) {
+  return (tensor.rows[worker] + uint64_t{round} * (worker + 5)) % 7;
+}
+
+uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker,
+                    uint32_t round) {
   if (spec.op == wire::Op::kBarrier) return 0;
   uint64_t bytes = SizeOf(spec.dtype);
   for (int64_t dimension : spec.shape) bytes *= static_cast<uint64_t>(dimension);
-  return spec.op == wire::Op::kAllgather ? bytes * tensor.rows[worker] : bytes;
+  return spec.op == wire::Op::kAllgather ? bytes * RowsOf(tensor, worker, round) : bytes;
 }
 
 Script WriteScript(uint64_t seed, bool faults) {
@@ -124,9 +145,18 @@ Script WriteScript(uint64_t seed, bool faults) {
 }
 
 std::string Describe(const Script& script) {
-  static const char* kAccidents[] = {"none",          "mismatch",         "kill worker",
-                                     "kill server",   "kill coordinator", "cut connection",
-                                     "freeze worker", "leave early"};
+  static const char* kAccidents[] = {"none",
+                                     "mismatch",
+                                     "kill worker",
+                                     "kill server",
+                                     "kill coordinator",
+                                     "cut connection",
+                                     "freeze worker",
+                                     "leave early",
+                                     "freeze server",
+                                     "freeze coordinator",
+                                     "cut control of worker",
+                                     "cut control of server"};
   std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.tensors.size()) + " tensors, " +
@@ -134,6 +164,11 @@ std::string Describe(const Script& script) {
                      std::to_string(script.cluster.piece_bytes_max) + " bytes, credit " +
                      std::to_string(script.cluster.credit_bytes) +
                      ", accident: " + kAccidents[static_cast<size_t>(script.accident)];
+  if (script.accident != Accident::kNone) {
+    text += " " + std::to_string(script.victim) + " in round " +
+            std::to_string(script.accident_round) + " or at " +
+            std::to_string(ToSeconds(script.accident_at)) + " s";
+  }
   for (const ScriptTensor& tensor : script.tensors) {
     text += "\n  " + tensor.name + ": " + wire::Describe(tensor.spec);
   }

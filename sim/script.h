@@ -16,7 +16,7 @@ namespace byteps::sim {
 struct ScriptTensor {
   std::string name;
   wire::TensorSpec spec;
-  std::vector<uint64_t> rows;  // by worker; allgather
+  std::vector<uint64_t> rows;  // by worker, in round 0; allgather
   int32_t priority = 0;
 };
 
@@ -27,9 +27,17 @@ enum class Accident : uint8_t {
   kKillServer,
   kKillCoordinator,
   kCutConnection,
-  kFreezeWorker,  // for a while; nobody is lost
-  kLeaveEarly,    // one worker leaves in order before the last round
+  kFreezeWorker,       // for a while; nobody is lost
+  kLeaveEarly,         // one worker leaves in order before the last round
+  kFreezeServer,       // for a while
+  kFreezeCoordinator,  // for a while
+  kCutWorkerControl,   // the coordinator loses a worker that lives
+  kCutServerControl,
 };
+
+// Whose number Script::victim is.
+bool NamesWorker(Accident accident);
+bool NamesServer(Accident accident);
 
 struct Script {
   ClusterOptions cluster;
@@ -50,6 +58,9 @@ Script WriteScript(uint64_t seed, bool faults);
 std::string Describe(const Script& script);
 
 // Bytes of one rank's input (allgather: of all its rows).
-uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker);
+uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker,
+                    uint32_t round);
+// The rows of one rank; they differ by round.
+uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round);
 
 }  // namespace byteps::sim

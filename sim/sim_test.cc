@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/scenario.h"
+#include "sim/shrink.h"
 
 namespace byteps::sim {
 namespace {
@@ -41,12 +42,34 @@ TEST_P(MistakeTest, IsCaught) {
   FAIL() << "1000 seeds did not notice the mistake";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MistakeTest,
-                         testing::Values(ShardMistake::kCombineInOrderOfArrival,
-                                         ShardMistake::kLeaveOneOut,
-                                         ShardMistake::kAnswerBeforeTheLast,
-                                         ShardMistake::kAnswerTwice,
-                                         ShardMistake::kForgetToAnswerOne));
+INSTANTIATE_TEST_SUITE_P(
+    All, MistakeTest,
+    testing::Values(ShardMistake::kCombineInOrderOfArrival, ShardMistake::kLeaveOneOut,
+                    ShardMistake::kAnswerBeforeTheLast, ShardMistake::kAnswerTwice,
+                    ShardMistake::kForgetToAnswerOne, ShardMistake::kNeverAsk));
+
+// What is left of a failing script is no larger than the mistake needs: one tensor, one round, two
+// workers, and nothing more can be taken away.
+TEST(ShrinkTest, LeavesOnlyWhatTheMistakeNeeds) {
+  ScenarioOptions options;
+  options.mistake = ShardMistake::kLeaveOneOut;
+  while (!RunScenario(options).violation.has_value()) ++options.seed;
+  Script whole = WriteScript(options.seed, options.faults);
+  options.script = Shrink(options);
+  EXPECT_EQ(options.script->tensors.size(), 1U);
+  EXPECT_EQ(options.script->rounds, 1U);
+  EXPECT_EQ(options.script->cluster.worker_hosts.size(), 2U);
+  EXPECT_EQ(options.script->accident, Accident::kNone);
+  EXPECT_GT(SmallerScripts(whole).size(), 0U);
+  EXPECT_TRUE(RunScenario(options).violation.has_value());
+  for (const Script& smaller : SmallerScripts(*options.script)) {
+    options.script = smaller;
+    EXPECT_FALSE(RunScenario(options).violation.has_value()) << Describe(smaller);
+  }
+  options.mistake = ShardMistake::kNone;
+  options.script = whole;
+  EXPECT_FALSE(RunScenario(options).violation.has_value()) << "it is the mistake that fails";
+}
 
 }  // namespace
 }  // namespace byteps::sim

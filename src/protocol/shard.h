@@ -55,6 +55,7 @@ enum class ShardMistake : uint8_t {
   kAnswerBeforeTheLast,
   kAnswerTwice,
   kForgetToAnswerOne,
+  kNeverAsk,
   // Of the failure protocol; the numbers are those of docs/membership.md.
   kIgnoreSince,             // 5
   kDecideBeforeAllPushed,   // 6

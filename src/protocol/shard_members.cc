@@ -225,6 +225,7 @@ std::optional<Time> Shard::NextTick() {
   ForgetDecided(asked_);
   std::optional<Time> next = stable_due_;
   auto consider = [&](Time due) { next = next.has_value() ? std::min(*next, due) : due; };
+  if (options_.mistake == ShardMistake::kNeverAsk) return next;
   if (!waiting_.empty()) consider(waiting_.front().second + options_.want_after);
   if (!asked_.empty()) consider(asked_.front().second + options_.want_again_after);
   return next;

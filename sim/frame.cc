@@ -1,0 +1,106 @@
+#include "sim/frame.h"
+
+#include <iterator>
+#include <variant>
+
+namespace byteps::sim {
+namespace {
+
+constexpr uint32_t kPrefixBytes = 8;
+
+const char* NameOf(const wire::Message& message) {
+  static constexpr const char* kNames[] = {"join",    "refused",  "waiting",        "view",
+                                           "declare", "declared", "declare failed", "leave",
+                                           "alive",   "suspect",  "job over",       "left"};
+  static_assert(std::size(kNames) == std::variant_size_v<wire::Message>);
+  return kNames[message.index()];
+}
+
+}  // namespace
+
+Frame& FramePool::Take() {
+  if (free_.empty()) {
+    auto first = static_cast<FrameId>(chunks_.size() * kChunk);
+    chunks_.push_back(std::make_unique<Frame[]>(kChunk));
+    for (FrameId i = 0; i < kChunk; ++i) {
+      chunks_.back()[i].id = first + i;
+      free_.push_back(first + kChunk - 1 - i);
+    }
+  }
+  FrameId id = free_.back();
+  free_.pop_back();
+  return (*this)[id];
+}
+
+void MakeControl(Frame& frame, const wire::Message& message) {
+  frame.type = FrameType::kControl;
+  frame.bytes = wire::EncodeControl(message);
+  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+}
+
+void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
+              bool carry_bytes) {
+  frame.type = type;
+  frame.header = header;
+  frame.payload_bytes = static_cast<uint32_t>(payload.size());
+  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+  if (!carry_bytes) {
+    frame.wire_bytes += wire::kDataHeaderBytes;
+    return;
+  }
+  std::byte encoded[wire::kDataHeaderBytesMax];
+  frame.wire_bytes +=
+      static_cast<uint32_t>(wire::EncodeDataHeader(header, payload.size(), encoded));
+  frame.bytes.assign(payload.begin(), payload.end());
+}
+
+void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces) {
+  frame.type = FrameType::kWant;
+  frame.bytes.clear();
+  wire::EncodePieceRefs(pieces, frame.bytes);
+  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+}
+
+void MakeAck(Frame& frame, uint64_t count) {
+  frame.type = FrameType::kAck;
+  frame.header.count = count;
+  frame.payload_bytes = 0;
+  frame.wire_bytes = kPrefixBytes + wire::kAckHeaderBytes;
+}
+
+wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.bytes).value(); }
+
+wire::DataHeader HeaderOf(const Frame& frame) {
+  std::byte bytes[wire::kDataHeaderBytesMax];
+  size_t length = wire::EncodeDataHeader(frame.header, frame.payload_bytes, bytes);
+  return wire::DecodeDataHeader(ConstByteSpan(bytes, length), frame.payload_bytes).value();
+}
+
+std::vector<wire::PieceRef> PiecesOf(const Frame& frame) {
+  std::vector<wire::PieceRef> pieces;
+  Status decoded = wire::DecodePieceRefs(frame.bytes, pieces);
+  if (!decoded.ok()) pieces.clear();
+  return pieces;
+}
+
+std::string Describe(const Frame& frame) {
+  const wire::PieceRef& ref = frame.header.ref;
+  std::string piece = "tensor " + std::to_string(ref.tensor) + " piece " +
+                      std::to_string(ref.piece) + " round " + std::to_string(ref.round) + ", " +
+                      std::to_string(frame.payload_bytes) + " bytes";
+  switch (frame.type) {
+    case FrameType::kControl: return NameOf(MessageOf(frame));
+    case FrameType::kPush: return "push of " + piece;
+    case FrameType::kAnswer:
+      return "answer " + std::to_string(frame.header.count) + " for " + piece +
+             (frame.header.status == StatusCode::kOk ? "" : ", an error");
+    case FrameType::kWant:
+      return "want of " + std::to_string(frame.payload_bytes / wire::kPieceRefBytes) + " pieces";
+    case FrameType::kAck: return "acknowledgement up to " + std::to_string(frame.header.count);
+  }
+  return "";
+}
+
+}  // namespace byteps::sim

@@ -1,0 +1,65 @@
+// What travels on the virtual network, and a pool that frames come from: a large job has hundreds
+// of thousands of them on their way.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/types.h"
+#include "src/wire/control.h"
+#include "src/wire/data.h"
+
+namespace byteps::sim {
+
+enum class FrameType : uint8_t { kControl, kPush, kAnswer, kWant, kAck };
+
+using FrameId = uint32_t;
+inline constexpr FrameId kNoFrame = UINT32_MAX;
+
+struct Frame {
+  FrameType type = FrameType::kControl;
+  uint32_t wire_bytes = 0;
+  uint32_t payload_bytes = 0;
+  FrameId id = kNoFrame;         // its place in the pool
+  FrameId next = kNoFrame;       // behind it in a queue
+  wire::DataHeader header;       // push, answer; of an ack only the count
+  std::vector<std::byte> bytes;  // control message, pieces of a want; payload if bytes are carried
+
+  // Higher ones leave first. What carries no payload overtakes what does.
+  int64_t urgency() const {
+    bool data = type == FrameType::kPush || type == FrameType::kAnswer;
+    return data ? header.priority : INT64_MAX;
+  }
+};
+
+// One thread. Frames stay where they are until they are given back; a new one is not cleared.
+class FramePool {
+ public:
+  Frame& Take();
+  void GiveBack(FrameId id) { free_.push_back(id); }
+  Frame& operator[](FrameId id) { return chunks_[id / kChunk][id % kChunk]; }
+
+ private:
+  static constexpr FrameId kChunk = 1024;
+  std::vector<std::unique_ptr<Frame[]>> chunks_;
+  std::vector<FrameId> free_;
+};
+
+void MakeControl(Frame& frame, const wire::Message& message);
+// `carry_bytes`: the payload too, not only its length.
+void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
+              bool carry_bytes);
+void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
+void MakeAck(Frame& frame, uint64_t count);
+
+// What the receiver decodes. REQUIRES: a frame of that kind.
+wire::Message MessageOf(const Frame& frame);
+wire::DataHeader HeaderOf(const Frame& frame);
+std::vector<wire::PieceRef> PiecesOf(const Frame& frame);
+
+// For the event log.
+std::string Describe(const Frame& frame);
+
+}  // namespace byteps::sim

@@ -10,6 +10,7 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(op
   ShardId next_shard = 0;
   for (uint32_t i = 0; i < options_.servers.size(); ++i) {
     servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard, NextIncarnation()));
+    first_shards_.push_back(next_shard);
     next_shard += options_.servers[i].shards;
   }
   pushed_bytes_by_shard_.resize(next_shard);
@@ -60,7 +61,86 @@ void Cluster::KillCoordinator() {
 
 void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {
   Log("cut worker " + std::to_string(worker) + " - shard " + std::to_string(shard));
-  if (shard < workers_[worker]->data.size()) network_.Close(workers_[worker]->data[shard]);
+  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
+  if (connection.has_value()) network_.Close(*connection);
+}
+
+void Cluster::RestartServer(uint32_t server) {
+  if (!servers_[server]->dead) return;
+  Log("another server " + std::to_string(server));
+  old_servers_.push_back(std::move(servers_[server]));
+  servers_[server] =
+      std::make_unique<ServerNode>(*this, server, first_shards_[server], NextIncarnation());
+  servers_[server]->Start();
+}
+
+void Cluster::RestartCoordinator() {
+  if (!coordinator_->dead) return;
+  Log("another coordinator");
+  old_coordinators_.push_back(std::move(coordinator_));
+  coordinator_ = std::make_unique<CoordinatorNode>(*this);
+}
+
+void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut) {
+  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
+  if (!connection.has_value()) return;
+  Log(std::string(cut ? "cut " : "heal ") + (from_worker ? "worker " : "shard to worker ") +
+      std::to_string(worker) + " - shard " + std::to_string(shard) + ", one way");
+  uint32_t server = 0;
+  while (server + 1 < servers_.size() && first_shards_[server + 1] <= shard) ++server;
+  const Endpoint* from = workers_[worker].get();
+  if (!from_worker) from = servers_[server]->shards[shard - first_shards_[server]].get();
+  network_.Cut(*connection, from, cut);
+}
+
+void Cluster::Partition(const std::vector<HostId>& apart) {
+  Log(apart.empty() ? "the partition heals" : "a partition of " + std::to_string(apart.size()) +
+                                                  " hosts");
+  if (apart.empty()) return network_.Partition({});
+  std::vector<uint32_t> groups(options_.host_links.size(), 0);
+  for (HostId host : apart) groups[host] = 1;
+  network_.Partition(std::move(groups));
+}
+
+void Cluster::SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max) {
+  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
+  if (connection.has_value()) network_.SetJitter(*connection, jitter_max);
+}
+
+void Cluster::StepClock(uint32_t node, Duration by) {
+  Log("the clock of node " + std::to_string(node) + " jumps by " + std::to_string(ToSeconds(by)) +
+      " s");
+  if (node < workers_.size()) return workers_[node]->StepClock(by);
+  node -= static_cast<uint32_t>(workers_.size());
+  if (node < servers_.size()) return servers_[node]->StepClock(by);
+  coordinator_->StepClock(by);
+}
+
+bool Cluster::evicted(uint32_t worker) const { return workers_[worker]->evicted; }
+
+uint64_t Cluster::repeated_answers() const {
+  uint64_t count = 0;
+  for (const auto& worker : workers_) count += worker->machine().repeated_answers();
+  return count;
+}
+
+size_t Cluster::copies_held() const {
+  size_t bytes = 0;
+  for (const auto& worker : workers_) {
+    if (worker->alive && !worker->evicted) bytes += worker->pool_bytes();
+  }
+  return bytes;
+}
+
+std::vector<const wire::View*> Cluster::views() const {
+  std::vector<const wire::View*> views;
+  for (const auto& worker : workers_) {
+    if (worker->alive) views.push_back(&worker->control().membership().view());
+  }
+  for (const auto& server : servers_) {
+    if (!server->dead) views.push_back(&server->control().membership().view());
+  }
+  return views;
 }
 
 void Cluster::FreezeWorker(uint32_t worker, bool frozen) {
@@ -81,12 +161,14 @@ void Cluster::FreezeCoordinator(bool frozen) {
 
 void Cluster::CutWorkerControl(uint32_t worker) {
   Log("cut worker " + std::to_string(worker) + " - coordinator");
-  network_.Close(workers_[worker]->control());
+  std::optional<ConnectionId> connection = workers_[worker]->control().connection();
+  if (connection.has_value()) network_.Close(*connection);
 }
 
 void Cluster::CutServerControl(uint32_t server) {
   Log("cut server " + std::to_string(server) + " - coordinator");
-  network_.Close(servers_[server]->control());
+  std::optional<ConnectionId> connection = servers_[server]->control().connection();
+  if (connection.has_value()) network_.Close(*connection);
 }
 
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }

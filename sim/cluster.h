@@ -20,6 +20,14 @@ struct ServerPlace {
   uint32_t shards = 1;
 };
 
+// At most one of them is made; tests only.
+struct Mistakes {
+  protocol::ShardMistake shard = protocol::ShardMistake::kNone;
+  protocol::WorkerMistake worker = protocol::WorkerMistake::kNone;
+  protocol::CoordinatorMistake coordinator = protocol::CoordinatorMistake::kNone;
+  protocol::MembershipMistake membership = protocol::MembershipMistake::kNone;
+};
+
 struct ClusterOptions {
   NetworkOptions network;
   std::vector<double> host_links;  // bytes per second
@@ -28,7 +36,10 @@ struct ClusterOptions {
   HostId coordinator_host = 0;
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;  // 0: as measured
-  protocol::ShardMistake mistake = protocol::ShardMistake::kNone;
+  // 0: members are not watched by their silence.
+  Duration heartbeat = Duration::zero();
+  uint32_t min_workers = 0;  // 0: all; losing one ends the job
+  Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };
 
@@ -66,14 +77,28 @@ class Cluster {
   void KillWorker(uint32_t worker);
   void KillServer(uint32_t server);
   void KillCoordinator();
+  // Another process takes the place.
+  void RestartServer(uint32_t server);
+  void RestartCoordinator();
   void CutDataConnection(uint32_t worker, uint32_t shard);
+  // One direction carries nothing, and nobody is told.
+  void CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut);
+  void Partition(const std::vector<HostId>& apart);
+  void SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max);
   // Cuts the connection of a living member to the coordinator.
   void CutWorkerControl(uint32_t worker);
   void CutServerControl(uint32_t server);
   void FreezeWorker(uint32_t worker, bool frozen);
   void FreezeServer(uint32_t server, bool frozen);
   void FreezeCoordinator(bool frozen);
+  void StepClock(uint32_t node, Duration by);  // workers, then servers, then the coordinator
   bool alive(uint32_t worker) const;
+  // It has been told that the others went on without it.
+  bool evicted(uint32_t worker) const;
+  uint64_t repeated_answers() const;
+  // What everybody knows of views, for checks.
+  std::vector<const wire::View*> views() const;
+  size_t copies_held() const;
 
   // Runs until nothing happens any more or `until` is reached; false in the latter case.
   bool RunUntilIdle(Time until);
@@ -91,6 +116,7 @@ class Cluster {
 
  private:
   friend class CoordinatorNode;
+  friend class MemberControl;
   friend class ServerNode;
   friend class ShardNode;
   friend class WorkerNode;
@@ -106,6 +132,10 @@ class Cluster {
   Network network_;
   uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
+  // Processes of which another one took the place; events may still name them.
+  std::vector<std::unique_ptr<CoordinatorNode>> old_coordinators_;
+  std::vector<std::unique_ptr<ServerNode>> old_servers_;
+  std::vector<ShardId> first_shards_;  // by server
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::string> violations_;

@@ -1,6 +1,7 @@
 #include "sim/frame.h"
 
 #include <iterator>
+#include <span>
 #include <variant>
 
 namespace byteps::sim {
@@ -9,9 +10,10 @@ namespace {
 constexpr uint32_t kPrefixBytes = 8;
 
 const char* NameOf(const wire::Message& message) {
-  static constexpr const char* kNames[] = {"join",    "refused",  "waiting",        "view",
-                                           "declare", "declared", "declare failed", "leave",
-                                           "alive",   "suspect",  "job over",       "left"};
+  static constexpr const char* kNames[] = {
+      "join",    "refused",  "waiting",        "propose", "promise", "commit",
+      "query",   "report",   "known",          "declare", "declared", "declare failed",
+      "sync",    "go on",    "leave",          "alive",   "suspect",  "job over"};
   static_assert(std::size(kNames) == std::variant_size_v<wire::Message>);
   return kNames[message.index()];
 }
@@ -63,11 +65,32 @@ void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces) {
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
 }
 
-void MakeAck(Frame& frame, uint64_t count) {
-  frame.type = FrameType::kAck;
-  frame.header.count = count;
+void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
+  MakeWant(frame, pieces);
+  frame.type = FrameType::kHave;
+  frame.header.epoch = epoch;
+}
+
+void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why) {
+  frame.type = FrameType::kAbort;
+  frame.header.ref = piece;
+  frame.header.epoch = epoch;
+  auto text = std::as_bytes(std::span(why));
+  frame.bytes.assign(text.begin(), text.end());
+  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+}
+
+void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header) {
+  frame.type = type;
+  frame.header = header;
+  frame.bytes.clear();
   frame.payload_bytes = 0;
-  frame.wire_bytes = kPrefixBytes + wire::kAckHeaderBytes;
+  frame.wire_bytes = kPrefixBytes + wire::kNumberHeaderBytes;
+}
+
+std::string TextOf(const Frame& frame) {
+  return std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size());
 }
 
 wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.bytes).value(); }
@@ -99,6 +122,17 @@ std::string Describe(const Frame& frame) {
     case FrameType::kWant:
       return "want of " + std::to_string(frame.payload_bytes / wire::kPieceRefBytes) + " pieces";
     case FrameType::kAck: return "acknowledgement up to " + std::to_string(frame.header.count);
+    case FrameType::kStable: return "stable up to " + std::to_string(frame.header.count);
+    case FrameType::kVerdict: return "verdict of " + piece;
+    case FrameType::kHave:
+      return "have of " + std::to_string(frame.payload_bytes / wire::kPieceRefBytes) + " pieces";
+    case FrameType::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
+    case FrameType::kAbort: return "abort of " + piece;
+    case FrameType::kHello:
+      return "hello of slot " + std::to_string(frame.header.home) + " in epoch " +
+             std::to_string(frame.header.epoch);
+    case FrameType::kWelcome:
+      return frame.header.status == StatusCode::kOk ? "welcome" : "no welcome";
   }
   return "";
 }

@@ -13,7 +13,20 @@
 
 namespace byteps::sim {
 
-enum class FrameType : uint8_t { kControl, kPush, kAnswer, kWant, kAck };
+enum class FrameType : uint8_t {
+  kControl,
+  kPush,
+  kAnswer,
+  kWant,
+  kAck,
+  kStable,
+  kVerdict,
+  kHave,
+  kResync,
+  kAbort,
+  kHello,    // stands for the handshake: header.home is the slot, header.count the incarnation
+  kWelcome,  // header.status: let in or not
+};
 
 using FrameId = uint32_t;
 inline constexpr FrameId kNoFrame = UINT32_MAX;
@@ -24,7 +37,7 @@ struct Frame {
   uint32_t payload_bytes = 0;
   FrameId id = kNoFrame;         // its place in the pool
   FrameId next = kNoFrame;       // behind it in a queue
-  wire::DataHeader header;       // push, answer; of an ack only the count
+  wire::DataHeader header;       // push, answer, verdict; of small frames only a number
   std::vector<std::byte> bytes;  // control message, pieces of a want; payload if bytes are carried
 
   // Higher ones leave first. What carries no payload overtakes what does.
@@ -52,12 +65,17 @@ void MakeControl(Frame& frame, const wire::Message& message);
 void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
               bool carry_bytes);
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
-void MakeAck(Frame& frame, uint64_t count);
+// A frame of references; `epoch` for a have.
+void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::PieceRef>& pieces);
+void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why);
+// A frame that is only a header: ack, stable, resync, hello, welcome.
+void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
 
 // What the receiver decodes. REQUIRES: a frame of that kind.
 wire::Message MessageOf(const Frame& frame);
 wire::DataHeader HeaderOf(const Frame& frame);
 std::vector<wire::PieceRef> PiecesOf(const Frame& frame);
+std::string TextOf(const Frame& frame);  // of an abort
 
 // For the event log.
 std::string Describe(const Frame& frame);

@@ -9,7 +9,11 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options) {
   made.server_count = static_cast<uint32_t>(options.servers.size());
   made.piece_bytes_max = options.piece_bytes_max;
   made.version = kVersion;
-  made.silence_max = Duration::zero();
+  made.min_workers = options.min_workers;
+  made.mistake = options.mistakes.coordinator;
+  if (options.heartbeat == Duration::zero()) {
+    made.silence_evict = made.silence_end = Duration::zero();
+  }
   return made;
 }
 
@@ -52,7 +56,7 @@ void CoordinatorNode::OnFrame(ConnectionId connection, uint32_t, Frame& frame) {
 }
 
 void CoordinatorNode::OnLost(ConnectionId connection, uint32_t) {
-  machine_.OnLost(connection, "the connection was closed");
+  machine_.OnLost(connection, "the connection was closed", clock_.now());
   ticker_.Arm();
 }
 
@@ -76,6 +80,7 @@ void CoordinatorNode::Finish(const Status& how) {
 }
 
 void CoordinatorNode::Stop() {
+  dead = true;
   ticker_.Stop();
   cluster_.network_.Kill(this);
 }

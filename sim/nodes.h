@@ -2,60 +2,17 @@
 // interface; nothing else includes this.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/clock.h"
 #include "sim/cluster.h"
+#include "sim/member.h"
 
 namespace byteps::sim {
-
-inline constexpr uint32_t kControlTag = UINT32_MAX;
-
-// The clock of one process: its own start, and it may jump.
-class NodeClock {
- public:
-  explicit NodeClock(const Network& network) : network_(network) {}
-
-  Time now() const { return network_.now() + ahead_; }
-  Time InNetwork(Time local) const { return local - ahead_; }
-  void Step(Duration by) { ahead_ += by; }
-
- private:
-  const Network& network_;
-  Duration ahead_{};
-};
-
-// Runs `tick` when the machine's NextTick says so; not while the process is frozen, nor when it is
-// gone.
-class Ticker {
- public:
-  Ticker(Network& network, const NodeClock& clock, const Endpoint* owner,
-         std::function<std::optional<Time>()> next, std::function<void(Time)> tick)
-      : network_(network),
-        clock_(clock),
-        owner_(owner),
-        next_(std::move(next)),
-        tick_(std::move(tick)) {}
-
-  // To be called after every event, and when the clock has jumped.
-  void Arm();
-  void Stop() { stopped_ = true; }
-
- private:
-  void Ring(Time when);
-
-  Network& network_;
-  const NodeClock& clock_;
-  const Endpoint* owner_;
-  std::function<std::optional<Time>()> next_;
-  std::function<void(Time)> tick_;
-  std::optional<Time> armed_;  // the network's time
-  bool stopped_ = false;
-};
 
 class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDriver {
  public:
@@ -74,6 +31,7 @@ class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDrive
   void StepClock(Duration by);
 
   std::optional<Status> outcome;
+  bool dead = false;
 
  private:
   Cluster& cluster_;
@@ -85,7 +43,7 @@ class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDrive
 // One thread of a server.
 class ShardNode final : public Endpoint, public protocol::ShardDriver {
  public:
-  ShardNode(Cluster& cluster, const NodeClock& clock, uint32_t index);
+  ShardNode(Cluster& cluster, const NodeClock& clock, ShardId id);
 
   void OnHead(ConnectionId connection, uint32_t slot, const Frame& frame) override;
   void OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) override;
@@ -94,53 +52,71 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                   BufferRef keep) override;
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
+  void SendStable(Slot to, uint64_t count) override;
 
   void OnView(const wire::View& view);
-  // The connection on which `slot` pushes and is answered.
-  void Bind(ConnectionId connection, Slot slot);
   protocol::Shard& machine() { return machine_; }
   void AfterEvent() { ticker_.Arm(); }
-  void Stop() { ticker_.Stop(); }
+  void Stop();
+
+  // Tells the server that the connection of a worker broke.
+  std::function<void(Slot, uint64_t incarnation)> on_worker_lost;
+  bool dead = false;
 
  private:
-  struct Early {
+  struct Link {
+    ConnectionId connection = 0;
+    uint64_t incarnation = 0;
+  };
+  struct Waiting {  // a handshake of a view that is not here yet
     ConnectionId connection = 0;
     Slot slot = 0;
-    Frame frame;
+    wire::DataHeader hello;
   };
+  void Admit(const Waiting& waiting);
   std::optional<ByteSpan> Begin(ConnectionId connection, Slot slot, const Frame& frame);
+  void OnData(ConnectionId connection, Slot slot, const Frame& frame);
+  void SendTo(Slot to, Frame& frame);
+  bool IsBound(ConnectionId connection, Slot slot) const;
 
   Cluster& cluster_;
   const NodeClock& clock_;
+  ShardId id_;
   std::string name_;
   BufferPool pool_;
   protocol::Shard machine_;
   Ticker ticker_;
-  bool has_view_ = false;
-  std::vector<std::optional<ConnectionId>> connections_;  // by slot
-  std::map<Slot, ByteSpan> places_;                       // of payloads that have begun to arrive
-  // What came before the view is known waits, as a handshake does in the product.
-  std::vector<Early> early_;
+  wire::View view_;
+  std::map<Slot, Link> links_;
+  std::map<Slot, ByteSpan> places_;  // of payloads that have begun to arrive
+  std::vector<Waiting> waiting_;
 };
 
 class ServerNode final : public Endpoint {
  public:
   ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, uint64_t incarnation);
 
-  void Start();
+  void Start() { control_.Connect(); }
   void OnHead(ConnectionId, uint32_t, const Frame&) override {}
   void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;
   void OnLost(ConnectionId connection, uint32_t tag) override;
   void Stop();
   void StepClock(Duration by);
-  ConnectionId control() const { return control_; }
+  const MemberControl& control() const { return control_; }
+  uint64_t incarnation() const { return incarnation_; }
+
+  bool dead = false;
 
  private:
+  wire::Join MakeJoin() const;
+  void OnView(const wire::View& view);
+  void OnMessage(const wire::Message& message);
+
   Cluster& cluster_;
   uint32_t index_;
   uint64_t incarnation_;
   NodeClock clock_;
-  ConnectionId control_ = 0;
+  MemberControl control_;
 
  public:
   std::vector<std::unique_ptr<ShardNode>> shards;
@@ -150,45 +126,77 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
  public:
   WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation);
 
-  void Start();
+  void Start() { control_.Connect(); }
   void Submit(protocol::Operation operation);
+  void Abort(protocol::OperationId id) { machine_.Abort(id, "too late"); }
   void Leave();
   void Stop(const Status& why);
   void StepClock(Duration by);
-  ConnectionId control() const { return control_; }
 
   void OnHead(ConnectionId connection, uint32_t tag, const Frame& frame) override;
   void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;
   void OnLost(ConnectionId connection, uint32_t tag) override;
 
-  void SendControl(const wire::Message& message) override;
+  void SendControl(const wire::Message& message) override { control_.Send(message); }
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
+  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                   BufferRef keep) override;
+  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) override;
+  void SendResync(ShardId to, uint64_t epoch) override;
+  void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
+                 const std::string& why) override;
   void SendAck(ShardId to, uint64_t count) override;
   void Forget(ConstByteSpan) override {}
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
+  const MemberControl& control() const { return control_; }
+  const protocol::Worker& machine() const { return machine_; }
+  std::optional<ConnectionId> data(ShardId shard) const;
+  size_t pool_bytes() const { return pool_.bytes_in_use(); }
+
   std::map<protocol::OperationId, Completion> completions;
   std::map<protocol::OperationId, Status> refusals;
   bool alive = true;
-  std::vector<ConnectionId> data;  // by shard
+  bool evicted = false;
 
  private:
-  void OnControl(const wire::Message& message);
+  struct Link {  // to a shard
+    std::optional<ConnectionId> connection;
+    bool bound = false;
+    uint64_t incarnation = 0;  // of the server it goes to, or should
+    std::optional<Time> lost_since;
+    Duration pause{};
+  };
+  wire::Join MakeJoin() const;
+  void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
-  void OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame);
+  void DropLink(ShardId shard);
+  void ConnectShard(ShardId shard);
+  void TryAgain(ShardId shard);
+  void LeaveWhenStable(Time give_up);
   std::optional<ByteSpan> Begin(ConnectionId connection, ShardId shard, const Frame& frame);
+  void OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame);
+  void OnWelcome(ShardId shard, const Frame& frame);
+  void SendSmall(ShardId to, FrameType type, const wire::DataHeader& header);
+  void SendData(FrameType type, ShardId to, const wire::DataHeader& header, ConstByteSpan payload);
+  const wire::ServerInfo* ServerOf(ShardId shard) const;
 
   Cluster& cluster_;
   uint32_t rank_;
   uint64_t incarnation_;
   NodeClock clock_;
+  BufferPool pool_;
   protocol::Worker machine_;
   Ticker ticker_;
-  ConnectionId control_ = 0;
+  MemberControl control_;
+  wire::View view_;
+  Slot slot_ = kNoSlot;
   bool ready_ = false;
   bool left_ = false;
+  bool stopped_ = false;
   std::vector<protocol::Operation> early_;
-  std::map<ShardId, ByteSpan> places_;  // of payloads that have begun to arrive
+  std::vector<Link> links_;
+  std::map<ShardId, ByteSpan> places_;
 };
 
 inline constexpr const char* kVersion = "simulated";

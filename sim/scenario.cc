@@ -34,7 +34,7 @@ class Player {
         script_(options.script.has_value() ? *options.script
                                            : WriteScript(options.seed, options.faults)) {
     script_.cluster.arithmetic = &arithmetic_;
-    script_.cluster.mistake = options.mistake;
+    script_.cluster.mistakes.shard = options.mistake;
   }
 
   ScenarioResult Run();

@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "sim/nodes.h"
 
@@ -8,38 +8,86 @@ namespace {
 
 protocol::ShardOptions OptionsOf(const ClusterOptions& options) {
   protocol::ShardOptions made;
-  made.mistake = options.mistake;
+  made.mistake = options.mistakes.shard;
   return made;
+}
+
+bool IsData(const Frame& frame) {
+  return frame.type == FrameType::kPush || frame.type == FrameType::kVerdict;
 }
 
 }  // namespace
 
-ShardNode::ShardNode(Cluster& cluster, const NodeClock& clock, uint32_t index)
+ShardNode::ShardNode(Cluster& cluster, const NodeClock& clock, ShardId id)
     : cluster_(cluster),
       clock_(clock),
-      name_("shard " + std::to_string(index)),
+      id_(id),
+      name_("shard " + std::to_string(id)),
       machine_(OptionsOf(cluster.options_), pool_, *cluster.options_.arithmetic, *this),
       ticker_(
-          cluster.network_, clock, this, [this] { return machine_.NextTick(); },
+          cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
 
-void ShardNode::Bind(ConnectionId connection, Slot slot) {
-  if (slot >= connections_.size()) connections_.resize(slot + 1);
-  connections_[slot] = connection;
-}
-
+// As the runtime does: who is not in the view is cut off first, and what it said is not read.
 void ShardNode::OnView(const wire::View& view) {
-  machine_.OnView(view);
-  has_view_ = true;
-  std::vector<Early> early = std::exchange(early_, {});
-  for (Early& one : early) OnFrame(one.connection, one.slot, one.frame);
+  view_ = view;
+  std::vector<ConnectionId> closed;
+  for (auto it = links_.begin(); it != links_.end();) {
+    bool stays = false;
+    for (const wire::WorkerInfo& worker : view.workers) {
+      stays = stays || (worker.slot == it->first && worker.incarnation == it->second.incarnation);
+    }
+    bool fenced = cluster_.options_.mistakes.shard != protocol::ShardMistake::kNoFence;
+    if (stays || !fenced) {
+      ++it;
+      continue;
+    }
+    closed.push_back(it->second.connection);
+    places_.erase(it->first);
+    machine_.OnLost(it->first);
+    it = links_.erase(it);
+  }
+  for (ConnectionId connection : closed) cluster_.network_.Close(connection);
+  machine_.OnView(view, id_);
+  for (Waiting& waiting : std::exchange(waiting_, {})) Admit(waiting);
 }
 
-// A push's header is here: where its payload goes, or nothing and the connection is closed.
+void ShardNode::Admit(const Waiting& waiting) {
+  const wire::DataHeader& hello = waiting.hello;
+  if (hello.epoch > view_.epoch) {
+    waiting_.push_back(waiting);
+    return;
+  }
+  bool in_view = false;
+  for (const wire::WorkerInfo& worker : view_.workers) {
+    in_view = in_view || (worker.slot == waiting.slot && worker.incarnation == hello.count);
+  }
+  wire::DataHeader answer;
+  answer.status = in_view ? StatusCode::kOk : StatusCode::kEvicted;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeSmall(frame, FrameType::kWelcome, answer);
+  cluster_.network_.Send(waiting.connection, this, frame);
+  if (!in_view) return;
+  auto old = links_.find(waiting.slot);
+  if (old != links_.end()) cluster_.network_.Close(old->second.connection);
+  places_.erase(waiting.slot);
+  machine_.OnLost(waiting.slot);
+  links_[waiting.slot] = {waiting.connection, hello.count};
+}
+
+bool ShardNode::IsBound(ConnectionId connection, Slot slot) const {
+  auto found = links_.find(slot);
+  return found != links_.end() && found->second.connection == connection;
+}
+
+// A header is here: where its payload goes, or nothing and the connection is closed.
 std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
-  Result<ByteSpan> place = machine_.OnPushHeader(slot, real ? HeaderOf(frame) : frame.header,
-                                                 frame.payload_bytes, clock_.now());
+  wire::DataHeader header = real ? HeaderOf(frame) : frame.header;
+  Result<ByteSpan> place =
+      frame.type == FrameType::kPush
+          ? machine_.OnPushHeader(slot, header, frame.payload_bytes, clock_.now())
+          : machine_.OnVerdictHeader(slot, header, frame.payload_bytes, clock_.now());
   if (place.ok()) return place.value();
   cluster_.violations_.push_back(name_ + ": " + place.status().ToString());
   cluster_.network_.Close(connection);
@@ -47,72 +95,112 @@ std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, con
 }
 
 void ShardNode::OnHead(ConnectionId connection, uint32_t slot, const Frame& frame) {
-  if (frame.type != FrameType::kPush || !has_view_) return;
+  if (!IsData(frame) || !IsBound(connection, slot)) return;
   std::optional<ByteSpan> place = Begin(connection, slot, frame);
   if (place.has_value()) places_[slot] = *place;
 }
 
-void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
-  if (!has_view_) {
-    early_.push_back({connection, slot, std::move(frame)});
-    return;
+void ShardNode::OnData(ConnectionId connection, Slot slot, const Frame& frame) {
+  std::optional<ByteSpan> place;
+  auto begun = places_.find(slot);
+  if (begun != places_.end()) {
+    place = begun->second;
+    places_.erase(begun);
+  } else {
+    place = Begin(connection, slot, frame);
   }
+  if (!place.has_value()) return;
+  if (cluster_.network_.carries_bytes() && !place->empty()) {
+    std::memcpy(place->data(), frame.bytes.data(), place->size());
+  }
+  machine_.OnPayload(slot);
+}
+
+void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
   if (cluster_.logs()) {
     cluster_.Log(name_ + ": from worker " + std::to_string(slot) + ": " + Describe(frame));
   }
-  if (frame.type == FrameType::kAck) machine_.OnAck(slot, frame.header.count);
-  if (frame.type == FrameType::kPush) {
-    std::optional<ByteSpan> place;
-    auto begun = places_.find(slot);
-    if (begun != places_.end()) {
-      place = begun->second;
-      places_.erase(begun);
-    } else {
-      place = Begin(connection, slot, frame);
+  if (frame.type == FrameType::kHello) {
+    Admit({connection, slot, frame.header});
+  } else if (IsBound(connection, slot)) {
+    const wire::DataHeader& header = frame.header;
+    switch (frame.type) {
+      case FrameType::kPush:
+      case FrameType::kVerdict: OnData(connection, slot, frame); break;
+      case FrameType::kAck: machine_.OnAck(slot, header.count, clock_.now()); break;
+      case FrameType::kHave: machine_.OnHave(slot, header.epoch, PiecesOf(frame)); break;
+      case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
+      case FrameType::kAbort: machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame)); break;
+      default: break;
     }
-    if (!place.has_value()) return;
-    if (cluster_.network_.carries_bytes() && !place->empty()) {
-      std::memcpy(place->data(), frame.bytes.data(), place->size());
-    }
-    machine_.OnPush(slot);
   }
   ticker_.Arm();
 }
 
 void ShardNode::OnLost(ConnectionId connection, uint32_t slot) {
-  if (connections_[slot] != connection) return;  // there is another one since
+  if (!IsBound(connection, slot)) return;  // there is another one since
+  uint64_t incarnation = links_[slot].incarnation;
+  links_.erase(slot);
   places_.erase(slot);
   machine_.OnLost(slot);
+  on_worker_lost(slot, incarnation);
+}
+
+void ShardNode::SendTo(Slot to, Frame& frame) {
+  cluster_.network_.Send(links_.at(to).connection, this, frame);
 }
 
 void ShardNode::SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                            BufferRef) {
-  if (to >= connections_.size() || !connections_[to].has_value()) return;
-  Network& network = cluster_.network_;
-  Frame& frame = network.NewFrame();
-  MakeData(frame, FrameType::kAnswer, header, payload, network.carries_bytes());
-  network.Send(*connections_[to], this, frame);
+  if (!links_.contains(to)) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeData(frame, FrameType::kAnswer, header, payload, cluster_.network_.carries_bytes());
+  SendTo(to, frame);
 }
 
 void ShardNode::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
-  if (to >= connections_.size() || !connections_[to].has_value()) return;
+  if (!links_.contains(to)) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeWant(frame, pieces);
-  cluster_.network_.Send(*connections_[to], this, frame);
+  SendTo(to, frame);
+}
+
+void ShardNode::SendStable(Slot to, uint64_t count) {
+  if (!links_.contains(to)) return;
+  wire::DataHeader header;
+  header.count = count;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeSmall(frame, FrameType::kStable, header);
+  SendTo(to, frame);
+}
+
+void ShardNode::Stop() {
+  dead = true;
+  ticker_.Stop();
+  cluster_.network_.Kill(this);
 }
 
 ServerNode::ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, uint64_t incarnation)
-    : cluster_(cluster), index_(index), incarnation_(incarnation), clock_(cluster.network_) {
+    : cluster_(cluster),
+      index_(index),
+      incarnation_(incarnation),
+      clock_(cluster.network_),
+      control_(cluster, this, cluster.options_.servers[index].host, clock_, MakeJoin(),
+               {[this](const wire::View& view) { OnView(view); },
+                [this](const wire::Message& message) { OnMessage(message); },
+                [] { return std::vector<wire::Known>(); }, [] {},
+                [this](const Status&) { Stop(); }}) {
   for (uint32_t i = 0; i < cluster.options_.servers[index].shards; ++i) {
     shards.push_back(std::make_unique<ShardNode>(cluster, clock_, first_shard + i));
+    shards.back()->on_worker_lost = [this](Slot slot, uint64_t incarnation_lost) {
+      control_.Send(wire::Suspect{Role::kWorker, slot, incarnation_lost, wire::Suspicion::kClosed,
+                                  "its connection was closed"});
+    };
   }
 }
 
-void ServerNode::Start() {
+wire::Join ServerNode::MakeJoin() const {
   const ServerPlace& place = cluster_.options_.servers[index_];
-  control_ =
-      cluster_.network_.Connect(place.host, this, kControlTag, cluster_.options_.coordinator_host,
-                                cluster_.coordinator_.get(), kControlTag);
   wire::Join join;
   join.role = Role::kServer;
   join.rank = static_cast<int32_t>(index_);
@@ -124,33 +212,41 @@ void ServerNode::Start() {
   join.server_count = static_cast<uint32_t>(cluster_.options_.servers.size());
   join.piece_bytes_max = cluster_.options_.piece_bytes_max;
   join.version = kVersion;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeControl(frame, join);
-  cluster_.network_.Send(control_, this, frame);
+  return join;
 }
 
-void ServerNode::OnFrame(ConnectionId, uint32_t, Frame& frame) {
-  wire::Message message = MessageOf(frame);
+void ServerNode::OnView(const wire::View& view) {
+  if (control_.membership().IsEvicted()) return Stop();
   for (auto& shard : shards) {
-    if (const auto* view = std::get_if<wire::View>(&message)) shard->OnView(*view);
-    if (const auto* left = std::get_if<wire::Left>(&message)) {
-      shard->machine().OnLeft(left->slot, Status(StatusCode::kPeerLost, left->text));
-    }
+    shard->OnView(view);
+    shard->AfterEvent();
+  }
+}
+
+void ServerNode::OnMessage(const wire::Message& message) {
+  for (auto& shard : shards) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
       shard->machine().Retire(failed->tensor);
     }
     shard->AfterEvent();
   }
   if (std::holds_alternative<wire::JobOver>(message)) Stop();
+  if (std::holds_alternative<wire::Refused>(message)) Stop();
 }
 
-void ServerNode::OnLost(ConnectionId, uint32_t) { Stop(); }
+void ServerNode::OnFrame(ConnectionId connection, uint32_t, Frame& frame) {
+  if (cluster_.logs()) {
+    cluster_.Log("server " + std::to_string(index_) + ": " + Describe(frame));
+  }
+  control_.OnFrame(connection, frame);
+}
+
+void ServerNode::OnLost(ConnectionId connection, uint32_t) { control_.OnLost(connection); }
 
 void ServerNode::Stop() {
-  for (auto& shard : shards) {
-    shard->Stop();
-    cluster_.network_.Kill(shard.get());
-  }
+  if (std::exchange(dead, true)) return;
+  for (auto& shard : shards) shard->Stop();
+  control_.Stop();
   cluster_.network_.Kill(this);
 }
 

@@ -6,9 +6,16 @@
 namespace byteps::sim {
 namespace {
 
+constexpr Duration kPauseMin = milliseconds(5);
+constexpr Duration kPauseMax = milliseconds(200);
+// How long a shard may be out of reach before somebody has to go.
+constexpr Duration kGrace = milliseconds(300);
+constexpr Duration kLeaveLimit = seconds(5);
+
 protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   protocol::WorkerOptions made;
   made.credit.fixed_bytes = options.credit_bytes;
+  made.mistake = options.mistakes.worker;
   return made;
 }
 
@@ -19,30 +26,32 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       rank_(rank),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      machine_(OptionsOf(cluster.options_), *cluster.options_.arithmetic, *this),
+      machine_(OptionsOf(cluster.options_), pool_, *cluster.options_.arithmetic, *this),
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
-          [this](Time now) { machine_.OnTick(now); }) {}
+          [this](Time now) { machine_.OnTick(now); }),
+      control_(cluster, this, cluster.options_.worker_hosts[rank], clock_, MakeJoin(),
+               {[this](const wire::View& view) { OnView(view); },
+                [this](const wire::Message& message) { OnMessage(message); },
+                [this] { return machine_.Known(); }, [this] { machine_.AskAgain(); },
+                [this](const Status& why) { Stop(why); }}) {}
 
-void WorkerNode::Start() {
-  HostId host = cluster_.options_.worker_hosts[rank_];
-  control_ = cluster_.network_.Connect(host, this, kControlTag, cluster_.options_.coordinator_host,
-                                       cluster_.coordinator_.get(), kControlTag);
+wire::Join WorkerNode::MakeJoin() const {
   wire::Join join;
   join.role = Role::kWorker;
   join.rank = static_cast<int32_t>(rank_);
   join.incarnation = incarnation_;
-  join.host = "host-" + std::to_string(host);
+  join.host = "host-" + std::to_string(cluster_.options_.worker_hosts[rank_]);
   join.worker_count = cluster_.worker_count();
   join.server_count = static_cast<uint32_t>(cluster_.options_.servers.size());
   join.piece_bytes_max = cluster_.options_.piece_bytes_max;
   join.version = kVersion;
-  SendControl(join);
+  return join;
 }
 
 void WorkerNode::Submit(protocol::Operation operation) {
   if (!alive) return;
-  if (!ready_) {
+  if (!ready_ && !stopped_) {
     early_.push_back(std::move(operation));
     return;
   }
@@ -57,41 +66,122 @@ void WorkerNode::Submit(protocol::Operation operation) {
 }
 
 void WorkerNode::Leave() {
-  if (!alive || left_) return;
-  left_ = true;
-  bool clean = machine_.open_operations() == 0;
-  for (ConnectionId connection : data) cluster_.network_.Close(connection);
-  machine_.Stop(Status(StatusCode::kShutdown, "shut down"));
-  SendControl(wire::Leave{clean});
+  if (!alive || stopped_ || std::exchange(left_, true)) return;
+  LeaveWhenStable(cluster_.network_.now() + kLeaveLimit);
+}
+
+// Others may still lack what this worker holds.
+void WorkerNode::LeaveWhenStable(Time give_up) {
+  if (stopped_ || !alive) return;
+  if (machine_.HoldsUnstable() && cluster_.network_.now() < give_up) {
+    return cluster_.network_.At(cluster_.network_.now() + milliseconds(1), this,
+                                [this, give_up] { LeaveWhenStable(give_up); });
+  }
+  SendControl(wire::Leave{machine_.open_operations() == 0});
 }
 
 void WorkerNode::Stop(const Status& why) {
-  for (ConnectionId connection : data) cluster_.network_.Close(connection);
-  places_.clear();
+  if (std::exchange(stopped_, true)) return;
+  for (ShardId shard = 0; shard < links_.size(); ++shard) DropLink(shard);
+  control_.Stop();
   machine_.Stop(why);
 }
 
-void WorkerNode::OnView(const wire::View& view) {
-  for (const wire::ServerInfo& server : view.servers) {
-    for (size_t i = 0; i < server.shard_weights.size(); ++i) {
-      ShardNode* shard = cluster_.servers_[server.index]->shards[i].get();
-      auto id = static_cast<ShardId>(data.size());
-      ConnectionId connection =
-          cluster_.network_.Connect(cluster_.options_.worker_hosts[rank_], this, id,
-                                    cluster_.options_.servers[server.index].host, shard, view.slot);
-      shard->Bind(connection, view.slot);
-      data.push_back(connection);
-    }
+const wire::ServerInfo* WorkerNode::ServerOf(ShardId shard) const {
+  for (const wire::ServerInfo& server : view_.servers) {
+    if (shard - server.first_shard < server.shard_weights.size()) return &server;
   }
-  machine_.OnView(view);
-  ready_ = true;
-  std::vector<protocol::Operation> early = std::move(early_);
-  early_.clear();
-  for (protocol::Operation& operation : early) Submit(std::move(operation));
+  return nullptr;
 }
 
-void WorkerNode::OnControl(const wire::Message& message) {
-  if (const auto* view = std::get_if<wire::View>(&message)) OnView(*view);
+std::optional<ConnectionId> WorkerNode::data(ShardId shard) const {
+  return shard < links_.size() ? links_[shard].connection : std::nullopt;
+}
+
+void WorkerNode::OnView(const wire::View& view) {
+  if (stopped_) return;
+  if (control_.membership().IsEvicted()) {
+    if (left_) return Stop(Status(StatusCode::kShutdown, "left"));
+    evicted = true;
+    return Stop(Status(StatusCode::kEvicted, "the others went on without this process"));
+  }
+  view_ = view;
+  for (const wire::WorkerInfo& worker : view.workers) {
+    if (worker.incarnation == incarnation_) slot_ = worker.slot;
+  }
+  ShardId shards = 0;
+  for (const wire::ServerInfo& server : view.servers) {
+    shards = std::max(shards, server.first_shard + static_cast<ShardId>(server.shard_weights.size()));
+  }
+  links_.resize(shards);
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    const wire::ServerInfo& server = *ServerOf(shard);
+    bool same = server.alive && server.incarnation == links_[shard].incarnation;
+    if (!same) DropLink(shard);
+  }
+  machine_.OnView(view, slot_);
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    const wire::ServerInfo& server = *ServerOf(shard);
+    if (!server.alive || server.incarnation == links_[shard].incarnation) continue;
+    links_[shard].incarnation = server.incarnation;
+    ConnectShard(shard);
+  }
+  ready_ = true;
+  for (protocol::Operation& operation : std::exchange(early_, {})) Submit(std::move(operation));
+}
+
+void WorkerNode::DropLink(ShardId shard) {
+  Link link = std::exchange(links_[shard], {});
+  places_.erase(shard);
+  if (link.bound) machine_.OnShardDown(shard);
+  if (link.connection.has_value()) cluster_.network_.Close(*link.connection);
+}
+
+void WorkerNode::ConnectShard(ShardId shard) {
+  if (stopped_ || !alive) return;
+  Link& link = links_[shard];
+  const wire::ServerInfo* server = ServerOf(shard);
+  bool wanted = server->alive && server->incarnation == link.incarnation && !link.connection;
+  if (!wanted) return;
+  ServerNode* node = cluster_.servers_[server->index].get();
+  if (node->dead || node->incarnation() != link.incarnation) return TryAgain(shard);
+  link.connection =
+      cluster_.network_.Connect(cluster_.options_.worker_hosts[rank_], this, shard,
+                                cluster_.options_.servers[server->index].host,
+                                node->shards[shard - server->first_shard].get(), slot_);
+  wire::DataHeader hello;
+  hello.home = slot_;
+  hello.count = incarnation_;
+  hello.epoch = view_.epoch;
+  hello.generation = view_.generation;
+  SendSmall(shard, FrameType::kHello, hello);
+}
+
+void WorkerNode::TryAgain(ShardId shard) {
+  Link& link = links_[shard];
+  Time now = cluster_.network_.now();
+  if (!link.lost_since.has_value()) link.lost_since = now;
+  const wire::ServerInfo& server = *ServerOf(shard);
+  wire::Suspicion why = now - *link.lost_since > kGrace ? wire::Suspicion::kUnreachable
+                                                        : wire::Suspicion::kClosed;
+  SendControl(wire::Suspect{Role::kServer, server.index, server.incarnation, why,
+                            "its connection to worker " + std::to_string(rank_) + " was closed"});
+  link.pause = std::clamp(link.pause * 2, kPauseMin, kPauseMax);
+  cluster_.network_.At(now + link.pause, this, [this, shard] { ConnectShard(shard); });
+}
+
+void WorkerNode::OnLost(ConnectionId connection, uint32_t tag) {
+  if (!alive || stopped_) return;
+  if (tag == kControlTag) return control_.OnLost(connection);
+  Link& link = links_[tag];
+  if (link.connection != connection) return;
+  link.connection.reset();
+  places_.erase(tag);
+  if (std::exchange(link.bound, false)) machine_.OnShardDown(tag);
+  TryAgain(tag);
+}
+
+void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
@@ -99,7 +189,20 @@ void WorkerNode::OnControl(const wire::Message& message) {
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     Stop(Status(over->code, over->text));
   }
-  if (std::holds_alternative<wire::Leave>(message)) cluster_.network_.Close(control_);
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    evicted = evicted || refused->code == StatusCode::kEvicted;
+    Stop(Status(refused->code, refused->text));
+  }
+  if (std::holds_alternative<wire::Leave>(message)) Stop(Status(StatusCode::kShutdown, "left"));
+}
+
+void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
+  Link& link = links_[shard];
+  if (frame.header.status != StatusCode::kOk) return;  // the coordinator will say why
+  link.bound = true;
+  link.lost_since.reset();
+  link.pause = Duration::zero();
+  machine_.OnShardUp(shard);
 }
 
 // An answer's header is here: where its payload goes, or nothing and the connection is closed.
@@ -116,7 +219,8 @@ std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard
 }
 
 void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& frame) {
-  if (frame.type != FrameType::kAnswer) return;
+  if (frame.type != FrameType::kAnswer || stopped_) return;
+  if (links_[tag].connection != connection || !links_[tag].bound) return;
   std::optional<ByteSpan> place = Begin(connection, tag, frame);
   if (place.has_value()) places_[tag] = *place;
 }
@@ -138,50 +242,71 @@ void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& f
 }
 
 void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
+  if (stopped_) return;
   if (cluster_.logs()) cluster_.Log("worker " + std::to_string(rank_) + ": " + Describe(frame));
-  switch (frame.type) {
-    case FrameType::kControl: OnControl(MessageOf(frame)); break;
-    case FrameType::kWant: machine_.OnWant(tag, PiecesOf(frame)); break;
-    case FrameType::kAnswer: OnAnswer(connection, tag, frame); break;
-    case FrameType::kPush:
-    case FrameType::kAck: break;
+  if (tag == kControlTag) {
+    control_.OnFrame(connection, frame);
+  } else if (links_[tag].connection == connection) {
+    bool bound = links_[tag].bound;
+    if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
+    if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
+    if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
+    if (bound && frame.type == FrameType::kStable) machine_.OnStable(tag, frame.header.count);
   }
   ticker_.Arm();
 }
 
-void WorkerNode::OnLost(ConnectionId, uint32_t tag) {
-  if (!alive || left_) return;
-  if (tag == kControlTag) {
-    return Stop(Status(StatusCode::kPeerLost, "the coordinator was lost"));
-  }
-  ShardId shard = tag;
-  uint32_t server = 0;
-  for (uint32_t first = 0; server < cluster_.options_.servers.size(); ++server) {
-    first += cluster_.options_.servers[server].shards;
-    if (shard < first) break;
-  }
-  SendControl(wire::Suspect{Role::kServer, server,
-                            "its connection to worker " + std::to_string(rank_) + " was closed"});
+void WorkerNode::SendSmall(ShardId to, FrameType type, const wire::DataHeader& header) {
+  if (!links_[to].connection.has_value()) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeSmall(frame, type, header);
+  cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
-void WorkerNode::SendControl(const wire::Message& message) {
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeControl(frame, message);
-  cluster_.network_.Send(control_, this, frame);
+void WorkerNode::SendData(FrameType type, ShardId to, const wire::DataHeader& header,
+                          ConstByteSpan payload) {
+  Network& network = cluster_.network_;
+  if (!links_[to].connection.has_value()) return;
+  Frame& frame = network.NewFrame();
+  MakeData(frame, type, header, payload, network.carries_bytes());
+  network.Send(*links_[to].connection, this, frame);
 }
 
 void WorkerNode::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) {
-  Network& network = cluster_.network_;
   cluster_.pushed_bytes_by_shard_[to] += payload.size();
-  Frame& frame = network.NewFrame();
-  MakeData(frame, FrameType::kPush, header, payload, network.carries_bytes());
-  network.Send(data[to], this, frame);
+  SendData(FrameType::kPush, to, header, payload);
+}
+
+void WorkerNode::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                             BufferRef) {
+  SendData(FrameType::kVerdict, to, header, payload);
+}
+
+void WorkerNode::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
+  if (!links_[to].connection.has_value()) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeHave(frame, epoch, pieces);
+  cluster_.network_.Send(*links_[to].connection, this, frame);
+}
+
+void WorkerNode::SendResync(ShardId to, uint64_t epoch) {
+  wire::DataHeader header;
+  header.epoch = epoch;
+  SendSmall(to, FrameType::kResync, header);
+}
+
+void WorkerNode::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
+                           const std::string& why) {
+  if (!links_[to].connection.has_value()) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeAbort(frame, epoch, piece, why);
+  cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
 void WorkerNode::SendAck(ShardId to, uint64_t count) {
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeAck(frame, count);
-  cluster_.network_.Send(data[to], this, frame);
+  wire::DataHeader header;
+  header.count = count;
+  SendSmall(to, FrameType::kAck, header);
 }
 
 void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {

@@ -1,0 +1,58 @@
+// A member's way to the coordinator: connects, and again when it is lost, greets, says that it
+// lives, and keeps the views.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "sim/clock.h"
+#include "sim/network.h"
+#include "src/protocol/membership.h"
+
+namespace byteps::sim {
+
+class Cluster;
+
+inline constexpr uint32_t kControlTag = UINT32_MAX;
+
+class MemberControl {
+ public:
+  struct Events {
+    std::function<void(const wire::View&)> on_view;      // a newer view is in force
+    std::function<void(const wire::Message&)> on_message;  // all others
+    std::function<std::vector<wire::Known>()> known;     // to tell a coordinator before a report
+    std::function<void()> on_back;                       // a coordinator has been greeted again
+    std::function<void(const Status&)> on_lost;          // none came back in time
+  };
+
+  MemberControl(Cluster& cluster, Endpoint* owner, HostId host, const NodeClock& clock,
+                const wire::Join& self, Events events);
+
+  void Connect();
+  void Send(const wire::Message& message);
+  void OnFrame(ConnectionId connection, const Frame& frame);
+  void OnLost(ConnectionId connection);
+  void Stop();
+
+  const protocol::Membership& membership() const { return membership_; }
+  std::optional<ConnectionId> connection() const { return connection_; }
+
+ private:
+  void TryAgain();
+  void Beat();
+
+  Cluster& cluster_;
+  Endpoint* owner_;
+  HostId host_;
+  const NodeClock& clock_;
+  Events events_;
+  protocol::Membership membership_;
+  std::optional<ConnectionId> connection_;
+  std::optional<Time> lost_since_;
+  Duration pause_{};
+  bool beating_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace byteps::sim

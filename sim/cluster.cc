@@ -116,6 +116,26 @@ void Cluster::StepClock(uint32_t node, Duration by) {
   coordinator_->StepClock(by);
 }
 
+void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
+  if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
+}
+
+uint64_t Cluster::IncarnationOf(Role role, uint32_t index) const {
+  return role == Role::kWorker ? workers_[index]->incarnation() : servers_[index]->incarnation();
+}
+
+void Cluster::AbortOpen(uint32_t worker) {
+  Log("worker " + std::to_string(worker) + " gives up what it has open");
+  workers_[worker]->AbortOpen();
+}
+
+void Cluster::OnViewInForce(const wire::View& view) {
+  auto [known, fresh] = views_.emplace(view.epoch, view);
+  if (!fresh && !(known->second == view)) {
+    violations_.push_back("two views have epoch " + std::to_string(view.epoch));
+  }
+}
+
 bool Cluster::evicted(uint32_t worker) const { return workers_[worker]->evicted; }
 
 uint64_t Cluster::repeated_answers() const {

@@ -91,6 +91,11 @@ class Cluster {
   void FreezeWorker(uint32_t worker, bool frozen);
   void FreezeServer(uint32_t server, bool frozen);
   void FreezeCoordinator(bool frozen);
+  // The launcher has seen a process of this job end.
+  void TellExit(Role role, uint32_t index, uint64_t incarnation);
+  uint64_t IncarnationOf(Role role, uint32_t index) const;
+  // A user's deadline for everything that is open.
+  void AbortOpen(uint32_t worker);
   void StepClock(uint32_t node, Duration by);  // workers, then servers, then the coordinator
   bool alive(uint32_t worker) const;
   // It has been told that the others went on without it.
@@ -123,9 +128,11 @@ class Cluster {
 
   bool logs() const { return log_ != nullptr; }
   void Log(const std::string& line) {
-    if (log_) log_(line);
+    if (log_ && !line.ends_with(": alive")) log_(line);
   }
 
+  // A view came into force somewhere: no other one may have its epoch.
+  void OnViewInForce(const wire::View& view);
   uint64_t NextIncarnation() { return ++incarnations_; }
 
   ClusterOptions options_;
@@ -139,6 +146,7 @@ class Cluster {
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::string> violations_;
+  std::map<uint64_t, wire::View> views_;  // by epoch
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};
   std::function<void(const std::string&)> log_;

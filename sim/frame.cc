@@ -65,10 +65,18 @@ void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces) {
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
 }
 
-void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
-  MakeWant(frame, pieces);
+void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
   frame.type = FrameType::kHave;
   frame.header.epoch = epoch;
+  wire::EncodeHeldPieces(pieces, frame.bytes);
+  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+}
+
+std::vector<wire::HeldPiece> HeldOf(const Frame& frame) {
+  std::vector<wire::HeldPiece> pieces;
+  if (!wire::DecodeHeldPieces(frame.bytes, pieces).ok()) pieces.clear();
+  return pieces;
 }
 
 void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why) {
@@ -125,7 +133,7 @@ std::string Describe(const Frame& frame) {
     case FrameType::kStable: return "stable up to " + std::to_string(frame.header.count);
     case FrameType::kVerdict: return "verdict of " + piece;
     case FrameType::kHave:
-      return "have of " + std::to_string(frame.payload_bytes / wire::kPieceRefBytes) + " pieces";
+      return "have of " + std::to_string(frame.payload_bytes / wire::kHeldPieceBytes) + " pieces";
     case FrameType::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
     case FrameType::kAbort: return "abort of " + piece;
     case FrameType::kHello:

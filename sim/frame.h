@@ -66,7 +66,7 @@ void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, Cons
               bool carry_bytes);
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
 // A frame of references; `epoch` for a have.
-void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::PieceRef>& pieces);
+void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
 void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why);
 // A frame that is only a header: ack, stable, resync, hello, welcome.
 void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
@@ -75,6 +75,7 @@ void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
 wire::Message MessageOf(const Frame& frame);
 wire::DataHeader HeaderOf(const Frame& frame);
 std::vector<wire::PieceRef> PiecesOf(const Frame& frame);
+std::vector<wire::HeldPiece> HeldOf(const Frame& frame);
 std::string TextOf(const Frame& frame);  // of an abort
 
 // For the event log.

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "sim/faults.h"
+#include "sim/mistakes.h"
 #include "sim/scale.h"
 #include "sim/scenario.h"
 #include "sim/shrink.h"
@@ -24,23 +26,10 @@ struct Arguments {
   uint64_t only = 0;
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string mistake = "none";
+  bool faults = false;
   bool scale = false;
   ScaleOptions scale_options;
 };
-
-const std::map<std::string, protocol::ShardMistake>& Mistakes() {
-  using protocol::ShardMistake;
-  static const std::map<std::string, ShardMistake> mistakes = {
-      {"none", ShardMistake::kNone},
-      {"order-of-arrival", ShardMistake::kCombineInOrderOfArrival},
-      {"leave-one-out", ShardMistake::kLeaveOneOut},
-      {"answer-early", ShardMistake::kAnswerBeforeTheLast},
-      {"answer-twice", ShardMistake::kAnswerTwice},
-      {"forget-one", ShardMistake::kForgetToAnswerOne},
-      {"never-ask", ShardMistake::kNeverAsk},
-  };
-  return mistakes;
-}
 
 // An event log for people: its beginning and its end.
 class EventLog {
@@ -69,7 +58,7 @@ int RunOne(const Arguments& arguments, bool whole) {
   EventLog log;
   ScenarioOptions options;
   options.seed = arguments.only;
-  options.mistake = Mistakes().at(arguments.mistake);
+  options.mistake = MistakeNamed(arguments.mistake).shard;
   auto add = [&log](const std::string& line) { log.Add(line); };
   if (whole) options.log = add;
   ScenarioResult result = RunScenario(options);
@@ -85,6 +74,26 @@ int RunOne(const Arguments& arguments, bool whole) {
   return 1;
 }
 
+int RunOneFault(const Arguments& arguments, bool whole) {
+  EventLog log;
+  FaultOptions options;
+  options.seed = arguments.only;
+  options.mistakes = MistakeNamed(arguments.mistake);
+  auto add = [&log](const std::string& line) { log.Add(line); };
+  if (whole) options.log = add;
+  FaultResult result = RunFaults(options);
+  log.Flush();
+  fmt::print("seed {}: {}\n", arguments.only, result.violation.value_or("no violation"));
+  if (!result.violation.has_value()) return 0;
+  options.script = ShrinkFaults(options);
+  options.log = add;
+  fmt::print("\nthe smallest script that still breaks a rule:\n");
+  result = RunFaults(options);
+  log.Flush();
+  fmt::print("seed {}, shrunk: {}\n", arguments.only, result.violation.value_or("nothing"));
+  return 1;
+}
+
 struct Totals {
   std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> events{0};
@@ -93,25 +102,49 @@ struct Totals {
   std::atomic<uint64_t> failed{0};
   std::atomic<uint64_t> virtual_microseconds{0};
   std::atomic<uint64_t> failed_seed{0};
+  std::atomic<uint64_t> ended_early{0};
 };
+
+struct Outcome {
+  std::optional<std::string> violation;
+  uint64_t events = 0;
+  uint64_t operations = 0;
+  double virtual_seconds = 0;
+  bool ended_early = false;
+};
+
+Outcome RunSeed(const Arguments& arguments, uint64_t seed) {
+  if (arguments.faults) {
+    FaultOptions options;
+    options.seed = seed;
+    options.mistakes = MistakeNamed(arguments.mistake);
+    FaultResult result = RunFaults(options);
+    return {result.violation, result.events, result.rounds, result.virtual_seconds,
+            result.ended_early};
+  }
+  ScenarioOptions options;
+  options.seed = seed;
+  options.mistake = MistakeNamed(arguments.mistake).shard;
+  ScenarioResult result = RunScenario(options);
+  return {result.violation, result.events, result.operations, result.virtual_seconds, false};
+}
 
 void Work(const Arguments& arguments, Totals& totals) {
   while (totals.failed == 0) {
     uint64_t index = totals.next++;
     if (index >= arguments.seeds) return;
-    ScenarioOptions options;
-    options.seed = arguments.first + index;
-    options.mistake = Mistakes().at(arguments.mistake);
-    ScenarioResult result = RunScenario(options);
+    uint64_t seed = arguments.first + index;
+    Outcome result = RunSeed(arguments, seed);
     totals.events += result.events;
     totals.operations += result.operations;
+    if (result.ended_early) ++totals.ended_early;
     totals.virtual_microseconds += static_cast<uint64_t>(result.virtual_seconds * 1e6);
     uint64_t done = ++totals.done;
     if (result.violation.has_value()) {
       ++totals.failed;
-      totals.failed_seed = options.seed;
-      fmt::print("seed {}: {}\n  replay with: ./dev sim --seed {} --mistake {}\n", options.seed,
-                 *result.violation, options.seed, arguments.mistake);
+      totals.failed_seed = seed;
+      fmt::print("seed {}: {}\n  replay with: ./dev sim {}--seed {} --mistake {}\n", seed,
+                 *result.violation, arguments.faults ? "--faults " : "", seed, arguments.mistake);
     } else if (done % 5000 == 0) {
       fmt::print("{} of {} seeds\n", done, arguments.seeds);
       std::fflush(stdout);
@@ -134,10 +167,14 @@ int RunSeeds(const Arguments& arguments) {
              totals.failed == 0 ? "no violation" : "VIOLATION");
   fmt::print("{:.1f} s of virtual time until the last operations ended, {:.1f} for each second\n",
              simulated, simulated / spent);
+  if (arguments.faults) {
+    fmt::print("{} jobs lost so many processes at once that they ended, with errors\n",
+               totals.ended_early.load());
+  }
   if (totals.failed == 0) return 0;
   Arguments replay = arguments;
   replay.only = totals.failed_seed;
-  return RunOne(replay, false);
+  return arguments.faults ? RunOneFault(replay, false) : RunOne(replay, false);
 }
 
 int Main(int argc, char** argv) {
@@ -147,9 +184,11 @@ int Main(int argc, char** argv) {
   app.add_option("--first", arguments.first, "the first seed")->capture_default_str();
   app.add_option("--seed", arguments.only, "replay this one schedule and print its events");
   app.add_option("--jobs", arguments.jobs, "threads")->capture_default_str();
-  app.add_option("--mistake", arguments.mistake, "make the shard wrong in this way")
-      ->check(CLI::IsMember(Mistakes()))
+  app.add_option("--mistake", arguments.mistake, "make one part wrong in this way")
+      ->check(CLI::IsMember(MistakeNames()))
       ->capture_default_str();
+  app.add_flag("--faults", arguments.faults,
+               "processes die, freeze and come back; links are cut; clocks jump");
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
   app.add_option("--scale-min", arguments.scale_options.workers_min,
                  "smallest number of workers with --scale")
@@ -164,7 +203,8 @@ int Main(int argc, char** argv) {
                  "with --scale: also write the table to this file");
   CLI11_PARSE(app, argc, argv);
   if (arguments.scale) return RunScale(arguments.scale_options);
-  return arguments.only != 0 ? RunOne(arguments, true) : RunSeeds(arguments);
+  if (arguments.only == 0) return RunSeeds(arguments);
+  return arguments.faults ? RunOneFault(arguments, true) : RunOne(arguments, true);
 }
 
 }  // namespace

@@ -59,7 +59,10 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
   pause_ = Duration::zero();
   wire::Message message = MessageOf(frame);
   protocol::Membership::Step step = membership_.OnMessage(message);
-  if (step.view.has_value()) events_.on_view(*step.view);
+  if (step.view.has_value()) {
+    cluster_.OnViewInForce(*step.view);
+    events_.on_view(*step.view);
+  }
   if (step.answer.has_value()) Send(*step.answer);
   if (!stopped_) events_.on_message(message);
 }

@@ -17,6 +17,9 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options) {
   return made;
 }
 
+// No connection of the network has this number.
+constexpr protocol::ConnectionId kLauncher = UINT64_MAX;
+
 }  // namespace
 
 void Ticker::Arm() {
@@ -61,12 +64,14 @@ void CoordinatorNode::OnLost(ConnectionId connection, uint32_t) {
 }
 
 void CoordinatorNode::Send(protocol::ConnectionId to, const wire::Message& message) {
+  if (to == kLauncher) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeControl(frame, message);
   cluster_.network_.Send(static_cast<ConnectionId>(to), this, frame);
 }
 
 void CoordinatorNode::Disconnect(protocol::ConnectionId id) {
+  if (id == kLauncher) return;
   cluster_.network_.At(cluster_.network_.now() + seconds(1), this,
                        [this, id] { cluster_.network_.Close(static_cast<ConnectionId>(id)); });
 }
@@ -77,6 +82,13 @@ void CoordinatorNode::Finish(const Status& how) {
   outcome = how;
   ticker_.Stop();
   cluster_.Log("coordinator: finished: " + how.ToString());
+}
+
+// A launcher has no connection of its own here; it speaks to the coordinator at once.
+void CoordinatorNode::OnExit(Role role, uint32_t index, uint64_t incarnation) {
+  wire::Suspect suspect{role, index, incarnation, wire::Suspicion::kExited, "it has ended"};
+  machine_.OnMessage(kLauncher, suspect, clock_.now());
+  ticker_.Arm();
 }
 
 void CoordinatorNode::Stop() {

@@ -27,6 +27,7 @@ class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDrive
   void Report(const std::string& text) override;
   void Finish(const Status& how) override;
 
+  void OnExit(Role role, uint32_t index, uint64_t incarnation);
   void Stop();
   void StepClock(Duration by);
 
@@ -111,6 +112,7 @@ class ServerNode final : public Endpoint {
   wire::Join MakeJoin() const;
   void OnView(const wire::View& view);
   void OnMessage(const wire::Message& message);
+  void StopAndComeBack();
 
   Cluster& cluster_;
   uint32_t index_;
@@ -127,8 +129,9 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation);
 
   void Start() { control_.Connect(); }
+  uint64_t incarnation() const { return incarnation_; }
   void Submit(protocol::Operation operation);
-  void Abort(protocol::OperationId id) { machine_.Abort(id, "too late"); }
+  void AbortOpen();
   void Leave();
   void Stop(const Status& why);
   void StepClock(Duration by);
@@ -141,7 +144,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
   void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                    BufferRef keep) override;
-  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) override;
+  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;

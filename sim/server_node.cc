@@ -128,7 +128,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
       case FrameType::kPush:
       case FrameType::kVerdict: OnData(connection, slot, frame); break;
       case FrameType::kAck: machine_.OnAck(slot, header.count, clock_.now()); break;
-      case FrameType::kHave: machine_.OnHave(slot, header.epoch, PiecesOf(frame)); break;
+      case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
       case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
       case FrameType::kAbort: machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame)); break;
       default: break;
@@ -216,7 +216,7 @@ wire::Join ServerNode::MakeJoin() const {
 }
 
 void ServerNode::OnView(const wire::View& view) {
-  if (control_.membership().IsEvicted()) return Stop();
+  if (control_.membership().IsEvicted()) return StopAndComeBack();
   for (auto& shard : shards) {
     shard->OnView(view);
     shard->AfterEvent();
@@ -231,7 +231,15 @@ void ServerNode::OnMessage(const wire::Message& message) {
     shard->AfterEvent();
   }
   if (std::holds_alternative<wire::JobOver>(message)) Stop();
-  if (std::holds_alternative<wire::Refused>(message)) Stop();
+  if (std::holds_alternative<wire::Refused>(message)) StopAndComeBack();
+}
+
+// The launcher starts another one.
+void ServerNode::StopAndComeBack() {
+  if (dead) return;
+  Stop();
+  cluster_.network_.At(cluster_.network_.now() + milliseconds(100), nullptr,
+                       [cluster = &cluster_, index = index_] { cluster->RestartServer(index); });
 }
 
 void ServerNode::OnFrame(ConnectionId connection, uint32_t, Frame& frame) {

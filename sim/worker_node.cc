@@ -65,6 +65,12 @@ void WorkerNode::Submit(protocol::Operation operation) {
   ticker_.Arm();
 }
 
+void WorkerNode::AbortOpen() {
+  for (const auto& [id, completion] : completions) {
+    if (completion.completions == 0) machine_.Abort(id, "too late");
+  }
+}
+
 void WorkerNode::Leave() {
   if (!alive || stopped_ || std::exchange(left_, true)) return;
   LeaveWhenStable(cluster_.network_.now() + kLeaveLimit);
@@ -282,7 +288,7 @@ void WorkerNode::SendVerdict(ShardId to, const wire::DataHeader& header, ConstBy
   SendData(FrameType::kVerdict, to, header, payload);
 }
 
-void WorkerNode::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
+void WorkerNode::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeHave(frame, epoch, pieces);

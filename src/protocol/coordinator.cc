@@ -26,7 +26,12 @@ uint64_t Coordinator::TermAfter(uint64_t term) const {
 
 void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Time now) {
   now_ = now;
-  if (phase_ == Phase::kOver) return;
+  if (phase_ == Phase::kOver) {  // who could not be told hears it when it comes back
+    bool greets = std::holds_alternative<wire::Join>(message) ||
+                  std::holds_alternative<wire::Report>(message);
+    if (greets) driver_.Send(from, over_);
+    return;
+  }
   if (const auto* join = std::get_if<wire::Join>(&message)) {
     OnJoin(from, *join);
   } else if (const auto* report = std::get_if<wire::Report>(&message)) {
@@ -159,7 +164,8 @@ void Coordinator::EndIfNobodyComesBack() {
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) return;
   }
-  TellAll(wire::JobOver{StatusCode::kOk, "all workers have left"});
+  over_ = {StatusCode::kOk, "all workers have left"};
+  TellAll(over_);
   phase_ = Phase::kOver;
   driver_.Finish(Status::Ok());
 }
@@ -171,7 +177,8 @@ void Coordinator::TellAll(const wire::Message& message) {
 void Coordinator::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
   phase_ = Phase::kOver;
-  TellAll(wire::JobOver{why.code(), why.message()});
+  over_ = {why.code(), why.message()};
+  TellAll(over_);
   driver_.Finish(why);
 }
 

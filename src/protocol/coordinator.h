@@ -203,6 +203,7 @@ class Coordinator {
   CoordinatorDriver& driver_;
   Time now_;
   Phase phase_ = Phase::kGathering;
+  wire::JobOver over_;  // once it is
   const Time started_;
   Time gathering_since_;
   Time next_report_;

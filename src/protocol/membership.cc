@@ -32,6 +32,8 @@ bool Membership::Contains(const wire::View& view) const {
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {
   if (view.epoch <= committed_.epoch) return std::nullopt;
+  // Who promised a view with itself in it and then slept through its commit was a member.
+  was_member_ = was_member_ || (promised_.epoch <= view.epoch && Contains(promised_));
   if (promised_.epoch <= view.epoch) {
     promised_ = {};
     promised_term_ = 0;

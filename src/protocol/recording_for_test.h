@@ -66,7 +66,7 @@ class RecordingWorkerDriver final : public WorkerDriver {
     const auto* text = reinterpret_cast<const char*>(payload.data());
     verdicts.push_back({to, header, std::string(text, payload.size())});
   }
-  void SendHave(ShardId to, uint64_t, const std::vector<wire::PieceRef>& pieces) override {
+  void SendHave(ShardId to, uint64_t, const std::vector<wire::HeldPiece>& pieces) override {
     haves.emplace_back(to, pieces);
   }
   void SendResync(ShardId to, uint64_t epoch) override { resyncs.emplace_back(to, epoch); }
@@ -83,7 +83,7 @@ class RecordingWorkerDriver final : public WorkerDriver {
   std::vector<wire::Message> control;
   std::vector<SentPush> pushes;
   std::vector<SentAnswer> verdicts;
-  std::vector<std::pair<ShardId, std::vector<wire::PieceRef>>> haves;
+  std::vector<std::pair<ShardId, std::vector<wire::HeldPiece>>> haves;
   std::vector<std::pair<ShardId, uint64_t>> resyncs;
   std::vector<std::pair<ShardId, wire::PieceRef>> aborts;
   std::vector<std::pair<ShardId, uint64_t>> acks;

@@ -98,7 +98,7 @@ class Job {
       ++verdicts;
       SendData(to, true, header, payload);
     }
-    void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& refs) override {
+    void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& refs) override {
       job.up[{slot, to}].push_back(
           [this, to, epoch, refs] { job.shards[to]->machine.OnHave(slot, epoch, refs); });
     }

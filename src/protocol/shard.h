@@ -107,7 +107,7 @@ class Shard {
   // All answers up to number `count` have reached `from`.
   void OnAck(Slot from, uint64_t count, Time now);
   // `from` holds these verdicts, and all members do.
-  void OnHave(Slot from, uint64_t epoch, const std::vector<wire::PieceRef>& pieces);
+  void OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
   // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
   void OnResync(Slot from, uint64_t epoch);
   // `from` asks that the round ends in an error.
@@ -170,7 +170,8 @@ class Shard {
     size_t payload_bytes = 0;
     bool complete = true;
     uint64_t epoch = 0;
-    std::vector<wire::PieceRef> refs;
+    std::vector<wire::HeldPiece> pieces;
+    wire::PieceRef ref;
     std::string text;
   };
   enum class Fate : uint8_t {
@@ -261,6 +262,7 @@ class Shard {
   void TakeVerdict(Slot from);
   void Adopt(Piece& piece, Slot from, const wire::DataHeader& header);
   void Acknowledge(Piece& piece, Slot to);
+  void TakeHave(const wire::HeldPiece& held, const plan::Owner& owner);
 
   const ShardOptions options_;
   BufferPool& pool_;

@@ -91,7 +91,7 @@ class Play {
     uint64_t epoch = numbers_.Next() % 4U + 1;
     wire::PieceRef ref{numbers_.Next() % 4U, 0, 1 + numbers_.Next() % 4U};
     switch (numbers_.Next() % 3) {
-      case 0: return shard_.OnHave(slot, epoch, {ref});
+      case 0: return shard_.OnHave(slot, epoch, {{ref, numbers_.Next() % 2U}});
       case 1: return shard_.OnResync(slot, epoch);
       default: return shard_.OnAbort(slot, epoch, ref, "too late");
     }

@@ -53,9 +53,9 @@ void Shard::Replay(Slot slot) {
 void Shard::ReplayOne(Slot slot, Held held) {
   Member& member = members_[slot];
   switch (held.kind) {
-    case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.refs);
+    case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.pieces);
     case wire::FrameKind::kResync: return OnResync(slot, held.epoch);
-    case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.refs.front(), held.text);
+    case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.ref, held.text);
     default: break;
   }
   bool receiving = std::exchange(member.receiving, false);
@@ -191,24 +191,37 @@ void Shard::Acknowledge(Piece& piece, Slot to) {
   driver_.SendAnswer(to, header, {}, {});
 }
 
-void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
+void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
   if (from >= members_.size()) return;
   Member& member = members_[from];
   if (MustWait(member, epoch)) {
     Held held;
     held.kind = wire::FrameKind::kHave;
     held.epoch = epoch;
-    held.refs = pieces;
+    held.pieces = pieces;
     member.held.push_back(std::move(held));
     return;
   }
-  for (const wire::PieceRef& ref : pieces) {
-    auto found = pieces_.find(KeyOf(ref));
-    if (found == pieces_.end()) continue;
-    Piece& piece = found->second;
-    bool told = !piece.stable && epoch >= piece.since && piece.decided <= ref.round;
-    if (told) MarkHeld(piece, from);
+  for (const wire::HeldPiece& held : pieces) {
+    wire::DataHeader header;
+    header.ref = held.ref;
+    header.home = held.home;
+    header.epoch = epoch;
+    plan::Owner owner;
+    bool counts = held.home < ownership_.shards().size() && Counts(header, owner);
+    if (counts && !retired_.contains(held.ref.tensor)) TakeHave(held, owner);
   }
+}
+
+// What one member knows to be stable is so for all: whoever brings the verdict need not wait.
+void Shard::TakeHave(const wire::HeldPiece& held, const plan::Owner& owner) {
+  Piece& piece = pieces_[KeyOf(held.ref)];
+  piece.home = held.home;
+  piece.since = owner.since;
+  if (piece.round != nullptr && piece.round->ref.round <= held.ref.round) return;
+  if (held.ref.round < piece.decided) return;
+  piece.decided = held.ref.round;
+  if (!piece.stable) BecomeStable(piece);
 }
 
 void Shard::OnResync(Slot from, uint64_t epoch) {
@@ -234,7 +247,7 @@ void Shard::OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const 
     Held held;
     held.kind = wire::FrameKind::kAbort;
     held.epoch = epoch;
-    held.refs = {ref};
+    held.ref = ref;
     held.text = why;
     member.held.push_back(std::move(held));
     return;

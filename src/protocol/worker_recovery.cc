@@ -137,7 +137,7 @@ void Worker::OnShardDown(ShardId shard) {
 // pushes, then what it holds and all others do; at last, that this is all.
 void Worker::Recite(ShardId shard, uint64_t newer_than) {
   bool reconnect = newer_than == 0;
-  std::vector<wire::PieceRef> haves;
+  std::vector<wire::HeldPiece> haves;
   for (Tensor* tensor : by_order_) {
     for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
       const Piece& piece = tensor->pieces[i];
@@ -155,7 +155,7 @@ void Worker::Recite(ShardId shard, uint64_t newer_than) {
   driver_.SendResync(shard, epoch_);
 }
 
-void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::PieceRef>& haves,
+void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::HeldPiece>& haves,
                          bool reconnect) {
   Piece& piece = tensor.pieces[number];
   bool active = IsActive(tensor, number);
@@ -167,7 +167,7 @@ void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::Piec
   if (piece.held != 0 && !piece.stable) {
     if (!mute) SendKept(tensor, number);
   } else if (piece.held != 0) {
-    haves.push_back({tensor.id, number, piece.held});
+    haves.push_back({{tensor.id, number, piece.held}, piece.home});
   }
   if (!active || piece.step != PieceStep::kSent) return;
   if (options_.mistake != WorkerMistake::kRepeatsWaitForCredit) return SendPiece(tensor, number);

@@ -139,6 +139,33 @@ Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
   return Status::Ok();
 }
 
+void EncodeHeldPieces(const std::vector<HeldPiece>& pieces, std::vector<std::byte>& out) {
+  out.resize(pieces.size() * kHeldPieceBytes);
+  std::byte* at = out.data();
+  for (const HeldPiece& piece : pieces) {
+    PutLittle(at, piece.ref.tensor);
+    PutLittle(at + 4, piece.ref.piece);
+    PutLittle(at + 8, piece.ref.round);
+    PutLittle(at + 16, piece.home);
+    at += kHeldPieceBytes;
+  }
+}
+
+Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces) {
+  pieces.clear();
+  if (bytes.size() % kHeldPieceBytes != 0 || bytes.size() > kWantCountMax * kHeldPieceBytes) {
+    return {StatusCode::kProtocol,
+            "malformed list of held pieces: " + std::to_string(bytes.size()) + " bytes"};
+  }
+  for (size_t i = 0; i < bytes.size(); i += kHeldPieceBytes) {
+    const std::byte* at = bytes.data() + i;
+    pieces.push_back(
+        {{GetLittle<uint32_t>(at), GetLittle<uint32_t>(at + 4), GetLittle<uint64_t>(at + 8)},
+         GetLittle<uint32_t>(at + 16)});
+  }
+  return Status::Ok();
+}
+
 void EncodeNumber(uint64_t number, ByteSpan out) { PutLittle(out.data(), number); }
 
 Result<uint64_t> DecodeNumber(ConstByteSpan bytes) {

@@ -69,12 +69,23 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
 // kProtocol for a wrong length, an unknown enumerator, or spans that leave the piece.
 Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes);
 
-// The payload of a want, have or abort frame: any number of 16-byte references, at most
+// The payload of a want or abort frame: any number of 16-byte references, at most
 // kWantCountMax.
 inline constexpr size_t kPieceRefBytes = 16;
 inline constexpr size_t kWantCountMax = 4096;
 void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
 Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
+
+// The payload of a have frame: the last round of a piece whose verdict the sender holds, and the
+// piece's home, by which the receiver knows whether it owns it. At most kWantCountMax.
+struct HeldPiece {
+  PieceRef ref;
+  ShardId home = 0;
+  friend bool operator==(const HeldPiece&, const HeldPiece&) = default;
+};
+inline constexpr size_t kHeldPieceBytes = 20;
+void EncodeHeldPieces(const std::vector<HeldPiece>& pieces, std::vector<std::byte>& out);
+Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces);
 
 // The header of an ack, stable, have or resync frame is one number. Ack: answers received on this
 // connection; stable: answers on this connection that every member has; have and resync: the epoch.

@@ -130,5 +130,21 @@ TEST(AckTest, RoundTripAndLength) {
   EXPECT_FALSE(DecodeNumber(ConstByteSpan(bytes, 7)).ok());
 }
 
+TEST(HeldPiecesTest, GoldenBytes) {
+  std::vector<HeldPiece> pieces = {{{0x01020304, 5, 0x1122334455667788}, 6}};
+  std::vector<std::byte> bytes;
+  EncodeHeldPieces(pieces, bytes);
+  EXPECT_EQ(Hex(bytes),
+            "04030201"
+            "05000000"
+            "8877665544332211"
+            "06000000");
+  std::vector<HeldPiece> decoded;
+  ASSERT_TRUE(DecodeHeldPieces(bytes, decoded).ok());
+  EXPECT_EQ(decoded, pieces);
+  bytes.pop_back();
+  EXPECT_FALSE(DecodeHeldPieces(bytes, decoded).ok());
+}
+
 }  // namespace
 }  // namespace byteps::wire

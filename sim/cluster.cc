@@ -45,8 +45,7 @@ void Cluster::Leave(uint32_t worker) { workers_[worker]->Leave(); }
 
 void Cluster::KillWorker(uint32_t worker) {
   Log("kill worker " + std::to_string(worker));
-  workers_[worker]->alive = false;
-  network_.Kill(workers_[worker].get());
+  workers_[worker]->Die();
 }
 
 void Cluster::KillServer(uint32_t server) {

@@ -132,6 +132,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   uint64_t incarnation() const { return incarnation_; }
   void Submit(protocol::Operation operation);
   void AbortOpen();
+  void Die();
   void Leave();
   void Stop(const Status& why);
   void StepClock(Duration by);

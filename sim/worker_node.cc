@@ -65,6 +65,14 @@ void WorkerNode::Submit(protocol::Operation operation) {
   ticker_.Arm();
 }
 
+void WorkerNode::Die() {
+  alive = false;
+  stopped_ = true;
+  ticker_.Stop();
+  control_.Stop();
+  cluster_.network_.Kill(this);
+}
+
 void WorkerNode::AbortOpen() {
   for (const auto& [id, completion] : completions) {
     if (completion.completions == 0) machine_.Abort(id, "too late");

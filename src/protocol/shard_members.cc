@@ -135,13 +135,12 @@ uint64_t Shard::StableCount(Member& member) {
 }
 
 void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header) {
-  StableCount(member);
   member.answered.push_back({header.ref, piece.since});
   header.epoch = epoch_;
   header.generation = generation_;
   header.count = ++member.answers_sent;
-  header.unstable = static_cast<uint32_t>(std::min<size_t>(member.answered.size(), UINT32_MAX));
-  member.stable_told = header.count - header.unstable;
+  member.stable_told = StableCount(member);  // this one too, if it only confirms what is stable
+  header.unstable = static_cast<uint32_t>(header.count - member.stable_told);
   header.home = piece.home;
   header.combine = piece.combine;
   header.dtype = piece.dtype;

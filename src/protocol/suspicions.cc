@@ -60,7 +60,7 @@ std::optional<Time> Suspicions::DueOf(const Watched& one) const {
   std::optional<Time> due;
   if (!one.parties.empty()) due = one.closed + grace_;
   if (one.silence_max == Duration::zero()) return due;
-  Duration last_part = one.silence_max / 5;
+  Duration last_part = one.silence_max / 2;  // two heartbeats at least
   Time silence = one.doubted.has_value()
                      ? std::max(one.heard + one.silence_max, *one.doubted + last_part)
                      : one.heard + one.silence_max - last_part;

@@ -1,7 +1,7 @@
 // When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
 //
 //   * Two parties saw its connections close: at once. One did: when it stays silent for the grace.
-//   * It has been silent for its limit. The last fifth of it must pass after the silence was first
+//   * It has been silent for its limit. The last half of it must pass after the silence was first
 //     noticed, so that a coordinator that stood still itself listens before it judges.
 //
 // A value without I/O; members are known by incarnation.

@@ -54,7 +54,8 @@ Status Worker::CheckOperation(const Operation& operation) const {
   }
   bool gather = operation.spec.op == wire::Op::kAllgather;
   if (gather && operation.spec.atomic) {
-    return Invalid("allgather '" + operation.name + "' cannot be atomic: what a lost rank had would "
+    return Invalid("allgather '" + operation.name +
+                   "' cannot be atomic: what a lost rank had would "
                    "be missing from the result anyway");
   }
   std::optional<uint64_t> bytes = TensorBytes(operation.spec);
@@ -114,7 +115,6 @@ StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
     case Stage::kPartition: return EnterPartition(tensor);
     case Stage::kExchange: return EnterExchange(tensor);
     case Stage::kKeep: return EnterKeep(tensor);
-    case Stage::kAverage:  // every piece was averaged when it arrived
     case Stage::kDeliver: break;
   }
   return StageVerdict::kDone;

@@ -11,6 +11,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
     : options_(options),
       driver_(driver),
       now_(now),
+      started_(now),
       gathering_since_(now),
       next_report_(now + options.report_every),
       term_(TermAfter(0)),
@@ -183,6 +184,7 @@ std::optional<Time> Coordinator::NextTick() const {
   } else {
     std::optional<Time> due = suspicions_.NextDue();
     if (due.has_value()) at(*due);
+    if (ListensUntil().has_value()) at(*ListensUntil());
     if (Waits() && !change_.has_value()) {
       at(std::min(next_report_, gathering_since_ + options_.start_timeout));
     }

@@ -58,6 +58,9 @@ struct CoordinatorOptions {
   uint32_t min_workers = 0;
   // Two coordinators may be alive at once: nobody vouches that a restart is the only one.
   bool strict = false;
+  // It was started in place of one that has ended: before it makes a first view, members of an
+  // earlier one have recovery_patience to report.
+  bool restarted = false;
   // Tells two coordinators of one term apart: random, different for each process. Needed if strict.
   uint32_t nonce = 0;
 
@@ -137,6 +140,7 @@ class Coordinator {
   wire::View NextGeneration() const;
   Status Weigh(wire::View& view) const;
   void Gather();
+  std::optional<Time> ListensUntil() const;
   bool Waits() const;
   std::string MissingMembers() const;
   void TickWhileGathering();
@@ -199,6 +203,7 @@ class Coordinator {
   CoordinatorDriver& driver_;
   Time now_;
   Phase phase_ = Phase::kGathering;
+  const Time started_;
   Time gathering_since_;
   Time next_report_;
   Roster roster_;
@@ -212,7 +217,7 @@ class Coordinator {
   std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
   std::optional<Recovery> recovery_;
   Time recovery_since_{};
-  bool restarted_ = false;  // while the view that was found comes into force
+  bool found_ = false;  // while the view that was found in reports comes into force
 
   // Members of the view, by incarnation.
   std::map<uint64_t, std::string> lost_;  // why

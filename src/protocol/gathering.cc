@@ -310,8 +310,15 @@ Status Coordinator::Weigh(wire::View& view) const {
   return Status::Ok();
 }
 
+// A first view could stand beside one of which members know that have not reported yet.
+std::optional<Time> Coordinator::ListensUntil() const {
+  Time until = started_ + options_.recovery_patience;
+  if (!options_.restarted || view_.epoch > 0 || now_ >= until) return std::nullopt;
+  return until;
+}
+
 void Coordinator::Gather() {
-  if (!AllHere()) return;
+  if (!AllHere() || ListensUntil().has_value()) return;
   GiveIndices();
   wire::View next = NextGeneration();
   Status weighed = Weigh(next);

@@ -140,11 +140,11 @@ bool Coordinator::AdvanceRecovery() {
 void Coordinator::FinishRecovery() {
   wire::View before = std::exchange(view_, recovery_->newest());
   recovery_.reset();
-  restarted_ = view_.generation != before.generation;
+  found_ = view_.generation != before.generation;
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) worker_count_ = member.join.worker_count;
   }
-  if (restarted_) {
+  if (found_) {
     RestoreDeclarations();
     leases_due_ = now_ + options_.silence_end;
   }
@@ -154,7 +154,7 @@ void Coordinator::FinishRecovery() {
     const Member* member = roster_.At(id);
     if (member->standing == Standing::kIn) TakeKnown(member->incarnation());
   }
-  restarted_ = false;
+  found_ = false;
   for (uint64_t incarnation : Incarnations(dead_)) {
     Lose(incarnation, "its process has ended", true);
   }

@@ -225,7 +225,7 @@ void Coordinator::ForgetStale() {
 
 // Members that are new in this view.
 void Coordinator::Greet(const wire::View& before) {
-  if (restarted_) return;
+  if (found_) return;
   bool begins = view_.generation != before.generation;
   for (const Voter& voter : VotersOf(view_)) {
     if (IsVoter(before, voter.incarnation)) continue;

@@ -55,9 +55,9 @@ transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef
 }
 
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
-                              const std::vector<wire::PieceRef>& pieces) {
+                              const std::vector<wire::HeldPiece>& pieces) {
   std::vector<std::byte> bytes;
-  wire::EncodePieceRefs(pieces, bytes);
+  wire::EncodeHeldPieces(pieces, bytes);
   transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kHave, bytes);
   SetNumber(frame, epoch);
   return frame;

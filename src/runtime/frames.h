@@ -33,7 +33,7 @@ transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef
 
 // REQUIRES: pieces.size() <= wire::kWantCountMax.
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
-                              const std::vector<wire::PieceRef>& pieces);
+                              const std::vector<wire::HeldPiece>& pieces);
 
 // An abort's payload: the piece, then the reason.
 struct AbortPayload {

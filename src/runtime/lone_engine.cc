@@ -45,7 +45,7 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendControl(const wire::Message&) override {}
   void SendPush(ShardId, const wire::DataHeader&, ConstByteSpan) override {}
   void SendVerdict(ShardId, const wire::DataHeader&, ConstByteSpan, BufferRef) override {}
-  void SendHave(ShardId, uint64_t, const std::vector<wire::PieceRef>&) override {}
+  void SendHave(ShardId, uint64_t, const std::vector<wire::HeldPiece>&) override {}
   void SendResync(ShardId, uint64_t) override {}
   void SendAbort(ShardId, uint64_t, const wire::PieceRef&, const std::string&) override {}
   void SendAck(ShardId, uint64_t) override {}

@@ -29,7 +29,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
         if (payload_bytes == 0) return OnNumber(bytes);
         break;
       case wire::FrameKind::kHave:
-        if (payload_bytes > wire::kWantCountMax * wire::kPieceRefBytes) break;
+        if (payload_bytes > wire::kWantCountMax * wire::kHeldPieceBytes) break;
         return Collect(bytes, payload_bytes);
       case wire::FrameKind::kAbort:
         if (payload_bytes > wire::kPieceRefBytes + kAbortTextMax) break;
@@ -73,8 +73,8 @@ struct ShardThread::Link final : transport::FrameReceiver {
     if (data) shard.machine_.OnPayload(slot);
     Status sound;
     if (incoming == wire::FrameKind::kHave) {
-      sound = wire::DecodePieceRefs(payload, refs);
-      if (sound.ok()) shard.machine_.OnHave(slot, epoch, refs);
+      sound = wire::DecodeHeldPieces(payload, held);
+      if (sound.ok()) shard.machine_.OnHave(slot, epoch, held);
     }
     if (incoming == wire::FrameKind::kAbort) {
       Result<AbortPayload> abort = DecodeAbort(payload);
@@ -94,7 +94,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   wire::FrameKind incoming = wire::FrameKind::kPush;
   uint64_t epoch = 0;
   std::vector<std::byte> payload;
-  std::vector<wire::PieceRef> refs;
+  std::vector<wire::HeldPiece> held;
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,

@@ -290,7 +290,7 @@ void WorkerEngine::SendVerdict(ShardId to, const wire::DataHeader& header, Const
 }
 
 void WorkerEngine::SendHave(ShardId to, uint64_t epoch,
-                            const std::vector<wire::PieceRef>& pieces) {
+                            const std::vector<wire::HeldPiece>& pieces) {
   Send(to, HaveFrame(pool_, epoch, pieces));
 }
 

@@ -73,7 +73,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
   void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                    BufferRef keep) override;
-  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) override;
+  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;

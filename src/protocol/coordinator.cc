@@ -27,10 +27,12 @@ uint64_t Coordinator::TermAfter(uint64_t term) const {
 void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Time now) {
   now_ = now;
   if (phase_ == Phase::kOver) return;
-  if (const auto* join = std::get_if<wire::Join>(&message)) {
-    OnJoin(from, *join);
-  } else if (const auto* report = std::get_if<wire::Report>(&message)) {
-    OnReport(from, *report);
+  const auto* join = std::get_if<wire::Join>(&message);
+  const auto* report = std::get_if<wire::Report>(&message);
+  if (join != nullptr || report != nullptr) {
+    const wire::Join& self = join != nullptr ? *join : report->self;
+    if (roster_.IsOld(from, self.incarnation)) return driver_.Disconnect(from);
+    join != nullptr ? OnJoin(from, *join) : OnReport(from, *report);
   } else if (const auto* known = std::get_if<wire::Known>(&message)) {
     known_[from].push_back(*known);
   } else if (Member* member = roster_.At(from)) {
@@ -139,6 +141,7 @@ void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
   if (found == nullptr || phase_ == Phase::kOver) return;
   Member member = *found;
   roster_.Remove(id);
+  synced_.erase(member.incarnation());
   if (member.standing == Standing::kIn) {
     suspicions_.Closed(member.incarnation(), kOwnConnection, why, now);
   } else if (member.standing == Standing::kWaiting) {

@@ -217,6 +217,8 @@ class Coordinator {
   std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
   std::optional<Recovery> recovery_;
   Time recovery_since_{};
+  // The view was found in reports: somebody may still have promised another one after it.
+  bool inherited_ = false;
   bool found_ = false;  // while the view that was found in reports comes into force
 
   // Members of the view, by incarnation.

@@ -58,6 +58,7 @@ Member* Coordinator::Rebind(ConnectionId from, const wire::Report& report) {
   suspicions_.Back(incarnation, now_);
   Member* member = roster_.Find(incarnation);
   if (member != nullptr && member->connection == from) return member;
+  synced_.erase(incarnation);  // it says so again
   std::optional<Standing> standing;
   if (member != nullptr) {
     standing = member->standing;
@@ -140,6 +141,7 @@ bool Coordinator::AdvanceRecovery() {
 void Coordinator::FinishRecovery() {
   wire::View before = std::exchange(view_, recovery_->newest());
   recovery_.reset();
+  inherited_ = true;
   found_ = view_.generation != before.generation;
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) worker_count_ = member.join.worker_count;

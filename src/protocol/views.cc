@@ -66,7 +66,12 @@ std::optional<wire::View> Coordinator::NextView() {
   bool server_waits = std::any_of(roster_.all().begin(), roster_.all().end(), [](auto& entry) {
     return entry.second.role() == Role::kServer && entry.second.standing == Standing::kWaiting;
   });
-  if (lost_.empty() && leaving_.empty() && !server_waits && !MayAdmit()) return std::nullopt;
+  // A promise that was not heard of may let workers in. Before the others are told that nobody is,
+  // the same view under another epoch makes it void.
+  bool renew = inherited_ && AllSynced();
+  if (lost_.empty() && leaving_.empty() && !server_waits && !MayAdmit() && !renew) {
+    return std::nullopt;
+  }
   wire::View next = view_;
   DropWorkers(next);
   PlaceServers(next);
@@ -78,7 +83,7 @@ std::optional<wire::View> Coordinator::NextView() {
       return std::nullopt;
     }
   }
-  if (next == view_) return std::nullopt;
+  if (next == view_ && !renew) return std::nullopt;
   ++next.epoch;
   return next;
 }
@@ -176,7 +181,10 @@ void Coordinator::SendProposal(const Member& member, const wire::Propose& propos
 void Coordinator::Commit() {
   wire::View next = change_->next();
   change_.reset();
-  if (!recovery_.has_value()) return Enforce(std::exchange(view_, next));
+  if (!recovery_.has_value()) {
+    inherited_ = false;
+    return Enforce(std::exchange(view_, next));
+  }
   recovery_->OnCommitted(next);
   for (const auto& [id, member] : roster_.all()) {
     if (!IsVoter(next, member.incarnation())) continue;

@@ -150,6 +150,8 @@ class World {
       node.synced = false;
     }
     node.generation = view.generation;
+    // Who hears that it is out only learns that; it holds nothing that it will act upon.
+    if (!node.membership->IsMember()) return;
     for (const auto& [holder, other] : held_[view.epoch]) {
       if (!nodes_[holder].alive || other == view) continue;
       wrong_ = "epoch " + std::to_string(view.epoch) + " means different views to " +
@@ -337,13 +339,6 @@ class World {
     for (const Node& node : nodes_) {
       if (!Runs(node) || !node.membership->IsMember()) continue;
       if (node.membership->view() == view) continue;
-      if (getenv("DBG")) for (const Node& n : nodes_) {
-        const wire::View& v = n.membership->view();
-        printf("node %s role %d alive %d member %d epoch %d term %llx conn %d report-voters:", NameOf(n).c_str(), (int)n.join.role, n.alive, n.membership->IsMember(), (int)v.epoch, (unsigned long long)n.membership->term(), (int)n.connection);
-        for (auto& w : v.workers) printf(" w%d%s", (int)w.incarnation, w.left?"L":"");
-        for (auto& w : v.servers) printf(" s%d%s", (int)w.incarnation, w.alive?"":"D");
-        printf("\n");
-      }
       wrong_ = NameOf(node) + " is in epoch " + std::to_string(node.membership->view().epoch) +
                ", the coordinator in " + std::to_string(view.epoch) + ", for good";
     }

@@ -31,7 +31,7 @@ bool Membership::Contains(const wire::View& view) const {
 }
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {
-  if (view.epoch <= committed_.epoch) return std::nullopt;
+  if (view.epoch <= committed_.epoch || IsEvicted()) return std::nullopt;
   if (promised_.epoch <= view.epoch) {
     promised_ = {};
     promised_term_ = 0;

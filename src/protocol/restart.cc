@@ -131,6 +131,10 @@ bool Coordinator::AdvanceRecovery() {
   }
   if (!recovery_->HasQuorum(Discounted())) return false;
   if (std::optional<wire::View> promised = recovery_->Promised()) {
+    // Who was let in and never heard of it joins no second time once it is out.
+    for (auto& [id, member] : roster_.all()) {
+      if (IsVoter(recovery_->newest(), member.incarnation())) member.standing = Standing::kIn;
+    }
     Propose(std::move(*promised), true);
     return true;
   }

@@ -321,7 +321,7 @@ class World {
   }
 
   // One coordinator that everybody can reach, and a launcher that tells of every exit: then all
-  // agree in the end.
+  // agree in the end, if enough are left.
   void Heal() {
     if (LivingCoordinators().empty()) StartCoordinator();
     size_t last = LivingCoordinators().front();
@@ -336,7 +336,12 @@ class World {
     }
     if (over_ || !wrong_.empty()) return;
     const wire::View& view = processes_[last]->machine->view();
+    Incarnations running;
     for (const Node& node : nodes_) {
+      if (Runs(node)) running.insert(node.join.incarnation);
+    }
+    for (const Node& node : nodes_) {
+      if (!IsReadQuorum(node.membership->view(), running)) continue;
       if (!Runs(node) || !node.membership->IsMember()) continue;
       if (node.membership->view() == view) continue;
       wrong_ = NameOf(node) + " is in epoch " + std::to_string(node.membership->view().epoch) +

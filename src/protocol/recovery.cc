@@ -5,8 +5,8 @@
 
 namespace byteps::protocol {
 
-Recovery::Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake)
-    : term_(term), newest_(std::move(known)), strict_(strict), mistake_(mistake) {}
+Recovery::Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake)
+    : term_(term), newest_(std::move(known)), mistake_(mistake) {}
 
 void Recovery::OnReport(const wire::Report& report) {
   bool deaf = completed_ && mistake_ == CoordinatorMistake::kReadOnce;
@@ -33,7 +33,7 @@ bool Recovery::HasQuorum(const Incarnations& dead) const {
       IsWriteQuorum(newest_, reported, dead)) {
     return true;
   }
-  return IsReadQuorum(newest_, reported, dead, strict_);
+  return VotersOf(newest_).empty() || IsReadQuorum(newest_, reported);
 }
 
 std::optional<wire::View> Recovery::Promised() const {

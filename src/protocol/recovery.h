@@ -18,7 +18,7 @@ class Recovery {
  public:
   // `known`: the newest view that this coordinator knows to be in force; epoch 0 when it has just
   // been started.
-  Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake);
+  Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake);
 
   uint64_t term() const { return term_; }
 
@@ -29,7 +29,7 @@ class Recovery {
 
   // The newest view in force that was heard of.
   const wire::View& newest() const { return newest_; }
-  // Enough members of the newest view have reported.
+  // Enough members of the newest view have reported; `dead` matters to a mistake only.
   bool HasQuorum(const Incarnations& dead) const;
   // What must be completed before anything else. REQUIRES: HasQuorum.
   std::optional<wire::View> Promised() const;
@@ -45,7 +45,6 @@ class Recovery {
 
   uint64_t term_;
   wire::View newest_;
-  bool strict_;
   CoordinatorMistake mistake_;
   bool completed_ = false;
   std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation

@@ -113,7 +113,7 @@ void Coordinator::Recover(uint64_t heard_term) {
   term_ = TermAfter(std::max(term_, heard_term));
   if (!recovery_.has_value()) recovery_since_ = now_;
   change_.reset();
-  recovery_.emplace(term_, view_, options_.strict, options_.mistake);
+  recovery_.emplace(term_, view_, options_.mistake);
   suspicions_.ForgetAllBut({});
   if (view_.epoch == 0) {
     driver_.Report("the coordinator was restarted and asks the members what was decided");

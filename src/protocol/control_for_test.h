@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -66,6 +67,7 @@ class ControlTest : public testing::Test {
       auto [to, message] = driver.sent[cursor++];
       auto found = members.find(to);
       if (found == members.end() || deaf.contains(to)) continue;
+      if (drops != nullptr && drops(to, message)) continue;
       Membership::Step step = found->second.OnMessage(message);
       if (step.view.has_value()) applied[to].push_back(*step.view);
       if (step.answer.has_value()) coordinator().OnMessage(to, *step.answer, now);
@@ -156,6 +158,7 @@ class ControlTest : public testing::Test {
   std::unique_ptr<Coordinator> machine;
   std::map<ConnectionId, Membership> members;
   std::set<ConnectionId> deaf;
+  std::function<bool(ConnectionId, const wire::Message&)> drops;  // messages that get lost
   std::map<ConnectionId, std::vector<wire::View>> applied;
   size_t cursor = 0;
 };

@@ -102,6 +102,8 @@ class Coordinator {
   const wire::View& view() const { return view_; }
   uint64_t epoch() const { return view_.epoch; }
   uint64_t term() const { return term_; }
+  // It asks members what was decided; view() may be older than what is in force.
+  bool recovering() const { return recovery_.has_value(); }
 
  private:
   enum class Phase : uint8_t { kGathering, kRunning, kOver };

@@ -75,7 +75,8 @@ enum class Combine : uint8_t {
   kMax = 2,
   kProduct = 3,
   kOverlay = 4,  // each contribution is laid at its own offset; bit patterns are kept
+  kAverage = 5,  // the sum, divided by the number of contributions in it
 };
-inline constexpr int kCombineCount = 5;
+inline constexpr int kCombineCount = 6;
 
 }  // namespace byteps

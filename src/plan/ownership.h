@@ -43,6 +43,7 @@ class Ownership {
   Owner OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const;
 
   std::span<const ShardState> shards() const { return shards_; }
+  uint64_t began() const { return began_; }
 
  private:
   std::vector<ShardState> shards_;

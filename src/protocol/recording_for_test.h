@@ -40,11 +40,13 @@ class RecordingShardDriver final : public ShardDriver {
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
     wants.emplace_back(to, pieces);
   }
+  void SendStable(Slot to, uint64_t count) override { stable.emplace_back(to, count); }
 
   bool record = true;
   uint64_t answer_count = 0;
   std::vector<SentAnswer> answers;
   std::vector<std::pair<Slot, std::vector<wire::PieceRef>>> wants;
+  std::vector<std::pair<Slot, uint64_t>> stable;
 };
 
 struct SentPush {
@@ -59,6 +61,18 @@ class RecordingWorkerDriver final : public WorkerDriver {
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override {
     pushes.push_back({to, header, payload});
   }
+  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                   BufferRef) override {
+    const auto* text = reinterpret_cast<const char*>(payload.data());
+    verdicts.push_back({to, header, std::string(text, payload.size())});
+  }
+  void SendHave(ShardId to, uint64_t, const std::vector<wire::PieceRef>& pieces) override {
+    haves.emplace_back(to, pieces);
+  }
+  void SendResync(ShardId to, uint64_t epoch) override { resyncs.emplace_back(to, epoch); }
+  void SendAbort(ShardId to, uint64_t, const wire::PieceRef& piece, const std::string&) override {
+    aborts.emplace_back(to, piece);
+  }
   void SendAck(ShardId to, uint64_t count) override { acks.emplace_back(to, count); }
   void Forget(ConstByteSpan memory) override { forgotten.push_back(memory); }
   void Complete(OperationId id, Outcome outcome) override {
@@ -68,6 +82,10 @@ class RecordingWorkerDriver final : public WorkerDriver {
 
   std::vector<wire::Message> control;
   std::vector<SentPush> pushes;
+  std::vector<SentAnswer> verdicts;
+  std::vector<std::pair<ShardId, std::vector<wire::PieceRef>>> haves;
+  std::vector<std::pair<ShardId, uint64_t>> resyncs;
+  std::vector<std::pair<ShardId, wire::PieceRef>> aborts;
   std::vector<std::pair<ShardId, uint64_t>> acks;
   std::vector<ConstByteSpan> forgotten;
   std::map<OperationId, int> completions;
@@ -100,18 +118,17 @@ class RecordingCoordinatorDriver final : public CoordinatorDriver {
   std::vector<Status> finished;
 };
 
-// `workers` workers and one server with `shards` equal shards; the receiver is `slot`.
-inline wire::View ViewFor(uint32_t workers, uint32_t shards, Slot slot = 0,
-                          uint32_t piece_bytes_max = 4096) {
+// `workers` workers and one server with `shards` equal shards.
+inline wire::View ViewFor(uint32_t workers, uint32_t shards, uint32_t piece_bytes_max = 4096) {
   wire::View view;
   view.epoch = 1;
   view.generation = 1;
+  view.began = 1;
   view.piece_bytes_max = piece_bytes_max;
   for (uint32_t i = 0; i < workers; ++i) view.workers.push_back({i, i, 100 + i, "h", i, 0, 1});
   wire::ServerInfo server;
   server.shard_weights.assign(shards, 1);
   if (shards > 0) view.servers.push_back(server);
-  view.slot = slot;
   return view;
 }
 

@@ -1,3 +1,5 @@
+// Rounds: contributions come in, a verdict goes out. shard_members.cc has views, connections and
+// who holds what; shard_recovery.cc what members say after a piece moved or a connection broke.
 #include "src/protocol/shard.h"
 
 #include <algorithm>
@@ -14,38 +16,21 @@ Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmet
              ShardDriver& driver)
     : options_(options), pool_(pool), arithmetic_(arithmetic), driver_(driver) {}
 
-void Shard::OnView(const wire::View& view) {
-  epoch_ = view.epoch;
-  if (view.generation == generation_) return;
-  generation_ = view.generation;
-  pieces_.clear();
-  retired_.clear();
-  while (!waiting_.empty()) waiting_.pop_front();
-  while (!asked_.empty()) asked_.pop_front();
-  open_rounds_ = 0;
-  unstable_verdicts_ = 0;
-  members_.clear();
-  left_why_.clear();
-  member_count_ = static_cast<uint32_t>(view.workers.size());
-  for (const wire::WorkerInfo& worker : view.workers) {
-    if (worker.slot >= members_.size()) {
-      members_.resize(worker.slot + 1);
-      left_why_.resize(worker.slot + 1);
-    }
-    members_[worker.slot].present = true;
-  }
-  wanted_.resize(members_.size());
-}
-
-Status Shard::CheckPush(Slot from, const wire::DataHeader& header, size_t payload_bytes) const {
-  if (from >= members_.size() || !members_[from].present) {
+Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
+  bool fenced = options_.mistake != ShardMistake::kNoFence;
+  if (from >= members_.size() || (fenced && !members_[from].present)) {
     return Wrong("slot " + std::to_string(from) + " is not in the view");
   }
   if (members_[from].receiving) return Wrong("a push began inside another one");
-  if (header.generation != generation_) return Wrong("it belongs to another generation");
   if (header.piece_bytes > options_.piece_bytes_max) return Wrong("the piece is too large");
-  if (header.status != StatusCode::kOk || header.receipt != 0) return Wrong("it is no push");
   if (header.ref.round == 0) return Wrong("rounds count from 1");
+  if (header.home >= ownership_.shards().size()) return Wrong("its home is no shard of the view");
+  return Status::Ok();
+}
+
+Status Shard::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
+  if (header.generation != generation_) return Wrong("it belongs to another generation");
+  if (header.status != StatusCode::kOk || header.receipt != 0) return Wrong("it is no push");
   if (header.combine == Combine::kOverlay) return Status::Ok();
   if (header.offset != 0 || payload_bytes != header.piece_bytes ||
       header.piece_bytes % SizeOf(header.dtype) != 0) {
@@ -68,7 +53,7 @@ Status Shard::CheckRound(const Round& round, Slot from, const wire::DataHeader& 
 
 // The kept verdict answers a repeat, so the repeat must be of the same piece.
 Status Shard::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
-  if (piece.status != StatusCode::kOk) return Status::Ok();  // the answer is a text
+  if (piece.status != StatusCode::kOk || piece.stable) return Status::Ok();
   if (header.ref.round < piece.decided) return Wrong("its round is over for everybody");
   if (header.combine != piece.combine || header.dtype != piece.dtype ||
       header.piece_bytes != piece.verdict_bytes) {
@@ -79,17 +64,33 @@ Status Shard::CheckRepeat(const Piece& piece, const wire::DataHeader& header) co
 
 Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
                                      size_t payload_bytes, Time now) {
-  Status checked = CheckPush(from, header, payload_bytes);
+  Status checked = CheckSender(from, header);
+  if (!checked.ok()) return checked;
+  OnAck(from, header.count, now);
+  Member& member = members_[from];
+  if (MustWait(member, header.epoch)) {
+    return Hold(member, wire::FrameKind::kPush, header, payload_bytes);
+  }
+  return PlaceOfPush(from, header, payload_bytes, now);
+}
+
+Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                                    Time now) {
+  Status checked = CheckPush(header, payload_bytes);
   if (!checked.ok()) return checked;
   Member& member = members_[from];
-  OnAck(from, header.count);
   member.incoming = header;
-  if (retired_.contains(header.ref.tensor)) return Ignore(member, payload_bytes);
+  plan::Owner owner;
+  if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
+    return Discard(member, Fate::kDropped, payload_bytes);
+  }
   Piece& piece = pieces_[KeyOf(header.ref)];
+  piece.home = header.home;
+  piece.since = owner.since;
   if (header.ref.round <= piece.decided) {
     checked = CheckRepeat(piece, header);
     if (!checked.ok()) return checked;
-    return Ignore(member, payload_bytes);
+    return Discard(member, Fate::kRepeat, payload_bytes);
   }
   if (piece.round == nullptr) {
     if (open_rounds_ >= options_.open_rounds_max) {
@@ -101,15 +102,17 @@ Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
   if (header.ref.round != round.ref.round) return Wrong("another round of the piece is open");
   checked = CheckRound(round, from, header);
   if (!checked.ok()) return checked;
-  if (round.contributions[from].arrived) return Ignore(member, payload_bytes);
+  if (round.contributions[from].arrived) {
+    return Discard(member, Fate::kRepeat, payload_bytes);
+  }
   member.receiving = true;
-  member.ignored = false;
+  member.fate = Fate::kContribution;
   return PlaceFor(round, from, header, payload_bytes);
 }
 
-ByteSpan Shard::Ignore(Member& member, size_t payload_bytes) {
+ByteSpan Shard::Discard(Member& member, Fate fate, size_t payload_bytes) {
   member.receiving = true;
-  member.ignored = true;
+  member.fate = fate;
   member.scratch.resize(std::max(member.scratch.size(), payload_bytes));
   return ByteSpan(member.scratch.data(), payload_bytes);
 }
@@ -138,11 +141,11 @@ void Shard::OpenRound(Piece& piece, const wire::DataHeader& header, Time now) {
   round.ref = header.ref;
   round.combine = header.combine;
   round.dtype = header.dtype;
-  round.attempt = header.attempt;
   round.piece_bytes = header.piece_bytes;
-  round.arrived = 0;
   round.contributions.assign(members_.size(), Contribution());
+  round.missing = present_count_;
   round.order_of_arrival.clear();
+  round.abort.reset();
   ++open_rounds_;
   waiting_.push_back({header.ref, now});
 }
@@ -157,25 +160,39 @@ void Shard::DropRound(Piece& piece) {
   ForgetDecided(asked_);
 }
 
-void Shard::OnPush(Slot from) {
+void Shard::OnPayload(Slot from) {
   Member& member = members_[from];
   assert(member.receiving);
   member.receiving = false;
+  switch (member.fate) {
+    case Fate::kContribution: TakeContribution(from); break;
+    case Fate::kVerdict: TakeVerdict(from); break;
+    case Fate::kRepeat: AnswerAgain(from); break;
+    case Fate::kDropped: break;
+    case Fate::kHeld:
+      member.held.back().complete = true;
+      Replay(from);  // its view may have come while the payload did
+      break;
+  }
   member.receiving_into = BufferRef();
-  if (member.ignored) return AnswerAgain(from);
-  const wire::DataHeader& header = member.incoming;
+}
+
+void Shard::TakeContribution(Slot from) {
+  const wire::DataHeader& header = members_[from].incoming;
   auto found = pieces_.find(KeyOf(header.ref));
-  if (found == pieces_.end()) return;  // retired while the payload came in
+  if (found == pieces_.end()) return;  // retired or moved away while the payload came in
   Piece& piece = found->second;
-  if (header.ref.round <= piece.decided) return AnswerAgain(from);  // decided meanwhile: an error
+  if (header.ref.round <= piece.decided) return AnswerAgain(from);  // decided meanwhile
+  if (piece.round == nullptr || piece.round->ref != header.ref) return;
   Contribution& contribution = piece.round->contributions[from];
   contribution.arrived = true;
+  if (members_[from].present) --piece.round->missing;
   contribution.priority = header.priority;
   contribution.want_offset = header.want_offset;
   contribution.want_bytes = header.want_bytes;
   piece.round->order_of_arrival.push_back(from);
-  ++piece.round->arrived;
-  DecideIfPossible(piece);
+  if (!piece.stable) MarkHeld(piece, from);  // who pushes the next round has the verdict
+  if (piece.round != nullptr) DecideIfPossible(piece);
 }
 
 // A push of a decided round gets the verdict that is kept; a retired tensor needs none.
@@ -184,25 +201,52 @@ void Shard::AnswerAgain(Slot to) {
   auto found = pieces_.find(KeyOf(header.ref));
   if (found == pieces_.end() || retired_.contains(header.ref.tensor)) return;
   Piece& piece = found->second;
-  if (header.ref.round > piece.decided || piece.stable) return;
+  if (header.ref.round != piece.decided || piece.stable) return;
+  if (options_.mistake == ShardMistake::kNoAnswerToARepeat) return;
   uint32_t wanted = piece.status == StatusCode::kOk ? header.want_bytes : piece.verdict_bytes;
   uint32_t offset = piece.status == StatusCode::kOk ? header.want_offset : 0;
   Answer(piece, header.ref, to, offset, wanted, header.priority);
 }
 
-std::optional<Slot> Shard::MissingLeaver(const Round& round) const {
+// Everybody of the view must have pushed: who has the verdict already would say so instead.
+bool Shard::AllHere(const Round& round) const {
+  if (round.missing == 0) return true;
+  if (options_.mistake == ShardMistake::kAnswerBeforeTheLast) return round.missing == 1;
+  if (options_.mistake != ShardMistake::kDecideBeforeAllPushed) return false;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
-    if (members_[slot].left && !round.contributions[slot].arrived) return slot;
+    bool heard = round.contributions[slot].arrived || members_[slot].resynced < epoch_;
+    if (members_[slot].present && !heard) return false;
   }
-  return std::nullopt;
+  return epoch_ > ownership_.began();
+}
+
+// The error that the round should end with: a member that left in order will never push, or
+// somebody asked for it.
+std::optional<Status> Shard::ErrorOf(const Piece& piece) const {
+  for (Slot slot = 0; left_count_ > 0 && slot < members_.size(); ++slot) {
+    if (!members_[slot].left || piece.round->contributions[slot].arrived) continue;
+    return Status(StatusCode::kPeerLost,
+                  "worker " + std::to_string(slot) +
+                      " has left the job; operations it does not take part in cannot complete");
+  }
+  return piece.round->abort;
+}
+
+// An error proves nothing about the round before, and nobody may hold a sum of this one.
+bool Shard::MayDecideError(const Piece& piece) const {
+  if (!piece.stable && options_.mistake != ShardMistake::kErrorBeforeStable) return false;
+  if (options_.mistake == ShardMistake::kErrorWithoutResync) return true;
+  bool always_mine = ownership_.began() == piece.since;
+  if (always_mine) return true;
+  return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return !member.present || member.left || member.resynced >= piece.since;
+  });
 }
 
 void Shard::DecideIfPossible(Piece& piece) {
-  uint32_t needed = member_count_;
-  if (options_.mistake == ShardMistake::kAnswerBeforeTheLast) needed = std::max(needed, 2u) - 1;
-  if (piece.round->arrived >= needed) return Decide(piece);
-  std::optional<Slot> leaver = MissingLeaver(*piece.round);
-  if (leaver.has_value()) DecideError(piece, left_why_[*leaver]);
+  if (AllHere(*piece.round)) return Decide(piece);
+  std::optional<Status> error = ErrorOf(piece);
+  if (error.has_value() && MayDecideError(piece)) DecideError(piece, *error);
 }
 
 void Shard::Decide(Piece& piece) {
@@ -211,7 +255,11 @@ void Shard::Decide(Piece& piece) {
   piece.status = StatusCode::kOk;
   piece.verdict = std::move(round.overlay);
   piece.verdict_bytes = round.piece_bytes;
-  AnswerAll(piece);
+  std::unique_ptr<Round> decided = std::move(piece.round);
+  SetVerdict(piece, decided->ref.round);
+  piece.combine = decided->combine;
+  piece.dtype = decided->dtype;
+  AnswerAll(piece, std::move(decided));
 }
 
 // Slot order, whatever the order of arrival: same inputs, same bits.
@@ -230,8 +278,14 @@ void Shard::CombineContributions(Round& round) {
     inputs_.push_back(contribution.buffer.data());
   }
   if (options_.mistake == ShardMistake::kLeaveOneOut && inputs_.size() > 1) inputs_.pop_back();
+  bool average = round.combine == Combine::kAverage;
   if (inputs_.size() > 1 && round.piece_bytes > 0) {
-    arithmetic_.Combine(round.combine, round.dtype, target.data(), inputs_, round.piece_bytes);
+    Combine how = average ? Combine::kSum : round.combine;
+    arithmetic_.Combine(how, round.dtype, target.data(), inputs_, round.piece_bytes);
+  }
+  if (average && round.piece_bytes > 0) {
+    arithmetic_.DivideByCount(round.dtype, ByteSpan(target.data(), round.piece_bytes),
+                              static_cast<uint32_t>(inputs_.size()));
   }
   round.overlay = std::move(target);
 }
@@ -243,29 +297,37 @@ void Shard::DecideError(Piece& piece, const Status& why) {
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
   arithmetic_.Copy(piece.verdict.data(), bytes, text.size());
   piece.verdict_bytes = static_cast<uint32_t>(text.size());
-  for (Contribution& contribution : piece.round->contributions) {
+  std::unique_ptr<Round> round = std::move(piece.round);
+  for (Contribution& contribution : round->contributions) {
     contribution.want_offset = 0;
     contribution.want_bytes = piece.verdict_bytes;
   }
-  AnswerAll(piece);
+  SetVerdict(piece, round->ref.round);
+  piece.combine = round->combine;
+  piece.dtype = round->dtype;
+  AnswerAll(piece, std::move(round));
+}
+
+Receipt Shard::ReceiptOf(const Round& round) const {
+  bool everybody = true;
+  for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
+    everybody = everybody && round.contributions[slot].arrived == members_[slot].present;
+  }
+  if (everybody) return all_;
+  auto members = std::make_shared<SlotSet>();
+  for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
+    if (round.contributions[slot].arrived) members->Insert(slot);
+  }
+  return members;
 }
 
 // The verdict stands in the piece; everybody who has pushed is told.
-void Shard::AnswerAll(Piece& piece) {
-  std::unique_ptr<Round> round = std::move(piece.round);
-  if (piece.stable) ++unstable_verdicts_;
-  piece.stable = false;
-  piece.decided = round->ref.round;
-  piece.holders = 0;
-  piece.held.assign((members_.size() + 63) / 64, 0);
-  piece.combine = round->combine;
-  piece.dtype = round->dtype;
-  piece.attempt = round->attempt;
+void Shard::AnswerAll(Piece& piece, std::unique_ptr<Round> round) {
+  piece.members = piece.status == StatusCode::kOk ? ReceiptOf(*round) : all_;
   bool forget = options_.mistake == ShardMistake::kForgetToAnswerOne;
   for (Slot slot = 0; slot < round->contributions.size(); ++slot) {
     const Contribution& contribution = round->contributions[slot];
-    if (members_[slot].left) MarkHeld(piece, slot);  // nobody is there to be answered
-    if (members_[slot].left || !contribution.arrived) continue;
+    if (!contribution.arrived || !members_[slot].present || members_[slot].left) continue;
     if (std::exchange(forget, false) && piece.decided % 3 == 0) continue;
     Answer(piece, round->ref, slot, contribution.want_offset, contribution.want_bytes,
            contribution.priority);
@@ -278,90 +340,6 @@ void Shard::AnswerAll(Piece& piece) {
   DropRound(piece);
 }
 
-void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
-                   uint32_t want_bytes, int32_t priority) {
-  Member& member = members_[to];
-  while (!member.answered.empty() && IsStable(member.answered.front())) {
-    member.answered.pop_front();
-  }
-  member.answered.push_back(ref);
-  wire::DataHeader header;
-  header.ref = ref;
-  header.epoch = epoch_;
-  header.generation = generation_;
-  header.count = ++member.answers_sent;
-  header.unstable = static_cast<uint32_t>(std::min<size_t>(member.answered.size(), UINT32_MAX));
-  header.priority = priority;
-  header.combine = piece.combine;
-  header.dtype = piece.dtype;
-  header.attempt = piece.attempt;
-  header.status = piece.status;
-  header.piece_bytes = piece.verdict_bytes;
-  header.offset = want_offset;
-  header.want_offset = want_offset;
-  header.want_bytes = want_bytes;
-  if (want_bytes == piece.verdict_bytes) {  // the whole verdict needs no range on the wire
-    header.offset = header.want_offset = 0;
-  }
-  driver_.SendAnswer(to, header, ConstByteSpan(piece.verdict.data() + want_offset, want_bytes),
-                     piece.verdict);
-}
-
-void Shard::OnAck(Slot from, uint64_t count) {
-  if (from >= members_.size()) return;
-  Member& member = members_[from];
-  count = std::min(count, member.answers_sent);
-  while (member.answers_acknowledged < count) {
-    uint64_t number = ++member.answers_acknowledged;
-    uint64_t first_kept = member.answers_sent - member.answered.size() + 1;
-    if (number < first_kept) continue;
-    const wire::PieceRef& ref = member.answered[number - first_kept];
-    auto found = pieces_.find(KeyOf(ref));
-    bool current = found != pieces_.end() && found->second.decided == ref.round;
-    if (current && !found->second.stable) MarkHeld(found->second, from);
-  }
-}
-
-void Shard::MarkHeld(Piece& piece, Slot by) {
-  uint64_t& word = piece.held[by / 64];
-  uint64_t bit = uint64_t{1} << (by % 64);
-  if ((word & bit) != 0) return;  // a repeat was answered too
-  word |= bit;
-  if (++piece.holders < member_count_) return;
-  piece.stable = true;
-  piece.verdict = BufferRef();
-  --unstable_verdicts_;
-}
-
-bool Shard::IsStable(const wire::PieceRef& ref) const {
-  auto found = pieces_.find(KeyOf(ref));
-  return found == pieces_.end() || found->second.decided > ref.round || found->second.stable;
-}
-
-void Shard::OnLost(Slot from) {
-  if (from >= members_.size()) return;
-  Member& member = members_[from];
-  member.receiving_into = BufferRef();
-  member.answers_sent = 0;
-  member.answers_acknowledged = 0;
-  while (!member.answered.empty()) member.answered.pop_front();
-  if (!std::exchange(member.receiving, false) || member.ignored) return;
-  auto found = pieces_.find(KeyOf(member.incoming.ref));
-  if (found == pieces_.end() || found->second.round == nullptr) return;
-  Contribution& contribution = found->second.round->contributions[from];
-  if (!contribution.arrived) contribution.buffer = BufferRef();
-}
-
-void Shard::OnLeft(Slot slot, const Status& why) {
-  if (slot >= members_.size() || members_[slot].left) return;
-  members_[slot].left = true;
-  left_why_[slot] = why;
-  for (auto& [key, piece] : pieces_) {
-    if (!piece.stable) MarkHeld(piece, slot);
-    if (piece.round != nullptr) DecideIfPossible(piece);
-  }
-}
-
 void Shard::Retire(TensorId tensor) {
   retired_.insert(tensor);
   for (auto it = pieces_.begin(); it != pieces_.end();) {
@@ -372,58 +350,6 @@ void Shard::Retire(TensorId tensor) {
     if (!it->second.stable) --unstable_verdicts_;
     DropRound(it->second);
     it = pieces_.erase(it);
-  }
-}
-
-Shard::Round* Shard::OpenRoundOf(const wire::PieceRef& ref) {
-  auto found = pieces_.find(KeyOf(ref));
-  if (found == pieces_.end() || found->second.round == nullptr) return nullptr;
-  Round* round = found->second.round.get();
-  return round->ref == ref ? round : nullptr;
-}
-
-void Shard::ForgetDecided(Waiters& waiters) {
-  while (!waiters.empty() && OpenRoundOf(waiters.front().first) == nullptr) waiters.pop_front();
-}
-
-std::optional<Time> Shard::NextTick() {
-  ForgetDecided(waiting_);
-  ForgetDecided(asked_);
-  std::optional<Time> next;
-  if (!waiting_.empty()) next = waiting_.front().second + options_.want_after;
-  if (!asked_.empty()) {
-    Time again = asked_.front().second + options_.want_again_after;
-    next = next.has_value() ? std::min(*next, again) : again;
-  }
-  return next;
-}
-
-void Shard::CollectWants(Waiters& waiters, Duration after, Time now) {
-  while (!waiters.empty() && waiters.front().second + after <= now) {
-    wire::PieceRef ref = waiters.front().first;
-    waiters.pop_front();
-    const Round* round = OpenRoundOf(ref);
-    if (round == nullptr) continue;
-    asked_.push_back({ref, now});
-    for (Slot slot = 0; slot < members_.size(); ++slot) {
-      const Member& member = members_[slot];
-      if (member.present && !member.left && !round->contributions[slot].arrived) {
-        wanted_[slot].push_back(ref);
-      }
-    }
-  }
-}
-
-void Shard::OnTick(Time now) {
-  for (auto& wanted : wanted_) wanted.clear();
-  CollectWants(asked_, options_.want_again_after, now);
-  CollectWants(waiting_, options_.want_after, now);
-  for (Slot slot = 0; slot < members_.size(); ++slot) {
-    for (size_t at = 0; at < wanted_[slot].size(); at += wire::kWantCountMax) {
-      auto first = wanted_[slot].begin() + static_cast<ptrdiff_t>(at);
-      size_t count = std::min(wire::kWantCountMax, wanted_[slot].size() - at);
-      driver_.SendWant(slot, {first, first + static_cast<ptrdiff_t>(count)});
-    }
   }
 }
 

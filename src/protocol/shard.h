@@ -1,5 +1,6 @@
 // Shard: the owner of pieces. Collects the contributions to a piece's round, combines them in slot
-// order when the last one is in, and answers every member.
+// order when the last one is in, and answers every member. Whatever happens to members and to other
+// shards, a round ends in one verdict: docs/membership.md has the rules.
 //
 // There is one kind of round for all operations: each member pushes a span of the piece (perhaps an
 // empty one) and says which span of the verdict it wants; the contributions are reduced or
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,9 +25,12 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
+#include "src/plan/ownership.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
+#include "src/wire/frame_kind.h"
 
 namespace byteps::protocol {
 
@@ -38,6 +43,8 @@ class ShardDriver {
                           BufferRef keep) = 0;
   // Names pieces that are waited for; they pass the receiver's credit.
   virtual void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) = 0;
+  // All answers to `to` up to number `count` are with every member.
+  virtual void SendStable(Slot to, uint64_t count) = 0;
 };
 
 // Deliberate mistakes, for tests that prove that the tests notice.
@@ -48,6 +55,16 @@ enum class ShardMistake : uint8_t {
   kAnswerBeforeTheLast,
   kAnswerTwice,
   kForgetToAnswerOne,
+  // Of the failure protocol; the numbers are those of docs/membership.md.
+  kIgnoreSince,             // 5
+  kDecideBeforeAllPushed,   // 6
+  kNoFence,                 // 7
+  kJudgeByTheOldView,       // 8
+  kNoAnswerToARepeat,       // 10
+  kVerdictIsAContribution,  // 11
+  kVerdictDropsNextRound,   // 12
+  kErrorWithoutResync,      // 15
+  kErrorBeforeStable,       // 16
 };
 
 struct ShardOptions {
@@ -57,6 +74,8 @@ struct ShardOptions {
   Duration want_after = milliseconds(10);
   // ... and then again: the first time may have met a worker whose connection was not up yet.
   Duration want_again_after = seconds(1);
+  // How long news of stability waits for an answer that could carry it.
+  Duration stable_after = milliseconds(1);
   // Credit keeps correct workers far below this many rounds in progress.
   size_t open_rounds_max = size_t{1} << 20;
   ShardMistake mistake = ShardMistake::kNone;  // tests only
@@ -66,29 +85,39 @@ class Shard {
  public:
   Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic, ShardDriver& driver);
 
-  // A new view. One that starts a generation clears all pieces.
-  void OnView(const wire::View& view);
+  // A view is in force; `self` is this shard. One that begins a generation clears everything.
+  // Otherwise contributions of workers that are gone stay if they are whole, pieces that belong to
+  // others now are dropped, and what is complete by the new view is decided.
+  // REQUIRES: connections of workers that are not in it are closed; nothing comes from them.
+  void OnView(const wire::View& view, ShardId self);
 
-  // A push's header, as wire::DecodeDataHeader lets it through: returns where its payload goes,
-  // valid until OnPush or OnLost of the same slot. A piece may miss rounds of its tensor (results
-  // of allgather differ in length); a round that began ends before the next one.
+  // The header of a push or a verdict, as wire::DecodeDataHeader lets it through: returns where its
+  // payload goes, valid until OnPayload or OnLost of the same slot. A piece may miss rounds of its
+  // tensor (results of allgather differ in length); a round that began ends before the next one.
+  // What belongs to a newer view waits until that view is here, and so does what comes behind it.
   // kProtocol: no correct worker of this view sends that; kExhausted: too many rounds are open.
   // Close the connection on both.
   Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                 Time now);
+  Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                                   Time now);
   // The payload of the last header from `from` is complete.
-  void OnPush(Slot from);
+  void OnPayload(Slot from);
   // All answers up to number `count` have reached `from`.
-  void OnAck(Slot from, uint64_t count);
-  // The connection is gone; a contribution that was not complete is dropped. Answers are counted
-  // from 1 again.
+  void OnAck(Slot from, uint64_t count, Time now);
+  // `from` holds these verdicts, and all members do.
+  void OnHave(Slot from, uint64_t epoch, const std::vector<wire::PieceRef>& pieces);
+  // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
+  void OnResync(Slot from, uint64_t epoch);
+  // `from` asks that the round ends in an error.
+  void OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const std::string& why);
+  // The connection is gone, or another one takes its place; a contribution that was not complete is
+  // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);
-  // The worker has left in order: rounds it has not joined end with `why` for the others.
-  void OnLeft(Slot slot, const Status& why);
-  // The tensor was declared in vain; what is held of it is dropped, late pushes are ignored.
+  // The tensor was declared in vain; rounds in progress are dropped, late pushes are ignored.
   void Retire(TensorId tensor);
 
-  // REQUIRES: now >= NextTick(). Asks for missing contributions.
+  // REQUIRES: now >= NextTick(). Asks for missing contributions, tells of stability.
   void OnTick(Time now);
   // When OnTick has something to do next.
   std::optional<Time> NextTick();
@@ -110,14 +139,16 @@ class Shard {
     wire::PieceRef ref;
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
-    uint8_t attempt = 0;
     uint32_t piece_bytes = 0;
-    uint32_t arrived = 0;
+    uint32_t missing = 0;                     // members of the view that have not pushed
     BufferRef overlay;                        // the whole piece; contributions land in it
     std::vector<Contribution> contributions;  // by slot
     std::vector<Slot> order_of_arrival;
+    std::optional<Status> abort;  // somebody asks for this error
   };
   struct Piece {
+    ShardId home = 0;
+    uint64_t since = 0;    // the epoch since which this shard owns it
     uint64_t decided = 0;  // the last decided round
     StatusCode status = StatusCode::kOk;
     BufferRef verdict;  // of that round, or its error's text, while somebody may lack it
@@ -125,24 +156,51 @@ class Shard {
     bool stable = true;
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
-    uint8_t attempt = 0;
-    uint32_t holders = 0;        // members known to hold the verdict, or gone: those in `held`
-    std::vector<uint64_t> held;  // a bit per slot
+    Receipt members;       // who is in the verdict
+    uint32_t holders = 0;  // members of the view in `held`
+    SlotSet held;          // who is known to hold the verdict
     std::unique_ptr<Round> round;
+  };
+  // What waits for a newer view.
+  struct Held {
+    wire::FrameKind kind = wire::FrameKind::kPush;
+    wire::DataHeader header;
+    BufferRef payload;
+    size_t payload_bytes = 0;
+    bool complete = true;
+    uint64_t epoch = 0;
+    std::vector<wire::PieceRef> refs;
+    std::string text;
+  };
+  enum class Fate : uint8_t {
+    kContribution,  // lands in its round
+    kVerdict,       // is adopted
+    kRepeat,        // of what is decided or whole: read, and answered again if it is decided
+    kDropped,       // does not count
+    kHeld,          // waits for its view
+  };
+  struct Answered {
+    wire::PieceRef ref;
+    uint64_t since = 0;  // of the piece when it was answered
   };
   struct Member {
     bool present = false;
     bool left = false;
+    uint64_t resynced = 0;  // the last epoch of which it has said all
     uint64_t answers_sent = 0;
     uint64_t answers_acknowledged = 0;
     // What the answers with the numbers answers_sent - size + 1 ... answers_sent were about.
-    Ring<wire::PieceRef> answered;
-    // The push whose payload is being received.
+    Ring<Answered> answered;
+    uint64_t stable_told = 0;       // number up to which it knows its answers to be stable
+    uint64_t sent_before_tick = 0;  // answers_sent at the last look for idle members
+    // The push or verdict whose payload is being received.
     bool receiving = false;
-    bool ignored = false;      // of a retired tensor, a decided round, or a repeat
+    Fate fate = Fate::kDropped;
     BufferRef receiving_into;  // outlives the round that it was meant for
+    size_t receiving_bytes = 0;
     wire::DataHeader incoming;
-    std::vector<std::byte> scratch;  // where ignored payloads go
+    std::vector<std::byte> scratch;  // where payloads go that do not count
+    std::deque<Held> held;
   };
   using Waiters = Ring<std::pair<wire::PieceRef, Time>>;
   using PieceKey = uint64_t;
@@ -150,27 +208,58 @@ class Shard {
     return (uint64_t{ref.tensor} << 32) | ref.piece;
   }
 
-  Status CheckPush(Slot from, const wire::DataHeader& header, size_t payload_bytes) const;
+  // shard.cc: rounds.
+  Status CheckSender(Slot from, const wire::DataHeader& header) const;
+  Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, Slot from, const wire::DataHeader& header) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
+  Result<ByteSpan> PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                               Time now);
   ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header, size_t payload_bytes);
-  ByteSpan Ignore(Member& member, size_t payload_bytes);
+  ByteSpan Discard(Member& member, Fate fate, size_t payload_bytes);
+  void TakeContribution(Slot from);
   void OpenRound(Piece& piece, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);
   void AnswerAgain(Slot to);
+  bool AllHere(const Round& round) const;
   void DecideIfPossible(Piece& piece);
   void Decide(Piece& piece);
   void CombineContributions(Round& round);
   void DecideError(Piece& piece, const Status& why);
-  void AnswerAll(Piece& piece);
+  std::optional<Status> ErrorOf(const Piece& piece) const;
+  bool MayDecideError(const Piece& piece) const;
+  void SetVerdict(Piece& piece, uint64_t round);
+  Receipt ReceiptOf(const Round& round) const;
+  void AnswerAll(Piece& piece, std::unique_ptr<Round> round);
+
+  // shard_members.cc: views, connections, answers and who holds them.
+  void BeginGeneration(const wire::View& view);
+  void ReviewPieces(uint64_t old_epoch);
+  void Recount(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
+  void Number(Member& member, const Piece& piece, wire::DataHeader& header);
   void MarkHeld(Piece& piece, Slot by);
-  bool IsStable(const wire::PieceRef& ref) const;
-  std::optional<Slot> MissingLeaver(const Round& round) const;
+  void BecomeStable(Piece& piece);
+  bool IsStable(const Answered& answered) const;
+  uint64_t StableCount(Member& member);
+  void TellStable(Time now);
   Round* OpenRoundOf(const wire::PieceRef& ref);
   void ForgetDecided(Waiters& waiters);
   void CollectWants(Waiters& waiters, Duration after, Time now);
+  void SendWants();
+
+  // shard_recovery.cc: what members say after an owner change or a reconnect.
+  bool MustWait(const Member& member, uint64_t epoch) const;
+  ByteSpan Hold(Member& member, wire::FrameKind kind, const wire::DataHeader& header,
+                size_t payload_bytes);
+  void Replay(Slot slot);
+  void ReplayOne(Slot slot, Held held);
+  bool Counts(const wire::DataHeader& header, plan::Owner& owner) const;
+  Result<ByteSpan> PlaceOfVerdict(Slot from, const wire::DataHeader& header, size_t payload_bytes);
+  void TakeVerdict(Slot from);
+  void Adopt(Piece& piece, Slot from, const wire::DataHeader& header);
+  void Acknowledge(Piece& piece, Slot to);
 
   const ShardOptions options_;
   BufferPool& pool_;
@@ -179,9 +268,12 @@ class Shard {
 
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;
+  ShardId self_ = 0;
+  plan::Ownership ownership_;
+  Receipt all_;                  // the view's workers
   std::vector<Member> members_;  // by slot
-  uint32_t member_count_ = 0;
-  std::vector<Status> left_why_;  // by slot
+  uint32_t present_count_ = 0;   // of them in the view,
+  uint32_t left_count_ = 0;      // and of those, that have left in order
   std::unordered_map<PieceKey, Piece> pieces_;
   std::unordered_set<TensorId> retired_;
   std::vector<std::unique_ptr<Round>> spare_rounds_;
@@ -191,6 +283,8 @@ class Shard {
   Waiters asked_;
   size_t open_rounds_ = 0;
   size_t unstable_verdicts_ = 0;
+  Time now_{};                                       // of the last call that told it
+  std::optional<Time> stable_due_;                   // some member may not know what is stable
   std::vector<const std::byte*> inputs_;             // scratch of CombineContributions
   std::vector<std::vector<wire::PieceRef>> wanted_;  // scratch of OnTick, by slot
 };

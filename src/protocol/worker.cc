@@ -1,5 +1,6 @@
 // The worker's events from users and from the coordinator, and the walk along the data path.
-// worker_exchange.cc has what happens between a worker and the shards.
+// worker_exchange.cc has what happens between a worker and the shards, worker_recovery.cc what
+// happens when members come and go.
 #include "src/protocol/worker.h"
 
 #include <algorithm>
@@ -10,9 +11,6 @@
 
 namespace byteps::protocol {
 namespace {
-
-// A usual step, for the size of the pieces that the least credit must hold.
-constexpr uint64_t kStepBytes = 100'000'000;
 
 // Pieces that shards wait for and that this rank has not begun yet are kept up to this number;
 // shards ask again for the others.
@@ -25,35 +23,11 @@ Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, 
 
 }  // namespace
 
-Worker::Worker(const WorkerOptions& options, Arithmetic& arithmetic, WorkerDriver& driver)
-    : options_(options), arithmetic_(arithmetic), driver_(driver) {}
+Worker::Worker(const WorkerOptions& options, BufferPool& pool, Arithmetic& arithmetic,
+               WorkerDriver& driver)
+    : options_(options), pool_(pool), arithmetic_(arithmetic), driver_(driver) {}
 
 Worker::~Worker() = default;
-
-void Worker::OnView(const wire::View& view) {
-  assert(!ready_);
-  ready_ = true;
-  epoch_ = view.epoch;
-  generation_ = view.generation;
-  members_ = static_cast<uint32_t>(view.workers.size());
-  piece_bytes_max_ = view.piece_bytes_max;
-  for (uint32_t i = 0; i < view.workers.size(); ++i) {
-    if (view.workers[i].slot != view.slot) continue;
-    worker_index_ = i;
-    slot_ = view.slot;
-    rank_ = view.workers[i].rank;
-  }
-  alone_ = view.servers.empty();
-  for (const wire::ServerInfo& server : view.servers) {
-    shard_weights_.insert(shard_weights_.end(), server.shard_weights.begin(),
-                          server.shard_weights.end());
-  }
-  links_.resize(shard_weights_.size());
-  plan::CreditOptions credit = options_.credit;
-  credit.shards = std::max<uint32_t>(1, static_cast<uint32_t>(links_.size()));
-  credit.piece_bytes_max = plan::PieceBytes(kStepBytes, members_, piece_bytes_max_);
-  credit_.emplace(credit);
-}
 
 Worker::Tensor& Worker::TensorNamed(const std::string& name) {
   std::unique_ptr<Tensor>& tensor = tensors_[name];
@@ -79,6 +53,11 @@ Status Worker::CheckOperation(const Operation& operation) const {
                    std::to_string(members_ - 1));
   }
   bool gather = operation.spec.op == wire::Op::kAllgather;
+  if (gather && operation.spec.atomic) {
+    return Invalid("allgather '" + operation.name +
+                   "' cannot be atomic: what a lost rank had would "
+                   "be missing from the result anyway");
+  }
   std::optional<uint64_t> bytes = TensorBytes(operation.spec);
   if (bytes.has_value() && gather) bytes = RowsBytes(operation.rows, *bytes);
   if (!bytes.has_value()) {
@@ -106,7 +85,7 @@ Status Worker::Submit(Operation operation) {
   // Not emplace(): clang does not see the default constructor of a nested struct in time.
   Task& task = tensor.task.emplace(Task());
   task.path = PathOf(operation.spec.op, alone_);
-  task.outcome.members = members_;
+  task.outcome.members = alone_ ? 1 : 0;
   task.outcome.rows = operation.rows;
   task.operation = std::move(operation);
   ++open_operations_;
@@ -136,7 +115,6 @@ StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
     case Stage::kPartition: return EnterPartition(tensor);
     case Stage::kExchange: return EnterExchange(tensor);
     case Stage::kKeep: return EnterKeep(tensor);
-    case Stage::kAverage:  // every piece was averaged when it arrived
     case Stage::kDeliver: break;
   }
   return StageVerdict::kDone;
@@ -166,6 +144,8 @@ void Worker::OnDeclared(const wire::Declared& message) {
                  tensor.task->path[tensor.task->at] == Stage::kDeclare;
   if (!waiting || message.attempt != tensor.attempt) return;
   tensor.declared = true;
+  tensor.pieces.clear();  // of a declaration before this one
+  tensor.dealt_id.reset();
   tensor.id = message.tensor;
   tensor.spec = tensor.task->operation.spec;
   tensor.placement = message.placement;
@@ -187,6 +167,7 @@ void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
   if (found == tensors_.end()) return;
   Tensor& tensor = *found->second;
   if (message.attempt != tensor.attempt || tensor.doomed.has_value()) return;
+  failures_.push_back(message);
   bool concerned =
       tensor.task.has_value() &&
       (tensor.task->path[tensor.task->at] == Stage::kDeclare || tensor.round >= message.round);
@@ -265,6 +246,8 @@ Status Worker::MakeRoomForGather(Task& task) {
   uint64_t rows = 0;
   uint64_t rows_before = 0;
   for (uint32_t i = 0; i < members_; ++i) {
+    // Nobody has laid a number where a lost worker's would be.
+    if (!task.outcome.receipt->Contains(roster_[i].slot)) task.rows_by_worker[i] = 0;
     if (i == worker_index_) rows_before = rows;
     rows += std::min(task.rows_by_worker[i], UINT64_MAX - rows);
   }
@@ -292,17 +275,29 @@ Status Worker::MakeRoomForGather(Task& task) {
 
 // The others wait for pieces that will never come from here: the job ends, with the reason.
 Status Worker::GiveUp(Status why) {
-  driver_.SendControl(wire::Suspect{Role::kWorker, slot_, why.message()});
+  driver_.SendControl(
+      wire::Suspect{Role::kWorker, slot_, 0, wire::Suspicion::kGaveUp, why.message()});
   return why;
 }
 
 StageVerdict Worker::EnterExchange(Tensor& tensor) {
+  Task& task = *tensor.task;
+  const Operation& operation = task.operation;
+  bool repeats = tensor.spec.atomic && !IsLayout(tensor) && operation.input == operation.output;
+  if (repeats) {  // the answers of the first attempt overwrite the input
+    uint64_t bytes = BytesOf(tensor.spec);
+    task.kept_input = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    arithmetic_.Copy(task.kept_input.get(), operation.input, bytes);
+  }
   QueuePieces(tensor);
   PushWhatFits();
   return StageVerdict::kPending;
 }
 
 void Worker::Deliver(Tensor& tensor) {
+  Status whole = alone_ ? Status::Ok() : CheckReceipt(tensor);
+  if (!alone_) KeepUnstable(tensor);
+  if (!whole.ok()) return Fail(tensor, whole);
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   --open_operations_;
@@ -317,7 +312,7 @@ void Worker::Deliver(Tensor& tensor) {
 // Ends the operation before its path does. Pieces that are under way are forgotten, and answers to
 // them ignored.
 void Worker::Fail(Tensor& tensor, const Status& why) {
-  for (uint32_t i = 0; i < tensor.pieces.size(); ++i) {
+  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     Piece& piece = tensor.pieces[i];
     if (piece.step == PieceStep::kQueued) queue_.Remove(piece.ticket);
     if (piece.step == PieceStep::kSent) {
@@ -352,7 +347,7 @@ void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {
       continue;
     }
     Tensor& tensor = *found->second;
-    if (ref.round < tensor.round || MarkWanted(tensor, ref)) continue;
+    if (ref.round < wire::RoundOf(tensor.round, 0) || MarkWanted(tensor, ref)) continue;
     if (tensor.wanted_early.size() < kEarlyWantsMax) tensor.wanted_early.push_back(ref);
   }
   PushWhatFits();

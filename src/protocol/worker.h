@@ -1,12 +1,16 @@
 // Worker: takes operations on tensors to their end. Declares names at the coordinator, cuts tensors
 // into pieces, pushes the pieces to the shards that own them in order of urgency under a credit,
-// receives the verdicts into the user's memory, and completes each operation exactly once.
+// receives the verdicts into the user's memory, and completes each operation exactly once. It keeps
+// the verdicts that others may still lack, and tells them to whoever owns the piece next
+// (docs/membership.md).
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Memory of an operation belongs
 // to the user and is borrowed from Submit to WorkerDriver::Complete.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,16 +18,19 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/buffer_pool.h"
 #include "src/base/ring.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
 #include "src/plan/credit_controller.h"
+#include "src/plan/ownership.h"
 #include "src/plan/partition.h"
 #include "src/plan/piece_assigner.h"
 #include "src/plan/priority_credit_queue.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/data_path.h"
+#include "src/protocol/slot_set.h"
 #include "src/protocol/tensor_bytes.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
@@ -45,7 +52,9 @@ struct Operation {
 // How an operation ended.
 struct Outcome {
   Status status;
-  uint32_t members = 0;  // contributions in the result
+  uint32_t members = 0;  // contributions in every part of the result
+  Receipt receipt;       // whose they are; none in a job of one
+  bool mixed = false;    // some parts have more: a member was lost meanwhile
   // Allgather: the rows of all ranks, rank after rank.
   std::unique_ptr<std::byte[]> gathered;
   uint64_t gathered_bytes = 0;
@@ -60,10 +69,32 @@ class WorkerDriver {
   virtual void SendControl(const wire::Message& message) = 0;
   // `payload` is borrowed until the piece is answered, or Forget.
   virtual void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) = 0;
+  // `payload` lies in `keep`.
+  virtual void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                           BufferRef keep) = 0;
+  virtual void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) = 0;
+  virtual void SendResync(ShardId to, uint64_t epoch) = 0;
+  virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
+                         const std::string& why) = 0;
   virtual void SendAck(ShardId to, uint64_t count) = 0;
   // Nothing that is still queued may borrow from `memory` after this call.
   virtual void Forget(ConstByteSpan memory) = 0;
   virtual void Complete(OperationId id, Outcome outcome) = 0;
+};
+
+// Deliberate mistakes, for tests that prove that the tests notice. The numbers are those of
+// docs/membership.md.
+enum class WorkerMistake : uint8_t {
+  kNone,
+  kHandOverWithoutKeeping,       // 1
+  kNoVerdictOfThePreviousRound,  // 2
+  kNoVerdictOfThePresentRound,   // 3
+  kAcceptFromAFormerOwner,       // 4
+  kIgnoreSince,                  // 5
+  kNoVerdictAfterReconnect,      // 9
+  kLeaveWithAnUnstableVerdict,   // 14
+  kNoHaveAfterReconnect,         // 17
+  kRepeatsWaitForCredit,         // not in the list: recovery must pass the credit
 };
 
 struct WorkerOptions {
@@ -74,16 +105,27 @@ struct WorkerOptions {
   Duration acknowledge_after = milliseconds(2);
   // A larger result of an allgather is an error on every rank.
   uint64_t gathered_bytes_max = kTensorBytesMax;
+  WorkerMistake mistake = WorkerMistake::kNone;  // tests only
 };
 
 class Worker {
  public:
-  Worker(const WorkerOptions& options, Arithmetic& arithmetic, WorkerDriver& driver);
+  // Buffers of `pool` must not outlive it.
+  Worker(const WorkerOptions& options, BufferPool& pool, Arithmetic& arithmetic,
+         WorkerDriver& driver);
   ~Worker();
 
-  // The view this worker works in. REQUIRES: called once, before anything else but Submit.
-  // A view without servers makes a job of one: operations end at once.
-  void OnView(const wire::View& view);
+  // A view is in force, in which this worker has `slot`. A first view without servers makes a job
+  // of one: operations end at once. A view that begins a generation after another one starts all
+  // over. REQUIRES: OnShardDown was called for shards that are dead or another process now (all of
+  // them at a new generation), no operation is open at a new generation.
+  void OnView(const wire::View& view, Slot slot);
+
+  // A connection to the shard stands: says what must be repeated. Pushes to a shard without a
+  // connection wait for this.
+  void OnShardUp(ShardId shard);
+  // It is gone; nothing writes to users' memory from it any more.
+  void OnShardDown(ShardId shard);
 
   // Accepts an operation; it will be completed exactly once. Errors that this rank can see alone
   // are returned instead, and then nothing is accepted.
@@ -95,11 +137,25 @@ class Worker {
   void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
 
+  // What a restarted coordinator must know, in messages of bounded size; then asks again what it
+  // had not answered.
+  std::vector<wire::Known> Known() const;
+  void AskAgain();
+
   // An answer's header: returns where its payload goes, valid until OnAnswer of the same shard.
   Result<ByteSpan> OnAnswerHeader(ShardId from, const wire::DataHeader& header,
                                   size_t payload_bytes);
   void OnAnswer(ShardId from, Time now);
   void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces);
+  // All answers of `from` up to number `count` are with every member.
+  void OnStable(ShardId from, uint64_t count);
+
+  // Asks the owners to end the operation in an error, on every rank or on none; what they decide
+  // ends it. No effect once it has ended.
+  void Abort(OperationId id, const std::string& why);
+
+  // Others may depend on what this worker holds: it must not leave yet.
+  bool HoldsUnstable() const;
 
   // Ends every operation, now and later, with `why`.
   // REQUIRES: all connections to shards are closed: nothing writes to users' memory any more.
@@ -111,20 +167,37 @@ class Worker {
 
   size_t open_operations() const { return open_operations_; }
   uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
+  // Answers that came although the piece had its verdict; none while no connection breaks.
+  uint64_t repeated_answers() const { return repeated_answers_; }
 
  private:
   enum class PieceStep : uint8_t { kQueued, kSent, kDone };
+  static constexpr ShardId kNoShard = UINT32_MAX;
   struct Piece {
-    ShardId owner = 0;
+    ShardId home = 0;
+    ShardId owner = kNoShard;
+    uint64_t since = 0;  // the epoch in which it came to its owner
     PieceStep step = PieceStep::kDone;
     plan::PriorityCreditQueue::Ticket ticket = 0;
+    uint64_t round = 0;  // that it is pushed for
+    // The last verdict in hand.
+    uint64_t held = 0;    // its round; 0: none
+    uint64_t number = 0;  // that the owner gave it on this connection; 0: none yet
+    bool stable = true;
+    bool recited = false;  // the owner has been told of it and has not answered
+    StatusCode status = StatusCode::kOk;
+    Receipt members;
+    BufferRef copy;  // of it, while it is not stable and the user's memory is the user's
+    uint32_t copy_bytes = 0;
   };
   // An operation on its way along its path.
   struct Task {
     Operation operation;
     std::span<const Stage> path;
     size_t at = 0;
-    std::vector<uint64_t> rows_by_worker;  // allgather, after its layout
+    std::vector<uint64_t> rows_by_worker;  // allgather, after its layout; by place in the roster
+    uint32_t attempt = 0;                  // at one receipt for an atomic tensor
+    std::unique_ptr<std::byte[]> kept_input;
     Outcome outcome;
   };
   struct Tensor {
@@ -134,11 +207,14 @@ class Worker {
     bool declared = false;
     TensorId id = 0;
     wire::TensorSpec spec;
-    uint64_t round = 0;        // of the current or last operation
-    uint32_t first_piece = 0;  // number of pieces[0]: 1 behind a layout piece
+    uint64_t round = 0;  // of the current or last operation
+    // The pieces of the present partition are those from first_piece on; an allgather has its
+    // layout at 0.
+    uint32_t first_piece = 0;
     std::optional<plan::Partition> partition;
-    std::optional<TensorId> dealt_id;  // the declaration that `pieces` belong to
-    std::vector<Piece> pieces;
+    std::optional<TensorId> dealt_id;           // the declaration that `pieces` belong to
+    std::vector<Piece> pieces;                  // by number; those of earlier partitions stay
+    std::optional<plan::PieceAssigner> dealer;  // allgather: deals as many as come
     uint32_t pieces_done = 0;
     std::vector<uint64_t> placement;  // the dealer's state at declaration
     std::optional<Task> task;
@@ -154,13 +230,33 @@ class Worker {
     uint32_t want_offset = 0;
     ByteSpan want;
   };
+  // An answer whose verdict is not known to be stable.
+  struct Kept {
+    uint64_t number = 0;
+    Tensor* tensor = nullptr;
+    uint32_t piece = 0;
+    uint64_t round = 0;
+  };
+  // An answer of a newer view than ours.
+  struct Held {
+    wire::DataHeader header;
+    BufferRef payload;
+    size_t payload_bytes = 0;
+    bool complete = false;
+  };
+  enum class Fate : uint8_t { kIgnored, kPlaced, kStaged, kRegistered, kHeld };
   struct Link {  // to a shard
+    bool up = false;
     uint64_t answers_in_order = 0;
     std::vector<uint64_t> answers_ahead;  // numbers beyond answers_in_order: heap, lowest on top
     std::optional<Time> owes_since;       // an answer has not been acknowledged since
+    uint64_t stable = 0;                  // answers up to this number are
+    Ring<Kept> kept;
+    std::deque<Held> held;
     // The answer whose payload is being received.
     wire::DataHeader incoming;
-    bool ignored = false;
+    Fate fate = Fate::kIgnored;
+    BufferRef staged;
     std::vector<std::byte> scratch;
     size_t payload_bytes = 0;
   };
@@ -182,25 +278,59 @@ class Worker {
 
   Status CheckOperation(const Operation& operation) const;
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
+  Status DealHomes(Tensor& tensor, uint32_t count);
+  void FindOwner(Tensor& tensor, uint32_t number);
   void QueuePieces(Tensor& tensor);
+  void QueuePiece(Tensor& tensor, uint32_t number);
   void ApplyEarlyWants(Tensor& tensor);
   bool MarkWanted(Tensor& tensor, const wire::PieceRef& ref);
   void PushWhatFits();
-  void Push(Tensor& tensor, uint32_t index);
-  Spans SpansOf(Tensor& tensor, uint32_t index) const;
+  void Push(Tensor& tensor, uint32_t number);
+  void SendPiece(Tensor& tensor, uint32_t number);
+  static uint32_t EndPiece(const Tensor& tensor);
+  bool IsActive(const Tensor& tensor, uint32_t number) const;
+  Spans SpansOf(Tensor& tensor, uint32_t number) const;
   Spans SpansOfLayout(Tensor& tensor) const;
   Spans SpansOfGather(Tensor& tensor, plan::PieceSpan span) const;
   static bool IsLayout(const Tensor& tensor);
+  static Combine CombineOf(wire::Op op);
   static uint32_t CreditOf(const Spans& spans);
-  bool IsExpected(const Tensor& tensor, ShardId from, const wire::PieceRef& ref) const;
-  Result<ByteSpan> PlaceOf(Tensor& tensor, ShardId from, const wire::DataHeader& header,
-                           size_t payload_bytes);
+  bool MustStage(const wire::DataHeader& header, const Spans& spans) const;
+  bool IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const;
+  Result<ByteSpan> PlaceOf(ShardId from, const wire::DataHeader& header, size_t payload_bytes);
+  Result<ByteSpan> PlaceOfVerdict(Tensor& tensor, ShardId from, const wire::DataHeader& header,
+                                  size_t payload_bytes);
   ByteSpan Ignore(Link& link, size_t payload_bytes);
+  ByteSpan StageAnswer(Link& link, size_t payload_bytes);
+  void FinishAnswer(ShardId from, Time now);
+  void TakeVerdict(Tensor& tensor, ShardId from, Time now);
+  void TakeBytes(Tensor& tensor, Link& link);
+  void AddReceipt(Task& task, const Receipt& receipt);
+  Receipt ReceiptOf(const Link& link) const;
+  void Register(Link& link, Tensor& tensor, uint32_t number);
   void CountAnswer(ShardId from, uint64_t number, Time now);
-  void PieceDone(Tensor& tensor, uint32_t index);
+  void PieceDone(Tensor& tensor, uint32_t number);
+  bool TryAgainForOneReceipt(Tensor& tensor);
+  Status CheckReceipt(const Tensor& tensor) const;
+
+  // worker_recovery.cc: views, links, and what is kept and told for the others.
+  void BeginGeneration(const wire::View& view);
+  void ReviewPieces(uint64_t old_epoch);
+  bool ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch);
+  void Recite(ShardId shard, uint64_t newer_than);
+  void RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::PieceRef>& haves,
+                   bool reconnect);
+  void SendKept(Tensor& tensor, uint32_t number);
+  ConstByteSpan VerdictIn(Tensor& tensor, uint32_t number) const;
+  void KeepCopy(Tensor& tensor, uint32_t number);
+  void KeepUnstable(Tensor& tensor);
+  void ReleaseStable(Link& link);
+  ByteSpan Hold(Link& link, const wire::DataHeader& header, size_t payload_bytes);
+  void Replay(ShardId from, Time now);
   Tensor& TensorNamed(const std::string& name);
 
   const WorkerOptions options_;
+  BufferPool& pool_;
   Arithmetic& arithmetic_;
   WorkerDriver& driver_;
 
@@ -211,8 +341,12 @@ class Worker {
   uint32_t generation_ = 0;
   uint32_t rank_ = 0;
   Slot slot_ = kNoSlot;
-  uint32_t members_ = 1;
-  uint32_t worker_index_ = 0;  // position among the view's workers, which is slot order
+  // The workers with which the generation began: places in it never change.
+  std::vector<wire::WorkerInfo> roster_;
+  uint32_t members_ = 1;       // of the roster
+  uint32_t worker_index_ = 0;  // this worker's place
+  plan::Ownership ownership_;
+  std::map<uint64_t, Receipt> workers_of_;  // by epoch, in this generation
   uint32_t piece_bytes_max_ = 0;
   std::vector<uint32_t> shard_weights_;
   std::vector<Link> links_;               // by shard
@@ -222,9 +356,12 @@ class Worker {
   std::unordered_map<TensorId, Tensor*> by_id_;
   std::vector<wire::PieceRef> wanted_unknown_;  // of tensors not declared here yet
   std::vector<Tensor*> by_order_;
+  std::vector<wire::DeclareFailed> failures_;  // all that were told
   size_t open_operations_ = 0;
+  uint64_t repeated_answers_ = 0;
   plan::PriorityCreditQueue queue_;
   std::optional<plan::CreditController> credit_;  // once the view is known
+  Time now_{};                                    // of the last answer
 };
 
 }  // namespace byteps::protocol

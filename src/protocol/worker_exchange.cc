@@ -1,7 +1,7 @@
-// The worker's side of the exchange with shards: cut, queue, push, receive.
+// The worker's side of the exchange with shards: cut, deal, queue, push. worker_answers.cc has what
+// comes back.
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "src/protocol/tensor_bytes.h"
 #include "src/protocol/worker.h"
@@ -12,16 +12,18 @@ namespace {
 // The table of rows travels as it lies in memory, and the wire is little-endian.
 static_assert(std::endian::native == std::endian::little);
 
-// More answers than this never overtake one; what lies beyond is a server's mistake.
-constexpr size_t kAnswersAheadMax = size_t{1} << 20;
-
 // A push that carries nothing still occupies the shard.
 constexpr uint32_t kCreditMin = 64;
 
-Combine CombineOf(wire::Op op) {
+// A piece's place among all pieces of this rank, and its name in the queue.
+uint64_t KeyOf(uint32_t order, uint32_t index) { return (uint64_t{order} << 32) | index; }
+
+}  // namespace
+
+Combine Worker::CombineOf(wire::Op op) {
   switch (op) {
-    case wire::Op::kSum:
-    case wire::Op::kAverage: return Combine::kSum;
+    case wire::Op::kSum: return Combine::kSum;
+    case wire::Op::kAverage: return Combine::kAverage;
     case wire::Op::kMin: return Combine::kMin;
     case wire::Op::kMax: return Combine::kMax;
     case wire::Op::kProduct: return Combine::kProduct;
@@ -32,17 +34,26 @@ Combine CombineOf(wire::Op op) {
   return Combine::kOverlay;
 }
 
-// A piece's place among all pieces of this rank, and its name in the queue.
-uint64_t KeyOf(uint32_t order, uint32_t index) { return (uint64_t{order} << 32) | index; }
-
-}  // namespace
-
 uint32_t Worker::CreditOf(const Spans& spans) {
   size_t bytes = std::max(spans.push.size(), spans.want.size());
   return std::max(kCreditMin, static_cast<uint32_t>(bytes));
 }
 
-// While the cut stays the same, so do the owners: nothing to do but to begin again.
+uint32_t Worker::EndPiece(const Tensor& tensor) {
+  if (!tensor.partition.has_value()) return tensor.first_piece;
+  return std::min(tensor.first_piece + static_cast<uint32_t>(tensor.partition->count()),
+                  static_cast<uint32_t>(tensor.pieces.size()));
+}
+
+// The piece takes part in the exchange that is going on.
+bool Worker::IsActive(const Tensor& tensor, uint32_t number) const {
+  if (!tensor.task.has_value() || number < tensor.first_piece || number >= EndPiece(tensor)) {
+    return false;
+  }
+  return tensor.task->path[tensor.task->at] == Stage::kExchange || IsLayout(tensor);
+}
+
+// While the cut stays the same, so do the homes: nothing to do but to begin again.
 Status Worker::DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes,
                           uint32_t piece_bytes) {
   bool same = tensor.partition.has_value() && tensor.first_piece == first_piece &&
@@ -55,45 +66,74 @@ Status Worker::DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes,
                                         std::to_string(cut->count()) +
                                         " pieces; raise BYTEPS_PARTITION_BYTES"};
   }
-  Result<plan::PieceAssigner> dealer =
-      plan::PieceAssigner::Create(shard_weights_, piece_bytes_max_);
-  if (!dealer.ok()) return dealer.status();
-  Status restored = dealer->Restore(tensor.placement);
-  if (!restored.ok()) return restored;
-  std::vector<ShardId> owners = dealer->DealTensor(cut.value());
-  tensor.pieces.assign(owners.size(), Piece());
-  for (size_t i = 0; i < owners.size(); ++i) tensor.pieces[i].owner = owners[i];
   tensor.partition = cut.value();
   tensor.first_piece = first_piece;
-  tensor.dealt_id = tensor.id;
+  return DealHomes(tensor, first_piece + static_cast<uint32_t>(cut->count()));
+}
+
+// A piece's home depends on its number alone, so that what is told of a round finds its owner also
+// when the next round is cut in another way: the pieces of a gathered result are dealt one by one,
+// as if each were full.
+Status Worker::DealHomes(Tensor& tensor, uint32_t count) {
+  bool first = tensor.dealt_id != tensor.id;
+  if (first) {
+    Result<plan::PieceAssigner> dealer =
+        plan::PieceAssigner::Create(shard_weights_, piece_bytes_max_);
+    if (!dealer.ok()) return dealer.status();
+    Status restored = dealer->Restore(tensor.placement);
+    if (!restored.ok()) return restored;
+    tensor.pieces.clear();
+    tensor.dealer = std::move(dealer).value();
+    tensor.dealt_id = tensor.id;
+  }
+  auto number = static_cast<uint32_t>(tensor.pieces.size());
+  if (number >= count) return Status::Ok();
+  tensor.pieces.resize(count);
+  bool gather = tensor.spec.op == wire::Op::kAllgather;
+  std::vector<ShardId> homes;
+  if (!gather) homes = tensor.dealer->DealTensor(*tensor.partition);
+  for (; number < count; ++number) {
+    tensor.pieces[number].home = gather ? tensor.dealer->Next(piece_bytes_max_) : homes[number];
+    FindOwner(tensor, number);
+  }
   return Status::Ok();
+}
+
+void Worker::FindOwner(Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
+  piece.owner = kNoShard;
+  if (!ownership_.any()) return;
+  plan::Owner owner = ownership_.OwnerOf(piece.home, tensor.id, number);
+  piece.owner = owner.shard;
+  piece.since = owner.since;
 }
 
 void Worker::QueuePieces(Tensor& tensor) {
   tensor.pieces_done = 0;
-  for (uint32_t i = 0; i < tensor.pieces.size(); ++i) {
-    tensor.pieces[i].step = PieceStep::kQueued;
-    uint64_t key = KeyOf(tensor.order, i);
-    tensor.pieces[i].ticket =
-        queue_.Push({tensor.task->operation.priority, key, CreditOf(SpansOf(tensor, i)), key});
-  }
+  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) QueuePiece(tensor, i);
   ApplyEarlyWants(tensor);
+}
+
+void Worker::QueuePiece(Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
+  piece.step = PieceStep::kQueued;
+  piece.round = wire::RoundOf(tensor.round, tensor.task->attempt);
+  uint64_t key = KeyOf(tensor.order, number);
+  piece.ticket =
+      queue_.Push({tensor.task->operation.priority, key, CreditOf(SpansOf(tensor, number)), key});
 }
 
 void Worker::ApplyEarlyWants(Tensor& tensor) {
   std::erase_if(tensor.wanted_early, [&](const wire::PieceRef& ref) {
-    return ref.round < tensor.round || MarkWanted(tensor, ref);
+    return ref.round < wire::RoundOf(tensor.round, 0) || MarkWanted(tensor, ref);
   });
 }
 
 // False when the piece has not come to the queue yet.
 bool Worker::MarkWanted(Tensor& tensor, const wire::PieceRef& ref) {
-  bool here = tensor.task.has_value() && ref.round == tensor.round &&
-              ref.piece >= tensor.first_piece &&
-              ref.piece - tensor.first_piece < tensor.pieces.size() &&
-              (tensor.task->path[tensor.task->at] == Stage::kExchange || IsLayout(tensor));
-  if (!here) return false;
-  const Piece& piece = tensor.pieces[ref.piece - tensor.first_piece];
+  if (!IsActive(tensor, ref.piece)) return false;
+  const Piece& piece = tensor.pieces[ref.piece];
+  if (ref.round != piece.round) return ref.round < piece.round;
   if (piece.step == PieceStep::kQueued) queue_.MarkWanted(piece.ticket);
   return true;
 }
@@ -105,17 +145,25 @@ void Worker::PushWhatFits() {
   }
 }
 
-void Worker::Push(Tensor& tensor, uint32_t index) {
-  Piece& piece = tensor.pieces[index];
+// A shard that has no connection gets the piece when it has one, and one that comes to own it when
+// it does (Recite): neither waits for credit, the piece has it already.
+void Worker::Push(Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
   piece.step = PieceStep::kSent;
-  Spans spans = SpansOf(tensor, index);
+  if (piece.owner != kNoShard && links_[piece.owner].up) SendPiece(tensor, number);
+}
+
+void Worker::SendPiece(Tensor& tensor, uint32_t number) {
+  const Piece& piece = tensor.pieces[number];
+  Spans spans = SpansOf(tensor, number);
   Link& link = links_[piece.owner];
   wire::DataHeader header;
-  header.ref = {tensor.id, tensor.first_piece + index, tensor.round};
+  header.ref = {tensor.id, number, piece.round};
   header.epoch = epoch_;
   header.generation = generation_;
   header.count = link.answers_in_order;
   header.priority = tensor.task->operation.priority;
+  header.home = piece.home;
   header.combine = CombineOf(tensor.spec.op);
   header.dtype = tensor.spec.dtype;
   header.piece_bytes = spans.piece_bytes;
@@ -130,9 +178,9 @@ bool Worker::IsLayout(const Tensor& tensor) {
   return tensor.task->path[tensor.task->at] == Stage::kLayout;
 }
 
-Worker::Spans Worker::SpansOf(Tensor& tensor, uint32_t index) const {
+Worker::Spans Worker::SpansOf(Tensor& tensor, uint32_t number) const {
   if (IsLayout(tensor)) return SpansOfLayout(tensor);
-  plan::PieceSpan span = tensor.partition->Piece(index);
+  plan::PieceSpan span = tensor.partition->Piece(number - tensor.first_piece);
   if (tensor.spec.op == wire::Op::kAllgather) return SpansOfGather(tensor, span);
   const Operation& operation = tensor.task->operation;
   Spans spans;
@@ -140,7 +188,9 @@ Worker::Spans Worker::SpansOf(Tensor& tensor, uint32_t index) const {
   bool broadcast = tensor.spec.op == wire::Op::kBroadcast;
   bool root = tensor.spec.root == rank_;
   if (span.bytes == 0) return spans;
-  if (!broadcast || root) spans.push = ConstByteSpan(operation.input + span.offset, span.bytes);
+  const std::byte* input = operation.input;
+  if (tensor.task->kept_input != nullptr) input = tensor.task->kept_input.get();
+  if (!broadcast || root) spans.push = ConstByteSpan(input + span.offset, span.bytes);
   if (!broadcast || !root) spans.want = ByteSpan(operation.output + span.offset, span.bytes);
   return spans;
 }
@@ -177,143 +227,6 @@ Worker::Spans Worker::SpansOfGather(Tensor& tensor, plan::PieceSpan span) const 
   if (spans.push.size() == span.bytes) return spans;
   spans.want = ByteSpan(task.outcome.gathered.get() + span.offset, span.bytes);
   return spans;
-}
-
-ByteSpan Worker::Ignore(Link& link, size_t payload_bytes) {
-  link.ignored = true;
-  link.scratch.resize(std::max(link.scratch.size(), payload_bytes));
-  return ByteSpan(link.scratch.data(), payload_bytes);
-}
-
-Result<ByteSpan> Worker::OnAnswerHeader(ShardId from, const wire::DataHeader& header,
-                                        size_t payload_bytes) {
-  if (from >= links_.size() || header.generation != generation_) {
-    return Status(StatusCode::kProtocol, "an answer of another generation");
-  }
-  Link& link = links_[from];
-  link.incoming = header;
-  link.payload_bytes = payload_bytes;
-  auto found = by_id_.find(header.ref.tensor);
-  // What concerns an operation that has failed meanwhile is read and forgotten.
-  if (found == by_id_.end()) return Ignore(link, payload_bytes);
-  Tensor& tensor = *found->second;
-  if (header.ref.round < tensor.round) return Ignore(link, payload_bytes);
-  return PlaceOf(tensor, from, header, payload_bytes);
-}
-
-bool Worker::IsExpected(const Tensor& tensor, ShardId from, const wire::PieceRef& ref) const {
-  uint32_t index = ref.piece - tensor.first_piece;
-  return tensor.task.has_value() && ref.round == tensor.round && index < tensor.pieces.size() &&
-         tensor.pieces[index].step == PieceStep::kSent && tensor.pieces[index].owner == from;
-}
-
-Result<ByteSpan> Worker::PlaceOf(Tensor& tensor, ShardId from, const wire::DataHeader& header,
-                                 size_t payload_bytes) {
-  Link& link = links_[from];
-  uint32_t index = header.ref.piece - tensor.first_piece;
-  if (header.receipt != 0) {
-    return Status(StatusCode::kProtocol, "an answer of a part of the members");
-  }
-  if (!IsExpected(tensor, from, header.ref)) {
-    return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" + tensor.name +
-                                             "', piece " + std::to_string(header.ref.piece) +
-                                             ", round " + std::to_string(header.ref.round));
-  }
-  if (header.status != StatusCode::kOk) {
-    ByteSpan text = Ignore(link, payload_bytes);
-    link.ignored = false;
-    return text;
-  }
-  Spans spans = SpansOf(tensor, index);
-  if (payload_bytes != spans.want.size() ||
-      (payload_bytes != spans.piece_bytes && header.offset != spans.want_offset)) {
-    return Status(StatusCode::kProtocol, "an answer of the wrong size: tensor '" + tensor.name +
-                                             "', " + std::to_string(payload_bytes) + " bytes");
-  }
-  link.ignored = false;
-  return spans.want;
-}
-
-void Worker::OnAnswer(ShardId from, Time now) {
-  Link& link = links_[from];
-  const wire::DataHeader header = link.incoming;
-  CountAnswer(from, header.count, now);
-  if (std::exchange(link.ignored, false)) return;
-  // The operation may have failed while the payload (an error's text) came in.
-  auto found = by_id_.find(header.ref.tensor);
-  if (found == by_id_.end() || !IsExpected(*found->second, from, header.ref)) return;
-  Tensor& tensor = *found->second;
-  uint32_t index = header.ref.piece - tensor.first_piece;
-  Outcome& outcome = tensor.task->outcome;
-  Spans spans = SpansOf(tensor, index);
-  if (header.status != StatusCode::kOk) {
-    // Other pieces may still be on their way into the user's memory: the operation ends with the
-    // last of them, not here.
-    const auto* text = reinterpret_cast<const char*>(link.scratch.data());
-    if (outcome.status.ok()) {
-      outcome.status = Status(header.status, std::string(text, link.payload_bytes));
-    }
-  } else if (tensor.spec.op == wire::Op::kAverage) {
-    arithmetic_.DivideByCount(tensor.spec.dtype, spans.want, members_);
-  }
-  bool window_full = queue_.IsBlocked(credit_->credit_bytes());
-  queue_.Returned(CreditOf(spans));
-  credit_->OnAnswered(now, CreditOf(spans), window_full);
-  PieceDone(tensor, index);
-}
-
-void Worker::PieceDone(Tensor& tensor, uint32_t index) {
-  tensor.pieces[index].step = PieceStep::kDone;
-  ++tensor.pieces_done;
-  if (tensor.pieces_done < tensor.pieces.size()) return PushWhatFits();
-  if (!tensor.task->outcome.status.ok()) {
-    Status why = tensor.task->outcome.status;
-    Fail(tensor, why);
-  } else {
-    Resume(tensor);
-  }
-  PushWhatFits();
-}
-
-// Urgent answers overtake others, so numbers may arrive out of order; what is acknowledged is the
-// prefix without a gap.
-void Worker::CountAnswer(ShardId from, uint64_t number, Time now) {
-  Link& link = links_[from];
-  if (number == link.answers_in_order + 1) {
-    ++link.answers_in_order;
-    std::vector<uint64_t>& ahead = link.answers_ahead;
-    while (!ahead.empty() && ahead.front() <= link.answers_in_order + 1) {
-      link.answers_in_order = std::max(link.answers_in_order, ahead.front());
-      std::pop_heap(ahead.begin(), ahead.end(), std::greater<>());
-      ahead.pop_back();
-    }
-  } else if (number > link.answers_in_order && link.answers_ahead.size() < kAnswersAheadMax) {
-    link.answers_ahead.push_back(number);
-    std::push_heap(link.answers_ahead.begin(), link.answers_ahead.end(), std::greater<>());
-  }
-  if (!link.owes_since.has_value()) {
-    link.owes_since = now;
-    owing_.push_back({from, now});
-  }
-}
-
-std::optional<Time> Worker::NextTick() {
-  while (!owing_.empty() && links_[owing_.front().first].owes_since != owing_.front().second) {
-    owing_.pop_front();
-  }
-  if (owing_.empty()) return std::nullopt;
-  return owing_.front().second + options_.acknowledge_after;
-}
-
-void Worker::OnTick(Time now) {
-  while (true) {
-    std::optional<Time> next = NextTick();
-    if (!next.has_value() || *next > now) return;
-    ShardId shard = owing_.front().first;
-    owing_.pop_front();
-    links_[shard].owes_since.reset();
-    driver_.SendAck(shard, links_[shard].answers_in_order);
-  }
 }
 
 }  // namespace byteps::protocol

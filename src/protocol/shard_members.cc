@@ -1,0 +1,287 @@
+// The shard's members: views, connections, numbered answers, and who holds which verdict.
+#include <algorithm>
+
+#include "src/protocol/shard.h"
+#include "src/protocol/view_parts.h"
+
+namespace byteps::protocol {
+
+void Shard::OnView(const wire::View& view, ShardId self) {
+  uint64_t old_epoch = epoch_;
+  bool begins = view.generation != generation_;
+  epoch_ = view.epoch;
+  self_ = self;
+  ownership_ = OwnershipOf(view);
+  all_ = WorkersOf(view);
+  if (begins) BeginGeneration(view);
+  present_count_ = 0;
+  left_count_ = 0;
+  std::vector<bool> was_present(members_.size());
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    was_present[slot] = std::exchange(members_[slot].present, false);
+  }
+  for (const wire::WorkerInfo& worker : view.workers) {
+    members_[worker.slot].present = true;
+    members_[worker.slot].left = worker.left;
+    ++present_count_;
+    if (worker.left) ++left_count_;
+  }
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    if (!was_present[slot] || members_[slot].present) continue;
+    if (options_.mistake != ShardMistake::kNoFence) OnLost(slot);
+  }
+  if (!begins) ReviewPieces(old_epoch);
+  for (Slot slot = 0; slot < members_.size(); ++slot) Replay(slot);
+}
+
+void Shard::BeginGeneration(const wire::View& view) {
+  generation_ = view.generation;
+  pieces_.clear();
+  retired_.clear();
+  while (!waiting_.empty()) waiting_.pop_front();
+  while (!asked_.empty()) asked_.pop_front();
+  open_rounds_ = 0;
+  unstable_verdicts_ = 0;
+  stable_due_.reset();
+  Slot end = 0;
+  for (const wire::WorkerInfo& worker : view.workers) end = std::max(end, worker.slot + 1);
+  // What waits for this very view must not be lost.
+  std::vector<Member> members(end);
+  for (Slot slot = 0; slot < std::min<size_t>(end, members_.size()); ++slot) {
+    members[slot].held = std::move(members_[slot].held);
+  }
+  members_ = std::move(members);
+  wanted_.resize(members_.size());
+}
+
+// Pieces that went to others are theirs, and what I knew of a piece before it went away and came
+// back is worth nothing: others have decided about it meanwhile.
+void Shard::ReviewPieces(uint64_t old_epoch) {
+  for (auto it = pieces_.begin(); it != pieces_.end();) {
+    Piece& piece = it->second;
+    auto tensor = static_cast<TensorId>(it->first >> 32);
+    auto index = static_cast<uint32_t>(it->first);
+    plan::Owner owner{self_ + 1, 0};
+    if (ownership_.any()) owner = ownership_.OwnerOf(piece.home, tensor, index);
+    bool stays = owner.shard == self_ && owner.since <= old_epoch;
+    if (options_.mistake == ShardMistake::kIgnoreSince) stays = true;
+    if (stays) {
+      ++it;
+      continue;
+    }
+    if (!piece.stable) --unstable_verdicts_;
+    DropRound(piece);
+    it = pieces_.erase(it);
+  }
+  for (auto& [key, piece] : pieces_) {
+    if (!piece.stable) Recount(piece);
+    if (piece.round == nullptr) continue;
+    piece.round->missing = 0;
+    for (Slot slot = 0; slot < members_.size(); ++slot) {
+      bool lacks = members_[slot].present && !piece.round->contributions[slot].arrived;
+      if (lacks) ++piece.round->missing;
+    }
+    DecideIfPossible(piece);
+  }
+}
+
+void Shard::Recount(Piece& piece) {
+  piece.holders = 0;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    const Member& member = members_[slot];
+    if (member.present && !member.left && piece.held.Contains(slot)) ++piece.holders;
+  }
+  if (piece.holders >= present_count_ - left_count_) BecomeStable(piece);
+}
+
+// A verdict stands in the piece; nobody is known to hold it.
+void Shard::SetVerdict(Piece& piece, uint64_t round) {
+  if (piece.stable) ++unstable_verdicts_;
+  piece.stable = false;
+  piece.decided = round;
+  piece.holders = 0;
+  piece.held.Clear();
+}
+
+void Shard::MarkHeld(Piece& piece, Slot by) {
+  if (!piece.held.Insert(by)) return;  // a repeat was answered too
+  if (!members_[by].present || members_[by].left) return;
+  if (++piece.holders >= present_count_ - left_count_) BecomeStable(piece);
+}
+
+void Shard::BecomeStable(Piece& piece) {
+  piece.stable = true;
+  piece.verdict = BufferRef();
+  piece.members.reset();
+  --unstable_verdicts_;
+  if (!stable_due_.has_value()) stable_due_ = now_ + options_.stable_after;
+  // An error may have waited for this.
+  if (piece.round != nullptr) DecideIfPossible(piece);
+}
+
+bool Shard::IsStable(const Answered& answered) const {
+  auto found = pieces_.find(KeyOf(answered.ref));
+  if (found == pieces_.end()) return true;
+  const Piece& piece = found->second;
+  return piece.since != answered.since || piece.decided > answered.ref.round || piece.stable;
+}
+
+// The number up to which the answers to this member are stable.
+uint64_t Shard::StableCount(Member& member) {
+  while (!member.answered.empty() && IsStable(member.answered.front())) {
+    member.answered.pop_front();
+  }
+  return member.answers_sent - member.answered.size();
+}
+
+void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header) {
+  StableCount(member);
+  member.answered.push_back({header.ref, piece.since});
+  header.epoch = epoch_;
+  header.generation = generation_;
+  header.count = ++member.answers_sent;
+  header.unstable = static_cast<uint32_t>(std::min<size_t>(member.answered.size(), UINT32_MAX));
+  member.stable_told = header.count - header.unstable;
+  header.home = piece.home;
+  header.combine = piece.combine;
+  header.dtype = piece.dtype;
+  header.status = piece.status;
+  header.piece_bytes = piece.verdict_bytes;
+}
+
+void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
+                   uint32_t want_bytes, int32_t priority) {
+  wire::DataHeader header;
+  header.ref = ref;
+  header.priority = priority;
+  Number(members_[to], piece, header);
+  header.offset = want_offset;
+  header.want_offset = want_offset;
+  header.want_bytes = want_bytes;
+  if (want_bytes == piece.verdict_bytes) {  // the whole verdict needs no range on the wire
+    header.offset = header.want_offset = 0;
+  }
+  ConstByteSpan wanted(piece.verdict.data() + want_offset, want_bytes);
+  bool all = piece.members == all_ || *piece.members == *all_;
+  if (all) return driver_.SendAnswer(to, header, wanted, piece.verdict);
+  // Not the members of this view: the receipt goes before the bytes.
+  header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
+  BufferRef both = pool_.Take(header.receipt + wanted.size());
+  piece.members->ToBitmap(ByteSpan(both.data(), header.receipt));
+  arithmetic_.Copy(both.data() + header.receipt, wanted.data(), wanted.size());
+  driver_.SendAnswer(to, header, ConstByteSpan(both.data(), header.receipt + wanted.size()), both);
+}
+
+void Shard::OnAck(Slot from, uint64_t count, Time now) {
+  now_ = std::max(now_, now);
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  count = std::min(count, member.answers_sent);
+  while (member.answers_acknowledged < count) {
+    uint64_t number = ++member.answers_acknowledged;
+    uint64_t first_kept = member.answers_sent - member.answered.size() + 1;
+    if (number < first_kept) continue;
+    const Answered answered = member.answered[number - first_kept];
+    auto found = pieces_.find(KeyOf(answered.ref));
+    if (found == pieces_.end()) continue;
+    Piece& piece = found->second;
+    bool current = piece.decided == answered.ref.round && piece.since == answered.since;
+    if (current && !piece.stable) MarkHeld(piece, from);
+  }
+}
+
+void Shard::OnLost(Slot from) {
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  member.receiving_into = BufferRef();
+  member.answers_sent = 0;
+  member.answers_acknowledged = 0;
+  member.stable_told = 0;
+  member.sent_before_tick = 0;
+  member.resynced = 0;
+  member.held.clear();
+  while (!member.answered.empty()) member.answered.pop_front();
+  if (!std::exchange(member.receiving, false) || member.fate != Fate::kContribution) return;
+  auto found = pieces_.find(KeyOf(member.incoming.ref));
+  if (found == pieces_.end() || found->second.round == nullptr) return;
+  if (from >= found->second.round->contributions.size()) return;
+  Contribution& contribution = found->second.round->contributions[from];
+  if (!contribution.arrived) contribution.buffer = BufferRef();
+}
+
+Shard::Round* Shard::OpenRoundOf(const wire::PieceRef& ref) {
+  auto found = pieces_.find(KeyOf(ref));
+  if (found == pieces_.end() || found->second.round == nullptr) return nullptr;
+  Round* round = found->second.round.get();
+  return round->ref == ref ? round : nullptr;
+}
+
+void Shard::ForgetDecided(Waiters& waiters) {
+  while (!waiters.empty() && OpenRoundOf(waiters.front().first) == nullptr) waiters.pop_front();
+}
+
+std::optional<Time> Shard::NextTick() {
+  ForgetDecided(waiting_);
+  ForgetDecided(asked_);
+  std::optional<Time> next = stable_due_;
+  auto consider = [&](Time due) { next = next.has_value() ? std::min(*next, due) : due; };
+  if (!waiting_.empty()) consider(waiting_.front().second + options_.want_after);
+  if (!asked_.empty()) consider(asked_.front().second + options_.want_again_after);
+  return next;
+}
+
+void Shard::CollectWants(Waiters& waiters, Duration after, Time now) {
+  while (!waiters.empty() && waiters.front().second + after <= now) {
+    wire::PieceRef ref = waiters.front().first;
+    waiters.pop_front();
+    const Round* round = OpenRoundOf(ref);
+    if (round == nullptr) continue;
+    asked_.push_back({ref, now});
+    for (Slot slot = 0; slot < members_.size(); ++slot) {
+      const Member& member = members_[slot];
+      if (member.present && !member.left && !round->contributions[slot].arrived) {
+        wanted_[slot].push_back(ref);
+      }
+    }
+  }
+}
+
+void Shard::SendWants() {
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    for (size_t at = 0; at < wanted_[slot].size(); at += wire::kWantCountMax) {
+      auto first = wanted_[slot].begin() + static_cast<ptrdiff_t>(at);
+      size_t count = std::min(wire::kWantCountMax, wanted_[slot].size() - at);
+      driver_.SendWant(slot, {first, first + static_cast<ptrdiff_t>(count)});
+    }
+  }
+}
+
+// Answers carry the news; members that get none are told. One look later, so that a busy
+// connection carries nothing extra.
+void Shard::TellStable(Time now) {
+  stable_due_.reset();
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    Member& member = members_[slot];
+    if (!member.present || member.left) continue;
+    uint64_t stable = StableCount(member);
+    bool busy = std::exchange(member.sent_before_tick, member.answers_sent) != member.answers_sent;
+    if (stable == member.stable_told) continue;
+    if (busy) {
+      stable_due_ = now + options_.stable_after;
+      continue;
+    }
+    member.stable_told = stable;
+    driver_.SendStable(slot, stable);
+  }
+}
+
+void Shard::OnTick(Time now) {
+  now_ = std::max(now_, now);
+  if (stable_due_.has_value() && *stable_due_ <= now) TellStable(now);
+  for (auto& wanted : wanted_) wanted.clear();
+  CollectWants(asked_, options_.want_again_after, now);
+  CollectWants(waiting_, options_.want_after, now);
+  SendWants();
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,250 @@
+// What members say after a piece moved here or a connection broke, and what must wait for a view
+// that is not here yet. docs/membership.md has the rules by number.
+#include <cassert>
+
+#include "src/protocol/shard.h"
+
+namespace byteps::protocol {
+namespace {
+
+Status Wrong(const std::string& what) {
+  return {StatusCode::kProtocol, "verdict refused: " + what};
+}
+
+}  // namespace
+
+// A message of a newer view waits, and so does everything behind it on its connection.
+bool Shard::MustWait(const Member& member, uint64_t epoch) const {
+  if (options_.mistake == ShardMistake::kJudgeByTheOldView) return false;
+  return epoch > epoch_ || !member.held.empty();
+}
+
+ByteSpan Shard::Hold(Member& member, wire::FrameKind kind, const wire::DataHeader& header,
+                     size_t payload_bytes) {
+  Held held;
+  held.kind = kind;
+  held.header = header;
+  held.payload = pool_.Take(payload_bytes);
+  held.payload_bytes = payload_bytes;
+  held.complete = false;
+  held.epoch = header.epoch;
+  ByteSpan place(held.payload.data(), payload_bytes);
+  member.held.push_back(std::move(held));
+  member.receiving = true;
+  member.fate = Fate::kHeld;
+  return place;
+}
+
+void Shard::Replay(Slot slot) {
+  Member& member = members_[slot];
+  while (!member.held.empty()) {
+    if (member.held.front().epoch > epoch_ || !member.held.front().complete) return;
+    Held held = std::move(member.held.front());
+    member.held.pop_front();
+    // What is replayed must not find itself behind what still waits.
+    std::deque<Held> rest = std::exchange(member.held, {});
+    ReplayOne(slot, std::move(held));
+    member.held = std::move(rest);
+  }
+}
+
+// A message that no correct worker sends is dropped here: its sender's connection is beyond reach
+// from inside a view change, and the sender will hang on its own mistake only.
+void Shard::ReplayOne(Slot slot, Held held) {
+  Member& member = members_[slot];
+  switch (held.kind) {
+    case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.refs);
+    case wire::FrameKind::kResync: return OnResync(slot, held.epoch);
+    case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.refs.front(), held.text);
+    default: break;
+  }
+  bool receiving = std::exchange(member.receiving, false);
+  Fate fate = member.fate;
+  bool verdict = held.kind == wire::FrameKind::kVerdict;
+  Result<ByteSpan> place = verdict ? PlaceOfVerdict(slot, held.header, held.payload_bytes)
+                                   : PlaceOfPush(slot, held.header, held.payload_bytes, now_);
+  if (place.ok()) {
+    arithmetic_.Copy(place.value().data(), held.payload.data(), held.payload_bytes);
+    OnPayload(slot);
+  }
+  member.receiving = receiving;
+  member.fate = fate;
+}
+
+// A push or verdict counts when both sides agree who owns the piece, and since when.
+bool Shard::Counts(const wire::DataHeader& header, plan::Owner& owner) const {
+  if (!ownership_.any()) return false;
+  owner = ownership_.OwnerOf(header.home, header.ref.tensor, header.ref.piece);
+  if (options_.mistake == ShardMistake::kIgnoreSince) return owner.shard == self_;
+  return owner.shard == self_ && header.epoch >= owner.since;
+}
+
+Result<ByteSpan> Shard::OnVerdictHeader(Slot from, const wire::DataHeader& header,
+                                        size_t payload_bytes, Time now) {
+  Status checked = CheckSender(from, header);
+  if (!checked.ok()) return checked;
+  OnAck(from, header.count, now);
+  Member& member = members_[from];
+  if (MustWait(member, header.epoch)) {
+    return Hold(member, wire::FrameKind::kVerdict, header, payload_bytes);
+  }
+  return PlaceOfVerdict(from, header, payload_bytes);
+}
+
+Result<ByteSpan> Shard::PlaceOfVerdict(Slot from, const wire::DataHeader& header,
+                                       size_t payload_bytes) {
+  Member& member = members_[from];
+  if (header.generation != generation_) return Wrong("it belongs to another generation");
+  bool whole =
+      header.status != StatusCode::kOk || header.piece_bytes + header.receipt == payload_bytes;
+  if (!whole || header.receipt > payload_bytes ||
+      payload_bytes > options_.piece_bytes_max + size_t{wire::kMembersMax}) {
+    return Wrong("it is not the whole verdict");
+  }
+  member.incoming = header;
+  plan::Owner owner;
+  if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
+    return Discard(member, Fate::kDropped, payload_bytes);
+  }
+  member.receiving_into = pool_.Take(payload_bytes);
+  member.receiving_bytes = payload_bytes;
+  member.receiving = true;
+  member.fate = Fate::kVerdict;
+  return ByteSpan(member.receiving_into.data(), payload_bytes);
+}
+
+// A verdict in hand wins over contributions; contributions to the next round stay, their senders
+// hold this one.
+void Shard::TakeVerdict(Slot from) {
+  Member& member = members_[from];
+  const wire::DataHeader header = member.incoming;
+  plan::Owner owner;
+  if (!Counts(header, owner)) return;  // a view came while the payload did
+  Piece& piece = pieces_[KeyOf(header.ref)];
+  piece.home = header.home;
+  piece.since = owner.since;
+  if (options_.mistake == ShardMistake::kVerdictIsAContribution && piece.round != nullptr &&
+      piece.round->ref == header.ref && header.receipt == 0) {
+    Contribution& contribution = piece.round->contributions[from];
+    contribution.buffer = member.receiving_into;
+    contribution.arrived = true;
+    --piece.round->missing;
+    return DecideIfPossible(piece);
+  }
+  if (header.ref.round > piece.decided) Adopt(piece, from, header);
+  if (header.ref.round == piece.decided && !piece.stable) MarkHeld(piece, from);
+  Acknowledge(piece, from);
+}
+
+void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
+  Member& member = members_[from];
+  std::unique_ptr<Round> open = std::move(piece.round);
+  SetVerdict(piece, header.ref.round);
+  piece.status = header.status;
+  piece.combine = header.combine;
+  piece.dtype = header.dtype;
+  piece.members = all_;
+  uint32_t skip = header.receipt;
+  if (skip > 0) {
+    ConstByteSpan bitmap(member.receiving_into.data(), skip);
+    auto members = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+    if (!(*members == *all_)) piece.members = std::move(members);
+  }
+  piece.verdict_bytes = static_cast<uint32_t>(member.receiving_bytes - skip);
+  piece.verdict = member.receiving_into;
+  if (skip > 0) {
+    piece.verdict = pool_.Take(piece.verdict_bytes);
+    arithmetic_.Copy(piece.verdict.data(), member.receiving_into.data() + skip,
+                     piece.verdict_bytes);
+  }
+  if (open == nullptr) return;
+  if (open->ref.round > header.ref.round) {
+    bool drop = options_.mistake == ShardMistake::kVerdictDropsNextRound;
+    for (Slot slot = 0; slot < open->contributions.size(); ++slot) {
+      if (open->contributions[slot].arrived && !drop) piece.held.Insert(slot);
+    }
+    piece.round = std::move(open);
+    if (drop) return DropRound(piece);
+    return Recount(piece);
+  }
+  // Everybody who pushed this round waits for it; their answers need what they asked for.
+  for (Slot slot = 0; slot < open->contributions.size(); ++slot) {
+    const Contribution& contribution = open->contributions[slot];
+    bool waits = open->ref.round == header.ref.round && contribution.arrived &&
+                 members_[slot].present && !members_[slot].left;
+    if (!waits) continue;
+    bool error = piece.status != StatusCode::kOk;
+    Answer(piece, header.ref, slot, error ? 0 : contribution.want_offset,
+           error ? piece.verdict_bytes : contribution.want_bytes, contribution.priority);
+  }
+  piece.round = std::move(open);
+  DropRound(piece);
+}
+
+// Tells the sender of a verdict under which number its stability will be told.
+void Shard::Acknowledge(Piece& piece, Slot to) {
+  wire::DataHeader header;
+  header.ref = members_[to].incoming.ref;
+  Number(members_[to], piece, header);
+  header.status = StatusCode::kOk;
+  header.offset = header.want_offset = header.want_bytes = 0;
+  driver_.SendAnswer(to, header, {}, {});
+}
+
+void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  if (MustWait(member, epoch)) {
+    Held held;
+    held.kind = wire::FrameKind::kHave;
+    held.epoch = epoch;
+    held.refs = pieces;
+    member.held.push_back(std::move(held));
+    return;
+  }
+  for (const wire::PieceRef& ref : pieces) {
+    auto found = pieces_.find(KeyOf(ref));
+    if (found == pieces_.end()) continue;
+    Piece& piece = found->second;
+    bool told = !piece.stable && epoch >= piece.since && piece.decided <= ref.round;
+    if (told) MarkHeld(piece, from);
+  }
+}
+
+void Shard::OnResync(Slot from, uint64_t epoch) {
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  if (MustWait(member, epoch)) {
+    Held held;
+    held.kind = wire::FrameKind::kResync;
+    held.epoch = epoch;
+    member.held.push_back(std::move(held));
+    return;
+  }
+  member.resynced = std::max(member.resynced, epoch);
+  for (auto& [key, piece] : pieces_) {
+    if (piece.round != nullptr) DecideIfPossible(piece);
+  }
+}
+
+void Shard::OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const std::string& why) {
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  if (MustWait(member, epoch)) {
+    Held held;
+    held.kind = wire::FrameKind::kAbort;
+    held.epoch = epoch;
+    held.refs = {ref};
+    held.text = why;
+    member.held.push_back(std::move(held));
+    return;
+  }
+  Round* round = OpenRoundOf(ref);
+  if (round == nullptr || round->abort.has_value()) return;
+  auto found = pieces_.find(KeyOf(ref));
+  if (epoch < found->second.since) return;
+  round->abort = Status(StatusCode::kDeadlineExceeded, why);
+  DecideIfPossible(found->second);
+}
+
+}  // namespace byteps::protocol

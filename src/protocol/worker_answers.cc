@@ -1,0 +1,302 @@
+// What comes back from shards: answers find their place, are counted, and complete their pieces.
+#include <algorithm>
+#include <functional>
+
+#include "src/protocol/worker.h"
+
+namespace byteps::protocol {
+namespace {
+
+// More answers than this never overtake one; what lies beyond is a server's mistake.
+constexpr size_t kAnswersAheadMax = size_t{1} << 20;
+
+}  // namespace
+
+ByteSpan Worker::Ignore(Link& link, size_t payload_bytes) {
+  link.fate = Fate::kIgnored;
+  link.scratch.resize(std::max(link.scratch.size(), payload_bytes));
+  return ByteSpan(link.scratch.data(), payload_bytes);
+}
+
+ByteSpan Worker::StageAnswer(Link& link, size_t payload_bytes) {
+  link.fate = Fate::kStaged;
+  link.staged = pool_.Take(payload_bytes);
+  return ByteSpan(link.staged.data(), payload_bytes);
+}
+
+Result<ByteSpan> Worker::OnAnswerHeader(ShardId from, const wire::DataHeader& header,
+                                        size_t payload_bytes) {
+  if (from >= links_.size() || !links_[from].up || header.generation != generation_) {
+    return Status(StatusCode::kProtocol, "an answer of another generation");
+  }
+  Link& link = links_[from];
+  if (header.epoch > epoch_ || !link.held.empty()) return Hold(link, header, payload_bytes);
+  return PlaceOf(from, header, payload_bytes);
+}
+
+Result<ByteSpan> Worker::PlaceOf(ShardId from, const wire::DataHeader& header,
+                                 size_t payload_bytes) {
+  Link& link = links_[from];
+  link.incoming = header;
+  link.payload_bytes = payload_bytes;
+  auto found = by_id_.find(header.ref.tensor);
+  // What concerns an operation that has failed meanwhile is read and forgotten.
+  if (found == by_id_.end()) return Ignore(link, payload_bytes);
+  Tensor& tensor = *found->second;
+  if (header.ref.piece >= tensor.pieces.size()) {
+    if (header.ref.round < wire::RoundOf(tensor.round, 0)) return Ignore(link, payload_bytes);
+    return Status(StatusCode::kProtocol, "an answer to a piece that does not exist: tensor '" +
+                                             tensor.name + "', piece " +
+                                             std::to_string(header.ref.piece));
+  }
+  const Piece& piece = tensor.pieces[header.ref.piece];
+  bool mine = piece.owner == from && header.epoch >= piece.since;
+  if (!mine && options_.mistake != WorkerMistake::kAcceptFromAFormerOwner &&
+      options_.mistake != WorkerMistake::kIgnoreSince) {
+    return Ignore(link, payload_bytes);
+  }
+  if (piece.recited && header.ref.round == piece.held && payload_bytes == 0) {
+    link.fate = Fate::kRegistered;
+    return ByteSpan();
+  }
+  if (IsExpected(tensor, header.ref)) return PlaceOfVerdict(tensor, from, header, payload_bytes);
+  if (header.ref.round <= std::max(piece.held, piece.round)) {
+    if (header.ref.round == piece.held) ++repeated_answers_;
+    return Ignore(link, payload_bytes);
+  }
+  return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" + tensor.name +
+                                           "', piece " + std::to_string(header.ref.piece) +
+                                           ", round " + std::to_string(header.ref.round));
+}
+
+bool Worker::IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const {
+  if (!IsActive(tensor, ref.piece)) return false;
+  const Piece& piece = tensor.pieces[ref.piece];
+  return piece.step == PieceStep::kSent && ref.round == piece.round;
+}
+
+// An answer that breaks off half-way must not have destroyed what may have to be pushed again.
+bool Worker::MustStage(const wire::DataHeader& header, const Spans& spans) const {
+  if (header.status != StatusCode::kOk || header.receipt != 0) return true;
+  std::less<> before;
+  const std::byte* want_end = spans.want.data() + spans.want.size();
+  const std::byte* push_end = spans.push.data() + spans.push.size();
+  return !spans.want.empty() && before(spans.push.data(), want_end) &&
+         before(spans.want.data(), push_end);
+}
+
+Result<ByteSpan> Worker::PlaceOfVerdict(Tensor& tensor, ShardId from,
+                                        const wire::DataHeader& header, size_t payload_bytes) {
+  Link& link = links_[from];
+  Spans spans = SpansOf(tensor, header.ref.piece);
+  size_t bytes = payload_bytes - std::min<size_t>(header.receipt, payload_bytes);
+  bool error = header.status != StatusCode::kOk;
+  bool right_size = error || (bytes == spans.want.size() &&
+                              (bytes == spans.piece_bytes || header.offset == spans.want_offset));
+  bool right_receipt = header.receipt <= payload_bytes && header.receipt <= wire::kMembersMax / 8 &&
+                       (header.receipt != 0 || workers_of_.contains(header.epoch));
+  if (!right_size || !right_receipt) {
+    return Status(StatusCode::kProtocol, "an answer of the wrong size: tensor '" + tensor.name +
+                                             "', " + std::to_string(payload_bytes) + " bytes");
+  }
+  if (MustStage(header, spans)) return StageAnswer(link, payload_bytes);
+  link.fate = Fate::kPlaced;
+  return spans.want;
+}
+
+void Worker::OnAnswer(ShardId from, Time now) {
+  Link& link = links_[from];
+  now_ = std::max(now_, now);
+  if (link.fate != Fate::kHeld) return FinishAnswer(from, now);
+  link.held.back().complete = true;
+  Replay(from, now);  // its view may have come while the payload did
+}
+
+void Worker::FinishAnswer(ShardId from, Time now) {
+  Link& link = links_[from];
+  const wire::DataHeader header = link.incoming;
+  CountAnswer(from, header.count, now);
+  link.stable =
+      std::max(link.stable, header.count - std::min<uint64_t>(header.count, header.unstable));
+  // The operation may have failed while the payload (an error's text) came in.
+  auto found = by_id_.find(header.ref.tensor);
+  Fate fate = std::exchange(link.fate, Fate::kIgnored);
+  if (found != by_id_.end() && header.ref.piece < found->second->pieces.size()) {
+    Tensor& tensor = *found->second;
+    bool verdict = fate == Fate::kPlaced || fate == Fate::kStaged;
+    if (fate == Fate::kRegistered) Register(link, tensor, header.ref.piece);
+    if (verdict && IsExpected(tensor, header.ref)) TakeVerdict(tensor, from, now);
+  }
+  links_[from].staged = BufferRef();
+  ReleaseStable(links_[from]);
+}
+
+// The answer's number is known, so its stability will be.
+void Worker::Register(Link& link, Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
+  piece.number = link.incoming.count;
+  piece.recited = false;
+  link.kept.push_back({piece.number, &tensor, number, piece.held});
+}
+
+Receipt Worker::ReceiptOf(const Link& link) const {
+  const wire::DataHeader& header = link.incoming;
+  if (header.receipt == 0) return workers_of_.at(header.epoch);
+  ConstByteSpan bitmap(link.staged.data(), header.receipt);
+  return std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+}
+
+void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
+  Link& link = links_[from];
+  const wire::DataHeader header = link.incoming;
+  uint32_t number = header.ref.piece;
+  Piece& piece = tensor.pieces[number];
+  uint32_t credit = CreditOf(SpansOf(tensor, number));
+  piece.held = header.ref.round;
+  piece.stable = false;
+  piece.status = header.status;
+  piece.members = ReceiptOf(link);
+  piece.copy = BufferRef();
+  TakeBytes(tensor, link);
+  Register(link, tensor, number);
+  bool window_full = queue_.IsBlocked(credit_->credit_bytes());
+  queue_.Returned(credit);
+  credit_->OnAnswered(now, credit, window_full);
+  PieceDone(tensor, number);
+}
+
+// The verdict's bytes go where they are wanted; what was staged is kept as the copy.
+void Worker::TakeBytes(Tensor& tensor, Link& link) {
+  const wire::DataHeader& header = link.incoming;
+  Piece& piece = tensor.pieces[header.ref.piece];
+  Outcome& outcome = tensor.task->outcome;
+  if (header.status == StatusCode::kOk) AddReceipt(*tensor.task, piece.members);
+  if (link.staged.data() == nullptr) return;
+  const std::byte* bytes = link.staged.data() + header.receipt;
+  size_t count = link.payload_bytes - header.receipt;
+  if (header.status == StatusCode::kOk) {
+    ByteSpan want = SpansOf(tensor, header.ref.piece).want;
+    arithmetic_.Copy(want.data(), bytes, want.size());
+  } else if (outcome.status.ok()) {
+    // Other pieces may still be on their way into the user's memory: the operation ends with the
+    // last of them, not here.
+    const auto* text = reinterpret_cast<const char*>(bytes);
+    outcome.status = Status(header.status, std::string(text, count));
+  }
+  bool whole = header.receipt == 0 && (header.status != StatusCode::kOk ||
+                                       count == SpansOf(tensor, header.ref.piece).piece_bytes);
+  if (!whole && header.status == StatusCode::kOk) return;
+  piece.copy = link.staged;
+  if (!whole) {
+    piece.copy = pool_.Take(count);
+    arithmetic_.Copy(piece.copy.data(), bytes, count);
+  }
+  piece.copy_bytes = static_cast<uint32_t>(count);
+}
+
+void Worker::AddReceipt(Task& task, const Receipt& receipt) {
+  Outcome& outcome = task.outcome;
+  if (outcome.receipt == receipt) return;
+  if (outcome.receipt == nullptr) {
+    outcome.receipt = receipt;
+  } else if (!(*outcome.receipt == *receipt)) {
+    outcome.mixed = true;
+    outcome.receipt = std::make_shared<SlotSet>(outcome.receipt->And(*receipt));
+  }
+  outcome.members = outcome.receipt->count();
+}
+
+void Worker::PieceDone(Tensor& tensor, uint32_t number) {
+  tensor.pieces[number].step = PieceStep::kDone;
+  ++tensor.pieces_done;
+  if (tensor.pieces_done < EndPiece(tensor) - tensor.first_piece) return PushWhatFits();
+  if (!tensor.task->outcome.status.ok()) {
+    Status why = tensor.task->outcome.status;
+    KeepUnstable(tensor);
+    Fail(tensor, why);
+  } else if (!TryAgainForOneReceipt(tensor)) {
+    Resume(tensor);
+  }
+  PushWhatFits();
+}
+
+// An atomic tensor has one receipt: pieces with more members than all have are pushed again, in an
+// attempt of its own. Members only shrink, so this ends.
+bool Worker::TryAgainForOneReceipt(Tensor& tensor) {
+  Task& task = *tensor.task;
+  if (!tensor.spec.atomic || !std::exchange(task.outcome.mixed, false)) return false;
+  const Receipt common = task.outcome.receipt;
+  ++task.attempt;
+  if (task.attempt >= wire::kAttemptsMax) {
+    task.outcome.mixed = true;
+    return false;
+  }
+  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
+    Piece& piece = tensor.pieces[i];
+    if (*piece.members == *common) continue;
+    if (!piece.stable) KeepCopy(tensor, i);
+    QueuePiece(tensor, i);
+    --tensor.pieces_done;
+  }
+  return true;
+}
+
+// A result in which somebody's part is missing is none. The receipts are the same on every rank,
+// and so is this error.
+Status Worker::CheckReceipt(const Tensor& tensor) const {
+  const Task& task = *tensor.task;
+  if (task.outcome.receipt == nullptr) return Status::Ok();
+  for (uint32_t i = 0; i < members_; ++i) {
+    bool gather = tensor.spec.op == wire::Op::kAllgather && task.rows_by_worker[i] > 0;
+    bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == roster_[i].rank;
+    if ((!gather && !root) || task.outcome.receipt->Contains(roster_[i].slot)) continue;
+    return {StatusCode::kPeerLost, std::string(wire::NameOf(tensor.spec.op)) + " '" + tensor.name +
+                                       "': rank " + std::to_string(roster_[i].rank) +
+                                       " was lost before all of its part had arrived; repeat the "
+                                       "operation without it"};
+  }
+  return Status::Ok();
+}
+
+// Urgent answers overtake others, so numbers may arrive out of order; what is acknowledged is the
+// prefix without a gap.
+void Worker::CountAnswer(ShardId from, uint64_t number, Time now) {
+  Link& link = links_[from];
+  if (number == link.answers_in_order + 1) {
+    ++link.answers_in_order;
+    std::vector<uint64_t>& ahead = link.answers_ahead;
+    while (!ahead.empty() && ahead.front() <= link.answers_in_order + 1) {
+      link.answers_in_order = std::max(link.answers_in_order, ahead.front());
+      std::pop_heap(ahead.begin(), ahead.end(), std::greater<>());
+      ahead.pop_back();
+    }
+  } else if (number > link.answers_in_order && link.answers_ahead.size() < kAnswersAheadMax) {
+    link.answers_ahead.push_back(number);
+    std::push_heap(link.answers_ahead.begin(), link.answers_ahead.end(), std::greater<>());
+  }
+  if (!link.owes_since.has_value()) {
+    link.owes_since = now;
+    owing_.push_back({from, now});
+  }
+}
+
+std::optional<Time> Worker::NextTick() {
+  while (!owing_.empty() && links_[owing_.front().first].owes_since != owing_.front().second) {
+    owing_.pop_front();
+  }
+  if (owing_.empty()) return std::nullopt;
+  return owing_.front().second + options_.acknowledge_after;
+}
+
+void Worker::OnTick(Time now) {
+  while (true) {
+    std::optional<Time> next = NextTick();
+    if (!next.has_value() || *next > now) return;
+    ShardId shard = owing_.front().first;
+    owing_.pop_front();
+    links_[shard].owes_since.reset();
+    driver_.SendAck(shard, links_[shard].answers_in_order);
+  }
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,352 @@
+// What a worker does when members come and go: views, connections, the verdicts it keeps for the
+// others, and what it repeats to whoever owns a piece now. docs/membership.md has the rules.
+#include <algorithm>
+#include <cassert>
+
+#include "src/protocol/view_parts.h"
+#include "src/protocol/worker.h"
+
+namespace byteps::protocol {
+namespace {
+
+// A usual step, for the size of the pieces that the least credit must hold.
+constexpr uint64_t kStepBytes = 100'000'000;
+
+// What one message to a coordinator holds, well below wire::kControlBytesMax.
+constexpr size_t kKnownBytes = size_t{1} << 20;
+
+}  // namespace
+
+void Worker::OnView(const wire::View& view, Slot slot) {
+  uint64_t old_epoch = epoch_;
+  bool begins = !ready_ || view.generation != generation_;
+  ready_ = true;
+  epoch_ = view.epoch;
+  slot_ = slot;
+  ownership_ = OwnershipOf(view);
+  if (begins) BeginGeneration(view);
+  workers_of_[view.epoch] = WorkersOf(view);
+  if (begins) return;
+  ReviewPieces(old_epoch);
+  Time now = now_;
+  for (ShardId shard = 0; shard < links_.size(); ++shard) {
+    if (links_[shard].up) Replay(shard, now);
+  }
+  PushWhatFits();
+}
+
+void Worker::BeginGeneration(const wire::View& view) {
+  assert(open_operations_ == 0);
+  generation_ = view.generation;
+  roster_ = view.workers;
+  members_ = static_cast<uint32_t>(roster_.size());
+  for (uint32_t i = 0; i < roster_.size(); ++i) {
+    if (roster_[i].slot != slot_) continue;
+    worker_index_ = i;
+    rank_ = roster_[i].rank;
+  }
+  piece_bytes_max_ = view.piece_bytes_max;
+  alone_ = view.servers.empty();
+  shard_weights_.clear();
+  for (const wire::ServerInfo& server : view.servers) {
+    shard_weights_.insert(shard_weights_.end(), server.shard_weights.begin(),
+                          server.shard_weights.end());
+  }
+  links_ = std::vector<Link>(shard_weights_.size());
+  while (!owing_.empty()) owing_.pop_front();
+  for (Tensor* tensor : by_order_) {
+    tensor->declared = false;
+    tensor->doomed.reset();
+    tensor->attempt = 0;
+    tensor->round = 0;
+    tensor->pieces.clear();
+    tensor->dealt_id.reset();
+    tensor->wanted_early.clear();
+  }
+  by_id_.clear();
+  failures_.clear();
+  wanted_unknown_.clear();
+  workers_of_.clear();
+  plan::CreditOptions credit = options_.credit;
+  credit.shards = std::max<uint32_t>(1, static_cast<uint32_t>(links_.size()));
+  credit.piece_bytes_max = plan::PieceBytes(kStepBytes, members_, piece_bytes_max_);
+  credit_.emplace(credit);
+}
+
+void Worker::ReviewPieces(uint64_t old_epoch) {
+  std::vector<bool> concerned(links_.size());
+  std::vector<Tensor*> lost;
+  for (Tensor* tensor : by_order_) {
+    bool moved = false;
+    for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
+      if (!ReviewPiece(*tensor, i, old_epoch)) continue;
+      moved = true;
+      if (tensor->pieces[i].owner != kNoShard) concerned[tensor->pieces[i].owner] = true;
+    }
+    // Ranks that know already that the next round fails have dropped what they held of this one.
+    if (moved && tensor->doomed.has_value() && tensor->task.has_value()) lost.push_back(tensor);
+  }
+  for (Tensor* tensor : lost) {
+    Status why(tensor->doomed->code, tensor->doomed->text);
+    Undeclare(*tensor);
+    Fail(*tensor, why);
+  }
+  for (ShardId shard = 0; shard < links_.size(); ++shard) {
+    if (!links_[shard].up) continue;
+    if (concerned[shard]) {
+      Recite(shard, old_epoch);
+    } else {  // it may wait for a word about tensors that only others know yet
+      driver_.SendResync(shard, epoch_);
+    }
+  }
+}
+
+// True when the piece has another owner, or the same one anew.
+bool Worker::ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch) {
+  Piece& piece = tensor.pieces[number];
+  ShardId before = piece.owner;
+  FindOwner(tensor, number);
+  bool moved = piece.owner != before || piece.since > old_epoch;
+  if (options_.mistake == WorkerMistake::kIgnoreSince) moved = piece.owner != before;
+  if (!moved) return false;
+  piece.number = 0;
+  piece.recited = false;
+  bool queued = IsActive(tensor, number) && piece.step == PieceStep::kSent && before != kNoShard &&
+                links_[before].up;
+  // The answer may come, and the memory be the user's again, before the old push has left.
+  if (queued) driver_.Forget(SpansOf(tensor, number).push);
+  return true;
+}
+
+void Worker::OnShardUp(ShardId shard) {
+  if (shard >= links_.size()) return;
+  OnShardDown(shard);
+  links_[shard].up = true;
+  Recite(shard, 0);
+}
+
+void Worker::OnShardDown(ShardId shard) {
+  if (shard >= links_.size()) return;
+  Link& link = links_[shard];
+  Link fresh;
+  fresh.scratch = std::move(link.scratch);
+  link = std::move(fresh);
+}
+
+// In this order: the verdicts that this worker holds and others may lack, then its unanswered
+// pushes, then what it holds and all others do; at last, that this is all.
+void Worker::Recite(ShardId shard, uint64_t newer_than) {
+  bool reconnect = newer_than == 0;
+  std::vector<wire::PieceRef> haves;
+  for (Tensor* tensor : by_order_) {
+    for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
+      const Piece& piece = tensor->pieces[i];
+      if (piece.owner == shard && piece.since > newer_than) {
+        RecitePiece(*tensor, i, haves, reconnect);
+      }
+    }
+  }
+  if (reconnect && options_.mistake == WorkerMistake::kNoHaveAfterReconnect) haves.clear();
+  for (size_t at = 0; at < haves.size(); at += wire::kWantCountMax) {
+    auto first = haves.begin() + static_cast<ptrdiff_t>(at);
+    size_t count = std::min(wire::kWantCountMax, haves.size() - at);
+    driver_.SendHave(shard, epoch_, {first, first + static_cast<ptrdiff_t>(count)});
+  }
+  driver_.SendResync(shard, epoch_);
+}
+
+void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::PieceRef>& haves,
+                         bool reconnect) {
+  Piece& piece = tensor.pieces[number];
+  bool active = IsActive(tensor, number);
+  bool present = piece.held != 0 && active && piece.step == PieceStep::kDone;
+  WorkerMistake skip = present ? WorkerMistake::kNoVerdictOfThePresentRound
+                               : WorkerMistake::kNoVerdictOfThePreviousRound;
+  bool mute = options_.mistake == skip ||
+              (reconnect && options_.mistake == WorkerMistake::kNoVerdictAfterReconnect);
+  if (piece.held != 0 && !piece.stable) {
+    if (!mute) SendKept(tensor, number);
+  } else if (piece.held != 0) {
+    haves.push_back({tensor.id, number, piece.held});
+  }
+  if (!active || piece.step != PieceStep::kSent) return;
+  if (options_.mistake != WorkerMistake::kRepeatsWaitForCredit) return SendPiece(tensor, number);
+  queue_.Returned(CreditOf(SpansOf(tensor, number)));
+  QueuePiece(tensor, number);
+}
+
+void Worker::SendKept(Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
+  if (!piece.copy && options_.mistake == WorkerMistake::kHandOverWithoutKeeping &&
+      !IsActive(tensor, number)) {
+    return;
+  }
+  if (!piece.copy) KeepCopy(tensor, number);
+  wire::DataHeader header;
+  header.ref = {tensor.id, number, piece.held};
+  header.epoch = epoch_;
+  header.generation = generation_;
+  header.count = links_[piece.owner].answers_in_order;
+  header.home = piece.home;
+  header.combine = CombineOf(tensor.spec.op);
+  header.dtype = tensor.spec.dtype;
+  header.status = piece.status;
+  BufferRef payload = piece.copy;
+  uint32_t bytes = piece.copy_bytes;
+  bool all = *piece.members == *workers_of_.at(epoch_);
+  if (!all) {
+    header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
+    payload = pool_.Take(header.receipt + bytes);
+    piece.members->ToBitmap(ByteSpan(payload.data(), header.receipt));
+    arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
+  }
+  header.piece_bytes = bytes;
+  header.want_bytes = bytes;
+  piece.recited = true;
+  driver_.SendVerdict(piece.owner, header, ConstByteSpan(payload.data(), header.receipt + bytes),
+                      payload);
+}
+
+// Where the verdict of an operation's piece lies while the operation has not been handed over.
+ConstByteSpan Worker::VerdictIn(Tensor& tensor, uint32_t number) const {
+  const Task& task = *tensor.task;
+  if (IsLayout(tensor) || (number == 0 && tensor.spec.op == wire::Op::kAllgather)) {
+    return std::as_bytes(std::span(task.rows_by_worker));
+  }
+  plan::PieceSpan span = tensor.partition->Piece(number - tensor.first_piece);
+  if (tensor.spec.op == wire::Op::kAllgather) {
+    return ConstByteSpan(task.outcome.gathered.get() + span.offset, span.bytes);
+  }
+  bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == rank_;
+  const Operation& operation = task.operation;
+  return ConstByteSpan((root ? operation.input : operation.output) + span.offset, span.bytes);
+}
+
+void Worker::KeepCopy(Tensor& tensor, uint32_t number) {
+  Piece& piece = tensor.pieces[number];
+  if (piece.copy || piece.status != StatusCode::kOk) return;
+  ConstByteSpan verdict = VerdictIn(tensor, number);
+  piece.copy = pool_.Take(verdict.size());
+  piece.copy_bytes = static_cast<uint32_t>(verdict.size());
+  arithmetic_.Copy(piece.copy.data(), verdict.data(), verdict.size());
+}
+
+// The memory goes back to the user: what others may lack must be kept elsewhere.
+void Worker::KeepUnstable(Tensor& tensor) {
+  bool keep = options_.mistake != WorkerMistake::kHandOverWithoutKeeping;
+  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
+    Piece& piece = tensor.pieces[i];
+    if (!keep) {
+      piece.copy = BufferRef();
+    } else if (piece.step == PieceStep::kDone && !piece.stable) {
+      KeepCopy(tensor, i);
+    }
+  }
+}
+
+void Worker::ReleaseStable(Link& link) {
+  while (!link.kept.empty() && link.kept.front().number <= link.stable) {
+    const Kept kept = link.kept.front();
+    link.kept.pop_front();
+    if (kept.piece >= kept.tensor->pieces.size()) continue;
+    Piece& piece = kept.tensor->pieces[kept.piece];
+    if (piece.held != kept.round || piece.number != kept.number) continue;
+    piece.stable = true;
+    piece.copy = BufferRef();
+  }
+}
+
+void Worker::OnStable(ShardId from, uint64_t count) {
+  if (from >= links_.size() || !links_[from].up) return;
+  links_[from].stable = std::max(links_[from].stable, count);
+  ReleaseStable(links_[from]);
+}
+
+bool Worker::HoldsUnstable() const {
+  if (options_.mistake == WorkerMistake::kLeaveWithAnUnstableVerdict) return false;
+  for (const Tensor* tensor : by_order_) {
+    for (const Piece& piece : tensor->pieces) {
+      if (piece.held != 0 && !piece.stable) return true;
+    }
+  }
+  return false;
+}
+
+ByteSpan Worker::Hold(Link& link, const wire::DataHeader& header, size_t payload_bytes) {
+  Held held;
+  held.header = header;
+  held.payload = pool_.Take(payload_bytes);
+  held.payload_bytes = payload_bytes;
+  ByteSpan place(held.payload.data(), payload_bytes);
+  link.held.push_back(std::move(held));
+  link.fate = Fate::kHeld;
+  return place;
+}
+
+// An answer that no correct server gives is dropped here; the operation then waits for its owner
+// like any other.
+void Worker::Replay(ShardId from, Time now) {
+  Link& link = links_[from];
+  while (!link.held.empty() && link.held.front().complete &&
+         link.held.front().header.epoch <= epoch_) {
+    Held held = std::move(link.held.front());
+    link.held.pop_front();
+    std::deque<Held> rest = std::exchange(link.held, {});
+    Fate fate = link.fate;
+    Result<ByteSpan> place = PlaceOf(from, held.header, held.payload_bytes);
+    if (place.ok()) {
+      arithmetic_.Copy(place.value().data(), held.payload.data(), held.payload_bytes);
+      FinishAnswer(from, now);
+    }
+    links_[from].held = std::move(rest);
+    links_[from].fate = fate;
+  }
+}
+
+void Worker::Abort(OperationId id, const std::string& why) {
+  for (Tensor* tensor : by_order_) {
+    if (!tensor->task.has_value() || tensor->task->operation.id != id) continue;
+    for (uint32_t i = tensor->first_piece; i < EndPiece(*tensor); ++i) {
+      const Piece& piece = tensor->pieces[i];
+      bool asks = IsActive(*tensor, i) && piece.step != PieceStep::kDone &&
+                  piece.owner != kNoShard && links_[piece.owner].up;
+      if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor->id, i, piece.round}, why);
+    }
+    return;
+  }
+}
+
+std::vector<wire::Known> Worker::Known() const {
+  std::vector<wire::Known> parts(1);
+  size_t bytes = 0;
+  auto part = [&](size_t more) -> wire::Known& {
+    if (bytes + more > kKnownBytes && bytes > 0) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += more;
+    return parts.back();
+  };
+  for (const wire::DeclareFailed& failed : failures_) {
+    part(failed.name.size() + failed.text.size()).failed.push_back(failed);
+  }
+  for (const Tensor* tensor : by_order_) {
+    if (!tensor->declared) continue;
+    wire::Declared declared{tensor->name, tensor->attempt, tensor->id, tensor->placement};
+    size_t more = declared.name.size() + 8 * declared.placement.size();
+    part(more).tensors.push_back({std::move(declared), tensor->spec});
+  }
+  return parts;
+}
+
+void Worker::AskAgain() {
+  for (Tensor* tensor : by_order_) {
+    bool waits = tensor->task.has_value() && !tensor->declared &&
+                 tensor->task->path[tensor->task->at] == Stage::kDeclare;
+    if (!waits) continue;
+    driver_.SendControl(wire::Declare{tensor->name, tensor->attempt, tensor->task->operation.spec,
+                                      tensor->round + 1});
+  }
+}
+
+}  // namespace byteps::protocol

@@ -2,8 +2,8 @@
 // connections, coordinators stop at any step and are restarted, members crash, are suspected
 // wrongly, join and reconnect. No two living processes may ever hold different views under one
 // epoch, and a generation may begin only for workers that are at a sync point. The deliberate
-// mistakes show that the schedules are wild enough to notice. (kReadOnce needs a history too rare for
-// this: failure_test.cc writes it out.)
+// mistakes show that the schedules are wild enough to notice. (kReadOnce needs a history too rare
+// for this: failure_test.cc writes it out.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class World {
 
   bool over() const { return over_; }
   bool stuck() const { return stuck_; }
-  uint64_t epochs() const { return newest_epoch_; }
+  uint64_t epochs() const { return epoch_max_; }
 
  private:
   struct Node {
@@ -143,11 +143,12 @@ class World {
   }
 
   void Apply(Node& node, const wire::View& view) {
-    newest_epoch_ = std::max(newest_epoch_, view.epoch);
+    epoch_max_ = std::max(epoch_max_, view.epoch);
     if (node.join.role == Role::kWorker && node.generation != 0 &&
         view.generation != node.generation && node.membership->IsMember()) {
       // With two coordinators a worker can be told to go on by one that is not in power.
-      if (!node.synced && !rules_.strict) wrong_ = "a generation began without worker " + NameOf(node);
+      if (!node.synced && !rules_.strict)
+        wrong_ = "a generation began without worker " + NameOf(node);
       node.synced = false;
     }
     node.generation = view.generation;
@@ -337,14 +338,14 @@ class World {
     }
     if (over_ || !wrong_.empty()) return;
     Incarnations running;
-    const wire::View* newest = nullptr;
+    const wire::View* latest = nullptr;
     for (const Node& node : nodes_) {
       if (!Runs(node)) continue;
       running.insert(node.join.incarnation);
       const wire::View& view = node.membership->view();
-      if (newest == nullptr || view.epoch > newest->epoch) newest = &view;
+      if (latest == nullptr || view.epoch > latest->epoch) latest = &view;
     }
-    if (newest == nullptr || !IsReadQuorum(*newest, running)) return;
+    if (latest == nullptr || !IsReadQuorum(*latest, running)) return;
     const Coordinator& coordinator = *processes_[last]->machine;
     // What was promised may leave too few to go on: such a job ends.
     stuck_ = coordinator.recovering();
@@ -367,7 +368,7 @@ class World {
   std::map<uint64_t, Link> links_;
   uint64_t next_link_ = 100;
   std::map<uint64_t, std::vector<std::pair<size_t, wire::View>>> held_;
-  uint64_t newest_epoch_ = 0;
+  uint64_t epoch_max_ = 0;
   bool over_ = false;
   bool stuck_ = false;
   std::string wrong_;

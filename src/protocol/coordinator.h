@@ -235,8 +235,8 @@ class Coordinator {
   std::optional<Time> leases_due_;  // restarted: by when those that left are connected again
 
   Declarations declarations_;
-  bool rebuilding_ = false;  // declarations, from what workers know
-  Incarnations awaited_;     // workers that have not told yet
+  bool rebuilding_ = false;                                 // declarations, from what workers know
+  Incarnations awaited_;                                    // workers that have not told yet
   std::map<ConnectionId, std::vector<wire::Known>> known_;  // of connections that will report
   std::map<uint64_t, HeldKnown> held_known_;                // of members, until the view is known
   std::vector<std::pair<uint64_t, wire::Message>> held_;    // from members, until it is

@@ -25,9 +25,8 @@ bool Membership::Contains(const wire::View& view) const {
   if (self_.role == Role::kWorker) {
     return std::any_of(view.workers.begin(), view.workers.end(), same);
   }
-  return std::any_of(view.servers.begin(), view.servers.end(), [&](const wire::ServerInfo& server) {
-    return same(server) && server.alive;
-  });
+  return std::any_of(view.servers.begin(), view.servers.end(),
+                     [&](const wire::ServerInfo& server) { return same(server) && server.alive; });
 }
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {

@@ -44,8 +44,7 @@ TEST(MembershipTest, APromiseChangesNothingUntilItIsCommitted) {
 TEST(MembershipTest, AProposalBringsTheViewThatWasMissed) {
   Membership member(Self(1));
   member.OnMessage(wire::Commit{1, ViewWith(1, {1, 2, 3})});
-  Membership::Step step =
-      member.OnMessage(wire::Propose{1, ViewWith(2, {1, 2}), ViewWith(3, {1})});
+  Membership::Step step = member.OnMessage(wire::Propose{1, ViewWith(2, {1, 2}), ViewWith(3, {1})});
   EXPECT_EQ(step.view, ViewWith(2, {1, 2}));
   EXPECT_TRUE(step.answer.has_value());
 }
@@ -66,10 +65,10 @@ TEST(MembershipTest, LowerTermsAreIgnored) {
 TEST(MembershipTest, WhatIsInForceIsPromisedAgainAndNothingElseOfItsEpoch) {
   Membership member(Self(1));
   member.OnMessage(wire::Commit{1, ViewWith(2, {1, 2})});
-  EXPECT_TRUE(member.OnMessage(wire::Propose{2, ViewWith(1, {1}), ViewWith(2, {1, 2})})
-                  .answer.has_value());
-  EXPECT_FALSE(member.OnMessage(wire::Propose{2, ViewWith(1, {1}), ViewWith(2, {1})})
-                   .answer.has_value());
+  EXPECT_TRUE(
+      member.OnMessage(wire::Propose{2, ViewWith(1, {1}), ViewWith(2, {1, 2})}).answer.has_value());
+  EXPECT_FALSE(
+      member.OnMessage(wire::Propose{2, ViewWith(1, {1}), ViewWith(2, {1})}).answer.has_value());
 }
 
 TEST(MembershipTest, EvictionIsFinalAndWhoWaitsIsNotEvicted) {

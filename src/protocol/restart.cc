@@ -13,9 +13,8 @@ void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
     if (superseded) Recover(report.term);
     return OnReportInRecovery(from, report);
   }
-  bool withdrawn = report.committed.epoch == 0 &&
-                   std::find(withdrawn_.begin(), withdrawn_.end(), report.promised) !=
-                       withdrawn_.end();
+  bool withdrawn = report.committed.epoch == 0 && std::find(withdrawn_.begin(), withdrawn_.end(),
+                                                            report.promised) != withdrawn_.end();
   if (nothing || withdrawn) {
     if (superseded && view_.epoch == 0) DropProposal(report.term);
     if (superseded && view_.epoch > 0) Recover(report.term);
@@ -45,7 +44,7 @@ void Coordinator::OnReportInRecovery(ConnectionId from, const wire::Report& repo
   Member* member = Rebind(from, report);
   recovery_->OnReport(report);
   // What it promised may be in force already.
-  bool known = change_.has_value() && recovery_->newest().epoch >= change_->next().epoch;
+  bool known = change_.has_value() && recovery_->latest().epoch >= change_->next().epoch;
   if (known) change_.reset();
   if (report.term != term_) return driver_.Send(from, wire::Query{term_});
   if (change_.has_value()) SendProposal(*member, change_->Proposal());
@@ -133,7 +132,7 @@ bool Coordinator::AdvanceRecovery() {
   if (std::optional<wire::View> promised = recovery_->Promised()) {
     // Who was let in and never heard of it joins no second time once it is out.
     for (auto& [id, member] : roster_.all()) {
-      if (IsVoter(recovery_->newest(), member.incarnation())) member.standing = Standing::kIn;
+      if (IsVoter(recovery_->latest(), member.incarnation())) member.standing = Standing::kIn;
     }
     Propose(std::move(*promised), true);
     return true;
@@ -143,7 +142,7 @@ bool Coordinator::AdvanceRecovery() {
 }
 
 void Coordinator::FinishRecovery() {
-  wire::View before = std::exchange(view_, recovery_->newest());
+  wire::View before = std::exchange(view_, recovery_->latest());
   recovery_.reset();
   inherited_ = true;
   found_ = view_.generation != before.generation;
@@ -182,8 +181,8 @@ void Coordinator::JoinAgain() {
 void Coordinator::RestoreDeclarations() {
   uint64_t restarts = (term_ >> 32) - 1;
   if (restarts >= UINT32_MAX / kTensorsOfTerm) {
-    return End({StatusCode::kExhausted,
-                "the coordinator was restarted too often; start the job again"});
+    return End(
+        {StatusCode::kExhausted, "the coordinator was restarted too often; start the job again"});
   }
   declarations_.Number(static_cast<TensorId>(restarts * kTensorsOfTerm + 1), kTensorsOfTerm - 1);
   rebuilding_ = true;

@@ -36,7 +36,7 @@ class Roster {
  public:
   using Members = std::map<ConnectionId, Member>;
 
-  // The connection was not there. An incarnation has one connection: REQUIRES: the old one is removed.
+  // REQUIRES: neither the connection nor the incarnation is there.
   Member& Add(ConnectionId connection, const wire::Join& join);
   void Remove(ConnectionId connection);
 

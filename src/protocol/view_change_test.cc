@@ -115,7 +115,7 @@ TEST(RecoveryTest, OnlyReportsUnderItsTermCountAndTheNewestViewDecides) {
   recovery.OnReport(ReportOf(2, 7, first));
   EXPECT_TRUE(recovery.HasQuorum({}));
   recovery.OnReport(ReportOf(101, 6, second));
-  EXPECT_EQ(recovery.newest(), second);
+  EXPECT_EQ(recovery.latest(), second);
   EXPECT_TRUE(recovery.HasQuorum({})) << "half, with the lowest";
 }
 
@@ -129,7 +129,7 @@ TEST(RecoveryTest, ThePromiseOfTheHighestTermIsCompleted) {
   ASSERT_TRUE(recovery.HasQuorum({}));
   EXPECT_EQ(recovery.Promised(), other);
   recovery.OnCommitted(other);
-  EXPECT_EQ(recovery.newest(), other);
+  EXPECT_EQ(recovery.latest(), other);
   EXPECT_FALSE(recovery.Promised().has_value());
 }
 

@@ -158,7 +158,7 @@ void Coordinator::AdmitWorkers(wire::View& next) const {
 }
 
 void Coordinator::Propose(wire::View next, bool completes) {
-  const wire::View& present = recovery_.has_value() ? recovery_->newest() : view_;
+  const wire::View& present = recovery_.has_value() ? recovery_->latest() : view_;
   change_.emplace(term_, present, std::move(next), completes);
   change_since_ = now_;
   for (const Voter& voter : VotersOf(change_->next())) {
@@ -226,9 +226,8 @@ void Coordinator::ForgetStale() {
   std::erase_if(leaving_, stale);
   std::erase_if(synced_, stale);
   std::erase_if(awaited_, stale);
-  std::erase_if(unreachable_, [&](const auto& pair) {
-    return stale(pair.first) || stale(pair.second);
-  });
+  std::erase_if(unreachable_,
+                [&](const auto& pair) { return stale(pair.first) || stale(pair.second); });
 }
 
 // Members that are new in this view.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -66,6 +67,7 @@ class ControlTest : public testing::Test {
       auto [to, message] = driver.sent[cursor++];
       auto found = members.find(to);
       if (found == members.end() || deaf.contains(to)) continue;
+      if (drops != nullptr && drops(to, message)) continue;
       Membership::Step step = found->second.OnMessage(message);
       if (step.view.has_value()) applied[to].push_back(*step.view);
       if (step.answer.has_value()) coordinator().OnMessage(to, *step.answer, now);
@@ -156,8 +158,39 @@ class ControlTest : public testing::Test {
   std::unique_ptr<Coordinator> machine;
   std::map<ConnectionId, Membership> members;
   std::set<ConnectionId> deaf;
+  std::function<bool(ConnectionId, const wire::Message&)> drops;  // messages that get lost
   std::map<ConnectionId, std::vector<wire::View>> applied;
   size_t cursor = 0;
+};
+
+// Three workers (10, 11, 12), two servers (20, 21); one worker is enough to go on.
+class FailureTest : public ControlTest {
+ protected:
+  FailureTest() {
+    options.worker_machines = 3;
+    options.server_count = 2;
+    options.min_workers = 1;
+  }
+
+  void Suspect(ConnectionId from, Role role, uint32_t index, wire::Suspicion why,
+               uint64_t incarnation = 0) {
+    Say(from, wire::Suspect{role, index, incarnation, why, "said so"});
+  }
+
+  static std::vector<uint64_t> Workers(const wire::View& view) {
+    std::vector<uint64_t> slots;
+    for (const wire::WorkerInfo& one : view.workers) slots.push_back(one.slot);
+    return slots;
+  }
+
+  template <typename T>
+  static bool Is(const wire::Message& message) {
+    return std::holds_alternative<T>(message);
+  }
+
+  void ReconnectAll(const std::vector<ConnectionId>& ids) {
+    for (ConnectionId id : ids) Reconnect(id, id + 100);
+  }
 };
 
 }  // namespace byteps::protocol

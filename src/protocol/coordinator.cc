@@ -26,16 +26,16 @@ uint64_t Coordinator::TermAfter(uint64_t term) const {
 
 void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Time now) {
   now_ = now;
+  const auto* join = std::get_if<wire::Join>(&message);
+  const auto* report = std::get_if<wire::Report>(&message);
   if (phase_ == Phase::kOver) {  // who could not be told hears it when it comes back
-    bool greets = std::holds_alternative<wire::Join>(message) ||
-                  std::holds_alternative<wire::Report>(message);
-    if (greets) driver_.Send(from, over_);
+    if (join != nullptr || report != nullptr) driver_.Send(from, over_);
     return;
   }
-  if (const auto* join = std::get_if<wire::Join>(&message)) {
-    OnJoin(from, *join);
-  } else if (const auto* report = std::get_if<wire::Report>(&message)) {
-    OnReport(from, *report);
+  if (join != nullptr || report != nullptr) {
+    const wire::Join& self = join != nullptr ? *join : report->self;
+    if (roster_.IsOld(from, self.incarnation)) return driver_.Disconnect(from);
+    join != nullptr ? OnJoin(from, *join) : OnReport(from, *report);
   } else if (const auto* known = std::get_if<wire::Known>(&message)) {
     known_[from].push_back(*known);
   } else if (Member* member = roster_.At(from)) {
@@ -144,6 +144,7 @@ void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
   if (found == nullptr || phase_ == Phase::kOver) return;
   Member member = *found;
   roster_.Remove(id);
+  synced_.erase(member.incarnation());
   if (member.standing == Standing::kIn) {
     suspicions_.Closed(member.incarnation(), kOwnConnection, why, now);
   } else if (member.standing == Standing::kWaiting) {

@@ -102,6 +102,8 @@ class Coordinator {
   const wire::View& view() const { return view_; }
   uint64_t epoch() const { return view_.epoch; }
   uint64_t term() const { return term_; }
+  // It asks members what was decided; view() may be older than what is in force.
+  bool recovering() const { return recovery_.has_value(); }
 
  private:
   enum class Phase : uint8_t { kGathering, kRunning, kOver };
@@ -218,6 +220,8 @@ class Coordinator {
   std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
   std::optional<Recovery> recovery_;
   Time recovery_since_{};
+  // The view was found in reports: somebody may still have promised another one after it.
+  bool inherited_ = false;
   bool found_ = false;  // while the view that was found in reports comes into force
 
   // Members of the view, by incarnation.
@@ -232,8 +236,8 @@ class Coordinator {
   std::optional<Time> leases_due_;  // restarted: by when those that left are connected again
 
   Declarations declarations_;
-  bool rebuilding_ = false;  // declarations, from what workers know
-  Incarnations awaited_;     // workers that have not told yet
+  bool rebuilding_ = false;                                 // declarations, from what workers know
+  Incarnations awaited_;                                    // workers that have not told yet
   std::map<ConnectionId, std::vector<wire::Known>> known_;  // of connections that will report
   std::map<uint64_t, HeldKnown> held_known_;                // of members, until the view is known
   std::vector<std::pair<uint64_t, wire::Message>> held_;    // from members, until it is

@@ -150,7 +150,7 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
 }
 
 Status Declarations::GoOnDealing() {
-  const Decision* newest = nullptr;
+  const Decision* last_dealt = nullptr;
   for (auto& [name, decisions] : names_) {
     for (Decision& decision : decisions) {
       bool last = &decision == &decisions.back();
@@ -160,13 +160,13 @@ Status Declarations::GoOnDealing() {
         decision.text = "an earlier declaration of tensor '" + name + "' failed; use it again";
       }
       if (decision.placement.empty()) continue;
-      if (newest == nullptr || decision.tensor > newest->tensor) newest = &decision;
+      if (last_dealt == nullptr || decision.tensor > last_dealt->tensor) last_dealt = &decision;
     }
   }
-  if (newest == nullptr) return Status::Ok();
-  Status restored = dealer_->Restore(newest->placement);
+  if (last_dealt == nullptr) return Status::Ok();
+  Status restored = dealer_->Restore(last_dealt->placement);
   if (!restored.ok()) return restored;
-  Result<plan::Partition> cut = CutOf(newest->spec, workers_, piece_bytes_max_);
+  Result<plan::Partition> cut = CutOf(last_dealt->spec, workers_, piece_bytes_max_);
   if (cut.ok()) dealer_->DealTensor(cut.value());
   return Status::Ok();
 }

@@ -46,7 +46,7 @@ class Declarations {
   // What a worker knows from a coordinator whose memory is lost. Answers are what others know
   // wrongly: a failed attempt beats a declared one.
   Answers OnKnown(const Rank& rank, const wire::Known& known);
-  // After OnKnown from every worker: goes on dealing where the newest known tensor ended.
+  // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
   Status GoOnDealing();
 
   // For a server that joins, or is connected again; and for a worker that is: what it was told to

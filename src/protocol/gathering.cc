@@ -256,9 +256,8 @@ wire::View Coordinator::NextGeneration() const {
     if (member.role() == Role::kWorker) {
       next.workers.push_back(InfoOf(member, member.index, member.index));
     } else if (view_.epoch == 0) {
-      next.servers.push_back({member.index, join.incarnation, join.host, join.address,
-                              join.process, 0, std::vector<uint32_t>(join.shards), true,
-                              next.epoch});
+      next.servers.push_back({member.index, join.incarnation, join.host, join.address, join.process,
+                              0, std::vector<uint32_t>(join.shards), true, next.epoch});
     }
   }
   if (view_.epoch > 0) PlaceServers(next);

@@ -73,8 +73,7 @@ void Coordinator::OnExited(const wire::Suspect& suspect, uint64_t target) {
 }
 
 // Two members cannot talk to each other, and both can talk to the coordinator: one must go.
-void Coordinator::OnUnreachable(const Member& from, const wire::Suspect& suspect,
-                                uint64_t target) {
+void Coordinator::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
   if (from.role() == suspect.role) return;
   if (roster_.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
   bool from_worker = from.role() == Role::kWorker;

@@ -25,13 +25,12 @@ bool Membership::Contains(const wire::View& view) const {
   if (self_.role == Role::kWorker) {
     return std::any_of(view.workers.begin(), view.workers.end(), same);
   }
-  return std::any_of(view.servers.begin(), view.servers.end(), [&](const wire::ServerInfo& server) {
-    return same(server) && server.alive;
-  });
+  return std::any_of(view.servers.begin(), view.servers.end(),
+                     [&](const wire::ServerInfo& server) { return same(server) && server.alive; });
 }
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {
-  if (view.epoch <= committed_.epoch) return std::nullopt;
+  if (view.epoch <= committed_.epoch || IsEvicted()) return std::nullopt;
   // Who promised a view with itself in it and then slept through its commit was a member.
   was_member_ = was_member_ || (promised_.epoch <= view.epoch && Contains(promised_));
   if (promised_.epoch <= view.epoch) {

@@ -1,5 +1,5 @@
-// A member's side of the views (docs/membership.md, rules 1 to 3): which view is in force, which one
-// was promised to whom, and which coordinator is obeyed. Workers and servers hold one each.
+// A member's side of the views (docs/membership.md, rules 1 to 3): which view is in force, which
+// one was promised to whom, and which coordinator is obeyed. Workers and servers hold one each.
 //
 // A view comes into force with COMMIT only, or as the `present` of a later proposal. A coordinator
 // with a lower term than one that was met before is ignored.

@@ -52,12 +52,8 @@ bool IsWriteQuorum(const wire::View& view, const Incarnations& promised, const I
   return 2 * votes.given > votes.all || (2 * votes.given == votes.all && votes.lowest);
 }
 
-bool IsReadQuorum(const wire::View& view, const Incarnations& reported, const Incarnations& dead,
-                  bool strict) {
-  if (strict) return IsWriteQuorum(view, reported, {});
-  Votes all = CountVotes(view, reported, {});
-  Votes living = CountVotes(view, reported, dead);
-  return 2 * all.given > all.all || living.given == living.all;
+bool IsReadQuorum(const wire::View& view, const Incarnations& reported) {
+  return IsWriteQuorum(view, reported, {});
 }
 
 std::string NameOf(const Voter& voter) {

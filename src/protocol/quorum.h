@@ -31,9 +31,10 @@ std::vector<Voter> VotersOf(const wire::View& view);
 bool IsWriteQuorum(const wire::View& view, const Incarnations& promised, const Incarnations& dead);
 
 // Enough have reported to know what may have been committed after `view`: more than half of all
-// voters, or all that are not proven dead. Strict: the plain majority, or half with the lowest.
-bool IsReadQuorum(const wire::View& view, const Incarnations& reported, const Incarnations& dead,
-                  bool strict);
+// voters, or exactly half with the lowest-numbered one. The dead count here: all that is left of a
+// view may be one member that was dropped from the next one without knowing, while processes that
+// were let in later live.
+bool IsReadQuorum(const wire::View& view, const Incarnations& reported);
 
 // "worker 1 (process 42)"
 std::string NameOf(const Voter& voter);

@@ -5,24 +5,24 @@
 
 namespace byteps::protocol {
 
-Recovery::Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake)
-    : term_(term), newest_(std::move(known)), strict_(strict), mistake_(mistake) {}
+Recovery::Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake)
+    : term_(term), latest_(std::move(known)), mistake_(mistake) {}
 
 void Recovery::OnReport(const wire::Report& report) {
   bool deaf = completed_ && mistake_ == CoordinatorMistake::kReadOnce;
-  if (report.committed.epoch > newest_.epoch && !deaf) newest_ = report.committed;
+  if (report.committed.epoch > latest_.epoch && !deaf) latest_ = report.committed;
   if (report.term == term_) reports_[report.self.incarnation] = report;
 }
 
 void Recovery::OnCommitted(const wire::View& view) {
-  if (view.epoch > newest_.epoch) newest_ = view;
+  if (view.epoch > latest_.epoch) latest_ = view;
   completed_ = true;
 }
 
 bool Recovery::HasQuorum(const Incarnations& dead) const {
   if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return true;
   if (reports_.empty()) return false;
-  if (newest_.epoch == 0) {
+  if (latest_.epoch == 0) {
     // Nobody had a vote before the first view: all its members had to promise it.
     const wire::Report* best = BestPromise();
     return best != nullptr && MissingOf(best->promised).empty();
@@ -30,14 +30,14 @@ bool Recovery::HasQuorum(const Incarnations& dead) const {
   Incarnations reported;
   for (const auto& [incarnation, report] : reports_) reported.insert(incarnation);
   if (mistake_ == CoordinatorMistake::kDiscountDeadInReading &&
-      IsWriteQuorum(newest_, reported, dead)) {
+      IsWriteQuorum(latest_, reported, dead)) {
     return true;
   }
-  return IsReadQuorum(newest_, reported, dead, strict_);
+  return VotersOf(latest_).empty() || IsReadQuorum(latest_, reported);
 }
 
 std::optional<wire::View> Recovery::Promised() const {
-  if (mistake_ == CoordinatorMistake::kIgnorePromised && newest_.epoch > 0) return std::nullopt;
+  if (mistake_ == CoordinatorMistake::kIgnorePromised && latest_.epoch > 0) return std::nullopt;
   if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return std::nullopt;
   const wire::Report* best = BestPromise();
   if (best == nullptr) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<wire::View> Recovery::Promised() const {
 const wire::Report* Recovery::BestPromise() const {
   const wire::Report* best = nullptr;
   for (const auto& [incarnation, report] : reports_) {
-    if (report.promised.epoch != newest_.epoch + 1) continue;
+    if (report.promised.epoch != latest_.epoch + 1) continue;
     if (best == nullptr || report.promised_term > best->promised_term) best = &report;
   }
   return best;
@@ -55,7 +55,7 @@ const wire::Report* Recovery::BestPromise() const {
 
 std::string Recovery::Missing() const {
   const wire::Report* best = BestPromise();
-  return MissingOf(newest_.epoch == 0 && best != nullptr ? best->promised : newest_);
+  return MissingOf(latest_.epoch == 0 && best != nullptr ? best->promised : latest_);
 }
 
 std::string Recovery::MissingOf(const wire::View& view) const {

@@ -1,5 +1,5 @@
 // What a coordinator that has lost its memory learns from reports (docs/membership.md, rule 3): the
-// newest view that may be in force, and the proposal that has to be completed first.
+// latest view that may be in force, and the proposal that has to be completed first.
 // A value without I/O; the coordinator sends what has to be sent.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace byteps::protocol {
 
 class Recovery {
  public:
-  // `known`: the newest view that this coordinator knows to be in force; epoch 0 when it has just
+  // `known`: the latest view that this coordinator knows to be in force; epoch 0 when it has just
   // been started.
-  Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake);
+  Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake);
 
   uint64_t term() const { return term_; }
 
@@ -27,9 +27,9 @@ class Recovery {
   // `view` has been committed by this coordinator, under this term.
   void OnCommitted(const wire::View& view);
 
-  // The newest view in force that was heard of.
-  const wire::View& newest() const { return newest_; }
-  // Enough members of the newest view have reported.
+  // The latest view in force that was heard of.
+  const wire::View& latest() const { return latest_; }
+  // Enough members of the latest view have reported; `dead` matters to a mistake only.
   bool HasQuorum(const Incarnations& dead) const;
   // What must be completed before anything else. REQUIRES: HasQuorum.
   std::optional<wire::View> Promised() const;
@@ -44,8 +44,7 @@ class Recovery {
   std::string MissingOf(const wire::View& view) const;
 
   uint64_t term_;
-  wire::View newest_;
-  bool strict_;
+  wire::View latest_;
   CoordinatorMistake mistake_;
   bool completed_ = false;
   std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation

@@ -23,11 +23,13 @@ class Job {
     BufferRef keep;
   };
 
-  Job(uint32_t workers, uint32_t servers, ShardMistake shard_mistake = ShardMistake::kNone,
+  Job(uint32_t worker_count, uint32_t servers, ShardMistake shard_mistake = ShardMistake::kNone,
       WorkerMistake worker_mistake = WorkerMistake::kNone) {
     view.epoch = view.generation = view.began = 1;
     view.piece_bytes_max = 64;
-    for (uint32_t i = 0; i < workers; ++i) view.workers.push_back({i, i, 100 + i, "h", i, 0, 1});
+    for (uint32_t i = 0; i < worker_count; ++i) {
+      view.workers.push_back({i, i, 100 + i, "h", i, 0, 1});
+    }
     for (uint32_t i = 0; i < servers; ++i) {
       wire::ServerInfo server;
       server.index = server.first_shard = i;
@@ -38,11 +40,11 @@ class Job {
       shards.push_back(std::make_unique<ShardEnd>(*this, i, options));
       shards[i]->machine.OnView(view, i);
     }
-    for (uint32_t i = 0; i < workers; ++i) {
+    for (uint32_t i = 0; i < worker_count; ++i) {
       WorkerOptions options;
       options.mistake = worker_mistake;
-      this->workers.push_back(std::make_unique<WorkerEnd>(*this, i, options));
-      this->workers[i]->machine.OnView(view, i);
+      workers.push_back(std::make_unique<WorkerEnd>(*this, i, options));
+      workers[i]->machine.OnView(view, i);
       for (uint32_t s = 0; s < servers; ++s) Connect(i, s);
     }
   }
@@ -318,7 +320,9 @@ TEST(RecoveryTest, WhatTheUserOverwritesIsKept) {
     job.TellAll();
     job.All();
     EXPECT_EQ(job.outcome(1, id) != nullptr, keep) << "without it worker 1 waits for ever";
-    if (keep) EXPECT_EQ(job.value(1, "a"), 3);
+    if (keep) {
+      EXPECT_EQ(job.value(1, "a"), 3);
+    }
   }
 }
 

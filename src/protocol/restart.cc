@@ -13,9 +13,8 @@ void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
     if (superseded) Recover(report.term);
     return OnReportInRecovery(from, report);
   }
-  bool withdrawn = report.committed.epoch == 0 &&
-                   std::find(withdrawn_.begin(), withdrawn_.end(), report.promised) !=
-                       withdrawn_.end();
+  bool withdrawn = report.committed.epoch == 0 && std::find(withdrawn_.begin(), withdrawn_.end(),
+                                                            report.promised) != withdrawn_.end();
   if (nothing || withdrawn) {
     if (superseded && view_.epoch == 0) DropProposal(report.term);
     if (superseded && view_.epoch > 0) Recover(report.term);
@@ -45,7 +44,7 @@ void Coordinator::OnReportInRecovery(ConnectionId from, const wire::Report& repo
   Member* member = Rebind(from, report);
   recovery_->OnReport(report);
   // What it promised may be in force already.
-  bool known = change_.has_value() && recovery_->newest().epoch >= change_->next().epoch;
+  bool known = change_.has_value() && recovery_->latest().epoch >= change_->next().epoch;
   if (known) change_.reset();
   if (report.term != term_) return driver_.Send(from, wire::Query{term_});
   if (change_.has_value()) SendProposal(*member, change_->Proposal());
@@ -58,6 +57,7 @@ Member* Coordinator::Rebind(ConnectionId from, const wire::Report& report) {
   suspicions_.Back(incarnation, now_);
   Member* member = roster_.Find(incarnation);
   if (member != nullptr && member->connection == from) return member;
+  synced_.erase(incarnation);  // it says so again
   std::optional<Standing> standing;
   if (member != nullptr) {
     standing = member->standing;
@@ -112,7 +112,7 @@ void Coordinator::Recover(uint64_t heard_term) {
   term_ = TermAfter(std::max(term_, heard_term));
   if (!recovery_.has_value()) recovery_since_ = now_;
   change_.reset();
-  recovery_.emplace(term_, view_, options_.strict, options_.mistake);
+  recovery_.emplace(term_, view_, options_.mistake);
   suspicions_.ForgetAllBut({});
   if (view_.epoch == 0) {
     driver_.Report("the coordinator was restarted and asks the members what was decided");
@@ -130,6 +130,10 @@ bool Coordinator::AdvanceRecovery() {
   }
   if (!recovery_->HasQuorum(Discounted())) return false;
   if (std::optional<wire::View> promised = recovery_->Promised()) {
+    // Who was let in and never heard of it joins no second time once it is out.
+    for (auto& [id, member] : roster_.all()) {
+      if (IsVoter(recovery_->latest(), member.incarnation())) member.standing = Standing::kIn;
+    }
     Propose(std::move(*promised), true);
     return true;
   }
@@ -138,8 +142,9 @@ bool Coordinator::AdvanceRecovery() {
 }
 
 void Coordinator::FinishRecovery() {
-  wire::View before = std::exchange(view_, recovery_->newest());
+  wire::View before = std::exchange(view_, recovery_->latest());
   recovery_.reset();
+  inherited_ = true;
   found_ = view_.generation != before.generation;
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) worker_count_ = member.join.worker_count;
@@ -176,8 +181,8 @@ void Coordinator::JoinAgain() {
 void Coordinator::RestoreDeclarations() {
   uint64_t restarts = (term_ >> 32) - 1;
   if (restarts >= UINT32_MAX / kTensorsOfTerm) {
-    return End({StatusCode::kExhausted,
-                "the coordinator was restarted too often; start the job again"});
+    return End(
+        {StatusCode::kExhausted, "the coordinator was restarted too often; start the job again"});
   }
   declarations_.Number(static_cast<TensorId>(restarts * kTensorsOfTerm + 1), kTensorsOfTerm - 1);
   rebuilding_ = true;

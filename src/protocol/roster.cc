@@ -10,6 +10,7 @@ Member& Roster::Add(ConnectionId connection, const wire::Join& join) {
   member.join = join;
   if (join.rank >= 0) member.index = static_cast<uint32_t>(join.rank);
   connection_of_[join.incarnation] = connection;
+  latest_of_[join.incarnation] = connection;
   return member;
 }
 
@@ -18,6 +19,11 @@ void Roster::Remove(ConnectionId connection) {
   if (found == members_.end()) return;
   connection_of_.erase(found->second.incarnation());
   members_.erase(found);
+}
+
+bool Roster::IsOld(ConnectionId connection, uint64_t incarnation) const {
+  auto found = latest_of_.find(incarnation);
+  return found != latest_of_.end() && connection < found->second;
 }
 
 Member* Roster::At(ConnectionId connection) {

@@ -13,6 +13,7 @@
 
 namespace byteps::protocol {
 
+// Rises in the order in which connections were accepted.
 using ConnectionId = uint64_t;
 
 enum class Standing : uint8_t {
@@ -35,9 +36,12 @@ class Roster {
  public:
   using Members = std::map<ConnectionId, Member>;
 
-  // The connection was not there. An incarnation has one connection: REQUIRES: the old one is removed.
+  // REQUIRES: neither the connection nor the incarnation is there.
   Member& Add(ConnectionId connection, const wire::Join& join);
   void Remove(ConnectionId connection);
+
+  // This process has come over a later connection already; what it says over this one is old.
+  bool IsOld(ConnectionId connection, uint64_t incarnation) const;
 
   Member* At(ConnectionId connection);
   Member* Find(uint64_t incarnation);
@@ -52,6 +56,7 @@ class Roster {
  private:
   Members members_;
   std::unordered_map<uint64_t, ConnectionId> connection_of_;
+  std::unordered_map<uint64_t, ConnectionId> latest_of_;  // also of those that are gone
 };
 
 // "worker 1 (process 42 on node)"

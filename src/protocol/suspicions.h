@@ -56,9 +56,9 @@ class Suspicions {
   struct Watched {
     Duration silence_max{};
     Time heard{};
-    std::optional<Time> doubted;        // since when its silence is suspicious
-    std::set<uint64_t> parties;         // who saw a connection to it close
-    Time closed{};                      // when the first of them did
+    std::optional<Time> doubted;  // since when its silence is suspicious
+    std::set<uint64_t> parties;   // who saw a connection to it close
+    Time closed{};                // when the first of them did
     std::string why;
     bool exit_hint = false;
   };

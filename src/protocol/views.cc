@@ -66,7 +66,12 @@ std::optional<wire::View> Coordinator::NextView() {
   bool server_waits = std::any_of(roster_.all().begin(), roster_.all().end(), [](auto& entry) {
     return entry.second.role() == Role::kServer && entry.second.standing == Standing::kWaiting;
   });
-  if (lost_.empty() && leaving_.empty() && !server_waits && !MayAdmit()) return std::nullopt;
+  // A promise that was not heard of may let workers in. Before the others are told that nobody is,
+  // the same view under another epoch makes it void.
+  bool renew = inherited_ && AllSynced();
+  if (lost_.empty() && leaving_.empty() && !server_waits && !MayAdmit() && !renew) {
+    return std::nullopt;
+  }
   wire::View next = view_;
   DropWorkers(next);
   PlaceServers(next);
@@ -78,7 +83,7 @@ std::optional<wire::View> Coordinator::NextView() {
       return std::nullopt;
     }
   }
-  if (next == view_) return std::nullopt;
+  if (next == view_ && !renew) return std::nullopt;
   ++next.epoch;
   return next;
 }
@@ -153,7 +158,7 @@ void Coordinator::AdmitWorkers(wire::View& next) const {
 }
 
 void Coordinator::Propose(wire::View next, bool completes) {
-  const wire::View& present = recovery_.has_value() ? recovery_->newest() : view_;
+  const wire::View& present = recovery_.has_value() ? recovery_->latest() : view_;
   change_.emplace(term_, present, std::move(next), completes);
   change_since_ = now_;
   for (const Voter& voter : VotersOf(change_->next())) {
@@ -176,7 +181,10 @@ void Coordinator::SendProposal(const Member& member, const wire::Propose& propos
 void Coordinator::Commit() {
   wire::View next = change_->next();
   change_.reset();
-  if (!recovery_.has_value()) return Enforce(std::exchange(view_, next));
+  if (!recovery_.has_value()) {
+    inherited_ = false;
+    return Enforce(std::exchange(view_, next));
+  }
   recovery_->OnCommitted(next);
   for (const auto& [id, member] : roster_.all()) {
     if (!IsVoter(next, member.incarnation())) continue;
@@ -218,9 +226,8 @@ void Coordinator::ForgetStale() {
   std::erase_if(leaving_, stale);
   std::erase_if(synced_, stale);
   std::erase_if(awaited_, stale);
-  std::erase_if(unreachable_, [&](const auto& pair) {
-    return stale(pair.first) || stale(pair.second);
-  });
+  std::erase_if(unreachable_,
+                [&](const auto& pair) { return stale(pair.first) || stale(pair.second); });
 }
 
 // Members that are new in this view.

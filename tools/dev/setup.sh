@@ -119,7 +119,8 @@ wheel_key() {
 # The flags are those of the main build, so ccache answers for most files.
 install_wheel() {
   pip_quiet --no-build-isolation --no-deps --force-reinstall \
-    -C build-dir=build/wheel -C cmake.build-type=RelWithDebInfo .
+    --config-settings=build-dir=build/wheel \
+    --config-settings=cmake.build-type=RelWithDebInfo .
 }
 
 # ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.

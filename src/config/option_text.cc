@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kIntroduction =
     R"(# Options and environment variables
 
-<!-- Generated from src/config; do not edit. `ninja generate_option_docs` writes it anew. -->
+<!-- Generated from src/config; do not edit. `ninja -C build generate_option_docs` writes it. -->
 
 Every option has a setting (`bps-server --num_worker 2`, `"num_worker=2"` in the C and C++
 interfaces) and a variable of the environment. A setting wins over the variable; an empty variable

@@ -51,7 +51,7 @@ struct Options {
   int64_t start_timeout_s = 120;
   int64_t heartbeat_interval_ms = 1000;
   int64_t heartbeat_timeout_ms = 5000;
-  int64_t operation_timeout_s = 0;
+  int64_t operation_timeout_s = 0;  // tidy-allow(unread-option): under way
 
   // What it says.
   std::string log_level = "warning";

@@ -27,7 +27,8 @@ known one.
 
 With nothing set a worker is rank 0 of 1 and needs no other process. A job of several workers needs
 `DMLC_NUM_WORKER`, `DMLC_NUM_SERVER`, `DMLC_PS_ROOT_URI` and `DMLC_PS_ROOT_PORT` for every process
-and `DMLC_WORKER_ID` for workers; `bps run` and `bpslaunch` set them.
+and `DMLC_WORKER_ID` for workers. `bps run` sets them; `bpslaunch` reads them
+([running.md](running.md)).
 )";
 
 constexpr std::string_view kOthersIntroduction = R"(

@@ -2,7 +2,7 @@
 
 On two workers and two servers: ``bps run -np 2 --servers 2 python examples/torch_digits.py``.
 In one process, without byteps: ``python examples/torch_digits.py --alone``. Both see the same
-batches, so both learn the same.
+batches, so both learn the same, whatever the number of workers.
 """
 
 from __future__ import annotations
@@ -67,8 +67,14 @@ class Ranks:
         return bps.DistributedOptimizer(optimizer, model.named_parameters())
 
     def share(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return this rank's part of a batch."""
-        return batch.chunk(self.size)[self.rank]
+        """Return this rank's part of a batch; it may be smaller than another's, or empty."""
+        return batch.tensor_split(self.size)[self.rank]
+
+    def loss(self, outputs: torch.Tensor, labels: torch.Tensor, batch_size: int) -> torch.Tensor:
+        """Return a loss whose mean over all ranks is the mean over the batch."""
+        return nn.functional.cross_entropy(outputs, labels, reduction="sum") * (
+            self.size / batch_size
+        )
 
     def mean(self, value: float, name: str) -> float:
         """Return the mean over all ranks."""
@@ -120,7 +126,7 @@ def train(ranks: Ranks, epochs: int, dtype: torch.dtype, events: Events) -> nn.M
         for batch in order.split(BATCH):
             mine = ranks.share(batch)
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images[mine]), labels[mine])
+            loss = ranks.loss(model(images[mine]), labels[mine], len(batch))
             loss.backward()
             optimizer.step()
             losses.append(ranks.mean(loss.item(), "loss"))

@@ -16,18 +16,24 @@ STATUS_CODE = re.compile(r"^\s*k([A-Z]\w*) = (\d+),", re.MULTILINE)
 NAMED = re.compile(
     r"`((?:src|include|apps|sim|tools|docs|tests|bench|examples|python|cmake)/[\w/-]*\.[\w.]+)`"
 )
-WRITE = "--write"
 
 
 @dataclass(frozen=True)
 class Generator:
-    """`command` prints the page; its first word is a program below the root."""
+    """`command` prints the page; its first word is a program below the root. `remedy` writes it."""
 
     page: str
     command: tuple[str, ...]
+    remedy: str
 
 
-GENERATORS = (Generator("docs/environment.md", ("build/src/config/byteps_option_docs",)),)
+GENERATORS = (
+    Generator(
+        "docs/environment.md",
+        ("build/src/config/byteps_option_docs",),
+        "ninja -C build generate_option_docs",
+    ),
+)
 
 
 def check_links(path: str, text: str, root: Path) -> Iterator[Finding]:
@@ -78,22 +84,19 @@ def generate(generator: Generator, root: Path) -> str:
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
-def check_generated(root: Path, write: bool) -> Iterator[Finding]:
+def check_generated(root: Path) -> Iterator[Finding]:
     for generator in GENERATORS:
         page = root / generator.page
         if not (root / generator.command[0]).exists():
             if page.exists():
                 print(f"docs: {generator.page} not compared: {generator.command[0]} is not built")
             continue
-        expected = generate(generator, root)
-        if write:
-            page.write_text(expected)
-        elif not page.exists() or page.read_text() != expected:
-            text = "is not what its generator prints: run python3 tools/check_docs.py --write"
+        if not page.exists() or page.read_text() != generate(generator, root):
+            text = f"is not what its generator prints: run `{generator.remedy}`"
             yield Finding(generator.page, 1, text)
 
 
-def check(root: Path = ROOT, write: bool = False) -> Iterator[Finding]:
+def check(root: Path = ROOT) -> Iterator[Finding]:
     paths = files(root)
     for path in paths:
         if path.endswith(".md"):
@@ -104,8 +107,8 @@ def check(root: Path = ROOT, write: bool = False) -> Iterator[Finding]:
     for folder in ("docs/", "docs/decisions/"):
         yield from check_index(paths, folder, read(f"{folder}README.md", root))
     yield from check_errors(read("src/base/status.h", root), read("docs/errors.md", root))
-    yield from check_generated(root, write)
+    yield from check_generated(root)
 
 
 if __name__ == "__main__":
-    sys.exit(report("docs", check(write=WRITE in sys.argv[1:])))
+    sys.exit(report("docs", check()))

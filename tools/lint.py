@@ -44,6 +44,7 @@ def checks() -> dict[str, list[str]]:
         "tidy": [*own, "tools/tidy.py"],
         "layers": [*own, "tools/check_layers.py"],
         "docs": [*own, "tools/check_docs.py"],
+        "options": [*own, "tools/check_options.py"],
         "ruff": [tool("ruff"), "check", "-q", *python],
     }
 

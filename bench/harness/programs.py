@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, cast
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("BYTEPS_BENCH_BUILD", str(REPOSITORY / "build")))
+BUILD = Path(os.environ.get("BENCH_BUILD", str(REPOSITORY / "build")))
 RESULTS = REPOSITORY / "bench-out"
 
 BENCH_PUSH_PULL = BUILD / "bench" / "bench_push_pull"

@@ -1,7 +1,8 @@
 // Proofs that a peer knows the job's secret, without showing it.
 //
-// Both ends of a connection send a fresh random nonce and then a Proof over both nonces with a
-// `purpose` of their own ("worker to server", ...), so that no proof can be replayed or reflected.
+// Both ends of a connection send a fresh random nonce and then a Proof over the bytes of the hello,
+// which hold the initiator's nonce, and over the acceptor's, with a `purpose` of their own
+// (src/runtime/handshake.cc), so that no proof can be replayed or reflected.
 // Thread-safe: no state.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kIntroduction =
     R"(# Options and environment variables
 
-<!-- Generated from src/config; do not edit. `ninja generate_option_docs` writes it anew. -->
+<!-- Generated from src/config; do not edit. `ninja -C build generate_option_docs` writes it. -->
 
 Every option has a setting (`bps-server --num_worker 2`, `"num_worker=2"` in the C and C++
 interfaces) and a variable of the environment. A setting wins over the variable; an empty variable
@@ -27,7 +27,8 @@ known one.
 
 With nothing set a worker is rank 0 of 1 and needs no other process. A job of several workers needs
 `DMLC_NUM_WORKER`, `DMLC_NUM_SERVER`, `DMLC_PS_ROOT_URI` and `DMLC_PS_ROOT_PORT` for every process
-and `DMLC_WORKER_ID` for workers; `bps run` and `bpslaunch` set them.
+and `DMLC_WORKER_ID` for workers. `bps run` sets them; `bpslaunch` reads them
+([running.md](running.md)).
 )";
 
 constexpr std::string_view kOthersIntroduction = R"(

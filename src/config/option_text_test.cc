@@ -21,7 +21,8 @@ TEST(OptionsPageTest, TheCommittedPageIsUpToDate) {
   std::stringstream committed;
   committed << file.rdbuf();
   EXPECT_EQ(committed.str(), OptionsPage())
-      << "the options changed: run `ninja generate_option_docs` and commit docs/environment.md";
+      << "the options changed: run `ninja -C build generate_option_docs` and commit "
+         "docs/environment.md";
 }
 
 TEST(OptionsPageTest, NamesEveryVariable) {

@@ -12,22 +12,25 @@ constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version"
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
 constexpr std::string_view kNoTrace = "there is no trace in this version";
 constexpr std::string_view kNoCodec = "there are no codecs in the core in this version";
-constexpr std::string_view kBinding = "processes are bound to cores by the launcher";
+constexpr std::string_view kNoBinding =
+    "processes are not bound to cores in this version; use taskset or numactl";
 constexpr std::string_view kTcpRepeats = "TCP repeats what is lost";
 constexpr std::string_view kNoPolling = "nothing polls";
 
 constexpr OtherVariable kOthers[] = {
     // The launcher's own.
     {"NVIDIA_VISIBLE_DEVICES", kLauncher, "", "its length is the number of local processes"},
-    {"BYTEPS_NUMA_ON", kLauncher, "", kBinding},
-    {"BYTEPS_NUMA_DEFAULT_QUOTA", kLauncher, "", kBinding},
-    {"BYTEPS_NUMA_ROOT_QUOTA", kLauncher, "", kBinding},
-    {"BYTEPS_CPU_BLACKLIST", kLauncher, "", kBinding},
-    {"BYTEPS_VISIBLE_CPU_CORES", kLauncher, "", kBinding},
-    {"BYTEPS_MULTITHREADED_CPU", kLauncher, "", kBinding},
     {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
     {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},
+
+    // Binding to cores.
+    {"BYTEPS_NUMA_ON", kMissing, "0", kNoBinding},
+    {"BYTEPS_NUMA_DEFAULT_QUOTA", kMissing, "", kNoBinding},
+    {"BYTEPS_NUMA_ROOT_QUOTA", kMissing, "", kNoBinding},
+    {"BYTEPS_CPU_BLACKLIST", kMissing, "-1", kNoBinding},
+    {"BYTEPS_VISIBLE_CPU_CORES", kMissing, "", kNoBinding},
+    {"BYTEPS_MULTITHREADED_CPU", kMissing, "", kNoBinding},
 
     // Roles and rendezvous.
     {"DMLC_NUM_PORTS", kNone, "1", "a server needs one port whatever the number of shards"},

@@ -3,20 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <string>
+#include "src/wire/hex_for_test.h"
 
 namespace byteps::wire {
 namespace {
-
-std::string Hex(ConstByteSpan bytes) {
-  static const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (std::byte b : bytes) {
-    text += kDigits[static_cast<uint8_t>(b) >> 4];
-    text += kDigits[static_cast<uint8_t>(b) & 15];
-  }
-  return text;
-}
 
 DataHeader Example() {
   DataHeader header;
@@ -108,6 +98,18 @@ TEST(DataHeaderTest, SpansThatLeaveThePieceAreRefused) {
   std::byte out[kDataHeaderBytesMax];
   size_t bytes = EncodeDataHeader(header, 8, out);
   EXPECT_FALSE(DecodeDataHeader(ConstByteSpan(out, bytes), 8).ok());
+}
+
+TEST(PieceRefsTest, GoldenBytes) {
+  std::vector<std::byte> bytes;
+  EncodePieceRefs({{0x01020304, 5, 0x1122334455667788}, {1, 2, 3}}, bytes);
+  EXPECT_EQ(Hex(bytes),
+            "04030201"
+            "05000000"
+            "8877665544332211"
+            "01000000"
+            "02000000"
+            "0300000000000000");
 }
 
 TEST(PieceRefsTest, RoundTripAndLimits) {

@@ -32,7 +32,7 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// The acceptor's answer: its proof over both nonces, or why it refuses.
+// The acceptor's answer: its proof over the hello and its nonce, or why it refuses.
 struct Welcome {
   StatusCode code = StatusCode::kOk;
   uint64_t incarnation = 0;

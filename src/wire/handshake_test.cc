@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "src/wire/hex_for_test.h"
+
 namespace byteps::wire {
 namespace {
 
@@ -35,6 +37,43 @@ TEST(HandshakeTest, WelcomeSurvivesTheWire) {
   welcome.proof.fill(std::byte{2});
   welcome.text = "another job lives here";
   EXPECT_EQ(DecodeWelcome(EncodeWelcome(welcome)).value(), welcome);
+}
+
+// Another version of us must read these: docs/wire-format.md, Handshake.
+TEST(HandshakeTest, GoldenBytesOfAHello) {
+  EXPECT_EQ(Hex(EncodeHello(ExampleHello())),
+            "42505331"
+            "0100"
+            "00"
+            "01"
+            "03000000"
+            "01000000"
+            "0b00000000000000"
+            "0c00000000000000"
+            "02000000"
+            "00000000"
+            "07070707070707070707070707070707"
+            "0500"
+            "6a6f622d31");
+}
+
+TEST(HandshakeTest, GoldenBytesOfAWelcome) {
+  Welcome welcome;
+  welcome.code = StatusCode::kRefused;
+  welcome.incarnation = 5;
+  welcome.nonce.fill(std::byte{1});
+  welcome.proof.fill(std::byte{2});
+  welcome.text = "no";
+  EXPECT_EQ(Hex(EncodeWelcome(welcome)),
+            "42505331"
+            "0100"
+            "08"
+            "00"
+            "0500000000000000"
+            "01010101010101010101010101010101"
+            "0202020202020202020202020202020202020202020202020202020202020202"
+            "0200"
+            "6e6f");
 }
 
 TEST(HandshakeTest, AnotherVersionIsRecognisedNotParsed) {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 LIMIT_S = 60.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
-TOKEN_VARIABLE = "BYTEPS_TEST_TOKEN"
+TOKEN_VARIABLE = "TEST_TOKEN"
 
 
 def command_line(module: str, *arguments: str) -> list[str]:

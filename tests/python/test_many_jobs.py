@@ -1,6 +1,6 @@
 """Jobs that start and stop many times, and jobs that lose a process: nothing is left of them.
 
-BYTEPS_TEST_FULL=1 makes it 100 starts, and a limit of 5 s for the end after a kill.
+TEST_FULL=1 makes it 100 starts, and a limit of 5 s for the end after a kill.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from processes import (
 from test_jobs import engine_is_missing, process_of
 
 WORKER = Path(__file__).with_name("jobs") / "small.py"
-FULL = os.environ.get("BYTEPS_TEST_FULL") == "1"
+FULL = os.environ.get("TEST_FULL") == "1"
 STARTS = 100 if FULL else 10
 # A busy machine may need longer; the full run is for one that has nothing else to do.
 END_LIMIT_S = 5.0 if FULL else LIMIT_S

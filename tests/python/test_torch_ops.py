@@ -118,12 +118,13 @@ def test_push_pull_without_a_name_is_an_assertion_error() -> None:
 
 
 def test_tensors_that_cannot_be_exchanged() -> None:
-    with pytest.raises(ValueError, match=r"^Tensor is required to be contiguous\.$"):
+    with pytest.raises(bps.InvalidArgumentError, match=r"^Tensor is required to be contiguous\.$"):
         bps.push_pull(torch.ones(2, 3).t(), name="t")
-    with pytest.raises(ValueError, match=r"^Tensor type .* is not supported\.$"):
+    with pytest.raises(bps.InvalidArgumentError, match=r"^Tensor type .* is not supported\.$"):
         bps.push_pull(torch.ones(2, dtype=torch.complex64), name="t")
-    with pytest.raises(ValueError, match=r"is not supported\.$"):
+    with pytest.raises(bps.InvalidArgumentError, match=r"is not supported\.$"):
         bps.push_pull_async(torch.eye(2).to_sparse())
+    assert issubclass(bps.InvalidArgumentError, ValueError)
 
 
 def test_handles_rise_and_are_cleared() -> None:
@@ -198,7 +199,7 @@ def test_allgather() -> None:
 
 
 def test_broadcast_checks_the_root() -> None:
-    with pytest.raises(ValueError, match="root_rank is 2"):
+    with pytest.raises(bps.InvalidArgumentError, match="root_rank is 2"):
         bps.broadcast(torch.ones(1), 2)
 
 

@@ -6,7 +6,7 @@
 export CCACHE_NOHASHDIR=1
 export CCACHE_BASEDIR=
 
-jobs_count() { echo "${BYTEPS_JOBS:-$(nproc)}"; }
+jobs_count() { echo "${DEV_JOBS:-$(nproc)}"; }
 
 # configure DIR ARGUMENT...: quick, and does nothing when the arguments are those of the last time.
 configure() {

@@ -11,7 +11,7 @@ fresh_help() {
 
 Runs `./dev COMMAND` in a bare system made by debootstrap in build/fresh-SUITE (bookworm). Needs
 root. Takes the committed state (HEAD). --keep leaves the folder, to look around with chroot.
-  BYTEPS_FRESH_MIRROR   package mirror of the suite, if it cannot be read from /etc/apt
+  DEV_FRESH_MIRROR   package mirror of the suite, if it cannot be read from /etc/apt
 TEXT
 }
 
@@ -84,7 +84,7 @@ fresh() {
     return 3
   fi
   root="$BUILD/fresh-$suite"
-  mirror=${BYTEPS_FRESH_MIRROR:-$(apt_sources | awk -v s="$suite" '$2 == s {print $1; exit}')}
+  mirror=${DEV_FRESH_MIRROR:-$(apt_sources | awk -v s="$suite" '$2 == s {print $1; exit}')}
   if [[ -n $(git status --porcelain) ]]; then
     echo "fresh: takes the commit $(git rev-parse --short HEAD); uncommitted changes stay out"
   fi

@@ -32,7 +32,7 @@ enter() {
   done
   while IFS= read -r variable; do
     environment+=("$variable")
-  done < <(env | grep -iE '^(PIP_[A-Z_]+|https?_proxy|no_proxy|BYTEPS_(TORCH|JOBS|SIM)[A-Z_]*)=')
+  done < <(env | grep -iE '^(PIP_[A-Z_]+|https?_proxy|no_proxy|DEV_(TORCH|JOBS|SIM)[A-Z_]*)=')
   if [[ -f $root/etc/fresh-ca.crt ]]; then
     environment+=(PIP_CERT=/etc/fresh-ca.crt SSL_CERT_FILE=/etc/fresh-ca.crt)
   fi

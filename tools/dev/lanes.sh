@@ -46,8 +46,8 @@ lane_python() {
 
 lane_sim() {
   build gcc "building the simulator" sim/byteps_sim &&
-    step "simulating ${BYTEPS_SIM_SEEDS:-3000} seeds" sim \
-      "$BUILD/sim/byteps_sim" --seeds "${BYTEPS_SIM_SEEDS:-3000}"
+    step "simulating ${DEV_SIM_SEEDS:-3000} seeds" sim \
+      "$BUILD/sim/byteps_sim" --seeds "${DEV_SIM_SEEDS:-3000}"
 }
 
 lane_clang() {

@@ -60,21 +60,21 @@ ensure_system() {
   step "installing $(wc -w <<<"$missing") system packages" apt apt_install $missing
 }
 
-torch_spec() { echo "${BYTEPS_TORCH_SPEC:-torch==2.13.0}"; }
+torch_spec() { echo "${DEV_TORCH_SPEC:-torch==2.13.0}"; }
 
 pip_quiet() { "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
 
 hash_of() { sha256sum | cut -c1-16; }
 
 make_venv() {
-  if [[ ! -x $VENV/bin/python ]]; then "${BYTEPS_PYTHON:-python3}" -m venv "$VENV"; fi
+  if [[ ! -x $VENV/bin/python ]]; then "${DEV_PYTHON:-python3}" -m venv "$VENV"; fi
 }
 
 install_lint_needs() { make_venv && pip_quiet -r tools/requirements-lint.txt; }
 
 install_needs() {
   local index=()
-  if [[ -n ${BYTEPS_TORCH_INDEX:-} ]]; then index=(--index-url "$BYTEPS_TORCH_INDEX"); fi
+  if [[ -n ${DEV_TORCH_INDEX:-} ]]; then index=(--index-url "$DEV_TORCH_INDEX"); fi
   make_venv && pip_quiet "${index[@]}" "$(torch_spec)" &&
     pip_quiet -r tools/requirements.txt "$(torch_spec)"
 }
@@ -100,7 +100,7 @@ ensure_lint_venv() {
 # ensure_venv: one step; the virtual environment with torch and all Python needs.
 ensure_venv() {
   local key
-  key=$({ cat tools/requirements.txt && torch_spec && echo "${BYTEPS_TORCH_INDEX:-}"; } | hash_of)
+  key=$({ cat tools/requirements.txt && torch_spec && echo "${DEV_TORCH_INDEX:-}"; } | hash_of)
   once "$VENV/stamp-needs" "$key" "Python packages and torch" venv install_needs
 }
 
@@ -119,7 +119,8 @@ wheel_key() {
 # The flags are those of the main build, so ccache answers for most files.
 install_wheel() {
   pip_quiet --no-build-isolation --no-deps --force-reinstall \
-    -C build-dir=build/wheel -C cmake.build-type=RelWithDebInfo .
+    --config-settings=build-dir=build/wheel \
+    --config-settings=cmake.build-type=RelWithDebInfo .
 }
 
 # ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.

@@ -45,11 +45,13 @@ def test_undocumented_error_is_found() -> None:
     assert texts == ["no section '## `kShutdown` (7)'"]
 
 
-def test_stale_page_is_found_and_rewritten(make_repo, monkeypatch) -> None:
+def test_stale_page_is_found_with_what_writes_it(make_repo, monkeypatch) -> None:
     root = make_repo({"docs/options.md": "old\n", "print.sh": "#!/bin/sh\necho new\n"})
     (root / "print.sh").chmod(0o755)
-    monkeypatch.setattr(check_docs, "GENERATORS", (Generator("docs/options.md", ("print.sh",)),))
-    assert [f.path for f in check_docs.check_generated(root, write=False)] == ["docs/options.md"]
-    assert list(check_docs.check_generated(root, write=True)) == []
-    assert list(check_docs.check_generated(root, write=False)) == []
-    assert (root / "docs/options.md").read_text() == "new\n"
+    generator = Generator("docs/options.md", ("print.sh",), "make options")
+    monkeypatch.setattr(check_docs, "GENERATORS", (generator,))
+    (finding,) = check_docs.check_generated(root)
+    assert finding.path == "docs/options.md"
+    assert "`make options`" in finding.text
+    (root / "docs/options.md").write_text("new\n")
+    assert list(check_docs.check_generated(root)) == []

@@ -19,6 +19,22 @@ from byteps.common.default import (
     shutdown,
     size,
 )
+from byteps.common.errors import (
+    BytepsError,
+    DeadlineError,
+    DuplicateNameError,
+    EvictedError,
+    ExhaustedError,
+    InternalError,
+    InvalidArgumentError,
+    MismatchError,
+    NotInitializedError,
+    PeerLostError,
+    ProtocolError,
+    RefusedError,
+    ShutdownError,
+    UnavailableError,
+)
 from byteps.torch.broadcast import (
     broadcast_object,
     broadcast_optimizer_state,
@@ -47,8 +63,22 @@ from byteps.torch.optimizer import DistributedOptimizer
 byteps_push_pull = push_pull_async_inplace
 
 __all__ = [
+    "BytepsError",
     "Compression",
+    "DeadlineError",
     "DistributedOptimizer",
+    "DuplicateNameError",
+    "EvictedError",
+    "ExhaustedError",
+    "InternalError",
+    "InvalidArgumentError",
+    "MismatchError",
+    "NotInitializedError",
+    "PeerLostError",
+    "ProtocolError",
+    "RefusedError",
+    "ShutdownError",
+    "UnavailableError",
     "allgather",
     "allgather_async",
     "barrier",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.types import DataType
 
 _DATA_TYPES = {
@@ -21,12 +22,12 @@ _DATA_TYPES = {
 
 
 def check_tensor(tensor: torch.Tensor) -> DataType:
-    """Return the tensor's data type, or raise ValueError if it cannot be exchanged."""
+    """Return the tensor's data type, or raise InvalidArgumentError if it cannot be exchanged."""
     dtype = _DATA_TYPES.get(tensor.dtype)
     if dtype is None or tensor.layout != torch.strided:
-        raise ValueError(f"Tensor type {tensor.type()} is not supported.")
+        raise InvalidArgumentError(f"Tensor type {tensor.type()} is not supported.")
     if not tensor.is_contiguous():
-        raise ValueError("Tensor is required to be contiguous.")
+        raise InvalidArgumentError("Tensor is required to be contiguous.")
     return dtype
 
 

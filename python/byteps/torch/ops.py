@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.session import Pending, Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.compression import Compression, Compressor
@@ -191,7 +192,9 @@ def _push_pull(
 def _broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str | None) -> int:
     session = default.current()
     if not 0 <= root_rank < session.size:
-        raise ValueError(f"root_rank is {root_rank}; the ranks are 0 to {session.size - 1}.")
+        raise InvalidArgumentError(
+            f"root_rank is {root_rank}; the ranks are 0 to {session.size - 1}."
+        )
     return _start(session, "broadcast", Operation.BROADCAST, tensor, output, name, root_rank, 0)
 
 

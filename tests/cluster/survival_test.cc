@@ -93,9 +93,7 @@ class Survival : public ::testing::TestWithParam<Medium> {
     }
   }
 
-  static void WaitForFirst(const Round& round) {
-    ASSERT_NE(round.tickets[0][0]->Wait(), nullptr);
-  }
+  static void WaitForFirst(const Round& round) { ASSERT_NE(round.tickets[0][0]->Wait(), nullptr); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::Values(Medium::kTcp, Medium::kInproc),
@@ -149,8 +147,10 @@ TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {
     EXPECT_EQ(first->mixed, second->mixed);
     size_t with = 0;
     for (double value : Decode(DataType::kFloat32, round.data[0][i])) {
-      if (value == 7 * round.tags[i]) ++with;
-      else ASSERT_EQ(value, 3 * round.tags[i]) << i;
+      if (value == 7 * round.tags[i])
+        ++with;
+      else
+        ASSERT_EQ(value, 3 * round.tags[i]) << i;
     }
     EXPECT_EQ(first->members, with == kCount ? 3U : 2U);
     EXPECT_EQ(first->mixed, with != 0 && with != kCount);

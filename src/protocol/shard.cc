@@ -74,8 +74,8 @@ Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
   return PlaceOfPush(from, header, payload_bytes, now);
 }
 
-Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header,
-                                    size_t payload_bytes, Time now) {
+Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                                    Time now) {
   Status checked = CheckPush(header, payload_bytes);
   if (!checked.ok()) return checked;
   Member& member = members_[from];

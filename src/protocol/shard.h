@@ -56,15 +56,15 @@ enum class ShardMistake : uint8_t {
   kAnswerTwice,
   kForgetToAnswerOne,
   // Of the failure protocol; the numbers are those of docs/membership.md.
-  kIgnoreSince,              // 5
-  kDecideBeforeAllPushed,    // 6
-  kNoFence,                  // 7
-  kJudgeByTheOldView,        // 8
-  kNoAnswerToARepeat,        // 10
-  kVerdictIsAContribution,   // 11
-  kVerdictDropsNextRound,    // 12
-  kErrorWithoutResync,       // 15
-  kErrorBeforeStable,        // 16
+  kIgnoreSince,             // 5
+  kDecideBeforeAllPushed,   // 6
+  kNoFence,                 // 7
+  kJudgeByTheOldView,       // 8
+  kNoAnswerToARepeat,       // 10
+  kVerdictIsAContribution,  // 11
+  kVerdictDropsNextRound,   // 12
+  kErrorWithoutResync,      // 15
+  kErrorBeforeStable,       // 16
 };
 
 struct ShardOptions {
@@ -99,8 +99,8 @@ class Shard {
   // Close the connection on both.
   Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                 Time now);
-  Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header,
-                                   size_t payload_bytes, Time now);
+  Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                                   Time now);
   // The payload of the last header from `from` is complete.
   void OnPayload(Slot from);
   // All answers up to number `count` have reached `from`.
@@ -156,7 +156,7 @@ class Shard {
     bool stable = true;
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
-    Receipt members;  // who is in the verdict
+    Receipt members;       // who is in the verdict
     uint32_t holders = 0;  // members of the view in `held`
     SlotSet held;          // who is known to hold the verdict
     std::unique_ptr<Round> round;
@@ -191,7 +191,7 @@ class Shard {
     uint64_t answers_acknowledged = 0;
     // What the answers with the numbers answers_sent - size + 1 ... answers_sent were about.
     Ring<Answered> answered;
-    uint64_t stable_told = 0;      // number up to which it knows its answers to be stable
+    uint64_t stable_told = 0;       // number up to which it knows its answers to be stable
     uint64_t sent_before_tick = 0;  // answers_sent at the last look for idle members
     // The push or verdict whose payload is being received.
     bool receiving = false;
@@ -256,8 +256,7 @@ class Shard {
   void Replay(Slot slot);
   void ReplayOne(Slot slot, Held held);
   bool Counts(const wire::DataHeader& header, plan::Owner& owner) const;
-  Result<ByteSpan> PlaceOfVerdict(Slot from, const wire::DataHeader& header,
-                                  size_t payload_bytes);
+  Result<ByteSpan> PlaceOfVerdict(Slot from, const wire::DataHeader& header, size_t payload_bytes);
   void TakeVerdict(Slot from);
   void Adopt(Piece& piece, Slot from, const wire::DataHeader& header);
   void Acknowledge(Piece& piece, Slot to);
@@ -284,8 +283,8 @@ class Shard {
   Waiters asked_;
   size_t open_rounds_ = 0;
   size_t unstable_verdicts_ = 0;
-  Time now_{};                        // of the last call that told it
-  std::optional<Time> stable_due_;    // some member may not know what is stable
+  Time now_{};                                       // of the last call that told it
+  std::optional<Time> stable_due_;                   // some member may not know what is stable
   std::vector<const std::byte*> inputs_;             // scratch of CombineContributions
   std::vector<std::vector<wire::PieceRef>> wanted_;  // scratch of OnTick, by slot
 };

@@ -7,7 +7,9 @@
 namespace byteps::protocol {
 namespace {
 
-Status Wrong(const std::string& what) { return {StatusCode::kProtocol, "verdict refused: " + what}; }
+Status Wrong(const std::string& what) {
+  return {StatusCode::kProtocol, "verdict refused: " + what};
+}
 
 }  // namespace
 
@@ -59,9 +61,8 @@ void Shard::ReplayOne(Slot slot, Held held) {
   bool receiving = std::exchange(member.receiving, false);
   Fate fate = member.fate;
   bool verdict = held.kind == wire::FrameKind::kVerdict;
-  Result<ByteSpan> place =
-      verdict ? PlaceOfVerdict(slot, held.header, held.payload_bytes)
-              : PlaceOfPush(slot, held.header, held.payload_bytes, now_);
+  Result<ByteSpan> place = verdict ? PlaceOfVerdict(slot, held.header, held.payload_bytes)
+                                   : PlaceOfPush(slot, held.header, held.payload_bytes, now_);
   if (place.ok()) {
     arithmetic_.Copy(place.value().data(), held.payload.data(), held.payload_bytes);
     OnPayload(slot);
@@ -94,8 +95,10 @@ Result<ByteSpan> Shard::PlaceOfVerdict(Slot from, const wire::DataHeader& header
                                        size_t payload_bytes) {
   Member& member = members_[from];
   if (header.generation != generation_) return Wrong("it belongs to another generation");
-  bool whole = header.status != StatusCode::kOk || header.piece_bytes + header.receipt == payload_bytes;
-  if (!whole || header.receipt > payload_bytes || payload_bytes > options_.piece_bytes_max + size_t{wire::kMembersMax}) {
+  bool whole =
+      header.status != StatusCode::kOk || header.piece_bytes + header.receipt == payload_bytes;
+  if (!whole || header.receipt > payload_bytes ||
+      payload_bytes > options_.piece_bytes_max + size_t{wire::kMembersMax}) {
     return Wrong("it is not the whole verdict");
   }
   member.incoming = header;

@@ -54,7 +54,8 @@ Status Worker::CheckOperation(const Operation& operation) const {
   }
   bool gather = operation.spec.op == wire::Op::kAllgather;
   if (gather && operation.spec.atomic) {
-    return Invalid("allgather '" + operation.name + "' cannot be atomic: what a lost rank had would "
+    return Invalid("allgather '" + operation.name +
+                   "' cannot be atomic: what a lost rank had would "
                    "be missing from the result anyway");
   }
   std::optional<uint64_t> bytes = TensorBytes(operation.spec);

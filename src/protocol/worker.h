@@ -86,15 +86,15 @@ class WorkerDriver {
 // docs/membership.md.
 enum class WorkerMistake : uint8_t {
   kNone,
-  kHandOverWithoutKeeping,         // 1
-  kNoVerdictOfThePreviousRound,    // 2
-  kNoVerdictOfThePresentRound,     // 3
-  kAcceptFromAFormerOwner,         // 4
-  kIgnoreSince,                    // 5
-  kNoVerdictAfterReconnect,        // 9
-  kLeaveWithAnUnstableVerdict,     // 14
-  kNoHaveAfterReconnect,           // 17
-  kRepeatsWaitForCredit,           // not in the list: recovery must pass the credit
+  kHandOverWithoutKeeping,       // 1
+  kNoVerdictOfThePreviousRound,  // 2
+  kNoVerdictOfThePresentRound,   // 3
+  kAcceptFromAFormerOwner,       // 4
+  kIgnoreSince,                  // 5
+  kNoVerdictAfterReconnect,      // 9
+  kLeaveWithAnUnstableVerdict,   // 14
+  kNoHaveAfterReconnect,         // 17
+  kRepeatsWaitForCredit,         // not in the list: recovery must pass the credit
 };
 
 struct WorkerOptions {
@@ -196,7 +196,7 @@ class Worker {
     std::span<const Stage> path;
     size_t at = 0;
     std::vector<uint64_t> rows_by_worker;  // allgather, after its layout; by place in the roster
-    uint32_t attempt = 0;                   // at one receipt for an atomic tensor
+    uint32_t attempt = 0;                  // at one receipt for an atomic tensor
     std::unique_ptr<std::byte[]> kept_input;
     Outcome outcome;
   };
@@ -207,13 +207,13 @@ class Worker {
     bool declared = false;
     TensorId id = 0;
     wire::TensorSpec spec;
-    uint64_t round = 0;        // of the current or last operation
+    uint64_t round = 0;  // of the current or last operation
     // The pieces of the present partition are those from first_piece on; an allgather has its
     // layout at 0.
     uint32_t first_piece = 0;
     std::optional<plan::Partition> partition;
-    std::optional<TensorId> dealt_id;  // the declaration that `pieces` belong to
-    std::vector<Piece> pieces;  // by number; those of earlier partitions stay
+    std::optional<TensorId> dealt_id;           // the declaration that `pieces` belong to
+    std::vector<Piece> pieces;                  // by number; those of earlier partitions stay
     std::optional<plan::PieceAssigner> dealer;  // allgather: deals as many as come
     uint32_t pieces_done = 0;
     std::vector<uint64_t> placement;  // the dealer's state at declaration

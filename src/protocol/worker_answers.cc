@@ -93,9 +93,8 @@ Result<ByteSpan> Worker::PlaceOfVerdict(Tensor& tensor, ShardId from,
   bool error = header.status != StatusCode::kOk;
   bool right_size = error || (bytes == spans.want.size() &&
                               (bytes == spans.piece_bytes || header.offset == spans.want_offset));
-  bool right_receipt =
-      header.receipt <= payload_bytes && header.receipt <= wire::kMembersMax / 8 &&
-      (header.receipt != 0 || workers_of_.contains(header.epoch));
+  bool right_receipt = header.receipt <= payload_bytes && header.receipt <= wire::kMembersMax / 8 &&
+                       (header.receipt != 0 || workers_of_.contains(header.epoch));
   if (!right_size || !right_receipt) {
     return Status(StatusCode::kProtocol, "an answer of the wrong size: tensor '" + tensor.name +
                                              "', " + std::to_string(payload_bytes) + " bytes");
@@ -117,7 +116,8 @@ void Worker::FinishAnswer(ShardId from, Time now) {
   Link& link = links_[from];
   const wire::DataHeader header = link.incoming;
   CountAnswer(from, header.count, now);
-  link.stable = std::max(link.stable, header.count - std::min<uint64_t>(header.count, header.unstable));
+  link.stable =
+      std::max(link.stable, header.count - std::min<uint64_t>(header.count, header.unstable));
   // The operation may have failed while the payload (an error's text) came in.
   auto found = by_id_.find(header.ref.tensor);
   Fate fate = std::exchange(link.fate, Fate::kIgnored);

@@ -111,8 +111,8 @@ bool Worker::ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch) {
   if (!moved) return false;
   piece.number = 0;
   piece.recited = false;
-  bool queued = IsActive(tensor, number) && piece.step == PieceStep::kSent &&
-                before != kNoShard && links_[before].up;
+  bool queued = IsActive(tensor, number) && piece.step == PieceStep::kSent && before != kNoShard &&
+                links_[before].up;
   // The answer may come, and the memory be the user's again, before the old push has left.
   if (queued) driver_.Forget(SpansOf(tensor, number).push);
   return true;

@@ -172,10 +172,9 @@ Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAli
 
 Encoded Encode(Builder& b, const Suspect& m) {
   auto text = b.CreateString(m.text);
-  return {fb::Body_Suspect,
-          fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index, m.incarnation,
-                            static_cast<uint8_t>(m.why), text)
-              .Union()};
+  return {fb::Body_Suspect, fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index,
+                                              m.incarnation, static_cast<uint8_t>(m.why), text)
+                                .Union()};
 }
 
 Encoded Encode(Builder& b, const JobOver& m) {
@@ -239,8 +238,8 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   }
   for (const fb::Server* s : *m.servers()) {
     view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
-                            s->process(), s->first_shard(), Numbers(s->shard_weights()),
-                            s->alive(), s->since()});
+                            s->process(), s->first_shard(), Numbers(s->shard_weights()), s->alive(),
+                            s->since()});
   }
   return view;
 }
@@ -285,12 +284,8 @@ Declared Read(const fb::Declared& m) {
 
 Result<DeclareFailed> Read(const fb::DeclareFailed& m) {
   if (!ValidCode(m.code())) return Malformed("unknown status");
-  return DeclareFailed{Text(m.name()),
-                       m.attempt(),
-                       m.tensor(),
-                       static_cast<StatusCode>(m.code()),
-                       Text(m.text()),
-                       m.round()};
+  return DeclareFailed{Text(m.name()), m.attempt(), m.tensor(), static_cast<StatusCode>(m.code()),
+                       Text(m.text()), m.round()};
 }
 
 Result<Message> Decode(const fb::Declare& m) {

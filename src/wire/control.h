@@ -82,8 +82,8 @@ struct ServerInfo {
   uint32_t process = 0;
   ShardId first_shard = 0;
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
-  bool alive = true;   // false: its pieces belong to others (plan/ownership.h)
-  uint64_t since = 0;  // the epoch in which `alive` took its value
+  bool alive = true;                    // false: its pieces belong to others (plan/ownership.h)
+  uint64_t since = 0;                   // the epoch in which `alive` took its value
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
 
@@ -236,9 +236,9 @@ struct JobOver {
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
-using Message = std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known,
-                             Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect,
-                             JobOver>;
+using Message =
+    std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known, Declare,
+                 Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver>;
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;

@@ -26,8 +26,8 @@ struct PieceRef {
 inline constexpr uint32_t kAttemptsMax = 256;
 constexpr uint64_t RoundOf(uint64_t round, uint32_t attempt) { return round * 256 + attempt; }
 
-// Header of a push, an answer or a verdict. The sender's slot and incarnation are not in it: the handshake
-// bound them to the connection.
+// Header of a push, an answer or a verdict. The sender's slot and incarnation are not in it: the
+// handshake bound them to the connection.
 struct DataHeader {
   PieceRef ref;
   uint64_t epoch = 0;
@@ -69,7 +69,8 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
 // kProtocol for a wrong length, an unknown enumerator, or spans that leave the piece.
 Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes);
 
-// The payload of a want, have or abort frame: any number of 16-byte references, at most kWantCountMax.
+// The payload of a want, have or abort frame: any number of 16-byte references, at most
+// kWantCountMax.
 inline constexpr size_t kPieceRefBytes = 16;
 inline constexpr size_t kWantCountMax = 4096;
 void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);

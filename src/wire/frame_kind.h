@@ -7,15 +7,15 @@ namespace byteps::wire {
 
 // Part of the wire format: never renumber.
 enum class FrameKind : uint8_t {
-  kHello = 1,    // opens a connection: who I am, which job (handshake.h)
-  kWelcome = 2,  // the acceptor's side of the handshake
-  kProof = 3,    // the initiator's proof; the connection is bound after it
-  kControl = 4,  // a control message (control.h)
-  kPush = 5,     // worker to owner: a contribution (data.h)
-  kAnswer = 6,   // owner to worker: a verdict (data.h)
-  kWant = 7,     // owner to worker: pieces it waits for (data.h)
-  kAck = 8,      // worker to owner, only when idle: answers received so far (data.h)
-  kStable = 9,   // owner to worker, only when idle: answers that everybody has (data.h)
+  kHello = 1,     // opens a connection: who I am, which job (handshake.h)
+  kWelcome = 2,   // the acceptor's side of the handshake
+  kProof = 3,     // the initiator's proof; the connection is bound after it
+  kControl = 4,   // a control message (control.h)
+  kPush = 5,      // worker to owner: a contribution (data.h)
+  kAnswer = 6,    // owner to worker: a verdict (data.h)
+  kWant = 7,      // owner to worker: pieces it waits for (data.h)
+  kAck = 8,       // worker to owner, only when idle: answers received so far (data.h)
+  kStable = 9,    // owner to worker, only when idle: answers that everybody has (data.h)
   kVerdict = 10,  // worker to owner: this was decided before you owned it (data.h)
   kHave = 11,     // worker to owner: rounds whose verdict it holds, and that are stable (data.h)
   kResync = 12,   // worker to owner: all has been said that concerns a view (data.h)

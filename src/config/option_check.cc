@@ -78,13 +78,19 @@ Status CheckServers(const Options& options) {
       "(DMLC_NUM_SERVER); servers may share the workers' machines");
 }
 
-Status CheckHeartbeats(const Options& options) {
-  if (options.heartbeat_timeout_ms >= 2 * options.heartbeat_interval_ms) return Status::Ok();
+Status CheckSilence(std::string_view name, int64_t limit_ms, int64_t interval_ms) {
+  if (limit_ms >= 2 * interval_ms) return Status::Ok();
   return Contradiction(
-      fmt::format("heartbeat_timeout_ms={} must be at least twice "
-                  "heartbeat_interval_ms={}, or one late sign of life would "
-                  "count as a lost process",
-                  options.heartbeat_timeout_ms, options.heartbeat_interval_ms));
+      fmt::format("{}={} must be at least twice heartbeat_interval_ms={}, or one late sign of "
+                  "life would count as a lost process",
+                  name, limit_ms, interval_ms));
+}
+
+Status CheckHeartbeats(const Options& options) {
+  const int64_t interval = options.heartbeat_interval_ms;
+  const Status ends = CheckSilence("heartbeat_timeout_ms", options.heartbeat_timeout_ms, interval);
+  if (!ends.ok()) return ends;
+  return CheckSilence("eviction_timeout_ms", options.eviction_timeout_ms, interval);
 }
 
 }  // namespace

@@ -122,10 +122,15 @@ void TellAboutOtherVariables(const Environment& environment, Options& options) {
 }
 
 // Patience follows the interval: many jobs set only the interval.
-void DeriveHeartbeatTimeout(const GivenOptions& given, Options& options) {
-  if (given.contains("heartbeat_timeout_ms")) return;
-  options.heartbeat_timeout_ms =
-      std::max(options.heartbeat_timeout_ms, 5 * options.heartbeat_interval_ms);
+void DeriveHeartbeatTimeouts(const GivenOptions& given, Options& options) {
+  if (!given.contains("heartbeat_timeout_ms")) {
+    options.heartbeat_timeout_ms =
+        std::max(options.heartbeat_timeout_ms, 5 * options.heartbeat_interval_ms);
+  }
+  if (!given.contains("eviction_timeout_ms")) {
+    options.eviction_timeout_ms =
+        std::max(options.eviction_timeout_ms, 4 * options.heartbeat_interval_ms);
+  }
 }
 
 }  // namespace
@@ -143,7 +148,7 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
     const Status set = SetOption(row, source->text, source->origin, source->factor, options);
     if (!set.ok()) return set;
   }
-  DeriveHeartbeatTimeout(given, options);
+  DeriveHeartbeatTimeouts(given, options);
   WarnAboutUnknownVariables(environment, options);
   TellAboutOtherVariables(environment, options);
   if (const Status sound = CheckOptions(options, given); !sound.ok()) return sound;

@@ -49,9 +49,18 @@ struct Options {
 
   // How long to wait.
   int64_t start_timeout_s = 120;
-  int64_t heartbeat_interval_ms = 1000;
+  int64_t heartbeat_interval_ms = 200;
+  int64_t eviction_timeout_ms = 900;
   int64_t heartbeat_timeout_ms = 5000;
+  int64_t link_timeout_ms = 900;
+  int64_t coordinator_patience_s = 30;
+  int64_t server_patience_s = 10;
   int64_t operation_timeout_s = 0;
+
+  // What it does when processes are lost.
+  int64_t min_workers = 0;
+  bool strict = false;
+  int64_t exit_notices = -1;
 
   // What it says.
   std::string log_level = "warning";

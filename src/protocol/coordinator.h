@@ -1,39 +1,46 @@
 // Coordinator: joining, ranks, declarations, placement, liveness and views. Off the data path.
 //
-// The life of a job: gather until all expected members have joined, hand out a view, then declare
-// tensors and watch over the members. When all workers have left in order it gathers again (a new
-// generation) as long as one of them may come back; when none can, the job is over. A member that
-// is lost ends the job for everybody, with its name.
+// The life of a job: gather until all expected members have joined, bring a view into force, then
+// declare tensors and watch over the members. A member that is lost leaves the view, or ends the
+// job for everybody, with its name. When all workers have left in order it gathers again (a new
+// generation) as long as one of them may come back; when none can, the job is over.
 //
-// No I/O, no clock, no thread: one driver calls it, from one thread. A member is known by its
-// connection's number.
+// It keeps nothing on disk. One that was restarted learns from the members' reports what was
+// decided, and goes on (docs/membership.md).
+//
+// No I/O, no clock, no thread: one driver calls it, from one thread. `now` never goes back. The
+// parts: roster.h (who is connected), view_change.h, recovery.h, suspicions.h, declarations.h.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
-#include "src/plan/piece_assigner.h"
+#include "src/protocol/control_mistakes.h"
+#include "src/protocol/declarations.h"
+#include "src/protocol/quorum.h"
+#include "src/protocol/recovery.h"
+#include "src/protocol/roster.h"
+#include "src/protocol/suspicions.h"
+#include "src/protocol/view_change.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
-
-using ConnectionId = uint64_t;
 
 // What a coordinator asks of its driver. No call comes back into the coordinator.
 class CoordinatorDriver {
  public:
   virtual ~CoordinatorDriver() = default;
   virtual void Send(ConnectionId to, const wire::Message& message) = 0;
-  // Closes once what was sent is out.
+  // Closes once what was sent is out. OnLost for this connection may follow or not.
   virtual void Disconnect(ConnectionId id) = 0;
-  // A line for people: who is missing.
+  // A line for people: who is missing, who was lost.
   virtual void Report(const std::string& text) = 0;
   // The job is over; comes once. Everybody has been told before.
   virtual void Finish(const Status& how) = 0;
@@ -46,89 +53,189 @@ struct CoordinatorOptions {
   uint32_t server_count = 1;
   uint32_t piece_bytes_max = 32768;
   std::string version;
+  // The job goes on while it has this many workers; 0 = all: losing one ends it, and workers are
+  // not let in while it runs.
+  uint32_t min_workers = 0;
+  // Two coordinators may be alive at once: nobody vouches that a restart is the only one.
+  bool strict = false;
+  // It was started in place of one that has ended: before it makes a first view, members of an
+  // earlier one have recovery_patience to report.
+  bool restarted = false;
+  // Tells two coordinators of one term apart: random, different for each process. Needed if strict.
+  uint32_t nonce = 0;
+
   Duration start_timeout = seconds(120);
   Duration report_every = seconds(5);
-  // A member that has said nothing for this long is lost; 0 = never. The last fifth of it must
-  // pass after the silence was first noticed, so that a coordinator that stood still itself hears
-  // what has come in meanwhile before it judges.
-  Duration silence_max = seconds(5);
+  // How long one closed connection may take to come back.
+  Duration grace = milliseconds(100);
+  // A member that has said nothing for this long is lost; 0 = never. The second one holds where
+  // losing it ends the job or leaves it without servers: nothing is gained by hurry.
+  Duration silence_evict = milliseconds(900);
+  Duration silence_end = seconds(5);
+  // How long the job waits for a server when none is left, for promises, and for reports.
+  Duration server_patience = seconds(10);
+  Duration quorum_patience = seconds(10);
+  Duration recovery_patience = seconds(10);
+
+  CoordinatorMistake mistake = CoordinatorMistake::kNone;
 };
 
 class Coordinator {
  public:
   Coordinator(const CoordinatorOptions& options, CoordinatorDriver& driver, Time now);
 
-  // A message from a connection whose handshake is done. The first one must be Join.
+  // A message from a connection whose handshake is done. The first one is what Membership::Greeting
+  // made (a worker's Known may come before it), or a launcher's Suspect{kExited}; a connection that
+  // begins with anything else is closed.
   void OnMessage(ConnectionId from, const wire::Message& message, Time now);
-  void OnLost(ConnectionId id, const std::string& why);
+  void OnLost(ConnectionId id, const std::string& why, Time now);
 
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
+  // Changes with every call.
   std::optional<Time> NextTick() const;
 
   // Ends the job for everybody, as if a member had been lost.
   void End(const Status& why);
 
+  // The view in force; epoch 0 before the first.
+  const wire::View& view() const { return view_; }
   uint64_t epoch() const { return view_.epoch; }
+  uint64_t term() const { return term_; }
 
  private:
   enum class Phase : uint8_t { kGathering, kRunning, kOver };
-  struct Member {
-    wire::Join join;
-    uint32_t index = kNoSlot;  // rank of a worker, index of a server
-    bool in_view = false;
-    bool left = false;  // in order; may come back over a new connection
-    Time heard{};
-    std::optional<Time> doubted;  // since when its silence is suspicious
+  // What a worker told of declarations before its report.
+  struct HeldKnown {
+    uint32_t generation = 0;
+    std::vector<wire::Known> parts;
   };
-  struct Decision {
-    bool failed = false;
-    TensorId tensor = UINT32_MAX;
-    wire::TensorSpec spec;
-    uint32_t by = 0;  // rank that spoke first
-    uint64_t round = 1;
-    std::string text;
-    StatusCode code = StatusCode::kMismatch;
-    std::vector<uint64_t> placement;
-    std::vector<ConnectionId> told;
-  };
-  // Of one name: attempt 0, 1, ...
-  using Decisions = std::vector<Decision>;
 
-  void OnJoin(ConnectionId from, const wire::Join& join, Time now);
-  std::optional<std::string> ReasonToRefuse(const wire::Join& join) const;
+  // coordinator.cc: messages, time and the end.
+  void OnMemberMessage(Member& member, const wire::Message& message);
+  void OnDeclare(const Member& member, const wire::Declare& declare);
+  void OnLeave(Member& member, const wire::Leave& leave);
+  void OnSync(const Member& member, const wire::Sync& sync);
+  bool AllSynced() const;
+  void AnswerSync();
+  void Deliver(const Declarations::Answers& answers);
+  void ReleaseHeld();
+  void EndIfNobodyComesBack();
+  void TellAll(const wire::Message& message);
+  bool Elastic() const { return options_.min_workers > 0; }
+  uint64_t TermAfter(uint64_t term) const;
+
+  // gathering.cc: joining, ranks and the first view of a generation.
+  void OnJoin(ConnectionId from, const wire::Join& join);
+  void Accept(ConnectionId from, const wire::Join& join);
+  std::optional<std::string> ReasonInNumbers(const wire::Join& join) const;
+  std::optional<std::string> ReasonInPlaces(const wire::Join& join) const;
+  std::optional<std::string> ReasonInServerPlaces(const wire::Join& join) const;
+  const wire::ServerInfo* PlaceFor(const wire::Join& join) const;
+  static bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place);
   void Refuse(ConnectionId id, const std::string& text);
   bool AllHere() const;
   void GiveIndices();
-  void StartIfComplete();
-  void BuildView();
-  void Weigh();
-  void OnDeclare(ConnectionId from, const Member& member, const wire::Declare& declare);
-  Decision Decide(const Member& member, const wire::Declare& declare);
-  void Mismatch(const Member& member, const wire::Declare& declare, Decision& decision);
-  void OnLeave(ConnectionId from, Member& member, const wire::Leave& leave, Time now);
-  void OnSuspect(const wire::Suspect& suspect);
-  void GatherAgainIfAllLeft(Time now);
+  static wire::WorkerInfo InfoOf(const Member& member, Slot slot, uint32_t rank);
+  wire::View NextGeneration() const;
+  Status Weigh(wire::View& view) const;
+  void Gather();
+  std::optional<Time> ListensUntil() const;
   bool Waits() const;
-  void TickWhileGathering(Time now);
-  Time SilenceDue(const Member& member) const;
-  void EndIfNobodyComesBack();
-  void TellAll(const wire::Message& message);
-  std::string Missing(Time now) const;
-  uint32_t Count(Role role, bool in_view_only) const;
-  static std::string NameOf(const Member& member);
+  std::string MissingMembers() const;
+  void TickWhileGathering();
+
+  // views.cc: what the next view is, and how it comes into force.
+  static bool IsVoter(const wire::View& view, uint64_t incarnation);
+  static bool HasLeft(const wire::View& view, uint64_t incarnation);
+  Incarnations Discounted() const;
+  void Advance();
+  std::optional<wire::View> NextView();
+  uint32_t WorkersLeftOver(uint64_t without) const;
+  void DropWorkers(wire::View& next) const;
+  void PlaceServers(wire::View& next) const;
+  bool MayAdmit() const;
+  void AdmitWorkers(wire::View& next) const;
+  void Propose(wire::View next, bool completes);
+  void SendProposal(const Member& member, const wire::Propose& proposal);
+  void Commit();
+  void Enforce(const wire::View& before);
+  std::vector<ConnectionId> Connections() const;
+  void ForgetStale();
+  void Greet(const wire::View& before);
+  void BeginGeneration();
+  void Settle(Member& member);
+  void TakePlace(Member& member) const;
+  void TellOut(const Member& member);
+  void Withdraw(uint64_t incarnation);
+  void GatherAgain();
+
+  // restart.cc: reports, and what a coordinator without memory does.
+  void OnReport(ConnectionId from, const wire::Report& report);
+  void OnReportInRecovery(ConnectionId from, const wire::Report& report);
+  void HoldKnown(ConnectionId from, const wire::Report& report);
+  Member* Rebind(ConnectionId from, const wire::Report& report);
+  void BringUpToDate(const Member& member, const wire::Report& report);
+  void DropProposal(uint64_t heard_term);
+  void Recover(uint64_t heard_term);
+  bool AdvanceRecovery();
+  void FinishRecovery();
+  void JoinAgain();
+  void RestoreDeclarations();
+  void TakeKnown(uint64_t incarnation);
+  void ReleaseDeclares();
+
+  // losses.cc: who is lost, and what that means.
+  void OnSuspect(const Member* from, const wire::Suspect& suspect);
+  void OnClosed(const Member& from, uint64_t target, const std::string& text);
+  void OnExited(const wire::Suspect& suspect, uint64_t target);
+  void OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target);
+  bool EndsTheJob(uint64_t worker) const;
+  void Lose(uint64_t incarnation, const std::string& why, bool proven_dead);
+  void Watch();
+  void JudgeSilence();
+  std::string NameInView(uint64_t incarnation) const;
+
+  // A coordinator numbers tensors in a range of its own, so that none is used twice.
+  static constexpr TensorId kTensorsOfTerm = TensorId{1} << 22;
 
   const CoordinatorOptions options_;
   CoordinatorDriver& driver_;
+  Time now_;
   Phase phase_ = Phase::kGathering;
+  const Time started_;
   Time gathering_since_;
   Time next_report_;
-  std::map<ConnectionId, Member> members_;
+  Roster roster_;
   std::optional<uint32_t> worker_count_;  // once a worker has said how many ranks there are
-  wire::View view_;
-  std::optional<plan::PieceAssigner> dealer_;
-  TensorId next_tensor_ = 1;
-  std::unordered_map<std::string, Decisions> names_;
+
+  uint64_t term_;
+  wire::View view_;  // in force
+  Slot next_slot_ = 0;
+  std::optional<ViewChange> change_;
+  Time change_since_{};
+  std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
+  std::optional<Recovery> recovery_;
+  Time recovery_since_{};
+  bool found_ = false;  // while the view that was found in reports comes into force
+
+  // Members of the view, by incarnation.
+  std::map<uint64_t, std::string> lost_;  // why
+  Incarnations dead_;                     // proven
+  Incarnations leaving_;
+  Incarnations synced_;
+  std::set<std::pair<uint64_t, uint64_t>> unreachable_;  // worker, server
+  Suspicions suspicions_;
+  std::optional<Time> no_server_since_;
+  std::string last_server_loss_ = "all were lost";
+  std::optional<Time> leases_due_;  // restarted: by when those that left are connected again
+
+  Declarations declarations_;
+  bool rebuilding_ = false;  // declarations, from what workers know
+  Incarnations awaited_;     // workers that have not told yet
+  std::map<ConnectionId, std::vector<wire::Known>> known_;  // of connections that will report
+  std::map<uint64_t, HeldKnown> held_known_;                // of members, until the view is known
+  std::vector<std::pair<uint64_t, wire::Message>> held_;    // from members, until it is
 };
 
 }  // namespace byteps::protocol

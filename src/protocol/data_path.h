@@ -6,10 +6,9 @@
 //   layout      sizes that differ by rank are told first, so that bytes land in their final place
 //   partition   pieces small enough to pipeline and to spread evenly over shards
 //   exchange    for each piece, most urgent first, bounded bytes in flight:
-//                 push to the shard that owns it (shard.h: combine in slot order, answer
-//                 everybody), receive the answer straight into the user's memory
-//   average     piece by piece as they arrive, while they are in cache
-//   deliver     exactly once, with a Status
+//                 push to the shard that owns it (shard.h: combine in slot order, divide an
+//                 average, answer everybody), receive the answer into the user's memory
+//   deliver     exactly once, with a Status; what others may still lack is kept
 //
 // A job of one has no servers; there the input is the result:
 //
@@ -26,7 +25,7 @@
 
 namespace byteps::protocol {
 
-enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kExchange, kAverage, kKeep, kDeliver };
+enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kExchange, kKeep, kDeliver };
 
 // What a stage says when it has been entered with an operation.
 enum class StageVerdict : uint8_t {
@@ -40,10 +39,8 @@ inline std::span<const Stage> PathOf(wire::Op op, bool alone) {
   using enum Stage;
   static constexpr Stage kAlone[] = {kKeep, kDeliver};
   static constexpr Stage kPlain[] = {kDeclare, kPartition, kExchange, kDeliver};
-  static constexpr Stage kAveraged[] = {kDeclare, kPartition, kExchange, kAverage, kDeliver};
   static constexpr Stage kGathered[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
   if (alone) return kAlone;
-  if (op == wire::Op::kAverage) return kAveraged;
   if (op == wire::Op::kAllgather) return kGathered;
   return kPlain;
 }

@@ -30,15 +30,22 @@ class Numbers {
   ConstByteSpan bytes_;
 };
 
+wire::View TwoServers(wire::View view) {
+  view.servers.push_back(view.servers[0]);
+  view.servers[1].index = view.servers[1].first_shard = 1;
+  return view;
+}
+
 class Play {
  public:
-  explicit Play(ConstByteSpan bytes) : numbers_(bytes) { shard_.OnView(ViewFor(kWorkers, 1)); }
+  explicit Play(ConstByteSpan bytes) : numbers_(bytes) { shard_.OnView(view_, 0); }
 
   void Run() {
     while (!numbers_.empty()) Step();
-    wire::View last = ViewFor(kWorkers, 1);
-    last.epoch = last.generation = 2;
-    shard_.OnView(last);
+    ++view_.epoch;
+    view_.began = view_.epoch;
+    ++view_.generation;
+    shard_.OnView(view_, 0);
     if (shard_.open_rounds() != 0 || pool_.bytes_in_use() != 0) std::abort();
   }
 
@@ -48,20 +55,46 @@ class Play {
     Slot slot = what / 16 % (kWorkers + 1);
     switch (what % 16) {
       default: return Push(slot);
-      case 10: return shard_.OnAck(slot, numbers_.Next());
+      case 10: return shard_.OnAck(slot, numbers_.Next(), now_);
       case 11: receiving_.erase(slot); return shard_.OnLost(slot);
       case 12:
-        if (numbers_.Next() % 8 == 0) shard_.OnLeft(slot, Status(StatusCode::kPeerLost, "left"));
+        if (numbers_.Next() % 8 == 0) ChangeView(slot);
         return;
       case 13:
         if (numbers_.Next() % 8 == 0) shard_.Retire(numbers_.Next() % 4);
         return;
-      case 14:
+      case 14: return Tell(slot);
       case 15: break;
     }
     now_ += milliseconds(numbers_.Next() * 8);
     std::optional<Time> next = shard_.NextTick();
     if (next.has_value() && *next <= now_) shard_.OnTick(now_);
+  }
+
+  // A worker leaves, is lost, or a shard dies or comes back.
+  void ChangeView(Slot slot) {
+    ++view_.epoch;
+    uint8_t how = numbers_.Next();
+    if (how % 3 == 0) {
+      view_.servers[1].alive = !view_.servers[1].alive;
+      view_.servers[1].since = view_.epoch;
+    } else if (slot < view_.workers.size() && how % 3 == 1) {
+      view_.workers[slot].left = true;
+    } else if (view_.workers.size() > 1) {
+      receiving_.erase(view_.workers.back().slot);
+      view_.workers.pop_back();
+    }
+    shard_.OnView(view_, 0);
+  }
+
+  void Tell(Slot slot) {
+    uint64_t epoch = numbers_.Next() % 4U + 1;
+    wire::PieceRef ref{numbers_.Next() % 4U, 0, 1 + numbers_.Next() % 4U};
+    switch (numbers_.Next() % 3) {
+      case 0: return shard_.OnHave(slot, epoch, {ref});
+      case 1: return shard_.OnResync(slot, epoch);
+      default: return shard_.OnAbort(slot, epoch, ref, "too late");
+    }
   }
 
   // Either a header, or the end of the payload that a header announced.
@@ -70,12 +103,14 @@ class Play {
     if (found != receiving_.end()) {
       if (!found->second.empty()) std::memset(found->second.data(), 1, found->second.size());
       receiving_.erase(found);
-      return shard_.OnPush(slot);
+      return shard_.OnPayload(slot);
     }
     wire::DataHeader header;
     uint8_t bits = numbers_.Next();
     header.ref = {bits % 4U, bits / 4 % 2U, 1 + numbers_.Next() % 4U};
     header.generation = 1;
+    header.epoch = 1 + bits % 3U;
+    header.home = bits / 16 % 2U;
     header.combine = static_cast<Combine>(bits / 8 % kCombineCount);
     header.dtype = static_cast<DataType>(numbers_.Next() % kDataTypeCount);
     header.count = numbers_.Next() % 16;
@@ -91,7 +126,9 @@ class Play {
     size_t length = wire::EncodeDataHeader(header, payload, wire_bytes);
     auto decoded = wire::DecodeDataHeader(ConstByteSpan(wire_bytes, length), payload);
     if (!decoded.ok()) return;
-    Result<ByteSpan> place = shard_.OnPushHeader(slot, decoded.value(), payload, now_);
+    bool verdict = numbers_.Next() % 4 == 0;
+    Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
+                                     : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
     if (place.ok()) {
       if (place->size() != payload) std::abort();
       receiving_[slot] = place.value();
@@ -104,6 +141,7 @@ class Play {
   BufferPool pool_;
   KernelArithmetic arithmetic_;
   RecordingShardDriver driver_;
+  wire::View view_ = TwoServers(ViewFor(kWorkers, 1));
   Shard shard_{ShardOptions(), pool_, arithmetic_, driver_};
   std::map<Slot, ByteSpan> receiving_;
   Time now_{};

@@ -115,7 +115,6 @@ StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
     case Stage::kPartition: return EnterPartition(tensor);
     case Stage::kExchange: return EnterExchange(tensor);
     case Stage::kKeep: return EnterKeep(tensor);
-    case Stage::kAverage:  // every piece was averaged when it arrived
     case Stage::kDeliver: break;
   }
   return StageVerdict::kDone;

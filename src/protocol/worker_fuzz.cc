@@ -19,8 +19,14 @@ class Play {
   explicit Play(ConstByteSpan bytes) : bytes_(bytes) {
     options_.credit.fixed_bytes = 128;
     options_.gathered_bytes_max = 1 << 20;
-    worker_.emplace(options_, arithmetic_, driver_);
-    worker_->OnView(ViewFor(2, kShards, 0, 64));
+    worker_.emplace(options_, pool_, arithmetic_, driver_);
+    view_.servers.push_back(view_.servers[0]);  // a server for each shard
+    for (uint32_t i = 0; i < kShards; ++i) {
+      view_.servers[i].index = view_.servers[i].first_shard = i;
+      view_.servers[i].shard_weights = {1};
+    }
+    worker_->OnView(view_, 0);
+    for (ShardId shard = 0; shard < kShards; ++shard) worker_->OnShardUp(shard);
   }
 
   void Run() {
@@ -56,8 +62,30 @@ class Play {
         if (worker_->NextTick().has_value() && *worker_->NextTick() <= now_) worker_->OnTick(now_);
         return;
       case 5: return AnyAnswer(tensor);
-      default: return AnswerPush();
+      case 6: return AnswerPush();
+      default: return Churn();
     }
+  }
+
+  // Members and connections come and go.
+  void Churn() {
+    uint8_t what = Next();
+    ShardId shard = what / 16 % kShards;
+    switch (what % 8) {
+      case 0: receiving_.erase(shard); return worker_->OnShardDown(shard);
+      case 1: receiving_.erase(shard); return worker_->OnShardUp(shard);
+      case 2: return worker_->OnStable(shard, Next());
+      case 3: return worker_->Abort(Next(), "too late");
+      case 4: view_.workers.resize(1); break;
+      default:
+        receiving_.erase(shard);
+        worker_->OnShardDown(shard);
+        view_.servers[shard].alive = !view_.servers[shard].alive;
+        view_.servers[shard].since = view_.epoch + 1;
+        break;
+    }
+    ++view_.epoch;
+    worker_->OnView(view_, 0);
   }
 
   void Submit(const std::string& name) {
@@ -82,6 +110,7 @@ class Play {
     SentPush push = driver_.pushes[Next() % driver_.pushes.size()];
     wire::DataHeader header = push.header;
     header.count = Next();
+    header.epoch += Next() % 3U == 2 ? 1 : 0;
     header.offset = header.want_offset;
     if (Next() % 8 == 0) {
       header.status = StatusCode::kPeerLost;
@@ -120,6 +149,8 @@ class Play {
 
   ConstByteSpan bytes_;
   WorkerOptions options_;
+  BufferPool pool_;
+  wire::View view_ = ViewFor(2, 1, 64);
   KernelArithmetic arithmetic_;
   RecordingWorkerDriver driver_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;

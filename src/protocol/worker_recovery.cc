@@ -233,10 +233,14 @@ void Worker::KeepCopy(Tensor& tensor, uint32_t number) {
 
 // The memory goes back to the user: what others may lack must be kept elsewhere.
 void Worker::KeepUnstable(Tensor& tensor) {
-  if (options_.mistake == WorkerMistake::kHandOverWithoutKeeping) return;
+  bool keep = options_.mistake != WorkerMistake::kHandOverWithoutKeeping;
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     Piece& piece = tensor.pieces[i];
-    if (piece.step == PieceStep::kDone && !piece.stable) KeepCopy(tensor, i);
+    if (!keep) {
+      piece.copy = BufferRef();
+    } else if (piece.step == PieceStep::kDone && !piece.stable) {
+      KeepCopy(tensor, i);
+    }
   }
 }
 

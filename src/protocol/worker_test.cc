@@ -18,9 +18,10 @@ class WorkerTest : public testing::Test {
                 uint32_t piece_bytes_max = 4096, Slot slot = 0) {
     WorkerOptions options;
     options.credit.fixed_bytes = credit;
-    worker.emplace(options, *arithmetic, driver);
-    view = ViewFor(workers, shards, slot, piece_bytes_max);
-    worker->OnView(view);
+    worker.emplace(options, pool, *arithmetic, driver);
+    view = ViewFor(workers, shards, piece_bytes_max);
+    worker->OnView(view, slot);
+    for (ShardId shard = 0; shard < shards; ++shard) worker->OnShardUp(shard);
     answered.assign(shards, 0);
     return *worker;
   }
@@ -71,6 +72,7 @@ class WorkerTest : public testing::Test {
   KernelArithmetic kernels;
   NoArithmetic nothing;
   Arithmetic* arithmetic = &kernels;
+  BufferPool pool;
   RecordingWorkerDriver driver;
   std::optional<Worker> worker;
   wire::View view;
@@ -86,7 +88,8 @@ TEST_F(WorkerTest, AnOperationIsDeclaredPushedAnsweredAndCompletedOnce) {
   EXPECT_TRUE(driver.pushes.empty());
   Declared("w", 7);
   ASSERT_EQ(driver.pushes.size(), 1u);
-  EXPECT_TRUE(Answer(driver.pushes[0], "\x06\x08"));
+  EXPECT_EQ(driver.pushes[0].header.combine, Combine::kAverage);
+  EXPECT_TRUE(Answer(driver.pushes[0], "\x03\x04"));
   EXPECT_EQ(driver.completions[1], 1);
   EXPECT_TRUE(driver.outcomes[1].status.ok());
   EXPECT_EQ(driver.outcomes[1].members, 2u);
@@ -94,7 +97,7 @@ TEST_F(WorkerTest, AnOperationIsDeclaredPushedAnsweredAndCompletedOnce) {
   ASSERT_TRUE(worker->Submit(InPlace(2, "w", bytes, Op::kAverage)).ok());
   EXPECT_EQ(driver.control.size(), 1u) << "a name is declared once";
   ASSERT_EQ(driver.pushes.size(), 2u);
-  EXPECT_EQ(driver.pushes[1].header.ref.round, 2u);
+  EXPECT_EQ(driver.pushes[1].header.ref.round, wire::RoundOf(2, 0));
   EXPECT_EQ(driver.pushes[1].header.count, 1u) << "a push acknowledges";
 }
 
@@ -139,7 +142,7 @@ TEST_F(WorkerTest, WantsPassTheCredit) {
   Declared("a", 7);
   Declared("b", 8);
   ASSERT_EQ(driver.pushes.size(), 1u);
-  worker->OnWant(0, {{8, 0, 1}});
+  worker->OnWant(0, {{8, 0, wire::RoundOf(1, 0)}});
   ASSERT_EQ(driver.pushes.size(), 2u);
   EXPECT_EQ(driver.pushes[1].header.ref.tensor, 8u);
 }
@@ -149,13 +152,13 @@ TEST_F(WorkerTest, EarlyWantsAreKept) {
   Start(2, 1, 1);
   std::string a(64, 'a');
   std::string b(64, 'b');
-  worker->OnWant(0, {{8, 0, 1}});
+  worker->OnWant(0, {{8, 0, wire::RoundOf(1, 0)}});
   ASSERT_TRUE(worker->Submit(InPlace(1, "a", a)).ok());
   Declared("a", 7);
   ASSERT_TRUE(worker->Submit(InPlace(2, "b", b)).ok());
   Declared("b", 8);
   ASSERT_EQ(driver.pushes.size(), 2u) << "wanted before it was declared";
-  worker->OnWant(0, {{8, 0, 2}});
+  worker->OnWant(0, {{8, 0, wire::RoundOf(2, 0)}});
   EXPECT_TRUE(Answer(driver.pushes[1], b));
   ASSERT_TRUE(worker->Submit(InPlace(3, "b", b)).ok());
   ASSERT_EQ(driver.pushes.size(), 3u) << "wanted before its round began";
@@ -217,23 +220,22 @@ TEST_F(WorkerTest, AnswersThatNobodyAskedForAreRefused) {
   Declared("w", 7);
   SentPush push = driver.pushes[0];
   SentPush wrong = push;
-  wrong.to = 1 - push.to;
-  EXPECT_FALSE(AnswerHeader(wrong, 64).ok()) << "another shard's piece";
   wrong = push;
   wrong.header.ref.piece = UINT32_MAX;
   EXPECT_FALSE(AnswerHeader(wrong, 64).ok());
   wrong = push;
-  wrong.header.ref.round = 2;
+  wrong.header.ref.round = wire::RoundOf(2, 0);
   EXPECT_FALSE(AnswerHeader(wrong, 64).ok());
   wrong = push;
   wrong.header.generation = 2;
   EXPECT_FALSE(AnswerHeader(wrong, 64).ok());
   wrong = push;
-  wrong.header.receipt = 1;
-  EXPECT_FALSE(AnswerHeader(wrong, 64).ok());
+  wrong.header.receipt = 65;
+  EXPECT_FALSE(AnswerHeader(wrong, 64).ok()) << "a receipt longer than the payload";
   EXPECT_FALSE(AnswerHeader(push, 63).ok()) << "another size";
   EXPECT_TRUE(Answer(push, std::string(64, 'y')));
-  EXPECT_FALSE(AnswerHeader(push, 64).ok()) << "twice";
+  EXPECT_TRUE(AnswerHeader(push, 64).ok());
+  EXPECT_EQ(worker->repeated_answers(), 1u) << "twice: read and forgotten";
   EXPECT_EQ(driver.completions[1], 1);
 }
 
@@ -256,7 +258,7 @@ TEST_F(WorkerTest, AMismatchFailsTheOperationAndTheNameCanBeUsedAgain) {
   EXPECT_EQ(driver.pushes.size(), 1u);
   Declared("w", 9, 1);
   ASSERT_EQ(driver.pushes.size(), 2u);
-  EXPECT_EQ(driver.pushes[1].header.ref, (wire::PieceRef{9, 0, 1}));
+  EXPECT_EQ(driver.pushes[1].header.ref, (wire::PieceRef{9, 0, wire::RoundOf(1, 0)}));
 }
 
 // The text of an error verdict is being received when the coordinator retires the tensor.
@@ -397,10 +399,11 @@ TEST_F(AllgatherTest, AWrongTableIsReported) {
 TEST_F(WorkerTest, TensorsAboveFourGibibytes) {
   arithmetic = &nothing;
   constexpr uint64_t kBytes = (uint64_t{5} << 30) + 8;
-  Start(2, 3, 1 << 20, 32 << 20);
+  Start(2, 3, 1 << 20, 1 << 20);
   auto* fake = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
   Operation operation = Make(1, "w", Op::kSum, static_cast<int64_t>(kBytes));
-  operation.input = operation.output = fake;
+  operation.input = fake;
+  operation.output = fake + (uint64_t{1} << 36);
   ASSERT_TRUE(worker->Submit(operation).ok());
   Declared("w", 7);
   uint64_t bytes = 0;
@@ -410,7 +413,6 @@ TEST_F(WorkerTest, TensorsAboveFourGibibytes) {
     EXPECT_EQ(push.payload.data(), expected);
     Result<ByteSpan> place = AnswerHeader(push, push.payload.size());
     ASSERT_TRUE(place.ok());
-    EXPECT_EQ(place.value().data(), expected);
     expected += push.payload.size();
     bytes += push.payload.size();
     worker->OnAnswer(push.to, kStart);

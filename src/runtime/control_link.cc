@@ -6,6 +6,7 @@
 namespace byteps::runtime {
 namespace {
 
+constexpr Duration kPauseMin = milliseconds(20);
 constexpr Duration kPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
 constexpr Duration kAttemptLimit = seconds(5);
@@ -21,8 +22,10 @@ ControlLink::ControlLink(transport::Loop& loop, const ControlLinkOptions& option
     : loop_(loop), options_(options), log_(log), events_(std::move(events)) {}
 
 void ControlLink::Start() {
-  give_up_ = loop_.Now() + options_.connect_limit;
-  next_report_ = loop_.Now() + kReportEvery;
+  waiting_since_ = loop_.Now();
+  give_up_ = waiting_since_ + options_.connect_limit;
+  next_report_ = waiting_since_ + kReportEvery;
+  pause_ = kPauseMin;
   Connect();
 }
 
@@ -47,36 +50,71 @@ void ControlLink::OnConnected(Result<std::unique_ptr<transport::Connection>> con
 
 void ControlLink::OnBound(Result<std::unique_ptr<transport::Connection>> connection) {
   if (!connection.ok()) {
-    if (connection.status().code() == StatusCode::kUnavailable) {
-      return TryAgain(connection.status());
-    }
-    return Lose(connection.status());
+    // Once the job has been met, whoever else answers at its address is a passing thing.
+    bool passing = had_connection_ || connection.status().code() == StatusCode::kUnavailable;
+    return passing ? TryAgain(connection.status()) : Lose(connection.status());
   }
+  had_connection_ = true;
+  heard_ = false;
+  doubted_ = false;
+  last_heard_ = loop_.Now();
   connection_ = std::move(connection).value();
   connection_->SetLimits({wire::kControlBytesMax});
   connection_->Start(this);
-  if (options_.alive_every > Duration::zero()) {
-    alive_ = loop_.Every(options_.alive_every, [this] { Send(wire::Alive{}); });
-  }
+  alive_ = loop_.Every(options_.alive_every, [this] { OnAliveTimer(); });
   events_.on_ready();
+}
+
+void ControlLink::OnAliveTimer() {
+  bool silent = loop_.Now() - last_heard_ > options_.silence_max;
+  if (silent && std::exchange(doubted_, true)) {
+    return Reconnect("it has been silent for " + WholeSeconds(loop_.Now() - last_heard_));
+  }
+  Send(wire::Alive{});
+}
+
+// The patience is for one absence, however often a connection comes about in which nothing is said.
+void ControlLink::Reconnect(const std::string& why) {
+  alive_.reset();
+  connection_.reset();
+  if (heard_) {
+    waiting_since_ = loop_.Now();
+    give_up_ = waiting_since_ + options_.patience;
+    next_report_ = waiting_since_ + kReportEvery;
+    pause_ = kPauseMin;
+    log_.Warning("the connection to the coordinator (scheduler) at {} broke: {}; trying again",
+                 options_.coordinator, why);
+  }
+  heard_ = false;
+  TryAgain({StatusCode::kPeerLost, why});
 }
 
 void ControlLink::TryAgain(const Status& why) {
   Time now = loop_.Now();
-  Duration waited = options_.connect_limit - (give_up_ - now);
-  std::string text = "cannot reach the scheduler at " + options_.coordinator + " (" +
-                     why.message() + "); waited " + WholeSeconds(waited);
-  if (now >= give_up_) {
-    return Lose({StatusCode::kUnavailable,
-                 text + "; is it running, and are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?"});
-  }
+  Duration waited = now - waiting_since_;
+  if (now >= give_up_) return Lose(GiveUp(why.message(), waited));
   if (now >= next_report_) {
     next_report_ = now + kReportEvery;
-    log_.Warning("{}", text);
+    log_.Warning("cannot reach the scheduler at {} ({}); waited {}", options_.coordinator,
+                 why.message(), WholeSeconds(waited));
   }
   retry_ = loop_.After(std::min(pause_, std::max<Duration>(give_up_ - now, milliseconds(1))),
                        [this] { Connect(); });
   pause_ = std::min(pause_ * 2, kPauseMax);
+}
+
+Status ControlLink::GiveUp(const std::string& why, Duration waited) const {
+  if (!had_connection_) {
+    return {StatusCode::kUnavailable,
+            "cannot reach the scheduler at " + options_.coordinator + " (" + why + "); waited " +
+                WholeSeconds(waited) +
+                "; is it running, and are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?"};
+  }
+  return {StatusCode::kPeerLost,
+          "the coordinator (scheduler) at " + options_.coordinator +
+              " was lost and did not come back within " + WholeSeconds(waited) + " (" + why +
+              "); start it again in time, with the same settings, or start the job again "
+              "(BYTEPS_COORDINATOR_PATIENCE is how long the others wait)"};
 }
 
 void ControlLink::Send(const wire::Message& message) {
@@ -93,14 +131,14 @@ Result<ByteSpan> ControlLink::OnHeader(uint8_t kind, ConstByteSpan, size_t paylo
 
 void ControlLink::OnFrame() {
   Result<wire::Message> message = wire::DecodeControl(incoming_);
-  if (!message.ok()) return Lose(message.status());
+  if (!message.ok()) return Reconnect(message.status().message());
+  heard_ = true;
+  doubted_ = false;
+  last_heard_ = loop_.Now();
   events_.on_message(message.value());
 }
 
-void ControlLink::OnClosed(const Status& why) {
-  Lose({StatusCode::kPeerLost,
-        "the coordinator (scheduler) at " + options_.coordinator + " was lost: " + why.message()});
-}
+void ControlLink::OnClosed(const Status& why) { Reconnect(why.message()); }
 
 void ControlLink::Close() {
   lost_ = true;

@@ -1,7 +1,10 @@
 #include "src/runtime/coordinator_process.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
+#include "src/base/proof.h"
 #include "src/runtime/frames.h"
 
 namespace byteps::runtime {
@@ -9,6 +12,16 @@ namespace {
 
 // How long the last messages may take to leave.
 constexpr Duration kFarewellLimit = seconds(2);
+
+// Stands for the launcher in the machine; connections count from 1.
+constexpr uint64_t kLauncher = 0;
+
+protocol::CoordinatorOptions WithNonce(protocol::CoordinatorOptions options) {
+  while (options.nonce == 0) {
+    RandomBytes(std::as_writable_bytes(std::span(&options.nonce, 1)));
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -38,7 +51,7 @@ CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
     : options_(options),
       log_(log),
       loop_(transport.MakeLoop()),
-      machine_(options.protocol, *this, loop_->Now()),
+      machine_(WithNonce(options.protocol), *this, loop_->Now()),
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
@@ -61,8 +74,14 @@ Status CoordinatorProcess::Run() {
     Result<std::string> address = Listen();
     if (!address.ok()) return address.status();
   }
+  if (options_.exit_notices >= 0) {
+    exit_notices_ = std::make_unique<ExitNotices>(options_.exit_notices, [this](uint32_t process) {
+      loop_->Post([this, process] { OnExit(process); });
+    });
+  }
   ticker_.Arm();
   loop_->Run();
+  exit_notices_.reset();
   return outcome_.value_or(Status::Ok());
 }
 
@@ -108,14 +127,50 @@ void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {
     return;
   }
   machine_.OnMessage(id, message.value(), loop_->Now());
+  if (!early_exits_.empty() && machine_.epoch() > 0) {
+    for (uint32_t process : std::exchange(early_exits_, {})) TellExit(process);
+  }
   ticker_.Arm();
 }
 
 void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
   auto gone = members_.extract(id);
-  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message());
+  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(),
+                  loop_->Now());
   ticker_.Arm();
   if (outcome_.has_value() && members_.empty()) loop_->Stop();
+}
+
+// The launcher saw one of its processes end.
+void CoordinatorProcess::OnExit(uint32_t process) {
+  if (machine_.epoch() == 0) return early_exits_.push_back(process);
+  TellExit(process);
+  ticker_.Arm();
+}
+
+// Processes that are no members, or not any more, do not matter.
+void CoordinatorProcess::TellExit(uint32_t process) {
+  wire::Suspect suspect;
+  suspect.why = wire::Suspicion::kExited;
+  suspect.text = "process " + std::to_string(process) + " has ended";
+  auto matches = [&](const auto& member) {
+    return member.process == process && member.host == options_.host;
+  };
+  const wire::View& view = machine_.view();
+  auto worker = std::find_if(view.workers.begin(), view.workers.end(), matches);
+  auto server = std::find_if(view.servers.begin(), view.servers.end(), matches);
+  if (worker != view.workers.end()) {
+    suspect.role = Role::kWorker;
+    suspect.index = worker->slot;
+    suspect.incarnation = worker->incarnation;
+  } else if (server != view.servers.end()) {
+    suspect.role = Role::kServer;
+    suspect.index = server->index;
+    suspect.incarnation = server->incarnation;
+  } else {
+    return;
+  }
+  machine_.OnMessage(kLauncher, suspect, loop_->Now());
 }
 
 void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {

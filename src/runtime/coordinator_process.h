@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/log.h"
 #include "src/protocol/coordinator.h"
+#include "src/runtime/exit_notices.h"
 #include "src/runtime/handshake.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
@@ -18,6 +20,10 @@ struct CoordinatorProcessOptions {
   std::string address;  // "host:port" to listen on
   JobIdentity identity;
   protocol::CoordinatorOptions protocol;
+  // A file descriptor from which a launcher's notices are read (exit_notices.h); below 0: none. It
+  // speaks of processes on `host`.
+  int exit_notices = -1;
+  std::string host;
 };
 
 class CoordinatorProcess final : public protocol::CoordinatorDriver {
@@ -44,6 +50,8 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
                const wire::Hello& hello);
   void OnFrame(uint64_t id, ConstByteSpan bytes);
   void OnClosed(uint64_t id, const Status& why);
+  void OnExit(uint32_t process);
+  void TellExit(uint32_t process);
 
   void Send(protocol::ConnectionId to, const wire::Message& message) override;
   void Disconnect(protocol::ConnectionId id) override;
@@ -62,6 +70,8 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   std::map<uint64_t, std::unique_ptr<Member>> members_;
   std::optional<Status> outcome_;
   std::unique_ptr<transport::Loop::Timer> farewell_;
+  std::unique_ptr<ExitNotices> exit_notices_;
+  std::vector<uint32_t> early_exits_;  // came before there was a view to find them in
 };
 
 }  // namespace byteps::runtime

@@ -12,6 +12,7 @@
 #include "src/base/time.h"
 #include "src/protocol/worker.h"
 #include "src/runtime/control_link.h"
+#include "src/runtime/shard_links.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
@@ -34,8 +35,8 @@ class Engine {
   // happens exactly once for every call.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
-  // Ends everything that is open with kShutdown and leaves the job in order. Blocks a bounded time;
-  // idempotent.
+  // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for
+  // a bounded time, until nobody needs what this process still holds. Idempotent.
   virtual void Leave() = 0;
 };
 
@@ -43,6 +44,7 @@ std::unique_ptr<Engine> MakeLoneEngine();
 
 struct WorkerEngineOptions {
   ControlLinkOptions control;
+  ShardLinkOptions shards;
   wire::Join join;
   protocol::WorkerOptions protocol;
   // From the first attempt to reach the coordinator to the last connection to a shard.

@@ -1,8 +1,18 @@
 #include "src/runtime/frames.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace byteps::runtime {
+namespace {
+
+void SetNumber(transport::OutFrame& frame, uint64_t number) {
+  frame.header_bytes = wire::kNumberHeaderBytes;
+  wire::EncodeNumber(number, frame.header);
+}
+
+}  // namespace
 
 transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByteSpan bytes) {
   transport::OutFrame frame;
@@ -26,17 +36,54 @@ transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& head
       static_cast<uint32_t>(wire::EncodeDataHeader(header, payload.size(), frame.header));
   frame.payload = payload;
   frame.keep = std::move(keep);
-  frame.urgency = header.priority;
+  frame.urgency = kind == wire::FrameKind::kVerdict ? kControlUrgency : header.priority;
   return frame;
 }
 
-transport::OutFrame AckFrame(uint64_t count) {
+transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number) {
   transport::OutFrame frame;
-  frame.kind = static_cast<uint8_t>(wire::FrameKind::kAck);
-  frame.header_bytes = wire::kNumberHeaderBytes;
-  wire::EncodeNumber(count, frame.header);
+  frame.kind = static_cast<uint8_t>(kind);
+  SetNumber(frame, number);
   frame.urgency = kControlUrgency;
   return frame;
+}
+
+transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces) {
+  std::vector<std::byte> bytes;
+  wire::EncodePieceRefs(pieces, bytes);
+  return BytesFrame(pool, wire::FrameKind::kWant, bytes);
+}
+
+transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
+                              const std::vector<wire::PieceRef>& pieces) {
+  std::vector<std::byte> bytes;
+  wire::EncodePieceRefs(pieces, bytes);
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kHave, bytes);
+  SetNumber(frame, epoch);
+  return frame;
+}
+
+transport::OutFrame AbortFrame(BufferPool& pool, uint64_t epoch, const AbortPayload& abort) {
+  std::vector<std::byte> bytes;
+  wire::EncodePieceRefs({abort.piece}, bytes);
+  auto text = std::as_bytes(std::span(abort.why));
+  text = text.first(std::min(text.size(), kAbortTextMax));
+  bytes.insert(bytes.end(), text.begin(), text.end());
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kAbort, bytes);
+  SetNumber(frame, epoch);
+  return frame;
+}
+
+Result<AbortPayload> DecodeAbort(ConstByteSpan payload) {
+  if (payload.size() < wire::kPieceRefBytes) {
+    return Status(StatusCode::kProtocol, "an abort without a piece");
+  }
+  std::vector<wire::PieceRef> pieces;
+  Status decoded = wire::DecodePieceRefs(payload.first(wire::kPieceRefBytes), pieces);
+  if (!decoded.ok()) return decoded;
+  ConstByteSpan text = payload.subspan(wire::kPieceRefBytes);
+  return AbortPayload{pieces.front(),
+                      std::string(reinterpret_cast<const char*>(text.data()), text.size())};
 }
 
 }  // namespace byteps::runtime

@@ -1,7 +1,11 @@
 // Frames made from messages.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "src/base/buffer_pool.h"
+#include "src/base/status.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
@@ -17,10 +21,29 @@ transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByte
 
 transport::OutFrame ControlFrame(BufferPool& pool, const wire::Message& message);
 
-// A push or an answer; `payload` is borrowed, `keep` shares its buffer if it has one.
+// A push, an answer or a verdict; `payload` is borrowed, `keep` shares its buffer if it has one.
+// Verdicts are as urgent as control traffic: they must arrive before pushes that follow them.
 transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& header,
                               ConstByteSpan payload, BufferRef keep);
 
-transport::OutFrame AckFrame(uint64_t count);
+// An ack, a stable or a resync frame.
+transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number);
+
+transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces);
+
+// REQUIRES: pieces.size() <= wire::kWantCountMax.
+transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
+                              const std::vector<wire::PieceRef>& pieces);
+
+// An abort's payload: the piece, then the reason.
+struct AbortPayload {
+  wire::PieceRef piece;
+  std::string why;
+};
+transport::OutFrame AbortFrame(BufferPool& pool, uint64_t epoch, const AbortPayload& abort);
+// kProtocol for bytes that hold no piece.
+Result<AbortPayload> DecodeAbort(ConstByteSpan payload);
+// A longer reason is cut.
+inline constexpr size_t kAbortTextMax = 1024;
 
 }  // namespace byteps::runtime

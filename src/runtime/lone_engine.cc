@@ -11,11 +11,10 @@ namespace {
 // A job of one: operations run in the caller, through the same path as everybody's.
 class LoneEngine final : public Engine, private protocol::WorkerDriver {
  public:
-  LoneEngine() : machine_(protocol::WorkerOptions(), arithmetic_, *this) {
+  LoneEngine() : machine_(protocol::WorkerOptions(), pool_, arithmetic_, *this) {
     wire::View view;
     view.workers.emplace_back();
-    view.slot = 0;
-    machine_.OnView(view);
+    machine_.OnView(view, 0);
   }
 
   void Submit(protocol::Operation operation, Done done) override {
@@ -47,6 +46,10 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
  private:
   void SendControl(const wire::Message&) override {}
   void SendPush(ShardId, const wire::DataHeader&, ConstByteSpan) override {}
+  void SendVerdict(ShardId, const wire::DataHeader&, ConstByteSpan, BufferRef) override {}
+  void SendHave(ShardId, uint64_t, const std::vector<wire::PieceRef>&) override {}
+  void SendResync(ShardId, uint64_t) override {}
+  void SendAbort(ShardId, uint64_t, const wire::PieceRef&, const std::string&) override {}
   void SendAck(ShardId, uint64_t) override {}
   void Forget(ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
@@ -56,6 +59,7 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   }
 
   Mutex mutex_;
+  BufferPool pool_;
   protocol::KernelArithmetic arithmetic_;
   protocol::Worker machine_ BYTEPS_GUARDED_BY(mutex_);
   protocol::Outcome completed_ BYTEPS_GUARDED_BY(mutex_);

@@ -15,14 +15,12 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
       control_(*loop_, options.control, log,
                {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
                 [this](const Status& why) { End(why); }}) {
-  auto misbehaved = [this](Slot slot, const Status& why) {
-    loop_->Post([this, slot, why] {
-      control_.Send(wire::Suspect{Role::kWorker, slot, "it sent nonsense: " + why.message()});
-    });
+  auto broken = [this](uint64_t worker, const Status& why) {
+    loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
   for (uint32_t i = 0; i < options.join.shards; ++i) {
     shards_.push_back(
-        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, misbehaved));
+        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken));
   }
 }
 
@@ -61,41 +59,54 @@ void ServerProcess::End(const Status& why) {
   loop_->Stop();
 }
 
+// The first time it joins; a coordinator that lost the connection, or its memory, gets a report.
 void ServerProcess::OnReady() {
-  wire::Join join = options_.join;
-  std::string host =
-      options_.announced_host.empty() ? control_.LocalAddress() : options_.announced_host;
-  join.address = transport::FormatHostPort(host, listener_->Port());
-  log_.Info("announcing {}", join.address);
-  control_.Send(join);
+  if (!membership_.has_value()) {
+    wire::Join join = options_.join;
+    std::string host =
+        options_.announced_host.empty() ? control_.LocalAddress() : options_.announced_host;
+    join.address = transport::FormatHostPort(host, listener_->Port());
+    log_.Info("announcing {}", join.address);
+    membership_.emplace(join);
+  }
+  control_.Send(membership_->Greeting());
+  for (const auto& [worker, suspect] : broken_) control_.Send(suspect);
 }
 
 void ServerProcess::OnMessage(const wire::Message& message) {
-  if (const auto* view = std::get_if<wire::View>(&message)) return OnView(*view);
+  protocol::Membership::Step step = membership_->OnMessage(message);
+  if (step.view.has_value()) OnView(*step.view);
+  if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     return End({refused->code, refused->text});
   }
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     return End({over->code, over->text});
   }
-  for (auto& shard : shards_) {
-    if (const auto* left = std::get_if<wire::Left>(&message)) {
-      shard->PostLeft(left->slot, {StatusCode::kPeerLost, left->text});
-    }
-    if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-      shard->PostRetire(failed->tensor);
-    }
+  if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
+    for (auto& shard : shards_) shard->PostRetire(failed->tensor);
   }
 }
 
 void ServerProcess::OnView(const wire::View& view) {
+  if (membership_->IsEvicted()) {
+    return End({StatusCode::kEvicted,
+                "this server was declared lost and the others went on without it (view " +
+                    std::to_string(view.epoch) +
+                    "): it was silent for too long, because it stood still, was frozen or was cut "
+                    "off from the network, or another process took its place; start it again if "
+                    "it is to take part"});
+  }
   view_ = view;
   for (const wire::ServerInfo& server : view.servers) {
     if (server.incarnation != options_.control.identity.incarnation) continue;
     first_shard_ = server.first_shard;
     log_.Rename("server " + std::to_string(server.index));
   }
-  for (auto& shard : shards_) shard->PostView(view);
+  std::erase_if(broken_, [this](const auto& entry) { return FindWorker(entry.first) == nullptr; });
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i]->PostView(view, first_shard_ + static_cast<ShardId>(i));
+  }
   std::vector<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& worker : waiting) {
     if (worker.hello.generation <= view.generation) {
@@ -104,6 +115,28 @@ void ServerProcess::OnView(const wire::View& view) {
       waiting_.push_back(std::move(worker));
     }
   }
+}
+
+const wire::WorkerInfo* ServerProcess::FindWorker(uint64_t incarnation) const {
+  for (const wire::WorkerInfo& worker : view_.workers) {
+    if (worker.incarnation == incarnation) return &worker;
+  }
+  return nullptr;
+}
+
+// Once per worker: all shards see the same.
+void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
+  const wire::WorkerInfo* info = FindWorker(worker);
+  bool nonsense = why.code() == StatusCode::kProtocol;
+  if (info == nullptr || info->left || (broken_.contains(worker) && !nonsense)) return;
+  wire::Suspect suspect;
+  suspect.role = Role::kWorker;
+  suspect.index = info->slot;
+  suspect.incarnation = worker;
+  suspect.why = nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed;
+  suspect.text = nonsense ? "it sent nonsense: " + why.message() : why.message();
+  broken_[worker] = suspect;
+  control_.Send(suspect);
 }
 
 void ServerProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
@@ -133,16 +166,17 @@ void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer a
 }
 
 Status ServerProcess::CheckHello(const wire::Hello& hello) const {
+  const wire::WorkerInfo* worker = FindWorker(hello.incarnation);
+  if (worker == nullptr || worker->slot != hello.index) {
+    return {StatusCode::kEvicted, "this worker is not in the present view of the job"};
+  }
   if (hello.generation != view_.generation) {
-    return {StatusCode::kEvicted, "your generation of the job is over"};
+    return {StatusCode::kUnavailable, "a newer generation of the job has begun"};
   }
   if (hello.wanted_index < first_shard_ || hello.wanted_index - first_shard_ >= shards_.size()) {
     return {StatusCode::kRefused, "shard " + std::to_string(hello.wanted_index) + " is not here"};
   }
-  for (const wire::WorkerInfo& worker : view_.workers) {
-    if (worker.slot == hello.index && worker.incarnation == hello.incarnation) return Status::Ok();
-  }
-  return {StatusCode::kEvicted, "you are not in the present view of the job"};
+  return Status::Ok();
 }
 
 void ServerProcess::OnBound(uint64_t attempt,
@@ -154,11 +188,11 @@ void ServerProcess::OnBound(uint64_t attempt,
     log_.Info("a connection was not let in: {}", checked.message());
     return;
   }
+  broken_.erase(hello.incarnation);
   ShardThread& shard = *shards_[hello.wanted_index - first_shard_];
   connection.value()->MoveTo(
-      shard.loop(), [&shard, slot = hello.index,
-                     generation = hello.generation](std::unique_ptr<transport::Connection> moved) {
-        shard.Adopt(slot, generation, std::move(moved));
+      shard.loop(), [&shard, hello](std::unique_ptr<transport::Connection> moved) {
+        shard.Adopt(hello.index, hello.incarnation, hello.generation, std::move(moved));
       });
 }
 

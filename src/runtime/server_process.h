@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/protocol/membership.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/handshake.h"
 #include "src/transport/transport.h"
@@ -34,7 +35,8 @@ class ServerProcess {
   // not called. REQUIRES: called at most once, before Run.
   Result<std::string> Listen();
 
-  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
+  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why; kEvicted:
+  // the others went on without this server.
   Status Run();
 
   // Ends this process' part with `why`, from any thread.
@@ -49,11 +51,13 @@ class ServerProcess {
   void OnReady();
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
+  void OnBroken(uint64_t worker, const Status& why);
   void OnAccept(std::unique_ptr<transport::Connection> connection);
   void Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer);
   void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
                const wire::Hello& hello);
   Status CheckHello(const wire::Hello& hello) const;
+  const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
 
   const ServerProcessOptions options_;
@@ -61,13 +65,16 @@ class ServerProcess {
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;
   ControlLink control_;
+  std::optional<protocol::Membership> membership_;  // once the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::unique_ptr<transport::Listener> listener_;
   uint64_t next_attempt_ = 1;
   std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
   std::vector<Waiting> waiting_;
-  wire::View view_;
+  wire::View view_;  // in force
   ShardId first_shard_ = 0;
+  // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.
+  std::map<uint64_t, wire::Suspect> broken_;
   std::optional<Status> outcome_;
 };
 

@@ -1,55 +1,112 @@
 #include "src/runtime/shard_thread.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/runtime/frames.h"
 
 namespace byteps::runtime {
+namespace {
+
+// A verdict carries the bitmap of whose contributions are in it.
+constexpr size_t kReceiptBytesMax = wire::kMembersMax / 8;
+
+}  // namespace
 
 // A worker's connection.
 struct ShardThread::Link final : transport::FrameReceiver {
-  Link(ShardThread& owner, Slot worker, std::unique_ptr<transport::Connection> bound)
-      : shard(owner), slot(worker), connection(std::move(bound)) {}
+  Link(ShardThread& owner, Slot worker, uint64_t number,
+       std::unique_ptr<transport::Connection> bound)
+      : shard(owner), slot(worker), incarnation(number), connection(std::move(bound)) {}
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
     incoming = static_cast<wire::FrameKind>(kind);
-    if (incoming == wire::FrameKind::kPush) {
-      Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
-      if (!header.ok()) return header.status();
-      return shard.machine_.OnPushHeader(slot, header.value(), payload_bytes, shard.loop_->Now());
-    }
-    if (incoming == wire::FrameKind::kAck && payload_bytes == 0) {
-      Result<uint64_t> count = wire::DecodeNumber(bytes);
-      if (!count.ok()) return count.status();
-      shard.machine_.OnAck(slot, count.value());
-      return ByteSpan();
+    switch (incoming) {
+      case wire::FrameKind::kPush:
+      case wire::FrameKind::kVerdict: return OnData(bytes, payload_bytes);
+      case wire::FrameKind::kAck:
+      case wire::FrameKind::kResync:
+        if (payload_bytes == 0) return OnNumber(bytes);
+        break;
+      case wire::FrameKind::kHave:
+        if (payload_bytes > wire::kWantCountMax * wire::kPieceRefBytes) break;
+        return Collect(bytes, payload_bytes);
+      case wire::FrameKind::kAbort:
+        if (payload_bytes > wire::kPieceRefBytes + kAbortTextMax) break;
+        return Collect(bytes, payload_bytes);
+      default: break;
     }
     return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a shard");
   }
 
+  Result<ByteSpan> OnData(ConstByteSpan bytes, size_t payload_bytes) {
+    Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
+    if (!header.ok()) return header.status();
+    Time now = shard.loop_->Now();
+    return incoming == wire::FrameKind::kPush
+               ? shard.machine_.OnPushHeader(slot, header.value(), payload_bytes, now)
+               : shard.machine_.OnVerdictHeader(slot, header.value(), payload_bytes, now);
+  }
+
+  Result<ByteSpan> OnNumber(ConstByteSpan bytes) {
+    Result<uint64_t> number = wire::DecodeNumber(bytes);
+    if (!number.ok()) return number.status();
+    if (incoming == wire::FrameKind::kAck) {
+      shard.machine_.OnAck(slot, number.value(), shard.loop_->Now());
+    } else {
+      shard.machine_.OnResync(slot, number.value());
+    }
+    return ByteSpan();
+  }
+
+  // Their payload is needed whole.
+  Result<ByteSpan> Collect(ConstByteSpan bytes, size_t payload_bytes) {
+    Result<uint64_t> number = wire::DecodeNumber(bytes);
+    if (!number.ok()) return number.status();
+    epoch = number.value();
+    payload.resize(payload_bytes);
+    return ByteSpan(payload);
+  }
+
   void OnFrame() override {
-    if (incoming == wire::FrameKind::kPush) shard.machine_.OnPush(slot);
+    bool data = incoming == wire::FrameKind::kPush || incoming == wire::FrameKind::kVerdict;
+    if (data) shard.machine_.OnPayload(slot);
+    Status sound;
+    if (incoming == wire::FrameKind::kHave) {
+      sound = wire::DecodePieceRefs(payload, refs);
+      if (sound.ok()) shard.machine_.OnHave(slot, epoch, refs);
+    }
+    if (incoming == wire::FrameKind::kAbort) {
+      Result<AbortPayload> abort = DecodeAbort(payload);
+      sound = abort.status();
+      if (sound.ok()) shard.machine_.OnAbort(slot, epoch, abort->piece, abort->why);
+    }
     shard.ticker_.Arm();
+    if (!sound.ok()) shard.OnClosed(*this, sound);
   }
 
   void OnClosed(const Status& why) override { shard.OnClosed(*this, why); }
 
   ShardThread& shard;
   Slot slot;
+  uint64_t incarnation;
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
+  uint64_t epoch = 0;
+  std::vector<std::byte> payload;
+  std::vector<wire::PieceRef> refs;
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,
-                         Log& log, OnMisbehaviour on_misbehaviour)
+                         Log& log, OnBroken on_broken)
     : log_(log),
-      on_misbehaviour_(std::move(on_misbehaviour)),
+      on_broken_(std::move(on_broken)),
       loop_(transport.MakeLoop()),
       machine_(options, pool_, arithmetic_, *this),
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
-      payload_bytes_max_(options.piece_bytes_max) {}
+      payload_bytes_max_(options.piece_bytes_max + kReceiptBytesMax) {}
 
 ShardThread::~ShardThread() {
   loop_->Stop();
@@ -60,54 +117,74 @@ void ShardThread::Start() {
   thread_ = std::thread([this] { loop_->Run(); });
 }
 
-void ShardThread::PostView(const wire::View& view) {
-  loop_->Post([this, view] {
-    if (view.generation != generation_) links_.clear();
-    generation_ = view.generation;
-    machine_.OnView(view);
-  });
+void ShardThread::PostView(const wire::View& view, ShardId self) {
+  loop_->Post([this, view, self] { OnView(view, self); });
 }
 
-void ShardThread::PostLeft(Slot slot, const Status& why) {
-  loop_->Post([this, slot, why] { machine_.OnLeft(slot, why); });
+// Whoever is out of the view is closed first, so that nothing of it is read any more.
+void ShardThread::OnView(const wire::View& view, ShardId self) {
+  workers_ = view.workers;
+  bool begins = view.generation != std::exchange(generation_, view.generation);
+  for (auto it = links_.begin(); it != links_.end();) {
+    if (!begins && IsInView(it->first, it->second->incarnation)) {
+      ++it;
+      continue;
+    }
+    machine_.OnLost(it->first);
+    it = links_.erase(it);
+  }
+  machine_.OnView(view, self);
+  ticker_.Arm();
+}
+
+bool ShardThread::IsInView(Slot slot, uint64_t incarnation) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const wire::WorkerInfo& worker) {
+    return worker.slot == slot && worker.incarnation == incarnation;
+  });
 }
 
 void ShardThread::PostRetire(TensorId tensor) {
   loop_->Post([this, tensor] { machine_.Retire(tensor); });
 }
 
-void ShardThread::Adopt(Slot slot, uint32_t generation,
+void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
                         std::unique_ptr<transport::Connection> connection) {
-  if (generation != generation_) return;  // its generation ended while it came over
+  // A view may have come while the connection came over.
+  if (generation != generation_ || !IsInView(slot, incarnation)) return;
+  links_.erase(slot);
   machine_.OnLost(slot);
-  auto link = std::make_unique<Link>(*this, slot, std::move(connection));
+  auto link = std::make_unique<Link>(*this, slot, incarnation, std::move(connection));
   link->connection->SetLimits({payload_bytes_max_});
   link->connection->Start(link.get());
   links_[slot] = std::move(link);
 }
 
+void ShardThread::Send(Slot to, transport::OutFrame frame) {
+  auto found = links_.find(to);
+  if (found == links_.end()) return;  // gone; it will ask again, or the coordinator decides
+  found->second->connection->Send(std::move(frame));
+}
+
 void ShardThread::SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                              BufferRef keep) {
-  auto found = links_.find(to);
-  if (found == links_.end()) return;  // gone; the coordinator decides what that means
-  found->second->connection->Send(
-      DataFrame(wire::FrameKind::kAnswer, header, payload, std::move(keep)));
+  Send(to, DataFrame(wire::FrameKind::kAnswer, header, payload, std::move(keep)));
 }
 
 void ShardThread::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
-  auto found = links_.find(to);
-  if (found == links_.end()) return;
-  wire::EncodePieceRefs(pieces, want_bytes_);
-  found->second->connection->Send(BytesFrame(pool_, wire::FrameKind::kWant, want_bytes_));
+  Send(to, WantFrame(pool_, pieces));
+}
+
+void ShardThread::SendStable(Slot to, uint64_t count) {
+  Send(to, NumberFrame(wire::FrameKind::kStable, count));
 }
 
 void ShardThread::OnClosed(Link& link, const Status& why) {
-  Slot slot = link.slot;
-  machine_.OnLost(slot);
-  auto gone = links_.extract(slot);
-  if (why.code() != StatusCode::kProtocol) return;
-  log_.Error("worker {} was cut off: {}", slot, why.message());
-  on_misbehaviour_(slot, why);
+  auto gone = links_.extract(link.slot);
+  machine_.OnLost(gone.key());
+  if (why.code() == StatusCode::kProtocol) {
+    log_.Error("worker {} was cut off: {}", gone.key(), why.message());
+  }
+  on_broken_(gone.mapped()->incarnation, why);
 }
 
 }  // namespace byteps::runtime

@@ -22,23 +22,26 @@ namespace byteps::runtime {
 
 class ShardThread final : public protocol::ShardDriver {
  public:
-  // A worker sent what no correct worker sends; called on the shard's thread.
-  using OnMisbehaviour = std::function<void(Slot, const Status&)>;
+  // A worker's connection broke: kProtocol when it sent what no correct worker sends. Called on the
+  // shard's thread.
+  using OnBroken = std::function<void(uint64_t incarnation, const Status&)>;
 
   ShardThread(transport::Transport& transport, const protocol::ShardOptions& options, Log& log,
-              OnMisbehaviour on_misbehaviour);
+              OnBroken on_broken);
   // Stops the thread and waits for it.
   ~ShardThread() override;
 
   void Start();
   transport::Loop& loop() { return *loop_; }
 
-  void PostView(const wire::View& view);
-  void PostLeft(Slot slot, const Status& why);
+  // Views must come in order; `self` is this shard's number.
+  void PostView(const wire::View& view, ShardId self);
   void PostRetire(TensorId tensor);
 
-  // On the shard's thread: a worker's connection, its handshake done.
-  void Adopt(Slot slot, uint32_t generation, std::unique_ptr<transport::Connection> connection);
+  // On the shard's thread: a worker's connection, its handshake done. It takes the place of an
+  // older one; one of a worker that is not in the view any more is closed.
+  void Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
+             std::unique_ptr<transport::Connection> connection);
 
  private:
   struct Link;
@@ -46,10 +49,14 @@ class ShardThread final : public protocol::ShardDriver {
   void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                   BufferRef keep) override;
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
+  void SendStable(Slot to, uint64_t count) override;
+  void Send(Slot to, transport::OutFrame frame);
+  void OnView(const wire::View& view, ShardId self);
+  bool IsInView(Slot slot, uint64_t incarnation) const;
   void OnClosed(Link& link, const Status& why);
 
   Log& log_;
-  OnMisbehaviour on_misbehaviour_;
+  OnBroken on_broken_;
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;
@@ -57,8 +64,8 @@ class ShardThread final : public protocol::ShardDriver {
   protocol::Shard machine_;
   Ticker ticker_;
   uint32_t generation_ = 0;
+  std::vector<wire::WorkerInfo> workers_;  // of the view
   size_t payload_bytes_max_;
-  std::vector<std::byte> want_bytes_;
   std::thread thread_;
 };
 

@@ -8,52 +8,22 @@
 namespace byteps::runtime {
 namespace {
 
-// How long the coordinator may take to say who was lost after a connection to a shard broke.
-constexpr Duration kVerdictLimit = seconds(2);
-// How long an orderly leave may take.
-constexpr Duration kLeaveLimit = seconds(2);
+// How long a leaving worker waits for the others to have what it holds, and how long all of
+// leaving may take.
+constexpr Duration kSettleLimit = seconds(2);
+constexpr Duration kLeaveLimit = seconds(4);
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
+Status Evicted(const std::string& who, const std::string& source) {
+  return {StatusCode::kEvicted,
+          who + " was declared lost and the others went on without it (" + source +
+              "): it was silent for too long, because it stood still, was frozen or was cut off "
+              "from the network. What it computed since does not count; start the process again "
+              "to take part"};
+}
+
 }  // namespace
-
-// The connection to a shard, while it is made and after.
-struct WorkerEngine::ShardLink final : transport::FrameReceiver {
-  ShardLink(WorkerEngine& owner, ShardId number) : engine(owner), shard(number) {}
-
-  Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
-    incoming = static_cast<wire::FrameKind>(kind);
-    if (incoming == wire::FrameKind::kAnswer) {
-      Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
-      if (!header.ok()) return header.status();
-      return engine.machine_.OnAnswerHeader(shard, header.value(), payload_bytes);
-    }
-    if (incoming == wire::FrameKind::kWant) {
-      want.resize(payload_bytes);
-      return ByteSpan(want);
-    }
-    return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a worker");
-  }
-
-  void OnFrame() override {
-    if (incoming == wire::FrameKind::kAnswer) {
-      engine.machine_.OnAnswer(shard, engine.loop_->Now());
-    } else if (wire::DecodePieceRefs(want, refs).ok()) {
-      engine.machine_.OnWant(shard, refs);
-    }
-    engine.ticker_.Arm();
-  }
-
-  void OnClosed(const Status& why) override { engine.OnShardClosed(shard, why); }
-
-  WorkerEngine& engine;
-  ShardId shard;
-  std::unique_ptr<HandshakeInitiator> handshake;
-  std::unique_ptr<transport::Connection> connection;
-  wire::FrameKind incoming = wire::FrameKind::kAnswer;
-  std::vector<std::byte> want;
-  std::vector<wire::PieceRef> refs;
-};
 
 WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
                            const WorkerEngineOptions& options, Log& log)
@@ -62,10 +32,15 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
       log_(log),
       loop_(transport_->MakeLoop()),
       control_(*loop_, options.control, log,
-               {[this] { control_.Send(options_.join); },
+               {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
                 [this](const Status& why) { End(why); }}),
-      machine_(options.protocol, arithmetic_, *this),
+      membership_(options.join),
+      machine_(options.protocol, pool_, arithmetic_, *this),
+      shards_(*loop_, options.shards, options.control.identity, pool_, machine_, log,
+              {[this] { ReadyIfComplete(); }, [this] { OnEvent(); },
+               [this](const wire::Suspect& suspect) { Suspect(suspect); },
+               [this](const std::string& why) { End(Evicted("this worker", why)); }}),
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
@@ -78,7 +53,10 @@ WorkerEngine::~WorkerEngine() {
 
 Result<Standing> WorkerEngine::Start() {
   control_.Start();
-  thread_ = std::thread([this] { loop_->Run(); });
+  thread_ = std::thread([this] {
+    loop_->Run();
+    NotifyLeft();  // nobody waits for a loop that does not run
+  });
   auto deadline = std::chrono::steady_clock::now() + options_.start_limit;
   MutexLock lock(mutex_);
   while (!started_.has_value()) {
@@ -91,8 +69,24 @@ Result<Standing> WorkerEngine::Start() {
   return *started_;
 }
 
+// A coordinator that was restarted, or one that only lost the connection, is told all it may lack.
+void WorkerEngine::OnControlReady() {
+  wire::Message greeting = membership_.Greeting();
+  if (std::holds_alternative<wire::Report>(greeting)) {
+    for (const wire::Known& known : machine_.Known()) control_.Send(known);
+  }
+  control_.Send(greeting);
+  if (phase_ == Phase::kStarting && membership_.view().epoch == 0) return;
+  machine_.AskAgain();
+  for (const wire::Suspect& suspect : shards_.Suspects()) control_.Send(suspect);
+  if (gave_up_.has_value()) control_.Send(*gave_up_);
+  if (phase_ == Phase::kLeaving) control_.Send(wire::Leave{leave_clean_});
+}
+
 void WorkerEngine::OnControl(const wire::Message& message) {
-  if (const auto* view = std::get_if<wire::View>(&message)) OnView(*view);
+  protocol::Membership::Step step = membership_.OnMessage(message);
+  if (step.view.has_value()) OnView(*step.view);
+  if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
     // One voice is enough: the first worker of a machine speaks for its neighbours.
     if (options_.join.local_rank == 0) log_.Warning("waiting: {}", waiting->text);
@@ -108,123 +102,88 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
   }
-  if (std::holds_alternative<wire::Leave>(message)) {
-    CloseShards();
-    MutexLock lock(mutex_);
-    left_ = true;
-    changed_.notify_all();
+  if (std::holds_alternative<wire::Leave>(message) && phase_ == Phase::kLeaving) {
+    StopMachine();
+    NotifyLeft();
   }
-  ticker_.Arm();
+  OnEvent();
 }
 
 void WorkerEngine::OnView(const wire::View& view) {
-  if (phase_ != Phase::kStarting) return;
-  view_ = view;
-  for (const wire::ServerInfo& server : view.servers) {
-    for (size_t i = 0; i < server.shard_weights.size(); ++i) {
-      links_.push_back(std::make_unique<ShardLink>(*this, static_cast<ShardId>(links_.size())));
-      ConnectShard(links_.back()->shard, server);
+  if (phase_ == Phase::kOver) return;
+  if (membership_.IsEvicted()) {
+    if (phase_ != Phase::kLeaving) {
+      return End(Evicted("this worker", "view " + std::to_string(view.epoch)));
     }
+    StopMachine();
+    return NotifyLeft();
   }
-  for (const wire::WorkerInfo& worker : view.workers) {
-    if (worker.slot == view.slot) log_.Rename("worker " + std::to_string(worker.rank));
-  }
-}
-
-void WorkerEngine::ConnectShard(ShardId shard, const wire::ServerInfo& server) {
-  wire::Hello hello;
-  hello.role = Role::kWorker;
-  hello.wanted_role = Role::kServer;
-  hello.index = view_.slot;
-  hello.wanted_index = shard;
-  hello.wanted_incarnation = server.incarnation;
-  hello.generation = view_.generation;
-  loop_->Connect(server.address, options_.control.connect_limit,
-                 [this, shard, hello](Result<std::unique_ptr<transport::Connection>> connection) {
-                   if (!connection.ok()) return OnShardBound(shard, connection.status());
-                   if (phase_ != Phase::kStarting) return;
-                   links_[shard]->handshake = std::make_unique<HandshakeInitiator>(
-                       *loop_, pool_, std::move(connection).value(), options_.control.identity,
-                       hello, kHandshakeLimit,
-                       [this, shard](Result<std::unique_ptr<transport::Connection>> bound) {
-                         OnShardBound(shard, std::move(bound));
-                       });
-                 });
-}
-
-std::string WorkerEngine::NameOfServer(ShardId shard) const {
-  for (const wire::ServerInfo& server : view_.servers) {
-    if (shard - server.first_shard < server.shard_weights.size()) {
-      return "server " + std::to_string(server.index) + " at " + server.address;
-    }
-  }
-  return "a server";
-}
-
-void WorkerEngine::OnShardBound(ShardId shard,
-                                Result<std::unique_ptr<transport::Connection>> connection) {
-  if (phase_ != Phase::kStarting) return;
-  if (!connection.ok()) {
-    return End({connection.status().code(),
-                "cannot connect to " + NameOfServer(shard) + ": " + connection.status().message()});
-  }
-  ShardLink& link = *links_[shard];
-  link.connection = std::move(connection).value();
-  link.connection->SetLimits({size_t{64} << 20});
-  link.connection->Start(&link);
+  uint64_t own = options_.join.incarnation;
+  auto self = std::find_if(view.workers.begin(), view.workers.end(),
+                           [&](const auto& worker) { return worker.incarnation == own; });
+  if (self == view.workers.end() || machine_stopped_) return;
+  log_.Rename("worker " + std::to_string(self->rank));
+  shards_.CloseStale(view);
+  machine_.OnView(view, self->slot);
+  shards_.Connect(view, self->slot);
   ReadyIfComplete();
 }
 
 void WorkerEngine::ReadyIfComplete() {
-  for (auto& link : links_) {
-    if (link->connection == nullptr) return;
-  }
+  OnEvent();
+  const wire::View& view = membership_.view();
+  bool served = std::any_of(view.servers.begin(), view.servers.end(),
+                            [](const auto& server) { return server.alive; });
+  if (phase_ != Phase::kStarting || !shards_.AllUp()) return;
+  if (view.epoch == 0 || (!served && !view.servers.empty())) return;
   phase_ = Phase::kReady;
-  machine_.OnView(view_);
   Standing standing;
-  standing.size = static_cast<uint32_t>(view_.workers.size());
-  for (const wire::WorkerInfo& worker : view_.workers) {
-    if (worker.slot == view_.slot) standing.rank = worker.rank;
+  standing.size = static_cast<uint32_t>(view.workers.size());
+  for (const wire::WorkerInfo& worker : view.workers) {
+    if (worker.incarnation == options_.join.incarnation) standing.rank = worker.rank;
   }
   MutexLock lock(mutex_);
   started_ = standing;
   changed_.notify_all();
 }
 
-// The coordinator knows best who was lost; if it does not say so in time, say what is known here.
-void WorkerEngine::OnShardClosed(ShardId shard, const Status& why) {
-  // Also while other shards are being connected: no operation may begin without this one.
-  if (phase_ != Phase::kReady && phase_ != Phase::kStarting) return;
-  uint32_t server = 0;
-  for (const wire::ServerInfo& info : view_.servers) {
-    if (shard - info.first_shard < info.shard_weights.size()) server = info.index;
-  }
-  control_.Send(wire::Suspect{Role::kServer, server, why.message()});
-  if (verdict_due_ != nullptr) return;
-  Status text(StatusCode::kPeerLost, NameOfServer(shard) + " was lost: " + why.message());
-  verdict_due_ = loop_->After(kVerdictLimit, [this, text] { End(text); });
+// The machine has heard something.
+void WorkerEngine::OnEvent() {
+  ticker_.Arm();
+  if (phase_ == Phase::kSettling) LeaveIfSettled();
 }
 
-void WorkerEngine::CloseShards() {
-  for (auto& link : links_) {
-    link->handshake.reset();
-    link->connection.reset();
-  }
+void WorkerEngine::Suspect(const wire::Suspect& suspect) {
+  if (phase_ != Phase::kOver) control_.Send(suspect);
 }
 
 // Nothing may write to users' memory when they are told.
-void WorkerEngine::End(const Status& why) {
-  if (phase_ == Phase::kOver) return;
-  bool starting = phase_ == Phase::kStarting;
-  if (!starting && phase_ != Phase::kLeaving) log_.Error("the job is over: {}", why.message());
-  phase_ = Phase::kOver;
-  control_.Close();
-  CloseShards();
-  machine_.Stop(why);
+void WorkerEngine::StopMachine() {
+  machine_stopped_ = true;
+  shards_.Close();
+  machine_.Stop(ShutDown());
+}
+
+void WorkerEngine::NotifyLeft() {
   MutexLock lock(mutex_);
-  if (!started_.has_value()) started_ = Result<Standing>(why);
   left_ = true;
   changed_.notify_all();
+}
+
+void WorkerEngine::End(const Status& why) {
+  if (phase_ == Phase::kOver) return;
+  bool tell = phase_ == Phase::kReady;
+  if (tell) log_.Error("the job is over: {}", why.message());
+  phase_ = Phase::kOver;
+  settle_limit_.reset();
+  control_.Close();
+  shards_.Close();
+  machine_.Stop(why);
+  {
+    MutexLock lock(mutex_);
+    if (!started_.has_value()) started_ = Result<Standing>(why);
+  }
+  NotifyLeft();
 }
 
 void WorkerEngine::Submit(protocol::Operation operation, Done done) {
@@ -273,7 +232,7 @@ void WorkerEngine::Leave() {
     if (stopped_) return;
     stopped_ = true;
   }
-  loop_->Post([this] { LeaveInLoop(); });
+  loop_->Post([this] { BeginToLeave(); });
   auto deadline = std::chrono::steady_clock::now() + kLeaveLimit;
   {
     MutexLock lock(mutex_);
@@ -283,40 +242,77 @@ void WorkerEngine::Leave() {
   }
 }
 
-void WorkerEngine::LeaveInLoop() {
+// REQUIRES: Start has succeeded or failed.
+void WorkerEngine::BeginToLeave() {
   TakeSubmissions();
-  bool clean = machine_.open_operations() == 0;
-  if (phase_ == Phase::kReady) control_.Send(wire::Leave{clean});
-  bool told = phase_ == Phase::kReady;
-  if (phase_ != Phase::kOver) phase_ = Phase::kLeaving;
-  CloseShards();
-  machine_.Stop(ShutDown());
-  if (told) return;
-  MutexLock lock(mutex_);
-  left_ = true;
-  changed_.notify_all();
+  if (phase_ != Phase::kReady) {
+    if (phase_ == Phase::kStarting) phase_ = Phase::kOver;
+    StopMachine();
+    return NotifyLeft();
+  }
+  phase_ = Phase::kSettling;
+  settle_limit_ = loop_->After(kSettleLimit, [this] { SayLeave(); });
+  LeaveIfSettled();
 }
 
-void WorkerEngine::SendControl(const wire::Message& message) { control_.Send(message); }
+void WorkerEngine::LeaveIfSettled() {
+  if (!machine_.HoldsUnstable()) SayLeave();
+}
+
+// Connections to the shards stay until the leave is in force, so that nobody takes it for a loss.
+// With operations open the machine must not go on meanwhile; there the word only has a head start.
+void WorkerEngine::SayLeave() {
+  phase_ = Phase::kLeaving;
+  leave_clean_ = machine_.open_operations() == 0;
+  control_.Send(wire::Leave{leave_clean_});
+  settle_limit_ = loop_->After(Duration::zero(), [this] {
+    if (!leave_clean_) StopMachine();
+  });
+}
+
+void WorkerEngine::SendControl(const wire::Message& message) {
+  if (const auto* suspect = std::get_if<wire::Suspect>(&message)) gave_up_ = *suspect;
+  control_.Send(message);
+}
+
+void WorkerEngine::Send(ShardId to, transport::OutFrame frame) {
+  transport::Connection* connection = shards_.To(to);
+  if (connection != nullptr) connection->Send(std::move(frame));
+}
 
 void WorkerEngine::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) {
-  transport::Connection* connection = links_[to]->connection.get();
-  if (connection == nullptr) return;
-  connection->Send(DataFrame(wire::FrameKind::kPush, header, payload, {}));
+  Send(to, DataFrame(wire::FrameKind::kPush, header, payload, {}));
+}
+
+void WorkerEngine::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                               BufferRef keep) {
+  Send(to, DataFrame(wire::FrameKind::kVerdict, header, payload, std::move(keep)));
+}
+
+void WorkerEngine::SendHave(ShardId to, uint64_t epoch,
+                            const std::vector<wire::PieceRef>& pieces) {
+  Send(to, HaveFrame(pool_, epoch, pieces));
+}
+
+void WorkerEngine::SendResync(ShardId to, uint64_t epoch) {
+  Send(to, NumberFrame(wire::FrameKind::kResync, epoch));
+}
+
+void WorkerEngine::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
+                             const std::string& why) {
+  Send(to, AbortFrame(pool_, epoch, {piece, why}));
 }
 
 void WorkerEngine::SendAck(ShardId to, uint64_t count) {
-  transport::Connection* connection = links_[to]->connection.get();
-  if (connection != nullptr) connection->Send(AckFrame(count));
+  Send(to, NumberFrame(wire::FrameKind::kAck, count));
 }
 
-void WorkerEngine::Forget(ConstByteSpan memory) {
-  for (auto& link : links_) {
-    if (link->connection != nullptr) link->connection->Detach(memory, pool_);
-  }
-}
+void WorkerEngine::Forget(ConstByteSpan memory) { shards_.Detach(memory); }
 
 void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
+  // What this rank's own leaving did to it is no fault of a peer.
+  bool leaving = phase_ == Phase::kSettling || phase_ == Phase::kLeaving;
+  if (leaving && !outcome.status.ok()) outcome.status = ShutDown();
   auto found = open_.extract(id);
   if (!found.empty()) found.mapped()(std::move(outcome));
 }

@@ -1,4 +1,7 @@
 // A worker in a job with servers: one thread with one loop for the coordinator and all shards.
+//
+// The coordinator may go away and come back: operations do not notice. Servers may, too: what they
+// had not answered is said again to whoever owns it then.
 #pragma once
 
 #include <condition_variable>
@@ -14,9 +17,11 @@
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/membership.h"
 #include "src/protocol/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/shard_links.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::runtime {
@@ -37,29 +42,43 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void Leave() override;
 
  private:
-  struct ShardLink;
   struct Submission {
     protocol::Operation operation;
     Done done;
   };
-  enum class Phase : uint8_t { kStarting, kReady, kLeaving, kOver };
+  enum class Phase : uint8_t {
+    kStarting,
+    kReady,
+    kSettling,  // leaves, but others may still need what it holds
+    kLeaving,   // has said so
+    kOver,
+  };
 
   // On the loop's thread.
+  void OnControlReady();
   void OnControl(const wire::Message& message);
   void OnView(const wire::View& view);
-  void ConnectShard(ShardId shard, const wire::ServerInfo& server);
-  void OnShardBound(ShardId shard, Result<std::unique_ptr<transport::Connection>> connection);
-  void OnShardClosed(ShardId shard, const Status& why);
   void ReadyIfComplete();
+  void OnEvent();
+  void Suspect(const wire::Suspect& suspect);
   void End(const Status& why);
-  void LeaveInLoop();
-  void CloseShards();
+  void BeginToLeave();
+  void LeaveIfSettled();
+  void SayLeave();
+  void StopMachine();
+  void NotifyLeft();
   void TakeSubmissions();
-  std::string NameOfServer(ShardId shard) const;
 
   void SendControl(const wire::Message& message) override;
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
+  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                   BufferRef keep) override;
+  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) override;
+  void SendResync(ShardId to, uint64_t epoch) override;
+  void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
+                 const std::string& why) override;
   void SendAck(ShardId to, uint64_t count) override;
+  void Send(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override;
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
@@ -71,16 +90,19 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   // Owned by the loop's thread.
   BufferPool pool_;
   ControlLink control_;
-  std::vector<std::unique_ptr<ShardLink>> links_;  // by shard
+  protocol::Membership membership_;
   protocol::KernelArithmetic arithmetic_;
   protocol::Worker machine_;
+  ShardLinks shards_;
   Ticker ticker_;
-  wire::View view_;
   Phase phase_ = Phase::kStarting;
+  bool leave_clean_ = true;
+  bool machine_stopped_ = false;
+  std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
   std::unordered_map<protocol::OperationId, Done> open_;
   protocol::OperationId next_id_ = 1;
   std::vector<Submission> taken_;
-  std::unique_ptr<transport::Loop::Timer> verdict_due_;
+  std::unique_ptr<transport::Loop::Timer> settle_limit_;
 
   Mutex mutex_;
   std::condition_variable changed_;

@@ -21,10 +21,16 @@ namespace {
 // Connecting to the shards follows the start and is quick.
 constexpr Duration kConnectShardsLimit = seconds(30);
 
+// Nothing is decided when a member takes the coordinator for lost too early; it only connects anew.
+constexpr int64_t kCoordinatorSilenceMs = 3000;
+
 std::unique_ptr<transport::Transport> MakeTransport(const config::Options& options) {
   transport::TcpOptions tcp;
   tcp.congestion_control = options.tcp_congestion;
   tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
+  tcp.user_timeout = milliseconds(options.link_timeout_ms);
+  tcp.keepalive_idle = seconds(1);
+  tcp.keepalive_interval = seconds(1);
   return transport::MakeTcpTransport(tcp);
 }
 
@@ -40,7 +46,9 @@ runtime::ControlLinkOptions ControlOf(const config::Options& options, uint64_t i
   control.role = options.role;
   control.identity = {options.job_id, options.job_secret, incarnation};
   control.connect_limit = seconds(options.start_timeout_s);
+  control.patience = seconds(options.coordinator_patience_s);
   control.alive_every = milliseconds(options.heartbeat_interval_ms);
+  control.silence_max = milliseconds(std::max(kCoordinatorSilenceMs, options.heartbeat_timeout_ms));
   return control;
 }
 
@@ -108,7 +116,13 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
   process.protocol.version = kVersion;
   process.protocol.start_timeout = seconds(options.start_timeout_s);
-  process.protocol.silence_max = milliseconds(options.heartbeat_timeout_ms);
+  process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
+  process.protocol.strict = options.strict;
+  process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
+  process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
+  process.protocol.server_patience = seconds(options.server_patience_s);
+  process.exit_notices = static_cast<int>(options.exit_notices);
+  process.host = transport::HostIdentity();
   auto transport = MakeTransport(options);
   runtime::CoordinatorProcess coordinator(*transport, process, log);
   SignalThread signals([&](int number) {

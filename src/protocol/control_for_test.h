@@ -1,0 +1,163 @@
+// A coordinator with members that answer it, for tests: what it sends is written down and, unless a
+// member is deaf, handed to that member's Membership at once.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/protocol/coordinator.h"
+#include "src/protocol/membership.h"
+
+namespace byteps::protocol {
+
+class ControlDriver final : public CoordinatorDriver {
+ public:
+  void Send(ConnectionId to, const wire::Message& message) override {
+    sent.emplace_back(to, message);
+  }
+  void Disconnect(ConnectionId id) override { disconnected.push_back(id); }
+  void Report(const std::string& text) override { reports.push_back(text); }
+  void Finish(const Status& how) override { finished.push_back(how); }
+
+  std::vector<std::pair<ConnectionId, wire::Message>> sent;
+  std::vector<ConnectionId> disconnected;
+  std::vector<std::string> reports;
+  std::vector<Status> finished;
+};
+
+class ControlTest : public testing::Test {
+ protected:
+  // Two workers, one server with two shards; the job needs all its workers.
+  ControlTest() {
+    options.worker_machines = 2;
+    options.version = "1";
+  }
+
+  // Each call makes another process.
+  wire::Join Join(Role role, int32_t rank) {
+    wire::Join join;
+    join.role = role;
+    join.rank = rank;
+    join.incarnation = next_incarnation++;
+    join.host = "h";
+    join.shards = role == Role::kServer ? 2 : 0;
+    join.worker_count = options.worker_machines;
+    join.server_count = options.server_count;
+    join.piece_bytes_max = 32768;
+    join.version = "1";
+    join.process = 42;
+    return join;
+  }
+
+  Coordinator& coordinator() {
+    if (machine == nullptr) machine = std::make_unique<Coordinator>(options, driver, now);
+    return *machine;
+  }
+
+  // Delivers what was sent and not delivered yet.
+  void Pump() {
+    while (cursor < driver.sent.size()) {
+      auto [to, message] = driver.sent[cursor++];
+      auto found = members.find(to);
+      if (found == members.end() || deaf.contains(to)) continue;
+      Membership::Step step = found->second.OnMessage(message);
+      if (step.view.has_value()) applied[to].push_back(*step.view);
+      if (step.answer.has_value()) coordinator().OnMessage(to, *step.answer, now);
+    }
+  }
+
+  void Say(ConnectionId from, const wire::Message& message) {
+    if (const auto* join = std::get_if<wire::Join>(&message)) {
+      members.erase(from);
+      members.emplace(from, *join);
+    }
+    coordinator().OnMessage(from, message, now);
+    Pump();
+  }
+
+  void Lose(ConnectionId id) {
+    coordinator().OnLost(id, "connection reset", now);
+    Pump();
+  }
+
+  // Worker i on connection 10 + i, server i on 20 + i.
+  void StartJob() {
+    for (uint32_t i = 0; i < options.worker_machines; ++i) {
+      Say(10 + i, Join(Role::kWorker, static_cast<int32_t>(i)));
+    }
+    for (uint32_t i = 0; i < options.server_count; ++i) {
+      Say(20 + i, Join(Role::kServer, static_cast<int32_t>(i)));
+    }
+  }
+
+  // Time passes; members that are not silent keep saying that they live.
+  void Wait(Duration duration, const std::set<ConnectionId>& talkers = {}) {
+    Time end = now + duration;
+    while (now < end) {
+      now = std::min(end, now + milliseconds(50));
+      for (ConnectionId id : talkers) Say(id, wire::Alive{});
+      while (coordinator().NextTick().has_value() && *coordinator().NextTick() <= now) {
+        coordinator().OnTick(now);
+        Pump();
+      }
+    }
+  }
+
+  // The process at `from` has a new connection to the coordinator.
+  void Reconnect(ConnectionId from, ConnectionId to) {
+    auto node = members.extract(from);
+    node.key() = to;
+    members.insert(std::move(node));
+    Say(to, members.at(to).Greeting());
+  }
+
+  // The coordinator's process ends and another one begins; connections are lost.
+  void Restart() {
+    machine = std::make_unique<Coordinator>(options, driver, now);
+    cursor = driver.sent.size();
+  }
+
+  template <typename T>
+  std::vector<T> To(ConnectionId id) const {
+    std::vector<T> found;
+    for (const auto& [to, message] : driver.sent) {
+      const T* one = std::get_if<T>(&message);
+      if (to == id && one != nullptr) found.push_back(*one);
+    }
+    return found;
+  }
+
+  const wire::View& ViewOf(ConnectionId id) const { return members.at(id).view(); }
+  uint64_t IncarnationAt(ConnectionId id) const {
+    wire::Message greeting = members.at(id).Greeting();
+    if (const auto* join = std::get_if<wire::Join>(&greeting)) return join->incarnation;
+    return std::get<wire::Report>(greeting).self.incarnation;
+  }
+  bool Said(const std::string& words) const {
+    for (const std::string& line : driver.reports) {
+      if (line.find(words) != std::string::npos) return true;
+    }
+    return false;
+  }
+  std::string EndText() const {
+    return driver.finished.empty() ? "" : driver.finished[0].message();
+  }
+
+  CoordinatorOptions options;
+  ControlDriver driver;
+  Time now{};
+  uint64_t next_incarnation = 1;
+  std::unique_ptr<Coordinator> machine;
+  std::map<ConnectionId, Membership> members;
+  std::set<ConnectionId> deaf;
+  std::map<ConnectionId, std::vector<wire::View>> applied;
+  size_t cursor = 0;
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,41 @@
+// Who has a vote in a view, and how many are enough (docs/membership.md, rules 2 to 4). Pure.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/types.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+// Processes by incarnation.
+using Incarnations = std::set<uint64_t>;
+
+struct Voter {
+  Role role = Role::kWorker;
+  uint32_t index = 0;  // rank of a worker, index of a server
+  uint64_t incarnation = 0;
+  uint32_t process = 0;
+};
+
+// Workers that have not left, by slot, then living servers, by index: the first one is the
+// lowest-numbered voter.
+std::vector<Voter> VotersOf(const wire::View& view);
+
+// Enough have promised to change the view: more than half of the voters, or exactly half with the
+// lowest-numbered one. `dead` are proven dead and do not count; strict: pass none. False when
+// nobody is left to ask.
+bool IsWriteQuorum(const wire::View& view, const Incarnations& promised, const Incarnations& dead);
+
+// Enough have reported to know what may have been committed after `view`: more than half of all
+// voters, or all that are not proven dead. Strict: the plain majority, or half with the lowest.
+bool IsReadQuorum(const wire::View& view, const Incarnations& reported, const Incarnations& dead,
+                  bool strict);
+
+// "worker 1 (process 42)"
+std::string NameOf(const Voter& voter);
+
+}  // namespace byteps::protocol

@@ -1,0 +1,70 @@
+#include "src/protocol/recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::protocol {
+
+Recovery::Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake)
+    : term_(term), newest_(std::move(known)), strict_(strict), mistake_(mistake) {}
+
+void Recovery::OnReport(const wire::Report& report) {
+  bool deaf = completed_ && mistake_ == CoordinatorMistake::kReadOnce;
+  if (report.committed.epoch > newest_.epoch && !deaf) newest_ = report.committed;
+  if (report.term == term_) reports_[report.self.incarnation] = report;
+}
+
+void Recovery::OnCommitted(const wire::View& view) {
+  if (view.epoch > newest_.epoch) newest_ = view;
+  completed_ = true;
+}
+
+bool Recovery::HasQuorum(const Incarnations& dead) const {
+  if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return true;
+  if (reports_.empty()) return false;
+  if (newest_.epoch == 0) {
+    // Nobody had a vote before the first view: all its members had to promise it.
+    const wire::Report* best = BestPromise();
+    return best != nullptr && MissingOf(best->promised).empty();
+  }
+  Incarnations reported;
+  for (const auto& [incarnation, report] : reports_) reported.insert(incarnation);
+  if (mistake_ == CoordinatorMistake::kDiscountDeadInReading &&
+      IsWriteQuorum(newest_, reported, dead)) {
+    return true;
+  }
+  return IsReadQuorum(newest_, reported, dead, strict_);
+}
+
+std::optional<wire::View> Recovery::Promised() const {
+  if (mistake_ == CoordinatorMistake::kIgnorePromised && newest_.epoch > 0) return std::nullopt;
+  if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return std::nullopt;
+  const wire::Report* best = BestPromise();
+  if (best == nullptr) return std::nullopt;
+  return best->promised;
+}
+
+const wire::Report* Recovery::BestPromise() const {
+  const wire::Report* best = nullptr;
+  for (const auto& [incarnation, report] : reports_) {
+    if (report.promised.epoch != newest_.epoch + 1) continue;
+    if (best == nullptr || report.promised_term > best->promised_term) best = &report;
+  }
+  return best;
+}
+
+std::string Recovery::Missing() const {
+  const wire::Report* best = BestPromise();
+  return MissingOf(newest_.epoch == 0 && best != nullptr ? best->promised : newest_);
+}
+
+std::string Recovery::MissingOf(const wire::View& view) const {
+  std::string text;
+  for (const Voter& voter : VotersOf(view)) {
+    if (reports_.contains(voter.incarnation)) continue;
+    text += (text.empty() ? "" : ", ") + NameOf(voter);
+  }
+  return text;
+}
+
+}  // namespace byteps::protocol

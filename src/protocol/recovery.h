@@ -1,0 +1,54 @@
+// What a coordinator that has lost its memory learns from reports (docs/membership.md, rule 3): the
+// newest view that may be in force, and the proposal that has to be completed first.
+// A value without I/O; the coordinator sends what has to be sent.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "src/protocol/control_mistakes.h"
+#include "src/protocol/quorum.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Recovery {
+ public:
+  // `known`: the newest view that this coordinator knows to be in force; epoch 0 when it has just
+  // been started.
+  Recovery(uint64_t term, wire::View known, bool strict, CoordinatorMistake mistake);
+
+  uint64_t term() const { return term_; }
+
+  // A report made under this term counts; an earlier one only tells of views in force.
+  void OnReport(const wire::Report& report);
+  // `view` has been committed by this coordinator, under this term.
+  void OnCommitted(const wire::View& view);
+
+  // The newest view in force that was heard of.
+  const wire::View& newest() const { return newest_; }
+  // Enough members of the newest view have reported.
+  bool HasQuorum(const Incarnations& dead) const;
+  // What must be completed before anything else. REQUIRES: HasQuorum.
+  std::optional<wire::View> Promised() const;
+
+  // Whose report is missing.
+  std::string Missing() const;
+  bool HasReport(uint64_t incarnation) const { return reports_.contains(incarnation); }
+  const std::map<uint64_t, wire::Report>& reports() const { return reports_; }
+
+ private:
+  const wire::Report* BestPromise() const;
+  std::string MissingOf(const wire::View& view) const;
+
+  uint64_t term_;
+  wire::View newest_;
+  bool strict_;
+  CoordinatorMistake mistake_;
+  bool completed_ = false;
+  std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation
+};
+
+}  // namespace byteps::protocol

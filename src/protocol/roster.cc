@@ -1,0 +1,63 @@
+#include "src/protocol/roster.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+
+Member& Roster::Add(ConnectionId connection, const wire::Join& join) {
+  Member& member = members_[connection];
+  member.connection = connection;
+  member.join = join;
+  if (join.rank >= 0) member.index = static_cast<uint32_t>(join.rank);
+  connection_of_[join.incarnation] = connection;
+  return member;
+}
+
+void Roster::Remove(ConnectionId connection) {
+  auto found = members_.find(connection);
+  if (found == members_.end()) return;
+  connection_of_.erase(found->second.incarnation());
+  members_.erase(found);
+}
+
+Member* Roster::At(ConnectionId connection) {
+  auto found = members_.find(connection);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+const Member* Roster::Find(uint64_t incarnation) const {
+  auto found = connection_of_.find(incarnation);
+  return found == connection_of_.end() ? nullptr : &members_.at(found->second);
+}
+
+Member* Roster::Find(uint64_t incarnation) {
+  auto found = connection_of_.find(incarnation);
+  return found == connection_of_.end() ? nullptr : &members_.at(found->second);
+}
+
+uint32_t Roster::Count(Role role, bool in_view_only) const {
+  return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(), [&](auto& entry) {
+    const Member& member = entry.second;
+    return member.role() == role && member.standing != Standing::kLeft &&
+           (!in_view_only || member.standing == Standing::kIn);
+  }));
+}
+
+const char* WordFor(Role role) {
+  switch (role) {
+    case Role::kWorker: return "worker";
+    case Role::kServer: return "server";
+    case Role::kCoordinator: return "coordinator";
+  }
+  return "member";
+}
+
+std::string NameOf(const Member& member) {
+  std::string text = WordFor(member.role());
+  if (member.index != kNoSlot) text += " " + std::to_string(member.index);
+  text += " (process " + std::to_string(member.join.process);
+  if (!member.join.node.empty()) text += " on " + member.join.node;
+  return text + ")";
+}
+
+}  // namespace byteps::protocol

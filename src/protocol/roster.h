@@ -1,0 +1,61 @@
+// Who is connected to the coordinator, as what. Finds a member by its connection, by its
+// incarnation, or by its place.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "src/base/time.h"
+#include "src/base/types.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+using ConnectionId = uint64_t;
+
+enum class Standing : uint8_t {
+  kWaiting,  // has joined, is in no view yet
+  kIn,       // in the view in force
+  kLeft,     // has left in order; may come back while it is connected
+};
+
+struct Member {
+  ConnectionId connection = 0;
+  wire::Join join;
+  uint32_t index = kNoSlot;  // rank of a worker, index of a server
+  Standing standing = Standing::kWaiting;
+
+  Role role() const { return join.role; }
+  uint64_t incarnation() const { return join.incarnation; }
+};
+
+class Roster {
+ public:
+  using Members = std::map<ConnectionId, Member>;
+
+  // The connection was not there. An incarnation has one connection: REQUIRES: the old one is removed.
+  Member& Add(ConnectionId connection, const wire::Join& join);
+  void Remove(ConnectionId connection);
+
+  Member* At(ConnectionId connection);
+  Member* Find(uint64_t incarnation);
+  const Member* Find(uint64_t incarnation) const;
+
+  // Neither left nor, if asked so, outside the view.
+  uint32_t Count(Role role, bool in_view_only) const;
+
+  Members& all() { return members_; }
+  const Members& all() const { return members_; }
+
+ private:
+  Members members_;
+  std::unordered_map<uint64_t, ConnectionId> connection_of_;
+};
+
+// "worker 1 (process 42 on node)"
+std::string NameOf(const Member& member);
+const char* WordFor(Role role);
+
+}  // namespace byteps::protocol

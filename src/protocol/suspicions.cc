@@ -1,0 +1,100 @@
+#include "src/protocol/suspicions.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+
+void Suspicions::Watch(uint64_t who, Duration silence_max, Time now) {
+  auto [found, fresh] = watched_.try_emplace(who);
+  found->second.silence_max = silence_max;
+  if (fresh) found->second.heard = now;
+}
+
+void Suspicions::ForgetAllBut(const std::set<uint64_t>& these) {
+  std::erase_if(watched_, [&](const auto& entry) { return !these.contains(entry.first); });
+}
+
+void Suspicions::Heard(uint64_t who, Time now) {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return;
+  Watched& one = found->second;
+  one.heard = now;
+  one.doubted.reset();
+  if (!one.parties.contains(kOwnConnection)) one.parties.clear();
+}
+
+void Suspicions::Back(uint64_t who, Time now) {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return;
+  found->second.parties.clear();
+  found->second.exit_hint = false;
+  Heard(who, now);
+}
+
+void Suspicions::Closed(uint64_t who, uint64_t party, const std::string& why, Time now) {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return;
+  Watched& one = found->second;
+  if (one.parties.empty()) {
+    one.closed = now;
+    one.why = why;
+  }
+  one.parties.insert(party);
+}
+
+void Suspicions::HintExit(uint64_t who, Time now) {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return;
+  found->second.exit_hint = true;
+  if (!IsAway(who)) found->second.closed = now;
+}
+
+bool Suspicions::IsAway(uint64_t who) const {
+  auto found = watched_.find(who);
+  return found != watched_.end() && found->second.parties.contains(kOwnConnection);
+}
+
+std::optional<Time> Suspicions::DueOf(const Watched& one) const {
+  bool away = one.parties.contains(kOwnConnection);
+  if (one.parties.size() >= 2 || (away && one.exit_hint)) return one.closed;
+  std::optional<Time> due;
+  if (!one.parties.empty()) due = one.closed + grace_;
+  if (one.silence_max == Duration::zero()) return due;
+  Duration last_part = one.silence_max / 5;
+  Time silence = one.doubted.has_value()
+                     ? std::max(one.heard + one.silence_max, *one.doubted + last_part)
+                     : one.heard + one.silence_max - last_part;
+  return due.has_value() ? std::min(*due, silence) : silence;
+}
+
+std::optional<Time> Suspicions::NextDue() const {
+  std::optional<Time> next;
+  for (const auto& [who, one] : watched_) {
+    std::optional<Time> due = DueOf(one);
+    if (due.has_value() && (!next.has_value() || *due < *next)) next = due;
+  }
+  return next;
+}
+
+std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {
+  std::vector<Loss> losses;
+  for (auto& [who, one] : watched_) {
+    std::optional<Time> due = DueOf(one);
+    if (!due.has_value() || *due > now) continue;
+    bool away = one.parties.contains(kOwnConnection);
+    bool closed = one.parties.size() >= 2 || (away && one.exit_hint) ||
+                  (!one.parties.empty() && one.closed + grace_ <= now);
+    if (closed) {
+      losses.push_back({who, one.why, away && one.exit_hint});
+    } else if (!one.doubted.has_value()) {
+      one.doubted = now;
+    } else {
+      auto silent = std::chrono::duration_cast<milliseconds>(now - one.heard);
+      losses.push_back({who, "it has been silent for " + std::to_string(silent.count()) + " ms"});
+    }
+  }
+  for (const Loss& loss : losses) watched_.erase(loss.who);
+  return losses;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,71 @@
+// When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
+//
+//   * Two parties saw its connections close: at once. One did: when it stays silent for the grace.
+//   * It has been silent for its limit. The last fifth of it must pass after the silence was first
+//     noticed, so that a coordinator that stood still itself listens before it judges.
+//
+// A value without I/O; members are known by incarnation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/time.h"
+
+namespace byteps::protocol {
+
+// The party that stands for the coordinator's own connection.
+inline constexpr uint64_t kOwnConnection = 0;
+
+class Suspicions {
+ public:
+  struct Loss {
+    uint64_t who = 0;
+    std::string why;
+    bool exited = false;  // the launcher said so: proven dead
+  };
+
+  explicit Suspicions(Duration grace) : grace_(grace) {}
+
+  // Watches `who` from now on, if it is not watched already. `silence_max` 0: silence is no reason.
+  void Watch(uint64_t who, Duration silence_max, Time now);
+  void Forget(uint64_t who) { watched_.erase(who); }
+  void ForgetAllBut(const std::set<uint64_t>& these);
+
+  // It said something: what others saw before does not count any more.
+  void Heard(uint64_t who, Time now);
+  // It is connected again.
+  void Back(uint64_t who, Time now);
+  // `party` saw its connection close.
+  void Closed(uint64_t who, uint64_t party, const std::string& why, Time now);
+  // The launcher said that a process in its place has ended; believed when its connection closes.
+  void HintExit(uint64_t who, Time now);
+  // Its connection to the coordinator is closed.
+  bool IsAway(uint64_t who) const;
+
+  std::optional<Time> NextDue() const;
+  // Who is lost now; each is forgotten. Silence that is noticed for the first time is written down.
+  std::vector<Loss> Judge(Time now);
+
+ private:
+  struct Watched {
+    Duration silence_max{};
+    Time heard{};
+    std::optional<Time> doubted;        // since when its silence is suspicious
+    std::set<uint64_t> parties;         // who saw a connection to it close
+    Time closed{};                      // when the first of them did
+    std::string why;
+    bool exit_hint = false;
+  };
+  std::optional<Time> DueOf(const Watched& one) const;
+
+  Duration grace_;
+  std::map<uint64_t, Watched> watched_;
+};
+
+}  // namespace byteps::protocol

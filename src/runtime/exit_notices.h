@@ -1,0 +1,36 @@
+// What a launcher tells the coordinator: which of the processes it started have ended. It writes
+// lines "exited PID" to a pipe whose reading end the coordinator inherits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace byteps::runtime {
+
+class ExitNotices {
+ public:
+  using OnExit = std::function<void(uint32_t process)>;
+
+  // Reads `descriptor`, which stays the caller's, on a thread of its own, until it ends. `on_exit`
+  // is called on that thread. Lines that say something else are ignored.
+  ExitNotices(int descriptor, OnExit on_exit);
+  // Stops reading.
+  ~ExitNotices();
+  ExitNotices(const ExitNotices&) = delete;
+  ExitNotices& operator=(const ExitNotices&) = delete;
+
+ private:
+  void Run();
+  bool Read();
+  void TakeLine(const std::string& line);
+
+  const int descriptor_;
+  const OnExit on_exit_;
+  int stop_ = -1;  // an eventfd
+  std::string text_;
+  std::thread thread_;
+};
+
+}  // namespace byteps::runtime

@@ -1,0 +1,52 @@
+#include "src/runtime/exit_notices.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace byteps::runtime {
+namespace {
+
+class ExitNoticesTest : public ::testing::Test {
+ protected:
+  ExitNoticesTest() { EXPECT_EQ(::pipe(pipe_), 0); }
+  ~ExitNoticesTest() override {
+    for (int end : pipe_) ::close(end);
+  }
+  void Write(const std::string& text) {
+    EXPECT_EQ(::write(pipe_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  int pipe_[2];
+};
+
+TEST_F(ExitNoticesTest, ReadsLinesInOrderAndIgnoresOthers) {
+  std::vector<uint32_t> seen;
+  std::promise<void> last;
+  ExitNotices notices(pipe_[0], [&](uint32_t process) {
+    seen.push_back(process);
+    if (process == 99) last.set_value();
+  });
+  Write("exited 12\nexi");
+  Write("ted 4000000000\nwho is that\nexited\nexited x\nexited 5 \nexited -3\n\n");
+  Write(std::string(5000, 'x') + "\nexited 99\n");
+  ASSERT_EQ(last.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(seen, (std::vector<uint32_t>{12, 4000000000, 99}));
+}
+
+TEST_F(ExitNoticesTest, StopsAtOnceWhileNothingComes) {
+  ExitNotices notices(pipe_[0], [](uint32_t) { FAIL(); });
+}
+
+TEST_F(ExitNoticesTest, TheEndOfTheLauncherIsNoNotice) {
+  ExitNotices notices(pipe_[0], [](uint32_t) { FAIL(); });
+  ::close(pipe_[1]);
+  pipe_[1] = ::dup(pipe_[0]);
+}
+
+}  // namespace
+}  // namespace byteps::runtime

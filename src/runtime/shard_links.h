@@ -1,0 +1,87 @@
+// A worker's connections to the shards of the view: makes them, and makes them again when they
+// break, as long as the view has the shard. Reads what shards send and gives it to the worker's
+// state machine; tells it which connections stand.
+//
+// Lives on one loop; all calls and callbacks on its thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/buffer_pool.h"
+#include "src/base/log.h"
+#include "src/protocol/worker.h"
+#include "src/runtime/handshake.h"
+#include "src/transport/transport.h"
+#include "src/wire/control.h"
+
+namespace byteps::runtime {
+
+struct ShardLinkOptions {
+  // A shard that was connected and cannot be reached again for so long is reported to the
+  // coordinator; one that never was gets more time, its process may still be starting.
+  Duration unreachable_after = seconds(1);
+  Duration first_unreachable_after = seconds(10);
+};
+
+class ShardLinks {
+ public:
+  struct Events {
+    // A shard's connection stands, and the machine knows it.
+    std::function<void()> on_up;
+    // Something reached the machine.
+    std::function<void()> on_event;
+    std::function<void(const wire::Suspect&)> on_suspect;
+    // A server says that this worker is out of the view.
+    std::function<void(const std::string&)> on_evicted;
+  };
+
+  // `pool` outlives the connections.
+  ShardLinks(transport::Loop& loop, const ShardLinkOptions& options, const JobIdentity& identity,
+             BufferPool& pool, protocol::Worker& machine, Log& log, Events events);
+  ~ShardLinks();
+
+  // Before the machine gets `view`: closes what has no place in it.
+  void CloseStale(const wire::View& view);
+  // After it: connects what is missing.
+  void Connect(const wire::View& view, Slot slot);
+  // All living shards of the view are connected.
+  bool AllUp() const;
+  // Null when there is none.
+  transport::Connection* To(ShardId shard);
+  // Nothing that is still queued borrows from `memory` after this call.
+  void Detach(ConstByteSpan memory);
+  // Which servers are not connected and why, for a coordinator that has forgotten it.
+  std::vector<wire::Suspect> Suspects() const;
+  // Closes all, for good; the machine is not told.
+  void Close();
+
+ private:
+  struct Link;
+
+  void Begin(Link& link);
+  void OnConnected(ShardId shard, uint64_t attempt,
+                   Result<std::unique_ptr<transport::Connection>> connection);
+  void OnBound(ShardId shard, Result<std::unique_ptr<transport::Connection>> connection);
+  void OnClosed(Link& link, const Status& why);
+  void TryAgain(Link& link, const Status& why);
+  void OnOverdue(Link& link);
+  void CloseOne(Link& link);
+  std::string NameOf(const Link& link) const;
+
+  transport::Loop& loop_;
+  const ShardLinkOptions options_;
+  const JobIdentity identity_;
+  BufferPool& pool_;
+  protocol::Worker& machine_;
+  Log& log_;
+  Events events_;
+  uint32_t generation_ = 0;
+  Slot slot_ = kNoSlot;
+  uint64_t next_attempt_ = 1;
+  std::vector<std::unique_ptr<Link>> links_;  // by shard
+};
+
+}  // namespace byteps::runtime

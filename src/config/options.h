@@ -37,6 +37,7 @@ struct Options {
   std::string interface;
   std::string address_cidr;
   int64_t port = 0;
+  int64_t server_index = -1;
 
   // How the data moves.
   int64_t partition_bytes = 32768;

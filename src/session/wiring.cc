@@ -139,6 +139,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   runtime::ServerProcessOptions process;
   process.control = ControlOf(options, incarnation);
   process.join = JoinOf(options, incarnation);
+  process.join.rank = static_cast<int32_t>(options.server_index);
   process.join.shards = static_cast<uint32_t>(options.server_shards);
   process.listen = transport::FormatHostPort("", static_cast<uint16_t>(options.port));
   process.announced_host = announced.value();

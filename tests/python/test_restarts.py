@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import uuid
+from pathlib import Path
 
 import pytest
 from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch, wait_for_line
@@ -183,6 +184,17 @@ def test_a_signal_ends_the_job_while_a_server_is_down(environment) -> None:
     code, _, err = finish(process)
     assert code == 128 + signal.SIGTERM
     assert "got SIGTERM; ending the job" in err
+
+
+def test_a_server_that_comes_too_late_is_ended_without_a_word(environment) -> None:
+    """The scheduler ends in order; a server that it never knew does not hear of it."""
+    environment["DIE_server_0"] = "1 KILL"
+    script = 'wait_for server_0.2; touch "$FLAGS/only_scheduler"'
+    folder = environment["BYTEPS_PROGRAM_DIR"]
+    Path(folder, "bps-scheduler").write_text(SERVICE.replace("FLAGS/done", "FLAGS/only_scheduler"))
+    code, _, err = finish(run(environment, script, servers=1))
+    assert code == 0, err
+    assert messages(err) == ["server 0 was killed by signal 9 (SIGKILL); restarting it (1 of 3)"]
 
 
 def test_the_number_of_workers_is_checked_and_told_to_all(environment) -> None:

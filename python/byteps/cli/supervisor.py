@@ -27,6 +27,8 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # How long the first failure waits for a cause that shows later (Supervisor._judge).
 _CAUSE_WINDOW_S = 0.5
 _DRAIN_LIMIT_S = 10.0
+# The same when the scheduler has ended in order: it has told all servers that it knew.
+_TOLD_LIMIT_S = 0.5
 _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
 
@@ -205,8 +207,14 @@ class Supervisor:
         self._restarts.clear()
         if self._ending_by_signal:
             self._signal_groups(signal.SIGTERM, only_workers=False)
-        elif not self._ending and self._drain_until is None:
-            self._drain_until = time.monotonic() + self._drain_s
+        elif not self._ending:
+            limit_s = min(self._drain_s, _TOLD_LIMIT_S) if self._is_over() else self._drain_s
+            until = time.monotonic() + limit_s
+            self._drain_until = min(until, self._drain_until or until)
+
+    def _is_over(self) -> bool:
+        """Return whether the scheduler has ended the job in order."""
+        return any(c.spec.role == "scheduler" and c.status == 0 for c in self._children)
 
     def _judge(self, killed_only: bool) -> None:
         """React to losses: kills before all, workers before others.
@@ -324,8 +332,11 @@ class Supervisor:
         self._drain_until = None
         if not self._workers_are_done():  # one that was stopped runs again
             return
-        names = ", ".join(c.spec.label for c in self._children if c.status is None)
-        self._say(f"the workers are done, but not {names}; ending the job")
+        left = [child for child in self._children if child.status is None]
+        # A server that was started again too late to join is no fault of anybody.
+        if not self._is_over() or any(child.spec.is_worker for child in left):
+            names = ", ".join(child.spec.label for child in left)
+            self._say(f"the workers are done, but not {names}; ending the job")
         self._end(signal.SIGTERM, only_workers=False)
 
     def _time_left(self) -> float | None:

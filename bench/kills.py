@@ -7,11 +7,13 @@ instant one process gets SIGKILL (servers and the scheduler are started again by
 SIGSTOP, and SIGCONT when the others have gone on. Every sum of every worker is checked against
 what went in and its receipt, which names the ranks and the round.
 
-Times are of the slowest survivor, in ms. `next`: from the signal to the end of the next round, less
-the median round. `stall`: what the round of the signal and the next one took, less two median ones;
-it also sees what the first one missed. Counted, and 0 if all is well: sums that are wrong, rounds
-that members ended differently, sums that lack a survivor (`short`), hangs, processes left, frozen
-ones that did not learn that they are out (`unfenced`). Tables go to bench-out/kills.md and .json.
+Times are of the slowest survivor, in ms; a round is the median one before or after, whichever is
+shorter. `next`: from the signal to the end of the next round, less a round. `stall`: what the round
+of the signal and the one after it took, less two rounds, and less what it took to look at a sum
+that is not like the others; it sees what `next` may miss. Counted, and 0 if all is well: sums that
+are wrong, rounds that members ended differently, sums that lack a survivor (`short`), hangs,
+processes left, frozen ones that did not learn that they are out (`unfenced`). Tables go to
+bench-out/kills.md and bench-out/kills.json.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ import signal
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,7 +35,7 @@ from harness.report import Report
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 
-from kill_job import HangError, KillJob, Round, WorkerLog
+from kill_job import HangError, KillJob, Round
 
 WORKERS = 4
 SERVERS = 4
@@ -42,6 +43,7 @@ SERVERS = 4
 TRIALS_PER_JOB = 4
 HANG_LIMIT_S = 30.0
 SETTLE_S = 0.4
+ROUNDS_AFTER = 6
 
 
 @dataclass(frozen=True)
@@ -101,27 +103,38 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ranked[max(0, -(-round(share * len(ranked) * 1000) // 1000) - 1)]
 
 
-def median_round(log: WorkerLog, before_s: float) -> float:
+def median_round(rounds: Sequence[Round]) -> float:
     """Return the median time between the ends of two rounds."""
-    ends = [entry.end_s for entry in log.rounds if entry.end_s <= before_s]
-    return statistics.median(b - a for a, b in pairwise(ends))
+    return statistics.median(b.end_s - a.end_s for a, b in pairwise(rounds))
 
 
-def disturbed(rounds: list[Round], moment_s: float) -> tuple[float, float]:
-    """Return the end of the round of the moment, after it, and the length of it and the next."""
+def usual_round(rounds: list[Round], moment_s: float) -> float:
+    """Return the shorter median of before the moment and, without those next to it, after it."""
+    place = next(i for i, entry in enumerate(rounds) if entry.end_s > moment_s)
+    return min(median_round(rounds[:place]), median_round(rounds[place + 1 :]))
+
+
+def disturbed(rounds: list[Round], moment_s: float) -> tuple[float, float, float]:
+    """Return the time to the end of the round of the moment, its and the next one's length.
+
+    The third is how much longer than usual the sum between them was looked at.
+    """
     place = next(i for i, entry in enumerate(rounds) if entry.end_s > moment_s)
     length = rounds[place + 1].end_s - rounds[place - 1].end_s
-    return rounds[place].end_s - moment_s, length
+    usual = statistics.median(entry.check_s for entry in rounds[:place])
+    return rounds[place].end_s - moment_s, length, max(0.0, rounds[place].check_s - usual)
 
 
 def measure(job: KillJob, label: str, ranks: list[int], moment_s: float) -> Trial:
     """Wait until all others have gone on; return how long it took the slowest one."""
-    job.go_on(ranks, moment_s, rounds=3, limit_s=HANG_LIMIT_S)
+    job.go_on(ranks, moment_s, rounds=ROUNDS_AFTER, limit_s=HANG_LIMIT_S)
     trial = Trial(label)
-    trial.median_s = statistics.median(median_round(job.logs[r], moment_s) for r in ranks)
+    trial.median_s = statistics.median(usual_round(job.logs[r].rounds, moment_s) for r in ranks)
     times = [disturbed(job.logs[rank].rounds, moment_s) for rank in ranks]
-    trial.next_s = max(end for end, _ in times) - trial.median_s
-    trial.stall_s = max(length for _, length in times) - 2 * trial.median_s
+    trial.next_s = max(end for end, _, _ in times) - trial.median_s
+    # All wait for the one that looks longest.
+    looking_s = max(look for _, _, look in times)
+    trial.stall_s = max(length for _, length, _ in times) - 2 * trial.median_s - looking_s
     return trial
 
 
@@ -144,7 +157,7 @@ def run_trial(job: KillJob, victim: Victim, label: str, chance: random.Random) -
     ranks = [r for r in range(WORKERS) if label != f"worker {r}"]
     process = job.process_of(label)
     log = job.logs[ranks[0]]
-    job.run_for(SETTLE_S + chance.uniform(0, 2) * median_round(log, time.monotonic()))
+    job.run_for(SETTLE_S + chance.uniform(0, 2) * median_round(log.rounds))
     trial = measure(job, label, ranks, job.send(label, victim.number))
     if victim.frozen:
         trial.fenced = thaw(job, label, process)

@@ -38,6 +38,7 @@ class Round:
     step: int
     begin_s: float
     end_s: float
+    check_s: float  # what looking at the sum took after the end
     receipt: list[int]
     digest: str
     wrong: str
@@ -171,8 +172,8 @@ class KillJob:
         elif "left" in words:
             log.left = True
         else:
-            words["begin_s"] = words.pop("begin") * 1e-9
-            words["end_s"] = words.pop("end") * 1e-9
+            for name in ("begin", "end", "check"):
+                words[f"{name}_s"] = words.pop(name) * 1e-9
             log.rounds.append(Round(**words))
 
     def wait(self, what: Callable[[], bool], text: str, limit_s: float = LIMIT_S) -> None:
@@ -311,13 +312,11 @@ class KillJob:
         """Return the rounds that two members ended differently."""
         seen: dict[int, tuple[int, str]] = {}
         found = []
-        for log in self.logs.values():
+        # A worker that was lost may hold a result that nobody else has seen.
+        for log in [log for log in self.logs.values() if not self._was_lost(log)]:
             for entry in log.rounds:
                 rank, digest = seen.setdefault(entry.step, (log.rank, entry.digest))
-                # A worker that was lost may hold a result that nobody else has seen.
-                if digest != entry.digest and not (
-                    self._was_lost(log) or self._was_lost_rank(rank)
-                ):
+                if digest != entry.digest:
                     found.append(
                         f"round {entry.step}: rank {rank} has {digest}, "
                         f"rank {log.rank} has {entry.digest}"
@@ -325,10 +324,8 @@ class KillJob:
         return found
 
     def _was_lost(self, log: WorkerLog) -> bool:
-        return not log.left and (bool(log.error) or not self.is_alive(log.pid))
-
-    def _was_lost_rank(self, rank: int) -> bool:
-        return self._was_lost(self.logs[rank])
+        silent = not log.left and not log.error and not self.is_alive(log.pid)
+        return silent or log.error == "EvictedError"
 
     def gaps(self) -> list[str]:
         """Return the workers that have not done every round once, in order."""

@@ -46,16 +46,6 @@ int Ticket::completions() {
   return completions_;
 }
 
-std::unique_ptr<transport::Loop> SharedTransport::MakeLoop() {
-  std::unique_ptr<transport::Loop> loop = shared_->MakeLoop();
-  loops_.push_back(loop.get());
-  return loop;
-}
-
-void SharedTransport::StopLoops() {
-  for (transport::Loop* loop : loops_) loop->Stop();
-}
-
 RunningProcess::RunningProcess(std::function<Status()> run)
     : ended_(promise_.get_future().share()),
       thread_([this, run = std::move(run)] { promise_.set_value(run()); }) {}
@@ -70,9 +60,7 @@ Status RunningProcess::WaitForEnd() {
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       log_("cluster", "fatal", true),
-      transport_(MakeTransport(options.medium)),
-      coordinator_transport_(transport_),
-      server_transport_(transport_) {}
+      transport_(MakeTransport(options.medium)) {}
 
 Cluster::~Cluster() {
   for (size_t i = 0; i < workers_.size(); ++i) {
@@ -95,8 +83,15 @@ std::string Cluster::ListenAddress() const {
 }
 
 Status Cluster::StartServices() {
+  Status coordinator = StartCoordinator(ListenAddress());
+  if (!coordinator.ok()) return coordinator;
+  for (uint32_t i = 0; i < options_.servers; ++i) StartServer(ServerOptions());
+  return Status::Ok();
+}
+
+Status Cluster::StartCoordinator(const std::string& address) {
   runtime::CoordinatorProcessOptions process;
-  process.address = ListenAddress();
+  process.address = address;
   process.identity = identity();
   process.identity.incarnation = RandomIncarnation();
   process.protocol.worker_machines = options_.workers;
@@ -105,15 +100,20 @@ Status Cluster::StartServices() {
   process.protocol.version = kVersion;
   process.protocol.start_timeout = options_.start_timeout;
   process.protocol.report_every = options_.report_every;
-  process.protocol.silence_max = kPatience;  // sanitizers and busy machines are slow
+  process.protocol.min_workers = options_.min_workers;
+  process.protocol.silence_evict = options_.silence_evict;
+  process.protocol.silence_end = kPatience;
+  process.protocol.server_patience = options_.server_patience;
+  process.protocol.quorum_patience = kPatience;
+  process.protocol.recovery_patience = kPatience;
+  coordinator_transport_ = std::make_unique<SharedTransport>(transport_);
   coordinator_ =
-      std::make_unique<runtime::CoordinatorProcess>(coordinator_transport_, process, log_);
-  Result<std::string> address = coordinator_->Listen();
-  if (!address.ok()) return address.status();
-  coordinator_address_ = address.value();
+      std::make_unique<runtime::CoordinatorProcess>(*coordinator_transport_, process, log_);
+  Result<std::string> bound = coordinator_->Listen();
+  if (!bound.ok()) return bound.status();
+  coordinator_address_ = bound.value();
   coordinator_running_ =
       std::make_unique<RunningProcess>([process = coordinator_.get()] { return process->Run(); });
-  for (uint32_t i = 0; i < options_.servers; ++i) StartServer(ServerOptions());
   return Status::Ok();
 }
 
@@ -124,6 +124,8 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.control.identity = identity();
   process.control.identity.incarnation = RandomIncarnation();
   process.control.connect_limit = kPatience;
+  process.control.patience = options_.coordinator_patience;
+  process.control.silence_max = kPatience;
   process.join.role = Role::kServer;
   process.join.incarnation = process.control.identity.incarnation;
   process.join.host = "here";
@@ -137,8 +139,8 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
 }
 
 void Cluster::StartServer(const runtime::ServerProcessOptions& options) {
-  auto server = std::make_unique<Server>();
-  server->process = std::make_unique<runtime::ServerProcess>(server_transport_, options, log_);
+  auto server = std::make_unique<Server>(transport_);
+  server->process = std::make_unique<runtime::ServerProcess>(server->transport, options, log_);
   Result<std::string> address = server->process->Listen();
   EXPECT_TRUE(address.ok()) << address.status().ToString();
   if (!address.ok()) return;
@@ -154,6 +156,9 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.control.identity = identity();
   worker.control.identity.incarnation = RandomIncarnation();
   worker.control.connect_limit = kPatience;
+  worker.control.patience = options_.coordinator_patience;
+  worker.control.silence_max = kPatience;
+  worker.shards.first_unreachable_after = kPatience;
   worker.join.rank = static_cast<int32_t>(rank);
   worker.join.incarnation = worker.control.identity.incarnation;
   worker.join.host = "here";
@@ -170,7 +175,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
 }
 
 Result<Cluster::Worker> Cluster::MakeWorker(const runtime::WorkerEngineOptions& options) {
-  auto transport = std::make_unique<SharedTransport>(transport_);
+  auto transport = std::make_unique<SharedTransport>(transport_, true);
   Worker worker;
   worker.transport = transport.get();
   Result<runtime::StartedEngine> started =
@@ -226,14 +231,18 @@ TicketRef Cluster::Submit(uint32_t worker, protocol::Operation operation,
 }
 
 void Cluster::LeaveInOrder() {
-  for (Worker& worker : workers_) worker.engine->Leave();
   for (Worker& worker : workers_) {
+    if (worker.engine != nullptr) worker.engine->Leave();
+  }
+  for (Worker& worker : workers_) {
+    if (worker.engine == nullptr) continue;  // was killed
     for (const TicketRef& ticket : worker.tickets) EXPECT_EQ(ticket->completions(), 1);
   }
   workers_.clear();
   Status coordinator = CoordinatorEnd();
   EXPECT_TRUE(coordinator.ok()) << coordinator.ToString();
   for (uint32_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i]->running == nullptr) continue;  // was killed
     Status server = ServerEnd(i);
     EXPECT_TRUE(server.ok()) << server.ToString();
   }
@@ -259,10 +268,31 @@ void Cluster::KillServer(uint32_t server) {
 }
 
 void Cluster::KillCoordinator() {
-  coordinator_transport_.StopLoops();
+  coordinator_transport_->StopLoops();
   EXPECT_NE(CoordinatorEnd().code(), StatusCode::kDeadlineExceeded);
   coordinator_running_.reset();
   coordinator_.reset();
+}
+
+Status Cluster::RestartCoordinator() { return StartCoordinator(coordinator_address_); }
+
+void Cluster::RestartServer() { StartServer(ServerOptions()); }
+
+void Cluster::FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate) {
+  workers_[worker].transport->Freeze(gate);
+}
+
+void Cluster::FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate) {
+  servers_[server]->transport.Freeze(gate);
+}
+
+// A worker knows a server by the address that it announces.
+void Cluster::Cut(uint32_t worker, uint32_t server) {
+  workers_[worker].transport->Cut(servers_[server]->address);
+}
+
+void Cluster::Block(uint32_t worker, uint32_t server) {
+  workers_[worker].transport->Block(servers_[server]->address);
 }
 
 }  // namespace byteps::cluster

@@ -19,10 +19,9 @@
 #include "src/runtime/engine.h"
 #include "src/runtime/server_process.h"
 #include "src/transport/transport.h"
+#include "tests/cluster/shared_transport.h"
 
 namespace byteps::cluster {
-
-inline constexpr Duration kPatience = seconds(60);
 
 enum class Medium : uint8_t { kTcp, kInproc };
 inline const char* NameOf(Medium medium) { return medium == Medium::kTcp ? "Tcp" : "Inproc"; }
@@ -36,6 +35,11 @@ struct ClusterOptions {
   uint64_t credit_bytes = 0;  // 0: measured
   Duration start_timeout = kPatience;
   Duration report_every = seconds(5);
+  uint32_t min_workers = 0;
+  // Busy machines and sanitizers are slow: silence means something only in tests that ask for it.
+  Duration silence_evict = kPatience;
+  Duration coordinator_patience = kPatience;
+  Duration server_patience = kPatience;
 };
 
 // An operation that was submitted. Thread-safe; shared by the test and the engine's callback,
@@ -56,21 +60,6 @@ class Ticket {
 };
 
 using TicketRef = std::shared_ptr<Ticket>;
-
-// One process' own hold on the transport that all of them share, and a way to stop its loops where
-// they are, as a kill does: nothing is said to anybody.
-class SharedTransport final : public transport::Transport {
- public:
-  explicit SharedTransport(std::shared_ptr<transport::Transport> shared)
-      : shared_(std::move(shared)) {}
-  std::unique_ptr<transport::Loop> MakeLoop() override;
-  // REQUIRES: the loops still exist.
-  void StopLoops();
-
- private:
-  const std::shared_ptr<transport::Transport> shared_;
-  std::vector<transport::Loop*> loops_;
-};
 
 // A thread that runs a process and keeps what it returned.
 class RunningProcess {
@@ -125,12 +114,27 @@ class Cluster {
   void KillWorker(uint32_t worker);
   void KillServer(uint32_t server);
   void KillCoordinator();
+  // Another process at the coordinator's address.
+  Status RestartCoordinator();
+  // Another process that joins the running job.
+  void RestartServer();
+
+  // Stand still, as a stopped process does, until the gate opens.
+  void FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate);
+  void FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate);
+
+  // Breaks the connections between the two.
+  void Cut(uint32_t worker, uint32_t server);
+  // Breaks them, and refuses new ones from now on.
+  void Block(uint32_t worker, uint32_t server);
 
   Status CoordinatorEnd() { return coordinator_running_->WaitForEnd(); }
   Status ServerEnd(uint32_t server) { return servers_[server]->running->WaitForEnd(); }
 
  private:
   struct Server {
+    explicit Server(std::shared_ptr<transport::Transport> shared) : transport(std::move(shared)) {}
+    SharedTransport transport;
     std::unique_ptr<runtime::ServerProcess> process;
     std::string address;
     std::unique_ptr<RunningProcess> running;
@@ -142,14 +146,14 @@ class Cluster {
     std::vector<TicketRef> tickets;
   };
 
+  Status StartCoordinator(const std::string& address);
   std::string ListenAddress() const;
   Result<Worker> MakeWorker(const runtime::WorkerEngineOptions& options);
 
   const ClusterOptions options_;
   Log log_;
   const std::shared_ptr<transport::Transport> transport_;  // shared by all processes
-  SharedTransport coordinator_transport_;
-  SharedTransport server_transport_;
+  std::unique_ptr<SharedTransport> coordinator_transport_;
   std::unique_ptr<runtime::CoordinatorProcess> coordinator_;
   std::string coordinator_address_;
   std::unique_ptr<RunningProcess> coordinator_running_;

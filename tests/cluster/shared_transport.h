@@ -1,0 +1,58 @@
+// One process' own hold on the transport that all processes of a test share, and ways to harm it:
+// to stop its loops where they are, as a kill does; to freeze them; to cut its connections.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/thread_annotations.h"
+#include "src/base/time.h"
+#include "src/transport/transport.h"
+
+namespace byteps::cluster {
+
+// How long anything may take.
+inline constexpr Duration kPatience = seconds(60);
+
+// Something to wait at, once closed and then open for ever. Thread-safe.
+class Gate {
+ public:
+  void Open();
+  // Blocks until it is open; false if it does not open within kPatience.
+  bool Wait();
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ BYTEPS_GUARDED_BY(mutex_) = false;
+};
+
+class CuttableLoop;
+
+class SharedTransport final : public transport::Transport {
+ public:
+  // `cuttable`: Cut and Block work, for connections that are made from here.
+  explicit SharedTransport(std::shared_ptr<transport::Transport> shared, bool cuttable = false)
+      : shared_(std::move(shared)), cuttable_(cuttable) {}
+  std::unique_ptr<transport::Loop> MakeLoop() override;
+
+  // All REQUIRE that the loops still exist.
+  // Nothing is said to anybody.
+  void StopLoops();
+  void Freeze(const std::shared_ptr<Gate>& gate);
+  // Breaks the connections to `address`, data in flight and all.
+  void Cut(const std::string& address);
+  // The same, and new ones cannot be made.
+  void Block(const std::string& address);
+
+ private:
+  const std::shared_ptr<transport::Transport> shared_;
+  const bool cuttable_;
+  std::vector<transport::Loop*> loops_;
+  std::vector<CuttableLoop*> cuttable_loops_;
+};
+
+}  // namespace byteps::cluster

@@ -13,6 +13,8 @@ from pathlib import Path
 # Names the descriptor on which the scheduler reads a line "exited PID" for every process of the
 # job whose end the launcher has seen.
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
+# Tells a scheduler that it takes the place of one that has ended.
+RESTARTED_VARIABLE = "BYTEPS_RESTARTED"
 
 
 @dataclass(frozen=True)

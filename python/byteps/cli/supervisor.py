@@ -19,7 +19,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from byteps.cli import guard
-from byteps.cli.children import Child, ExitNotices, ProcessSpec, start_child
+from byteps.cli.children import (
+    RESTARTED_VARIABLE,
+    Child,
+    ExitNotices,
+    ProcessSpec,
+    start_child,
+)
 from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
 from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
 
@@ -133,6 +139,8 @@ class Supervisor:
     def _start(self, place: int) -> bool:
         spec = self._specs[place]
         environment = guard.marked_environment(dict(spec.environment), self._marker)
+        if spec.role == "scheduler" and any(child.place == place for child in self._children):
+            environment[RESTARTED_VARIABLE] = "1"
         try:
             child = start_child(
                 spec, place, environment, self._before_exec, self._prefixed, self._notices

@@ -215,9 +215,10 @@ constexpr OptionRow kRows[] = {
      .readers = kByScheduler,
      .minimum = 20,
      .maximum = 3'600'000,
-     .help = "Milliseconds of silence after which the others go on without a process, where the job "
-             "can go on; at least twice heartbeat_interval_ms. Not set: 900, or four intervals if "
-             "that is more. (A process that dies is noticed at once.)"},
+     .help =
+         "Milliseconds of silence after which the others go on without a process, where the job "
+         "can go on; at least twice heartbeat_interval_ms. Not set: 900, or four intervals if "
+         "that is more. (A process that dies is noticed at once.)"},
     {.name = "heartbeat_timeout_ms",
      .variable = "BYTEPS_HEARTBEAT_TIMEOUT_MS",
      .field = &Options::heartbeat_timeout_ms,

@@ -244,9 +244,8 @@ TEST(LoadOptionsTest, ContradictionsNameBothSides) {
               AllOf(HasSubstr("local_rank=1"), HasSubstr("local_size=1")));
   EXPECT_THAT(ErrorOf(Job({{"BYTEPS_GLOBAL_RANK", "2"}})), HasSubstr("global_rank=2"));
   EXPECT_THAT(ErrorOf(Job({{"DMLC_NUM_SERVER", "0"}})), HasSubstr("at least one server"));
-  EXPECT_THAT(
-      ErrorOf(Environment(), {"heartbeat_timeout_ms=100"}),
-      AllOf(HasSubstr("heartbeat_timeout_ms=100"), HasSubstr("heartbeat_interval_ms=200")));
+  EXPECT_THAT(ErrorOf(Environment(), {"heartbeat_timeout_ms=100"}),
+              AllOf(HasSubstr("heartbeat_timeout_ms=100"), HasSubstr("heartbeat_interval_ms=200")));
 }
 
 TEST(LoadOptionsTest, TextsHaveTheirLimits) {

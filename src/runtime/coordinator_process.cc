@@ -135,8 +135,7 @@ void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {
 
 void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
   auto gone = members_.extract(id);
-  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(),
-                  loop_->Now());
+  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(), loop_->Now());
   ticker_.Arm();
   if (outcome_.has_value() && members_.empty()) loop_->Stop();
 }

@@ -102,8 +102,7 @@ void ShardLinks::CloseOne(Link& link) {
 void ShardLinks::CloseStale(const wire::View& view) {
   std::vector<uint64_t> wanted;
   for (const wire::ServerInfo& server : view.servers) {
-    wanted.insert(wanted.end(), server.shard_weights.size(),
-                  server.alive ? server.incarnation : 0);
+    wanted.insert(wanted.end(), server.shard_weights.size(), server.alive ? server.incarnation : 0);
   }
   bool begins = view.generation != generation_;
   for (auto& link : links_) {
@@ -126,8 +125,8 @@ void ShardLinks::Connect(const wire::View& view, Slot slot) {
       link.incarnation = server.incarnation;
       link.address = server.address;
       link.pause = kPauseMin;
-      link.overdue = loop_.After(options_.first_unreachable_after,
-                                 [this, &link] { OnOverdue(link); });
+      link.overdue =
+          loop_.After(options_.first_unreachable_after, [this, &link] { OnOverdue(link); });
       Begin(link);
     }
   }
@@ -161,8 +160,7 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
       });
 }
 
-void ShardLinks::OnBound(ShardId shard,
-                         Result<std::unique_ptr<transport::Connection>> connection) {
+void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connection>> connection) {
   Link& link = *links_[shard];
   if (!connection.ok()) {
     if (connection.status().code() != StatusCode::kEvicted) {

@@ -304,8 +304,7 @@ void WorkerEngine::SendVerdict(ShardId to, const wire::DataHeader& header, Const
   Send(to, DataFrame(wire::FrameKind::kVerdict, header, payload, std::move(keep)));
 }
 
-void WorkerEngine::SendHave(ShardId to, uint64_t epoch,
-                            const std::vector<wire::PieceRef>& pieces) {
+void WorkerEngine::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::PieceRef>& pieces) {
   Send(to, HaveFrame(pool_, epoch, pieces));
 }
 

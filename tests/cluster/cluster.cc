@@ -102,7 +102,7 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.protocol.report_every = options_.report_every;
   process.protocol.min_workers = options_.min_workers;
   process.protocol.silence_evict = options_.silence_evict;
-  process.protocol.silence_end = kPatience;
+  process.protocol.silence_end = options_.silence_end;
   process.protocol.server_patience = options_.server_patience;
   process.protocol.quorum_patience = kPatience;
   process.protocol.recovery_patience = kPatience;

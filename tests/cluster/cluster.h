@@ -38,6 +38,7 @@ struct ClusterOptions {
   uint32_t min_workers = 0;
   // Busy machines and sanitizers are slow: silence means something only in tests that ask for it.
   Duration silence_evict = kPatience;
+  Duration silence_end = kPatience;
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
 };

@@ -37,6 +37,14 @@ class Survival : public ::testing::TestWithParam<Medium> {
     return options;
   }
 
+  // A coordinator that was restarted waits so long for workers that may come back before it ends
+  // the job.
+  ClusterOptions SizeForRestarts(uint32_t workers, uint32_t servers) {
+    ClusterOptions options = Size(workers, servers);
+    options.silence_end = seconds(2);
+    return options;
+  }
+
   // A round of all tensors on some ranks.
   struct Round {
     std::vector<uint32_t> ranks;
@@ -85,9 +93,7 @@ class Survival : public ::testing::TestWithParam<Medium> {
     }
   }
 
-  static void WaitForFirst(const Round& round) {
-    ASSERT_NE(round.tickets[0][0]->Wait(), nullptr);
-  }
+  static void WaitForFirst(const Round& round) { ASSERT_NE(round.tickets[0][0]->Wait(), nullptr); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::Values(Medium::kTcp, Medium::kInproc),
@@ -141,8 +147,10 @@ TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {
     EXPECT_EQ(first->mixed, second->mixed);
     size_t with = 0;
     for (double value : Decode(DataType::kFloat32, round.data[0][i])) {
-      if (value == 7 * round.tags[i]) ++with;
-      else ASSERT_EQ(value, 3 * round.tags[i]) << i;
+      if (value == 7 * round.tags[i])
+        ++with;
+      else
+        ASSERT_EQ(value, 3 * round.tags[i]) << i;
     }
     EXPECT_EQ(first->members, with == kCount ? 3U : 2U);
     EXPECT_EQ(first->mixed, with != 0 && with != kCount);
@@ -214,7 +222,7 @@ TEST_P(Survival, AServerThatIsStartedAgainTakesItsPiecesBack) {
 }
 
 TEST_P(Survival, StepsDoNotNoticeThatTheCoordinatorIsAway) {
-  Cluster cluster(Size(2, 2));
+  Cluster cluster(SizeForRestarts(2, 2));
   ASSERT_TRUE(cluster.Start().ok());
   ExpectRounds(cluster, {0, 1}, 0, 2);
   Round round = Begin(cluster, {0, 1}, 2);
@@ -231,7 +239,7 @@ TEST_P(Survival, StepsDoNotNoticeThatTheCoordinatorIsAway) {
 }
 
 TEST_P(Survival, ACoordinatorThatIsStartedAgainKnowsEveryMistakeToo) {
-  Cluster cluster(Size(2, 1));
+  Cluster cluster(SizeForRestarts(2, 1));
   ASSERT_TRUE(cluster.Start().ok());
   for (int time = 0; time < 3; ++time) {
     std::vector<Bytes> data(2, Bytes(64));
@@ -249,7 +257,7 @@ TEST_P(Survival, ACoordinatorThatIsStartedAgainKnowsEveryMistakeToo) {
 }
 
 TEST_P(Survival, AServerThatDiesWhileTheCoordinatorIsAwayIsReplacedAfterwards) {
-  ClusterOptions options = Size(2, 3);
+  ClusterOptions options = SizeForRestarts(2, 3);
   options.silence_evict = milliseconds(900);
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());

@@ -61,6 +61,14 @@ TEST(SessionTest, OpensWithSettingsAndClosesOnce) {
   EXPECT_EQ(job.closes, 1);
 }
 
+TEST(SessionTest, SaysWhoTakesPart) {
+  FakeJob job;
+  Session session({job.Setting()});
+  EXPECT_THAT(session.Members(), ElementsAre(0, 2, 3, 4, 5));
+  std::vector<float> data = {1};
+  EXPECT_THAT(session.StartPushPull("w", data).Members(), ElementsAre(0, 2, 3));
+}
+
 TEST(SessionTest, AssignmentLeavesTheOldJob) {
   FakeJob first;
   FakeJob second;

@@ -109,6 +109,11 @@ BYTEPS_API int32_t byteps_size(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_rank(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_size(const byteps_session* session);
 
+/* The ranks that take part in the job now, the lowest first, as byteps_handle_members writes them:
+ * those of the last view that this process knows. Ranks are never given anew. */
+BYTEPS_API byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capacity,
+                                      size_t* count, byteps_error* error);
+
 /* Gives `name` its place in the order of urgency before its first use. */
 BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
                                       byteps_error* error);
@@ -128,6 +133,13 @@ BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle
 /* The result of a complete operation; valid until byteps_release. */
 BYTEPS_API byteps_code byteps_get_result(byteps_session* session, byteps_handle handle,
                                          byteps_result* result, byteps_error* error);
+
+/* The ranks whose contributions are in every part of the result of a complete operation, the lowest
+ * first; none when it failed. Writes at most `capacity` of them, and to *count how many there are.
+ * A tensor of several pieces may hold more in some of them, when a rank was lost meanwhile. */
+BYTEPS_API byteps_code byteps_handle_members(byteps_session* session, byteps_handle handle,
+                                             int32_t* ranks, size_t capacity, size_t* count,
+                                             byteps_error* error);
 
 /* Forgets a handle. An operation that is not complete is completed first, in the background. */
 BYTEPS_API void byteps_release(byteps_session* session, byteps_handle handle);

@@ -72,6 +72,18 @@ void Check(Call&& call) {
   throw Error(error);
 }
 
+// The ranks that `ask` writes; it is asked again when there are more than there was room for.
+template <typename Ask>
+std::vector<int> Ranks(const Ask& ask) {
+  std::vector<int32_t> ranks(16);
+  size_t count = 0;
+  do {
+    if (count > ranks.size()) ranks.resize(count);
+    Check([&](byteps_error* error) { return ask(ranks.data(), ranks.size(), &count, error); });
+  } while (count > ranks.size());
+  return {ranks.begin(), ranks.begin() + static_cast<ptrdiff_t>(count)};
+}
+
 inline std::vector<const char*> Pointers(const std::vector<std::string>& settings) {
   std::vector<const char*> pointers;
   pointers.reserve(settings.size());
@@ -144,6 +156,15 @@ class Handle {
     return result;
   }
 
+  // Blocks like Wait. The ranks whose contributions are in every part of the result.
+  std::vector<int> Members() {
+    Wait();
+    return internal::Ranks(
+        [&](int32_t* ranks, size_t capacity, size_t* count, byteps_error* error) {
+          return byteps_handle_members(session_.get(), handle_, ranks, capacity, count, error);
+        });
+  }
+
  private:
   friend class Session;
   Handle(std::shared_ptr<byteps_session> session, byteps_handle handle)
@@ -193,6 +214,14 @@ class Session {
   int Size() const { return byteps_size(session_.get()); }
   int LocalRank() const { return byteps_local_rank(session_.get()); }
   int LocalSize() const { return byteps_local_size(session_.get()); }
+
+  // The ranks that take part in the job now: those of the last view that this process knows.
+  std::vector<int> Members() const {
+    return internal::Ranks(
+        [&](int32_t* ranks, size_t capacity, size_t* count, byteps_error* error) {
+          return byteps_members(session_.get(), ranks, capacity, count, error);
+        });
+  }
 
   // Leaves the job in order; open operations fail with BYTEPS_SHUTDOWN. Blocks a bounded time. May
   // be called again.

@@ -105,6 +105,19 @@ class Session {
     return {result.bytes, result.first_dimension, result.members};
   }
 
+  std::vector<int32_t> HandleMembers(uint64_t handle) {
+    return Ranks([&](int32_t* ranks, size_t capacity, size_t* count, byteps_error* error) {
+      return byteps_handle_members(session_, handle, ranks, capacity, count, error);
+    });
+  }
+
+  std::vector<int32_t> Members() {
+    CheckProcess();
+    return Ranks([&](int32_t* ranks, size_t capacity, size_t* count, byteps_error* error) {
+      return byteps_members(session_, ranks, capacity, count, error);
+    });
+  }
+
   void CopyResult(uint64_t handle, uintptr_t target, size_t size_bytes) {
     const byteps_result result = GetResult(handle);
     if (result.bytes != size_bytes) {
@@ -156,6 +169,21 @@ class Session {
     return byteps_wait(session_, handle, 0, error);
   }
 
+  // Asks again when there are more than there was room for.
+  template <typename Ask>
+  std::vector<int32_t> Ranks(const Ask& ask) {
+    std::vector<int32_t> ranks(static_cast<size_t>(size()));
+    size_t count = 0;
+    do {
+      if (count > ranks.size()) ranks.resize(count);
+      byteps_error error{};
+      const byteps_code code = ask(ranks.data(), ranks.size(), &count, &error);
+      RaiseIfFailed(code, error);
+    } while (count > ranks.size());
+    ranks.resize(count);
+    return ranks;
+  }
+
   byteps_result GetResult(uint64_t handle) {
     byteps_result result{};
     byteps_error error{};
@@ -184,6 +212,8 @@ void BindSession(nb::module_& module) {
       .def("poll", &Session::Poll, nb::arg("handle"))
       .def("wait", &Session::Wait, nb::arg("handle"), nb::arg("timeout_ms"))
       .def("result", &Session::Result, nb::arg("handle"))
+      .def("handle_members", &Session::HandleMembers, nb::arg("handle"))
+      .def("members", &Session::Members)
       .def("copy_result", &Session::CopyResult, nb::arg("handle"), nb::arg("pointer"),
            nb::arg("size_bytes"))
       .def("release", &Session::Release, nb::arg("handle"))

@@ -140,6 +140,14 @@ constexpr OptionRow kRows[] = {
      .readers = kByServer,
      .maximum = 65535,
      .help = "Port that this server listens on; 0: any free one."},
+    {.name = "server_index",
+     .variable = "DMLC_RANK",
+     .field = &Options::server_index,
+     .readers = kByServer,
+     .minimum = -1,
+     .maximum = kMachinesMax - 1,
+     .help = "Which server this is, below num_server; -1: any that is missing. A server that is "
+             "started again gives the number of the one that was lost."},
     {.name = "partition_bytes",
      .variable = "BYTEPS_PARTITION_BYTES",
      .field = &Options::partition_bytes,
@@ -260,6 +268,12 @@ constexpr OptionRow kRows[] = {
      .maximum = 1 << 20,
      .help = "File descriptor of a pipe that this process inherits from a launcher and that says "
              "which processes of this host have ended, in lines \"exited PID\"; -1: none."},
+    {.name = "restarted",
+     .variable = "BYTEPS_RESTARTED",
+     .field = &Options::restarted,
+     .readers = kByScheduler,
+     .help = "This scheduler takes the place of one that has ended: before it starts a job it "
+             "waits for members of one that runs. A launcher that restarts it says so."},
     {.name = "operation_timeout_s",
      .variable = "BYTEPS_OPERATION_TIMEOUT",
      .field = &Options::operation_timeout_s,

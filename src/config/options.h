@@ -37,6 +37,7 @@ struct Options {
   std::string interface;
   std::string address_cidr;
   int64_t port = 0;
+  int64_t server_index = -1;
 
   // How the data moves.
   int64_t partition_bytes = 32768;
@@ -61,6 +62,7 @@ struct Options {
   int64_t min_workers = 0;
   bool strict = false;
   int64_t exit_notices = -1;
+  bool restarted = false;
 
   // What it says.
   std::string log_level = "warning";

@@ -34,7 +34,6 @@ constexpr OtherVariable kOthers[] = {
 
     // Roles and rendezvous.
     {"DMLC_NUM_PORTS", kNone, "1", "a server needs one port whatever the number of shards"},
-    {"DMLC_RANK", kNone, "-1", "ranks follow DMLC_WORKER_ID and BYTEPS_LOCAL_RANK"},
     {"DMLC_GROUP_SIZE", kMissing, "1", "a process is one member of the job"},
     {"DMLC_LOCAL", kNone, "0", "processes of one machine meet on the loopback interface"},
     {"DMLC_USE_KUBERNETES", kNone, "0", "Kubernetes needs no special case"},

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/log.h"
 #include "src/base/status.h"
@@ -35,6 +36,8 @@ class Engine {
   // happens exactly once for every call.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
+  // The ranks of the last view, the lowest first.
+  virtual std::vector<uint32_t> Members() = 0;
   // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for
   // a bounded time, until nobody needs what this process still holds. Idempotent.
   virtual void Leave() = 0;

@@ -36,6 +36,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
     machine_.Declare(name);
   }
 
+  std::vector<uint32_t> Members() override { return {0}; }
+
   void Leave() override {
     MutexLock lock(mutex_);
     machine_.Stop({StatusCode::kShutdown, "the session was shut down"});

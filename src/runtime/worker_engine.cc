@@ -123,10 +123,25 @@ void WorkerEngine::OnView(const wire::View& view) {
                            [&](const auto& worker) { return worker.incarnation == own; });
   if (self == view.workers.end() || machine_stopped_) return;
   log_.Rename("worker " + std::to_string(self->rank));
+  NoteMembers(view);
   shards_.CloseStale(view);
   machine_.OnView(view, self->slot);
   shards_.Connect(view, self->slot);
   ReadyIfComplete();
+}
+
+void WorkerEngine::NoteMembers(const wire::View& view) {
+  MutexLock lock(mutex_);
+  members_.clear();
+  for (const wire::WorkerInfo& worker : view.workers) {
+    if (!worker.left) members_.push_back(worker.rank);
+  }
+  std::sort(members_.begin(), members_.end());
+}
+
+std::vector<uint32_t> WorkerEngine::Members() {
+  MutexLock lock(mutex_);
+  return members_;
 }
 
 void WorkerEngine::ReadyIfComplete() {

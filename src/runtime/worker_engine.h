@@ -39,6 +39,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
 
   void Submit(protocol::Operation operation, Done done) override;
   void Declare(const std::string& name) override;
+  std::vector<uint32_t> Members() override;
   void Leave() override;
 
  private:
@@ -58,6 +59,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void OnControlReady();
   void OnControl(const wire::Message& message);
   void OnView(const wire::View& view);
+  void NoteMembers(const wire::View& view);
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
@@ -106,6 +108,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
 
   Mutex mutex_;
   std::condition_variable changed_;
+  std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
   std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
   bool left_ BYTEPS_GUARDED_BY(mutex_) = false;
   bool stopped_ BYTEPS_GUARDED_BY(mutex_) = false;  // the loop takes nothing any more

@@ -46,6 +46,17 @@ Status Missing(const char* what) {
   return {StatusCode::kInvalidArgument, std::string(what) + " is null"};
 }
 
+Status WriteRanks(const std::vector<uint32_t>& from, int32_t* ranks, size_t capacity,
+                  size_t* count) {
+  if (count == nullptr) return Missing("the place for the number of ranks");
+  if (ranks == nullptr && capacity > 0) return Missing("the place for the ranks");
+  *count = from.size();
+  for (size_t i = 0; i < std::min(capacity, from.size()); ++i) {
+    ranks[i] = static_cast<int32_t>(from[i]);
+  }
+  return Status::Ok();
+}
+
 Result<config::Options> Load(const char* const* settings, size_t count) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) texts.emplace_back(settings[i]);
@@ -180,13 +191,28 @@ byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byt
   return Guard(error, [&]() -> Status {
     if (session == nullptr || result == nullptr) return Missing("the session or the result");
     const byteps::protocol::Outcome* outcome = session->session->Look(handle);
-    if (outcome == nullptr) {
-      return {StatusCode::kInvalidArgument,
-              "handle " + std::to_string(handle) + " is unknown or not complete"};
-    }
+    if (outcome == nullptr) return Session::NotComplete(handle);
     *result = {outcome->gathered.get(), static_cast<size_t>(outcome->gathered_bytes),
                static_cast<int64_t>(outcome->rows), outcome->members};
     return Status::Ok();
+  });
+}
+
+byteps_code byteps_handle_members(byteps_session* session, byteps_handle handle, int32_t* ranks,
+                                  size_t capacity, size_t* count, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    Result<std::vector<uint32_t>> members = session->session->MembersOf(handle);
+    if (!members.ok()) return members.status();
+    return byteps::session::WriteRanks(members.value(), ranks, capacity, count);
+  });
+}
+
+byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capacity, size_t* count,
+                           byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    return byteps::session::WriteRanks(session->session->Members(), ranks, capacity, count);
   });
 }
 

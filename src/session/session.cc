@@ -106,6 +106,21 @@ const protocol::Outcome* Session::Look(Handle handle) {
   return entry->complete ? &entry->outcome : nullptr;
 }
 
+Result<std::vector<uint32_t>> Session::MembersOf(Handle handle) {
+  const protocol::Outcome* outcome = Look(handle);
+  if (outcome == nullptr) return NotComplete(handle);
+  if (!outcome->status.ok()) return std::vector<uint32_t>();
+  if (outcome->receipt == nullptr) return std::vector<uint32_t>{standing_.rank};  // a job of one
+  std::vector<uint32_t> ranks;
+  for (Slot slot : outcome->receipt->List()) ranks.push_back(slot);  // a worker's slot is its rank
+  return ranks;
+}
+
+Status Session::NotComplete(Handle handle) {
+  return {StatusCode::kInvalidArgument,
+          "handle " + std::to_string(handle) + " is unknown or not complete"};
+}
+
 void Session::Release(Handle handle) {
   std::shared_ptr<Entry> entry;  // destroyed outside the lock
   MutexLock lock(mutex_);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "src/base/log.h"
 #include "src/base/status.h"
@@ -51,6 +52,13 @@ class Session {
   // What a complete operation brought; the pointer lives until Release. Null while it runs, or for
   // an unknown handle.
   const protocol::Outcome* Look(Handle handle);
+
+  // Whose contributions are in every part of a complete operation's result, the lowest rank first;
+  // nobody's when it failed.
+  Result<std::vector<uint32_t>> MembersOf(Handle handle);
+  // The ranks of the last view, the lowest first.
+  std::vector<uint32_t> Members() const { return engine_->Members(); }
+  static Status NotComplete(Handle handle);
 
   void Release(Handle handle);
 

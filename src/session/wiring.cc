@@ -118,6 +118,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.start_timeout = seconds(options.start_timeout_s);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
+  process.protocol.restarted = options.restarted;
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);
@@ -139,6 +140,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   runtime::ServerProcessOptions process;
   process.control = ControlOf(options, incarnation);
   process.join = JoinOf(options, incarnation);
+  process.join.rank = static_cast<int32_t>(options.server_index);
   process.join.shards = static_cast<uint32_t>(options.server_shards);
   process.listen = transport::FormatHostPort("", static_cast<uint16_t>(options.port));
   process.announced_host = announced.value();

@@ -51,6 +51,7 @@ class World:
         self.declared: list[str] = []
         self.started: list[Started] = []
         self.failing: dict[str, int] = {}
+        self.lost: set[int] = set()
 
     def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -105,6 +106,13 @@ class FakeSession:
     def result(self, handle: int) -> tuple[int, int, int]:
         item = self._operations[handle]
         return len(item.gathered), item.shape[0] * self._world.size, self._world.size
+
+    def handle_members(self, handle: int) -> list[int]:
+        failed = self._operations[handle].name in self._world.failing
+        return [] if failed else self.members()
+
+    def members(self) -> list[int]:
+        return [rank for rank in range(self._world.size) if rank not in self._world.lost]
 
     def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
         ctypes.memmove(pointer, self._operations[handle].gathered, size_bytes)

@@ -53,11 +53,13 @@ def environment():
     assert wait_until_gone(carriers(token)) == {}
 
 
-def job(environment, job_name: str, workers: int, servers: int) -> subprocess.Popen[str]:
+def job(
+    environment, job_name: str, workers: int, servers: int, *options: str
+) -> subprocess.Popen[str]:
     counts = ["-np", str(workers), "--servers", str(servers)]
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
     return subprocess.Popen(
-        [*command, sys.executable, str(JOBS / f"{job_name}.py")],
+        [*command, *options, sys.executable, str(JOBS / f"{job_name}.py")],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,
@@ -102,9 +104,9 @@ def test_one_process_without_a_launcher(environment) -> None:
     assert "all right 0/1" in result.stdout
 
 
-@pytest.mark.parametrize("victim", ["worker 1", "server 1", "scheduler"])
+@pytest.mark.parametrize("victim", ["worker 1", "server 0", "scheduler"])
 def test_a_killed_process_ends_the_job_by_name(environment, victim) -> None:
-    process = job(environment, "steps", 2, 2)
+    process = job(environment, "steps", 2, 1, "--restart", "0")
     for _ in range(2):
         wait_for_line(process, "stepping")
     os.kill(process_of(environment, victim), signal.SIGKILL)

@@ -54,6 +54,7 @@ def environment(tmp_path):
 
 def start(environment, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", "--servers", "1"]
+    command += ["--restart", "0"]
     return subprocess.Popen(
         [*command, sys.executable, str(WORKER), *arguments],
         env=environment,

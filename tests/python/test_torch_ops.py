@@ -149,6 +149,29 @@ def test_a_failed_operation_raises_once_and_clears_its_handle(core) -> None:
     assert bps.synchronize(handle) is None
 
 
+def test_a_handle_knows_who_is_in_the_result(core) -> None:
+    handle = bps.push_pull_async(torch.ones(2), name="t")
+    for ask in (lambda: handle.members, lambda: bps.members_of(handle)):
+        with pytest.raises(ValueError, match="on its way"):
+            ask()
+    assert bps.members() == [0, 1]
+    core.lost.add(1)
+    bps.synchronize(handle)
+    assert handle.members == bps.members_of(handle) == bps.members() == [0]
+    core.lost.clear()
+    assert handle.members == [0]  # of then, not of now
+    with pytest.raises(ValueError, match="cleared"):
+        bps.members_of(int(handle))
+
+
+def test_nobody_is_in_the_result_of_a_failed_operation(core) -> None:
+    core.failing["byteps.t"] = PeerLostError.code
+    handle = bps.push_pull_async(torch.ones(2), name="t")
+    with pytest.raises(PeerLostError):
+        bps.synchronize(handle)
+    assert handle.members == []
+
+
 def test_a_name_in_flight_is_refused() -> None:
     bps.push_pull_async(torch.ones(1), name="t")
     with pytest.raises(DuplicateNameError):

@@ -13,7 +13,7 @@ command_help() {
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench core|lab [ARGUMENT...]     benchmarks; results in bench-out/
+  bench core|kills|lab [ARGUMENT...]   benchmarks; results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   setup             install what is missing and stop

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from byteps.cli.local_job import local_job
-from byteps.cli.supervisor import ProcessSpec, Supervisor
+from byteps.cli.children import ProcessSpec
+from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
+from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 
@@ -58,12 +60,29 @@ def local_size(environment: Mapping[str, str]) -> int:
     return len([device for device in devices.split(",") if device.strip()])
 
 
+def min_workers(environment: Mapping[str, str]) -> int:
+    """Return down to how many workers the job goes on when some die; 0: it needs all."""
+    text = environment.get(MIN_WORKERS_VARIABLE, "").strip() or "0"
+    if not text.isdigit():
+        raise BytepsError(f"{MIN_WORKERS_VARIABLE} is {text!r}; it must be a number from 0.")
+    return int(text)
+
+
+def loss_policy(environment: Mapping[str, str]) -> LossPolicy:
+    """Return what the workers of this machine survive.
+
+    Where the job has more of them the scheduler counts; here only the last one matters.
+    """
+    needed = min_workers(environment)
+    return LossPolicy(RESTARTS_DEFAULT, min(1, needed) if is_distributed(environment) else needed)
+
+
 def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list[ProcessSpec]:
     """Return the workers of this machine."""
     size = local_size(environment)
     if size > 1 and not is_distributed(environment):
         # Ranks of one machine without servers of their own: one is started here for them.
-        return local_job(size, 1, command, environment)
+        return local_job(size, 1, command, environment, min_workers(environment))
     specs = []
     for rank in range(size):
         local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}
@@ -82,7 +101,8 @@ def _debugged(command: Sequence[str]) -> list[str]:
 def _run_workers(command: Sequence[str]) -> int:
     if not command:
         raise BytepsError("No command given: bpslaunch COMMAND [ARGUMENT...]")
-    outcome = Supervisor(worker_specs(command, os.environ), _GRACE_S, prefixed=False).run()
+    specs, policy = worker_specs(command, os.environ), loss_policy(os.environ)
+    outcome = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy).run()
     for label in outcome.finished:
         if label.startswith("local rank"):
             print(f"BytePS launcher: joined {label.replace('rank ', 'rank  ')}")

@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 
-from byteps.cli.supervisor import ProcessSpec
+from byteps.cli.children import NOTICES_VARIABLE, RESTARTED_VARIABLE, ProcessSpec
 from byteps.common.programs import find_program
 
 LOOPBACK = "127.0.0.1"
@@ -20,7 +20,10 @@ _NOT_INHERITED = (
     "DMLC_RANK",
     "DMLC_ROLE",
     "DMLC_WORKER_ID",
+    NOTICES_VARIABLE,
+    RESTARTED_VARIABLE,
 )
+MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
 
 
 def free_port() -> int:
@@ -32,11 +35,16 @@ def free_port() -> int:
 
 
 def local_job(
-    num_workers: int, num_servers: int, command: Sequence[str], environment: Mapping[str, str]
+    num_workers: int,
+    num_servers: int,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    min_workers: int = 0,
 ) -> list[ProcessSpec]:
     """Return a scheduler, servers and workers: one worker machine with `num_workers` ranks.
 
-    The job id and the secret are random, so that no other job can meet this one.
+    The job id and the secret are random, so that no other job can meet this one. Losses of workers
+    are survived down to `min_workers`; 0: not at all.
     """
     shared = {
         **{k: v for k, v in environment.items() if k not in _NOT_INHERITED},
@@ -48,11 +56,13 @@ def local_job(
         "BYTEPS_FORCE_DISTRIBUTED": "1",
         "BYTEPS_JOB_ID": secrets.token_hex(8),
         "BYTEPS_JOB_SECRET": secrets.token_hex(16),
+        MIN_WORKERS_VARIABLE: str(min_workers),
         "PYTHONUNBUFFERED": "1",
     }
     specs = [_service("scheduler", "scheduler", shared)]
     for index in range(num_servers):
-        specs.append(_service("server", f"server {index}", shared))
+        # A server that is started again takes the place of the one that was lost.
+        specs.append(_service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
     for rank in range(num_workers):
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}))
@@ -61,4 +71,4 @@ def local_job(
 
 def _service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:
     program = str(find_program(role))
-    return ProcessSpec(label, [program], {**shared, "DMLC_ROLE": role}, is_worker=False)
+    return ProcessSpec(label, [program], {**shared, "DMLC_ROLE": role}, role)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
-from byteps.cli.local_job import local_job
+from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
+from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
@@ -26,14 +27,17 @@ app = typer.Typer(
 
 _RUN_HELP = """Start a whole job on this machine: a scheduler, servers and workers.
 
-Every line of output carries the name of its process. When a process fails, all others are ended,
-the reason is printed, and its exit code (128 + n for signal n) is the exit code of this command.
-Ctrl-C, SIGTERM and SIGHUP reach the workers; whatever is left after the grace time is killed.
+Every line of output carries the name of its process. A server or the scheduler that dies is started
+again, at most `--restart` times in all, and the training goes on. With `--min-np` it also goes on
+without workers that die. Any other loss ends all processes; the reason is printed, and the exit
+code of the process that was lost (128 + n for signal n) is the exit code of this command. Ctrl-C,
+SIGTERM and SIGHUP reach the workers; whatever is left after the grace time is killed.
 
 **Examples**
 
 * `bps run -np 2 python train.py --epochs 3`
 * `bps run -np 4 --servers 2 python -m my.training`
+* `bps run -np 8 --servers 2 --min-np 6 python train.py`
 """
 
 _SERVICE_HELP = """{what}
@@ -62,10 +66,29 @@ def run(
         float,
         typer.Option("--grace", min=0, metavar="SECONDS", help="Time to end before the kill."),
     ] = 3.0,
+    restart: Annotated[
+        int,
+        typer.Option(
+            "--restart", min=0, metavar="N", help="Restarts of servers and scheduler, all together."
+        ),
+    ] = RESTARTS_DEFAULT,
+    min_np: Annotated[
+        int,
+        typer.Option(
+            "--min-np",
+            min=0,
+            metavar="N",
+            envvar=MIN_WORKERS_VARIABLE,
+            help="Go on without workers that die while this many are left; 0: never.",
+        ),
+    ] = 0,
 ) -> None:
     """Start a whole job on this machine."""
-    specs = local_job(num_proc, servers, command, os.environ)
-    raise typer.Exit(Supervisor(specs, grace, prefixed=True).run().exit_code)
+    if min_np > num_proc:
+        raise BytepsError(f"--min-np is {min_np}, but there are only {num_proc} workers (-np).")
+    specs = local_job(num_proc, servers, command, os.environ, min_np)
+    policy = LossPolicy(restart, min_np)
+    raise typer.Exit(Supervisor(specs, grace, prefixed=True, policy=policy).run().exit_code)
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -1,7 +1,8 @@
 """Starts the processes of a job, watches them, and ends all of them in bounded time.
 
 One thread, one selector: process descriptors, output pipes and signals are events; every wait has
-a deadline. The first failure decides what the user is told and the exit code.
+a deadline. losses.py says what a loss means; the first one that ends the job decides what the user
+is told last and the exit code.
 """
 
 from __future__ import annotations
@@ -14,36 +15,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from byteps.cli import guard
+from byteps.cli.children import (
+    RESTARTED_VARIABLE,
+    Child,
+    ExitNotices,
+    ProcessSpec,
+    start_child,
+)
+from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
 from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# How long the first failure waits for a cause that shows later (Supervisor._name_cause).
+# How long the first failure waits for a cause that shows later (Supervisor._judge).
 _CAUSE_WINDOW_S = 0.5
 _DRAIN_LIMIT_S = 10.0
+# The same when the scheduler has ended in order: it has told all servers that it knew.
+_TOLD_LIMIT_S = 0.5
 _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
-
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """A process to start. The job is done when all workers are."""
-
-    label: str
-    arguments: Sequence[str]
-    environment: Mapping[str, str]
-    is_worker: bool = True
-
-
-@dataclass
-class _Child:
-    spec: ProcessSpec
-    process: subprocess.Popen[bytes]
-    descriptor: int
-    status: int | None = None  # as in subprocess: exit code, or minus the signal
 
 
 @dataclass
@@ -55,15 +48,6 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
 
 
-def describe_status(label: str, status: int) -> str:
-    """Return a sentence about how a process ended."""
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"{label} was killed by signal {-status} ({signal.Signals(-status).name})"
-        return f"{label} was killed by signal {-status}"
-    return f"{label} ended with exit code {status}"
-
-
 class Supervisor:
     """Runs one job. Make one, call `run` once, from the main thread."""
 
@@ -72,13 +56,15 @@ class Supervisor:
         specs: Sequence[ProcessSpec],
         grace_s: float,
         prefixed: bool,
+        policy: LossPolicy | None = None,
         drain_s: float = _DRAIN_LIMIT_S,
     ) -> None:
         """Take the processes to start.
 
         `grace_s` is the time between asking a process to end and killing it, `drain_s` what
         servers may take to end after the last worker. `prefixed`: output goes through the
-        launcher and carries names; otherwise the processes have the launcher's own.
+        launcher and carries names; otherwise the processes have the launcher's own. Without a
+        `policy` the job survives no loss.
         """
         self._specs = specs
         self._drain_s = drain_s
@@ -86,11 +72,16 @@ class Supervisor:
         self._prefixed = prefixed
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
-        self._children: list[_Child] = []
+        self._policy = policy or LossPolicy()
+        self._judge_of_losses = LossJudge(self._policy)
+        self._notices = ExitNotices()
+        self._before_exec = guard.die_with_launcher()
+        self._children: list[Child] = []
         self._forwarders: list[LineForwarder] = []
         self._outcome = Outcome()
-        self._suspects: list[_Child] = []
-        self._name_cause_at: float | None = None
+        self._suspects: list[Child] = []
+        self._judge_at: float | None = None
+        self._restarts: list[tuple[float, int]] = []  # when, and which of the specs
         self._ending = False
         self._ending_by_signal = False
         self._kill_at: float | None = None
@@ -106,9 +97,12 @@ class Supervisor:
                 self._loop()
             except OutputClosedError:
                 self._stop_output()
-                self._fail("the reader of this output is gone", 128 + signal.SIGPIPE)
+                self._fail(
+                    "the reader of this output is gone; ending the job", 128 + signal.SIGPIPE
+                )
                 self._loop()
             finally:
+                self._notices.close()
                 self._clean_up()
                 watchdog.dismiss()
         return self._outcome
@@ -138,33 +132,34 @@ class Supervisor:
             sender.close()
 
     def _start_all(self) -> None:
-        before_exec = guard.die_with_launcher()
-        for index, spec in enumerate(self._specs):
-            pipe = subprocess.PIPE if self._prefixed else None
-            try:
-                process = subprocess.Popen(
-                    list(spec.arguments),
-                    env=guard.marked_environment(dict(spec.environment), self._marker),
-                    stdin=subprocess.DEVNULL if self._prefixed else None,
-                    stdout=pipe,
-                    stderr=pipe,
-                    start_new_session=True,
-                    preexec_fn=before_exec,
-                )
-            except OSError as error:
-                code = 127 if isinstance(error, FileNotFoundError) else 126
-                reason = f"{spec.label} cannot be started: {spec.arguments[0]}: {error.strerror}"
-                self._fail(reason, code)
+        for place in range(len(self._specs)):
+            if not self._start(place):
                 return
-            self._watch(_Child(spec, process, os.pidfd_open(process.pid)), index)
 
-    def _watch(self, child: _Child, index: int) -> None:
+    def _start(self, place: int) -> bool:
+        spec = self._specs[place]
+        environment = guard.marked_environment(dict(spec.environment), self._marker)
+        if spec.role == "scheduler" and any(child.place == place for child in self._children):
+            environment[RESTARTED_VARIABLE] = "1"
+        try:
+            child = start_child(
+                spec, place, environment, self._before_exec, self._prefixed, self._notices
+            )
+        except OSError as error:
+            code = 127 if isinstance(error, FileNotFoundError) else 126
+            reason = f"{spec.label} cannot be started: {spec.arguments[0]}: {error.strerror}"
+            self._fail(f"{reason}; ending the job", code)
+            return False
+        self._watch(child)
+        return True
+
+    def _watch(self, child: Child) -> None:
         self._children.append(child)
         self._selector.register(child.descriptor, selectors.EVENT_READ, child)
         for stream, target in ((child.process.stdout, 1), (child.process.stderr, 2)):
             if stream is not None:
                 coloured = use_colour(target, os.environ)
-                line_prefix = prefix(child.spec.label, index, coloured)
+                line_prefix = prefix(child.spec.label, child.place, coloured)
                 forwarder = LineForwarder(stream.fileno(), target, line_prefix)
                 self._forwarders.append(forwarder)
                 self._selector.register(forwarder.source, selectors.EVENT_READ, forwarder)
@@ -178,70 +173,120 @@ class Supervisor:
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                 return
             self._handle_events(self._selector.select(self._time_left()))
-        if self._name_cause_at is not None:
-            self._name_cause()
+        if self._suspects:
+            self._judge(killed_only=False)
 
     def _handle_events(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         ended = []
         for key, _ in events:
-            if isinstance(key.data, _Child):
+            if isinstance(key.data, Child):
                 ended.append(key.data)
             elif isinstance(key.data, LineForwarder):
                 self._forward(key.data)
             else:
                 key.data(key.fileobj)
         for child in ended:
-            self._read_status(child)
+            self._selector.unregister(child.descriptor)
+            child.read_status()
         for child in ended:
             self._on_ended(child)
+        if ended:
+            self._judge(killed_only=True)
+            self._look_for_the_end()
 
     def _forward(self, forwarder: LineForwarder) -> None:
         if not forwarder.forward():
             self._selector.unregister(forwarder.source)
             self._forwarders.remove(forwarder)
 
-    def _read_status(self, child: _Child) -> None:
-        # WNOWAIT leaves the dead process in the table: its id still names its process group.
-        info = os.waitid(os.P_PIDFD, child.descriptor, os.WEXITED | os.WNOWAIT)
-        assert info is not None
-        child.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
-        self._selector.unregister(child.descriptor)
-        os.close(child.descriptor)
-
-    def _on_ended(self, child: _Child) -> None:
-        label, status = child.spec.label, child.status or 0
-        if status == 0:
-            self._outcome.finished.append(label)
-            if not self._ending and self._workers_are_done():
-                self._drain_until = time.monotonic() + self._drain_s
+    def _on_ended(self, child: Child) -> None:
+        if child.spec.role != "scheduler":
+            self._notices.tell(child.process.pid)
+        if child.status == 0:
+            self._outcome.finished.append(child.spec.label)
         elif not self._ending:
             self._suspects.append(child)
-            if status < 0:
-                self._name_cause()
-            elif self._name_cause_at is None:
-                self._name_cause_at = time.monotonic() + _CAUSE_WINDOW_S
-        if self._ending_by_signal and self._workers_are_done():
+            if self._judge_at is None:
+                self._judge_at = time.monotonic() + _CAUSE_WINDOW_S
+
+    def _look_for_the_end(self) -> None:
+        if not self._workers_are_done():
+            return
+        self._restarts.clear()
+        if self._ending_by_signal:
             self._signal_groups(signal.SIGTERM, only_workers=False)
+        elif not self._ending:
+            limit_s = min(self._drain_s, _TOLD_LIMIT_S) if self._is_over() else self._drain_s
+            until = time.monotonic() + limit_s
+            self._drain_until = min(until, self._drain_until or until)
 
-    def _name_cause(self) -> None:
-        """End the job and say why: for a kill before all, else for a worker, else for the first.
+    def _is_over(self) -> bool:
+        """Return whether the scheduler has ended the job in order."""
+        return any(c.spec.role == "scheduler" and c.status == 0 for c in self._children)
 
-        A process that is killed closes its connections before it counts as ended, so others may
-        fail, and end, before it.
+    def _judge(self, killed_only: bool) -> None:
+        """React to losses: kills before all, workers before others.
+
+        Who ended with an exit code may have done so because of a process that was killed, whose
+        connections closed before it counted as ended; so these wait for a moment.
         """
-        self._name_cause_at = None
-        cause = min(
-            self._suspects, key=lambda child: ((child.status or 0) > 0, not child.spec.is_worker)
+        ready = [c for c in self._suspects if not killed_only or (c.status or 0) < 0]
+        ready.sort(key=lambda child: ((child.status or 0) > 0, not child.spec.is_worker))
+        # One that ends the job makes the others unimportant.
+        ends = [c for c in ready if self._judge_of_losses.judge(self._loss(c)).action == Action.END]
+        for child in ends[:1] or ready:
+            if self._ending:
+                return
+            self._suspects.remove(child)
+            self._react(child)
+        if not self._suspects:
+            self._judge_at = None
+
+    def _loss(self, child: Child) -> Loss:
+        """Describe what is lost with a child that ended badly."""
+        role = child.spec.role
+        well = (None, 0) if child.spec.is_worker else (None,)
+        others = {c.spec.label for c in self._children if c.spec.role == role and c.status in well}
+        others |= {s.label for s in self._specs_to_restart() if s.role == role}
+        return Loss(
+            label=child.spec.label,
+            role=role,
+            status=child.status or 0,
+            lived_s=time.monotonic() - child.began,
+            others=len(others),
+            job_is_done=self._workers_are_done(),
         )
-        status = cause.status or 0
-        self._outcome.failed.append(cause.spec.label)
-        self._fail(
-            describe_status(cause.spec.label, status), status if status > 0 else 128 - status
-        )
+
+    def _specs_to_restart(self) -> list[ProcessSpec]:
+        return [self._specs[place] for _, place in self._restarts]
+
+    def _react(self, child: Child) -> None:
+        loss = self._loss(child)
+        reaction = self._judge_of_losses.judge(loss)
+        text = f"{describe_status(loss.label, loss.status)}; {reaction.text}"
+        if reaction.action == Action.END:
+            self._outcome.failed.append(loss.label)
+            self._fail(text, loss.status if loss.status > 0 else 128 - loss.status)
+            return
+        child.signal_group(signal.SIGKILL)  # nobody else would end what it has started
+        self._say(text)
+        if reaction.action == Action.RESTART:
+            self._judge_of_losses.grant_restart(loss)
+            self._restarts.append((time.monotonic() + reaction.delay_s, child.place))
+        else:
+            self._outcome.failed.append(loss.label)
 
     def _workers_are_done(self) -> bool:
+        """Return whether nobody is left to wait for.
+
+        A worker that a signal has stopped does not count where the job goes on without it.
+        """
         workers = [child for child in self._children if child.spec.is_worker]
-        return all(child.status is not None for child in workers)
+        left = [child for child in workers if child.status is None]
+        if not left:
+            return True
+        some_are = self._policy.min_workers > 0 and any(child.status == 0 for child in workers)
+        return some_are and all(child.is_stopped for child in left)
 
     # Ending.
 
@@ -249,12 +294,14 @@ class Supervisor:
         """Note the reason and end everything, politely first."""
         if self._outcome.exit_code == 0:
             self._outcome.exit_code = exit_code
-        self._say(f"{reason}; ending the job")
+        self._say(reason)
         self._end(signal.SIGTERM, only_workers=False)
 
     def _end(self, number: int, only_workers: bool) -> None:
         self._ending = True
-        self._name_cause_at = None
+        self._judge_at = None
+        self._suspects.clear()
+        self._restarts.clear()
         self._drain_until = None
         self._signal_groups(number, only_workers)
         if self._kill_at is None:
@@ -276,27 +323,41 @@ class Supervisor:
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
-        if self._name_cause_at is not None and now >= self._name_cause_at:
-            self._name_cause()
+        if self._judge_at is not None and now >= self._judge_at:
+            self._judge(killed_only=False)
+            self._look_for_the_end()
+        for restart in [restart for restart in self._restarts if now >= restart[0]]:
+            if not self._ending:
+                self._restarts.remove(restart)
+                self._start(restart[1])
         if self._drain_until is not None and now >= self._drain_until:
-            names = ", ".join(c.spec.label for c in self._children if c.status is None)
-            self._say(f"the workers are done, but not {names}; ending the job")
-            self._end(signal.SIGTERM, only_workers=False)
+            self._end_the_rest()
         if self._kill_at is not None and now >= self._kill_at and self._give_up_at is None:
             self._signal_groups(signal.SIGKILL, only_workers=False)
             self._give_up_at = now + _AFTER_KILL_LIMIT_S
 
+    def _end_the_rest(self) -> None:
+        self._drain_until = None
+        if not self._workers_are_done():  # one that was stopped runs again
+            return
+        left = [child for child in self._children if child.status is None]
+        # A server that was started again too late to join is no fault of anybody.
+        if not self._is_over() or any(child.spec.is_worker for child in left):
+            names = ", ".join(child.spec.label for child in left)
+            self._say(f"the workers are done, but not {names}; ending the job")
+        self._end(signal.SIGTERM, only_workers=False)
+
     def _time_left(self) -> float | None:
         """Return the time to the next deadline; None when only events count."""
-        candidates = [self._name_cause_at, self._drain_until, self._give_up_at or self._kill_at]
+        candidates = [self._judge_at, self._drain_until, self._give_up_at or self._kill_at]
         times = [moment for moment in candidates if moment is not None]
+        times += [moment for moment, _ in self._restarts]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _signal_groups(self, number: int, only_workers: bool) -> None:
         for child in self._children:
             if child.spec.is_worker or not only_workers:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(child.process.pid, number)
+                child.signal_group(number)
 
     def _clean_up(self) -> None:
         """Kill what is left of the job, write the last lines, free the process table."""

@@ -76,6 +76,11 @@ def size() -> int:
     return current().size
 
 
+def members() -> list[int]:
+    """Return the ranks that take part in the job now: fewer than `size` when some were lost."""
+    return current().members()
+
+
 def local_rank() -> int:
     """Return the number of this process among the workers of its machine, from 0."""
     return current().local_rank

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from byteps.common.types import DataType, Operation
@@ -81,6 +81,14 @@ class Session:
         """Return (bytes, first dimension, members) of a complete operation."""
         return self._native.result(handle)
 
+    def handle_members(self, handle: int) -> list[int]:
+        """Return the ranks that are in every part of a complete operation's result."""
+        return self._native.handle_members(handle)
+
+    def members(self) -> list[int]:
+        """Return the ranks that take part in the job now."""
+        return self._native.members()
+
     def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
         """Copy the rows of a complete allgather."""
         self._native.copy_result(handle, pointer, size_bytes)
@@ -122,6 +130,13 @@ class SubmissionGroup:
 
 
 @dataclass
+class Receipt:
+    """Whose contributions are in a result; None until somebody has waited for it."""
+
+    ranks: list[int] | None = None
+
+
+@dataclass
 class Pending:
     """An operation that somebody will wait for. `finish` makes what `synchronize` returns."""
 
@@ -129,6 +144,31 @@ class Pending:
     native_handle: int
     finish: Callable[[], object]
     keep_alive: tuple[object, ...] = ()
+    receipt: Receipt = field(default_factory=Receipt)
+
+
+class Handle(int):
+    """The number of an operation; also knows, once it is over, whose contributions it holds."""
+
+    def __new__(cls, number: int, table: PendingTable, receipt: Receipt) -> Handle:
+        """Make the handle of an operation in `table`."""
+        handle = super().__new__(cls, number)
+        handle._table = table
+        handle._receipt = receipt
+        return handle
+
+    _table: PendingTable
+    _receipt: Receipt
+
+    @property
+    def members(self) -> list[int]:
+        """The ranks whose contributions are in every part of the result; none when it failed.
+
+        Raises ValueError while the operation is on its way.
+        """
+        if self._receipt.ranks is not None:
+            return list(self._receipt.ranks)
+        return self._table.members_of(self)
 
 
 class PendingTable:
@@ -138,9 +178,9 @@ class PendingTable:
         self._numbers = itertools.count(1)
         self._pending: dict[int, Pending] = {}
 
-    def add(self, pending: Pending) -> int:
+    def add(self, pending: Pending) -> Handle:
         """Return a new handle for `pending`."""
-        handle = next(self._numbers)
+        handle = Handle(next(self._numbers), self, pending.receipt)
         self._pending[handle] = pending
         return handle
 
@@ -150,6 +190,17 @@ class PendingTable:
         if pending is None:
             raise ValueError(f"Handle {handle} was not created or has been cleared.")
         return pending.session.is_complete(pending.native_handle)
+
+    def members_of(self, handle: int) -> list[int]:
+        """Return the ranks in the result of an operation that is over; see Handle.members."""
+        pending = self._pending.get(handle)
+        if pending is not None:
+            if not pending.session.is_complete(pending.native_handle):
+                raise ValueError(f"The operation of handle {int(handle)} is still on its way.")
+            return pending.session.handle_members(pending.native_handle)
+        if isinstance(handle, Handle):
+            return handle.members
+        raise ValueError(f"Handle {handle} was not created or has been cleared.")
 
     def synchronize(self, handle: int) -> object:
         """Block until the operation is over, forget the handle, return the result.
@@ -173,6 +224,7 @@ class PendingTable:
     def _forget(self, handle: int) -> None:
         pending = self._pending.pop(handle, None)
         if pending is not None:
+            pending.receipt.ranks = pending.session.handle_members(pending.native_handle)
             pending.session.release(pending.native_handle)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.session import Pending, Request, Session
+from byteps.common.session import Handle, Pending, Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.memory import check_tensor, host_memory
@@ -25,7 +25,7 @@ def push_pull_async(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> int:
+) -> Handle:
     """Start to combine `tensor` over all ranks into a new tensor; return a handle."""
     output = torch.empty_like(tensor, requires_grad=False)
     return _push_pull(tensor, output, average, name, priority)
@@ -37,7 +37,7 @@ def push_pull_async_inplace(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> int:
+) -> Handle:
     """Start to combine `tensor` over all ranks in place; return a handle."""
     return _push_pull(tensor, tensor, average, name, priority)
 
@@ -99,19 +99,19 @@ def push_pull_group_sync_inplace(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> tuple[int, int]:
+) -> tuple[Handle, int]:
     """Start to combine `tensor` in place; return the handle and the place in the group, from 1."""
     handle = push_pull_async_inplace(tensor, average, name, version, priority)
     return handle, default.current().group.count()
 
 
-def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> int:
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> Handle:
     """Start to copy the root's tensor, bit for bit, into a new tensor; return a handle."""
     output = torch.empty_like(tensor, requires_grad=False)
     return _broadcast(tensor, output, root_rank, name)
 
 
-def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> int:
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: str | None = None) -> Handle:
     """Start to copy the root's tensor, bit for bit, into `tensor`; return a handle."""
     return _broadcast(tensor, tensor, root_rank, name)
 
@@ -126,7 +126,7 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, name: str | None = None) ->
     return _finished(broadcast_async_(tensor, root_rank, name))
 
 
-def allgather_async(tensor: torch.Tensor, name: str | None = None) -> int:
+def allgather_async(tensor: torch.Tensor, name: str | None = None) -> Handle:
     """Start to join the tensors of all ranks along the first dimension; return a handle.
 
     The first dimension may differ between ranks; a tensor without dimensions counts as one row.
@@ -170,6 +170,15 @@ def poll(handle: int) -> bool:
     return default.pending().poll(handle)
 
 
+def members_of(handle: int) -> list[int]:
+    """Return the ranks whose contributions are in every part of the result of a complete operation.
+
+    None of them when it failed. An average was divided by their number. Handles of this module have
+    them as `handle.members` too, which also works after `synchronize`.
+    """
+    return default.pending().members_of(handle)
+
+
 def synchronize(handle: int) -> torch.Tensor | None:
     """Block until the operation is over; return its tensor, or raise why it failed.
 
@@ -184,12 +193,14 @@ def _finished(handle: int) -> torch.Tensor:
 
 def _push_pull(
     tensor: torch.Tensor, output: torch.Tensor, average: bool, name: str | None, priority: int
-) -> int:
+) -> Handle:
     operation = Operation.AVERAGE if average else Operation.SUM
     return _start(default.current(), "push_pull", operation, tensor, output, name, 0, priority)
 
 
-def _broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str | None) -> int:
+def _broadcast(
+    tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: str | None
+) -> Handle:
     session = default.current()
     if not 0 <= root_rank < session.size:
         raise InvalidArgumentError(
@@ -207,7 +218,7 @@ def _start(
     name: str | None,
     root_rank: int,
     priority: int,
-) -> int:
+) -> Handle:
     dtype = check_tensor(tensor)
     source = host_memory(tensor)
     target, finish = _target_memory(output, source if output is tensor else None)

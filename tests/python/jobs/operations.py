@@ -114,6 +114,17 @@ def check_mismatch(rank: int, size: int) -> None:
     assert bps.push_pull(torch.ones(1), average=False, name="after").item() == size
 
 
+def check_receipts(rank: int, size: int) -> None:
+    everybody = list(range(size))
+    handle = bps.push_pull_async(torch.ones(10), name="receipt")
+    bps.synchronize(handle)
+    assert handle.members == everybody
+    gathering = bps.allgather_async(torch.ones(rank + 1), "gathered receipt")
+    bps.synchronize(gathering)
+    assert bps.members_of(gathering) == everybody
+    assert bps.members() == everybody
+
+
 def check_gradient(rank: int, size: int) -> None:
     tensor = torch.ones(2, requires_grad=True)
     (bps.push_pull(tensor, average=False, name="gradient") * (rank + 1)).sum().backward()

@@ -1,0 +1,135 @@
+"""The processes that the launcher has started, and how the scheduler hears of their ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Names the descriptor on which the scheduler reads a line "exited PID" for every process of the
+# job whose end the launcher has seen.
+NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
+# Tells a scheduler that it takes the place of one that has ended.
+RESTARTED_VARIABLE = "BYTEPS_RESTARTED"
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A process to start. The job is done when all workers are."""
+
+    label: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    role: str = "worker"  # or server, scheduler
+
+    @property
+    def is_worker(self) -> bool:
+        """Return whether the job is there for it."""
+        return self.role == "worker"
+
+
+@dataclass
+class Child:
+    """A process that was started; it stays in the process table until the job is over."""
+
+    spec: ProcessSpec
+    place: int  # among the specs
+    process: subprocess.Popen[bytes]
+    descriptor: int
+    began: float
+    status: int | None = None  # as in subprocess: exit code, or minus the signal
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether it lives but a signal has stopped it."""
+        if self.status is not None:
+            return False
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_bytes()
+            return stat.rpartition(b")")[2].split()[0] in (b"T", b"t")
+        except (OSError, IndexError):
+            return False
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the process and what it has started in its process group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def read_status(self) -> None:
+        """Learn how it ended. REQUIRES: the descriptor is readable."""
+        # WNOWAIT leaves the dead process in the table: its id still names its process group.
+        info = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOWAIT)
+        assert info is not None
+        self.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        os.close(self.descriptor)
+
+
+def start_child(
+    spec: ProcessSpec,
+    place: int,
+    environment: Mapping[str, str],
+    before_exec: Callable[[], None],
+    piped: bool,
+    notices: ExitNotices,
+) -> Child:
+    """Start a process; raises OSError."""
+    pipe = subprocess.PIPE if piped else None
+    environment = dict(environment)
+    inherited = []
+    if spec.role == "scheduler":
+        inherited.append(notices.open())
+        environment[NOTICES_VARIABLE] = str(inherited[0])
+    try:
+        process = subprocess.Popen(
+            list(spec.arguments),
+            env=environment,
+            stdin=subprocess.DEVNULL if piped else None,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+            preexec_fn=before_exec,
+            pass_fds=inherited,
+        )
+    finally:
+        for descriptor in inherited:
+            os.close(descriptor)
+    return Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
+
+
+class ExitNotices:
+    """Tells the scheduler which processes of the job have ended. A new one hears of all again."""
+
+    def __init__(self) -> None:
+        self._ended: list[int] = []
+        self._write_end: int | None = None
+
+    def open(self) -> int:
+        """Return the descriptor for a new scheduler to read from; the caller closes it."""
+        self.close()
+        read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        self._write(self._ended)
+        return read_end
+
+    def tell(self, process: int) -> None:
+        """Say that a process has ended."""
+        self._ended.append(process)
+        self._write([process])
+
+    def close(self) -> None:
+        """Say no more."""
+        if self._write_end is not None:
+            os.close(self._write_end)
+            self._write_end = None
+
+    def _write(self, processes: Sequence[int]) -> None:
+        if self._write_end is None:
+            return
+        text = "".join(f"exited {process}\n" for process in processes)
+        # A scheduler that is gone or reads nothing: it finds out by the connections.
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):
+            os.write(self._write_end, text.encode())

@@ -1,0 +1,81 @@
+"""What the launcher does about a process that was lost: the policy alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
+
+
+def loss(label: str, status: int = -9, others: int = 1, lived_s: float = 1.0, done: bool = False):
+    return Loss(label, label.split()[0], status, lived_s, others, done)
+
+
+def test_how_a_process_ended_in_words() -> None:
+    assert describe_status("server 1", -9) == "server 1 was killed by signal 9 (SIGKILL)"
+    assert describe_status("server 1", -63).startswith("server 1 was killed by signal 63")
+    assert describe_status("worker 0", 3) == "worker 0 ended with exit code 3"
+
+
+def test_without_a_policy_every_loss_ends_the_job_but_a_server_among_others() -> None:
+    judge = LossJudge(LossPolicy())
+    for lost in (loss("worker 0", others=3), loss("scheduler"), loss("server 0", others=0)):
+        assert judge.judge(lost).action == Action.END
+        assert judge.judge(lost).text == "ending the job"
+    assert judge.judge(loss("server 0")).action == Action.GO_ON
+
+
+def test_restarts_are_counted_over_all_services() -> None:
+    judge = LossJudge(LossPolicy(restarts=2))
+    for number, label in enumerate(("server 1", "scheduler"), start=1):
+        reaction = judge.judge(loss(label))
+        assert judge.judge(loss(label)) == reaction  # asking changes nothing
+        assert (reaction.action, reaction.text) == (
+            Action.RESTART,
+            f"restarting it ({number} of 2)",
+        )
+        judge.grant_restart(loss(label))
+    spent = judge.judge(loss("server 1", others=1))
+    assert spent.action == Action.GO_ON
+    assert spent.text == "2 restarts used up; going on with 1 server"
+    assert judge.judge(loss("server 1", others=0)).action == Action.END
+    assert judge.judge(loss("scheduler")).action == Action.END
+
+
+def test_the_same_process_waits_longer_each_time_but_not_for_ever() -> None:
+    judge = LossJudge(LossPolicy(restarts=100))
+    delays = []
+    for _ in range(8):
+        delays.append(judge.judge(loss("server 0")).delay_s)
+        judge.grant_restart(loss("server 0"))
+    assert delays == [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    assert judge.judge(loss("server 1")).delay_s == 0.0
+    assert judge.judge(loss("server 0", lived_s=60.0)).delay_s == 0.0
+    judge.grant_restart(loss("server 0", lived_s=60.0))
+    assert judge.judge(loss("server 0")).delay_s == 0.25
+
+
+@pytest.mark.parametrize(("others", "action"), [(3, "go on"), (2, "go on"), (1, "end"), (0, "end")])
+def test_workers_may_die_down_to_a_number(others, action) -> None:
+    reaction = LossJudge(LossPolicy(min_workers=2)).judge(loss("worker 3", others=others))
+    assert reaction.action.value == action
+    words = {
+        3: "going on with 3 workers",
+        2: "going on with 2 workers",
+        1: "1 worker left, --min-np is 2; ending the job",
+        0: "none left; ending the job",
+    }
+    assert reaction.text == words[others]
+
+
+def test_who_ended_on_purpose_is_not_started_again() -> None:
+    judge = LossJudge(LossPolicy(restarts=3))
+    assert judge.judge(loss("scheduler", status=1)).action == Action.END
+    assert judge.judge(loss("server 0", status=2)).action == Action.END  # wrong usage
+    assert judge.judge(loss("server 0", status=1)).action == Action.RESTART
+
+
+def test_services_do_not_matter_when_the_workers_are_done() -> None:
+    judge = LossJudge(LossPolicy(restarts=3))
+    for label in ("scheduler", "server 0"):
+        assert judge.judge(loss(label, others=0, done=True)).action == Action.GO_ON

@@ -39,6 +39,9 @@
 #ifndef HANGS
 #define HANGS 0 /* users that stop handing tensors over while their engine lives */
 #endif
+#ifndef RESUMES
+#define RESUMES 0 /* 1: such a user goes on some time */
+#endif
 #ifndef LEAVES
 #define LEAVES 0 /* workers that leave in order, at the end of any round */
 #endif

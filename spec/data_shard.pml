@@ -169,6 +169,15 @@ inline shard_gets_resync(s, w) {
     if
     :: IS_OWNER(s, i_p) && m_epoch >= SINCE(shard_epoch[s], i_p) ->
        resynced[SP(s, i_p)] = resynced[SP(s, i_p)] | BIT(w);
+       /* It has said all it holds. An answer that it does not wait for, an error of a round that it
+        * has not begun, would be lost for ever with the old connection. */
+       if
+       :: decided[SP(s, i_p)] != NOTHING && HELD_BY(s, i_p, w) < decided_key[SP(s, i_p)] &&
+          MUTANT != 27 ->
+          send_down(w, s, MESSAGE(ANSWER, shard_epoch[s], i_p, decided_key[SP(s, i_p)],
+                                  decided[SP(s, i_p)]))
+       :: else
+       fi;
        settle(s, i_p)
     :: else
     fi

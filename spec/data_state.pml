@@ -18,7 +18,7 @@
 #define NOTHING 0
 #define ERROR 8
 
-/* Messages, packed into 16 bits: kind, epoch of the sender, piece, key, verdict. */
+/* Messages, packed into 15 bits: kind, epoch of the sender, piece, key, verdict. */
 #define PUSH 1
 #define VERDICT 2
 #define HAVE 3
@@ -30,14 +30,14 @@
 #define STABLE 9
 #define WANT 10
 #define MESSAGE(kind, epoch, p, k, v) \
-  ((kind) | ((epoch) << 4) | ((p) << 7) | ((k) << 9) | ((v) << 12))
+  ((kind) | ((epoch) << 4) | ((p) << 7) | ((k) << 8) | ((v) << 11))
 #define KIND_OF(m) ((m) & 15)
 #define EPOCH_OF(m) (((m) >> 4) & 7)
-#define PIECE_OF(m) (((m) >> 7) & 3)
-#define KEY_OF(m) (((m) >> 9) & 7)
-#define VERDICT_OF(m) (((m) >> 12) & 15)
+#define PIECE_OF(m) (((m) >> 7) & 1)
+#define KEY_OF(m) (((m) >> 8) & 7)
+#define VERDICT_OF(m) (((m) >> 11) & 15)
 
-#if NW > 3 || NP > 4 || KEYS > 7 || EPOCHS > 7
+#if NW > 3 || NP > 2 || KEYS > 7 || EPOCHS > 7
 #error "a message has no room for these bounds"
 #endif
 

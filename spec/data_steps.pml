@@ -44,8 +44,7 @@
 #define ASK_FOR_ERROR(w, p)
 #endif
 
-/* Mutant 23: recovery traffic waits for the credit of new pushes. */
-#if MUTANT == 23
+#if MUTANT == 23 || MUTANT == 28
 #define WITHHELD(w, p) \
   STEP(IS_LIVE(w) && withheld[WP(w, p)] && HAS_CREDIT(w), \
      repeat_withheld(w, p))

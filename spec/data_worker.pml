@@ -32,21 +32,24 @@ inline forget_acceptances(w) {
   }
 }
 
+/* Mutant 23: recovery waits for the credit of new pushes. Mutant 28: only repeated verdicts do. */
+#define WITHHOLDS (MUTANT == 23 || MUTANT == 28)
+
 /* Tells shard s about one piece, in the order of rule 8. */
 inline tell(w, p, s) {
   if
-  :: copy[WP(w, p)] != NOTHING && MUTANT != 2 && MUTANT != 23 ->
+  :: copy[WP(w, p)] != NOTHING && MUTANT != 2 && !WITHHOLDS ->
      send_up(w, s, MESSAGE(VERDICT, worker_epoch[w], p, key[WP(w, p)] - 1, copy[WP(w, p)]))
   :: else
   fi;
   if
   :: state[WP(w, p)] == HELD && !known_stable[WP(w, p)] ->
      if
-     :: MUTANT != 3 && MUTANT != 23 ->
+     :: MUTANT != 3 && !WITHHOLDS ->
         send_up(w, s, MESSAGE(VERDICT, worker_epoch[w], p, key[WP(w, p)], verdict[WP(w, p)]))
      :: else
      fi
-  :: state[WP(w, p)] == PUSHED ->
+  :: state[WP(w, p)] == PUSHED && MUTANT != 23 ->
      send_up(w, s, MESSAGE(PUSH, worker_epoch[w], p, key[WP(w, p)], NOTHING))
   :: ACKS && MUTANT != 17 && state[WP(w, p)] == HELD && known_stable[WP(w, p)] ->
      send_up(w, s, MESSAGE(HAVE, worker_epoch[w], p, key[WP(w, p)], NOTHING))
@@ -60,7 +63,9 @@ inline tell(w, p, s) {
      send_up(w, s, MESSAGE(ABORT, worker_epoch[w], p, key[WP(w, p)], NOTHING))
   :: else
   fi;
-  withheld[WP(w, p)] = (MUTANT == 23 && (copy[WP(w, p)] != NOTHING || state[WP(w, p)] == HELD));
+  withheld[WP(w, p)] =
+    (WITHHOLDS && (copy[WP(w, p)] != NOTHING || state[WP(w, p)] == HELD ||
+                   MUTANT == 23 && state[WP(w, p)] == PUSHED));
   ack_due[WP(w, p)] = 0 /* said by the above */
 }
 
@@ -316,6 +321,9 @@ inline repeat_withheld(w, p) {
   :: state[WP(w, p)] == HELD ->
      send_up(w, OWNER(worker_epoch[w], p),
              MESSAGE(VERDICT, worker_epoch[w], p, key[WP(w, p)], verdict[WP(w, p)]))
+  :: state[WP(w, p)] == PUSHED ->
+     send_up(w, OWNER(worker_epoch[w], p),
+             MESSAGE(PUSH, worker_epoch[w], p, key[WP(w, p)], NOTHING))
   :: else
   fi
 }

@@ -1,8 +1,14 @@
-/* Steps of coordinators and voters. Inlines run inside a d_step. */
+/* Steps of coordinators and voters. Inlines run inside a d_step.
+ *
+ * Who includes this says what a party does when it applies a view, PARTY_APPLIES, and what a commit
+ * means to the data plane, ON_COMMIT.
+ */
 
 #define TERM(c) ((c) + 1)
 #define IS_SILENT(v) HAS(dead | silent, v)
-#define BITS(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define BITS(set) \
+  (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + \
+   (((set) >> 3) & 1) + (((set) >> 4) & 1))
 #define LOWEST(set) ((set) & (255 - (set) + 1))
 #define MAJORITY(all, some) \
   (2 * BITS((some) & (all)) > BITS(all) || \
@@ -37,6 +43,7 @@ inline apply_view(v, e, view) {
   promised_term[v] = 0;
   promised_view[v] = 0;
   printf("V%d applies view %d of e%d\n", v, n_view, n_epoch);
+  PARTY_APPLIES(v, n_epoch);
   if
   :: !HAS(VOTERS_OF(n_view), v) -> stop_voter(v)
   :: else
@@ -100,9 +107,15 @@ inline hear_report(c, v) {
   fi
 }
 
-/* Enough was heard: a promised proposal is completed first. */
+/* Enough was heard: a promised proposal is completed first. The committed view is told again to all,
+ * for the coordinator that committed it may have told one member only, and what it sent to others
+ * is not obeyed any more. Mutant 32 forgets that. */
 inline finish_reading(c) {
   reported[c] = 0;
+  if
+  :: base_epoch[c] > 1 && MUTANT != 32 -> COMMIT_OF(c, base_epoch[c]) = base_view[c]
+  :: else
+  fi;
   if
   :: heard_term[c] != 0 ->
      printf("C%d completes view %d of term %d\n", c, heard_view[c], heard_term[c]);
@@ -157,6 +170,7 @@ inline send_commit(c) {
   base_view[c] = proposal[c];
   COMMIT_OF(c, base_epoch[c]) = proposal[c];
   printf("C%d commits view %d of e%d\n", c, base_view[c], base_epoch[c]);
+  ON_COMMIT(c);
   proposal[c] = 0;
   promises[c] = 0;
   if

@@ -131,12 +131,20 @@
 #define SHARD_STEPS(s) RECEIVE_STEP(s, 0) RECEIVE_STEP(s, 1) RECEIVE_STEP(s, 2) ASK_STEPS(s)
 #endif
 
+/* The control plane counts its voters. */
+#if COUPLED
+#define ON_DEATH(v) dead = dead | BIT(v); end_voter(v)
+#else
+#define ON_DEATH(v) skip
+#endif
+
 #define KILL_WORKER(w) \
   STEP(worker_crashes > 0 && w < WORKERS_PICKED && LIVE_IN(newest, w) && ANOTHER_WORKER(w), \
      worker_crashes--; \
      printf("W%d dies\n", w); \
      end_worker(w, DEAD); \
-     forget_acceptances(w)) \
+     forget_acceptances(w); \
+     ON_DEATH(w)) \
   STEP(hangs > 0 && w < WORKERS_PICKED && IS_LIVE(w) && rounds_done[w] < NR, \
      hangs--; \
      printf("W%d: its user hangs\n", w); \
@@ -145,7 +153,8 @@
   STEP(shard_crashes > 0 && UP_IN(newest, s) && ANOTHER_SHARD(s), \
      shard_crashes--; \
      printf("S%d dies\n", s); \
-     end_shard(s, DEAD))
+     end_shard(s, DEAD); \
+     ON_DEATH(NW + s))
 
 /* The connection breaks: what the shard still reads of the old one is any prefix. */
 #define CUT(w, s, kept) \

@@ -29,15 +29,19 @@
 /* Only the highest term is obeyed. Mutant 30 obeys any. */
 #define OBEYS(v, c) (!IS_SILENT(v) && (met_term[v] <= TERM(c) || MUTANT == 30))
 
-/* The property: no two living members ever applied different views under one epoch. */
-inline apply_view(v, e, view) {
-  n_epoch = e;
-  n_view = view;
+/* The property: no two living members ever applied different views under one epoch. Who only
+ * learns from a view that it is out is no member. */
+inline check_view(v) {
   if
   :: applied_by[n_epoch] != 0 -> assert(applied[n_epoch] == n_view)
   :: else -> applied[n_epoch] = n_view
   fi;
-  applied_by[n_epoch] = applied_by[n_epoch] | BIT(v);
+  applied_by[n_epoch] = applied_by[n_epoch] | BIT(v)
+}
+
+inline apply_view(v, e, view) {
+  n_epoch = e;
+  n_view = view;
   held_epoch[v] = n_epoch;
   held_view[v] = n_view;
   promised_term[v] = 0;
@@ -45,8 +49,8 @@ inline apply_view(v, e, view) {
   printf("V%d applies view %d of e%d\n", v, n_view, n_epoch);
   PARTY_APPLIES(v, n_epoch);
   if
-  :: !HAS(VOTERS_OF(n_view), v) -> stop_voter(v)
-  :: else
+  :: HAS(VOTERS_OF(n_view), v) -> check_view(v)
+  :: else -> stop_voter(v)
   fi
 }
 

@@ -24,7 +24,28 @@ hidden byte i_party;
 #define PARTY_APPLIES(v, e) apply_in_data_plane(v, e)
 #define ON_COMMIT(c) commit_in_data_plane(c)
 
+/* The newest view, as far as the checks are concerned, is the newest that a living member applied:
+ * a commit that only the dead and the dropped have seen may be forgotten, and then another view has
+ * its number. */
+inline note_applied(e) {
+  if
+  :: e > newest ->
+     newest = e;
+     for (i_w : 0 .. NW - 1) {
+       if
+       :: !HAS(view_workers[newest], i_w) -> forget_acceptances(i_w)
+       :: else
+       fi
+     }
+  :: else
+  fi
+}
+
 inline apply_in_data_plane(v, e) {
+  if
+  :: HAS(VOTERS_OF(n_view), v) -> note_applied(e)
+  :: else
+  fi;
   if
   :: v < NW -> worker_applies(v, e)
   :: else ->
@@ -33,26 +54,21 @@ inline apply_in_data_plane(v, e) {
   fi
 }
 
+/* What the view says beyond its voters follows from the view before it. */
 inline commit_in_data_plane(c) {
-  if
-  :: base_epoch[c] > newest ->
-     assert(base_epoch[c] == newest + 1);
-     begin_view();
-     view_workers[newest + 1] = WORKERS_OF(base_view[c]);
-     view_shards[newest + 1] = SHARDS_OF(base_view[c]);
-     for (i_p : 0 .. NP - 1) {
-       if
-       :: !HAS(view_shards[newest + 1], OWNER(newest, i_p)) ->
-          OWNER(newest + 1, i_p) = REPLACEMENT(OWNER(newest, i_p));
-          SINCE(newest + 1, i_p) = newest + 1
-       :: else
-       fi
-     }
-     commit()
-  :: else ->
-     assert(view_workers[base_epoch[c]] == WORKERS_OF(base_view[c]));
-     assert(view_shards[base_epoch[c]] == SHARDS_OF(base_view[c]))
-  fi
+  i_e = base_epoch[c];
+  view_workers[i_e] = WORKERS_OF(base_view[c]);
+  view_shards[i_e] = SHARDS_OF(base_view[c]);
+  for (i_p : 0 .. NP - 1) {
+    if
+    :: HAS(view_shards[i_e], OWNER(i_e - 1, i_p)) ->
+       OWNER(i_e, i_p) = OWNER(i_e - 1, i_p);
+       SINCE(i_e, i_p) = SINCE(i_e - 1, i_p)
+    :: else ->
+       OWNER(i_e, i_p) = 1 - OWNER(i_e - 1, i_p);
+       SINCE(i_e, i_p) = i_e
+    fi
+  }
 }
 
 #include "control_steps.pml"
@@ -110,14 +126,17 @@ end:
 #define MAY_PROPOSE_WITHOUT(v) \
   (phase[c] == READY && base_epoch[c] < EPOCHS && HAS(VOTERS_OF(base_view[c]), v))
 #define DROP_WORKER(w)                                                                      \
-  STEP(MAY_PROPOSE_WITHOUT(w) && HAS(dead, w), PROPOSE_WITHOUT(w))                          \
+  STEP(MAY_PROPOSE_WITHOUT(w) && HAS(dead, w) && WORKERS_OF(base_view[c]) != BIT(w),        \
+       PROPOSE_WITHOUT(w))                                                                  \
   STEP(MAY_PROPOSE_WITHOUT(w) && worker_suspicions > 0 && w < WORKERS_PICKED &&             \
-         LIVE_IN(newest, w) && ANOTHER_WORKER(w),                                           \
+         !HAS(dead, w) && (WORKERS_OF(base_view[c]) & ~dead) != BIT(w),                     \
        worker_suspicions--; PROPOSE_WITHOUT(w))
 #define DROP_SHARD(s)                                                                       \
-  STEP(MAY_PROPOSE_WITHOUT(NW + s) && HAS(dead, NW + s), PROPOSE_WITHOUT(NW + s))           \
-  STEP(MAY_PROPOSE_WITHOUT(NW + s) && shard_suspicions > 0 && UP_IN(newest, s) &&           \
-         ANOTHER_SHARD(s),                                                                  \
+  STEP(MAY_PROPOSE_WITHOUT(NW + s) && HAS(dead, NW + s) &&                                  \
+         SHARDS_OF(base_view[c]) != BIT(s),                                                 \
+       PROPOSE_WITHOUT(NW + s))                                                             \
+  STEP(MAY_PROPOSE_WITHOUT(NW + s) && shard_suspicions > 0 && !HAS(dead, NW + s) &&         \
+         (SHARDS_OF(base_view[c]) & ~(dead >> NW)) != BIT(s),                               \
        shard_suspicions--; PROPOSE_WITHOUT(NW + s))
 
 proctype Coordinator(byte c) {
@@ -140,6 +159,11 @@ end:
   DROP_SHARD(1)
   od
 }
+
+/* A worker and a shard of the view in which the last coordinator rests, if it has one. */
+#define LIVING (base_view[NC - 1] & ~dead)
+#define SOMEBODY_IS_LEFT \
+  (base_view[NC - 1] == 0 || WORKERS_OF(LIVING) != 0 && SHARDS_OF(LIVING) != 0)
 
 init {
   d_step {
@@ -168,8 +192,13 @@ init {
     run Faults();
     timeout;
     d_step {
-      assert(phase[NC - 1] == READY || phase[NC - 1] == NOT_STARTED);
-      check_rest();
+      if
+      :: SOMEBODY_IS_LEFT ->
+         assert(phase[NC - 1] == READY);
+         assert(newest == base_epoch[NC - 1]);
+         check_rest()
+      :: else /* rule 14 */
+      fi;
       skip
     }
   }

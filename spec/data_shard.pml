@@ -237,7 +237,8 @@ inline end_shard(s, status) {
 inline fence(s) {
   for (i_x : 0 .. NW - 1) {
     if
-    :: !HAS(MEMBERS(s), i_x) && worker_epoch[i_x] <= shard_epoch[s] && MUTANT != 7 ->
+    :: !HAS(MEMBERS(s), i_x) && MUTANT != 7 &&
+       (worker_epoch[i_x] <= shard_epoch[s] || worker_status[i_x] >= DEAD) ->
        clear_up(i_x, s);
        for (i_p : 0 .. NP - 1) { HELD_BY(s, i_p, i_x) = 0 }
     :: else

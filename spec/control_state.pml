@@ -22,6 +22,16 @@
 #ifndef STRICT
 #define STRICT 0 /* 1: the dead are counted, plain majorities */
 #endif
+#define EVICTED_EXITS 0
+#define EVICTED_IS_SILENT 1
+#define EVICTED_REPORTS 2
+#ifndef EVICTED
+#if STRICT
+#define EVICTED EVICTED_IS_SILENT
+#else
+#define EVICTED EVICTED_EXITS
+#endif
+#endif
 #ifndef AT_ONCE
 #define AT_ONCE 0 /* 1: coordinators may live at the same time */
 #endif
@@ -43,7 +53,7 @@ byte met_term[NV];
 byte promised_term[NV]; /* 0: nothing promised beyond the held view */
 byte promised_view[NV]; /* the epoch is always that of the held view + 1 */
 byte dead;              /* voters whose exit the launcher saw */
-byte silent;            /* voters that stopped because they are out of the view */
+byte silent;            /* voters that are out of the view and answer nobody */
 
 /* Coordinators; coordinator c has term c + 1. */
 #define NOT_STARTED 0

@@ -54,15 +54,18 @@ inline apply_view(v, e, view) {
   fi
 }
 
-/* A voter that is out stops; where the launcher is trusted it sees that exit too. */
+/* What a voter does that learns that it is out. */
 inline stop_voter(v) {
   printf("V%d is out\n", v);
-  silent = silent | BIT(v);
   if
-  :: !STRICT -> dead = dead | BIT(v)
-  :: else
-  fi;
-  end_voter(v)
+  :: EVICTED == EVICTED_EXITS ->
+     dead = dead | BIT(v); /* the launcher sees that */
+     end_voter(v)
+  :: EVICTED == EVICTED_IS_SILENT ->
+     silent = silent | BIT(v);
+     end_voter(v)
+  :: else /* it goes on to say to coordinators what it knows */
+  fi
 }
 
 inline end_voter(v) {

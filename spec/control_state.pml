@@ -3,9 +3,9 @@
  * different views of one epoch can be told apart.
  *
  * Messages are facts that anybody may read at any later moment or never, also when their sender has
- * died: a proposal, a commit. A report and a promise are one step with the coordinator that gets it;
- * that it does not get it is the same as that the step does not happen, but for the promise, which
- * has its own step for a coordinator that is gone.
+ * died: a proposal, a commit. A report or a promise is one step of the voter and the coordinator
+ * that gets it. A report that nobody gets changes nothing; a promise does, so there is a step for
+ * one to a coordinator that is gone.
  */
 #ifndef NV
 #define NV 3 /* voters */

@@ -114,9 +114,9 @@ inline hear_report(c, v) {
   fi
 }
 
-/* Enough was heard: a promised proposal is completed first. The committed view is told again to all,
- * for the coordinator that committed it may have told one member only, and what it sent to others
- * is not obeyed any more. Mutant 32 forgets that. */
+/* Enough was heard: a promised proposal is completed first. The committed view is told again to
+ * all, for the coordinator that committed it may have told one member only, and what it sent to the
+ * others is not obeyed any more. Mutant 32 forgets that. */
 inline finish_reading(c) {
   reported[c] = 0;
   if

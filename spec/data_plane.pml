@@ -21,12 +21,12 @@
 
 #define VIEWS_OF_WORKER(w, ahead) \
   STEP(MAY_APPLY_WORKER(w, ahead), \
-     i_e = NEXT_OF_WORKER(w) + (ahead); \
-     worker_applies(w, i_e))
+       i_e = NEXT_OF_WORKER(w) + (ahead); \
+       worker_applies(w, i_e))
 #define VIEWS_OF_SHARD(s, ahead) \
   STEP(MAY_APPLY_SHARD(s, ahead), \
-     i_e = shard_epoch[s] + 1 + (ahead); \
-     shard_applies(s, i_e))
+       i_e = shard_epoch[s] + 1 + (ahead); \
+       shard_applies(s, i_e))
 
 proctype Worker(byte w) {
 end:
@@ -63,26 +63,27 @@ end:
 }
 
 #define DROP_WORKER(w) \
-  STEP(HAS(view_workers[newest], w) && ANOTHER_WORKER(w) && (worker_status[w] == DEAD || worker_status[w] == LEFT), \
-     propose_without_worker(w); \
-     commit()) \
+  STEP(HAS(view_workers[newest], w) && ANOTHER_WORKER(w) && \
+         (worker_status[w] == DEAD || worker_status[w] == LEFT), \
+       propose_without_worker(w); \
+       commit()) \
   STEP(worker_suspicions > 0 && w < WORKERS_PICKED && LIVE_IN(newest, w) && ANOTHER_WORKER(w), \
-     worker_suspicions--; \
-     propose_without_worker(w); \
-     commit())
+       worker_suspicions--; \
+       propose_without_worker(w); \
+       commit())
 #define DROP_SHARD(s) \
   STEP(HAS(view_shards[newest], s) && ANOTHER_SHARD(s) && shard_status[s] == DEAD, \
-     propose_without_shard(s); \
-     commit()) \
+       propose_without_shard(s); \
+       commit()) \
   STEP(shard_suspicions > 0 && UP_IN(newest, s) && ANOTHER_SHARD(s), \
-     shard_suspicions--; \
-     propose_without_shard(s); \
-     commit())
+       shard_suspicions--; \
+       propose_without_shard(s); \
+       commit())
 #define MOVE_PIECE(p, s) \
   STEP(moves > 0 && OWNER(newest, p) != s && HAS(view_shards[newest], s), \
-     moves--; \
-     propose_move(p, s); \
-     commit())
+       moves--; \
+       propose_move(p, s); \
+       commit())
 
 proctype Coordinator() {
 end:
@@ -107,19 +108,19 @@ end:
 #endif
 #if SERVER_JOIN
   STEP(server_joins > 0,
-     server_joins--;
-     propose_server(NS - 1);
-     commit())
+       server_joins--;
+       propose_server(NS - 1);
+       commit())
 #endif
 #if JOIN
   /* Rule 13. Mutant 13 does not wait for the sync point. */
   STEP(join_epoch == 0 && (ALL_SYNCED || MUTANT == 13),
-     propose_generation();
-     join_epoch = newest + 1;
-     commit())
+       propose_generation();
+       join_epoch = newest + 1;
+       commit())
   STEP(join_epoch == 0 && ALL_SYNCED, \
-     printf("C says: go on\n"); \
-     join_epoch = JOIN_REFUSED)
+       printf("C says: go on\n"); \
+       join_epoch = JOIN_REFUSED)
 #endif
   od
 }

@@ -108,7 +108,7 @@ byte contributions[NS * NP]; /* of which workers */
 byte decided_key[NS * NP];
 byte decided[NS * NP];   /* the kept verdict; NOTHING once it is stable */
 byte announced[NS * NP]; /* the stable watermark that was sent */
-IF_ERRORS byte resynced[NS * NP];  /* workers that have said all they hold since the owner changed */
+IF_ERRORS byte resynced[NS * NP];  /* workers that have said all they hold to this owner */
 IF_ERRORS byte abort_key[NS * NP]; /* somebody asked for an error of this key */
 IF_CREDIT byte asked[NS * NP];     /* workers that have a want of the open key */
 byte held_by[NS * NP * NW]; /* the last key that each worker is known to hold */

@@ -1,15 +1,18 @@
 /* The steps of workers, shards and faults that do not depend on where views come from, and what
  * must hold when nothing can happen any more.
  */
+#define IS_STABLE(w, p) \
+  (copy[WP(w, p)] == NOTHING && \
+   (state[WP(w, p)] != HELD || known_stable[WP(w, p)] || MUTANT == 34))
 #if NP == 1
 #define ALL_HELD(w) (state[WP(w, 0)] == HELD)
 #define ALL_EQUAL(w) true
-#define NOTHING_UNSTABLE(w) (copy[WP(w, 0)] == NOTHING)
+#define NOTHING_UNSTABLE(w) IS_STABLE(w, 0)
 #define OUTSTANDING(w) (state[WP(w, 0)] == PUSHED)
 #elif NP == 2
 #define ALL_HELD(w) (state[WP(w, 0)] == HELD && state[WP(w, 1)] == HELD)
 #define ALL_EQUAL(w) (verdict[WP(w, 0)] == verdict[WP(w, 1)])
-#define NOTHING_UNSTABLE(w) (copy[WP(w, 0)] == NOTHING && copy[WP(w, 1)] == NOTHING)
+#define NOTHING_UNSTABLE(w) (IS_STABLE(w, 0) && IS_STABLE(w, 1))
 #define OUTSTANDING(w) ((state[WP(w, 0)] == PUSHED) + (state[WP(w, 1)] == PUSHED))
 #endif
 #define IS_LIVE(w) (worker_status[w] == LIVE)
@@ -19,13 +22,14 @@
 
 #define CONNECTION_STEPS(w, s) \
   STEP(DOWN_IS_READY(w, s), worker_receives(w, s)) \
-  STEP(LOSSES > 0 && IS_LIVE(w) && is_cut[WS(w, s)] && HAS(view_shards[worker_epoch[w]], s) && shard_status[s] == UP, \
-     reconnect(w, s))
+  STEP(LOSSES > 0 && IS_LIVE(w) && is_cut[WS(w, s)] && \
+         HAS(view_shards[worker_epoch[w]], s) && shard_status[s] == UP, \
+       reconnect(w, s))
 
 #if PUSH_LATER
 #define LATE_PUSH(w, p) \
   STEP(IS_LIVE(w) && WANTS_PUSH(w, p) && (HAS_CREDIT(w) || wanted[WP(w, p)] == key[WP(w, p)]), \
-     push(w, p)) \
+       push(w, p)) \
   STEP(IS_LIVE(w) && ack_due[WP(w, p)], acknowledge(w, p))
 #else
 #define LATE_PUSH(w, p)
@@ -34,12 +38,13 @@
 /* A deadline: the worker asks the owner for an error, once. */
 #if ERRORS
 #define ASK_FOR_ERROR(w, p) \
-  STEP(IS_LIVE(w) && state[WP(w, p)] == PUSHED && !aborted[WP(w, p)] && (SOMEBODY_HANGS || aborts > 0 && w < WORKERS_PICKED), \
-     aborts = (SOMEBODY_HANGS -> aborts : aborts - 1); \
-     aborted[WP(w, p)] = 1; \
-     printf("W%d asks for an error of p%d k%d\n", w, p, key[WP(w, p)]); \
-     send_up(w, OWNER(worker_epoch[w], p), \
-             MESSAGE(ABORT, worker_epoch[w], p, key[WP(w, p)], NOTHING)))
+  STEP(IS_LIVE(w) && state[WP(w, p)] == PUSHED && !aborted[WP(w, p)] && \
+         (SOMEBODY_HANGS || aborts > 0 && w < WORKERS_PICKED), \
+       aborts = (SOMEBODY_HANGS -> aborts : aborts - 1); \
+       aborted[WP(w, p)] = 1; \
+       printf("W%d asks for an error of p%d k%d\n", w, p, key[WP(w, p)]); \
+       send_up(w, OWNER(worker_epoch[w], p), \
+               MESSAGE(ABORT, worker_epoch[w], p, key[WP(w, p)], NOTHING)))
 #else
 #define ASK_FOR_ERROR(w, p)
 #endif
@@ -47,7 +52,7 @@
 #if MUTANT == 23 || MUTANT == 28
 #define WITHHELD(w, p) \
   STEP(IS_LIVE(w) && withheld[WP(w, p)] && HAS_CREDIT(w), \
-     repeat_withheld(w, p))
+       repeat_withheld(w, p))
 #else
 #define WITHHELD(w, p)
 #endif
@@ -77,8 +82,8 @@
 #if JOIN
 #define SYNC_STEP(w) \
   STEP(IS_LIVE(w) && synced[w] && join_epoch == JOIN_REFUSED, \
-     synced[w] = 0; \
-     begin_round(w))
+       synced[w] = 0; \
+       begin_round(w))
 #else
 #define SYNC_STEP(w)
 #endif
@@ -89,24 +94,24 @@
 #define RESUME_STEP(w)
 #endif
 
-/* Rule 12. Mutant 14 does not wait. */
+/* Rule 12. Mutant 14 does not wait; mutant 34 forgets a verdict of a round it never began. */
 #if LEAVES > 0
 #define LEAVE_STEPS(w) \
   STEP(MAY_HAND_OVER(w) && leaves > 0 && w < WORKERS_PICKED, \
-     leaves--; \
-     hand_over(w); \
-     leaving[w] = 1) \
+       leaves--; \
+       hand_over(w); \
+       leaving[w] = 1) \
   STEP(IS_LIVE(w) && leaving[w] && (NOTHING_UNSTABLE(w) || MUTANT == 14), \
-     printf("W%d leaves in order\n", w); \
-     end_worker(w, LEFT))
+       printf("W%d leaves in order\n", w); \
+       end_worker(w, LEFT))
 #else
 #define LEAVE_STEPS(w)
 #endif
 
 #define WORKER_STEPS(w) \
   STEP(MAY_HAND_OVER(w) && (ATTEMPTS == 1 || ALL_EQUAL(w)), \
-     hand_over(w); \
-     begin_round(w)) \
+       hand_over(w); \
+       begin_round(w)) \
   ALL_CONNECTION_STEPS(w) \
   ALL_PIECE_STEPS(w) \
   ATTEMPT_STEP(w) \
@@ -140,31 +145,33 @@
 
 #define KILL_WORKER(w) \
   STEP(worker_crashes > 0 && w < WORKERS_PICKED && LIVE_IN(newest, w) && ANOTHER_WORKER(w), \
-     worker_crashes--; \
-     printf("W%d dies\n", w); \
-     end_worker(w, DEAD); \
-     forget_acceptances(w); \
-     ON_DEATH(w)) \
+       worker_crashes--; \
+       printf("W%d dies\n", w); \
+       end_worker(w, DEAD); \
+       forget_acceptances(w); \
+       ON_DEATH(w)) \
   STEP(hangs > 0 && w < WORKERS_PICKED && IS_LIVE(w) && rounds_done[w] < NR, \
-     hangs--; \
-     printf("W%d: its user hangs\n", w); \
-     hung[w] = 1)
+       hangs--; \
+       printf("W%d: its user hangs\n", w); \
+       hung[w] = 1)
 #define KILL_SHARD(s) \
   STEP(shard_crashes > 0 && UP_IN(newest, s) && ANOTHER_SHARD(s), \
-     shard_crashes--; \
-     printf("S%d dies\n", s); \
-     end_shard(s, DEAD); \
-     ON_DEATH(NW + s))
+       shard_crashes--; \
+       printf("S%d dies\n", s); \
+       end_shard(s, DEAD); \
+       ON_DEATH(NW + s))
 
 /* The connection breaks: what the shard still reads of the old one is any prefix. */
 #define CUT(w, s, kept) \
-  STEP(losses > 0 && w < WORKERS_PICKED && IS_LIVE(w) && shard_status[s] == UP && !is_cut[WS(w, s)] && HAS(view_shards[worker_epoch[w]], s) && HAS(MEMBERS(s), w) && up_length[WS(w, s)] >= kept, \
-     losses--; \
-     printf("connection W%d S%d is lost, %d messages arrive\n", w, s, kept); \
-     for (i_x : kept .. CAPACITY - 1) { up_queue[WS(w, s) * CAPACITY + i_x] = 0 } \
-     up_length[WS(w, s)] = kept; \
-     clear_down(w, s); \
-     is_cut[WS(w, s)] = 1)
+  STEP(losses > 0 && w < WORKERS_PICKED && IS_LIVE(w) && shard_status[s] == UP && \
+         !is_cut[WS(w, s)] && HAS(view_shards[worker_epoch[w]], s) && \
+         HAS(MEMBERS(s), w) && up_length[WS(w, s)] >= kept, \
+       losses--; \
+       printf("connection W%d S%d is lost, %d messages arrive\n", w, s, kept); \
+       for (i_x : kept .. CAPACITY - 1) { up_queue[WS(w, s) * CAPACITY + i_x] = 0 } \
+       up_length[WS(w, s)] = kept; \
+       clear_down(w, s); \
+       is_cut[WS(w, s)] = 1)
 #define CUTS(w, s) CUT(w, s, 0) CUT(w, s, 1) CUT(w, s, 2) CUT(w, s, 3)
 
 proctype Faults() {

@@ -30,7 +30,9 @@ def small(name: str, model: Model, defines: str) -> Run:
     return Run(name, model, defines)
 
 
-def large(name: str, model: Model, defines: str, hashed: bool = False, open_end: bool = False) -> Run:
+def large(
+    name: str, model: Model, defines: str, hashed: bool = False, open_end: bool = False
+) -> Run:
     return Run(name, model, defines, large=True, hashed=hashed, may_be_unfinished=open_end)
 
 
@@ -94,4 +96,7 @@ MUTANTS = (
     mutant(31, "control_plane", "", "newer view not reported to proposer"),
     mutant(32, "coupled", "NR=1 SCRASH=1", "restarted coordinator tells nobody"),
     mutant(33, "control_plane", "EVICTED=1", "evicted process lives and is silent"),
+    mutant(
+        34, "data_plane", "ACKS=1 LEAVES=1 ABORTS=1 SCRASH=1 CAPACITY=9", "leaver forgets an error"
+    ),
 )

@@ -99,4 +99,5 @@ MUTANTS = (
     mutant(
         34, "data_plane", "ACKS=1 LEAVES=1 ABORTS=1 SCRASH=1 CAPACITY=9", "leaver forgets an error"
     ),
+    mutant(35, "data_plane", "HANGS=1 ACKS=1", "early error dropped"),
 )

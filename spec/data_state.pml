@@ -219,10 +219,13 @@ inline take_down(w, s) {
 }
 
 /* A message of a newer epoch waits on its connection until the receiver has applied that view
- * (rule 1). Mutant 8 judges it by the view it has. */
+ * (rule 1). Mutant 8 judges it by the view it has. Mutant 36 does not read while what it writes to
+ * the same connection waits. */
 #define UP_IS_READY(w, s)                                                 \
   (shard_status[s] == UP && up_length[WS(w, s)] > 0 &&                    \
+   (MUTANT != 36 || down_length[WS(w, s)] == 0) &&                        \
    (MUTANT == 8 || EPOCH_OF(up_queue[WS(w, s) * CAPACITY]) <= shard_epoch[s]))
 #define DOWN_IS_READY(w, s)                                               \
   (worker_status[w] == LIVE && down_length[WS(w, s)] > 0 &&               \
+   (MUTANT != 36 || up_length[WS(w, s)] == 0) &&                          \
    (MUTANT == 8 || EPOCH_OF(down_queue[WS(w, s) * CAPACITY]) <= worker_epoch[w]))

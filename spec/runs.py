@@ -100,4 +100,5 @@ MUTANTS = (
         34, "data_plane", "ACKS=1 LEAVES=1 ABORTS=1 SCRASH=1 CAPACITY=9", "leaver forgets an error"
     ),
     mutant(35, "data_plane", "HANGS=1 ACKS=1", "early error dropped"),
+    mutant(36, "credit", "NR=1 CREDIT=2 SERVER_JOIN=1", "who cannot write does not read"),
 )

@@ -93,6 +93,9 @@ bit known_stable[NW * NP]; /* the verdict of this key */
 byte copy[NW * NP];        /* the verdict of the key before, while not known stable */
 bit ack_due[NW * NP];
 IF_ERRORS byte aborted[NW * NP]; /* this worker asked for an error */
+/* The last key beyond what the user has begun whose error is known; all keys up to it failed. */
+IF_ERRORS byte failed_ahead[NW * NP];
+IF_ERRORS byte ahead_is_stable[NW * NP];
 IF_CREDIT byte wanted[NW * NP]; /* the owner waits for this key: it passes the credit */
 IF_CREDIT byte withheld[NW * NP]; /* mutant 23: a recovery verdict that waits for credit */
 

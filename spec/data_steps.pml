@@ -3,7 +3,8 @@
  */
 #define IS_STABLE(w, p) \
   (copy[WP(w, p)] == NOTHING && \
-   (state[WP(w, p)] != HELD || known_stable[WP(w, p)] || MUTANT == 34))
+   (state[WP(w, p)] != HELD || known_stable[WP(w, p)]) && \
+   (failed_ahead[WP(w, p)] == 0 || ahead_is_stable[WP(w, p)] || MUTANT == 34))
 #if NP == 1
 #define ALL_HELD(w) (state[WP(w, 0)] == HELD)
 #define ALL_EQUAL(w) true

@@ -43,18 +43,23 @@ inline tell(w, p, s) {
   :: else
   fi;
   if
-  :: state[WP(w, p)] == HELD && !known_stable[WP(w, p)] ->
+  :: failed_ahead[WP(w, p)] != 0 && !ahead_is_stable[WP(w, p)] ->
+     send_up(w, s, MESSAGE(VERDICT, worker_epoch[w], p, failed_ahead[WP(w, p)], ERROR))
+  :: failed_ahead[WP(w, p)] != 0 && ahead_is_stable[WP(w, p)] ->
+     send_up(w, s, MESSAGE(HAVE, worker_epoch[w], p, failed_ahead[WP(w, p)], NOTHING))
+  :: failed_ahead[WP(w, p)] == 0 && state[WP(w, p)] == HELD && !known_stable[WP(w, p)] ->
      if
      :: MUTANT != 3 && !WITHHOLDS ->
         send_up(w, s, MESSAGE(VERDICT, worker_epoch[w], p, key[WP(w, p)], verdict[WP(w, p)]))
      :: else
      fi
-  :: state[WP(w, p)] == PUSHED && MUTANT != 23 ->
+  :: failed_ahead[WP(w, p)] == 0 && state[WP(w, p)] == PUSHED && MUTANT != 23 ->
      send_up(w, s, MESSAGE(PUSH, worker_epoch[w], p, key[WP(w, p)], NOTHING))
-  :: ACKS && MUTANT != 17 && state[WP(w, p)] == HELD && known_stable[WP(w, p)] ->
+  :: ACKS && MUTANT != 17 && failed_ahead[WP(w, p)] == 0 && state[WP(w, p)] == HELD &&
+     known_stable[WP(w, p)] ->
      send_up(w, s, MESSAGE(HAVE, worker_epoch[w], p, key[WP(w, p)], NOTHING))
-  :: ACKS && MUTANT != 17 && state[WP(w, p)] == IDLE && copy[WP(w, p)] == NOTHING &&
-     key[WP(w, p)] > 1 ->
+  :: ACKS && MUTANT != 17 && failed_ahead[WP(w, p)] == 0 && state[WP(w, p)] == IDLE &&
+     copy[WP(w, p)] == NOTHING && key[WP(w, p)] > 1 ->
      send_up(w, s, MESSAGE(HAVE, worker_epoch[w], p, key[WP(w, p)] - 1, NOTHING))
   :: else
   fi;
@@ -69,12 +74,30 @@ inline tell(w, p, s) {
   ack_due[WP(w, p)] = 0 /* said by the above */
 }
 
+/* The user begins a round that is known to have failed. */
+inline take_known_error(w, p) {
+  printf("W%d finds that p%d k%d has failed\n", w, p, key[WP(w, p)]);
+  state[WP(w, p)] = HELD;
+  verdict[WP(w, p)] = ERROR;
+  if
+  :: failed_ahead[WP(w, p)] > key[WP(w, p)] -> known_stable[WP(w, p)] = 1
+  :: else ->
+     known_stable[WP(w, p)] = ahead_is_stable[WP(w, p)];
+     failed_ahead[WP(w, p)] = 0;
+     ahead_is_stable[WP(w, p)] = 0
+  fi
+}
+
 inline push(w, p) {
-  state[WP(w, p)] = PUSHED;
-  printf("W%d pushes p%d k%d in e%d to S%d\n", w, p, key[WP(w, p)], worker_epoch[w],
-         OWNER(worker_epoch[w], p));
-  send_up(w, OWNER(worker_epoch[w], p),
-          MESSAGE(PUSH, worker_epoch[w], p, key[WP(w, p)], NOTHING))
+  if
+  :: failed_ahead[WP(w, p)] >= key[WP(w, p)] -> take_known_error(w, p)
+  :: else ->
+     state[WP(w, p)] = PUSHED;
+     printf("W%d pushes p%d k%d in e%d to S%d\n", w, p, key[WP(w, p)], worker_epoch[w],
+            OWNER(worker_epoch[w], p));
+     send_up(w, OWNER(worker_epoch[w], p),
+             MESSAGE(PUSH, worker_epoch[w], p, key[WP(w, p)], NOTHING))
+  fi
 }
 
 inline begin_round(w) {
@@ -100,6 +123,8 @@ inline end_worker(w, status) {
     copy[WP(w, i_p)] = NOTHING;
     ack_due[WP(w, i_p)] = 0;
     aborted[WP(w, i_p)] = 0;
+    failed_ahead[WP(w, i_p)] = 0;
+    ahead_is_stable[WP(w, i_p)] = 0;
     wanted[WP(w, i_p)] = 0;
     withheld[WP(w, i_p)] = 0
   }
@@ -125,6 +150,8 @@ inline begin_generation(w) {
     known_stable[WP(w, i_p)] = 0;
     copy[WP(w, i_p)] = NOTHING;
     ack_due[WP(w, i_p)] = 0;
+    failed_ahead[WP(w, i_p)] = 0;
+    ahead_is_stable[WP(w, i_p)] = 0;
     wanted[WP(w, i_p)] = 0
   }
 }
@@ -187,12 +214,30 @@ inline worker_applies(w, e) {
   ((MUTANT == 4 || OWNER(worker_epoch[w], m_piece) == s) &&            \
    (MUTANT == 4 || MUTANT == 5 || m_epoch >= SINCE(worker_epoch[w], m_piece)))
 
-/* A worker takes an error also for a round that it has not begun: as long as it lacks that verdict,
- * the next round cannot fail (rule 10). Mutant 35 takes only what it waits for. */
+/* A worker takes an error also for rounds that it has not begun: as long as it lacks that verdict,
+ * the next round cannot fail (rule 10). All verdicts before it are stable. Mutant 35 takes only what
+ * it waits for, mutant 37 also the next round, but not one after that. */
+inline accept_error_ahead(w, p) {
+  check_acceptance(w, p, m_key, m_verdict);
+  failed_ahead[WP(w, p)] = m_key;
+  ahead_is_stable[WP(w, p)] = 0;
+  copy[WP(w, p)] = NOTHING;
+  known_stable[WP(w, p)] = (state[WP(w, p)] == HELD);
+  if
+  :: ACKS ->
+     send_up(w, OWNER(worker_epoch[w], p), MESSAGE(ACK, worker_epoch[w], p, m_key, NOTHING))
+  :: else
+  fi
+}
+#define IS_AHEAD(w, p)                                                              \
+  (m_verdict == ERROR && MUTANT != 35 && m_key > failed_ahead[WP(w, p)] &&          \
+   (m_key > key[WP(w, p)] && (MUTANT != 37 || failed_ahead[WP(w, p)] == 0) ||       \
+    m_key == key[WP(w, p)] && state[WP(w, p)] == IDLE))
+
 inline accept_answer(w, p) {
   if
-  :: m_key == key[WP(w, p)] && state[WP(w, p)] != HELD &&
-     (MUTANT != 35 || state[WP(w, p)] == PUSHED) ->
+  :: IS_AHEAD(w, p) -> accept_error_ahead(w, p)
+  :: m_key == key[WP(w, p)] && state[WP(w, p)] == PUSHED ->
      check_acceptance(w, p, m_key, m_verdict);
      verdict[WP(w, p)] = m_verdict;
      state[WP(w, p)] = HELD;
@@ -226,6 +271,11 @@ inline accept_stable(w, p) {
   fi;
   if
   :: m_key >= key[WP(w, p)] && state[WP(w, p)] == HELD -> known_stable[WP(w, p)] = 1
+  :: else
+  fi;
+  if
+  :: failed_ahead[WP(w, p)] != 0 && m_key >= failed_ahead[WP(w, p)] ->
+     ahead_is_stable[WP(w, p)] = 1
   :: else
   fi
 }

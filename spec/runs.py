@@ -101,4 +101,5 @@ MUTANTS = (
     ),
     mutant(35, "data_plane", "HANGS=1 ACKS=1", "early error dropped"),
     mutant(36, "credit", "NR=1 CREDIT=2 SERVER_JOIN=1", "who cannot write does not read"),
+    mutant(37, "data_plane", "NR=3 HANGS=1 ACKS=1", "second early error dropped"),
 )

@@ -61,6 +61,15 @@ ERRORS = (
     large(
         "L 2x1x2 hang+loss+server", "data_plane", f"{ACKS2} HANGS=1 LOSSES=1 SCRASH=1 CAPACITY=12"
     ),
+    large("L 2x1x3 hang+server", "data_plane", "NR=3 ACKS=1 HANGS=1 SCRASH=1 CAPACITY=9"),
+    large("L 2x1x2 abort+move", "data_plane", f"{ACKS2} ABORTS=1 MOVES=1 SKIP=1 CAPACITY=9"),
+    large("L 2x1x2 join+hang", "data_plane", "NW=3 ACKS=1 JOIN=1 HANGS=1 RESUMES=1 CAPACITY=9"),
+    large(
+        "L 2x1x2 hang+false",
+        "data_plane",
+        f"{ACKS2} HANGS=1 WFALSE=1 SFALSE=1 CAPACITY=9",
+        hashed=True,
+    ),
 )
 
 LEAVING = (

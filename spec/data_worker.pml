@@ -215,8 +215,8 @@ inline worker_applies(w, e) {
    (MUTANT == 4 || MUTANT == 5 || m_epoch >= SINCE(worker_epoch[w], m_piece)))
 
 /* A worker takes an error also for rounds that it has not begun: as long as it lacks that verdict,
- * the next round cannot fail (rule 10). All verdicts before it are stable. Mutant 35 takes only what
- * it waits for, mutant 37 also the next round, but not one after that. */
+ * the next round cannot fail (rule 10). All verdicts before it are stable. Mutant 35 takes only
+ * what it waits for, mutant 37 also the next round, but not one after that. */
 inline accept_error_ahead(w, p) {
   check_acceptance(w, p, m_key, m_verdict);
   failed_ahead[WP(w, p)] = m_key;

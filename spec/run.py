@@ -232,7 +232,7 @@ def main() -> int:
         print("spec: spin is not installed: run ./dev setup")
         return 1
     jobs = arguments.jobs or (1 if arguments.large else os.cpu_count() or 1)
-    seconds = arguments.seconds or (3600 if arguments.large else 120)
+    seconds = arguments.seconds or (3600 if arguments.large else 300)
     memory = arguments.memory or (6000 if arguments.large else 1500)
     OUTPUT.mkdir(parents=True, exist_ok=True)
     print(header(), flush=True)

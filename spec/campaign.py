@@ -39,6 +39,31 @@ MOVED = (
     large("L 2x1x2 join+server, skipped", "data_plane", "NW=3 ACKS=1 JOIN=1 SCRASH=1 SKIP=1"),
     large("L 2x1x2 join+both, skipped", "data_plane", "NW=3 JOIN=1 WCRASH=1 SCRASH=1 SKIP=1"),
     large("L 2x1x2 join+false, skipped", "data_plane", "NW=3 JOIN=1 WFALSE=1 SFALSE=1 SKIP=1"),
+    large(
+        "L 2x1x2 since-always, both",
+        "data_plane",
+        f"{ACKS2} SINCE_ALWAYS=1 WCRASH=1 SCRASH=1 CAPACITY=9",
+    ),
+    large(
+        "L 2x2x2 since-always, both",
+        "data_plane",
+        "NP=2 SINCE_ALWAYS=1 WCRASH=1 SCRASH=1 SKIP=1 CAPACITY=9",
+    ),
+    large(
+        "L 2x1x2 since-always, false, skipped",
+        "data_plane",
+        f"{ACKS2} SINCE_ALWAYS=1 WFALSE=1 SFALSE=1 SKIP=1 CAPACITY=9",
+    ),
+    large(
+        "L 2x1x2 since-always, loss+server",
+        "data_plane",
+        f"{ACKS2} SINCE_ALWAYS=1 LOSSES=1 SCRASH=1 CAPACITY=9",
+    ),
+    large(
+        "L 2x1x2 since-always, abort+false worker",
+        "data_plane",
+        f"{ACKS2} SINCE_ALWAYS=1 ABORTS=1 WFALSE=1 CAPACITY=9",
+    ),
 )
 
 CUT = (

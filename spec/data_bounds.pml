@@ -63,6 +63,9 @@
 #ifndef SKIP
 #define SKIP 0 /* 1: a party may skip views */
 #endif
+#ifndef SINCE_ALWAYS
+#define SINCE_ALWAYS 0 /* 1: every view counts as an owner change of every piece */
+#endif
 #ifndef ATTEMPTS
 #define ATTEMPTS 1 /* attempts of an atomic tensor; 1: the tensor is not atomic */
 #endif

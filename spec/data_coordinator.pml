@@ -27,7 +27,7 @@ inline begin_view() {
   view_generation[newest + 1] = view_generation[newest];
   for (i_p : 0 .. NP - 1) {
     OWNER(newest + 1, i_p) = OWNER(newest, i_p);
-    SINCE(newest + 1, i_p) = SINCE(newest, i_p)
+    SINCE(newest + 1, i_p) = (SINCE_ALWAYS -> newest + 1 : SINCE(newest, i_p))
   }
 }
 

@@ -94,6 +94,7 @@ ERRORS = (
         "data_plane",
         f"{ACKS2} HANGS=1 WFALSE=1 SFALSE=1 CAPACITY=9",
         hashed=True,
+        open_end=True,
     ),
 )
 
@@ -165,7 +166,7 @@ OPEN = (
     large(
         "L 3x2x2 worker+server",
         "data_plane",
-        "NW=3 NP=2 ACKS=1 WCRASH=1 SCRASH=1",
+        "NW=3 NP=2 ACKS=1 WCRASH=1 SCRASH=1 CAPACITY=9",
         hashed=True,
         open_end=True,
     ),

@@ -1,7 +1,8 @@
 """Counts passed and failed tests in the logs of one lane.
 
-Knows what ctest -V, GoogleTest, pytest and tools/lint.py print. Prints "PASSED FAILED". A lane that
-counts no tests of its own counts as one; a failed lane counts at least one failure.
+Knows what ctest -V, GoogleTest, pytest, tools/lint.py and spec/run.py print. Prints "PASSED
+FAILED". A lane that counts no tests of its own counts as one; a failed lane counts at least one
+failure.
 """
 
 import argparse
@@ -13,7 +14,7 @@ GTEST_PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?\b")
 GTEST_FAILED = re.compile(r"\[  FAILED  \] (\d+) tests?, listed below")
 CTEST_LINE = re.compile(r"^(\d+): (.*)$", re.MULTILINE)
 CTEST_RESULT = re.compile(r"^\s*\d+/\d+ Test +#(\d+): .*?(Passed|\*\*\*|Not Run)", re.MULTILINE)
-SUMMARY = re.compile(r"^(?:=+ |lint: ).*?\b(?:passed|failed|error)", re.MULTILINE)
+SUMMARY = re.compile(r"^(?:=+ |lint: |spec: ).*?\b(?:passed|failed|error)", re.MULTILINE)
 PYTEST_PASSED = re.compile(r"(\d+) passed")
 PYTEST_FAILED = re.compile(r"(\d+) (?:failed|errors?)")
 

@@ -32,7 +32,11 @@ def checks() -> dict[str, list[str]]:
     """The slowest first, so that they overlap with the rest."""
     paths = files()
     python = [p for p in paths if p.endswith((".py", ".pyi"))]
-    typed = [p for p in python if p.startswith(("python/byteps/", "tools/")) and "/tests/" not in p]
+    typed = [
+        p
+        for p in python
+        if p.startswith(("python/byteps/", "spec/", "tools/")) and "/tests/" not in p
+    ]
     shell = [p for p in paths if p.endswith(".sh") or p in ("dev", ".ci/run")]
     own = [sys.executable, "-B"]
     return {

@@ -15,7 +15,7 @@ from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, R
 
 ALLOW = re.compile(r"tidy-allow\((?P<rule>[a-z-]+)\): \S")
 FORBIDDEN_LIST = "tools/forbidden.txt"
-SOURCES = (".h", ".cc", ".py", ".sh", ".fbs", ".cmake")
+SOURCES = (".h", ".cc", ".py", ".sh", ".fbs", ".cmake", ".pml")
 BLOB_BYTES_MAX = 512 * 1024
 
 

@@ -6,12 +6,13 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim; about 15 minutes on 2 cores
+  test              the default lanes: lint gcc python sim spec; about 15 minutes on 2 cores
   test --all        everything: the same and asan tsan clang tidy fuzz bench, which are long
   lane NAME...      single lanes of these
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
+  spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
   bench core|kills|lab [ARGUMENT...]   benchmarks; results in bench-out/
   asan, tsan        one sanitizer lane
@@ -93,6 +94,12 @@ command_sim() {
   ensure_system tools/apt.txt
   build gcc "building the simulator" sim/byteps_sim
   exec "$BUILD/sim/byteps_sim" "$@"
+}
+
+command_spec() {
+  plan_steps 1
+  ensure_system tools/apt.txt | { grep -v 'all there$' || true; }
+  exec python3 -B spec/run.py "$@"
 }
 
 # run_fuzzers SECONDS [TARGET...]: each in turn, from the seeds in the tree and what was found

@@ -3,7 +3,7 @@
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
-readonly LANES_DEFAULT="lint gcc python sim"
+readonly LANES_DEFAULT="lint gcc python sim spec"
 readonly LANES_MORE="asan tsan clang tidy fuzz bench"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
@@ -48,6 +48,12 @@ lane_sim() {
   build gcc "building the simulator" sim/byteps_sim &&
     step "simulating ${DEV_SIM_SEEDS:-3000} seeds" sim \
       "$BUILD/sim/byteps_sim" --seeds "${DEV_SIM_SEEDS:-3000}"
+}
+
+lane_spec() {
+  LANE_LOGS+=("$LOGS/spec.log")
+  step "the models in spec/, small bounds and mutants" spec \
+    python3 -B spec/run.py --jobs "$(jobs_count)"
 }
 
 lane_clang() {

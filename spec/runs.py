@@ -1,0 +1,105 @@
+"""The table of runs: which model, at which bounds, with what must come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Model = Literal["data_plane", "credit", "control_plane", "coupled"]
+Expected = Literal["pass", "violation"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One search of one model. `hashed`: states are kept as 64-bit hashes, to get further."""
+
+    name: str
+    model: Model
+    defines: str
+    expected: Expected = "pass"
+    large: bool = False
+    hashed: bool = False
+    may_be_unfinished: bool = False
+
+    def flags(self) -> list[str]:
+        """The bounds as options of spin."""
+        return [f"-D{word}" for word in self.defines.split()]
+
+
+def small(name: str, model: Model, defines: str) -> Run:
+    return Run(name, model, defines)
+
+
+def large(
+    name: str, model: Model, defines: str, hashed: bool = False, open_end: bool = False
+) -> Run:
+    return Run(name, model, defines, large=True, hashed=hashed, may_be_unfinished=open_end)
+
+
+def mutant(number: int, model: Model, defines: str, note: str) -> Run:
+    words = f"MUTANT={number} {defines}"
+    return Run(f"mutant-{number:02} {note}", model, words, expected="violation")
+
+
+SMALL = (
+    small("data 2x1x2", "data_plane", "NW=2 NR=2 ACKS=1"),
+    small("data 2x1x2 worker+server", "data_plane", "NW=2 NR=2 ACKS=1 WCRASH=1 SCRASH=1"),
+    small("data 2x1x2 false suspicions", "data_plane", "NW=2 NR=2 ACKS=1 WFALSE=1 SFALSE=1"),
+    small("data 2x2x2 worker+server", "data_plane", "NW=2 NP=2 NR=2 WCRASH=1 SCRASH=1"),
+    small("data 3x1x2 worker+server", "data_plane", "NW=3 NR=2 WCRASH=1 SCRASH=1"),
+    small("data 2x1x1 moves, views skipped", "data_plane", "NW=2 NR=1 MOVES=2 SKIP=1 WCRASH=1"),
+    small("data 2x1x2 loss+server", "data_plane", "NW=2 NR=2 ACKS=1 LOSSES=1 SCRASH=1"),
+    small("data 2x1x1 abort+server", "data_plane", "NW=2 NR=1 ACKS=1 ABORTS=1 SCRASH=1 WCRASH=1"),
+    small("data 2x1x2 hang+loss", "data_plane", "NW=2 NR=2 ACKS=1 HANGS=1 LOSSES=1 CAPACITY=9"),
+    small("data 2x1x2 leave+server", "data_plane", "NW=2 NR=2 ACKS=1 LEAVES=1 SCRASH=1"),
+    small("data 3x1x2 join+server", "data_plane", "NW=3 NR=2 JOIN=1 SCRASH=1"),
+    small("data 2x1x2 server joins", "data_plane", "NW=2 NR=2 SERVER_JOIN=1 MOVES=1"),
+    small("data 3x2x1 atomic+worker", "data_plane", "NW=3 NP=2 NR=1 ATTEMPTS=3 WCRASH=1"),
+    small("credit 2x2x1 server", "credit", "NR=1 SCRASH=1"),
+    small("credit 2x2x1 two losses", "credit", "NR=1 LOSSES=2"),
+    small("control 3 voters", "control_plane", ""),
+    small("control 3 voters, strict", "control_plane", "STRICT=1 AT_ONCE=1 DEATHS=0"),
+    small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
+)
+
+MUTANTS = (
+    mutant(1, "data_plane", "SCRASH=1", "no copy"),
+    mutant(2, "data_plane", "SCRASH=1", "previous verdict not repeated"),
+    mutant(3, "data_plane", "NR=1 SCRASH=1", "present verdict not repeated"),
+    mutant(4, "data_plane", "NR=1 WFALSE=1 SFALSE=1", "former owner listened to"),
+    mutant(5, "data_plane", "NR=1 WCRASH=1 MOVES=2", "owner-since ignored"),
+    mutant(6, "data_plane", "NR=1 SCRASH=1", "new owner sums early"),
+    mutant(7, "data_plane", "NR=1 WFALSE=1", "no fence"),
+    mutant(8, "data_plane", "NR=1 SCRASH=1", "newer epoch does not wait"),
+    mutant(9, "data_plane", "SCRASH=1 LOSSES=1", "verdicts not repeated after reconnect"),
+    mutant(10, "data_plane", "NR=1 LOSSES=1", "repeated push not answered"),
+    mutant(11, "data_plane", "NW=3 NR=1 WCRASH=1 SCRASH=1", "verdict counted as contribution"),
+    mutant(12, "data_plane", "SCRASH=1 ACKS=1", "verdict drops next round"),
+    mutant(13, "data_plane", "NW=3 JOIN=1", "join without sync point"),
+    mutant(14, "data_plane", "NR=1 LEAVES=1 SCRASH=1 ACKS=1", "leave while unstable"),
+    mutant(15, "data_plane", "NR=1 ABORTS=1 SCRASH=1 ACKS=1", "error without resync"),
+    mutant(16, "data_plane", "ABORTS=1 SCRASH=1 ACKS=1", "error while previous unstable"),
+    mutant(17, "data_plane", "SCRASH=1 ACKS=1", "no have"),
+    mutant(18, "control_plane", "", "promised proposal ignored"),
+    mutant(19, "control_plane", "", "dead discounted when reading"),
+    mutant(20, "control_plane", "", "no quorum"),
+    mutant(21, "control_plane", "NV=4 CHANGES=3", "not read again"),
+    mutant(22, "control_plane", "STRICT=1 AT_ONCE=1", "dead discounted with two coordinators"),
+    mutant(23, "credit", "NR=1 SCRASH=1", "recovery waits for credit"),
+    mutant(24, "credit", "NR=1 LOSSES=2", "want not repeated after reconnect"),
+    mutant(25, "credit", "NR=1", "no wants"),
+    mutant(26, "data_plane", "HANGS=1 SCRASH=1 ACKS=1", "abort not repeated"),
+    mutant(27, "data_plane", "HANGS=1 LOSSES=1 ACKS=1 CAPACITY=9", "error not repeated"),
+    mutant(28, "credit", "SCRASH=1", "verdicts wait for credit"),
+    mutant(29, "control_plane", "", "members act on propose"),
+    mutant(30, "control_plane", "STRICT=1 AT_ONCE=1", "lower term obeyed"),
+    mutant(31, "control_plane", "", "newer view not reported to proposer"),
+    mutant(32, "coupled", "NR=1 SCRASH=1", "restarted coordinator tells nobody"),
+    mutant(33, "control_plane", "EVICTED=1", "evicted process lives and is silent"),
+    mutant(
+        34, "data_plane", "ACKS=1 LEAVES=1 ABORTS=1 SCRASH=1 CAPACITY=9", "leaver forgets an error"
+    ),
+    mutant(35, "data_plane", "HANGS=1 ACKS=1", "early error dropped"),
+    mutant(36, "credit", "NR=1 CREDIT=2 SERVER_JOIN=1", "who cannot write does not read"),
+    mutant(37, "data_plane", "NR=3 HANGS=1 ACKS=1", "second early error dropped"),
+)

@@ -56,7 +56,7 @@ struct Options {
   int64_t link_timeout_ms = 900;
   int64_t coordinator_patience_s = 30;
   int64_t server_patience_s = 10;
-  int64_t operation_timeout_s = 0;  // tidy-allow(unread-option): under way
+  int64_t operation_timeout_s = 0;
 
   // What it does when processes are lost.
   int64_t min_workers = 0;

@@ -178,6 +178,7 @@ TEST(LoadOptionsTest, AnAliasMayHaveAnotherUnit) {
       LoadOptions(Vars({{"PS_HEARTBEAT_INTERVAL", "5"}, {"PS_HEARTBEAT_TIMEOUT", "0"}}), {});
   ASSERT_TRUE(interval_only.ok()) << interval_only.status().ToString();
   EXPECT_EQ(interval_only->heartbeat_timeout_ms, 25000);
+  EXPECT_EQ(interval_only->eviction_timeout_ms, 20000);
 
   const Result<Options> off = LoadOptions(Vars({{"PS_HEARTBEAT_TIMEOUT", "0"}}), {});
   ASSERT_TRUE(off.ok()) << off.status().ToString();
@@ -246,6 +247,8 @@ TEST(LoadOptionsTest, ContradictionsNameBothSides) {
   EXPECT_THAT(ErrorOf(Job({{"DMLC_NUM_SERVER", "0"}})), HasSubstr("at least one server"));
   EXPECT_THAT(ErrorOf(Environment(), {"heartbeat_timeout_ms=100"}),
               AllOf(HasSubstr("heartbeat_timeout_ms=100"), HasSubstr("heartbeat_interval_ms=200")));
+  EXPECT_THAT(ErrorOf(Environment(), {"eviction_timeout_ms=300"}),
+              AllOf(HasSubstr("eviction_timeout_ms=300"), HasSubstr("heartbeat_interval_ms=200")));
 }
 
 TEST(LoadOptionsTest, TextsHaveTheirLimits) {

@@ -52,6 +52,8 @@ struct WorkerEngineOptions {
   protocol::WorkerOptions protocol;
   // From the first attempt to reach the coordinator to the last connection to a shard.
   Duration start_limit = seconds(150);
+  // An operation that takes longer ends in an error, on every rank or on none; zero: no limit.
+  Duration operation_limit{};
 };
 
 struct StartedEngine {

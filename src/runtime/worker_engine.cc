@@ -12,6 +12,7 @@ namespace {
 // leaving may take.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kLeaveLimit = seconds(4);
+constexpr Duration kLookForLateOnes = seconds(1);
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
@@ -122,7 +123,8 @@ void WorkerEngine::OnView(const wire::View& view) {
   auto self = std::find_if(view.workers.begin(), view.workers.end(),
                            [&](const auto& worker) { return worker.incarnation == own; });
   if (self == view.workers.end() || machine_stopped_) return;
-  log_.Rename("worker " + std::to_string(self->rank));
+  rank_ = self->rank;
+  log_.Rename("worker " + std::to_string(rank_));
   NoteMembers(view);
   shards_.CloseStale(view);
   machine_.OnView(view, self->slot);
@@ -227,6 +229,9 @@ void WorkerEngine::TakeSubmissions() {
     protocol::OperationId id = next_id_++;
     submission.operation.id = id;
     open_[id] = std::move(submission.done);
+    if (options_.operation_limit > Duration::zero()) {
+      due_[id] = loop_->Now() + options_.operation_limit;
+    }
     Status accepted = machine_.Submit(std::move(submission.operation));
     if (accepted.ok()) continue;
     protocol::Outcome outcome;
@@ -234,7 +239,23 @@ void WorkerEngine::TakeSubmissions() {
     Complete(id, std::move(outcome));
   }
   taken_.clear();
+  if (!due_.empty() && due_timer_ == nullptr) {
+    Duration period = std::min<Duration>(options_.operation_limit / 2, kLookForLateOnes);
+    due_timer_ = loop_->Every(period, [this] { AbortLateOnes(); });
+  }
   ticker_.Arm();
+}
+
+// Again and again until the owners have decided: connections break, and pieces wait for credit.
+void WorkerEngine::AbortLateOnes() {
+  Time now = loop_->Now();
+  for (const auto& [id, due] : due_) {
+    if (due > now || phase_ != Phase::kReady) break;  // limits are equal: later ones are due later
+    machine_.Abort(id, "rank " + std::to_string(rank_) +
+                           " has waited longer than the limit for an operation "
+                           "(BYTEPS_OPERATION_TIMEOUT); some rank has not started it, or stands "
+                           "still");
+  }
 }
 
 void WorkerEngine::Declare(const std::string& name) {
@@ -328,6 +349,7 @@ void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome)
   // What this rank's own leaving did to it is no fault of a peer.
   bool leaving = phase_ == Phase::kSettling || phase_ == Phase::kLeaving;
   if (leaving && !outcome.status.ok()) outcome.status = ShutDown();
+  due_.erase(id);
   auto found = open_.extract(id);
   if (!found.empty()) found.mapped()(std::move(outcome));
 }

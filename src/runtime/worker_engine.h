@@ -70,6 +70,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void StopMachine();
   void NotifyLeft();
   void TakeSubmissions();
+  void AbortLateOnes();
 
   void SendControl(const wire::Message& message) override;
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
@@ -98,12 +99,15 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   ShardLinks shards_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
+  uint32_t rank_ = 0;
   bool leave_clean_ = true;
   bool machine_stopped_ = false;
   std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
   std::unordered_map<protocol::OperationId, Done> open_;
   protocol::OperationId next_id_ = 1;
   std::vector<Submission> taken_;
+  std::map<protocol::OperationId, Time> due_;  // of open operations, if there is a limit
+  std::unique_ptr<transport::Loop::Timer> due_timer_;
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
 
   Mutex mutex_;

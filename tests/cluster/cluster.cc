@@ -12,6 +12,7 @@ namespace byteps::cluster {
 namespace {
 
 constexpr const char* kVersion = "1.2.3";
+constexpr const char* kHost = "here";
 
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
@@ -106,6 +107,8 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.protocol.server_patience = options_.server_patience;
   process.protocol.quorum_patience = kPatience;
   process.protocol.recovery_patience = kPatience;
+  process.exit_notices = options_.exit_notices;
+  process.host = kHost;
   coordinator_transport_ = std::make_unique<SharedTransport>(transport_);
   coordinator_ =
       std::make_unique<runtime::CoordinatorProcess>(*coordinator_transport_, process, log_);
@@ -128,7 +131,8 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.control.silence_max = kPatience;
   process.join.role = Role::kServer;
   process.join.incarnation = process.control.identity.incarnation;
-  process.join.host = "here";
+  process.join.host = kHost;
+  process.join.process = kFirstServerProcess + static_cast<uint32_t>(servers_.size());
   process.join.node = "here";
   process.join.shards = options_.shards;
   process.join.server_count = options_.servers;
@@ -161,9 +165,9 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.shards.first_unreachable_after = kPatience;
   worker.join.rank = static_cast<int32_t>(rank);
   worker.join.incarnation = worker.control.identity.incarnation;
-  worker.join.host = "here";
+  worker.join.host = kHost;
   worker.join.node = "here";
-  worker.join.process = 1000 + rank;
+  worker.join.process = kFirstWorkerProcess + rank;
   worker.join.worker_count = options_.workers;
   worker.join.server_count = options_.servers;
   worker.join.piece_bytes_max = options_.piece_bytes_max;
@@ -171,6 +175,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.local_rank = 1;  // says nothing about waiting
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.start_limit = kPatience;
+  worker.operation_limit = options_.operation_limit;
   return worker;
 }
 

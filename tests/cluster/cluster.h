@@ -41,7 +41,13 @@ struct ClusterOptions {
   Duration silence_end = kPatience;
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
+  Duration operation_limit{};
+  int exit_notices = -1;  // what a launcher writes is read from here
 };
+
+// Process numbers that members announce.
+inline constexpr uint32_t kFirstWorkerProcess = 1000;
+inline constexpr uint32_t kFirstServerProcess = 2000;
 
 // An operation that was submitted. Thread-safe; shared by the test and the engine's callback,
 // whichever lets go last.

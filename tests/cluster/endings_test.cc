@@ -185,6 +185,31 @@ TEST_P(Endings, ACoordinatorThatDoesNotComeBackIsNamedInEveryOperation) {
   }
 }
 
+// A rank that does not start an operation in time is told that the others have given up.
+TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
+  ClusterOptions options = Size(2, 2);
+  options.operation_limit = seconds(2);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(2, Bytes(kCount * sizeof(float)));
+  TicketRef early = cluster.Submit(0, SumOf("w", data[0]));
+  TicketRef late = cluster.Submit(1, SumOf("w", data[1]));
+  ASSERT_TRUE(early->WaitStatus().ok()) << early->WaitStatus().ToString();
+  ASSERT_TRUE(late->WaitStatus().ok());
+  early = cluster.Submit(0, SumOf("w", data[0]));
+  Status ended = early->WaitStatus();
+  EXPECT_EQ(ended.code(), StatusCode::kDeadlineExceeded) << ended.ToString();
+  EXPECT_NE(ended.message().find("rank 0"), std::string::npos) << ended.message();
+  late = cluster.Submit(1, SumOf("w", data[1]));
+  EXPECT_EQ(late->WaitStatus(), ended);
+  // The next one is as good as any.
+  early = cluster.Submit(0, SumOf("w", data[0]));
+  late = cluster.Submit(1, SumOf("w", data[1]));
+  EXPECT_TRUE(early->WaitStatus().ok());
+  EXPECT_TRUE(late->WaitStatus().ok());
+  cluster.LeaveInOrder();
+}
+
 // Memory is the user's again when an operation has ended, whatever was on its way.
 TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   for (int how = 0; how < 4; ++how) {

@@ -1,6 +1,7 @@
 // Jobs that go on: servers, workers, the coordinator and connections that are lost in the middle of
 // rounds, and what comes back. Every sum is checked, bit by bit.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <future>
 #include <string>
@@ -332,6 +333,29 @@ TEST_P(Survival, AFrozenServerIsLeftBehindAndStops) {
   ExpectRounds(cluster, {0, 1}, 4, 6);
 }
 
+// The launcher knows best: no silence and no closed connection is needed.
+TEST_P(Survival, AProcessThatTheLauncherSawEndIsLeftBehindAtOnce) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ClusterOptions options = Size(2, 2);
+  options.exit_notices = pipe_ends[0];
+  {
+    Cluster cluster(options);
+    ASSERT_TRUE(cluster.Start().ok());
+    ExpectRounds(cluster, {0, 1}, 0, 1);
+    auto gate = std::make_shared<Gate>();
+    cluster.FreezeServer(1, gate);
+    Round round = Begin(cluster, {0, 1}, 1);
+    std::string notice = "exited " + std::to_string(kFirstServerProcess + 1) + "\n";
+    EXPECT_EQ(write(pipe_ends[1], notice.data(), notice.size()),
+              static_cast<ssize_t>(notice.size()));
+    ExpectFull(round, {0, 1});
+    gate->Open();
+    EXPECT_EQ(cluster.ServerEnd(1).code(), StatusCode::kEvicted);
+  }
+  for (int end : pipe_ends) close(end);
+}
+
 // A worker that has what the others may lack stays until they have it, and then the server that
 // knew it may die.
 TEST_P(Survival, AWorkerLeavesOnlyWhenNobodyNeedsWhatItHolds) {
@@ -342,7 +366,6 @@ TEST_P(Survival, AWorkerLeavesOnlyWhenNobodyNeedsWhatItHolds) {
   std::vector<Bytes> data = {Push(0, 1), Push(1, 1)};
   auto gate = std::make_shared<Gate>();
   auto stopped = std::make_shared<Gate>();
-  Bytes first(64);
   // The slow one stands still with the answer in hand, before it can acknowledge it.
   TicketRef slow = cluster.Submit(1, SumOf("w", data[1]), [gate, stopped] {
     stopped->Open();

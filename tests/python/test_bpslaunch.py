@@ -9,7 +9,7 @@ import pytest
 from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
 from processes import wait_until_gone as still_there
 
-from byteps.cli.launch import is_distributed, local_size, missing_variables
+from byteps.cli.launch import is_distributed, local_size, loss_policy, missing_variables
 from byteps.common.errors import BytepsError
 
 JOB = {
@@ -140,3 +140,31 @@ def test_without_a_role_it_is_bps_run(environment) -> None:
     code, out, err = bpslaunch(environment, "-np", "2", "echo", "hello")
     assert code == 0, err
     assert "[worker 1] hello" in out
+
+
+@pytest.mark.parametrize(
+    ("variables", "needed"),
+    [
+        ({"DMLC_NUM_WORKER": "1"}, 0),
+        ({"DMLC_NUM_WORKER": "1", "BYTEPS_MIN_WORKERS": "3"}, 3),
+        ({"DMLC_NUM_WORKER": "2", "BYTEPS_MIN_WORKERS": "3"}, 1),  # the scheduler counts the rest
+        ({"DMLC_NUM_WORKER": "2", "BYTEPS_MIN_WORKERS": "0"}, 0),
+    ],
+)
+def test_how_many_workers_of_the_machine_must_live(variables, needed) -> None:
+    assert loss_policy(variables).min_workers == needed
+
+
+def test_a_number_of_workers_that_is_none_is_refused() -> None:
+    with pytest.raises(BytepsError, match="BYTEPS_MIN_WORKERS"):
+        loss_policy({"BYTEPS_MIN_WORKERS": "most"})
+
+
+def test_a_lost_local_rank_does_not_end_the_others_where_the_job_allows_it(environment) -> None:
+    worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
+    worker |= {"BYTEPS_LOCAL_SIZE": "2", "BYTEPS_MIN_WORKERS": "3"}
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; sleep 0.2; echo done"
+    code, out, err = bpslaunch(worker, "sh", "-c", script)
+    assert code == 0, err
+    assert "done" in out
+    assert "local rank 1 was killed by signal 9 (SIGKILL); going on with 1 worker" in err

@@ -332,6 +332,7 @@ void Play::CheckRest() {
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     if (ended_[worker]) return;
   }
+  if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
   if (cluster_->verdicts_held() > 0) {
     Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
   }

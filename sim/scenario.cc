@@ -204,6 +204,7 @@ void Player::Check() {
   for (const std::string& text : cluster_->violations()) Violation(text);
   for (const auto& [id, played] : played_) CheckOne(id, played);
   if (!Calm()) return;
+  if (cluster_->repeated_answers() > 0) Violation("an answer came twice");
   uint64_t planned = uint64_t{script_.rounds} * script_.tensors.size() * cluster_->worker_count();
   if (played_.size() != planned) {
     Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +

@@ -157,7 +157,7 @@ TEST_F(CoordinatorTest, ACoordinatorThatStoodStillListensBeforeItJudges) {
   }
   now += seconds(60);
   coordinator().OnTick(now);
-  Wait(seconds(2));
+  Wait(seconds(3));
   EXPECT_EQ(driver.finished.size(), 1u) << "and then does judge";
 }
 

@@ -93,8 +93,8 @@ void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool 
 }
 
 void Cluster::Partition(const std::vector<HostId>& apart) {
-  Log(apart.empty() ? "the partition heals" : "a partition of " + std::to_string(apart.size()) +
-                                                  " hosts");
+  Log(apart.empty() ? "the partition heals"
+                    : "a partition of " + std::to_string(apart.size()) + " hosts");
   if (apart.empty()) return network_.Partition({});
   std::vector<uint32_t> groups(options_.host_links.size(), 0);
   for (HostId host : apart) groups[host] = 1;

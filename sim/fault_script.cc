@@ -14,7 +14,8 @@ class Dice {
   uint64_t From(uint64_t first, uint64_t last) { return first + Below(last - first + 1); }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
   Duration Between(Duration least, Duration most) {
-    return least + Duration(static_cast<int64_t>(Below(static_cast<uint64_t>((most - least).count()) + 1)));
+    return least +
+           Duration(static_cast<int64_t>(Below(static_cast<uint64_t>((most - least).count()) + 1)));
   }
   std::mt19937_64& engine() { return random_; }
 
@@ -23,9 +24,9 @@ class Dice {
 };
 
 FaultTensor RandomTensor(Dice& dice) {
-  static constexpr wire::Op kOps[] = {wire::Op::kSum,       wire::Op::kSum,       wire::Op::kSum,
-                                      wire::Op::kAverage,   wire::Op::kBroadcast, wire::Op::kAllgather,
-                                      wire::Op::kBarrier};
+  static constexpr wire::Op kOps[] = {
+      wire::Op::kSum,       wire::Op::kSum,       wire::Op::kSum,    wire::Op::kAverage,
+      wire::Op::kBroadcast, wire::Op::kAllgather, wire::Op::kBarrier};
   FaultTensor tensor;
   tensor.op = kOps[dice.Below(std::size(kOps))];
   bool reduces = tensor.op == wire::Op::kSum || tensor.op == wire::Op::kAverage;
@@ -113,10 +114,11 @@ FaultScript WriteFaults(uint64_t seed) {
 }
 
 std::string Describe(const FaultScript& script) {
-  static const char* kFaults[] = {"kill worker",  "kill server", "kill coordinator",
+  static const char* kFaults[] = {"kill worker",   "kill server",   "kill coordinator",
                                   "freeze worker", "freeze server", "freeze coordinator",
-                                  "cut data",     "cut control", "cut one way",
-                                  "partition",    "jitter",      "clock",       "abort"};
+                                  "cut data",      "cut control",   "cut one way",
+                                  "partition",     "jitter",        "clock",
+                                  "abort"};
   std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.rounds) + " rounds, credit " +

@@ -65,8 +65,8 @@ class Play {
   void CheckAgreement();
   void CheckRest();
   std::string NameOf(const Played& played) const {
-    return "worker " + std::to_string(played.worker) + ", tensor " +
-           std::to_string(played.tensor) + ", round " + std::to_string(played.round);
+    return "worker " + std::to_string(played.worker) + ", tensor " + std::to_string(played.tensor) +
+           ", round " + std::to_string(played.round);
   }
   static uint64_t Tag(uint32_t tensor, uint32_t round) { return round * 8 + tensor + 1; }
 
@@ -97,7 +97,8 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
     played.tensor = index;
     played.round = round;
     uint64_t value = (uint64_t{1} << worker) + Tag(index, round) * kTagUnit;
-    if (tensor.op == wire::Op::kAverage) value = std::bit_cast<uint64_t>(static_cast<double>(value));
+    if (tensor.op == wire::Op::kAverage)
+      value = std::bit_cast<uint64_t>(static_cast<double>(value));
     played.input.assign(tensor.elements, value);
     bool gather = tensor.op == wire::Op::kAllgather;
     if (!tensor.in_place && !gather) played.output.assign(tensor.elements, 0);
@@ -105,8 +106,7 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
     operation.id = id;
     operation.name = "t" + std::to_string(index);
     operation.spec.op = tensor.op;
-    operation.spec.dtype =
-        tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
+    operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
     operation.spec.atomic = tensor.atomic;
     if (gather) {
       operation.rows = 1 + (worker + round) % 3;
@@ -114,8 +114,8 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
     }
     operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
     operation.input = reinterpret_cast<const std::byte*>(played.input.data());
-    operation.output = reinterpret_cast<std::byte*>(
-        tensor.in_place ? played.input.data() : played.output.data());
+    operation.output =
+        reinterpret_cast<std::byte*>(tensor.in_place ? played.input.data() : played.output.data());
     cluster_->Submit(worker, cluster_->network().now(), std::move(operation));
   }
 }
@@ -302,7 +302,10 @@ void Play::Inject(const FaultEvent& event) {
       break;
     case Fault::kJitter: cluster.SetJitter(event.a, event.b, milliseconds(5)); break;
     case Fault::kClock: cluster.StepClock(event.a, event.lasts * (event.c == 0 ? 1 : 2)); break;
-    case Fault::kAbort: aborts_ = true; cluster.AbortOpen(event.a); break;
+    case Fault::kAbort:
+      aborts_ = true;
+      cluster.AbortOpen(event.a);
+      break;
   }
   if (event.told && (event.fault == Fault::kKillWorker || event.fault == Fault::kKillServer)) {
     Role role = event.fault == Fault::kKillWorker ? Role::kWorker : Role::kServer;

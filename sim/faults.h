@@ -20,10 +20,10 @@ enum class Fault : uint8_t {
   kFreezeWorker,
   kFreezeServer,
   kFreezeCoordinator,
-  kCutData,      // the connection is closed; both ends live
-  kCutControl,   // of worker `a`, or of a server when `b` is 1
-  kCutOneWay,    // nothing is told; direction `c`
-  kPartition,    // host of worker `a` (b = 0), server `a` (1), or the coordinator (2)
+  kCutData,     // the connection is closed; both ends live
+  kCutControl,  // of worker `a`, or of a server when `b` is 1
+  kCutOneWay,   // nothing is told; direction `c`
+  kPartition,   // host of worker `a` (b = 0), server `a` (1), or the coordinator (2)
   kJitter,
   kClock,
   kAbort,  // a user's deadline: worker `a` gives up what it has open
@@ -51,8 +51,8 @@ struct FaultScript {
   ClusterOptions cluster;
   std::vector<FaultTensor> tensors;
   uint32_t rounds = 1;
-  std::vector<Duration> pause;                  // of each worker, between rounds
-  std::vector<std::vector<uint32_t>> order;     // of submission, by worker
+  std::vector<Duration> pause;               // of each worker, between rounds
+  std::vector<std::vector<uint32_t>> order;  // of submission, by worker
   std::vector<FaultEvent> events;
 };
 

@@ -14,8 +14,8 @@ constexpr Duration kPatience = seconds(30);
 
 }  // namespace
 
-MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, HostId host,
-                             const NodeClock& clock, const wire::Join& self, Events events)
+MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, HostId host, const NodeClock& clock,
+                             const wire::Join& self, Events events)
     : cluster_(cluster),
       owner_(owner),
       host_(host),
@@ -27,9 +27,8 @@ void MemberControl::Connect() {
   if (stopped_ || connection_.has_value()) return;
   CoordinatorNode* coordinator = cluster_.coordinator_.get();
   if (coordinator->dead) return TryAgain();
-  connection_ = cluster_.network_.Connect(host_, owner_, kControlTag,
-                                          cluster_.options_.coordinator_host, coordinator,
-                                          kControlTag);
+  connection_ = cluster_.network_.Connect(
+      host_, owner_, kControlTag, cluster_.options_.coordinator_host, coordinator, kControlTag);
   bool again = membership_.view().epoch != 0;
   if (again) {
     for (const wire::Known& part : events_.known()) Send(part);
@@ -77,7 +76,8 @@ void MemberControl::TryAgain() {
   Time now = cluster_.network_.now();
   if (!lost_since_.has_value()) lost_since_ = now;
   if (now - *lost_since_ > kPatience) {
-    return events_.on_lost({StatusCode::kPeerLost, "the coordinator was lost and did not come back"});
+    return events_.on_lost(
+        {StatusCode::kPeerLost, "the coordinator was lost and did not come back"});
   }
   pause_ = std::clamp(pause_ * 2, kPauseMin, kPauseMax);
   cluster_.network_.At(now + pause_, owner_, [this] { Connect(); });

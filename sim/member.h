@@ -19,11 +19,11 @@ inline constexpr uint32_t kControlTag = UINT32_MAX;
 class MemberControl {
  public:
   struct Events {
-    std::function<void(const wire::View&)> on_view;      // a newer view is in force
+    std::function<void(const wire::View&)> on_view;        // a newer view is in force
     std::function<void(const wire::Message&)> on_message;  // all others
-    std::function<std::vector<wire::Known>()> known;     // to tell a coordinator before a report
-    std::function<void()> on_back;                       // a coordinator has been greeted again
-    std::function<void(const Status&)> on_lost;          // none came back in time
+    std::function<std::vector<wire::Known>()> known;       // to tell a coordinator before a report
+    std::function<void()> on_back;                         // a coordinator has been greeted again
+    std::function<void(const Status&)> on_lost;            // none came back in time
   };
 
   MemberControl(Cluster& cluster, Endpoint* owner, HostId host, const NodeClock& clock,

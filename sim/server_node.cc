@@ -130,7 +130,9 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
       case FrameType::kAck: machine_.OnAck(slot, header.count, clock_.now()); break;
       case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
       case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
-      case FrameType::kAbort: machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame)); break;
+      case FrameType::kAbort:
+        machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame));
+        break;
       default: break;
     }
   }
@@ -185,11 +187,11 @@ ServerNode::ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, ui
       index_(index),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      control_(cluster, this, cluster.options_.servers[index].host, clock_, MakeJoin(),
-               {[this](const wire::View& view) { OnView(view); },
-                [this](const wire::Message& message) { OnMessage(message); },
-                [] { return std::vector<wire::Known>(); }, [] {},
-                [this](const Status&) { Stop(); }}) {
+      control_(
+          cluster, this, cluster.options_.servers[index].host, clock_, MakeJoin(),
+          {[this](const wire::View& view) { OnView(view); },
+           [this](const wire::Message& message) { OnMessage(message); },
+           [] { return std::vector<wire::Known>(); }, [] {}, [this](const Status&) { Stop(); }}) {
   for (uint32_t i = 0; i < cluster.options_.servers[index].shards; ++i) {
     shards.push_back(std::make_unique<ShardNode>(cluster, clock_, first_shard + i));
     shards.back()->on_worker_lost = [this](Slot slot, uint64_t incarnation_lost) {

@@ -125,7 +125,8 @@ void WorkerNode::OnView(const wire::View& view) {
   }
   ShardId shards = 0;
   for (const wire::ServerInfo& server : view.servers) {
-    shards = std::max(shards, server.first_shard + static_cast<ShardId>(server.shard_weights.size()));
+    shards =
+        std::max(shards, server.first_shard + static_cast<ShardId>(server.shard_weights.size()));
   }
   links_.resize(shards);
   for (ShardId shard = 0; shard < shards; ++shard) {
@@ -176,8 +177,8 @@ void WorkerNode::TryAgain(ShardId shard) {
   Time now = cluster_.network_.now();
   if (!link.lost_since.has_value()) link.lost_since = now;
   const wire::ServerInfo& server = *ServerOf(shard);
-  wire::Suspicion why = now - *link.lost_since > kGrace ? wire::Suspicion::kUnreachable
-                                                        : wire::Suspicion::kClosed;
+  wire::Suspicion why =
+      now - *link.lost_since > kGrace ? wire::Suspicion::kUnreachable : wire::Suspicion::kClosed;
   SendControl(wire::Suspect{Role::kServer, server.index, server.incarnation, why,
                             "its connection to worker " + std::to_string(rank_) + " was closed"});
   link.pause = std::clamp(link.pause * 2, kPauseMin, kPauseMax);

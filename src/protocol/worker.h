@@ -72,8 +72,7 @@ class WorkerDriver {
   // `payload` lies in `keep`.
   virtual void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                            BufferRef keep) = 0;
-  virtual void SendHave(ShardId to, uint64_t epoch,
-                        const std::vector<wire::HeldPiece>& pieces) = 0;
+  virtual void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) = 0;
   virtual void SendResync(ShardId to, uint64_t epoch) = 0;
   virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                          const std::string& why) = 0;
@@ -318,7 +317,7 @@ class Worker {
   void BeginGeneration(const wire::View& view);
   void ReviewPieces(uint64_t old_epoch);
   bool ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch);
-  void Recite(ShardId shard, uint64_t newer_than);
+  void Recite(ShardId shard, uint64_t since_after);
   void RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::HeldPiece>& haves,
                    bool reconnect);
   void SendKept(Tensor& tensor, uint32_t number);

@@ -135,13 +135,13 @@ void Worker::OnShardDown(ShardId shard) {
 
 // In this order: the verdicts that this worker holds and others may lack, then its unanswered
 // pushes, then what it holds and all others do; at last, that this is all.
-void Worker::Recite(ShardId shard, uint64_t newer_than) {
-  bool reconnect = newer_than == 0;
+void Worker::Recite(ShardId shard, uint64_t since_after) {
+  bool reconnect = since_after == 0;
   std::vector<wire::HeldPiece> haves;
   for (Tensor* tensor : by_order_) {
     for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
       const Piece& piece = tensor->pieces[i];
-      if (piece.owner == shard && piece.since > newer_than) {
+      if (piece.owner == shard && piece.since > since_after) {
         RecitePiece(*tensor, i, haves, reconnect);
       }
     }

@@ -1,0 +1,247 @@
+// Workers and shards together over queues that a test delivers.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/shard.h"
+#include "src/protocol/worker.h"
+
+namespace byteps::protocol {
+
+inline constexpr Time kStart{};
+
+// A small job: each connection is a pair of queues; nothing moves unless the test says so.
+class Job {
+ public:
+  struct Frame {
+    std::function<void()> deliver;
+    std::vector<std::byte> payload;
+    BufferRef keep;
+  };
+
+  Job(uint32_t worker_count, uint32_t servers, ShardMistake shard_mistake = ShardMistake::kNone,
+      WorkerMistake worker_mistake = WorkerMistake::kNone) {
+    view.epoch = view.generation = view.began = 1;
+    view.piece_bytes_max = 64;
+    for (uint32_t i = 0; i < worker_count; ++i) {
+      view.workers.push_back({i, i, 100 + i, "h", i, 0, 1});
+    }
+    for (uint32_t i = 0; i < servers; ++i) {
+      wire::ServerInfo server;
+      server.index = server.first_shard = i;
+      server.shard_weights = {1};
+      view.servers.push_back(server);
+      ShardOptions options;
+      options.mistake = shard_mistake;
+      shards.push_back(std::make_unique<ShardEnd>(*this, i, options));
+      shards[i]->machine.OnView(view, i);
+    }
+    for (uint32_t i = 0; i < worker_count; ++i) {
+      WorkerOptions options;
+      options.mistake = worker_mistake;
+      workers.push_back(std::make_unique<WorkerEnd>(*this, i, options));
+      workers[i]->machine.OnView(view, i);
+      for (uint32_t s = 0; s < servers; ++s) Connect(i, s);
+    }
+  }
+
+  struct ShardEnd final : ShardDriver {
+    ShardEnd(Job& owner, ShardId number, const ShardOptions& options)
+        : job(owner), id(number), machine(options, pool, arithmetic, *this) {}
+    void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                    BufferRef keep) override {
+      std::vector<std::byte> bytes(payload.begin(), payload.end());
+      job.down[{to, id}].push_back([this, to, header, bytes, keep] {
+        Result<ByteSpan> place = job.workers[to]->machine.OnAnswerHeader(id, header, bytes.size());
+        ASSERT_TRUE(place.ok()) << place.status().message();
+        std::copy(bytes.begin(), bytes.end(), place.value().begin());
+        job.workers[to]->machine.OnAnswer(id, kStart);
+      });
+    }
+    void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
+    void SendStable(Slot to, uint64_t count) override {
+      job.down[{to, id}].push_back(
+          [this, to, count] { job.workers[to]->machine.OnStable(id, count); });
+    }
+    Job& job;
+    ShardId id;
+    BufferPool pool;
+    KernelArithmetic arithmetic;
+    Shard machine;
+  };
+
+  struct WorkerEnd final : WorkerDriver {
+    WorkerEnd(Job& owner, Slot number, const WorkerOptions& options)
+        : job(owner), slot(number), machine(options, pool, arithmetic, *this) {}
+    void SendControl(const wire::Message& message) override {
+      const auto* declare = std::get_if<wire::Declare>(&message);
+      if (declare != nullptr) names.push_back(declare->name);
+    }
+    void SendData(ShardId to, bool verdict, const wire::DataHeader& header, ConstByteSpan payload) {
+      std::vector<std::byte> bytes(payload.begin(), payload.end());
+      job.up[{slot, to}].push_back([this, to, verdict, header, bytes] {
+        Shard& shard = job.shards[to]->machine;
+        Result<ByteSpan> place = verdict ? shard.OnVerdictHeader(slot, header, bytes.size(), kStart)
+                                         : shard.OnPushHeader(slot, header, bytes.size(), kStart);
+        ASSERT_TRUE(place.ok()) << place.status().message();
+        std::copy(bytes.begin(), bytes.end(), place.value().begin());
+        shard.OnPayload(slot);
+      });
+    }
+    void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override {
+      SendData(to, false, header, payload);
+    }
+    void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                     BufferRef) override {
+      ++verdicts;
+      SendData(to, true, header, payload);
+    }
+    void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& refs) override {
+      job.up[{slot, to}].push_back(
+          [this, to, epoch, refs] { job.shards[to]->machine.OnHave(slot, epoch, refs); });
+    }
+    void SendResync(ShardId to, uint64_t epoch) override {
+      job.up[{slot, to}].push_back(
+          [this, to, epoch] { job.shards[to]->machine.OnResync(slot, epoch); });
+    }
+    void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& ref,
+                   const std::string& why) override {
+      job.up[{slot, to}].push_back(
+          [this, to, epoch, ref, why] { job.shards[to]->machine.OnAbort(slot, epoch, ref, why); });
+    }
+    void SendAck(ShardId to, uint64_t count) override {
+      job.up[{slot, to}].push_back(
+          [this, to, count] { job.shards[to]->machine.OnAck(slot, count, kStart); });
+    }
+    void Forget(ConstByteSpan) override {}
+    void Complete(OperationId id, Outcome outcome) override { outcomes[id] = std::move(outcome); }
+
+    Job& job;
+    Slot slot;
+    BufferPool pool;
+    KernelArithmetic arithmetic;
+    std::vector<std::string> names;
+    std::map<OperationId, Outcome> outcomes;
+    std::map<std::string, std::vector<uint8_t>> memory;
+    int verdicts = 0;
+    OperationId next = 1;
+    Worker machine;
+  };
+
+  void Connect(Slot slot, ShardId shard) {
+    up[{slot, shard}].clear();
+    down[{slot, shard}].clear();
+    shards[shard]->machine.OnLost(slot);
+    workers[slot]->machine.OnShardUp(shard);
+  }
+
+  // Slot s contributes s + 1 in round 1, 10 times that in round 2 ...; the same tensor for all.
+  OperationId Submit(Slot slot, const std::string& name, uint8_t value, size_t bytes = 4,
+                     wire::Op op = wire::Op::kSum, bool atomic = false) {
+    WorkerEnd& worker = *workers[slot];
+    std::vector<uint8_t>& memory = worker.memory[name];
+    memory.assign(bytes, value);
+    Operation operation;
+    operation.id = worker.next++;
+    operation.name = name;
+    operation.spec = {op, DataType::kUint8, 0, {static_cast<int64_t>(bytes)}, atomic};
+    operation.input = operation.output = reinterpret_cast<std::byte*>(memory.data());
+    EXPECT_TRUE(worker.machine.Submit(operation).ok());
+    for (const std::string& asked : std::exchange(worker.names, {})) {
+      // Tensor numbers follow the names; the dealer begins at shard 0.
+      std::vector<uint64_t> placement(view.servers.size(), 0);
+      placement.push_back(view.servers.size());
+      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), placement});
+    }
+    return operation.id;
+  }
+
+  // Delivers what is queued on one way, or on all until nothing moves.
+  void Up(Slot slot, ShardId shard) { Drain(up[{slot, shard}]); }
+  void Down(Slot slot, ShardId shard) { Drain(down[{slot, shard}]); }
+  void All() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (auto* queues : {&up, &down}) {
+        for (auto& [key, queue] : *queues) {
+          bool dead = !alive(key.first) || !view.servers[key.second].alive;
+          if (dead) queue.clear();
+          moved = moved || !queue.empty();
+          Drain(queue);
+        }
+      }
+    }
+  }
+
+  bool alive(Slot slot) const {
+    return std::any_of(view.workers.begin(), view.workers.end(),
+                       [&](const wire::WorkerInfo& worker) { return worker.slot == slot; });
+  }
+
+  void KillServer(uint32_t index) {
+    ++view.epoch;
+    view.servers[index].alive = false;
+    view.servers[index].since = view.epoch;
+  }
+  void KillWorker(Slot slot) {
+    ++view.epoch;
+    std::erase_if(view.workers, [&](const wire::WorkerInfo& w) { return w.slot == slot; });
+  }
+  void ReviveServer(uint32_t index) {
+    ++view.epoch;
+    view.servers[index].alive = true;
+    view.servers[index].since = view.epoch;
+    shards[index] = std::make_unique<ShardEnd>(*this, index, ShardOptions());
+  }
+  void TellWorker(Slot slot) {
+    for (const wire::ServerInfo& server : view.servers) {
+      if (server.since == view.epoch) workers[slot]->machine.OnShardDown(server.index);
+    }
+    workers[slot]->machine.OnView(view, slot);
+    for (const wire::ServerInfo& server : view.servers) {
+      if (server.since == view.epoch && server.alive) Connect(slot, server.index);
+    }
+  }
+  void TellShard(ShardId shard) { shards[shard]->machine.OnView(view, shard); }
+  void TellAll() {
+    for (ShardId s = 0; s < shards.size(); ++s) {
+      if (view.servers[s].alive) TellShard(s);
+    }
+    for (const wire::WorkerInfo& worker : view.workers) TellWorker(worker.slot);
+  }
+
+  const Outcome* outcome(Slot slot, OperationId id) {
+    auto found = workers[slot]->outcomes.find(id);
+    return found == workers[slot]->outcomes.end() ? nullptr : &found->second;
+  }
+  uint8_t value(Slot slot, const std::string& name) { return workers[slot]->memory[name][0]; }
+
+  using Queue = std::deque<std::function<void()>>;
+  using Way = std::pair<Slot, ShardId>;
+  static void Drain(Queue& queue) {
+    while (!queue.empty()) {
+      auto deliver = std::move(queue.front());
+      queue.pop_front();
+      deliver();
+    }
+  }
+
+  wire::View view;
+  std::map<Way, Queue> up;
+  std::map<Way, Queue> down;
+  std::vector<std::unique_ptr<ShardEnd>> shards;
+  std::vector<std::unique_ptr<WorkerEnd>> workers;
+};
+
+}  // namespace byteps::protocol

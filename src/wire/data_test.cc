@@ -128,6 +128,7 @@ TEST(PieceRefsTest, RoundTripAndLimits) {
 TEST(AckTest, RoundTripAndLength) {
   std::byte bytes[kNumberHeaderBytes];
   EncodeNumber(0x0102030405060708, bytes);
+  EXPECT_EQ(Hex(bytes), "0807060504030201");
   EXPECT_EQ(DecodeNumber(bytes).value(), 0x0102030405060708u);
   EXPECT_FALSE(DecodeNumber(ConstByteSpan(bytes, 7)).ok());
 }

@@ -140,5 +140,11 @@ TEST(FrameParserTest, RefusesAPrefixThatNoCorrectPeerSends) {
   refuses({0, 0, 0, 128, 0, 0, 0, 0}, "2147483648");
 }
 
+TEST(FrameParserTest, GoldenBytesOfAPrefix) {
+  std::vector<std::byte> stream = Encode({{5, std::string(52, 'h'), std::string(300, 'p')}});
+  const int expected[] = {0x2c, 0x01, 0, 0, 52, 0, 5, 0};
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(std::to_integer<int>(stream[i]), expected[i]);
+}
+
 }  // namespace
 }  // namespace byteps::transport

@@ -128,7 +128,7 @@ class Cluster {
 
   bool logs() const { return log_ != nullptr; }
   void Log(const std::string& line) {
-    if (log_ && !line.ends_with(": alive")) log_(line);
+    if (log_ && !line.ends_with(": alive") && line.find(": want of") == std::string::npos) log_(line);
   }
 
   // A view came into force somewhere: no other one may have its epoch.

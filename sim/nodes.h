@@ -53,7 +53,7 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                   BufferRef keep) override;
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
-  void SendStable(Slot to, uint64_t count) override;
+  void SendStable(Slot to, const wire::Progress& stable) override;
 
   void OnView(const wire::View& view);
   protocol::Shard& machine() { return machine_; }
@@ -149,7 +149,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;
-  void SendAck(ShardId to, uint64_t count) override;
+  void SendAck(ShardId to, const wire::Progress& ack) override;
   void Forget(ConstByteSpan) override {}
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 

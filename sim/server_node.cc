@@ -127,7 +127,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
     switch (frame.type) {
       case FrameType::kPush:
       case FrameType::kVerdict: OnData(connection, slot, frame); break;
-      case FrameType::kAck: machine_.OnAck(slot, header.count, clock_.now()); break;
+      case FrameType::kAck: machine_.OnAck(slot, {header.count, header.epoch}, clock_.now()); break;
       case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
       case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
       case FrameType::kAbort:
@@ -167,10 +167,11 @@ void ShardNode::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
   SendTo(to, frame);
 }
 
-void ShardNode::SendStable(Slot to, uint64_t count) {
+void ShardNode::SendStable(Slot to, const wire::Progress& stable) {
   if (!links_.contains(to)) return;
   wire::DataHeader header;
-  header.count = count;
+  header.count = stable.count;
+  header.epoch = stable.epoch;
   Frame& frame = cluster_.network_.NewFrame();
   MakeSmall(frame, FrameType::kStable, header);
   SendTo(to, frame);

@@ -266,7 +266,7 @@ void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
     if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
     if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
     if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
-    if (bound && frame.type == FrameType::kStable) machine_.OnStable(tag, frame.header.count);
+    if (bound && frame.type == FrameType::kStable) machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
   }
   ticker_.Arm();
 }
@@ -318,9 +318,10 @@ void WorkerNode::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& pie
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
-void WorkerNode::SendAck(ShardId to, uint64_t count) {
+void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
   wire::DataHeader header;
-  header.count = count;
+  header.count = ack.count;
+  header.epoch = ack.epoch;
   SendSmall(to, FrameType::kAck, header);
 }
 

@@ -69,9 +69,9 @@ class Job {
       });
     }
     void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
-    void SendStable(Slot to, uint64_t count) override {
+    void SendStable(Slot to, const wire::Progress& stable) override {
       job.down[{to, id}].push_back(
-          [this, to, count] { job.workers[to]->machine.OnStable(id, count); });
+          [this, to, stable] { job.workers[to]->machine.OnStable(id, stable); });
     }
     Job& job;
     ShardId id;
@@ -119,9 +119,9 @@ class Job {
       job.up[{slot, to}].push_back(
           [this, to, epoch, ref, why] { job.shards[to]->machine.OnAbort(slot, epoch, ref, why); });
     }
-    void SendAck(ShardId to, uint64_t count) override {
+    void SendAck(ShardId to, const wire::Progress& ack) override {
       job.up[{slot, to}].push_back(
-          [this, to, count] { job.shards[to]->machine.OnAck(slot, count, kStart); });
+          [this, to, ack] { job.shards[to]->machine.OnAck(slot, ack, kStart); });
     }
     void Forget(ConstByteSpan) override {}
     void Complete(OperationId id, Outcome outcome) override { outcomes[id] = std::move(outcome); }

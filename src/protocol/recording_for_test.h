@@ -40,7 +40,9 @@ class RecordingShardDriver final : public ShardDriver {
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
     wants.emplace_back(to, pieces);
   }
-  void SendStable(Slot to, uint64_t count) override { stable.emplace_back(to, count); }
+  void SendStable(Slot to, const wire::Progress& news) override {
+    stable.emplace_back(to, news.count);
+  }
 
   bool record = true;
   uint64_t answer_count = 0;
@@ -73,7 +75,7 @@ class RecordingWorkerDriver final : public WorkerDriver {
   void SendAbort(ShardId to, uint64_t, const wire::PieceRef& piece, const std::string&) override {
     aborts.emplace_back(to, piece);
   }
-  void SendAck(ShardId to, uint64_t count) override { acks.emplace_back(to, count); }
+  void SendAck(ShardId to, const wire::Progress& ack) override { acks.emplace_back(to, ack.count); }
   void Forget(ConstByteSpan memory) override { forgotten.push_back(memory); }
   void Complete(OperationId id, Outcome outcome) override {
     ++completions[id];

@@ -66,11 +66,12 @@ Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
                                      size_t payload_bytes, Time now) {
   Status checked = CheckSender(from, header);
   if (!checked.ok()) return checked;
-  OnAck(from, header.count, now);
+  now_ = std::max(now_, now);
   Member& member = members_[from];
   if (MustWait(member, header.epoch)) {
     return Hold(member, wire::FrameKind::kPush, header, payload_bytes);
   }
+  TakeAck(from, header.count);
   return PlaceOfPush(from, header, payload_bytes, now);
 }
 

@@ -43,8 +43,8 @@ class ShardDriver {
                           BufferRef keep) = 0;
   // Names pieces that are waited for; they pass the receiver's credit.
   virtual void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) = 0;
-  // All answers to `to` up to number `count` are with every member.
-  virtual void SendStable(Slot to, uint64_t count) = 0;
+  // All answers to `to` up to this number are with every member.
+  virtual void SendStable(Slot to, const wire::Progress& stable) = 0;
 };
 
 // Deliberate mistakes, for tests that prove that the tests notice.
@@ -104,8 +104,8 @@ class Shard {
                                    Time now);
   // The payload of the last header from `from` is complete.
   void OnPayload(Slot from);
-  // All answers up to number `count` have reached `from`.
-  void OnAck(Slot from, uint64_t count, Time now);
+  // All answers up to number `count` have reached `from`, which is in the view of `epoch`.
+  void OnAck(Slot from, const wire::Progress& ack, Time now);
   // `from` holds these verdicts, and all members do.
   void OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
   // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
@@ -241,6 +241,7 @@ class Shard {
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
   void Number(Member& member, const Piece& piece, wire::DataHeader& header);
+  void TakeAck(Slot from, uint64_t count);
   void MarkHeld(Piece& piece, Slot by);
   void BecomeStable(Piece& piece);
   bool IsStable(const Answered& answered) const;

@@ -55,7 +55,7 @@ class Play {
     Slot slot = what / 16 % (kWorkers + 1);
     switch (what % 16) {
       default: return Push(slot);
-      case 10: return shard_.OnAck(slot, numbers_.Next(), now_);
+      case 10: return shard_.OnAck(slot, {numbers_.Next(), numbers_.Next() % 4U}, now_);
       case 11: receiving_.erase(slot); return shard_.OnLost(slot);
       case 12:
         if (numbers_.Next() % 8 == 0) ChangeView(slot);

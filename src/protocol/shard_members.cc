@@ -171,9 +171,21 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
   driver_.SendAnswer(to, header, ConstByteSpan(both.data(), header.receipt + wanted.size()), both);
 }
 
-void Shard::OnAck(Slot from, uint64_t count, Time now) {
+// What it did not take, because the piece has moved in a view that is not here yet, counts too: so
+// the news waits for that view, in which the piece is nothing of ours.
+void Shard::OnAck(Slot from, const wire::Progress& ack, Time now) {
   now_ = std::max(now_, now);
   if (from >= members_.size()) return;
+  Member& member = members_[from];
+  if (!MustWait(member, ack.epoch)) return TakeAck(from, ack.count);
+  Held held;
+  held.kind = wire::FrameKind::kAck;
+  held.epoch = ack.epoch;
+  held.header.count = ack.count;
+  member.held.push_back(std::move(held));
+}
+
+void Shard::TakeAck(Slot from, uint64_t count) {
   Member& member = members_[from];
   count = std::min(count, member.answers_sent);
   while (member.answers_acknowledged < count) {
@@ -271,7 +283,7 @@ void Shard::TellStable(Time now) {
       continue;
     }
     member.stable_told = stable;
-    driver_.SendStable(slot, stable);
+    driver_.SendStable(slot, {stable, epoch_});
   }
 }
 

@@ -53,11 +53,13 @@ void Shard::Replay(Slot slot) {
 void Shard::ReplayOne(Slot slot, Held held) {
   Member& member = members_[slot];
   switch (held.kind) {
+    case wire::FrameKind::kAck: return TakeAck(slot, held.header.count);
     case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.pieces);
     case wire::FrameKind::kResync: return OnResync(slot, held.epoch);
     case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.ref, held.text);
     default: break;
   }
+  TakeAck(slot, held.header.count);
   bool receiving = std::exchange(member.receiving, false);
   Fate fate = member.fate;
   bool verdict = held.kind == wire::FrameKind::kVerdict;
@@ -83,11 +85,12 @@ Result<ByteSpan> Shard::OnVerdictHeader(Slot from, const wire::DataHeader& heade
                                         size_t payload_bytes, Time now) {
   Status checked = CheckSender(from, header);
   if (!checked.ok()) return checked;
-  OnAck(from, header.count, now);
+  now_ = std::max(now_, now);
   Member& member = members_[from];
   if (MustWait(member, header.epoch)) {
     return Hold(member, wire::FrameKind::kVerdict, header, payload_bytes);
   }
+  TakeAck(from, header.count);
   return PlaceOfVerdict(from, header, payload_bytes);
 }
 

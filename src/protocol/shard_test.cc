@@ -128,9 +128,9 @@ TEST_F(ShardTest, ARepeatAnsweredTwiceIsOneHolder) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
-  shard.OnAck(0, 2, now);  // both answers to worker 0; worker 1 may still lack it
+  shard.OnAck(0, {2, 1}, now);  // both answers to worker 0; worker 1 may still lack it
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
-  shard.OnAck(1, 1, now);
+  shard.OnAck(1, {1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
@@ -139,8 +139,8 @@ TEST_F(ShardTest, AcknowledgementsFreeTheVerdict) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
-  shard.OnAck(0, 99, now);  // more than was ever sent counts as all
-  shard.OnAck(1, 1, now);
+  shard.OnAck(0, {99, 1}, now);  // more than was ever sent counts as all
+  shard.OnAck(1, {1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
@@ -209,7 +209,7 @@ TEST_F(ShardTest, WhoHasLeftEndsRoundsItDidNotJoin) {
   EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // and every later one, at once
   ASSERT_EQ(driver.answers.size(), 2u);
   EXPECT_EQ(driver.answers[1].header.status, StatusCode::kPeerLost);
-  shard.OnAck(0, 2, now);
+  shard.OnAck(0, {2, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u) << "who has left need not hold it";
 }
 
@@ -220,7 +220,7 @@ TEST_F(ShardTest, WhoHasLeftStillCountsWhereItPushed) {
   ASSERT_EQ(driver.answers.size(), 1u);
   EXPECT_EQ(driver.answers[0].to, 0u);
   EXPECT_EQ(driver.answers[0].bytes, "\x03");
-  shard.OnAck(0, 1, now);
+  shard.OnAck(0, {1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 

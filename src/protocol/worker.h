@@ -76,7 +76,7 @@ class WorkerDriver {
   virtual void SendResync(ShardId to, uint64_t epoch) = 0;
   virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                          const std::string& why) = 0;
-  virtual void SendAck(ShardId to, uint64_t count) = 0;
+  virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
   // Nothing that is still queued may borrow from `memory` after this call.
   virtual void Forget(ConstByteSpan memory) = 0;
   virtual void Complete(OperationId id, Outcome outcome) = 0;
@@ -147,8 +147,8 @@ class Worker {
                                   size_t payload_bytes);
   void OnAnswer(ShardId from, Time now);
   void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces);
-  // All answers of `from` up to number `count` are with every member.
-  void OnStable(ShardId from, uint64_t count);
+  // All answers of `from` up to this number are with every member.
+  void OnStable(ShardId from, const wire::Progress& stable);
 
   // Asks the owners to end the operation in an error, on every rank or on none; what they decide
   // ends it. No effect once it has ended.
@@ -253,6 +253,7 @@ class Worker {
     uint64_t stable = 0;                  // answers up to this number are
     Ring<Kept> kept;
     std::deque<Held> held;
+    std::optional<wire::Progress> stable_later;  // of a newer view than ours
     // The answer whose payload is being received.
     wire::DataHeader incoming;
     Fate fate = Fate::kIgnored;

@@ -295,7 +295,7 @@ void Worker::OnTick(Time now) {
     ShardId shard = owing_.front().first;
     owing_.pop_front();
     links_[shard].owes_since.reset();
-    driver_.SendAck(shard, links_[shard].answers_in_order);
+    driver_.SendAck(shard, {links_[shard].answers_in_order, epoch_});
   }
 }
 

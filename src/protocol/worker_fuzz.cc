@@ -74,7 +74,7 @@ class Play {
     switch (what % 8) {
       case 0: receiving_.erase(shard); return worker_->OnShardDown(shard);
       case 1: receiving_.erase(shard); return worker_->OnShardUp(shard);
-      case 2: return worker_->OnStable(shard, Next());
+      case 2: return worker_->OnStable(shard, {Next(), Next() % 4U});
       case 3: return worker_->Abort(Next(), "too late");
       case 4: view_.workers.resize(1); break;
       default:

@@ -256,10 +256,17 @@ void Worker::ReleaseStable(Link& link) {
   }
 }
 
-void Worker::OnStable(ShardId from, uint64_t count) {
+// What a newer view has moved away from the shard counts as stable there; that view has it told to
+// the new owner instead.
+void Worker::OnStable(ShardId from, const wire::Progress& stable) {
   if (from >= links_.size() || !links_[from].up) return;
-  links_[from].stable = std::max(links_[from].stable, count);
-  ReleaseStable(links_[from]);
+  Link& link = links_[from];
+  if (stable.epoch > epoch_) {
+    link.stable_later = stable;
+    return;
+  }
+  link.stable = std::max(link.stable, stable.count);
+  ReleaseStable(link);
 }
 
 bool Worker::HoldsUnstable() const {
@@ -287,6 +294,9 @@ ByteSpan Worker::Hold(Link& link, const wire::DataHeader& header, size_t payload
 // like any other.
 void Worker::Replay(ShardId from, Time now) {
   Link& link = links_[from];
+  if (link.stable_later.has_value() && link.stable_later->epoch <= epoch_) {
+    OnStable(from, *std::exchange(link.stable_later, std::nullopt));
+  }
   while (!link.held.empty() && link.held.front().complete &&
          link.held.front().header.epoch <= epoch_) {
     Held held = std::move(link.held.front());

@@ -48,6 +48,15 @@ transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number) {
   return frame;
 }
 
+transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress) {
+  transport::OutFrame frame;
+  frame.kind = static_cast<uint8_t>(kind);
+  frame.header_bytes = wire::kProgressHeaderBytes;
+  wire::EncodeProgress(progress, frame.header);
+  frame.urgency = kControlUrgency;
+  return frame;
+}
+
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces) {
   std::vector<std::byte> bytes;
   wire::EncodePieceRefs(pieces, bytes);

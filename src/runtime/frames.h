@@ -32,6 +32,8 @@ transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number);
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces);
 
 // REQUIRES: pieces.size() <= wire::kWantCountMax.
+// An ack or a stable frame.
+transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
                               const std::vector<wire::HeldPiece>& pieces);
 

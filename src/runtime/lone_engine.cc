@@ -50,7 +50,7 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendHave(ShardId, uint64_t, const std::vector<wire::HeldPiece>&) override {}
   void SendResync(ShardId, uint64_t) override {}
   void SendAbort(ShardId, uint64_t, const wire::PieceRef&, const std::string&) override {}
-  void SendAck(ShardId, uint64_t) override {}
+  void SendAck(ShardId, const wire::Progress&) override {}
   void Forget(ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
   void Complete(protocol::OperationId,

@@ -27,9 +27,9 @@ struct ShardLinks::Link final : transport::FrameReceiver {
       return links.machine_.OnAnswerHeader(shard, header.value(), payload_bytes);
     }
     if (incoming == wire::FrameKind::kStable && payload_bytes == 0) {
-      Result<uint64_t> count = wire::DecodeNumber(bytes);
-      if (!count.ok()) return count.status();
-      links.machine_.OnStable(shard, count.value());
+      Result<wire::Progress> stable = wire::DecodeProgress(bytes);
+      if (!stable.ok()) return stable.status();
+      links.machine_.OnStable(shard, stable.value());
       return ByteSpan();
     }
     if (incoming == wire::FrameKind::kWant) {

@@ -49,13 +49,15 @@ struct ShardThread::Link final : transport::FrameReceiver {
   }
 
   Result<ByteSpan> OnNumber(ConstByteSpan bytes) {
+    if (incoming == wire::FrameKind::kAck) {
+      Result<wire::Progress> ack = wire::DecodeProgress(bytes);
+      if (!ack.ok()) return ack.status();
+      shard.machine_.OnAck(slot, ack.value(), shard.loop_->Now());
+      return ByteSpan();
+    }
     Result<uint64_t> number = wire::DecodeNumber(bytes);
     if (!number.ok()) return number.status();
-    if (incoming == wire::FrameKind::kAck) {
-      shard.machine_.OnAck(slot, number.value(), shard.loop_->Now());
-    } else {
-      shard.machine_.OnResync(slot, number.value());
-    }
+    shard.machine_.OnResync(slot, number.value());
     return ByteSpan();
   }
 
@@ -174,8 +176,8 @@ void ShardThread::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
   Send(to, WantFrame(pool_, pieces));
 }
 
-void ShardThread::SendStable(Slot to, uint64_t count) {
-  Send(to, NumberFrame(wire::FrameKind::kStable, count));
+void ShardThread::SendStable(Slot to, const wire::Progress& stable) {
+  Send(to, ProgressFrame(wire::FrameKind::kStable, stable));
 }
 
 void ShardThread::OnClosed(Link& link, const Status& why) {

@@ -49,7 +49,7 @@ class ShardThread final : public protocol::ShardDriver {
   void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                   BufferRef keep) override;
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
-  void SendStable(Slot to, uint64_t count) override;
+  void SendStable(Slot to, const wire::Progress& stable) override;
   void Send(Slot to, transport::OutFrame frame);
   void OnView(const wire::View& view, ShardId self);
   bool IsInView(Slot slot, uint64_t incarnation) const;

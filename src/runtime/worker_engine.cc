@@ -339,8 +339,8 @@ void WorkerEngine::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& p
   Send(to, AbortFrame(pool_, epoch, {piece, why}));
 }
 
-void WorkerEngine::SendAck(ShardId to, uint64_t count) {
-  Send(to, NumberFrame(wire::FrameKind::kAck, count));
+void WorkerEngine::SendAck(ShardId to, const wire::Progress& ack) {
+  Send(to, ProgressFrame(wire::FrameKind::kAck, ack));
 }
 
 void WorkerEngine::Forget(ConstByteSpan memory) { shards_.Detach(memory); }

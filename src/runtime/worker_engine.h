@@ -80,7 +80,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;
-  void SendAck(ShardId to, uint64_t count) override;
+  void SendAck(ShardId to, const wire::Progress& ack) override;
   void Send(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override;
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;

@@ -166,6 +166,18 @@ Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces) {
   return Status::Ok();
 }
 
+void EncodeProgress(const Progress& progress, ByteSpan out) {
+  PutLittle(out.data(), progress.count);
+  PutLittle(out.data() + 8, progress.epoch);
+}
+
+Result<Progress> DecodeProgress(ConstByteSpan bytes) {
+  if (bytes.size() != kProgressHeaderBytes) {
+    return Status(StatusCode::kProtocol, "malformed ack: wrong length");
+  }
+  return Progress{GetLittle<uint64_t>(bytes.data()), GetLittle<uint64_t>(bytes.data() + 8)};
+}
+
 void EncodeNumber(uint64_t number, ByteSpan out) { PutLittle(out.data(), number); }
 
 Result<uint64_t> DecodeNumber(ConstByteSpan bytes) {

@@ -87,8 +87,18 @@ inline constexpr size_t kHeldPieceBytes = 20;
 void EncodeHeldPieces(const std::vector<HeldPiece>& pieces, std::vector<std::byte>& out);
 Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces);
 
-// The header of an ack, stable, have or resync frame is one number. Ack: answers received on this
-// connection; stable: answers on this connection that every member has; have and resync: the epoch.
+// The header of an ack frame: answers received on this connection; of a stable frame: answers on
+// this connection that every member has. Among them are pieces that have another owner in the
+// sender's view, so the news waits for that view.
+struct Progress {
+  uint64_t count = 0;
+  uint64_t epoch = 0;
+};
+inline constexpr size_t kProgressHeaderBytes = 16;
+void EncodeProgress(const Progress& progress, ByteSpan out);
+Result<Progress> DecodeProgress(ConstByteSpan bytes);
+
+// The header of a have, resync or abort frame is the epoch.
 inline constexpr size_t kNumberHeaderBytes = 8;
 void EncodeNumber(uint64_t number, ByteSpan out);
 Result<uint64_t> DecodeNumber(ConstByteSpan bytes);

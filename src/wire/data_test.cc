@@ -125,12 +125,21 @@ TEST(PieceRefsTest, RoundTripAndLimits) {
   EXPECT_FALSE(DecodePieceRefs(bytes, decoded).ok());
 }
 
-TEST(AckTest, RoundTripAndLength) {
+TEST(NumberTest, RoundTripAndLength) {
   std::byte bytes[kNumberHeaderBytes];
   EncodeNumber(0x0102030405060708, bytes);
   EXPECT_EQ(Hex(bytes), "0807060504030201");
   EXPECT_EQ(DecodeNumber(bytes).value(), 0x0102030405060708u);
   EXPECT_FALSE(DecodeNumber(ConstByteSpan(bytes, 7)).ok());
+}
+
+TEST(AckTest, GoldenBytes) {
+  std::byte bytes[kProgressHeaderBytes];
+  EncodeProgress({0x0102030405060708, 9}, bytes);
+  EXPECT_EQ(Hex(bytes), "08070605040302010900000000000000");
+  EXPECT_EQ(DecodeProgress(bytes)->count, 0x0102030405060708u);
+  EXPECT_EQ(DecodeProgress(bytes)->epoch, 9u);
+  EXPECT_FALSE(DecodeProgress(ConstByteSpan(bytes, 8)).ok());
 }
 
 TEST(HeldPiecesTest, GoldenBytes) {

@@ -127,8 +127,10 @@ class Cluster {
   friend class WorkerNode;
 
   bool logs() const { return log_ != nullptr; }
+  // Without what is said again and again.
   void Log(const std::string& line) {
-    if (log_ && !line.ends_with(": alive") && line.find(": want of") == std::string::npos) log_(line);
+    bool noise = line.ends_with(": alive") || line.find(": want of") != std::string::npos;
+    if (log_ && !noise) log_(line);
   }
 
   // A view came into force somewhere: no other one may have its epoch.

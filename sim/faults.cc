@@ -169,7 +169,6 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
 // Rule 14, or a member that nobody can tell from a dead one.
 bool Play::TooMuchLost() const {
   std::vector<bool> hit(script_.cluster.worker_hosts.size() + script_.cluster.servers.size());
-  size_t servers_hit = 0;
   for (const FaultEvent& event : script_.events) {
     size_t server = script_.cluster.worker_hosts.size() + event.a;
     switch (event.fault) {
@@ -177,10 +176,7 @@ bool Play::TooMuchLost() const {
       case Fault::kFreezeWorker:
       case Fault::kCutOneWay: hit[event.a] = true; break;
       case Fault::kKillServer:
-      case Fault::kFreezeServer:
-        hit[server] = true;
-        ++servers_hit;
-        break;
+      case Fault::kFreezeServer: hit[server] = true; break;
       case Fault::kPartition:
         if (event.b == 0) hit[event.a] = true;
         if (event.b == 1) hit[server] = true;
@@ -189,8 +185,10 @@ bool Play::TooMuchLost() const {
       default: break;
     }
   }
+  auto workers_end = hit.begin() + static_cast<ptrdiff_t>(script_.cluster.worker_hosts.size());
+  bool all_workers = std::find(hit.begin(), workers_end, false) == workers_end;
   auto count = static_cast<size_t>(std::count(hit.begin(), hit.end(), true));
-  return 2 * count >= hit.size();
+  return all_workers || 2 * count >= hit.size();
 }
 
 void Play::CheckResult(const Played& played) {
@@ -378,7 +376,10 @@ FaultResult Play::Run() {
   while (!AllDone() && cluster_->network().now() < limit && cluster_->network().Step()) {
   }
   result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
+  bool over = !cluster_->coordinator_outcome().value_or(Status::Ok()).ok();
   for (uint32_t worker = 0; worker < workers(); ++worker) {
+    // Between two operations a user hears of the end with the next one, which is refused.
+    if (over && TooMuchLost() && !finished_[worker]) ended_[worker] = true;
     if (Counts(worker) && !finished_[worker]) {
       Violation("hang: worker " + std::to_string(worker) + " is in round " +
                 std::to_string(round_[worker]) + " of " + std::to_string(script_.rounds));

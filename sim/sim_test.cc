@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "sim/faults.h"
+#include "sim/mistakes.h"
 #include "sim/scenario.h"
 #include "sim/shrink.h"
 
@@ -47,6 +49,51 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ShardMistake::kCombineInOrderOfArrival, ShardMistake::kLeaveOneOut,
                     ShardMistake::kAnswerBeforeTheLast, ShardMistake::kAnswerTwice,
                     ShardMistake::kForgetToAnswerOne, ShardMistake::kNeverAsk));
+
+TEST(FaultTest, SeedsPassTheOracle) {
+  uint64_t rounds = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    FaultOptions options;
+    options.seed = seed;
+    FaultResult result = RunFaults(options);
+    ASSERT_FALSE(result.violation.has_value()) << "seed " << seed << ": " << *result.violation;
+    rounds += result.rounds;
+  }
+  EXPECT_GT(rounds, 30000U) << "most operations end well";
+}
+
+// The mistakes of the data plane that a crash, a freeze or a broken connection brings to light.
+// Those of the control plane are caught by control_plane_test.cc, all of them by the models.
+class FaultMistakeTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(FaultMistakeTest, IsCaught) {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    FaultOptions options;
+    options.seed = seed;
+    options.mistakes = MistakeNamed(GetParam());
+    if (RunFaults(options).violation.has_value()) return;
+  }
+  FAIL() << "2000 seeds did not notice the mistake";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FaultMistakeTest,
+                         testing::Values("hand-over-without-keeping",
+                                         "no-verdict-of-previous-round",
+                                         "no-verdict-of-present-round", "shard-ignores-since",
+                                         "decide-before-all-pushed", "judge-by-old-view",
+                                         "no-verdict-after-reconnect", "no-answer-to-repeat",
+                                         "verdict-is-contribution", "no-have-after-reconnect",
+                                         "repeats-wait-for-credit", "act-on-propose"));
+
+TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
+  FaultOptions options;
+  options.mistakes = MistakeNamed("no-answer-to-repeat");
+  while (!RunFaults(options).violation.has_value()) ++options.seed;
+  options.script = ShrinkFaults(options);
+  EXPECT_EQ(options.script->tensors.size(), 1U);
+  EXPECT_EQ(options.script->events.size(), 1U) << Describe(*options.script);
+  EXPECT_TRUE(RunFaults(options).violation.has_value());
+}
 
 // What is left of a failing script is no larger than the mistake needs: one tensor, one round, two
 // workers, and nothing more can be taken away.

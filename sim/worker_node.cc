@@ -266,7 +266,8 @@ void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
     if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
     if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
     if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
-    if (bound && frame.type == FrameType::kStable) machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
+    if (bound && frame.type == FrameType::kStable)
+      machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
   }
   ticker_.Arm();
 }

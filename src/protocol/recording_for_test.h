@@ -40,8 +40,8 @@ class RecordingShardDriver final : public ShardDriver {
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
     wants.emplace_back(to, pieces);
   }
-  void SendStable(Slot to, const wire::Progress& news) override {
-    stable.emplace_back(to, news.count);
+  void SendStable(Slot to, const wire::Progress& told) override {
+    stable.emplace_back(to, told.count);
   }
 
   bool record = true;

@@ -47,7 +47,9 @@ lane_python() {
 lane_sim() {
   build gcc "building the simulator" sim/byteps_sim &&
     step "simulating ${DEV_SIM_SEEDS:-3000} seeds" sim \
-      "$BUILD/sim/byteps_sim" --seeds "${DEV_SIM_SEEDS:-3000}"
+      "$BUILD/sim/byteps_sim" --seeds "${DEV_SIM_SEEDS:-3000}" &&
+    step "simulating ${DEV_SIM_SEEDS:-3000} seeds with faults" sim-faults \
+      "$BUILD/sim/byteps_sim" --faults --seeds "${DEV_SIM_SEEDS:-3000}"
 }
 
 lane_spec() {

@@ -85,11 +85,7 @@ void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool 
   if (!connection.has_value()) return;
   Log(std::string(cut ? "cut " : "heal ") + (from_worker ? "worker " : "shard to worker ") +
       std::to_string(worker) + " - shard " + std::to_string(shard) + ", one way");
-  uint32_t server = 0;
-  while (server + 1 < servers_.size() && first_shards_[server + 1] <= shard) ++server;
-  const Endpoint* from = workers_[worker].get();
-  if (!from_worker) from = servers_[server]->shards[shard - first_shards_[server]].get();
-  network_.Cut(*connection, from, cut);
+  network_.Cut(*connection, from_worker ? 0 : 1, cut);
 }
 
 void Cluster::Partition(const std::vector<HostId>& apart) {

@@ -169,7 +169,10 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
 // Rule 14, or a member that nobody can tell from a dead one.
 bool Play::TooMuchLost() const {
   std::vector<bool> hit(script_.cluster.worker_hosts.size() + script_.cluster.servers.size());
+  int jumps = 0;  // of the coordinator's clock: after the first one it waits before it judges
   for (const FaultEvent& event : script_.events) {
+    bool jump = event.fault == Fault::kClock && event.a == hit.size();
+    if (jump && ++jumps > 1) return true;
     size_t server = script_.cluster.worker_hosts.size() + event.a;
     switch (event.fault) {
       case Fault::kKillWorker:

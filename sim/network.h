@@ -76,8 +76,8 @@ class Network {
   void SetRate(HostId host, double bytes_per_second);
   // Frames of this connection are this much later at most, beside the jitter of all.
   void SetJitter(ConnectionId connection, Duration jitter_max);
-  // What `from` sends on this connection.
-  void Cut(ConnectionId connection, const Endpoint* from, bool cut);
+  // What one end sends on this connection: end 0 made it, the other is end 1.
+  void Cut(ConnectionId connection, uint32_t from_end, bool cut);
   // Hosts of different groups are cut off from each other; empty: none is. REQUIRES: a group for
   // each host, or none at all.
   void Partition(std::vector<uint32_t> group_by_host);

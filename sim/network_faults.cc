@@ -23,8 +23,8 @@ bool Network::IsCut(SideId from) const {
   return group_by_host_[sides_[from].host] != group_by_host_[sides_[Peer(from)].host];
 }
 
-void Network::Cut(ConnectionId connection, const Endpoint* from, bool cut) {
-  Side& side = sides_[SideOf(connection, from)];
+void Network::Cut(ConnectionId connection, uint32_t from_end, bool cut) {
+  Side& side = sides_[2 * connection + from_end];
   if (std::exchange(side.cut, cut) == cut) return;
   cuts_ += cut ? 1 : -1;
   if (!cut) ReleaseStalls();

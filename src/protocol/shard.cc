@@ -185,6 +185,7 @@ void Shard::TakeContribution(Slot from) {
   Piece& piece = found->second;
   if (header.ref.round <= piece.decided) return AnswerAgain(from);  // decided meanwhile
   if (piece.round == nullptr || piece.round->ref != header.ref) return;
+  if (header.epoch < piece.since) return;  // it went away and came back meanwhile
   Contribution& contribution = piece.round->contributions[from];
   contribution.arrived = true;
   if (members_[from].present) --piece.round->missing;

@@ -297,6 +297,7 @@ class Worker {
   static Combine CombineOf(wire::Op op);
   static uint32_t CreditOf(const Spans& spans);
   bool MustStage(const wire::DataHeader& header, const Spans& spans) const;
+  bool Counts(const Piece& piece, ShardId from, uint64_t epoch) const;
   bool IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const;
   Result<ByteSpan> PlaceOf(ShardId from, const wire::DataHeader& header, size_t payload_bytes);
   Result<ByteSpan> PlaceOfVerdict(Tensor& tensor, ShardId from, const wire::DataHeader& header,

@@ -50,11 +50,7 @@ Result<ByteSpan> Worker::PlaceOf(ShardId from, const wire::DataHeader& header,
                                              std::to_string(header.ref.piece));
   }
   const Piece& piece = tensor.pieces[header.ref.piece];
-  bool mine = piece.owner == from && header.epoch >= piece.since;
-  if (!mine && options_.mistake != WorkerMistake::kAcceptFromAFormerOwner &&
-      options_.mistake != WorkerMistake::kIgnoreSince) {
-    return Ignore(link, payload_bytes);
-  }
+  if (!Counts(piece, from, header.epoch)) return Ignore(link, payload_bytes);
   if (piece.recited && header.ref.round == piece.held && payload_bytes == 0) {
     link.fate = Fate::kRegistered;
     return ByteSpan();
@@ -67,6 +63,13 @@ Result<ByteSpan> Worker::PlaceOf(ShardId from, const wire::DataHeader& header,
   return Status(StatusCode::kProtocol, "an answer that nobody asked for: tensor '" + tensor.name +
                                            "', piece " + std::to_string(header.ref.piece) +
                                            ", round " + std::to_string(header.ref.round));
+}
+
+// Both sides agree who owns the piece, and since when.
+bool Worker::Counts(const Piece& piece, ShardId from, uint64_t epoch) const {
+  if (options_.mistake == WorkerMistake::kAcceptFromAFormerOwner) return true;
+  if (options_.mistake == WorkerMistake::kIgnoreSince) return piece.owner == from;
+  return piece.owner == from && epoch >= piece.since;
 }
 
 bool Worker::IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const {
@@ -124,8 +127,10 @@ void Worker::FinishAnswer(ShardId from, Time now) {
   if (found != by_id_.end() && header.ref.piece < found->second->pieces.size()) {
     Tensor& tensor = *found->second;
     bool verdict = fate == Fate::kPlaced || fate == Fate::kStaged;
-    if (fate == Fate::kRegistered) Register(link, tensor, header.ref.piece);
-    if (verdict && IsExpected(tensor, header.ref)) TakeVerdict(tensor, from, now);
+    // A view may have come while the payload did, and moved the piece.
+    bool counts = Counts(tensor.pieces[header.ref.piece], from, header.epoch);
+    if (counts && fate == Fate::kRegistered) Register(link, tensor, header.ref.piece);
+    if (counts && verdict && IsExpected(tensor, header.ref)) TakeVerdict(tensor, from, now);
   }
   links_[from].staged = BufferRef();
   ReleaseStable(links_[from]);

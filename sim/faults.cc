@@ -169,6 +169,7 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
 // Rule 14, or a member that nobody can tell from a dead one.
 bool Play::TooMuchLost() const {
   std::vector<bool> hit(script_.cluster.worker_hosts.size() + script_.cluster.servers.size());
+  size_t servers = script_.cluster.servers.size();
   int jumps = 0;  // of the coordinator's clock: after the first one it waits before it judges
   for (const FaultEvent& event : script_.events) {
     bool jump = event.fault == Fault::kClock && event.a == hit.size();
@@ -178,6 +179,9 @@ bool Play::TooMuchLost() const {
       case Fault::kKillWorker:
       case Fault::kFreezeWorker:
       case Fault::kCutOneWay: hit[event.a] = true; break;
+      case Fault::kCutControl:
+        hit[event.b == 0 ? event.a : workers() + event.a % servers] = true;
+        break;
       case Fault::kKillServer:
       case Fault::kFreezeServer: hit[server] = true; break;
       case Fault::kPartition:

@@ -35,7 +35,8 @@ class RecordingShardDriver final : public ShardDriver {
     ++answer_count;
     if (!record) return;
     const auto* text = reinterpret_cast<const char*>(payload.data());
-    answers.push_back({to, header, std::string(text, payload.size())});
+    std::string whole(text, payload.size());
+    answers.push_back({to, header, whole.substr(header.receipt)});  // without the receipt
   }
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
     wants.emplace_back(to, pieces);

@@ -81,6 +81,7 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   if (!checked.ok()) return checked;
   Member& member = members_[from];
   member.incoming = header;
+  member.epoch = std::max(member.epoch, header.epoch);
   plan::Owner owner;
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);

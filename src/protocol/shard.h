@@ -188,6 +188,7 @@ class Shard {
   struct Member {
     bool present = false;
     bool left = false;
+    uint64_t epoch = 0;     // the newest view that it is known to have
     uint64_t resynced = 0;  // the last epoch of which it has said all
     uint64_t answers_sent = 0;
     uint64_t answers_acknowledged = 0;

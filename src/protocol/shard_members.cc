@@ -150,10 +150,11 @@ void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header)
 
 void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
                    uint32_t want_bytes, int32_t priority) {
+  Member& member = members_[to];
   wire::DataHeader header;
   header.ref = ref;
   header.priority = priority;
-  Number(members_[to], piece, header);
+  Number(member, piece, header);
   header.offset = want_offset;
   header.want_offset = want_offset;
   header.want_bytes = want_bytes;
@@ -161,9 +162,10 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
     header.offset = header.want_offset = 0;
   }
   ConstByteSpan wanted(piece.verdict.data() + want_offset, want_bytes);
-  bool all = piece.members == all_ || *piece.members == *all_;
+  // Who skips a view never learns who was in it.
+  bool all = member.epoch == epoch_ && (piece.members == all_ || *piece.members == *all_);
   if (all) return driver_.SendAnswer(to, header, wanted, piece.verdict);
-  // Not the members of this view: the receipt goes before the bytes.
+  // The receipt goes before the bytes.
   header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
   BufferRef both = pool_.Take(header.receipt + wanted.size());
   piece.members->ToBitmap(ByteSpan(both.data(), header.receipt));
@@ -177,7 +179,10 @@ void Shard::OnAck(Slot from, const wire::Progress& ack, Time now) {
   now_ = std::max(now_, now);
   if (from >= members_.size()) return;
   Member& member = members_[from];
-  if (!MustWait(member, ack.epoch)) return TakeAck(from, ack.count);
+  if (!MustWait(member, ack.epoch)) {
+    member.epoch = std::max(member.epoch, ack.epoch);
+    return TakeAck(from, ack.count);
+  }
   Held held;
   held.kind = wire::FrameKind::kAck;
   held.epoch = ack.epoch;
@@ -209,6 +214,7 @@ void Shard::OnLost(Slot from) {
   member.answers_acknowledged = 0;
   member.stable_told = 0;
   member.sent_before_tick = 0;
+  member.epoch = 0;
   member.resynced = 0;
   member.held.clear();
   while (!member.answered.empty()) member.answered.pop_front();

@@ -105,6 +105,7 @@ Result<ByteSpan> Shard::PlaceOfVerdict(Slot from, const wire::DataHeader& header
     return Wrong("it is not the whole verdict");
   }
   member.incoming = header;
+  member.epoch = std::max(member.epoch, header.epoch);
   plan::Owner owner;
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);
@@ -127,9 +128,11 @@ void Shard::TakeVerdict(Slot from) {
   piece.home = header.home;
   piece.since = owner.since;
   if (options_.mistake == ShardMistake::kVerdictIsAContribution && piece.round != nullptr &&
-      piece.round->ref == header.ref && header.receipt == 0) {
+      piece.round->ref == header.ref && !piece.round->contributions[from].arrived) {
     Contribution& contribution = piece.round->contributions[from];
-    contribution.buffer = member.receiving_into;
+    contribution.buffer = pool_.Take(header.piece_bytes);
+    arithmetic_.Copy(contribution.buffer.data(), member.receiving_into.data() + header.receipt,
+                     header.piece_bytes);
     contribution.arrived = true;
     --piece.round->missing;
     return DecideIfPossible(piece);
@@ -237,6 +240,7 @@ void Shard::OnResync(Slot from, uint64_t epoch) {
     member.held.push_back(std::move(held));
     return;
   }
+  member.epoch = std::max(member.epoch, epoch);
   member.resynced = std::max(member.resynced, epoch);
   for (auto& [key, piece] : pieces_) {
     if (piece.round != nullptr) DecideIfPossible(piece);

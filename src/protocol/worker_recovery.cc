@@ -191,15 +191,12 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   header.combine = CombineOf(tensor.spec.op);
   header.dtype = tensor.spec.dtype;
   header.status = piece.status;
-  BufferRef payload = piece.copy;
   uint32_t bytes = piece.copy_bytes;
-  bool all = *piece.members == *workers_of_.at(epoch_);
-  if (!all) {
-    header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
-    payload = pool_.Take(header.receipt + bytes);
-    piece.members->ToBitmap(ByteSpan(payload.data(), header.receipt));
-    arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
-  }
+  // The owner may be in another view than this worker: the receipt says it all.
+  header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
+  BufferRef payload = pool_.Take(header.receipt + bytes);
+  piece.members->ToBitmap(ByteSpan(payload.data(), header.receipt));
+  arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
   header.piece_bytes = bytes;
   header.want_bytes = bytes;
   piece.recited = true;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/coordinator.h"
 #include "src/protocol/shard.h"
 #include "src/protocol/worker.h"
 
@@ -93,32 +92,6 @@ class RecordingWorkerDriver final : public WorkerDriver {
   std::vector<ConstByteSpan> forgotten;
   std::map<OperationId, int> completions;
   std::map<OperationId, Outcome> outcomes;
-};
-
-class RecordingCoordinatorDriver final : public CoordinatorDriver {
- public:
-  void Send(ConnectionId to, const wire::Message& message) override {
-    sent.emplace_back(to, message);
-  }
-  void Disconnect(ConnectionId id) override { disconnected.push_back(id); }
-  void Report(const std::string& text) override { reports.push_back(text); }
-  void Finish(const Status& how) override { finished.push_back(how); }
-
-  // The messages of one kind that went to one member.
-  template <typename T>
-  std::vector<T> To(ConnectionId id) const {
-    std::vector<T> found;
-    for (const auto& [to, message] : sent) {
-      const T* one = std::get_if<T>(&message);
-      if (to == id && one != nullptr) found.push_back(*one);
-    }
-    return found;
-  }
-
-  std::vector<std::pair<ConnectionId, wire::Message>> sent;
-  std::vector<ConnectionId> disconnected;
-  std::vector<std::string> reports;
-  std::vector<Status> finished;
 };
 
 // `workers` workers and one server with `shards` equal shards.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/network.h"
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 #include "src/protocol/shard.h"
 #include "src/protocol/worker.h"
 

@@ -8,7 +8,7 @@
 
 #include "sim/clock.h"
 #include "sim/network.h"
-#include "src/protocol/membership.h"
+#include "src/protocol/control/membership.h"
 
 namespace byteps::sim {
 

@@ -7,7 +7,7 @@
 #include <cassert>
 #include <new>
 
-#include "src/protocol/tensor_bytes.h"
+#include "src/protocol/control/tensor_bytes.h"
 
 namespace byteps::protocol {
 namespace {

@@ -29,9 +29,9 @@
 #include "src/plan/piece_assigner.h"
 #include "src/plan/priority_credit_queue.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/control/tensor_bytes.h"
 #include "src/protocol/data_path.h"
 #include "src/protocol/slot_set.h"
-#include "src/protocol/tensor_bytes.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
 

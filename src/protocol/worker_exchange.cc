@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/protocol/tensor_bytes.h"
+#include "src/protocol/control/tensor_bytes.h"
 #include "src/protocol/worker.h"
 
 namespace byteps::protocol {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/log.h"
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 #include "src/runtime/exit_notices.h"
 #include "src/runtime/handshake.h"
 #include "src/runtime/ticker.h"

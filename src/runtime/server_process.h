@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/log.h"
-#include "src/protocol/membership.h"
+#include "src/protocol/control/membership.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/handshake.h"
 #include "src/transport/transport.h"

@@ -1,4 +1,4 @@
-#include "src/protocol/membership.h"
+#include "src/protocol/control/membership.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/protocol/recovery.h"
+#include "src/protocol/control/recovery.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "src/protocol/tensor_bytes.h"
+#include "src/protocol/control/tensor_bytes.h"
 
 namespace byteps::protocol {
 

@@ -1,10 +1,10 @@
-#include "src/protocol/declarations.h"
+#include "src/protocol/control/declarations.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "src/plan/partition.h"
-#include "src/protocol/tensor_bytes.h"
+#include "src/protocol/control/tensor_bytes.h"
 
 namespace byteps::protocol {
 namespace {

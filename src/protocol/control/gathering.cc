@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/plan/placement.h"
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 
 namespace byteps::protocol {
 namespace {

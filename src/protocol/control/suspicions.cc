@@ -1,4 +1,4 @@
-#include "src/protocol/suspicions.h"
+#include "src/protocol/control/suspicions.h"
 
 #include <algorithm>
 

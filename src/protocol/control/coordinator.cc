@@ -1,6 +1,6 @@
 // Messages, time and the end. gathering.cc has what concerns joining, views.cc what concerns the
 // change of views, restart.cc reports, losses.cc suspicion.
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 
 #include <algorithm>
 #include <utility>

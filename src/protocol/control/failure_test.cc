@@ -1,7 +1,7 @@
 // What a job survives: losses, and members that come and go.
 #include <gtest/gtest.h>
 
-#include "src/protocol/control_for_test.h"
+#include "src/protocol/control/control_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 
 namespace byteps::protocol {
 

@@ -1,4 +1,4 @@
-#include "src/protocol/roster.h"
+#include "src/protocol/control/roster.h"
 
 #include <algorithm>
 

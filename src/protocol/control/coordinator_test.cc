@@ -1,9 +1,9 @@
 // Joining, declarations, generations and the end, without failures that a job survives.
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 
 #include <gtest/gtest.h>
 
-#include "src/protocol/control_for_test.h"
+#include "src/protocol/control/control_for_test.h"
 
 namespace byteps::protocol {
 namespace {

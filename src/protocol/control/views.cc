@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "src/protocol/coordinator.h"
+#include "src/protocol/control/coordinator.h"
 
 namespace byteps::protocol {
 namespace {

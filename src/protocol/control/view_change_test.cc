@@ -1,8 +1,8 @@
-#include "src/protocol/view_change.h"
+#include "src/protocol/control/view_change.h"
 
 #include <gtest/gtest.h>
 
-#include "src/protocol/recovery.h"
+#include "src/protocol/control/recovery.h"
 
 namespace byteps::protocol {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/protocol/quorum.h"
+#include "src/protocol/control/quorum.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/coordinator.h"
-#include "src/protocol/membership.h"
+#include "src/protocol/control/coordinator.h"
+#include "src/protocol/control/membership.h"
 
 namespace byteps::protocol {
 

@@ -1,4 +1,4 @@
-#include "src/protocol/quorum.h"
+#include "src/protocol/control/quorum.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "src/protocol/view_change.h"
+#include "src/protocol/control/view_change.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/protocol/control_mistakes.h"
+#include "src/protocol/control/control_mistakes.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "src/protocol/control_mistakes.h"
-#include "src/protocol/quorum.h"
+#include "src/protocol/control/control_mistakes.h"
+#include "src/protocol/control/quorum.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

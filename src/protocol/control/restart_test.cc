@@ -1,7 +1,7 @@
 // The coordinator is restarted, at each step of a change, or stands beside another one.
 #include <gtest/gtest.h>
 
-#include "src/protocol/control_for_test.h"
+#include "src/protocol/control/control_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -139,8 +139,8 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | lab) shift ;;
-    *) die "bench: name one of: core lab" ;;
+    core | kills | lab) shift ;;
+    *) die "bench: name one of: core kills lab" ;;
   esac
   ensure_all 4
   ensure_wheel

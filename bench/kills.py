@@ -4,7 +4,8 @@
 
 Real processes on this machine: 4 workers sum one tensor without end on 4 servers. At a random
 instant one process gets SIGKILL (servers and the scheduler are started again by `bps run`) or
-SIGSTOP, and SIGCONT when the others have gone on. Every sum of every worker is checked against
+SIGSTOP, and SIGCONT when the others have gone on. `cut`: every process has a host of its own (a
+network namespace, needs root); the link of one goes down, and up when the others have gone on. Every sum of every worker is checked against
 what went in and its receipt, which names the ranks and the round.
 
 Times are of the slowest survivor, in ms; a round is the median one before or after, whichever is
@@ -24,6 +25,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -35,6 +37,7 @@ from harness.report import Report
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 
+from harness.cut_job import CutJob
 from kill_job import HangError, KillJob, Round
 
 WORKERS = 4
@@ -52,11 +55,27 @@ class Victim:
 
     role: str
     number: int = signal.SIGKILL
+    cut: bool = False
 
     @property
-    def frozen(self) -> bool:
-        """Return whether it comes back."""
-        return self.number == signal.SIGSTOP
+    def comes_back(self) -> bool:
+        """Return whether it lives on and must learn that the others went on without it."""
+        return self.cut or self.number == signal.SIGSTOP
+
+    def strike(self, job: KillJob, label: str) -> float:
+        """Do it; return when."""
+        if not isinstance(job, CutJob):
+            return job.send(label, self.number)
+        moment = time.monotonic()
+        job.set_link(label, "down")
+        return moment
+
+    def undo(self, job: KillJob, label: str) -> None:
+        """Bring it back."""
+        if isinstance(job, CutJob):
+            job.set_link(label, "up")
+        else:
+            job.send(label, signal.SIGCONT)
 
     @property
     def is_worker(self) -> bool:
@@ -70,6 +89,8 @@ VICTIMS = {
     "scheduler": Victim("scheduler"),
     "frozen-worker": Victim("worker", signal.SIGSTOP),
     "frozen-server": Victim("server", signal.SIGSTOP),
+    "cut-worker": Victim("worker", cut=True),
+    "cut-server": Victim("server", cut=True),
 }
 
 
@@ -138,9 +159,9 @@ def measure(job: KillJob, label: str, ranks: list[int], moment_s: float) -> Tria
     return trial
 
 
-def thaw(job: KillJob, label: str, process: int) -> bool:
-    """Wake a frozen process; return whether it learns that the others went on without it."""
-    job.send(label, signal.SIGCONT)
+def bring_back(job: KillJob, victim: Victim, label: str, process: int) -> bool:
+    """Return whether a process that is back learns that the others went on without it."""
+    victim.undo(job, label)
     try:
         if label.startswith("worker"):
             log = job.logs[int(label.split()[1])]
@@ -158,10 +179,10 @@ def run_trial(job: KillJob, victim: Victim, label: str, chance: random.Random) -
     process = job.process_of(label)
     log = job.logs[ranks[0]]
     job.run_for(SETTLE_S + chance.uniform(0, 2) * median_round(log.rounds))
-    trial = measure(job, label, ranks, job.send(label, victim.number))
-    if victim.frozen:
-        trial.fenced = thaw(job, label, process)
-    if not victim.is_worker:
+    trial = measure(job, label, ranks, victim.strike(job, label))
+    if victim.comes_back:
+        trial.fenced = bring_back(job, victim, label, process)
+    if not victim.is_worker and not victim.cut:
         job.wait_for_restart(label, process)
     return trial
 
@@ -185,14 +206,21 @@ def audit(job: KillJob, cell: Cell, kind: str) -> None:
     cell.problems += [f"{kind}: {text}" for text in found[:10]]
 
 
+def start_job(folder: Path, victim: Victim, nbytes: int) -> KillJob:
+    """Start a job that can go on without the victim."""
+    if victim.cut:
+        return CutJob(folder, nbytes, WORKERS, SERVERS)
+    options = ["--restart", "1000", *(["--min-np", str(WORKERS - 1)] if victim.is_worker else [])]
+    return KillJob(folder, nbytes, WORKERS, SERVERS, tuple(options))
+
+
 def run_job(
     folder: Path, kind: str, nbytes: int, count: int, cell: Cell, report: Report, seed: str
 ) -> None:
     """Run one job with some trials."""
     victim, chance = VICTIMS[kind], random.Random(seed)
-    options = ["--restart", "1000", *(["--min-np", str(WORKERS - 1)] if victim.is_worker else [])]
     numbers = chance.sample(range(WORKERS if victim.is_worker else SERVERS), count)
-    with KillJob(folder, nbytes, WORKERS, SERVERS, tuple(options)) as job:
+    with start_job(folder, victim, nbytes) as job:
         try:
             job.warm_up(rounds=5)
             for number in numbers:
@@ -245,7 +273,8 @@ def row_of(kind: str, nbytes: int, cell: Cell) -> dict[str, Any]:
 def run_cell(kind: str, nbytes: int, arguments: argparse.Namespace, report: Report) -> Cell:
     """Run all trials of one cell."""
     cell = Cell()
-    per_job = 1 if VICTIMS[kind].is_worker else TRIALS_PER_JOB
+    once = VICTIMS[kind].is_worker or VICTIMS[kind].cut
+    per_job = 1 if once else TRIALS_PER_JOB
     left = arguments.trials
     with tempfile.TemporaryDirectory(prefix="byteps-kills-") as folder:
         while left > 0:

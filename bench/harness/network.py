@@ -65,7 +65,7 @@ class Network:
         self._count = hosts
         self._options = options
         self._id = f"{PREFIX}{os.getpid()}"
-        self._bridge = f"{self._id}-bridge"
+        self.bridge = f"{self._id}-bridge"
         self._namespaces: list[str] = []
         self.hosts: list[Host] = []
 
@@ -86,9 +86,9 @@ class Network:
         self._remove()
 
     def _build(self) -> None:
-        self._add_namespace(self._bridge)
-        ip("-n", self._bridge, "link", "add", "br0", "type", "bridge")
-        ip("-n", self._bridge, "link", "set", "br0", "mtu", str(self._options.mtu), "up")
+        self._add_namespace(self.bridge)
+        ip("-n", self.bridge, "link", "add", "br0", "type", "bridge")
+        ip("-n", self.bridge, "link", "set", "br0", "mtu", str(self._options.mtu), "up")
         self._spare_filters()
         for i in range(self._count):
             self._add_host(i)
@@ -101,7 +101,7 @@ class Network:
                 "ip",
                 "netns",
                 "exec",
-                self._bridge,
+                self.bridge,
                 "sh",
                 "-c",
                 f"[ ! -e {switch}{family} ] || echo 0 > {switch}{family}",
@@ -118,7 +118,7 @@ class Network:
         self._add_namespace(host.namespace)
         ip(
             "-n",
-            self._bridge,
+            self.bridge,
             "link",
             "add",
             host.port,
@@ -130,10 +130,10 @@ class Network:
             "netns",
             host.namespace,
         )
-        for namespace, device in ((self._bridge, host.port), (host.namespace, "eth0")):
+        for namespace, device in ((self.bridge, host.port), (host.namespace, "eth0")):
             ip("-n", namespace, "link", "set", device, "mtu", str(options.mtu), "up")
             self._limit(namespace, device)
-        ip("-n", self._bridge, "link", "set", host.port, "master", "br0")
+        ip("-n", self.bridge, "link", "set", host.port, "master", "br0")
         ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
         # By route: a namespace may not choose among all that the machine has, its routes may.
         ip(

@@ -72,7 +72,9 @@ class KillJob:
         servers: int = 4,
         options: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
+        launcher: Callable[[Path], list[str]] | None = None,
     ) -> None:
+        """Start the job; `launcher` gives another command than `bps run`, from the socket."""
         self.token = uuid.uuid4().hex
         self.logs: dict[int, WorkerLog] = {}
         self.out = ""
@@ -93,9 +95,12 @@ class KillJob:
         }
         counts = ["-np", str(workers), "--servers", str(servers)]
         command = [sys.executable, "-m", "byteps.cli", "run", "--grace", "1", *counts, *options]
+        command += [sys.executable, str(WORKER), str(path), str(nbytes)]
+        if launcher is not None:
+            command = launcher(path)
         one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [*command, sys.executable, str(WORKER), str(path), str(nbytes)],
+            command,
             env={**kept, **one_thread, **(environment or {}), TOKEN_VARIABLE: self.token},
             cwd="/",
             stdout=subprocess.PIPE,

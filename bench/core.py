@@ -1,12 +1,14 @@
 """What the engine costs without a network: kernels, and push_pull over the loopback interface.
 
     ./dev bench core [--repeats 7] [--jobs 1x1,2x2,4x4] [--sizes 4096,...,67108864]
+                     [--beside BUILD]
 
 Every repeat runs a case of byteps, of Gloo and of plain sockets one after the other, so a slow
 moment of the machine hits all of them. Plain sockets move the same bytes to as many servers and
 back, without adding anything up. CPU seconds are of all processes of a job, servers included, per
 GB of gradient (bytes of the tensor times workers). Tables go to bench-out/core.md and
-bench-out/core.json, the kernels go to bench-out/kernels.json.
+bench-out/core.json, the kernels go to bench-out/kernels.json. `--beside` takes the build folder of
+another revision, which is measured in turn: what a change costs.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from harness.jobs import Job, Meeting, free_port, median, start_byteps, start_gloo, start_sockets
 from harness.programs import (
     BENCH_KERNELS,
+    BUILD,
     RESULTS,
     BenchError,
     Fleet,
@@ -47,21 +51,20 @@ def iterations_for(nbytes: int) -> int:
     return max(1, min(ITERATIONS_MAX, BYTES_PER_RUN // nbytes))
 
 
-def start_jobs(fleet: Fleet, workers: int, servers: int, gloo: bool) -> list[Job]:
+def start_jobs(fleet: Fleet, workers: int, servers: int, arguments: argparse.Namespace) -> list[Job]:
     """Start one job of every kind; all of them stay, only one works at a time."""
     here = Place()
-    jobs = [
-        start_byteps(
-            fleet,
-            Meeting(LOOPBACK, free_port()),
-            here,
-            [here] * servers,
-            [here] * workers,
-            {"DMLC_NODE_HOST": LOOPBACK},
-        ),
-        start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers),
-    ]
-    if gloo and workers > 1:
+
+    def start_build(build: Path) -> Job:
+        places = (here, [here] * servers, [here] * workers)
+        meeting = Meeting(LOOPBACK, free_port())
+        return start_byteps(fleet, meeting, *places, {"DMLC_NODE_HOST": LOOPBACK}, build)
+
+    jobs = [start_build(BUILD)]
+    if arguments.beside is not None:
+        jobs.append(replace(start_build(arguments.beside), kind="beside"))
+    jobs.append(start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers))
+    if not arguments.no_gloo and workers > 1:
         jobs.append(start_gloo(fleet, Meeting(LOOPBACK, free_port()), [here] * workers))
     return jobs
 
@@ -127,6 +130,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", default=SIZES, help="bytes of the tensor")
     parser.add_argument("--no-kernels", action="store_true")
     parser.add_argument("--no-gloo", action="store_true")
+    parser.add_argument("--beside", type=Path, help="build folder of another revision")
     parser.add_argument("--output", default=str(RESULTS / "core"), help="without ending")
     return parser.parse_args()
 
@@ -136,7 +140,7 @@ def run_jobs(arguments: argparse.Namespace, report: Report) -> None:
     for name in arguments.jobs.split(","):
         workers, servers = (int(word) for word in name.split("x"))
         with Fleet() as fleet:
-            jobs = start_jobs(fleet, workers, servers, not arguments.no_gloo)
+            jobs = start_jobs(fleet, workers, servers, arguments)
             for nbytes in (int(word) for word in arguments.sizes.split(",")):
                 report.say(f"{name}, {nbytes} bytes")
                 add(report, name, workers, nbytes, measure(jobs, nbytes, arguments.repeats))
@@ -145,7 +149,7 @@ def run_jobs(arguments: argparse.Namespace, report: Report) -> None:
 def main() -> int:
     arguments = parse_arguments()
     require_programs()
-    settings = {key: value for key, value in vars(arguments).items() if key != "output"}
+    settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}
     code = 0 if arguments.no_kernels else run_kernels()
     report = Report("Core: push_pull over loopback", arguments.output, settings)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.network import LinkOptions, Network, ip
-from harness.programs import BPS_SCHEDULER, BPS_SERVER, REPOSITORY
+from harness.programs import BPS_SCHEDULER, BPS_SERVER, BUILD, REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 
@@ -42,7 +42,10 @@ class CutJob(KillJob):
 
         def plan(socket: Path) -> list[str]:
             worker = [sys.executable, str(WORKER), str(socket), str(nbytes)]
-            commands = {"scheduler": [str(BPS_SCHEDULER)], "server": [str(BPS_SERVER)]}
+            commands = {
+                "scheduler": [str(BUILD / BPS_SCHEDULER)],
+                "server": [str(BUILD / BPS_SERVER)],
+            }
             programs = []
             for label, host in zip(labels, hosts, strict=True):
                 role, _, number = label.partition(" ")

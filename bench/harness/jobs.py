@@ -8,12 +8,14 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.programs import (
     BENCH_PUSH_PULL,
     BENCH_SOCKET,
     BPS_SCHEDULER,
     BPS_SERVER,
+    BUILD,
     GLOO_BENCH,
     Fleet,
     Place,
@@ -60,8 +62,9 @@ def start_byteps(
     servers: Sequence[Place],
     workers: Sequence[Place],
     options: Mapping[str, str] | None = None,
+    build: Path = BUILD,
 ) -> Job:
-    """Start scheduler, servers and workers of a byteps job."""
+    """Start scheduler, servers and workers of a byteps job, from a folder of programs."""
     common = {
         "DMLC_PS_ROOT_URI": meeting.host,
         "DMLC_PS_ROOT_PORT": str(meeting.port),
@@ -74,17 +77,17 @@ def start_byteps(
         **(options or {}),
     }
     helpers = [
-        fleet.start("scheduler", scheduler, [BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"})
+        fleet.start("scheduler", scheduler, [build / BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"})
     ]
     for i, place in enumerate(servers):
         helpers.append(
-            fleet.start(f"server {i}", place, [BPS_SERVER], {**common, "DMLC_ROLE": "server"})
+            fleet.start(f"server {i}", place, [build / BPS_SERVER], {**common, "DMLC_ROLE": "server"})
         )
     started = [
         fleet.start(
             f"worker {i}",
             place,
-            [BENCH_PUSH_PULL, "--commands"],
+            [build / BENCH_PUSH_PULL, "--commands"],
             {**common, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": str(i)},
         )
         for i, place in enumerate(workers)

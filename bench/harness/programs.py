@@ -20,11 +20,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BENCH_BUILD", str(REPOSITORY / "build")))
 RESULTS = REPOSITORY / "bench-out"
 
-BENCH_PUSH_PULL = BUILD / "bench" / "bench_push_pull"
 BENCH_SOCKET = BUILD / "bench" / "bench_socket"
 BENCH_KERNELS = BUILD / "bench" / "bench_kernels"
-BPS_SERVER = BUILD / "apps" / "bps-server"
-BPS_SCHEDULER = BUILD / "apps" / "bps-scheduler"
+# Relative to a build folder, because another one may be measured beside.
+BENCH_PUSH_PULL = Path("bench/bench_push_pull")
+BPS_SERVER = Path("apps/bps-server")
+BPS_SCHEDULER = Path("apps/bps-scheduler")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
 
 ANSWER_LIMIT_S = 600.0
@@ -172,7 +173,8 @@ def run_together(
 
 def require_programs() -> None:
     """Say what to build if something is missing."""
-    wanted = [BENCH_PUSH_PULL, BENCH_SOCKET, BENCH_KERNELS, BPS_SERVER, BPS_SCHEDULER]
+    ours = [BUILD / program for program in (BENCH_PUSH_PULL, BPS_SERVER, BPS_SCHEDULER)]
+    wanted = [*ours, BENCH_SOCKET, BENCH_KERNELS]
     missing = [path.name for path in wanted if not path.exists()]
     if missing:
         print(

@@ -51,7 +51,9 @@ def iterations_for(nbytes: int) -> int:
     return max(1, min(ITERATIONS_MAX, BYTES_PER_RUN // nbytes))
 
 
-def start_jobs(fleet: Fleet, workers: int, servers: int, arguments: argparse.Namespace) -> list[Job]:
+def start_jobs(
+    fleet: Fleet, workers: int, servers: int, arguments: argparse.Namespace
+) -> list[Job]:
     """Start one job of every kind; all of them stay, only one works at a time."""
     here = Place()
 

@@ -79,4 +79,3 @@ class CutJob(KillJob):
     def set_link(self, label: str, state: str) -> None:
         """Cut (`down`) or mend (`up`) the link of a process, on the side of the switch."""
         ip("-n", self._network.bridge, "link", "set", self._ports[label], state)
-

@@ -77,11 +77,15 @@ def start_byteps(
         **(options or {}),
     }
     helpers = [
-        fleet.start("scheduler", scheduler, [build / BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"})
+        fleet.start(
+            "scheduler", scheduler, [build / BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"}
+        )
     ]
     for i, place in enumerate(servers):
         helpers.append(
-            fleet.start(f"server {i}", place, [build / BPS_SERVER], {**common, "DMLC_ROLE": "server"})
+            fleet.start(
+                f"server {i}", place, [build / BPS_SERVER], {**common, "DMLC_ROLE": "server"}
+            )
         )
     started = [
         fleet.start(

@@ -5,8 +5,9 @@
 Real processes on this machine: 4 workers sum one tensor without end on 4 servers. At a random
 instant one process gets SIGKILL (servers and the scheduler are started again by `bps run`) or
 SIGSTOP, and SIGCONT when the others have gone on. `cut`: every process has a host of its own (a
-network namespace, needs root); the link of one goes down, and up when the others have gone on. Every sum of every worker is checked against
-what went in and its receipt, which names the ranks and the round.
+network namespace, needs root); the link of one goes down, and up when the others have gone on.
+Every sum of every worker is checked against what went in and its receipt, which names the ranks and
+the round.
 
 Times are of the slowest survivor, in ms; a round is the median one before or after, whichever is
 shorter. `next`: from the signal to the end of the next round, less a round. `stall`: what the round

@@ -5,6 +5,14 @@
 #include "src/protocol/control/coordinator.h"
 
 namespace byteps::protocol {
+namespace {
+
+bool NoneHasLeft(const wire::View& view) {
+  return std::none_of(view.workers.begin(), view.workers.end(),
+                      [](const wire::WorkerInfo& worker) { return worker.left; });
+}
+
+}  // namespace
 
 void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
   bool nothing = report.committed.epoch == 0 && report.promised.epoch == 0;
@@ -151,7 +159,9 @@ void Coordinator::FinishRecovery() {
   }
   if (found_) {
     RestoreDeclarations();
-    leases_due_ = now_ + options_.silence_end;
+    // Whoever left before the restart may be alive and come back; of a whole job nobody has.
+    bool whole = view_.workers.size() == worker_count_ && NoneHasLeft(view_);
+    if (!whole) leases_due_ = now_ + options_.silence_end;
   }
   Enforce(before);
   if (phase_ == Phase::kOver) return;

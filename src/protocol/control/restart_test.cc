@@ -34,6 +34,17 @@ TEST_F(RestartTest, WhoDoesNotComeBackAfterARestartIsLost) {
   EXPECT_FALSE(ViewOf(110).servers[1].alive);
 }
 
+// Nobody has left before, so nobody else can come back: the job ends with its workers.
+TEST_F(RestartTest, AWholeJobThatFinishesRightAfterARestartEndsAtOnce) {
+  StartJob();
+  Restart();
+  ReconnectAll({10, 11, 12, 20, 21});
+  for (ConnectionId worker : {110, 111, 112}) Say(worker, wire::Leave{});
+  for (ConnectionId worker : {110, 111, 112}) Lose(worker);
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_TRUE(driver.finished[0].ok()) << driver.finished[0].message();
+}
+
 TEST_F(RestartTest, ARestartThatHearsTooFewEnds) {
   StartJob();
   Restart();

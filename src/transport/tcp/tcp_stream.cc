@@ -30,6 +30,9 @@ constexpr size_t kDirectBytesMax = size_t{256} * 1024;
 // For a shorter rest the system call costs more than the wake-ups it saves.
 constexpr size_t kLowWaterBytesMin = size_t{8} * 1024;
 constexpr size_t kSendParts = 255;
+// Payloads that are worth a system call of their own, and room for what stands before the next one.
+constexpr size_t kLargePayloadBytes = size_t{16} * 1024;
+constexpr size_t kHeaderReadBytes = 128;
 
 asio::ip::address Unmapped(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
@@ -160,7 +163,7 @@ bool TcpStream::ReceiveSome(size_t* received) {
   ByteSpan direct = phase_ == Phase::kOpen ? parser_.direct() : ByteSpan();
   size_t direct_bytes = std::min(direct.size(), kDirectBytesMax);
   // Bytes behind a payload that this read cannot complete belong to that payload.
-  ByteSpan buffer = direct_bytes < direct.size() ? ByteSpan() : loop_.read_buffer();
+  ByteSpan buffer = direct_bytes < direct.size() ? ByteSpan() : ReadAhead();
   std::array<iovec, 2> parts = {iovec{direct.data(), direct_bytes},
                                 iovec{buffer.data(), buffer.size()}};
   msghdr message{};
@@ -178,6 +181,13 @@ bool TcpStream::ReceiveSome(size_t* received) {
     Parse(buffer.first(*received - straight));
   }
   return *received == direct_bytes + buffer.size();
+}
+
+// Small frames come many to a read. Behind a large payload another one is likely: whatever of it is
+// read before its place is known would have to be copied there, so only its header is read along.
+ByteSpan TcpStream::ReadAhead() const {
+  ByteSpan all = loop_.read_buffer();
+  return parser_.payload_bytes() < kLargePayloadBytes ? all : all.first(kHeaderReadBytes);
 }
 
 void TcpStream::OnReadFailed(ssize_t count, int error) {

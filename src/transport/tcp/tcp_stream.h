@@ -71,6 +71,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void ArmRead();
   void OnReadable();
   bool ReceiveSome(size_t* received);
+  ByteSpan ReadAhead() const;
   void OnReadFailed(ssize_t count, int error);
   void ParseUnparsed();
   void Parse(ConstByteSpan bytes);

@@ -45,3 +45,18 @@ class UnnamedCalls:
         with self._lock:
             self._counts.clear()
             self._own_names = False
+
+
+class GivenNames:
+    """Keeps names apart that several users have chosen, in the same order on all ranks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def give(self, name: str) -> str:
+        """Return the name itself for the first who asks, and one with a number for later ones."""
+        with self._lock:
+            self._counts[name] += 1
+            count = self._counts[name]
+        return name if count == 1 else f"{name}#{count}"

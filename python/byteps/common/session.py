@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from byteps.common.errors import DuplicateNameError
-from byteps.common.names import UnnamedCalls
+from byteps.common.names import GivenNames, UnnamedCalls
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt, SubmissionGroup
 from byteps.common.types import DataType, Operation
 
@@ -57,6 +57,7 @@ class Session:
         self.local_size = self._native.local_size
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
+        self.given = GivenNames()
         # Names of operations that nobody has released, and what they stand for.
         self._taken: dict[str, Request] = {}
         self._names: dict[int, str] = {}

@@ -106,7 +106,11 @@ class Exchange:
         return not self._flying and not self._settled
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
-        """Name a parameter. The order of the calls is the model's: the first is most urgent."""
+        """Name a parameter. The order of the calls is the model's: the first is most urgent.
+
+        A name that an earlier optimizer has gets a number: both may be on their way at once.
+        """
+        name = default.current().given.give(name)
         self._slots[parameter] = _Slot(parameter, name, -len(self._slots))
 
     def knows(self, parameter: torch.Tensor) -> bool:
@@ -143,7 +147,8 @@ class Exchange:
             for slot in group:
                 by_type.setdefault(slot.parameter.dtype, []).append(slot)
             for same_type in by_type.values():
-                self._make_unit(same_type, f"Gradient.group.{number}")
+                name = default.current().given.give(f"group.{number}")
+                self._make_unit(same_type, f"Gradient.{name}")
                 number += 1
 
     def _slot_of(self, tensor: object) -> _Slot:
@@ -228,7 +233,9 @@ class Exchange:
         if gradient is None:  # unused in this step; the other ranks may have used it
             if slot.is_sparse:
                 shape = parameter.shape
-                return torch.sparse_coo_tensor(size=shape, dtype=parameter.dtype).coalesce()
+                return torch.sparse_coo_tensor(
+                    size=shape, dtype=parameter.dtype, check_invariants=False
+                ).coalesce()
             parameter.grad = torch.zeros_like(parameter)
             return parameter.grad
         if gradient.is_sparse:

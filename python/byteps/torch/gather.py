@@ -177,7 +177,7 @@ def start_gather_parts(
     call = replace(call, detail=f"{call.detail}; {text}" if call.detail else text)
     heads = torch.tensor([t.shape[0] for t in rows], dtype=torch.int64)
     pieces = [heads, *[host_memory(t).detach() for t in rows]]
-    sent = torch.cat([piece.reshape(-1).view(torch.uint8) for piece in pieces])
+    sent = torch.cat([_bytes_of(piece) for piece in pieces])
     return start_gather(call, sent, lambda joined: then(_take_apart(joined, rows)))
 
 
@@ -197,3 +197,10 @@ def _take_apart(received: torch.Tensor, rows: Sequence[torch.Tensor]) -> list[li
             shape = (count, *tensor.shape[1:])
             part.append(take(math.prod(shape), tensor.dtype).view(shape))
     return parts
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.reshape(-1)
+    if flat.stride(0) != 1:  # of a single element
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)

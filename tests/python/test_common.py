@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from byteps.common import default, errors, programs
+from byteps.common.names import CALLS_WITH_OWN_NAME, NAMES_OF_ONE_SIGNATURE, UnnamedCalls
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,15 +64,31 @@ def test_init_twice_opens_once_and_init_after_shutdown_opens_again(core) -> None
 
 def test_automatic_names_count_by_kind_and_start_again_with_the_session(core) -> None:
     default.init()
-    session = default.current()
-    assert [session.auto_name(kind) for kind in ("a", "b", "a")] == [
+    unnamed = default.current().unnamed
+    assert [unnamed.name(kind, str) for kind in ("a", "b", "a")] == [
         "a.noname.1",
         "b.noname.1",
         "a.noname.2",
     ]
     default.shutdown()
     default.init()
-    assert default.current().auto_name("a") == "a.noname.1"
+    assert default.current().unnamed.name("a", str) == "a.noname.1"
+
+
+def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> None:
+    unnamed = UnnamedCalls()
+    own = {unnamed.name("a", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
+    assert len(own) == CALLS_WITH_OWN_NAME
+    later = [unnamed.name("a", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
+    assert len(set(later)) == NAMES_OF_ONE_SIGNATURE
+    assert not own & set(later)
+    assert unnamed.name("a", lambda: "sum") == later[0]
+    assert unnamed.name("a", lambda: "minimum") not in {*own, *later}
+    assert unnamed.name("b", lambda: "sum") == "b.noname.1"
+    others = UnnamedCalls()
+    unnamed.begin_again()
+    others.begin_again()
+    assert unnamed.name("a", lambda: "sum") == others.name("a", lambda: "sum") == later[0]
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:

@@ -68,7 +68,7 @@ def job(
     )
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize(("workers", "servers"), [(1, 3), (2, 1), (3, 2), (4, 3)])
 def test_every_operation(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "operations", workers, servers))
     assert code == 0, out + err

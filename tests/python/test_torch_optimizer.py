@@ -281,3 +281,195 @@ def test_asynchronous_training_is_refused_aloud(model, monkeypatch) -> None:
     monkeypatch.setenv("BYTEPS_ENABLE_ASYNC", "1")
     with pytest.raises(NotImplementedError, match="BYTEPS_ENABLE_ASYNC"):
         wrap(model)
+
+
+def test_two_optimizers_may_have_parameters_of_one_name(core) -> None:
+    one, other = torch.nn.Linear(2, 1), torch.nn.Linear(3, 1)
+    optimizers = [wrap(one), wrap(other)]
+    (one(torch.ones(1, 2)) + other(torch.ones(1, 3))).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    assert sorted(gradients_of(core)) == [
+        "byteps.Gradient.bias",
+        "byteps.Gradient.bias#2",
+        "byteps.Gradient.weight",
+        "byteps.Gradient.weight#2",
+    ]
+
+
+def test_neighbours_travel_in_groups(model, core) -> None:
+    optimizer = wrap(model, num_groups=2)
+    loss_of(model).backward()
+    optimizer.step()
+    assert [item.name for item in core.started] == [
+        "byteps.Gradient.group.1",
+        "byteps.Gradient.group.0",
+    ]
+    assert [item.shape for item in core.started] == [(5,), (16,)]
+    assert [item.priority for item in core.started] == [-2, 0]
+
+
+def test_groups_of_given_parameters(model, core) -> None:
+    groups = [[model[0].weight, model[2].weight]]
+    optimizer = wrap(model, groups=groups)
+    loss_of(model).backward()
+    optimizer.step()
+    assert sorted(gradients_of(core)) == [
+        "byteps.Gradient.0.bias",
+        "byteps.Gradient.2.bias",
+        "byteps.Gradient.group.0",
+    ]
+    with pytest.raises(ValueError, match="groups should be"):
+        wrap(model, groups=[[torch.ones(1)]])
+    with pytest.raises(ValueError, match="in two groups"):
+        wrap(model, groups=groups * 2)
+
+
+def test_parameters_of_other_types_do_not_share_a_group(core) -> None:
+    types = (torch.float32, torch.float64, torch.float32)
+    parameters = [torch.nn.Parameter(torch.ones(2, dtype=dtype)) for dtype in types]
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.1), num_groups=1)
+    sum(p.sum() for p in parameters).backward()
+    optimizer.step()
+    assert sorted(item.shape for item in core.started) == [(2,), (4,)]
+
+
+def test_a_group_with_unused_parameters_leaves_at_the_step(model, core) -> None:
+    optimizer = wrap(model, num_groups=1)
+    model[2].weight.sum().backward()
+    assert core.started == []
+    optimizer.step()
+    assert len(core.started) == 1
+
+
+def test_gradients_divided_before_they_are_added_up(model, core) -> None:
+    optimizer = wrap(model, gradient_predivide_factor=4.0)
+    loss_of(model).backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    optimizer.synchronize()
+    for before, parameter in zip(expected, model.parameters(), strict=True):
+        assert torch.allclose(before, parameter.grad)
+    with pytest.raises(ValueError, match="predivide_factor not supported"):
+        wrap(model, op=bps.Sum, gradient_predivide_factor=2.0)
+
+
+def test_sums_of_gradients(model, core) -> None:
+    optimizer = wrap(model, op=bps.Sum)
+    loss_of(model).backward()
+    expected = [p.grad * 2 for p in model.parameters()]
+    optimizer.synchronize()
+    for twice, parameter in zip(expected, model.parameters(), strict=True):
+        assert torch.equal(twice, parameter.grad)
+
+
+def test_other_ways_to_combine_are_refused(model) -> None:
+    with pytest.raises(NotImplementedError, match="Adasum"):
+        wrap(model, op=bps.Adasum)
+    with pytest.raises(ValueError, match="op=Average or op=Sum"):
+        wrap(model, op=bps.Max)
+    with pytest.raises(ValueError, match="backward_passes_per_step is 0"):
+        wrap(model, backward_passes_per_step=0)
+
+
+def test_a_compressor_of_the_user(model, core) -> None:
+    class Doubling:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def compress(self, tensor):
+            self.calls += 1
+            return tensor.double(), "context"
+
+        def decompress(self, tensor, context):
+            assert context == "context"
+            return tensor.float()
+
+    compressor = Doubling()
+    optimizer = wrap(model, compression=compressor)
+    loss_of(model).backward()
+    optimizer.step()
+    assert compressor.calls == 4
+    assert {item.dtype.name for item in core.started} == {"FLOAT64"}
+
+
+@pytest.mark.parametrize("idiom", ["plain", "unscale"])
+def test_a_gradient_scaler_sees_the_averages(model, core, idiom) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    optimizer = wrap(model)
+    before = [p.detach().clone() for p in model.parameters()]
+    scaler.scale(loss_of(model)).backward()
+    scaled = [p.grad.clone() for p in model.parameters()]
+    if idiom == "unscale":
+        optimizer.synchronize()
+        scaler.unscale_(optimizer)
+        with optimizer.skip_synchronize():
+            scaler.step(optimizer)
+    else:
+        scaler.step(optimizer)
+    scaler.update()
+    assert len(gradients_of(core)) == 4
+    for old, gradient, parameter in zip(before, scaled, model.parameters(), strict=True):
+        assert torch.allclose(parameter, old - 0.1 * gradient / 8)
+    optimizer.zero_grad()
+
+
+def test_a_gradient_scaler_skips_a_step(model, core) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    optimizer = wrap(model)
+    before = [p.detach().clone() for p in model.parameters()]
+    for factor in (float("inf"), 1.0):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model) * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        changed = not torch.equal(before[0], next(model.parameters()))
+        assert changed == (factor == 1.0)
+    assert scaler.get_scale() == 4.0
+    assert len(gradients_of(core)) == 8
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"capturable": False}])
+def test_forms_of_todays_optimizers(model, core, options) -> None:
+    import copy
+
+    alone = copy.deepcopy(model)
+    reference = torch.optim.AdamW(alone.parameters(), lr=0.1, **options)
+    inner = torch.optim.AdamW(model.parameters(), lr=0.1, **options)
+    optimizer = bps.DistributedOptimizer(inner, model.named_parameters())
+    for _ in range(3):
+        for one, trained in ((reference, alone), (optimizer, model)):
+            one.zero_grad()
+            loss_of(trained).backward()
+            one.step()
+    for expected, parameter in zip(alone.parameters(), model.parameters(), strict=True):
+        assert torch.equal(expected, parameter)
+
+
+def test_sparse_gradients_are_made_dense_if_asked(core) -> None:
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    optimizer = bps.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=0.1),
+        table.named_parameters(),
+        sparse_as_dense=True,
+    )
+    table(torch.tensor([1, 1])).sum().backward()
+    optimizer.step()
+    assert [item.operation.name for item in core.started] == ["AVERAGE"]
+    assert not table.weight.grad.is_sparse
+
+
+def test_a_closure_may_be_called_several_times(core) -> None:
+    weight = torch.nn.Parameter(torch.tensor([3.0]))
+    optimizer = bps.DistributedOptimizer(
+        torch.optim.LBFGS([weight], lr=1.0, max_iter=5), [("w", weight)]
+    )
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert abs(weight.item()) < 0.1
+    assert len(gradients_of(core)) > 1

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Sequence
+from typing import Any
 
-from byteps.common.errors import NotInitializedError
-from byteps.common.session import PendingTable, Session
+from byteps.common import environment
+from byteps.common.errors import InvalidArgumentError, NotInitializedError
+from byteps.common.pending import PendingTable
+from byteps.common.process_sets import ProcessSet, ProcessSets
+from byteps.common.session import Session
 
 
 class _Process:
@@ -15,37 +20,121 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.session: Session | None = None
+        self.process_sets: ProcessSets | None = None
         # The session that was shut down last. Its connection to the coordinator says that this
         # process may join the job again, so that servers stay; it ends with the process.
         self.left: Session | None = None
         self.pending = PendingTable()
+        # Names in the order of their declaration; `resume` declares them again.
+        self.declared: dict[str, None] = {}
 
 
 _process = _Process()
 
 
-def init(lazy: bool = True) -> None:
+def init(
+    lazy: bool | Sequence[int] = True,
+    process_sets: Sequence[ProcessSet | Sequence[int]] | str | None = None,
+    comm: Sequence[int] | None = None,
+) -> None:
     """Join the job that the environment describes; a second call does nothing.
 
     Blocks until every process of the job is there, with a bound. `lazy` is accepted for programs
     written for the original; joining is never put off, so that errors show where they arise.
+    `process_sets` are groups of ranks to register at once, the same on all ranks; the text
+    "dynamic" is accepted and changes nothing, since sets can be added at any time. `comm`, which
+    may also be the first argument, can only be the list of all ranks.
+
+    Example::
+
+        import byteps.torch as bps
+        bps.init()
+        assert bps.rank() < bps.size()
     """
-    del lazy
+    if not isinstance(lazy, (bool, int)) and lazy is not None:
+        comm = lazy
     with _process.lock:
         if _process.session is None:
-            _process.session = Session()
-            _process.left = None
-            atexit.register(shutdown)
+            _open()
+            opened = True
+        else:
+            opened = False
+    if opened:
+        _check_ranks(comm)
+        for ranks in () if process_sets is None or isinstance(process_sets, str) else process_sets:
+            add_process_set(ranks)
+
+
+def _open() -> None:
+    _process.session = Session()
+    _process.process_sets = ProcessSets(_process.session)
+    _process.left = None
+    atexit.register(shutdown)
+
+
+def _check_ranks(comm: Any) -> None:
+    """Refuse a `comm` that is not the list of all ranks."""
+    if comm is None or (isinstance(comm, Sequence) and list(comm) == list(range(size()))):
+        return
+    shutdown()
+    raise InvalidArgumentError(
+        f"comm is {comm!r}: a job has all the ranks that were started. For groups of ranks use "
+        "init(process_sets=[...]); communicators of MPI have no meaning here."
+    )
 
 
 def shutdown() -> None:
-    """Leave the job; `init` may follow. Does nothing when not initialised."""
+    """Leave the job; `init` may follow. Does nothing when not initialised.
+
+    Example::
+
+        bps.shutdown()
+    """
     with _process.lock:
-        session, _process.session = _process.session, None
-        atexit.unregister(shutdown)
-        if session is not None:
-            session.shutdown()
-            _process.left = session
+        _close()
+        _process.declared.clear()
+
+
+def _close() -> None:
+    session, _process.session = _process.session, None
+    process_sets, _process.process_sets = _process.process_sets, None
+    atexit.unregister(shutdown)
+    if process_sets is not None:
+        process_sets.clear()
+    if session is not None:
+        session.shutdown()
+        _process.left = session
+
+
+def suspend() -> None:
+    """Leave the job, and remember the names that were declared, for `resume`.
+
+    Example::
+
+        bps.suspend()
+        bps.resume(num_workers=2, num_servers=1, global_rank=0)
+    """
+    with _process.lock:
+        _close()
+
+
+def resume(num_workers: int, num_servers: int, global_rank: int, context: object = None) -> None:
+    """Join a job of the given size after `suspend`, with the names declared in the same order.
+
+    All processes of the job, servers too, must be started for the new size. No state of the model
+    moves: broadcast it again. `context` is accepted for programs written for the original.
+
+    Example::
+
+        bps.resume(num_workers=2, num_servers=1, global_rank=0)
+        bps.broadcast_parameters(model.state_dict(), root_rank=0)
+    """
+    del context
+    environment.set_job_size(num_workers, num_servers, global_rank)
+    names = list(_process.declared)
+    init(lazy=False)
+    for name in names:
+        declare(name)
 
 
 def current() -> Session:
@@ -62,42 +151,156 @@ def pending() -> PendingTable:
 
 
 def is_initialized() -> bool:
-    """Return whether `init` was called and `shutdown` was not."""
+    """Return whether `init` was called and `shutdown` was not.
+
+    Example::
+
+        if not bps.is_initialized():
+            bps.init()
+    """
     return _process.session is not None
 
 
 def rank() -> int:
-    """Return the number of this process among all workers, from 0."""
+    """Return the number of this process among all workers, from 0.
+
+    Example::
+
+        if bps.rank() == 0:
+            torch.save(model.state_dict(), "model.pt")
+    """
     return current().rank
 
 
 def size() -> int:
-    """Return the number of worker processes."""
+    """Return the number of worker processes.
+
+    Example::
+
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * bps.size())
+    """
     return current().size
 
 
 def members() -> list[int]:
-    """Return the ranks that take part in the job now: fewer than `size` when some were lost."""
+    """Return the ranks that take part in the job now: fewer than `size` when some were lost.
+
+    Example::
+
+        assert len(bps.members()) == bps.size()  # nobody was lost
+    """
     return current().members()
 
 
 def local_rank() -> int:
-    """Return the number of this process among the workers of its machine, from 0."""
+    """Return the number of this process among the workers of its machine, from 0.
+
+    Example::
+
+        torch.cuda.set_device(bps.local_rank())
+    """
     return current().local_rank
 
 
 def local_size() -> int:
-    """Return the number of workers on this machine."""
+    """Return the number of workers on this machine.
+
+    Example::
+
+        torch.set_num_threads(max(1, os.cpu_count() // bps.local_size()))
+    """
     return current().local_size
 
 
+def cross_rank() -> int:
+    """Return the number of this worker's machine among those with as many workers, from 0.
+
+    Example::
+
+        assert bps.cross_rank() < bps.cross_size()
+    """
+    session = current()
+    return session.rank // session.local_size
+
+
+def cross_size() -> int:
+    """Return the number of machines; every machine has the same number of workers.
+
+    Example::
+
+        assert bps.cross_size() * bps.local_size() == bps.size()
+    """
+    session = current()
+    return -(-session.size // session.local_size)
+
+
+def is_homogeneous() -> bool:
+    """Return whether every machine has the same number of workers.
+
+    Example::
+
+        assert bps.is_homogeneous()
+    """
+    session = current()
+    return session.size % session.local_size == 0
+
+
 def declare(name: str) -> int:
-    """Give `name` its place in the order of urgency before its first use. Returns 0."""
+    """Give `name` its place in the order of urgency before its first use. Returns 0.
+
+    Example::
+
+        for name, _ in model.named_parameters():
+            bps.declare(name)
+    """
     current().declare(name)
+    _process.declared[name] = None
     return 0
 
 
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Register a group of ranks; all ranks of the job must call this with the same ranks.
+
+    Blocks until they have. ValueError if there is such a set already; MismatchError on every rank
+    if they disagree.
+
+    Example::
+
+        even = bps.add_process_set([0, 2])
+    """
+    item = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    _sets().add(item)
+    return item
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Forget a group of ranks; all ranks of the job must call this. Blocks until they have.
+
+    Returns False, at once, for a set that is not registered and for the set of all ranks.
+
+    Example::
+
+        assert bps.remove_process_set(even)
+    """
+    return _sets().remove(process_set)
+
+
+def _sets() -> ProcessSets:
+    process_sets = _process.process_sets
+    if process_sets is None:
+        raise NotInitializedError
+    return process_sets
+
+
 def get_pushpull_speed() -> tuple[int, float]:
-    """Return (ms since the epoch, MB/s) of the newest window; (0, -5.0) when there is none."""
+    """Return (ms since the epoch, MB/s) of the oldest window that nobody asked for.
+
+    Windows are of ten seconds; before the first is over, what there is so far. (0, -5.0) when
+    nothing has been exchanged.
+
+    Example::
+
+        milliseconds, megabytes_per_second = bps.get_pushpull_speed()
+    """
     window_ms, megabytes_per_second, end_ms = current().speed()
     return (end_ms, megabytes_per_second) if window_ms else (0, -5.0)

@@ -20,3 +20,10 @@ def role(default: str) -> str:
 def async_training() -> bool:
     """Return whether asynchronous training was asked for."""
     return os.environ.get("BYTEPS_ENABLE_ASYNC", "0").strip().lower() not in ("", "0", "false")
+
+
+def set_job_size(num_workers: int, num_servers: int, global_rank: int) -> None:
+    """Describe the job that this process will join next, as `resume` is documented to do."""
+    os.environ["DMLC_NUM_WORKER"] = str(num_workers)
+    os.environ["DMLC_NUM_SERVER"] = str(num_servers)
+    os.environ["BYTEPS_GLOBAL_RANK"] = str(global_rank)

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+__all__ = [
+    "BytepsError",
+    "DeadlineError",
+    "DuplicateNameError",
+    "EvictedError",
+    "ExhaustedError",
+    "HorovodInternalError",
+    "InternalError",
+    "InvalidArgumentError",
+    "MismatchError",
+    "NotInitializedError",
+    "PeerLostError",
+    "ProtocolError",
+    "RefusedError",
+    "ShutdownError",
+    "UnavailableError",
+]
+
 
 class BytepsError(RuntimeError):
     """An operation, or joining the job, did not succeed; the text says what to do next."""
 
     code: ClassVar[int] = 12
+
+
+# What programs written for Horovod catch when a collective operation fails.
+HorovodInternalError = BytepsError
 
 
 class InvalidArgumentError(BytepsError, ValueError):

@@ -1,23 +1,26 @@
-"""One membership in a job: the native session with tensors that stay alive until they are done."""
+"""One membership in a job: the native session, and which names are taken in it."""
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from byteps.common.errors import DuplicateNameError
+from byteps.common.names import GivenNames, UnnamedCalls
+from byteps.common.pending import Handle, Pending, PendingTable, Receipt, SubmissionGroup
 from byteps.common.types import DataType, Operation
 
 if TYPE_CHECKING:
     from byteps import _core
 
+__all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session", "SubmissionGroup"]
+
 NAME_PREFIX = "byteps."
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Request:
     """An operation in terms of addresses; the memory stays valid until it is complete."""
 
@@ -29,6 +32,16 @@ class Request:
     output_pointer: int
     root_rank: int = 0
     priority: int = 0
+    combine: Operation = Operation.SUM  # of a reducescatter
+    process_set: int = 0  # its number
+    detail: str = ""  # what else must be equal on all ranks, in words
+    splits: Sequence[int] | None = None  # of an alltoall: the rows for each rank
+    atomic: bool = False  # one set of contributions for the whole tensor
+
+    def describe(self) -> str:
+        """Return what must be equal on all ranks, in words."""
+        text = f"{self.operation.name.lower()} of {self.dtype.name.lower()}{list(self.shape)}"
+        return f"{text}; {self.detail}" if self.detail else text
 
 
 class Session:
@@ -43,31 +56,53 @@ class Session:
         self.local_rank = self._native.local_rank
         self.local_size = self._native.local_size
         self.group = SubmissionGroup()
-        self._unnamed: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self.unnamed = UnnamedCalls()
+        self.given = GivenNames()
+        # Names of operations that nobody has released, and what they stand for.
+        self._taken: dict[str, Request] = {}
+        self._names: dict[int, str] = {}
 
     def declare(self, name: str) -> None:
         """Give `name` its place in the order of urgency before its first use."""
         self._native.declare(NAME_PREFIX + name)
 
-    def auto_name(self, kind: str) -> str:
-        """Return a name for an unnamed operation: the same on all ranks, if all call alike."""
-        with self._lock:
-            self._unnamed[kind] += 1
-            return f"{kind}.noname.{self._unnamed[kind]}"
-
     def start(self, request: Request) -> int:
-        """Start an operation and return its handle, which must be released."""
-        return self._native.start(
-            NAME_PREFIX + request.name,
-            int(request.operation),
-            int(request.dtype),
-            request.shape,
-            request.input_pointer,
-            request.output_pointer,
-            request.root_rank,
-            request.priority,
-        )
+        """Start an operation and return its handle, which must be released.
+
+        Its name is taken until then; a second operation of that name is a DuplicateNameError.
+        """
+        name = NAME_PREFIX + request.name
+        holder = self._taken.setdefault(name, request)
+        if holder is not request:
+            raise DuplicateNameError(
+                f"tensor '{name}' is already in flight on rank {self.rank}, with "
+                f"{holder.describe()}; this is a second call, with {request.describe()}. Call "
+                "synchronize on the first handle, or give the second operation another name"
+            )
+        try:
+            handle = self._native.start(
+                name,
+                int(request.operation),
+                int(request.dtype),
+                request.shape,
+                request.input_pointer,
+                request.output_pointer,
+                request.root_rank,
+                request.priority,
+            )
+        except BaseException:
+            del self._taken[name]
+            raise
+        self._names[handle] = name
+        return handle
+
+    def add_process_set(self, ranks: Sequence[int], number: int) -> None:
+        """Make `number` stand for these ranks, on this rank only."""
+        self._native.add_process_set(ranks, number)
+
+    def remove_process_set(self, number: int) -> None:
+        """Forget what `number` stands for, on this rank only."""
+        self._native.remove_process_set(number)
 
     def is_complete(self, handle: int) -> bool:
         """Return whether the operation is over, with or without success."""
@@ -94,8 +129,11 @@ class Session:
         self._native.copy_result(handle, pointer, size_bytes)
 
     def release(self, handle: int) -> None:
-        """Forget a handle."""
+        """Forget a handle; its name is free again."""
         self._native.release(handle)
+        name = self._names.pop(handle, None)
+        if name is not None:
+            self._taken.pop(name, None)
 
     def speed(self) -> tuple[int, float, int]:
         """Return (window in ms, MB/s, end of the window in ms since the epoch)."""
@@ -104,128 +142,6 @@ class Session:
     def shutdown(self) -> None:
         """Leave the job; open operations end with ShutdownError. Idempotent."""
         self._native.shutdown()
-
-
-class SubmissionGroup:
-    """Counts submissions, so that the last one of a step is known. Any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._size = 0
-        self._count = 0
-
-    def set_size(self, size: int) -> None:
-        """Set after how many submissions the count starts again."""
-        with self._lock:
-            self._size, self._count = size, 0
-
-    def count(self) -> int:
-        """Count one submission and return its place in the group, from 1."""
-        with self._lock:
-            self._count += 1
-            place = self._count
-            if place == self._size:
-                self._count = 0
-            return place
-
-
-@dataclass
-class Receipt:
-    """Whose contributions are in a result; None until somebody has waited for it."""
-
-    ranks: list[int] | None = None
-
-
-@dataclass
-class Pending:
-    """An operation that somebody will wait for. `finish` makes what `synchronize` returns."""
-
-    session: Session
-    native_handle: int
-    finish: Callable[[], object]
-    keep_alive: tuple[object, ...] = ()
-    receipt: Receipt = field(default_factory=Receipt)
-
-
-class Handle(int):
-    """The number of an operation; also knows, once it is over, whose contributions it holds."""
-
-    def __new__(cls, number: int, table: PendingTable, receipt: Receipt) -> Handle:
-        """Make the handle of an operation in `table`."""
-        handle = super().__new__(cls, number)
-        handle._table = table
-        handle._receipt = receipt
-        return handle
-
-    _table: PendingTable
-    _receipt: Receipt
-
-    @property
-    def members(self) -> list[int]:
-        """The ranks whose contributions are in every part of the result; none when it failed.
-
-        Raises ValueError while the operation is on its way.
-        """
-        if self._receipt.ranks is not None:
-            return list(self._receipt.ranks)
-        return self._table.members_of(self)
-
-
-class PendingTable:
-    """The handles of this process: positive, rising, never used again. Any thread."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._pending: dict[int, Pending] = {}
-
-    def add(self, pending: Pending) -> Handle:
-        """Return a new handle for `pending`."""
-        handle = Handle(next(self._numbers), self, pending.receipt)
-        self._pending[handle] = pending
-        return handle
-
-    def poll(self, handle: int) -> bool:
-        """Return whether `synchronize` would not block."""
-        pending = self._pending.get(handle)
-        if pending is None:
-            raise ValueError(f"Handle {handle} was not created or has been cleared.")
-        return pending.session.is_complete(pending.native_handle)
-
-    def members_of(self, handle: int) -> list[int]:
-        """Return the ranks in the result of an operation that is over; see Handle.members."""
-        pending = self._pending.get(handle)
-        if pending is not None:
-            if not pending.session.is_complete(pending.native_handle):
-                raise ValueError(f"The operation of handle {int(handle)} is still on its way.")
-            return pending.session.handle_members(pending.native_handle)
-        if isinstance(handle, Handle):
-            return handle.members
-        raise ValueError(f"Handle {handle} was not created or has been cleared.")
-
-    def synchronize(self, handle: int) -> object:
-        """Block until the operation is over, forget the handle, return the result.
-
-        A handle that this process does not know has no result: None. An interrupted wait keeps
-        the handle: the memory is still in use.
-        """
-        pending = self._pending.get(handle)
-        if pending is None:
-            return None
-        try:
-            pending.session.wait(pending.native_handle)
-        except Exception:  # the operation is over, unlike with KeyboardInterrupt
-            self._forget(handle)
-            raise
-        try:
-            return pending.finish()
-        finally:
-            self._forget(handle)
-
-    def _forget(self, handle: int) -> None:
-        pending = self._pending.pop(handle, None)
-        if pending is not None:
-            pending.receipt.ranks = pending.session.handle_members(pending.native_handle)
-            pending.session.release(pending.native_handle)
 
 
 def _open_interruptible(settings: list[str]) -> _core.Session:

@@ -8,107 +8,72 @@ Example::
     bps.broadcast_parameters(model.state_dict(), root_rank=0)
 """
 
+from byteps.common import build, errors
+from byteps.common.build import *  # noqa: F403
 from byteps.common.default import (
+    add_process_set,
+    cross_rank,
+    cross_size,
     declare,
     get_pushpull_speed,
     init,
+    is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
     members,
     rank,
+    remove_process_set,
+    resume,
     shutdown,
     size,
+    suspend,
 )
-from byteps.common.errors import (
-    BytepsError,
-    DeadlineError,
-    DuplicateNameError,
-    EvictedError,
-    ExhaustedError,
-    InternalError,
-    InvalidArgumentError,
-    MismatchError,
-    NotInitializedError,
-    PeerLostError,
-    ProtocolError,
-    RefusedError,
-    ShutdownError,
-    UnavailableError,
-)
-from byteps.torch.broadcast import (
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
-)
-from byteps.torch.compression import Compression
-from byteps.torch.ops import (
-    allgather,
-    allgather_async,
-    barrier,
-    broadcast,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
-    byteps_torch_set_num_grads,
-    members_of,
-    poll,
-    push_pull,
-    push_pull_async,
-    push_pull_async_inplace,
-    push_pull_group_sync_inplace,
-    push_pull_inplace,
-    synchronize,
-)
+from byteps.common.errors import *  # noqa: F403
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from byteps.torch import ops
+from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
 
-byteps_push_pull = push_pull_async_inplace
+byteps_push_pull = ops.push_pull_async_inplace
 
 __all__ = [
-    "BytepsError",
+    "Adasum",
+    "Average",
     "Compression",
-    "DeadlineError",
+    "Compressor",
     "DistributedOptimizer",
-    "DuplicateNameError",
-    "EvictedError",
-    "ExhaustedError",
-    "InternalError",
-    "InvalidArgumentError",
-    "MismatchError",
-    "NotInitializedError",
-    "PeerLostError",
-    "ProtocolError",
-    "RefusedError",
-    "ShutdownError",
-    "UnavailableError",
-    "allgather",
-    "allgather_async",
-    "barrier",
-    "broadcast",
-    "broadcast_",
-    "broadcast_async",
-    "broadcast_async_",
-    "broadcast_object",
+    "Max",
+    "Min",
+    "ProcessSet",
+    "Product",
+    "ReduceOp",
+    "Sum",
+    "add_process_set",
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "byteps_push_pull",
-    "byteps_torch_set_num_grads",
+    "cross_rank",
+    "cross_size",
     "declare",
     "get_pushpull_speed",
+    "global_process_set",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
     "members",
-    "members_of",
-    "poll",
-    "push_pull",
-    "push_pull_async",
-    "push_pull_async_inplace",
-    "push_pull_group_sync_inplace",
-    "push_pull_inplace",
     "rank",
+    "remove_process_set",
+    "resume",
     "shutdown",
     "size",
-    "synchronize",
+    "suspend",
 ]
+__all__ += build.__all__
+__all__ += errors.__all__
+__all__ += ops.__all__

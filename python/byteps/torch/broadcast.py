@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import cloudpickle
 import torch
 
 from byteps.common import default
-from byteps.torch.ops import broadcast_, broadcast_async_, synchronize
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.torch.copies import broadcast_async_
+from byteps.torch.objects import broadcast_object
+from byteps.torch.submit import finished
+
+__all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
 
 def broadcast_parameters(
     params: Mapping[str, torch.Tensor] | list[torch.Tensor] | list[tuple[str, torch.Tensor]],
     root_rank: int,
     prefix: str = "Parameter.",
+    process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Overwrite tensors with the root's, bit for bit.
+    """Overwrite tensors with the root's, bit for bit; all of them are on their way at once.
 
     `params` is a dict such as `model.state_dict()`, or a list of tensors or of (name, tensor).
+
+    Example::
+
+        bps.broadcast_parameters(model.state_dict(), root_rank=0)
     """
-    started = []
-    for name, tensor in _named(params):
-        contiguous = tensor.detach().contiguous()
-        started.append((tensor, contiguous, broadcast_async_(contiguous, root_rank, prefix + name)))
-    for tensor, contiguous, handle in started:
-        synchronize(handle)
-        if contiguous.data_ptr() != tensor.data_ptr():
-            tensor.detach().copy_(contiguous)
+    started = [
+        broadcast_async_(tensor.detach(), root_rank, prefix + name, process_set)
+        for name, tensor in _named(params)
+    ]
+    for handle in started:
+        finished(handle)
 
 
 def _named(params: object) -> list[tuple[str, torch.Tensor]]:
@@ -43,26 +49,6 @@ def _named(params: object) -> list[tuple[str, torch.Tensor]]:
     return [(str(name), tensor) for name, tensor in items if isinstance(tensor, torch.Tensor)]
 
 
-def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> Any:
-    """Return the root's object on every rank. It travels pickled: use it among trusted ranks."""
-    # The type's name would differ where only the root has the object and the others pass None.
-    name = "object" if name is None else name
-    payload = b""
-    if default.rank() == root_rank:
-        buffer = io.BytesIO()
-        cloudpickle.dump(obj, buffer)
-        payload = buffer.getvalue()
-    size = torch.tensor([len(payload)], dtype=torch.int64)
-    length = int(broadcast_(size, root_rank, f"Size.{name}.sz").item())
-    if default.rank() == root_rank:
-        data = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    else:
-        data = torch.empty(length, dtype=torch.uint8)
-    # The length is in the name: a name stands for one shape.
-    data = broadcast_(data, root_rank, f"Parameter.{name}.{length}.t")
-    return obj if default.rank() == root_rank else cloudpickle.loads(data.numpy().tobytes())
-
-
 class _TensorSlot:
     """Stands for a tensor in the pickled part of an optimizer's state."""
 
@@ -72,30 +58,50 @@ class _TensorSlot:
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int, prefix: str = "Parameter."
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    prefix: str | torch.nn.Module = "Parameter.",
+    model: torch.nn.Module | None = None,
 ) -> None:
     """Give the optimizer of every rank the root's state and options.
 
     The structure travels as one object, the tensors one by one; ranks whose state is still empty
-    receive it as well.
+    receive it as well. `model` is accepted, also in the third place, for programs written for
+    Horovod; nothing depends on it.
+
+    Example::
+
+        bps.broadcast_optimizer_state(optimizer, root_rank=0)
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    prefix = prefix if isinstance(prefix, str) else "Parameter."
     is_root = default.rank() == root_rank
     tensors: list[torch.Tensor] = []
     skeleton = _take_out(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank, f"{prefix}optimizer_state")
     state = None if is_root else _put_in(skeleton, tensors)
-    named = [(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)]
-    broadcast_parameters(named, root_rank, prefix)
+    # A name stands for one shape; what number a tensor has depends on the state.
+    started = [
+        broadcast_async_(tensor, root_rank, _state_name(prefix, i, tensor))
+        for i, tensor in enumerate(tensors)
+    ]
+    for handle in started:
+        finished(handle)
     if state is not None:
         optimizer.load_state_dict(state)
+
+
+def _state_name(prefix: str, number: int, tensor: torch.Tensor) -> str:
+    shape = "x".join(str(length) for length in tensor.shape)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"{prefix}optimizer_state.{number}.{dtype}.{shape}"
 
 
 def _take_out(tree: Any, tensors: list[torch.Tensor]) -> Any:
     """Return `tree` with every tensor appended to `tensors` and replaced by a slot."""
     if isinstance(tree, torch.Tensor):
-        tensors.append(tree)
+        tensors.append(tree.detach().to("cpu"))  # where the other ranks have theirs
         return _TensorSlot(tree)
     if isinstance(tree, dict):
         return {key: _take_out(value, tensors) for key, value in tree.items()}

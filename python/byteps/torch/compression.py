@@ -8,7 +8,19 @@ import torch
 
 
 class Compressor(Protocol):
-    """Turns a tensor into a smaller one and back; `context` is what the way back needs."""
+    """Turns a tensor into a smaller one and back; `context` is what the way back needs.
+
+    Example::
+
+        class Halving(bps.Compressor):
+            @staticmethod
+            def compress(tensor):
+                return tensor / 2, None
+
+            @staticmethod
+            def decompress(tensor, context):
+                return tensor * 2
+    """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
@@ -49,8 +61,30 @@ class FP16Compressor:
         return tensor.to(context) if isinstance(context, torch.dtype) else tensor
 
 
+class BF16Compressor:
+    """Sends floating-point tensors as bfloat16: the range of float32 with 8 bits of precision."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """Return the tensor as bfloat16 if it is a floating-point tensor."""
+        if not tensor.dtype.is_floating_point:
+            return tensor, None
+        return tensor.to(torch.bfloat16), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
+        """Return the tensor in the type it had."""
+        return tensor.to(context) if isinstance(context, torch.dtype) else tensor
+
+
 class Compression:
-    """The compressors to choose from."""
+    """The compressors to choose from; any object with `compress` and `decompress` will do too.
+
+    Example::
+
+        bps.DistributedOptimizer(optimizer, compression=bps.Compression.bf16)
+    """
 
     none = NoneCompressor
     fp16 = FP16Compressor
+    bf16 = BF16Compressor

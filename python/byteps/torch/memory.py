@@ -21,20 +21,53 @@ _DATA_TYPES = {
 }
 
 
-def check_tensor(tensor: torch.Tensor) -> DataType:
+def data_type(tensor: torch.Tensor) -> DataType:
     """Return the tensor's data type, or raise InvalidArgumentError if it cannot be exchanged."""
     dtype = _DATA_TYPES.get(tensor.dtype)
-    if dtype is None or tensor.layout != torch.strided:
-        raise InvalidArgumentError(f"Tensor type {tensor.type()} is not supported.")
-    if not tensor.is_contiguous():
-        raise InvalidArgumentError("Tensor is required to be contiguous.")
+    if dtype is None:
+        raise InvalidArgumentError(
+            f"Tensor type {tensor.type()} is not supported. "
+            f"Types: {', '.join(str(known).removeprefix('torch.') for known in _DATA_TYPES)}."
+        )
+    if tensor.layout != torch.strided:
+        raise InvalidArgumentError(
+            f"Tensor type {tensor.type()} is not supported. Sparse tensors go through "
+            "sparse_allreduce_async, or to_dense() first."
+        )
     return dtype
 
 
-def host_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in host memory with the same values: the same memory where possible.
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor's memory is its values, in order, where the session reaches it."""
+    return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg()
 
-    A copy is made of tensors on a device, and of lazily negated ones, whose bytes are not their
-    values.
+
+def host_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return contiguous host memory with the tensor's values: its own where possible.
+
+    A copy is made of tensors on a device, of those that are not contiguous, and of lazily negated
+    ones, whose bytes are not their values.
     """
-    return tensor.detach().resolve_neg().to("cpu")
+    if is_plain(tensor):
+        return tensor
+    return tensor.detach().resolve_neg().to("cpu").contiguous()
+
+
+def check_writable(tensor: torch.Tensor) -> None:
+    """Refuse tensors whose elements share memory: a result cannot be written to them."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    if any(stride == 0 and length > 1 for length, stride in pairs):
+        raise InvalidArgumentError(
+            "a tensor that was expanded cannot be changed in place: several of its elements are "
+            "one. Use the form that returns a new tensor, or clone() it first."
+        )
+
+
+def scaled(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    """Return tensor * factor in the tensor's type. Integers are cut toward zero."""
+    if tensor.dtype == torch.bool:
+        raise InvalidArgumentError("a bool tensor cannot be scaled.")
+    with torch.no_grad():
+        if tensor.is_floating_point():
+            return tensor.detach() * factor
+        return (tensor.detach().to(torch.float64) * factor).to(tensor.dtype)

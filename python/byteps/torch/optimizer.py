@@ -4,130 +4,48 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 
 from byteps.common import default, environment
-from byteps.common.errors import BytepsError
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.ops import push_pull_async_inplace, synchronize
-
-_TOO_MANY_PASSES = (
-    "Gradients were computed more than backward_passes_per_step times before call to step(). "
-    "Increase backward_passes_per_step to accumulate gradients locally."
-)
-
-
-@dataclass
-class _Submitted:
-    """A gradient on its way."""
-
-    handle: int
-    wire: torch.Tensor
-    context: object
-
-
-class _Exchange:
-    """Exchanges the gradients of some parameters: one push_pull per parameter and step."""
-
-    def __init__(self, compression: type[Compressor], passes_per_step: int) -> None:
-        self.compression = compression
-        self.passes_per_step = passes_per_step
-        self.submitted: dict[torch.Tensor, _Submitted] = {}
-        self.names: dict[torch.Tensor, str] = {}
-        self._priorities: dict[torch.Tensor, int] = {}
-        self._passes_left: dict[torch.Tensor, int] = {}
-
-    def add_name(self, parameter: torch.Tensor, name: str) -> None:
-        """Name a parameter. The order of the calls is the model's: the first is most urgent."""
-        self.names[parameter] = name
-        self._priorities[parameter] = -len(self._priorities)
-
-    def watch(self, parameter: torch.Tensor) -> None:
-        """Send the parameter's gradient as soon as backward has finished it."""
-        if parameter in self._passes_left:
-            return
-        if parameter not in self.names:
-            self.add_name(parameter, f"push_pull.noname.{len(self._priorities)}")
-        self._passes_left[parameter] = self.passes_per_step
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        register = cast(Any, parameter).register_post_accumulate_grad_hook
-        register(self._on_gradient)
-
-    def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if self._passes_left[parameter] <= 0:
-            raise AssertionError(_TOO_MANY_PASSES)
-        self._passes_left[parameter] -= 1
-        if self._passes_left[parameter] == 0:
-            self._submit(parameter)
-
-    def _submit(self, parameter: torch.Tensor) -> None:
-        if parameter.grad is None:  # unused in this step; the other ranks may have used it
-            parameter.grad = torch.zeros_like(parameter)
-        compressed, context = self.compression.compress(parameter.grad.detach())
-        wire = compressed.contiguous()
-        handle = push_pull_async_inplace(
-            wire,
-            average=True,
-            name=f"Gradient.{self.names[parameter]}",
-            priority=self._priorities[parameter],
-        )
-        self.submitted[parameter] = _Submitted(handle, wire, context)
-
-    def finish(self) -> None:
-        """Send what was not sent, wait for everything, write the averages back."""
-        for parameter in self._passes_left:
-            if parameter not in self.submitted:
-                self._submit(parameter)
-        self.reset_passes()
-        submitted, self.submitted = self.submitted, {}
-        _wait_for_all([item.handle for item in submitted.values()])
-        for parameter, item in submitted.items():
-            average = self.compression.decompress(item.wire, item.context)
-            if parameter.grad is None:
-                parameter.grad = average
-            elif parameter.grad.data_ptr() != average.data_ptr():
-                parameter.grad.detach().copy_(average)
-
-    def reset_passes(self) -> None:
-        """Expect `passes_per_step` backward passes again."""
-        for parameter in self._passes_left:
-            self._passes_left[parameter] = self.passes_per_step
-
-
-def _wait_for_all(handles: list[int]) -> None:
-    """Wait for every handle, also after a failure; raise the first error."""
-    errors: list[Exception] = []
-    for handle in handles:
-        try:
-            synchronize(handle)
-        except BytepsError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+from byteps.torch.exchange import Exchange, ExchangeOptions
 
 
 class _DistributedMixin:
     """What DistributedOptimizer adds to the class of the optimizer."""
 
-    _exchange: _Exchange
+    _exchange: Exchange
     _should_synchronize: bool
     _synchronized: bool
-    param_groups: list[dict[str, Any]]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parameter groups. Looking at them waits for gradients that are on their way.
+
+        So what works on an optimizer's gradients, such as GradScaler, finds the averages.
+        """
+        if self._exchange.submitted:
+            self._watch_parameters()
+            self._exchange.settle()
+        return cast("list[dict[str, Any]]", self.__dict__["param_groups"])
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.__dict__["param_groups"] = groups
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Exchange gradients once in `passes` backward passes."""
-        self._exchange.passes_per_step = passes
-        self._exchange.reset_passes()
+        self._exchange.set_passes(passes)
 
     def synchronize(self) -> None:
         """Wait until the gradients are the averages of all ranks."""
-        if default.size() > 1:
+        if self._exchange.is_active:
             self._watch_parameters()
             self._exchange.finish()
         self._synchronized = True
@@ -149,7 +67,8 @@ class _DistributedMixin:
             return cast("float | None", wrapped.step(closure))
         if closure is not None:
             return cast("float | None", wrapped.step(self._synchronizing(closure)))
-        if self._synchronized and not self._exchange.submitted and default.size() > 1:
+        exchange = self._exchange
+        if self._synchronized and exchange.is_idle and exchange.is_active:
             warnings.warn(
                 "step() exchanges gradients again that synchronize() has already averaged; call it "
                 "inside 'with optimizer.skip_synchronize():'.",
@@ -180,11 +99,12 @@ class _DistributedMixin:
                 "zero_grad() was called while gradients are being exchanged; call step() or "
                 "synchronize() first."
             )
+        self._exchange.begin_step()  # GradScaler skips steps
         cast(Any, super()).zero_grad(set_to_none)
 
     def _watch_parameters(self) -> None:
         """Watch all parameters that are trained, also those unfrozen or added meanwhile."""
-        for group in self.param_groups:
+        for group in self.__dict__["param_groups"]:
             for parameter in group["params"]:
                 if parameter.requires_grad:
                     self._exchange.watch(parameter)
@@ -193,14 +113,40 @@ class _DistributedMixin:
 def DistributedOptimizer(  # noqa: N802  a name of the contract
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
-    compression: type[Compressor] = Compression.none,
+    compression: Compressor | type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
+    op: ReduceOp = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Return an optimizer like `optimizer` that averages gradients over all ranks.
 
     Its class has the same name and derives from the optimizer's; it shares the parameter groups
     and the state. Gradients are sent during backward, those near the input with the highest
     urgency. All ranks must construct their optimizers in the same order.
+
+    With `backward_passes_per_step`, gradients are exchanged once in so many backward passes. `op`
+    is Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
+    float16 does not overflow, and takes the rest of the average after. `groups` (or `num_groups`)
+    makes gradients travel together: a number of groups of neighbours, or lists of parameters.
+    Sparse gradients are combined by row, or made dense first with `sparse_as_dense`.
+
+    Example::
+
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * bps.size())
+        optimizer = bps.DistributedOptimizer(optimizer, model.named_parameters())
+        loss.backward()
+        optimizer.step()
+
+    To work on the averages before the step, for instance to clip them::
+
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
     """
     if environment.async_training():
         raise NotImplementedError(
@@ -208,20 +154,26 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
             "unset it on all workers and servers."
         )
     session = default.current()
-    exchange = _Exchange(compression, backward_passes_per_step)
+    options = ExchangeOptions(
+        compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,
+        process_set,
+    )  # fmt: skip
+    options.check()
+    exchange = Exchange(options)
     _name_parameters(exchange, optimizer, _checked(named_parameters))
+    exchange.set_groups(groups if groups is not None else num_groups)
     for prefix in ("Gradient", "Parameter"):
-        for name in sorted(exchange.names.values()):
+        for name in sorted(exchange.names()):
             session.declare(f"{prefix}.{name}")
     base = type(optimizer)
     derived = type(base.__name__, (_DistributedMixin, base), {"__module__": base.__module__})
     distributed: Any = object.__new__(derived)
+    distributed._exchange = exchange
     # Everything is shared but a `step` that a learning-rate scheduler bound to the old object.
     distributed.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
-    distributed._exchange = exchange
     distributed._should_synchronize = True
     distributed._synchronized = False
-    if session.size > 1:
+    if exchange.is_active:
         distributed._watch_parameters()
     return distributed
 
@@ -255,14 +207,14 @@ def _is_name_and_parameter(item: object) -> bool:
 
 
 def _name_parameters(
-    exchange: _Exchange,
+    exchange: Exchange,
     optimizer: torch.optim.Optimizer,
     named_parameters: list[tuple[str, torch.Tensor]],
 ) -> None:
     """Name the given parameters, then those of the optimizer that have no name."""
     for name, parameter in named_parameters:
-        exchange.add_name(parameter, name)
+        exchange.add(parameter, name)
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            if parameter not in exchange.names:
-                exchange.add_name(parameter, f"push_pull.noname.{len(exchange.names)}")
+            if not exchange.knows(parameter):
+                exchange.add(parameter, exchange.next_name())

@@ -1,0 +1,116 @@
+"""What this build has, in the words of Horovod: scripts ask before they choose a way."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ccl_built",
+    "cuda_built",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rocm_built",
+]
+
+
+def mpi_threads_supported() -> bool:
+    """Return False: there is no MPI here, and any thread may make calls.
+
+    Example::
+
+        assert not bps.mpi_threads_supported()
+    """
+    return False
+
+
+def mpi_enabled() -> bool:
+    """Return False: there is no MPI here.
+
+    Example::
+
+        assert not bps.mpi_enabled()
+    """
+    return False
+
+
+def mpi_built() -> bool:
+    """Return False: there is no MPI here.
+
+    Example::
+
+        assert not bps.mpi_built()
+    """
+    return False
+
+
+def gloo_enabled() -> bool:
+    """Return False: the network code is byteps' own.
+
+    Example::
+
+        assert not bps.gloo_enabled()
+    """
+    return False
+
+
+def gloo_built() -> bool:
+    """Return False: the network code is byteps' own.
+
+    Example::
+
+        assert not bps.gloo_built()
+    """
+    return False
+
+
+def nccl_built() -> int:
+    """Return 0, the version of NCCL that there is: none.
+
+    Example::
+
+        assert not bps.nccl_built()
+    """
+    return 0
+
+
+def ddl_built() -> bool:
+    """Return False: there is no DDL here.
+
+    Example::
+
+        assert not bps.ddl_built()
+    """
+    return False
+
+
+def ccl_built() -> bool:
+    """Return False: there is no oneCCL here.
+
+    Example::
+
+        assert not bps.ccl_built()
+    """
+    return False
+
+
+def cuda_built() -> bool:
+    """Return False: tensors on a GPU travel through host memory, without CUDA code of ours.
+
+    Example::
+
+        assert not bps.cuda_built()
+    """
+    return False
+
+
+def rocm_built() -> bool:
+    """Return False: tensors on a GPU travel through host memory, without ROCm code of ours.
+
+    Example::
+
+        assert not bps.rocm_built()
+    """
+    return False

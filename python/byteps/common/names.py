@@ -1,0 +1,62 @@
+"""Names for operations that the user has not named: the same on all ranks, by order of calls."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+# A job keeps what it knows of a name until its end, and a name stands for one shape. So the first
+# calls of each kind get names of their own, under which every difference between ranks is an error
+# that names both sides. Later ones use names again; those say what the operation is.
+CALLS_WITH_OWN_NAME = 4096
+NAMES_OF_ONE_SIGNATURE = 256
+
+
+class UnnamedCalls:
+    """Counts unnamed calls of each kind. Ranks agree if they make the same calls. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._own_names = True
+
+    def name(self, kind: str, describe: Callable[[], str]) -> str:
+        """Return a name for the next unnamed call of `kind`.
+
+        `describe` returns all that must be equal on all ranks.
+        """
+        with self._lock:
+            if self._own_names:
+                self._counts[kind] += 1
+                if self._counts[kind] <= CALLS_WITH_OWN_NAME:
+                    return f"{kind}.noname.{self._counts[kind]}"
+            digest = hashlib.blake2b(describe().encode(), digest_size=8).hexdigest()
+            signature = f"{kind}.noname.{digest}"
+            self._counts[signature] += 1
+            return f"{signature}.{(self._counts[signature] - 1) % NAMES_OF_ONE_SIGNATURE + 1}"
+
+    def begin_again(self) -> None:
+        """Count from one again: ranks that made different numbers of calls agree from here on.
+
+        Names of before may stand for other shapes, so they are not used again.
+        """
+        with self._lock:
+            self._counts.clear()
+            self._own_names = False
+
+
+class GivenNames:
+    """Keeps names apart that several users have chosen, in the same order on all ranks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def give(self, name: str) -> str:
+        """Return the name itself for the first who asks, and one with a number for later ones."""
+        with self._lock:
+            self._counts[name] += 1
+            count = self._counts[name]
+        return name if count == 1 else f"{name}#{count}"

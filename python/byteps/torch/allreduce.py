@@ -1,0 +1,140 @@
+"""The allreduce family: every rank gets the combination of all ranks' tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from byteps.common.pending import Handle
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp, Sum, choose_op, operation_of
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.submit import Call, apply, exchange, finished
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to combine `tensor` over all ranks into a new tensor; return a handle.
+
+    Example::
+
+        handle = bps.allreduce_async(tensor, name="loss")
+        mean = bps.synchronize(handle)
+    """
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
+    return exchange(call, tensor, None)
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to combine `tensor` over all ranks in place; return a handle.
+
+    Example::
+
+        bps.synchronize(bps.allreduce_async_(tensor, name="loss", op=bps.Sum))
+    """
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
+    return exchange(call, tensor, tensor)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Combine `tensor` over all ranks in place and return it.
+
+    Example::
+
+        bps.allreduce_(tensor, name="loss")
+    """
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
+    return finished(exchange(call, tensor, tensor))
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Return the combination of all ranks' tensors: their average, or what `op` says.
+
+    The tensor is multiplied by `prescale_factor` before and by `postscale_factor` after it is
+    combined. Averages of integers are rounded down; scaled integers are cut toward zero. Gradients
+    flow through averages and sums: the gradient is the same combination of the ranks' gradients.
+    `average` is deprecated: use `op`.
+
+    Example::
+
+        loss = bps.allreduce(loss, name="loss")
+        count = bps.allreduce(torch.tensor(len(batch)), name="count", op=bps.Sum)
+    """
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
+    compressed, context = compression.compress(tensor)
+    return compression.decompress(apply(_Allreduce, compressed, call), context)
+
+
+def reduce_call(
+    op: ReduceOp,
+    name: str | None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Call:
+    """Return the call of an allreduce."""
+    return Call(
+        "allreduce",
+        operation_of(op),
+        name,
+        process_set=process_set,
+        prescale=float(prescale_factor),
+        postscale=float(postscale_factor),
+    )
+
+
+def check_gradient(call: Call) -> None:
+    """Refuse gradients of what is not linear."""
+    if call.operation not in (Average.value, Sum.value):
+        raise NotImplementedError(
+            f"there is no gradient of {call.operation.name.lower()} over ranks; detach() the "
+            "tensor, or use op=Average or op=Sum."
+        )
+
+
+class _Allreduce(torch.autograd.Function):
+    """allreduce as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        handle = exchange(call, tensor, None)
+        ctx.call = call.backward(handle, "allreduce")
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        check_gradient(ctx.call)
+        return finished(exchange(ctx.call, gradients[0], None)), None

@@ -1,0 +1,119 @@
+"""The broadcast family: every rank gets the root's tensor, bit for bit. And the barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from byteps.common import default
+from byteps.common.pending import Handle, Pending
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, operation_of
+from byteps.common.types import DataType, Operation
+from byteps.torch.submit import Call, apply, check_root, exchange, finished, submit
+
+
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to copy the root's tensor, bit for bit, into a new tensor; return a handle.
+
+    Example::
+
+        weights = bps.synchronize(bps.broadcast_async(weights, root_rank=0, name="weights"))
+    """
+    return exchange(broadcast_call(root_rank, name, process_set), tensor, None)
+
+
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to copy the root's tensor, bit for bit, into `tensor`; return a handle.
+
+    Example::
+
+        bps.synchronize(bps.broadcast_async_(weights, root_rank=0, name="weights"))
+    """
+    return exchange(broadcast_call(root_rank, name, process_set), tensor, tensor)
+
+
+def broadcast(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Return the root's tensor, bit for bit.
+
+    The gradient is the average of all ranks' gradients on the root, and zero elsewhere. With a
+    process set, `root_rank` is still the rank in the whole job.
+
+    Example::
+
+        weights = bps.broadcast(weights, root_rank=0, name="weights")
+    """
+    copied: torch.Tensor = apply(_Broadcast, tensor, broadcast_call(root_rank, name, process_set))
+    return copied
+
+
+def broadcast_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Overwrite `tensor` with the root's, bit for bit, and return it.
+
+    Example::
+
+        bps.broadcast_(weights, root_rank=0, name="weights")
+    """
+    return finished(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def broadcast_call(
+    root_rank: int, name: str | None, process_set: ProcessSet = global_process_set
+) -> Call:
+    """Return the call of a broadcast."""
+    check_root(root_rank, process_set)
+    return Call("broadcast", Operation.BROADCAST, name, root_rank, process_set=process_set)
+
+
+class _Broadcast(torch.autograd.Function):
+    """broadcast as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        handle = exchange(call, tensor, None)
+        ctx.root_rank = call.root_rank
+        ctx.call = call.backward(handle, "broadcast")
+        ctx.call.operation, ctx.call.root_rank = operation_of(Average), 0
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        average = finished(exchange(ctx.call, gradients[0], None))
+        is_root = default.rank() == ctx.root_rank
+        return average if is_root else torch.zeros_like(average), None
+
+
+def barrier(process_set: ProcessSet | str | None = None, name: str | None = None) -> None:
+    """Block until every rank has called it.
+
+    Example::
+
+        bps.barrier()
+    """
+    if isinstance(process_set, str):  # a name in the first place, as it was once
+        process_set, name = None, process_set
+    call = Call("barrier", Operation.BARRIER, name, process_set=process_set or global_process_set)
+    session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
+    number = default.pending().add(Pending(session, handle, lambda: None), name)
+    default.pending().synchronize(number)

@@ -1,0 +1,301 @@
+"""The exchange of gradients behind an optimizer: during backward, in units of one or more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import torch
+
+from byteps.common import default
+from byteps.common.errors import BytepsError
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
+from byteps.torch.compression import Compressor
+from byteps.torch.grouped import start_group
+from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
+from byteps.torch.submit import Call, exchange, finished
+
+_TOO_MANY_PASSES = (
+    "Gradients were computed more than backward_passes_per_step times before call to step(). "
+    "Increase backward_passes_per_step to accumulate gradients locally."
+)
+
+
+@dataclass(frozen=True)
+class ExchangeOptions:
+    """What the user of an optimizer can choose."""
+
+    compression: Compressor | type[Compressor]
+    passes_per_step: int
+    op: ReduceOp = Average
+    predivide_factor: float = 1.0
+    sparse_as_dense: bool = False
+    process_set: ProcessSet = global_process_set
+
+    def check(self) -> None:
+        """Raise for what makes no sense."""
+        operation_of(self.op)
+        if self.op not in (Average, Sum):
+            raise ValueError("gradients are combined with op=Average or op=Sum.")
+        if self.predivide_factor != 1.0 and self.op is not Average:
+            raise ValueError("gradient_predivide_factor not supported with op != Average")
+        if self.passes_per_step < 1:
+            raise ValueError(f"backward_passes_per_step is {self.passes_per_step}; at least 1.")
+
+
+class _Slot:
+    """One parameter."""
+
+    __slots__ = ("context", "is_sparse", "name", "parameter", "passes_left", "priority", "unit",
+                 "wire")  # fmt: skip
+
+    def __init__(self, parameter: torch.Tensor, name: str, priority: int) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.priority = priority
+        self.passes_left = 0
+        self.is_sparse = False
+        self.unit: _Unit | None = None
+        self.wire: torch.Tensor | None = None
+        self.context: object = None
+
+
+class _Unit:
+    """Parameters whose gradients travel as one operation; mostly one."""
+
+    __slots__ = ("call", "handles", "is_done", "ready", "slots")
+
+    def __init__(self, slots: list[_Slot], call: Call) -> None:
+        self.slots = slots
+        self.call = call
+        self.ready = 0
+        self.is_done = False  # exchanged in this step
+        self.handles: list[int | SparseHandle] = []
+
+
+class Exchange:
+    """Exchanges the gradients of some parameters: once each in a step."""
+
+    def __init__(self, options: ExchangeOptions) -> None:
+        self.options = options
+        self._passes_per_step = options.passes_per_step
+        self._slots: dict[torch.Tensor, _Slot] = {}
+        self._watched: list[_Slot] = []
+        self._flying: list[_Unit] = []
+        self._settled = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is anybody to exchange with."""
+        process_set = self.options.process_set
+        if process_set is global_process_set:
+            return default.size() > 1
+        return process_set.included() and process_set.size() > 1
+
+    @property
+    def submitted(self) -> bool:
+        """Whether gradients are on their way."""
+        return bool(self._flying)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no gradient was sent since the last step or `finish`."""
+        return not self._flying and not self._settled
+
+    def add(self, parameter: torch.Tensor, name: str) -> None:
+        """Name a parameter. The order of the calls is the model's: the first is most urgent.
+
+        A name that an earlier optimizer has gets a number: both may be on their way at once.
+        """
+        name = default.current().given.give(name)
+        self._slots[parameter] = _Slot(parameter, name, -len(self._slots))
+
+    def knows(self, parameter: torch.Tensor) -> bool:
+        """Return whether the parameter has a name."""
+        return parameter in self._slots
+
+    def names(self) -> list[str]:
+        """Return all names."""
+        return [slot.name for slot in self._slots.values()]
+
+    def next_name(self) -> str:
+        """Return a name for a parameter that has none."""
+        return f"push_pull.noname.{len(self._slots)}"
+
+    def set_groups(self, groups: int | Sequence[Sequence[torch.Tensor]]) -> None:
+        """Make gradients travel together: a number of groups of neighbours, or lists of them.
+
+        Parameters of different types do not share a group.
+        """
+        if isinstance(groups, int):
+            if groups < 0:
+                raise ValueError(f"the number of groups is {groups}; it cannot be negative.")
+            slots = [slot for slot in self._slots.values() if slot.parameter.requires_grad]
+            count = min(groups, len(slots))
+            lists = [slots[len(slots) * i // count : len(slots) * (i + 1) // count]
+                     for i in range(count)]  # fmt: skip
+        else:
+            lists = [[self._slot_of(tensor) for tensor in group] for group in groups]
+            if len({id(slot) for group in lists for slot in group}) != sum(map(len, lists)):
+                raise ValueError("a parameter is in two groups.")
+        number = 0
+        for group in lists:
+            by_type: dict[torch.dtype, list[_Slot]] = {}
+            for slot in group:
+                by_type.setdefault(slot.parameter.dtype, []).append(slot)
+            for same_type in by_type.values():
+                name = default.current().given.give(f"group.{number}")
+                self._make_unit(same_type, f"Gradient.{name}")
+                number += 1
+
+    def _slot_of(self, tensor: object) -> _Slot:
+        if not isinstance(tensor, torch.Tensor) or tensor not in self._slots:
+            raise ValueError(
+                "groups should be a number, or lists of parameters of the optimizer; there is "
+                f"{type(tensor).__name__} that is none."
+            )
+        return self._slots[tensor]
+
+    def _make_unit(self, slots: list[_Slot], name: str) -> _Unit:
+        options = self.options
+        call = Call(
+            "gradient",
+            operation_of(options.op),
+            name,
+            priority=max(slot.priority for slot in slots),
+            process_set=options.process_set,
+            prescale=1.0 / options.predivide_factor,
+            postscale=options.predivide_factor,
+        )
+        unit = _Unit(slots, call)
+        for slot in slots:
+            slot.unit = unit
+        return unit
+
+    def watch(self, parameter: torch.Tensor) -> None:
+        """Send the parameter's gradient as soon as backward has finished it."""
+        slot = self._slots.get(parameter)
+        if slot is None:
+            self.add(parameter, self.next_name())
+            slot = self._slots[parameter]
+        if slot.passes_left or (slot.unit is not None and slot in self._watched):
+            return
+        if slot.unit is None:
+            self._make_unit([slot], f"Gradient.{slot.name}")
+        slot.passes_left = self._passes_per_step
+        self._watched.append(slot)
+        register = cast(Any, parameter).register_post_accumulate_grad_hook
+        register(partial(self._on_gradient, slot))
+
+    def set_passes(self, passes: int) -> None:
+        """Expect so many backward passes before a step."""
+        self._passes_per_step = passes
+        for slot in self._watched:
+            slot.passes_left = passes
+
+    def _on_gradient(self, slot: _Slot, parameter: torch.Tensor) -> None:
+        if slot.passes_left <= 0:
+            raise AssertionError(_TOO_MANY_PASSES)
+        slot.passes_left -= 1
+        if slot.passes_left == 0 and self.is_active:
+            unit = cast(_Unit, slot.unit)
+            unit.ready += 1
+            if unit.ready == len(unit.slots):
+                self._submit(unit)
+
+    def _submit(self, unit: _Unit) -> None:
+        dense: list[_Slot] = []
+        for slot in unit.slots:
+            gradient = self._gradient_of(slot)
+            if gradient.is_sparse:
+                call = unit.call
+                unit.handles.append(
+                    sparse_allreduce_async(
+                        gradient, f"Gradient.{slot.name}", self.options.op, call.process_set
+                    )
+                )
+                continue
+            slot.wire, slot.context = self.options.compression.compress(gradient)
+            dense.append(slot)
+        self._flying.append(unit)
+        if len(unit.slots) == 1 and dense:
+            unit.handles.append(exchange(unit.call, dense[0].wire, dense[0].wire))
+        elif dense:
+            wires = [cast(torch.Tensor, slot.wire) for slot in dense]
+            unit.handles.append(start_group(unit.call, wires, wires))
+
+    def _gradient_of(self, slot: _Slot) -> torch.Tensor:
+        parameter = slot.parameter
+        gradient = parameter.grad
+        if gradient is None:  # unused in this step; the other ranks may have used it
+            if slot.is_sparse:
+                shape = parameter.shape
+                return torch.sparse_coo_tensor(
+                    size=shape, dtype=parameter.dtype, check_invariants=False
+                ).coalesce()
+            parameter.grad = torch.zeros_like(parameter)
+            return parameter.grad
+        if gradient.is_sparse:
+            if not self.options.sparse_as_dense:
+                slot.is_sparse = True
+                return gradient
+            parameter.grad = gradient = gradient.to_dense()
+        return gradient.detach()
+
+    def finish(self) -> None:
+        """Send what was not sent, wait for everything, write the averages back; begin again."""
+        self.settle()
+        self.begin_step()
+
+    def settle(self) -> None:
+        """Send what was not sent, wait for everything, write the averages back."""
+        for slot in self._watched:
+            unit = cast(_Unit, slot.unit)
+            if not unit.is_done and not unit.handles:
+                self._submit(unit)
+        flying, self._flying = self._flying, []
+        errors: list[BytepsError] = []
+        for unit in flying:
+            unit.is_done = self._settled = True
+            results = []
+            for handle in unit.handles:
+                try:
+                    results.append(handle() if callable(handle) else finished(handle))
+                except BytepsError as error:
+                    errors.append(error)
+            unit.handles = []
+            if not errors:
+                self._write_back(unit, results)
+        if errors:
+            self._settled = True
+            self.begin_step()
+            raise errors[0]
+
+    def _write_back(self, unit: _Unit, results: list[Any]) -> None:
+        sparse = iter(results)
+        for slot in unit.slots:
+            parameter, wire = slot.parameter, slot.wire
+            if wire is None:
+                parameter.grad = next(sparse)
+                continue
+            average = self.options.compression.decompress(wire, slot.context)
+            slot.wire = slot.context = None
+            if parameter.grad is None:
+                parameter.grad = average
+            elif parameter.grad.data_ptr() != average.data_ptr():
+                parameter.grad.detach().copy_(average)
+
+    def begin_step(self) -> None:
+        """Expect gradients again, if some were exchanged."""
+        if not self._settled:
+            return
+        self._settled = False
+        for slot in self._watched:
+            slot.passes_left = self._passes_per_step
+            slot.wire = None
+            unit = cast(_Unit, slot.unit)
+            unit.ready = 0
+            unit.is_done = False

@@ -1,0 +1,206 @@
+"""The allgather family: every rank gets all ranks' tensors, one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from byteps.common import default
+from byteps.common.pending import Handle, Pending
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, operation_of
+from byteps.common.types import Operation
+from byteps.torch.grouped import check_one_device, finished_list
+from byteps.torch.memory import data_type, host_memory
+from byteps.torch.submit import Call, apply, exchange, finished, submit
+
+
+def allgather_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to join the tensors of all ranks along the first dimension; return a handle.
+
+    Example::
+
+        rows = bps.synchronize(bps.allgather_async(tensor, name="rows"))
+    """
+    return start_gather(gather_call(name, process_set), tensor)
+
+
+def allgather(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Return the tensors of all ranks, joined along the first dimension in rank order.
+
+    The first dimension may differ between ranks; a tensor without dimensions counts as one row. The
+    gradient is this rank's part of the average of all ranks' gradients.
+
+    Example::
+
+        predictions = bps.allgather(predictions, name="predictions")
+    """
+    gathered: torch.Tensor = apply(_Allgather, tensor, gather_call(name, process_set))
+    return gathered
+
+
+def gather_call(name: str | None, process_set: ProcessSet = global_process_set) -> Call:
+    """Return the call of an allgather."""
+    return Call("allgather", Operation.ALLGATHER, name, process_set=process_set)
+
+
+def start_gather(
+    call: Call,
+    tensor: torch.Tensor,
+    then: Callable[[torch.Tensor], object] | None = None,
+) -> Handle:
+    """Start an allgather. `then` makes what `synchronize` returns of the joined tensor."""
+    rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
+    dtype = data_type(rows)
+    memory = host_memory(rows)
+    session, name, handle = submit(call, tensor.device, dtype, tuple(rows.shape), memory, None)
+
+    def finish() -> object:
+        size_bytes, first_dimension, _ = session.result(handle)
+        joined = torch.empty((first_dimension, *rows.shape[1:]), dtype=rows.dtype)
+        session.copy_result(handle, joined.data_ptr(), size_bytes)
+        return joined.to(tensor.device) if then is None else then(joined)
+
+    return default.pending().add(Pending(session, handle, finish, (memory,)), name)
+
+
+class _Allgather(torch.autograd.Function):
+    """allgather as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        ctx.shape = tensor.shape
+        handle = start_gather(call, tensor)
+        back = call.backward(handle, "allgather")
+        ctx.rows_call = replace(back, name=f"{back.name}.rows")
+        ctx.call = replace(back, operation=operation_of(Average))
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        rows = ctx.shape[0] if ctx.shape else 1
+        counts = finished(start_gather(ctx.rows_call, torch.tensor([rows])))
+        average = finished(exchange(ctx.call, gradients[0], None))
+        place = ctx.call.process_set.rank()
+        before = int(counts[:place].sum())
+        return average[before : before + rows].reshape(ctx.shape), None
+
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to gather several tensors as one operation; return one handle.
+
+    Example::
+
+        handle = bps.grouped_allgather_async([inputs, labels], name="batch")
+        inputs, labels = bps.synchronize(handle)
+    """
+    call = Call("grouped_allgather", Operation.ALLGATHER, name, process_set=process_set)
+    return _start_grouped(call, tensors)
+
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """Return all ranks' rows of several tensors, all or none; see `allgather`.
+
+    Example::
+
+        inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
+    """
+    call = Call("grouped_allgather", Operation.ALLGATHER, name, process_set=process_set)
+    return list(apply(_GroupedAllgather, call, *tensors))
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    """grouped_allgather as autograd sees it: the gradients are those of single allgathers."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
+        handle = _start_grouped(call, tensors)
+        ctx.shapes = [tensor.shape for tensor in tensors]
+        ctx.back = call.backward(handle, "allgather")
+        return tuple(finished_list(handle))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        results: list[torch.Tensor | None] = [None]
+        counts = torch.tensor([[shape[0] if shape else 1 for shape in ctx.shapes]])
+        rows_call = replace(ctx.back, name=f"{ctx.back.name}.rows", operation=Operation.ALLGATHER)
+        before = finished(start_gather(rows_call, counts))[: ctx.back.process_set.rank()].sum(0)
+        for i, (gradient, shape) in enumerate(zip(gradients, ctx.shapes, strict=True)):
+            name = f"{ctx.back.name}.{i}"
+            call = replace(ctx.back, name=name, operation=operation_of(Average))
+            average = finished(exchange(call, gradient, None))
+            begin = int(before[i])
+            results.append(average[begin : begin + int(counts[0, i])].reshape(shape))
+        return tuple(results)
+
+
+def _start_grouped(call: Call, tensors: Sequence[torch.Tensor]) -> Handle:
+    device = check_one_device(tensors)
+    return start_gather_parts(
+        call, tensors, lambda parts: [torch.cat(ranks).to(device) for ranks in parts]
+    )
+
+
+def start_gather_parts(
+    call: Call,
+    tensors: Sequence[torch.Tensor],
+    then: Callable[[list[list[torch.Tensor]]], object],
+) -> Handle:
+    """Gather several tensors as one of bytes; `then` gets, for each tensor, those of all ranks.
+
+    A rank sends how many rows its tensors have, then the rows.
+    """
+    check_one_device(tensors)
+    rows = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
+    texts = [f"{data_type(t).name.lower()}{['*', *t.shape[1:]]}".replace("'", "") for t in rows]
+    text = f"{len(rows)} tensors: {', '.join(texts)}"
+    call = replace(call, detail=f"{call.detail}; {text}" if call.detail else text)
+    heads = torch.tensor([t.shape[0] for t in rows], dtype=torch.int64)
+    pieces = [heads, *[host_memory(t).detach() for t in rows]]
+    sent = torch.cat([_bytes_of(piece) for piece in pieces])
+    return start_gather(call, sent, lambda joined: then(_take_apart(joined, rows)))
+
+
+def _take_apart(received: torch.Tensor, rows: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Return the tensors out of what the ranks have sent, rank after rank."""
+    parts: list[list[torch.Tensor]] = [[] for _ in rows]
+    at = 0
+
+    def take(count: int, dtype: torch.dtype) -> torch.Tensor:
+        nonlocal at
+        begin, at = at, at + count * dtype.itemsize
+        return received[begin:at].clone().view(dtype)  # a copy, so that it is aligned
+
+    while at < len(received):
+        counts = take(len(rows), torch.int64).tolist()
+        for part, tensor, count in zip(parts, rows, counts, strict=True):
+            shape = (count, *tensor.shape[1:])
+            part.append(take(math.prod(shape), tensor.dtype).view(shape))
+    return parts
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.reshape(-1)
+    if flat.stride(0) != 1:  # of a single element
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)

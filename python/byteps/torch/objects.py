@@ -1,0 +1,79 @@
+"""Python objects between ranks. They travel pickled: ranks must trust each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+import torch
+
+from byteps.common import default
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.types import Operation
+from byteps.torch.gather import start_gather
+from byteps.torch.submit import Call, check_root
+
+
+def broadcast_object(
+    obj: Any,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Return the root's object on every rank.
+
+    Example::
+
+        settings = bps.broadcast_object(settings if bps.rank() == 0 else None)
+    """
+    check_root(root_rank, process_set)
+    is_root = default.rank() == root_rank
+    # The root's bytes are the only rows: no rank has to know their number beforehand. The type's
+    # name would be no good name, since the others may pass None.
+    rows = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    call = Call(
+        "broadcast_object",
+        Operation.ALLGATHER,
+        f"Object.{name or 'object'}",
+        process_set=process_set,
+        detail=f"broadcast_object root {root_rank}",
+    )
+    received = default.pending().synchronize(start_gather(call, rows))
+    return obj if is_root else _object_of(received)
+
+
+def allgather_object(
+    obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Any]:
+    """Return the objects of all ranks, in rank order.
+
+    Example::
+
+        losses = bps.allgather_object({"rank": bps.rank(), "loss": loss})
+    """
+    rows = _bytes_of(obj)
+    size = torch.tensor([len(rows)], dtype=torch.int64)
+    # The length goes ahead of the bytes, so that the receiver finds where each rank's begin.
+    call = Call(
+        "allgather_object",
+        Operation.ALLGATHER,
+        f"Objects.{name or 'object'}",
+        process_set=process_set,
+        detail="allgather_object",
+    )
+    sent = torch.cat([size.view(torch.uint8), rows])
+    received: Any = default.pending().synchronize(start_gather(call, sent))
+    objects, at = [], 0
+    while at < len(received):
+        begin = at + size.itemsize
+        at = begin + int(received[at:begin].clone().view(torch.int64))
+        objects.append(_object_of(received[begin:at]))
+    return objects
+
+
+def _bytes_of(obj: Any) -> torch.Tensor:
+    return torch.frombuffer(bytearray(cloudpickle.dumps(obj)), dtype=torch.uint8)
+
+
+def _object_of(received: Any) -> Any:
+    return cloudpickle.loads(received.numpy().tobytes())

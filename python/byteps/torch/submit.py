@@ -1,0 +1,148 @@
+"""How a tensor becomes an operation of the session: the one way in for all of byteps.torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+
+from byteps.common import default
+from byteps.common.errors import InvalidArgumentError
+from byteps.common.pending import Handle, Pending
+from byteps.common.process_sets import ProcessSet, global_process_set, number_of
+from byteps.common.session import Request, Session
+from byteps.common.types import DataType, Operation
+from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
+
+_DEVICE_DETAIL = {kind: f"device {kind}" for kind in ("cpu", "cuda")}
+
+
+@dataclass(slots=True)
+class Call:
+    """What the user asked for, beside the tensor."""
+
+    kind: str  # names unnamed calls
+    operation: Operation
+    name: str | None = None
+    root_rank: int = 0
+    priority: int = 0
+    process_set: ProcessSet = global_process_set
+    prescale: float = 1.0
+    postscale: float = 1.0
+    detail: str = ""  # what else must be equal on all ranks, in words
+    combine: Operation = Operation.SUM
+    splits: Sequence[int] | None = None
+
+    def backward(self, handle: Handle, kind: str) -> Call:
+        """Return the call that computes a gradient, named after the one that `handle` is of."""
+        return replace(self, kind=f"{kind}.backward", name=f"{handle.name}.backward")
+
+
+def submit(
+    call: Call,
+    device: torch.device,
+    dtype: DataType,
+    shape: Sequence[int],
+    source: torch.Tensor | None,
+    target: torch.Tensor | None,
+) -> tuple[Session, str, int]:
+    """Start the operation on host memory; return the session, the name and the native handle."""
+    session = default.current()
+    request = Request(
+        "",
+        call.operation,
+        dtype,
+        shape,
+        0 if source is None else source.data_ptr(),
+        0 if target is None else target.data_ptr(),
+        call.root_rank,
+        call.priority,
+        call.combine,
+        number_of(call.process_set),
+        _detail(call, device.type),
+        call.splits,
+    )
+    name = call.name
+    if name is None:
+        kind = call.kind if not request.process_set else f"{call.kind}.set{request.process_set}"
+        request.name = session.unnamed.name(kind, lambda: f"{request.describe()} {call.root_rank}")
+    else:
+        # Sets may use one name at the same time: to the job these are two tensors.
+        request.name = f"{name}.set{request.process_set}" if request.process_set else name
+    return session, name or request.name, session.start(request)
+
+
+def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> Handle:
+    """Start an operation whose result has the tensor's shape; without `output`, a new tensor."""
+    dtype = data_type(tensor)
+    if call.prescale != 1.0 or call.postscale != 1.0:
+        _check_factors(tensor, call)
+    source = host_memory(tensor)
+    if output is None:
+        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    elif not is_plain(output):
+        check_writable(output)
+    target = output
+    if not is_plain(output):
+        own_copy = output is tensor and source is not tensor
+        target = source if own_copy else torch.empty_like(source)
+    if call.prescale != 1.0:
+        source = scaled(source, call.prescale)
+    session, name, handle = submit(call, tensor.device, dtype, tensor.shape, source, target)
+    finish = _finish(output, target, call.postscale)
+    pending = Pending(session, handle, finish, (tensor, source, target))
+    return default.pending().add(pending, name)
+
+
+def finished(handle: int) -> torch.Tensor:
+    """Wait for an operation whose result is a tensor."""
+    return cast(torch.Tensor, default.pending().synchronize(handle))
+
+
+def check_root(root_rank: int, process_set: ProcessSet) -> None:
+    """Raise when the root is no rank of the set."""
+    if process_set is global_process_set:
+        size = default.size()
+        if not 0 <= root_rank < size:
+            raise InvalidArgumentError(f"root_rank is {root_rank}; the ranks are 0 to {size - 1}.")
+    elif root_rank not in process_set.ranks:
+        raise InvalidArgumentError(f"root_rank is {root_rank}; it is not in the {process_set}.")
+
+
+def apply(function: Any, *arguments: Any) -> Any:
+    """Call an autograd function."""
+    return function.apply(*arguments)
+
+
+def _detail(call: Call, device: str) -> str:
+    text = _DEVICE_DETAIL.get(device) or f"device {device}"
+    if call.prescale != 1.0:
+        text += f"; prescale_factor {call.prescale!r}"
+    if call.postscale != 1.0:
+        text += f"; postscale_factor {call.postscale!r}"
+    return f"{text}; {call.detail}" if call.detail else text
+
+
+def _check_factors(tensor: torch.Tensor, call: Call) -> None:
+    if tensor.dtype == torch.bool:
+        raise InvalidArgumentError(
+            f"a bool tensor cannot be scaled: prescale_factor is {call.prescale}, postscale_factor "
+            f"is {call.postscale}."
+        )
+
+
+def _finish(
+    output: torch.Tensor, target: torch.Tensor, postscale: float
+) -> Callable[[], torch.Tensor]:
+    """Return what brings the result from host memory to where the user wants it."""
+    if target is output and postscale == 1.0:
+        return lambda: output
+
+    def finish() -> torch.Tensor:
+        with torch.no_grad():
+            output.copy_(target if postscale == 1.0 else scaled(target, postscale))
+        return output
+
+    return finish

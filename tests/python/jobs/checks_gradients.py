@@ -1,0 +1,81 @@
+"""Operations as autograd sees them."""
+
+from __future__ import annotations
+
+import torch
+
+import byteps.torch as bps
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def check_allreduce(rank: int, size: int) -> None:
+    total = sum(range(1, size + 1))
+    for op, expected in ((bps.Sum, total), (bps.Average, total / size)):
+        tensor = leaf(3)
+        result = bps.allreduce(tensor, name=f"gradient {op.name}", op=op, prescale_factor=2.0)
+        (result * (rank + 1)).sum().backward()
+        assert torch.allclose(tensor.grad, torch.full((3,), 2.0 * expected, dtype=torch.float64))
+    tensor = leaf(2)
+    bps.allreduce(tensor).t().expand(3, 2).sum().backward()  # a gradient without memory of its own
+    assert tensor.grad.tolist() == [3.0, 3.0]
+
+
+def check_no_gradient_of_extremes(rank: int, size: int) -> None:
+    tensor = leaf(1)
+    result = bps.allreduce(tensor, name="largest", op=bps.Max)
+    try:
+        result.sum().backward()
+    except NotImplementedError as error:
+        assert "no gradient of max" in str(error), error  # noqa: PT017
+    else:
+        raise AssertionError("no error")
+
+
+def check_grouped_allreduce(rank: int, size: int) -> None:
+    tensors = [leaf(2), leaf(3, 1), leaf(1)]
+    results = bps.grouped_allreduce(tensors, name="gradient group", op=bps.Sum)
+    (results[0].sum() * (rank + 1) + results[1].sum()).backward()
+    assert tensors[0].grad.tolist() == [sum(range(1, size + 1))] * 2
+    assert tensors[1].grad.tolist() == [[size]] * 3
+    assert tensors[2].grad.tolist() == [0.0]
+
+
+def check_allgather(rank: int, size: int) -> None:
+    tensor = leaf(rank + 1, 2)
+    rows = bps.allgather(tensor, name="gradient rows")
+    weights = torch.arange(1.0, len(rows) + 1, dtype=torch.float64)[:, None]
+    (rows * weights * (rank + 1)).sum().backward()
+    begin = sum(range(1, rank + 1))
+    mean = sum(range(1, size + 1)) / size
+    expected = (torch.arange(rank + 1) + begin + 1.0)[:, None].expand(-1, 2) * mean
+    assert torch.allclose(tensor.grad, expected.double())
+    scalar = torch.tensor(1.0, requires_grad=True)
+    bps.allgather(scalar, name="gradient scalar").sum().backward()
+    assert scalar.grad.item() == 1.0
+
+
+def check_grouped_allgather(rank: int, size: int) -> None:
+    tensors = [leaf(rank, 2), leaf(2)]
+    results = bps.grouped_allgather(tensors, name="gradient gathered group")
+    (results[0].sum() + (results[1] * torch.arange(2.0 * size)).sum()).backward()
+    assert tensors[0].grad.tolist() == [[1.0, 1.0]] * rank
+    assert tensors[1].grad.tolist() == [2.0 * rank, 2.0 * rank + 1]
+
+
+def check_broadcast(rank: int, size: int) -> None:
+    root = size - 1
+    tensor = leaf(2)
+    (bps.broadcast(tensor, root, name="gradient copy") * (rank + 1)).sum().backward()
+    expected = sum(range(1, size + 1)) / size if rank == root else 0.0
+    assert tensor.grad.tolist() == [expected] * 2
+
+
+def check_compressed(rank: int, size: int) -> None:
+    tensor = torch.ones(2, requires_grad=True)
+    result = bps.allreduce(tensor, name="small", op=bps.Sum, compression=bps.Compression.bf16)
+    result.sum().backward()
+    assert tensor.grad.dtype == torch.float32
+    assert tensor.grad.tolist() == [size] * 2

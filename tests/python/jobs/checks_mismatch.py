@@ -1,0 +1,142 @@
+"""What ranks disagree about is the same error on every rank, and the next operation works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+import byteps.torch as bps
+
+
+def expect(kind: type[Exception], call: Callable[[], object], *texts: str) -> None:
+    try:
+        call()
+    except kind as error:
+        for text in texts:
+            assert text in str(error), (text, str(error))  # noqa: PT017
+    else:
+        raise AssertionError(f"no {kind.__name__} on this rank")
+    assert (
+        bps.allreduce(torch.ones(2), name="after an error", op=bps.Sum).tolist() == [bps.size()] * 2
+    )
+
+
+def differ(
+    name: str, first: Callable[[], object], others: Callable[[], object], *texts: str
+) -> None:
+    """Rank 0 makes another call than the others; twice, since the name must go on working."""
+    for _ in range(2):
+        expect(
+            bps.MismatchError, first if bps.rank() == 0 else others, name, "rank 0", "rank", *texts
+        )
+
+
+def check_shape(rank: int, size: int) -> None:
+    if size > 1:
+        for shapes in (((3,), (4,)), ((2, 3), (3, 2)), ((1,), ()), ((0,), (1,))):
+            name = f"shapes {shapes}"
+            calls = [partial(bps.allreduce, torch.ones(shape), name=name) for shape in shapes]
+            differ(name, *calls)
+        differ(
+            "row lengths",
+            lambda: bps.allgather(torch.ones(2, 3), name="row lengths"),
+            lambda: bps.allgather(torch.ones(2, 4), name="row lengths"),
+            "3", "4",
+        )  # fmt: skip
+
+
+def check_type(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "types",
+            lambda: bps.allreduce(torch.ones(2), name="types"),
+            lambda: bps.allreduce(torch.ones(2, dtype=torch.int64), name="types"),
+            "float32[2]", "int64[2]",
+        )  # fmt: skip
+
+
+def check_kind(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "kinds",
+            lambda: bps.allreduce(torch.ones(2), name="kinds", op=bps.Sum),
+            lambda: bps.allreduce(torch.ones(2), name="kinds", op=bps.Max),
+            "sum", "max",
+        )  # fmt: skip
+        differ(
+            "calls",
+            lambda: bps.allreduce(torch.ones(2), name="calls"),
+            lambda: bps.broadcast(torch.ones(2), 0, name="calls"),
+            "average", "broadcast",
+        )  # fmt: skip
+
+
+def check_root(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "roots",
+            lambda: bps.broadcast(torch.ones(2), 0, name="roots"),
+            lambda: bps.broadcast(torch.ones(2), 1, name="roots"),
+            "0", "1",
+        )  # fmt: skip
+    for root in (-1, size):
+        call = partial(bps.broadcast, torch.ones(1), root)
+        expect(bps.InvalidArgumentError, call, "root_rank is")
+
+
+def check_unnamed(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "allreduce.noname",
+            lambda: bps.allreduce(torch.ones(2)),
+            lambda: bps.allreduce(torch.ones(3)),
+        )
+
+
+def check_later(rank: int, size: int) -> None:
+    """A rank that calls differently later, when the name is known."""
+    if size > 1:
+        bps.allreduce(torch.ones(2), name="later")
+        differ(
+            "later",
+            lambda: bps.allreduce(torch.ones(3), name="later"),
+            lambda: bps.allreduce(torch.ones(2), name="later"),
+        )
+
+
+def check_asynchronous(rank: int, size: int) -> None:
+    """Others that are on their way at the same time are not touched."""
+    if size > 1:
+        before = bps.allreduce_async(torch.ones(3), name="before", op=bps.Sum)
+        wrong = bps.allreduce_async(torch.ones(3 if rank == 0 else 4), name="wrong")
+        after = bps.allreduce_async(torch.ones(3), name="behind", op=bps.Sum)
+        expect(bps.MismatchError, lambda: bps.synchronize(wrong), "wrong")
+        for handle in (after, before):
+            assert bps.synchronize(handle).tolist() == [size] * 3
+
+
+def check_duplicate(rank: int, size: int) -> None:
+    first = bps.allreduce_async(torch.ones(2), name="twice", op=bps.Sum)
+    expect(
+        bps.DuplicateNameError,
+        lambda: bps.allreduce_async(torch.ones(3), name="twice"),
+        "twice", f"rank {rank}", "float32[2]", "float32[3]",
+    )  # fmt: skip
+    bps.barrier(name="until all are there")
+    while not bps.poll(first):
+        pass
+    # It is complete, but nobody has taken the result.
+    expect(bps.DuplicateNameError, lambda: bps.allreduce(torch.ones(2), name="twice"), "twice")
+    assert bps.synchronize(first).tolist() == [size] * 2
+    assert bps.allreduce(torch.ones(2), name="twice", op=bps.Sum).tolist() == [size] * 2
+
+
+def check_own_mistakes(rank: int, size: int) -> None:
+    """What one rank can see alone is raised before anything is sent."""
+    ones = torch.ones(2)
+    expect(ValueError, lambda: bps.allreduce(ones, average=True, op=bps.Sum), "Please provide only")
+    expect(NotImplementedError, lambda: bps.allreduce(ones, op=bps.Adasum), "Adasum")
+    expect(ValueError, lambda: bps.allreduce(ones, op=1), "op is 1")
+    expect(ValueError, lambda: bps.allreduce(torch.ones(1, dtype=torch.complex64)), "not supported")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from byteps.common.errors import InvalidArgumentError, MismatchError
 from byteps.common.session import Request
@@ -20,7 +21,6 @@ from byteps.torch.distributed.memory import (
     source_of,
 )
 
-Tensor = torch.Tensor
 _OPERATIONS = {
     "SUM": Operation.SUM,
     "PREMUL_SUM": Operation.SUM,
@@ -202,7 +202,9 @@ def _take_gathered(
             f"room for {expected} here. All ranks must give tensors of the same size."
         )
     memory, bring_back = (
-        room_for(parts[0]) if len(parts) == 1 else (torch.empty(size_bytes, dtype=torch.uint8), None)
+        room_for(parts[0])
+        if len(parts) == 1
+        else (torch.empty(size_bytes, dtype=torch.uint8), None)
     )
     flight.session.copy_result(handle, memory.data_ptr(), size_bytes)
     if bring_back is not None:

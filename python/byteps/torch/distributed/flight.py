@@ -14,14 +14,14 @@ from byteps.common.errors import DeadlineError
 from byteps.common.session import Request, Session
 
 # How long a wait stays in the native library before it looks whether the ranks still agree.
-_LOOK_AROUND_S = 1.0
+_LOOK_AROUND_S = 0.5
 
 
 class Watch(Protocol):
     """Looks at a flight that takes long."""
 
     def look_around(self) -> None:
-        """Raise if the flight can never be complete. Called about once a second."""
+        """Raise if the flight can never be complete. Called about twice a second."""
 
     def late(self) -> Exception:
         """Return the error for a flight that has passed its limit."""

@@ -28,9 +28,9 @@ def source_of(tensor: torch.Tensor) -> torch.Tensor:
 def room_for(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
     """Return host memory for a result, and what brings it into `tensor` in the end."""
     plain = tensor.detach()
-    if plain.device.type == "cpu" and plain.is_contiguous():
-        if not plain.is_neg() and not plain.is_conj():
-            return plain, _nothing
+    lazy = plain.is_neg() or plain.is_conj()
+    if plain.device.type == "cpu" and plain.is_contiguous() and not lazy:
+        return plain, _nothing
     memory = torch.empty(plain.shape, dtype=plain.dtype)
     return memory, lambda: bring(memory, tensor)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
@@ -18,9 +19,9 @@ from byteps.torch.distributed.collectives import Collectives, own_copy
 from byteps.torch.distributed.flight import Flight
 from byteps.torch.distributed.memory import bring, room_for, source_of
 from byteps.torch.distributed.work import FlightWork
+from byteps.torch.untraced import untraced
 
 BACKEND = "byteps"
-Tensor = torch.Tensor
 
 
 def register_backend() -> None:
@@ -96,6 +97,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
 
     # Sums and the like.
 
+    @untraced
     def allreduce(self, tensors: Any, opts: Any = None, *more: Any) -> dist.Work:
         """Combine over all ranks, in place."""
         tensors = _listed(tensors)
@@ -119,6 +121,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
 
     allreduce_coalesced = allreduce
 
+    @untraced
     def reduce(self, tensors: Any, opts: Any) -> dist.Work:
         """Combine over all ranks; only the root gets the result."""
         tensor = _listed(tensors)[0]
@@ -135,6 +138,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
             self._collectives.combine(kind, word, [memory], finish, self._limit_s(opts))
         )
 
+    @untraced
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> dist.Work:
         """Combine over all ranks; each gets one of the results."""
         flights = []
@@ -144,6 +148,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
             flights.append(self._reduce_scatter(output, whole, sizes, opts))
         return self._work(*flights)
 
+    @untraced
     def reduce_scatter_single(self, output: Tensor, whole: Tensor, opts: Any = None) -> dist.Work:
         """Combine over all ranks; each gets an equal part of the result."""
         if whole.numel() != output.numel() * self.size():
@@ -151,12 +156,11 @@ class BytepsProcessGroup(dist.ProcessGroup):
                 f"reduce_scatter: the input has {whole.numel()} elements, the output "
                 f"{output.numel()}; the input must be {self.size()} times as large."
             )
-        return self._work(
-            self._reduce_scatter(output, whole, [output.numel()] * self.size(), opts)
-        )
+        return self._work(self._reduce_scatter(output, whole, [output.numel()] * self.size(), opts))
 
     _reduce_scatter_base = reduce_scatter_single
 
+    @untraced
     def reduce_scatter_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> dist.Work:
@@ -178,6 +182,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
 
     # Copies.
 
+    @untraced
     def broadcast(self, tensors: Any, opts: Any, *more: Any) -> dist.Work:
         """Overwrite with the root's, bit for bit."""
         tensors = _listed(tensors)
@@ -188,22 +193,26 @@ class BytepsProcessGroup(dist.ProcessGroup):
             )
         )
 
+    @untraced
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None, *more: Any) -> dist.Work:
         """Give every rank the tensors of all ranks."""
         return self._allgather(_nested(outputs), _listed(inputs), opts)
 
+    @untraced
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
     ) -> dist.Work:
         """Do `allgather` with several tensors; each list of outputs comes from one rank."""
         return self._allgather([list(parts) for parts in zip(*outputs, strict=True)], inputs, opts)
 
+    @untraced
     def all_gather_single(self, output: Tensor, own: Tensor, opts: Any = None) -> dist.Work:
         """Give every rank the tensors of all ranks, joined."""
         return self._allgather([output], [own], opts)
 
     _allgather_base = all_gather_single
 
+    @untraced
     def all_gather_single_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> dist.Work:
@@ -219,6 +228,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
             )
         )
 
+    @untraced
     def gather(self, outputs: Any, inputs: Any, opts: Any) -> dist.Work:
         """Give the root the tensors of all ranks."""
         own = _listed(inputs)[0]
@@ -231,6 +241,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
             )
         )
 
+    @untraced
     def scatter(self, outputs: Any, inputs: Any, opts: Any) -> dist.Work:
         """Give every rank one of the root's tensors."""
         output = _listed(outputs)[0]
@@ -249,6 +260,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
             )
         )
 
+    @untraced
     def all_to_all_single(
         self,
         output: Tensor,
@@ -270,6 +282,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
 
     alltoall_base = all_to_all_single
 
+    @untraced
     def alltoall(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None, *more: Any
     ) -> dist.Work:
@@ -295,15 +308,18 @@ class BytepsProcessGroup(dist.ProcessGroup):
             )
         return list(tensor.split(splits))
 
+    @untraced
     def barrier(self, opts: Any = None, *more: Any) -> dist.Work:
         """Wait for all ranks."""
         return self._work(self._collectives.barrier(self._limit_s(opts)))
 
     # What every call ends with.
 
+    @untraced
     def _start_coalescing(self, device: object) -> None:
         self._coalesced = []
 
+    @untraced
     def _end_coalescing(self, device: object) -> dist.Work:
         flights, self._coalesced = self._coalesced or [], None
         return FlightWork(flights, self._channel.teller)

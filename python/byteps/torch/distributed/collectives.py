@@ -132,7 +132,7 @@ class Collectives:
             data = as_bytes(source_of(tensor))
             sources.append(data)
             requests.append(_gathering(data))
-        signature = f"{kind} {_describe(inputs)}"
+        signature = f"{kind} {_describe_gathering(inputs, outputs)}"
 
         def land(flight: Flight) -> object:
             for handle, output in zip(flight.handles, outputs, strict=True):
@@ -242,6 +242,14 @@ def _typed(data: Tensor, dtype: torch.dtype) -> Tensor:
 def _has_free_length(tensor: Tensor) -> bool:
     """Return whether tensors like this are serialized objects: all their lengths share names."""
     return tensor.dtype == torch.uint8 and tensor.dim() == 1
+
+
+def _describe_gathering(inputs: Sequence[Tensor], outputs: Sequence[Tensor | list[Tensor]]) -> str:
+    """Describe what all ranks have in common: the inputs, or outputs that differ by rank."""
+    parts = [p for o in outputs if not isinstance(o, Tensor) for p in o]
+    if all(part.shape == parts[0].shape for part in parts):
+        return _describe(inputs)
+    return _describe(parts)
 
 
 def _type_name(tensor: Tensor) -> str:

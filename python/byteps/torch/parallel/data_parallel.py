@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -150,5 +151,6 @@ class DistributedDataParallel(torch.nn.Module):
 
 def _prefix(session: Session) -> str:
     """Return what keeps the names of several wrapped models apart; nothing for the first."""
-    number = int(session.auto_name("DistributedDataParallel").rpartition(".")[2])
+    counter = session.plugin_state.setdefault("DistributedDataParallel", itertools.count(1))
+    number = next(cast("Iterator[int]", counter))
     return "" if number == 1 else f"model{number}."

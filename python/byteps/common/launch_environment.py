@@ -6,12 +6,21 @@ import os
 import socket
 
 LOOPBACK = "127.0.0.1"
-_TORCH_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def torch_knows_where() -> bool:
-    """Return whether torch's own variables are set, all or some of them."""
-    return any(os.environ.get(name) for name in _TORCH_VARIABLES)
+    """Return whether somebody told torch where its ranks meet."""
+    return bool(os.environ.get("MASTER_ADDR"))
+
+
+def tell_libraries(rank: int, size: int, local_rank: int, local_size: int) -> None:
+    """Set the variables that `torchrun` sets and that libraries over torch look at."""
+    os.environ.update(
+        RANK=str(rank),
+        WORLD_SIZE=str(size),
+        LOCAL_RANK=str(local_rank),
+        LOCAL_WORLD_SIZE=str(local_size),
+    )
 
 
 def own_address(on_one_machine: bool) -> str:

@@ -2,7 +2,7 @@
 
 `byteps://` is a rendezvous of torch.distributed: rank 0 opens a TCPStore on a free port, and its
 address travels through byteps itself. `init_process_group("byteps")` without an `init_method` comes
-here too, through `env://`, when none of torch's own variables is set.
+here too, through `env://`, when MASTER_ADDR is not set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Meeting = tuple[Any, int, int]
 
 
 def register_handlers() -> None:
-    """Register `byteps://`, and `env://` for processes that have none of torch's variables."""
+    """Register `byteps://`, and `env://` for processes without MASTER_ADDR."""
     handlers = _handlers()
     if SCHEME in handlers:
         return
@@ -40,7 +40,7 @@ def register_handlers() -> None:
 
     def meet_by_environment(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[Any]:
         # Here so that a variable that is set later counts.
-        if torch_knows_where() or urlparse(url).query:
+        if torch_knows_where():
             yield from environment(url, timeout=timeout, **more)
         else:
             yield from meet(url, timeout)

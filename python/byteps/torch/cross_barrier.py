@@ -60,7 +60,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
-    compression: type[Compressor] = Compression.none,
+    compression: Compressor | type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
     num_steps: int = 10**6,
 ) -> Any:

@@ -12,7 +12,7 @@ from byteps.common.types import Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.distributed.flight import Flight, Teller
 from byteps.torch.distributed.memory import bring, source_of
-from byteps.torch.memory import check_tensor
+from byteps.torch.memory import data_type
 from byteps.torch.untraced import untraced
 
 
@@ -28,7 +28,7 @@ class DDPHookState:
     """
 
     def __init__(
-        self, name: str = "model", compression: type[Compressor] = Compression.none
+        self, name: str = "model", compression: Compressor | type[Compressor] = Compression.none
     ) -> None:
         self.name = name
         self.compression = compression
@@ -61,7 +61,7 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
     name = f"DDPHook.{state.name}.{bucket.index()}.{wire.dtype}.{wire.numel()}"
     pointer = wire.data_ptr()
     request = Request(
-        name, Operation.AVERAGE, check_tensor(wire), tuple(wire.shape), pointer, pointer,
+        name, Operation.AVERAGE, data_type(wire), tuple(wire.shape), pointer, pointer,
         priority=bucket.index(),  # the later a bucket comes, the sooner forward needs it
     )  # fmt: skip
     decompress = state.compression.decompress

@@ -12,7 +12,7 @@ from byteps.common.errors import BytepsError
 from byteps.common.session import Handle, Pending, Request
 from byteps.common.types import Operation
 from byteps.torch.compression import Compressor
-from byteps.torch.memory import check_tensor
+from byteps.torch.memory import data_type
 from byteps.torch.ops import push_pull_async_inplace, synchronize
 
 
@@ -34,7 +34,7 @@ class GradientExchange:
     def __init__(
         self,
         named_parameters: Iterable[tuple[str, torch.Tensor]],
-        compression: type[Compressor],
+        compression: Compressor | type[Compressor],
         prefix: str = "Gradient.",
     ) -> None:
         self.parameters: list[torch.Tensor] = []
@@ -104,7 +104,7 @@ def start_combining(
     session = default.current()
     pointer = tensor.data_ptr()
     request = Request(
-        name, operation, check_tensor(tensor), tuple(tensor.shape), pointer, pointer,
+        name, operation, data_type(tensor), tuple(tensor.shape), pointer, pointer,
         priority=priority,
     )  # fmt: skip
     handle = session.start(request)

@@ -71,7 +71,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     def _normalize(self, tensor: Tensor) -> Tensor:
         if self._name is None:
             # By the order of their first use, which is the same on all ranks.
-            self._name = default.current().auto_name("SyncBatchNorm")
+            self._name = default.current().given.give("SyncBatchNorm")
         apply = cast(Any, _Normalize).apply
         output, mean, variance, count = apply(tensor, self.weight, self.bias, self.eps, self._name)
         if self.training and self.track_running_stats:

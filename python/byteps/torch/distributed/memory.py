@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from byteps.common.types import DataType, Operation
-from byteps.torch.memory import check_tensor
+from byteps.torch.memory import data_type
 
 # Sums and products of these are those of the signed type, bit for bit.
 _AS_SIGNED = {
@@ -55,7 +55,7 @@ def as_numbers(memory: torch.Tensor, operation: Operation) -> tuple[torch.Tensor
     signed = _AS_SIGNED.get(memory.dtype)
     if signed is not None and operation in (Operation.SUM, Operation.PRODUCT):
         memory = memory.view(signed)
-    return memory, check_tensor(memory)
+    return memory, data_type(memory)
 
 
 def _nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -41,7 +40,7 @@ class DistributedDataParallel(torch.nn.Module):
         module: torch.nn.Module,
         device_ids: Sequence[Any] | None = None,
         broadcast_buffers: bool = True,
-        compression: type[Compressor] = Compression.none,
+        compression: Compressor | type[Compressor] = Compression.none,
     ) -> None:
         """Wrap `module`. `device_ids`: None, or the one device that it is on."""
         super().__init__()
@@ -151,6 +150,5 @@ class DistributedDataParallel(torch.nn.Module):
 
 def _prefix(session: Session) -> str:
     """Return what keeps the names of several wrapped models apart; nothing for the first."""
-    counter = session.plugin_state.setdefault("DistributedDataParallel", itertools.count(1))
-    number = next(cast("Iterator[int]", counter))
-    return "" if number == 1 else f"model{number}."
+    name = session.given.give("model")
+    return "" if name == "model" else f"{name}."

@@ -13,9 +13,9 @@ from byteps.torch.compiled import compiled_push_pull, push_pull_start, push_pull
 def check_registration() -> None:
     opcheck(torch.ops.byteps.push_pull, (torch.ones(3, requires_grad=True), "checked"))
     opcheck(torch.ops.byteps.push_pull, (torch.ones(3, 2)[:, 1], "checked", False, 5))
-    # Handles differ from call to call, so results cannot be compared.
-    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    opcheck(torch.ops.byteps.push_pull_start, (torch.ones(3), "pair"), test_utils=tests)
+    # Handles differ from call to call, and nobody waits here: results cannot be compared.
+    for test in ("test_schema", "test_autograd_registration"):
+        opcheck(torch.ops.byteps.push_pull_start, (torch.ones(3), test), test_utils=test)
 
 
 def check_graph() -> None:

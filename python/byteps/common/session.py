@@ -49,6 +49,8 @@ class Session:
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         """Join the job that the environment and `settings` describe; block until all have."""
+        # What plugins keep as long as the session lives, by their own keys.
+        self.plugin_state: dict[str, object] = {}
         self._native = _open_interruptible([f"{k}={v}" for k, v in (settings or {}).items()])
         # Kept, because data loaders ask for them in forked processes and after shutdown.
         self.rank = self._native.rank

@@ -34,10 +34,15 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from byteps.torch import ops
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
+from byteps.torch.compiled import push_pull_start, push_pull_wait
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.ddp_hook import DDPHookState, ddp_comm_hook
+from byteps.torch.distributed import register as _register_with_torch
 from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
+from byteps.torch.sync_batch_norm import SyncBatchNorm
 
+_register_with_torch()
 byteps_push_pull = ops.push_pull_async_inplace
 
 __all__ = [
@@ -45,6 +50,7 @@ __all__ = [
     "Average",
     "Compression",
     "Compressor",
+    "DDPHookState",
     "DistributedOptimizer",
     "Max",
     "Min",
@@ -52,12 +58,14 @@ __all__ = [
     "Product",
     "ReduceOp",
     "Sum",
+    "SyncBatchNorm",
     "add_process_set",
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "byteps_push_pull",
     "cross_rank",
     "cross_size",
+    "ddp_comm_hook",
     "declare",
     "get_pushpull_speed",
     "global_process_set",
@@ -67,6 +75,8 @@ __all__ = [
     "local_rank",
     "local_size",
     "members",
+    "push_pull_start",
+    "push_pull_wait",
     "rank",
     "remove_process_set",
     "resume",

@@ -1,0 +1,338 @@
+"""CrossBarrier: the next forward pass begins while parameters are still being updated.
+
+`step` does not wait. A thread takes the averaged gradients, those of the first layers first, and
+steps one parameter at a time; each module waits for its own parameters before its forward. The
+weights after each step are those of the plain loop.
+
+Example::
+
+    import byteps.torch.cross_barrier as bps
+    bps.init()
+    optimizer = bps.CrossBarrier(model, torch.optim.Adam(model.parameters()))
+    for batch in batches:
+        model(batch).sum().backward()
+        optimizer.step()
+    optimizer.synchronize()            # before weights are read other than by a forward pass
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+
+from byteps.common import default
+from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
+from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.gradients import GradientExchange
+from byteps.torch.ops import poll, synchronize
+from byteps.torch.untraced import untraced
+
+__all__ = [
+    "Compression",
+    "CrossBarrier",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+    "init",
+    "local_rank",
+    "local_size",
+    "poll",
+    "rank",
+    "shutdown",
+    "size",
+    "synchronize",
+]
+
+_TOO_MANY_PASSES = (
+    "Gradients were computed more than backward_passes_per_step times before call to step(). "
+    "Increase backward_passes_per_step to accumulate gradients locally."
+)
+
+
+def CrossBarrier(  # noqa: N802  a name of the contract
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
+    compression: Compressor | type[Compressor] = Compression.none,
+    backward_passes_per_step: int = 1,
+    num_steps: int = 10**6,
+) -> Any:
+    """Return an optimizer like `optimizer` whose `step` goes on during the next forward pass.
+
+    It has the optimizer's class as base, shares its groups and state, and works with any optimizer
+    that treats each parameter on its own (not LBFGS). Gradients are cleared after each update.
+    Steps from the `num_steps`-th on wait until all parameters are updated.
+
+    Weights are up to date for every module's forward, `state_dict` and `load_state_dict`; call
+    `synchronize()` before reading them in another way. What fails in the background is raised by
+    the next forward, `step` or `synchronize`. Gradients cannot be clipped or unscaled: they are
+    averages only when the update happens.
+
+    Example::
+
+        optimizer = CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "CrossBarrier steps one parameter at a time, which torch.optim.LBFGS cannot do; use "
+            "DistributedOptimizer."
+        )
+    named = list(model.named_parameters() if named_parameters is None else named_parameters)
+    named += _nameless(optimizer, named)
+    base = type(optimizer)
+    derived = type(base.__name__, (_CrossBarrierMixin, base), {"__module__": base.__module__})
+    crossing: Any = object.__new__(derived)
+    # Everything is shared but a `step` that a learning-rate scheduler bound to the old object.
+    crossing.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
+    crossing._base = base
+    crossing._updater = _Updater()
+    crossing._exchange = GradientExchange(named, compression)
+    crossing._passes_per_step = backward_passes_per_step
+    crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
+    crossing._steps_left = num_steps
+    weakref.finalize(crossing, crossing._updater.close)
+    if default.size() > 1:
+        crossing._watch(model)
+    return crossing
+
+
+def _nameless(
+    optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.Tensor]]
+) -> list[tuple[str, torch.Tensor]]:
+    """Return the optimizer's parameters that have no name, with one."""
+    known = {parameter for _, parameter in named}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    rest = [p for p in parameters if p not in known]
+    return [(f"push_pull.noname.{len(known) + i}", p) for i, p in enumerate(rest)]
+
+
+@dataclass
+class _Update:
+    """A parameter that waits for its average, and what updates it then."""
+
+    parameter: torch.Tensor
+    apply: Callable[[torch.Tensor], None]
+
+
+class _Updater:
+    """The thread that updates parameters, and what they and their users wait for. Any thread."""
+
+    def __init__(self) -> None:
+        self._updates: queue.SimpleQueue[list[_Update] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._pending: set[torch.Tensor] = set()
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, updates: list[_Update]) -> None:
+        """Let the thread do some updates in this order; it starts with the first call."""
+        with self._changed:
+            self._pending.update(update.parameter for update in updates)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="byteps-cross-barrier", daemon=True
+            )
+            self._thread.start()
+        self._updates.put(updates)
+
+    def is_pending(self, parameter: torch.Tensor) -> bool:
+        """Return whether an update of the parameter is still to come."""
+        return parameter in self._pending
+
+    def wait(self, parameters: Iterable[torch.Tensor] | None = None) -> None:
+        """Block until the parameters, or all, are updated; raise what went wrong."""
+        if not self._pending and self._error is None:
+            return
+        wanted = None if parameters is None else set(parameters)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not (self._pending if wanted is None else self._pending & wanted)
+            )
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """End the thread after the updates that it has."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._updates.put(None)
+            if thread is not threading.current_thread():
+                thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        # An update that is done must not be kept: it holds the optimizer, whose end ends this.
+        while (updates := self._updates.get()) is not None:
+            while updates:
+                self._update(updates.pop(0))
+
+    def _update(self, update: _Update) -> None:
+        """Do one update. After an error the gradients still come in, but nothing is changed."""
+        try:
+            update.apply(update.parameter)
+        except Exception as error:
+            with self._changed:
+                self._error = self._error or error
+        finally:
+            with self._changed:
+                self._pending.discard(update.parameter)
+                self._changed.notify_all()
+
+
+class _CrossBarrierMixin:
+    """What CrossBarrier adds to the class of the optimizer."""
+
+    _base: type
+    _updater: _Updater
+    _exchange: GradientExchange
+    _passes_per_step: int
+    _passes: dict[torch.Tensor, int]
+    _steps_left: int
+    param_groups: list[dict[str, Any]]
+    state: Any
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Let the parameters be updated as their averages arrive."""
+        loss = closure() if closure is not None else None
+        if default.size() == 1:
+            cast(Any, super()).step()
+            cast(Any, super()).zero_grad()
+            return loss
+        self._updater.wait()  # for parameters that forward did not use
+        self._call_hooks("_optimizer_step_pre_hooks")
+        updates = []
+        for group in self.param_groups:
+            options = {key: value for key, value in group.items() if key != "params"}
+            for parameter in group["params"]:
+                if parameter.requires_grad:
+                    updates.append(self._prepare(parameter, group, options))
+        order = {parameter: i for i, parameter in enumerate(self._exchange.parameters)}
+        self._updater.submit(sorted(updates, key=lambda update: order[update.parameter]))
+        self._call_hooks("_optimizer_step_post_hooks")
+        self._steps_left -= 1
+        if self._steps_left <= 0:
+            self._updater.wait()
+            self._updater.close()
+        return loss
+
+    # torch wraps the `step` of a class to call hooks; this one calls them itself.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _prepare(
+        self, parameter: torch.Tensor, group: dict[str, Any], options: dict[str, Any]
+    ) -> _Update:
+        """Send the gradient if backward did not; return its update with the options of now."""
+        exchange = self._exchange
+        self._passes[parameter] = 0
+        without = parameter.grad is None
+        if not exchange.is_sent(parameter):
+            exchange.send(parameter)
+
+        def apply(parameter: torch.Tensor) -> None:
+            average = exchange.receive(parameter)
+            if without:
+                parameter.grad = average
+            single = self._single(parameter, options)
+            single.step()
+            parameter.grad = None
+            # Some optimizers count in their groups.
+            changed = single.param_groups[0]
+            group.update({k: v for k, v in changed.items() if v is not options.get(k, v)})
+
+        return _Update(parameter, apply)
+
+    def _single(self, parameter: torch.Tensor, options: dict[str, Any]) -> Any:
+        """Return an optimizer of one parameter that shares this one's state."""
+        single: Any = object.__new__(self._base)
+        single.__dict__.update({k: v for k, v in self.__dict__.items() if k != "step"})
+        single._optimizer_step_pre_hooks = OrderedDict()
+        single._optimizer_step_post_hooks = OrderedDict()
+        single.param_groups = [{**options, "params": [parameter]}]
+        return single
+
+    def _call_hooks(self, kind: str) -> None:
+        for hook in list(getattr(self, kind, {}).values()):
+            hook(self, (), {})
+
+    def synchronize(self) -> None:
+        """Block until all parameters are updated; raise what went wrong in the background."""
+        self._updater.wait()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear gradients that are not on their way; those are cleared after their update."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                busy = self._exchange.is_sent(parameter) or self._updater.is_pending(parameter)
+                if parameter.grad is None or busy:
+                    continue
+                self._passes[parameter] = 0
+                if set_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad.detach_().zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the last step."""
+        self._updater.wait()
+        return cast("dict[str, Any]", cast(Any, super()).state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Replace the state after the last step."""
+        self._updater.wait()
+        cast(Any, super()).load_state_dict(state_dict)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refuse: the names of the parameters are fixed."""
+        raise ValueError(
+            "CrossBarrier cannot take more parameters; add them to the optimizer first."
+        )
+
+    def _watch(self, model: torch.nn.Module) -> None:
+        """Send gradients as backward finishes them; let modules wait for their parameters."""
+        this = weakref.ref(self)
+
+        @untraced
+        def on_gradient(parameter: torch.Tensor) -> None:
+            optimizer = this()
+            if optimizer is not None:
+                optimizer._on_gradient(parameter)
+
+        @untraced
+        def before_forward(module: torch.nn.Module, inputs: object) -> None:
+            optimizer = this()
+            if optimizer is not None:
+                optimizer._updater.wait(module.parameters(recurse=False))
+
+        def before_state_dict(*arguments: object) -> None:
+            optimizer = this()
+            if optimizer is not None:
+                optimizer._updater.wait()
+
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.requires_grad:
+                    parameter.register_post_accumulate_grad_hook(on_gradient)
+        for module in model.modules():
+            if next(module.parameters(recurse=False), None) is not None:
+                module.register_forward_pre_hook(before_forward)
+        model.register_state_dict_pre_hook(before_state_dict)
+
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
+        name = self._exchange.names[parameter]
+        if self._updater.is_pending(parameter):
+            raise AssertionError(
+                f"{name} was used before its update was complete: it takes part in a forward pass "
+                "other than that of its own module. Call synchronize() after step()."
+            )
+        self._passes[parameter] += 1
+        if self._passes[parameter] > self._passes_per_step:
+            raise AssertionError(_TOO_MANY_PASSES)
+        if self._passes[parameter] == self._passes_per_step:
+            self._exchange.send(parameter)

@@ -1,0 +1,85 @@
+"""A communication hook for torch's own DistributedDataParallel: buckets travel through byteps."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+
+from byteps.common import default
+from byteps.common.session import Request, Session
+from byteps.common.types import Operation
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.distributed.flight import Flight, Teller
+from byteps.torch.distributed.memory import bring, source_of
+from byteps.torch.memory import data_type
+from byteps.torch.untraced import untraced
+
+
+class DDPHookState:
+    """What `ddp_comm_hook` needs beside the bucket.
+
+    Give models that train side by side states of different names, the same on all ranks. With
+    `compression=Compression.fp16` buckets travel as float16.
+
+    Example::
+
+        model.register_comm_hook(bps.DDPHookState("generator"), bps.ddp_comm_hook)
+    """
+
+    def __init__(
+        self, name: str = "model", compression: Compressor | type[Compressor] = Compression.none
+    ) -> None:
+        self.name = name
+        self.compression = compression
+        self.teller = Teller(f"byteps-hook-{name}")
+
+
+@untraced
+def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
+    """Average the bucket over all ranks of the job; return a Future of it.
+
+    With the backend `byteps` torch's ranks are the job's and nothing else is needed. With another
+    backend let each process be a world of its own (`world_size=1`): torch then neither compares
+    nor broadcasts the models, so call `bps.broadcast_parameters` first.
+
+    Example::
+
+        bps.init()
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        bps.broadcast_parameters(model.state_dict(), root_rank=0)
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        model.register_comm_hook(None, bps.ddp_comm_hook)
+    """
+    session = default.current()
+    if state is None:
+        state = _state_of(session)
+    buffer = bucket.buffer()
+    compressed, context = state.compression.compress(buffer.detach())
+    wire = source_of(compressed)
+    # Buckets are cut anew after the first step; a name stands for one shape.
+    name = f"DDPHook.{state.name}.{bucket.index()}.{wire.dtype}.{wire.numel()}"
+    pointer = wire.data_ptr()
+    request = Request(
+        name, Operation.AVERAGE, data_type(wire), tuple(wire.shape), pointer, pointer,
+        priority=bucket.index(),  # the later a bucket comes, the sooner forward needs it
+    )  # fmt: skip
+    decompress = state.compression.decompress
+
+    def finish(flight: Flight) -> torch.Tensor:
+        average = decompress(wire, context)
+        if average.data_ptr() != buffer.data_ptr():
+            bring(average, buffer)
+        return buffer
+
+    return Flight(session, [request], finish, (buffer, wire)).future(state.teller)
+
+
+# torch compares the annotations of a hook with its own types, and takes texts for wrong ones.
+ddp_comm_hook.__annotations__.clear()
+
+
+def _state_of(session: Session) -> DDPHookState:
+    """Return the state of those who gave none."""
+    state = session.plugin_state.setdefault("ddp_comm_hook", DDPHookState())
+    return cast(DDPHookState, state)

@@ -1,0 +1,103 @@
+"""How the ranks of a job find torch's store: nobody has to set MASTER_ADDR.
+
+`byteps://` is a rendezvous of torch.distributed: rank 0 opens a TCPStore on a free port, and its
+address travels through byteps itself. `init_process_group("byteps")` without an `init_method` comes
+here too, through `env://`, when MASTER_ADDR is not set.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlparse
+
+import torch
+import torch.distributed as dist
+
+from byteps.common import default
+from byteps.common.errors import InvalidArgumentError
+from byteps.common.launch_environment import own_address, torch_knows_where
+from byteps.common.session import Session
+from byteps.torch.ops import allgather
+
+SCHEME = "byteps"
+_LIMIT = timedelta(minutes=30)
+_Meeting = tuple[Any, int, int]
+
+
+def register_handlers() -> None:
+    """Register `byteps://`, and `env://` for processes without MASTER_ADDR."""
+    handlers = _handlers()
+    if SCHEME in handlers:
+        return
+    dist.register_rendezvous_handler(SCHEME, meet)
+    environment = handlers.get("env")
+    if environment is None:
+        return
+
+    def meet_by_environment(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[Any]:
+        # Here so that a variable that is set later counts.
+        if torch_knows_where():
+            yield from environment(url, timeout=timeout, **more)
+        else:
+            yield from meet(url, timeout)
+
+    handlers["env"] = meet_by_environment
+
+
+def _handlers() -> dict[str, Any]:
+    """Return torch's table of rendezvous; an empty one where it has another shape."""
+    module = importlib.import_module("torch.distributed.rendezvous")
+    handlers = getattr(module, "_rendezvous_handlers", None)
+    return handlers if isinstance(handlers, dict) else {}
+
+
+def meet(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[_Meeting]:
+    """Join the job if that was not done; yield (store, rank, number of ranks)."""
+    default.init()
+    session = default.current()
+    wanted = dict(parse_qsl(urlparse(url).query))
+    for word, value in (("rank", session.rank), ("world_size", session.size)):
+        if int(wanted.get(word, value)) != value:
+            raise InvalidArgumentError(
+                f"init_process_group was called with {word}={wanted[word]}, in the job it is "
+                f"{value}. Leave {word} out: it is known."
+            )
+    yield open_store(session, timeout), session.rank, session.size
+    raise RuntimeError(f"{SCHEME}:// can be used once for each init_process_group.")
+
+
+def open_store(session: Session, timeout: timedelta) -> Any:
+    """Return a store that the ranks of the job share; rank 0 serves it. Collective."""
+    if session.size == 1:
+        return dist.HashStore()
+    listener = None
+    told = torch.empty(0, dtype=torch.uint8)
+    if session.rank == 0:
+        host = own_address(on_one_machine=session.local_size == session.size)
+        listener = _listen(host)
+        text = f"{listener.getsockname()[1]} {host}".encode()
+        told = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    # Only the root has rows, and their number is free: a broadcast of unknown length.
+    port, _, host = allgather(told, "c10d.store").numpy().tobytes().decode().partition(" ")
+    return dist.TCPStore(
+        host,
+        int(port),
+        session.size,
+        is_master=listener is not None,
+        timeout=timeout,
+        wait_for_workers=False,
+        **({"master_listen_fd": listener.detach()} if listener is not None else {}),
+    )
+
+
+def _listen(host: str) -> socket.socket:
+    """Return a socket that listens on a free port of this address alone."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.bind(address)
+    listener.listen(socket.SOMAXCONN)
+    return listener

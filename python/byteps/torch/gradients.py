@@ -1,0 +1,111 @@
+"""Gradients on their way: sent one by one, averaged over all ranks, written back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from byteps.common import default
+from byteps.common.errors import BytepsError
+from byteps.common.session import Handle, Pending, Request
+from byteps.common.types import Operation
+from byteps.torch.compression import Compressor
+from byteps.torch.memory import data_type
+from byteps.torch.ops import push_pull_async_inplace, synchronize
+
+
+@dataclass
+class _Sent:
+    """A gradient on its way, with what its own compression needs on the way back."""
+
+    handle: int
+    wire: torch.Tensor
+    context: object
+
+
+class GradientExchange:
+    """Averages the gradients of named parameters. One thread at a time.
+
+    The order of the names is the model's: the first is the most urgent.
+    """
+
+    def __init__(
+        self,
+        named_parameters: Iterable[tuple[str, torch.Tensor]],
+        compression: Compressor | type[Compressor],
+        prefix: str = "Gradient.",
+    ) -> None:
+        self.parameters: list[torch.Tensor] = []
+        self.names: dict[torch.Tensor, str] = {}
+        self._priorities: dict[torch.Tensor, int] = {}
+        self._sent: dict[torch.Tensor, _Sent] = {}
+        self._compression = compression
+        for name, parameter in named_parameters:
+            if parameter not in self.names:  # shared weights have the first of their names
+                self._priorities[parameter] = -len(self.parameters)
+                self.parameters.append(parameter)
+                self.names[parameter] = prefix + name
+
+    def is_sent(self, parameter: torch.Tensor) -> bool:
+        """Return whether the gradient is on its way."""
+        return parameter in self._sent
+
+    def send_rest(self) -> None:
+        """Send all that were not sent, and bring them into the order of the parameters."""
+        for parameter in self.parameters:
+            if parameter not in self._sent:
+                self.send(parameter)
+        self._sent = {parameter: self._sent[parameter] for parameter in self.parameters}
+
+    def sent(self) -> list[torch.Tensor]:
+        """Return the parameters whose gradients are on their way."""
+        return list(self._sent)
+
+    def send(self, parameter: torch.Tensor) -> None:
+        """Start to average the gradient; zeros where this rank has none."""
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        compressed, context = self._compression.compress(gradient.detach())
+        wire = compressed.contiguous()
+        handle = push_pull_async_inplace(
+            wire, name=self.names[parameter], priority=self._priorities[parameter]
+        )
+        self._sent[parameter] = _Sent(handle, wire, context)
+
+    def receive(self, parameter: torch.Tensor) -> torch.Tensor:
+        """Wait for the average and return it; it is in `parameter.grad` too if that is there."""
+        sent = self._sent.pop(parameter)
+        synchronize(sent.handle)
+        average = self._compression.decompress(sent.wire, sent.context)
+        if parameter.grad is None:
+            return average
+        if parameter.grad.data_ptr() != average.data_ptr():
+            parameter.grad.detach().copy_(average)
+        return parameter.grad
+
+    def receive_all(self) -> dict[torch.Tensor, torch.Tensor]:
+        """Wait for all, also after a failure; raise the first error, or return the averages."""
+        averages, errors = {}, []
+        for parameter in list(self._sent):
+            try:
+                averages[parameter] = self.receive(parameter)
+            except BytepsError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return averages
+
+
+def start_combining(
+    tensor: torch.Tensor, operation: Operation, name: str, priority: int = 0
+) -> Handle:
+    """Start to combine a tensor in host memory over all ranks, in place; return a handle."""
+    session = default.current()
+    pointer = tensor.data_ptr()
+    request = Request(
+        name, operation, data_type(tensor), tuple(tensor.shape), pointer, pointer,
+        priority=priority,
+    )  # fmt: skip
+    handle = session.start(request)
+    return default.pending().add(Pending(session, handle, lambda: tensor, (tensor,)))

@@ -1,0 +1,154 @@
+"""DistributedDataParallel: gradients are the averages of all ranks when backward returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+
+from byteps.common import default
+from byteps.common.session import Session
+from byteps.common.types import Operation
+from byteps.torch.broadcast import broadcast_parameters
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.gradients import GradientExchange, start_combining
+from byteps.torch.ops import synchronize
+from byteps.torch.untraced import untraced
+
+
+class DistributedDataParallel(torch.nn.Module):
+    """A module whose gradients are averaged over all ranks during backward.
+
+    Example::
+
+        bps.init()
+        model = DistributedDataParallel(model)
+        loss = model(batch).sum()
+        loss.backward()            # gradients are averages now
+        optimizer.step()
+
+    All ranks start from rank 0's parameters and buffers. Parameters that a rank did not use count
+    as zero there; those that nobody used keep the gradient that they had. Parameters must not be
+    added, or change `requires_grad`, afterwards; gradients must be dense; `torch.autograd.grad` is
+    not averaged, and neither is checkpointing with `use_reentrant=True`.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        device_ids: Sequence[Any] | None = None,
+        broadcast_buffers: bool = True,
+        compression: Compressor | type[Compressor] = Compression.none,
+    ) -> None:
+        """Wrap `module`. `device_ids`: None, or the one device that it is on."""
+        super().__init__()
+        if device_ids is not None and len(device_ids) != 1:
+            raise AssertionError(
+                f"device_ids has {len(device_ids)} entries; a process has one replica: give one "
+                "device, or None."
+            )
+        session = default.current()
+        self.module = module
+        self.device_ids = None if device_ids is None else list(device_ids)
+        self.broadcast_buffers = broadcast_buffers
+        self.require_backward_grad_sync = True
+        self._prefix = _prefix(session)
+        trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        self._exchange = GradientExchange(trained, compression, f"Gradient.{self._prefix}")
+        self._in_backward = False
+        self._owed = False
+        for prefix in ("Gradient", "Parameter"):
+            for name in sorted(name for name, _ in trained):
+                session.declare(f"{prefix}.{self._prefix}{name}")
+        broadcast_parameters(module.state_dict(), 0, f"Parameter.{self._prefix}")
+        if session.size > 1:
+            for parameter in self._exchange.parameters:
+                cast(Any, parameter).register_post_accumulate_grad_hook(self._on_gradient)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """Run the module, on rank 0's buffers."""
+        if self._in_backward:  # an exception broke it off; the others wait for the rest
+            self._finish()
+        if self.require_backward_grad_sync:
+            self._owed = torch.is_grad_enabled()
+            if self.broadcast_buffers:
+                self._broadcast_buffers()
+        return self.module(*inputs, **options)
+
+    @untraced
+    def _broadcast_buffers(self) -> None:
+        buffers = list(self.module.named_buffers())
+        if buffers and default.size() > 1:
+            broadcast_parameters(buffers, 0, f"Buffer.{self._prefix}")
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Accumulate gradients without an exchange.
+
+        Example::
+
+            with model.no_sync():
+                model(first).sum().backward()
+            model(second).sum().backward()     # averages both
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    @untraced
+    def synchronize(self) -> None:
+        """Take part in the averaging that this rank's backward did not do.
+
+        Needed only on a rank whose loss did not depend on any parameter, once for each backward of
+        the others; does nothing otherwise.
+        """
+        if self._owed and default.size() > 1:
+            self._finish()
+
+    @untraced
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
+        if not self.require_backward_grad_sync:
+            return
+        if not self._in_backward:
+            self._in_backward = True
+            # Runs at the end of this backward, in the thread that called it.
+            engine = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._finish)
+        if self._exchange.is_sent(parameter):
+            raise AssertionError(
+                f"{self._exchange.names[parameter]} was computed twice in one backward; use "
+                "checkpointing with use_reentrant=False."
+            )
+        self._exchange.send(parameter)
+
+    @untraced
+    def _finish(self) -> None:
+        """Send what was not used, wait for everything."""
+        self._in_backward = self._owed = False
+        exchange = self._exchange
+        exchange.send_rest()
+        used = self._start_to_ask_who_uses()
+        try:
+            averages = exchange.receive_all()
+        finally:
+            flags = cast(torch.Tensor, synchronize(used))
+        for (parameter, average), flag in zip(averages.items(), flags.tolist(), strict=True):
+            if parameter.grad is None and flag:
+                parameter.grad = average
+
+    def _start_to_ask_who_uses(self) -> int:
+        """Return the handle of a flag for each parameter sent: some rank has a gradient of it."""
+        flags = [parameter.grad is not None for parameter in self._exchange.sent()]
+        tensor = torch.tensor(flags, dtype=torch.uint8)
+        name = f"{self._prefix}DistributedDataParallel.used"
+        return start_combining(tensor, Operation.MAX, name)
+
+
+def _prefix(session: Session) -> str:
+    """Return what keeps the names of several wrapped models apart; nothing for the first."""
+    name = session.given.give("model")
+    return "" if name == "model" else f"{name}."

@@ -1,5 +1,7 @@
 #include "sim/cluster.h"
 
+#include <algorithm>
+
 #include "sim/nodes.h"
 
 namespace byteps::sim {
@@ -23,8 +25,15 @@ Cluster::~Cluster() = default;
 
 void Cluster::Start() {
   for (auto& server : servers_) server->Start();
-  for (auto& worker : workers_) worker->Start();
+  for (uint32_t worker = 0; worker < first_workers(); ++worker) workers_[worker]->Start();
 }
+
+void Cluster::Join(uint32_t worker) {
+  Log("worker " + std::to_string(worker) + " comes");
+  workers_[worker]->Start();
+}
+
+void Cluster::Sync(uint32_t worker) { workers_[worker]->Sync(); }
 
 void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
   // std::function must be copyable, an operation need not be cheap to copy: share it.
@@ -78,6 +87,9 @@ void Cluster::RestartCoordinator() {
   Log("another coordinator");
   old_coordinators_.push_back(std::move(coordinator_));
   coordinator_ = std::make_unique<CoordinatorNode>(*this);
+  for (const wire::Suspect& exit : exits_) {
+    coordinator_->OnExit(exit.role, exit.index, exit.incarnation);
+  }
 }
 
 void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut) {
@@ -112,7 +124,28 @@ void Cluster::StepClock(uint32_t node, Duration by) {
 }
 
 void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
+  exits_.push_back({role, index, incarnation, wire::Suspicion::kExited, "it has ended"});
   if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
+}
+
+std::optional<uint32_t> Cluster::WorkerAt(Slot slot) const {
+  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+    if (workers_[worker]->slot() == slot) return worker;
+  }
+  return std::nullopt;
+}
+
+void Cluster::Accuse(Role role, uint32_t index) {
+  Log(std::string("an accusation of ") + (role == Role::kWorker ? "worker " : "server ") +
+      std::to_string(index));
+  wire::Suspect suspect{role, index, IncarnationOf(role, index), wire::Suspicion::kNonsense,
+                        "somebody says so"};
+  if (role == Role::kWorker) suspect.index = workers_[index]->slot();
+  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+    bool itself = role == Role::kWorker && worker == index;
+    if (itself || !alive(worker) || evicted(worker)) continue;
+    return workers_[worker]->SendControl(suspect);
+  }
 }
 
 uint64_t Cluster::IncarnationOf(Role role, uint32_t index) const {
@@ -124,11 +157,31 @@ void Cluster::AbortOpen(uint32_t worker) {
   workers_[worker]->AbortOpen();
 }
 
-void Cluster::OnViewInForce(const wire::View& view) {
-  auto [known, fresh] = views_.emplace(view.epoch, view);
-  if (!fresh && !(known->second == view)) {
+bool Cluster::Lives(uint64_t incarnation) const {
+  for (const auto& worker : workers_) {
+    if (worker->incarnation() == incarnation) return worker->alive && !worker->evicted;
+  }
+  for (const auto& server : servers_) {
+    if (server->incarnation() == incarnation) return !server->dead;
+  }
+  return false;
+}
+
+void Cluster::OnViewInForce(uint64_t incarnation, const wire::View& view) {
+  auto& holders = views_[view.epoch];
+  for (const auto& [holder, other] : holders) {
+    if (other == view || !Lives(holder)) continue;
     violations_.push_back("two views have epoch " + std::to_string(view.epoch));
   }
+  holders.emplace_back(incarnation, view);
+  if (view.epoch > newest_.epoch) newest_ = view;
+}
+
+bool Cluster::agrees(uint32_t worker) const {
+  const WorkerNode& node = *workers_[worker];
+  return node.said_leave() ||
+         std::any_of(newest_.workers.begin(), newest_.workers.end(),
+                     [&](const auto& one) { return one.incarnation == node.incarnation(); });
 }
 
 bool Cluster::evicted(uint32_t worker) const { return workers_[worker]->evicted; }
@@ -174,16 +227,38 @@ void Cluster::FreezeCoordinator(bool frozen) {
   network_.Freeze(coordinator_.get(), frozen);
 }
 
-void Cluster::CutWorkerControl(uint32_t worker) {
-  Log("cut worker " + std::to_string(worker) + " - coordinator");
-  std::optional<ConnectionId> connection = workers_[worker]->control().connection();
-  if (connection.has_value()) network_.Close(*connection);
+const MemberControl* Cluster::ControlOf(uint32_t node) const {
+  if (node < workers_.size()) return &workers_[node]->control();
+  node -= static_cast<uint32_t>(workers_.size());
+  return node < servers_.size() ? &servers_[node]->control() : nullptr;
 }
 
-void Cluster::CutServerControl(uint32_t server) {
-  Log("cut server " + std::to_string(server) + " - coordinator");
-  std::optional<ConnectionId> connection = servers_[server]->control().connection();
-  if (connection.has_value()) network_.Close(*connection);
+HostId Cluster::HostOf(uint32_t node) const {
+  if (node < workers_.size()) return options_.worker_hosts[node];
+  node -= static_cast<uint32_t>(workers_.size());
+  return node < servers_.size() ? options_.servers[node].host : options_.coordinator_host;
+}
+
+void Cluster::CutControl(uint32_t node, Duration lasts) {
+  Log("cut node " + std::to_string(node) + " - coordinator");
+  Time until = network_.now() + lasts;
+  if (node < workers_.size()) return workers_[node]->CutControl(until);
+  node -= static_cast<uint32_t>(workers_.size());
+  if (node < servers_.size()) servers_[node]->CutControl(until);
+}
+
+void Cluster::LagControl(uint32_t node, Duration jitter_max) {
+  const MemberControl* control = ControlOf(node);
+  if (control == nullptr || !control->connection().has_value()) return;
+  Log("node " + std::to_string(node) + " hears late of the coordinator");
+  network_.SetJitter(*control->connection(), jitter_max);
+}
+
+void Cluster::SlowLink(uint32_t node, double factor) {
+  Log("the link of node " + std::to_string(node) + " has " + std::to_string(factor) +
+      " of its rate");
+  HostId host = HostOf(node);
+  network_.SetRate(host, options_.host_links[host] * factor);
 }
 
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }

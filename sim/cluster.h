@@ -15,6 +15,24 @@
 
 namespace byteps::sim {
 
+inline constexpr uint32_t kNobody = UINT32_MAX;
+
+// What the protocol does just now; faults wait for these.
+enum class Moment : uint8_t {
+  kBegin,           // of the job
+  kPushArrived,     // at a shard
+  kVerdictArrived,  // the same
+  kResyncArrived,
+  kAbortArrived,
+  kAnswerArrived,  // at a worker, which has not acknowledged it
+  kStableArrived,  // the same: news of it
+  kHandedOver,     // an operation of the worker has ended
+  kProposed,       // to this worker or server
+  kApplied,        // this worker or server has a newer view
+  kReported,       // it tells a coordinator that was restarted what it knows
+};
+inline constexpr int kMomentCount = 11;
+
 struct ServerPlace {
   HostId host = 0;
   uint32_t shards = 1;
@@ -38,7 +56,10 @@ struct ClusterOptions {
   uint64_t credit_bytes = 0;  // 0: as measured
   // 0: members are not watched by their silence.
   Duration heartbeat = Duration::zero();
-  uint32_t min_workers = 0;  // 0: all; losing one ends the job
+  uint32_t min_workers = 0;                    // 0: all; losing one ends the job
+  uint64_t counters_begin = 0;                 // rounds, epochs and answers count from here
+  uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
+  Duration restart_pause = milliseconds(100);  // of a server that was left behind
   Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };
@@ -51,6 +72,7 @@ struct Completion {
 };
 
 class CoordinatorNode;
+class MemberControl;
 class ServerNode;
 class WorkerNode;
 
@@ -61,9 +83,13 @@ class Cluster {
 
   Network& network() { return network_; }
   uint32_t worker_count() const { return static_cast<uint32_t>(options_.worker_hosts.size()); }
+  // Those with which the job begins.
+  uint32_t first_workers() const { return worker_count() - options_.late_workers; }
+  uint32_t server_count() const { return static_cast<uint32_t>(options_.servers.size()); }
 
-  // Everybody connects and joins.
+  // Everybody connects and joins; late workers do not.
   void Start();
+  void Join(uint32_t worker);
 
   // Submits on `worker` at time `when` (or as soon as it has a view); `done` is told how it ended.
   void Submit(uint32_t worker, Time when, protocol::Operation operation);
@@ -72,7 +98,13 @@ class Cluster {
   const std::map<protocol::OperationId, Status>& refusals(uint32_t worker) const;
   // Called after each completion.
   std::function<void(uint32_t worker, protocol::OperationId id)> on_complete;
+  // A worker that waited at a sync point, or to be let in, goes on.
+  std::function<void(uint32_t worker)> on_go_on;
+  // With those that have part in it, or kNobody.
+  std::function<void(Moment moment, uint32_t worker, uint32_t server)> on_moment;
 
+  // The worker is between operations.
+  void Sync(uint32_t worker);
   void Leave(uint32_t worker);
   void KillWorker(uint32_t worker);
   void KillServer(uint32_t server);
@@ -86,20 +118,30 @@ class Cluster {
   void Partition(const std::vector<HostId>& apart);
   void SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max);
   // Cuts the connection of a living member to the coordinator.
-  void CutWorkerControl(uint32_t worker);
-  void CutServerControl(uint32_t server);
+  void CutControl(uint32_t node, Duration lasts);
+  // What it hears of the coordinator is late.
+  void LagControl(uint32_t node, Duration jitter_max);
+  void SlowLink(uint32_t node, double factor);
+  // Some member tells the coordinator that this one talks nonsense.
+  void Accuse(Role role, uint32_t index);
   void FreezeWorker(uint32_t worker, bool frozen);
   void FreezeServer(uint32_t server, bool frozen);
   void FreezeCoordinator(bool frozen);
   // The launcher has seen a process of this job end.
   void TellExit(Role role, uint32_t index, uint64_t incarnation);
   uint64_t IncarnationOf(Role role, uint32_t index) const;
+  std::optional<uint32_t> WorkerAt(Slot slot) const;  // ever
+  ShardId FirstShard(uint32_t server) const { return first_shards_[server]; }
   // A user's deadline for everything that is open.
   void AbortOpen(uint32_t worker);
   void StepClock(uint32_t node, Duration by);  // workers, then servers, then the coordinator
   bool alive(uint32_t worker) const;
   // It has been told that the others went on without it.
   bool evicted(uint32_t worker) const;
+  // In the newest view that is in force anywhere, or it has left in order: what it accepts is
+  // what all others must accept.
+  bool agrees(uint32_t worker) const;
+  HostId HostOf(uint32_t node) const;
   uint64_t repeated_answers() const;
   // What everybody knows of views, for checks.
   std::vector<const wire::View*> views() const;
@@ -133,8 +175,13 @@ class Cluster {
     if (log_ && !noise) log_(line);
   }
 
-  // A view came into force somewhere: no other one may have its epoch.
-  void OnViewInForce(const wire::View& view);
+  void Note(Moment moment, uint32_t worker, uint32_t server) {
+    if (on_moment) on_moment(moment, worker, server);
+  }
+  const MemberControl* ControlOf(uint32_t node) const;
+  // A view came into force at a member: no other one that lives may hold another one of its epoch.
+  void OnViewInForce(uint64_t incarnation, const wire::View& view);
+  bool Lives(uint64_t incarnation) const;
   uint64_t NextIncarnation() { return ++incarnations_; }
 
   ClusterOptions options_;
@@ -148,7 +195,9 @@ class Cluster {
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::string> violations_;
-  std::map<uint64_t, wire::View> views_;  // by epoch
+  std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who
+  wire::View newest_;
+  std::vector<wire::Suspect> exits_;  // that the launcher has seen
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};
   std::function<void(const std::string&)> log_;

@@ -1,13 +1,9 @@
-#include "sim/faults.h"
-
+// Plays one job with faults.
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <map>
-#include <memory>
 
-#include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/slot_set.h"
+#include "sim/play.h"
 
 namespace byteps::sim {
 namespace {
@@ -15,109 +11,59 @@ namespace {
 // By then everything has healed and everybody has finished, or hangs.
 constexpr Duration kLimit = seconds(90);
 constexpr Duration kRest = milliseconds(100);  // for acknowledgements and news of stability
-constexpr uint64_t kTagUnit = uint64_t{1} << 20;
 
-// One operation of one worker.
-struct Played {
-  uint32_t worker = 0;
-  uint32_t tensor = 0;
-  uint32_t round = 0;
-  std::vector<uint64_t> input;
-  std::vector<uint64_t> output;
-  bool done = false;
-  Status status;
-  std::vector<uint64_t> result;
-  std::vector<Slot> members;
-  bool mixed = false;
-};
+bool IsAtNode(Fault fault) {
+  return fault == Fault::kCutControl || fault == Fault::kLag || fault == Fault::kSlowLink ||
+         fault == Fault::kClock || fault == Fault::kPartition;
+}
 
-class Play {
- public:
-  explicit Play(const FaultOptions& options)
-      : options_(options),
-        script_(options.script.has_value() ? *options.script : WriteFaults(options.seed)) {
-    script_.cluster.arithmetic = &arithmetic_;
-    script_.cluster.mistakes = options.mistakes;
-  }
+}  // namespace
 
-  FaultResult Run();
+Play::Play(const FaultOptions& options)
+    : options_(options),
+      script_(options.script.has_value() ? *options.script : WriteFaults(options.seed)) {
+  script_.cluster.arithmetic = &arithmetic_;
+  script_.cluster.mistakes = options.mistakes;
+}
 
- private:
-  void Violation(const std::string& text) {
-    if (!result_.violation.has_value()) result_.violation = text;
-  }
-  uint32_t workers() const { return cluster_->worker_count(); }
-  bool Counts(uint32_t worker) const {
-    return cluster_->alive(worker) && !cluster_->evicted(worker) && !ended_[worker];
-  }
-  void SubmitRound(uint32_t worker, uint32_t round);
-  void OnComplete(uint32_t worker, protocol::OperationId id);
-  void Inject(const FaultEvent& event);
-  void Heal(const FaultEvent& event);
-  void Later(Duration after, std::function<void()> work) {
-    cluster_->network().At(cluster_->network().now() + after, nullptr, std::move(work));
-  }
-  bool AllDone() const;
-  bool TooMuchLost() const;
-  void CheckResult(const Played& played);
-  void CheckReduction(const Played& played);
-  void CheckGathered(const Played& played);
-  void CheckAgreement();
-  void CheckRest();
-  std::string NameOf(const Played& played) const {
-    return "worker " + std::to_string(played.worker) + ", tensor " + std::to_string(played.tensor) +
-           ", round " + std::to_string(played.round);
-  }
-  static uint64_t Tag(uint32_t tensor, uint32_t round) { return round * 8 + tensor + 1; }
-
-  FaultOptions options_;
-  FaultScript script_;
-  protocol::KernelArithmetic arithmetic_;
-  std::unique_ptr<Cluster> cluster_;
-  std::map<protocol::OperationId, Played> played_;
-  std::vector<uint32_t> open_;   // by worker: operations of its present round
-  std::vector<uint32_t> round_;  // by worker
-  std::vector<bool> finished_;   // by worker: all rounds
-  std::vector<bool> ended_;      // by worker: the job ended for it with an error
-  bool aborts_ = false;
-  FaultResult result_;
-};
-
-// Slot s brings 2^s and the tag of its round in every element, so a sum names its members and its
+// Worker w brings 2^w and the tag of its round in every element, so a sum names its members and its
 // round.
 void Play::SubmitRound(uint32_t worker, uint32_t round) {
   if (!Counts(worker)) return;
   round_[worker] = round;
   open_[worker] = static_cast<uint32_t>(script_.tensors.size());
   for (uint32_t index : script_.order[worker]) {
-    const FaultTensor& tensor = script_.tensors[index];
     protocol::OperationId id = played_.size() + 1;
     Played& played = played_[id];
     played.worker = worker;
     played.tensor = index;
     played.round = round;
-    uint64_t value = (uint64_t{1} << worker) + Tag(index, round) * kTagUnit;
-    if (tensor.op == wire::Op::kAverage)
-      value = std::bit_cast<uint64_t>(static_cast<double>(value));
-    played.input.assign(tensor.elements, value);
-    bool gather = tensor.op == wire::Op::kAllgather;
-    if (!tensor.in_place && !gather) played.output.assign(tensor.elements, 0);
-    protocol::Operation operation;
-    operation.id = id;
-    operation.name = "t" + std::to_string(index);
-    operation.spec.op = tensor.op;
-    operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
-    operation.spec.atomic = tensor.atomic;
-    if (gather) {
-      operation.rows = 1 + (worker + round) % 3;
-      played.input.assign(tensor.elements * operation.rows, value);
-    }
-    operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
-    operation.input = reinterpret_cast<const std::byte*>(played.input.data());
-    operation.output =
-        reinterpret_cast<std::byte*>(tensor.in_place ? played.input.data() : played.output.data());
-    cluster_->Submit(worker, cluster_->network().now(), std::move(operation));
+    cluster_->Submit(worker, cluster_->network().now(), OperationOf(played, id));
   }
+}
+
+protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) const {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  uint64_t value = (uint64_t{1} << played.worker) + Tag(played.tensor, played.round) * kTagUnit;
+  if (tensor.op == wire::Op::kAverage) value = std::bit_cast<uint64_t>(static_cast<double>(value));
+  played.input.assign(tensor.elements, value);
+  bool gather = tensor.op == wire::Op::kAllgather;
+  if (!tensor.in_place && !gather) played.output.assign(tensor.elements, 0);
+  protocol::Operation operation;
+  operation.id = id;
+  operation.name = "t" + std::to_string(played.tensor);
+  operation.spec.op = tensor.op;
+  operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
+  operation.spec.atomic = tensor.atomic;
+  if (gather) {
+    operation.rows = 1 + (played.worker + played.round) % 3;
+    played.input.assign(tensor.elements * operation.rows, value);
+  }
+  operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
+  operation.input = reinterpret_cast<const std::byte*>(played.input.data());
+  operation.output =
+      reinterpret_cast<std::byte*>(tensor.in_place ? played.input.data() : played.output.data());
+  return operation;
 }
 
 // The user reads the result and uses the memory for something else at once.
@@ -127,11 +73,14 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
   if (completion.completions != 1) return Violation(NameOf(played) + " ended twice");
   played.done = true;
   played.status = completion.outcome.status;
-  const FaultTensor& tensor = script_.tensors[played.tensor];
   if (played.status.ok()) {
     ++result_.rounds;
-    if (completion.outcome.receipt != nullptr) played.members = completion.outcome.receipt->List();
+    const protocol::Receipt& receipt = completion.outcome.receipt;
+    for (Slot slot : receipt == nullptr ? std::vector<Slot>() : receipt->List()) {
+      played.members.push_back(cluster_->WorkerAt(slot).value_or(kNobody));
+    }
     played.mixed = completion.outcome.mixed;
+    const FaultTensor& tensor = script_.tensors[played.tensor];
     if (tensor.op == wire::Op::kAllgather) {
       played.result.resize(completion.outcome.gathered_bytes / 8);
       if (!played.result.empty()) {
@@ -145,134 +94,87 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
   }
   std::fill(played.input.begin(), played.input.end(), 0xdeadbeef);
   std::fill(played.output.begin(), played.output.end(), 0xdeadbeef);
-  if (!played.status.ok()) {
-    // An error of one operation leaves the job usable; an end of the job does not.
-    StatusCode code = played.status.code();
-    bool aborted = aborts_ && code == StatusCode::kDeadlineExceeded;
-    bool lost_part = code == StatusCode::kPeerLost &&
-                     (tensor.op == wire::Op::kBroadcast || tensor.op == wire::Op::kAllgather) &&
-                     played.status.message().find("rank ") != std::string::npos;
-    if (!aborted && !lost_part) ended_[worker] = true;
-    if (ended_[worker] && !TooMuchLost() && !cluster_->evicted(worker) && !finished_[worker]) {
-      Violation(NameOf(played) + " failed without a reason: " + played.status.ToString());
-    }
+  if (!played.status.ok()) OnError(played);
+  CheckAgreement(played);
+  done_[{played.tensor, played.round}].push_back(&played);
+  if (--open_[worker] == 0) AfterRound(worker);
+}
+
+// An error of one operation leaves the job usable; an end of the job does not.
+void Play::OnError(const Played& played) {
+  uint32_t worker = played.worker;
+  wire::Op op = script_.tensors[played.tensor].op;
+  StatusCode code = played.status.code();
+  bool aborted = aborts_ && code == StatusCode::kDeadlineExceeded;
+  bool lost_part = code == StatusCode::kPeerLost &&
+                   (op == wire::Op::kBroadcast || op == wire::Op::kAllgather) &&
+                   played.status.message().find("rank ") != std::string::npos;
+  if (!aborted && !lost_part) ended_[worker] = true;
+  if (ended_[worker] && !TooMuchLost() && !cluster_->evicted(worker) && !finished_[worker]) {
+    Violation(NameOf(played) + " failed without a reason: " + played.status.ToString());
   }
-  if (--open_[worker] > 0) return;
-  if (round_[worker] + 1 < script_.rounds) {
-    uint32_t next = round_[worker] + 1;
-    Later(script_.pause[worker], [this, worker, next] { SubmitRound(worker, next); });
-  } else {
+}
+
+void Play::AfterRound(uint32_t worker) {
+  uint32_t next = round_[worker] + 1;
+  if (leaves_[worker] || next >= script_.rounds) {
     finished_[worker] = true;
+    if (leaves_[worker]) cluster_->Leave(worker);
+  } else if (script_.sync_every > 0 && next % script_.sync_every == 0 && Counts(worker)) {
+    sync_round_ = next;
+    syncs_[worker] = true;
+    cluster_->Sync(worker);
+  } else {
+    Later(script_.pause[worker], [this, worker, next] { SubmitRound(worker, next); });
   }
+}
+
+// A sync point is over, or a worker has been let in there.
+void Play::GoOn(uint32_t worker) {
+  if (started_[worker] && !syncs_[worker]) {
+    return Violation("a generation begins while worker " + std::to_string(worker) +
+                     " is at no sync point");
+  }
+  started_[worker] = true;
+  syncs_[worker] = false;
+  SubmitRound(worker, sync_round_);
 }
 
 // Rule 14, or a member that nobody can tell from a dead one.
 bool Play::TooMuchLost() const {
-  std::vector<bool> hit(script_.cluster.worker_hosts.size() + script_.cluster.servers.size());
-  size_t servers = script_.cluster.servers.size();
-  int jumps = 0;  // of the coordinator's clock: after the first one it waits before it judges
-  for (const FaultEvent& event : script_.events) {
-    bool jump = event.fault == Fault::kClock && event.a == hit.size();
-    if (jump && ++jumps > 1) return true;
-    size_t server = script_.cluster.worker_hosts.size() + event.a;
-    switch (event.fault) {
-      case Fault::kKillWorker:
-      case Fault::kFreezeWorker:
-      case Fault::kCutOneWay: hit[event.a] = true; break;
-      case Fault::kCutControl:
-        hit[event.b == 0 ? event.a : workers() + event.a % servers] = true;
-        break;
-      case Fault::kKillServer:
-      case Fault::kFreezeServer: hit[server] = true; break;
-      case Fault::kPartition:
-        if (event.b == 0) hit[event.a] = true;
-        if (event.b == 1) hit[server] = true;
-        if (event.b == 2) return true;
-        break;
-      default: break;
-    }
-  }
-  auto workers_end = hit.begin() + static_cast<ptrdiff_t>(script_.cluster.worker_hosts.size());
-  bool all_workers = std::find(hit.begin(), workers_end, false) == workers_end;
-  auto count = static_cast<size_t>(std::count(hit.begin(), hit.end(), true));
-  return all_workers || 2 * count >= hit.size();
+  if (coordinator_hit_) return true;
+  auto workers_end = hit_.begin() + static_cast<ptrdiff_t>(cluster_->first_workers());
+  bool all_workers = std::find(hit_.begin(), workers_end, false) == workers_end;
+  auto count = static_cast<size_t>(std::count(hit_.begin(), hit_.end(), true));
+  return all_workers || 2 * count >= hit_.size();
 }
 
-void Play::CheckResult(const Played& played) {
-  switch (script_.tensors[played.tensor].op) {
-    case wire::Op::kSum:
-    case wire::Op::kAverage: return CheckReduction(played);
-    case wire::Op::kAllgather: return CheckGathered(played);
-    case wire::Op::kBroadcast:
-      for (uint64_t value : played.result) {
-        if (value != 1 + Tag(played.tensor, played.round) * kTagUnit) {
-          return Violation(NameOf(played) + ": not what the root sent");
-        }
-      }
-      return;
+void Play::NoteHit(const FaultEvent& event) {
+  uint32_t all = workers() + cluster_->server_count();
+  bool jump = event.fault == Fault::kClock && event.a == all;
+  bool cut_off = event.fault == Fault::kPartition && event.a == all;
+  // After the first jump of its clock the coordinator waits before it judges.
+  bool again = std::count(result_.played.begin(), result_.played.end(), Fault::kClock) > 1;
+  if (cut_off || (jump && again)) coordinator_hit_ = true;
+  auto hit = [&](uint32_t node) {
+    bool late = node < workers() && node >= cluster_->first_workers();
+    if (late || node >= all) return;
+    hit_[node < workers() ? node : node - (workers() - cluster_->first_workers())] = true;
+  };
+  switch (event.fault) {
+    case Fault::kKillWorker:
+    case Fault::kFreezeWorker:
+    case Fault::kAccuseWorker:
+    case Fault::kLeave:
+    case Fault::kCutOneWay:
+    case Fault::kCutControl:
+    case Fault::kSlowLink:
+    case Fault::kLag:
+    case Fault::kPartition: return hit(event.a);
+    case Fault::kKillServer:
+    case Fault::kAccuseServer:
+    case Fault::kFreezeServer: return hit(workers() + event.a);
     default: return;
-  }
-}
-
-void Play::CheckReduction(const Played& played) {
-  const FaultTensor& tensor = script_.tensors[played.tensor];
-  uint64_t mask = 0;
-  for (Slot slot : played.members) mask |= uint64_t{1} << slot;
-  auto count = static_cast<uint64_t>(played.members.size());
-  uint64_t sum = mask + count * Tag(played.tensor, played.round) * kTagUnit;
-  if (tensor.atomic && played.mixed) Violation(NameOf(played) + ": an atomic tensor is mixed");
-  if (count == 0) return Violation(NameOf(played) + ": nobody is in the receipt");
-  if (std::find(played.members.begin(), played.members.end(), played.worker) ==
-      played.members.end()) {
-    Violation(NameOf(played) + ": it is not in its own result");
-  }
-  for (uint64_t value : played.result) {
-    if (tensor.op == wire::Op::kAverage) {
-      double expected = static_cast<double>(sum) / static_cast<double>(count);
-      if (!played.mixed && std::bit_cast<double>(value) != expected) {
-        return Violation(NameOf(played) + ": not the average of its receipt");
-      }
-      continue;
-    }
-    uint64_t low = value % kTagUnit;
-    bool round_right = value / kTagUnit ==
-                       static_cast<uint64_t>(std::popcount(low)) * Tag(played.tensor, played.round);
-    if (!round_right) return Violation(NameOf(played) + ": contributions of another round");
-    bool right = played.mixed ? (low & mask) == mask : value == sum;
-    if (!right) return Violation(NameOf(played) + ": the sum is not that of its receipt");
-  }
-}
-
-// The rows of a subset of the workers, each complete, in order.
-void Play::CheckGathered(const Played& played) {
-  uint32_t elements = script_.tensors[played.tensor].elements;
-  size_t at = 0;
-  for (uint32_t worker = 0; worker < workers(); ++worker) {
-    uint64_t value = (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
-    if (at >= played.result.size() || played.result[at] != value) continue;
-    size_t rows = size_t{1 + (worker + played.round) % 3} * elements;
-    for (size_t i = 0; i < rows; ++i, ++at) {
-      if (at >= played.result.size() || played.result[at] != value) {
-        return Violation(NameOf(played) + ": rows are damaged");
-      }
-    }
-  }
-  if (at != played.result.size()) Violation(NameOf(played) + ": rows of nobody");
-}
-
-// All members have the same bits, the same receipt, or the same error.
-void Play::CheckAgreement() {
-  std::map<std::pair<uint32_t, uint32_t>, const Played*> first;
-  for (const auto& [id, played] : played_) {
-    if (!played.done || !Counts(played.worker)) continue;
-    const Played*& other = first[{played.tensor, played.round}];
-    if (other == nullptr) other = &played;
-    bool same = other->status.code() == played.status.code() && other->result == played.result &&
-                other->members == played.members;
-    if (!same) {
-      Violation(NameOf(played) + " differs from worker " + std::to_string(other->worker) + ": " +
-                played.status.ToString() + " and " + other->status.ToString());
-    }
   }
 }
 
@@ -283,43 +185,98 @@ bool Play::AllDone() const {
   return true;
 }
 
-void Play::Inject(const FaultEvent& event) {
-  Cluster& cluster = *cluster_;
-  switch (event.fault) {
-    case Fault::kKillWorker: cluster.KillWorker(event.a); break;
-    case Fault::kKillServer: cluster.KillServer(event.a); break;
-    case Fault::kKillCoordinator: cluster.KillCoordinator(); break;
-    case Fault::kFreezeWorker: cluster.FreezeWorker(event.a, true); break;
-    case Fault::kFreezeServer: cluster.FreezeServer(event.a, true); break;
-    case Fault::kFreezeCoordinator: cluster.FreezeCoordinator(true); break;
-    case Fault::kCutData: cluster.CutDataConnection(event.a, event.b); break;
-    case Fault::kCutControl:
-      if (event.b == 0) cluster.CutWorkerControl(event.a);
-      if (event.b != 0) {
-        cluster.CutServerControl(event.a % static_cast<uint32_t>(script_.cluster.servers.size()));
-      }
-      break;
-    case Fault::kCutOneWay: cluster.CutOneWay(event.a, event.b, event.c == 0, true); break;
-    case Fault::kPartition:
-      cluster.Partition({event.b == 0   ? script_.cluster.worker_hosts[event.a]
-                         : event.b == 1 ? script_.cluster.servers[event.a].host
-                                        : script_.cluster.coordinator_host});
-      break;
-    case Fault::kJitter: cluster.SetJitter(event.a, event.b, milliseconds(5)); break;
-    case Fault::kClock: cluster.StepClock(event.a, event.lasts * (event.c == 0 ? 1 : 2)); break;
-    case Fault::kAbort:
-      aborts_ = true;
-      cluster.AbortOpen(event.a);
-      break;
+void Play::OnMoment(Moment moment, uint32_t worker, uint32_t server) {
+  uint32_t count = ++moments_[static_cast<size_t>(moment)];
+  uint32_t count_of = worker == kNobody ? 0 : ++moments_of_[{moment, worker}];
+  for (size_t i = 0; i < waiting_.size();) {
+    const FaultEvent& event = waiting_[i];
+    bool any = event.by == kNobody;
+    if (event.moment != moment ||
+        !(any ? count == event.nth : worker == event.by && count_of == event.nth)) {
+      ++i;
+      continue;
+    }
+    Schedule(Aimed(event, worker, server));
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
   }
-  if (event.told && (event.fault == Fault::kKillWorker || event.fault == Fault::kKillServer)) {
+}
+
+FaultEvent Play::Aimed(FaultEvent event, uint32_t worker, uint32_t server) const {
+  if (event.target == Target::kNamed) return event;
+  uint32_t next = event.target == Target::kNext ? 1 : 0;
+  uint32_t servers = cluster_->server_count();
+  bool at_server = event.fault == Fault::kKillServer || event.fault == Fault::kFreezeServer ||
+                   event.fault == Fault::kAccuseServer;
+  if (at_server) {
+    if (server != kNobody) event.a = (server + next) % servers;
+    return event;
+  }
+  if (worker != kNobody) {
+    event.a = (worker + next) % workers();
+  } else if (IsAtNode(event.fault) && server != kNobody) {
+    event.a = workers() + (server + next) % servers;
+  }
+  if (server != kNobody && !IsAtNode(event.fault)) event.b = cluster_->FirstShard(server);
+  return event;
+}
+
+void Play::Schedule(const FaultEvent& event) {
+  last_ = std::max(last_, cluster_->network().now() + event.at + event.lasts);
+  Later(event.at, [this, event] { Inject(event); });
+}
+
+void Play::Inject(const FaultEvent& event) {
+  result_.played.push_back(event.fault);
+  NoteHit(event);
+  InjectAtProcess(event);
+  InjectAtNetwork(event);
+  bool killed = event.fault == Fault::kKillWorker || event.fault == Fault::kKillServer;
+  if (killed && event.told) {
     Role role = event.fault == Fault::kKillWorker ? Role::kWorker : Role::kServer;
-    uint64_t incarnation = cluster.IncarnationOf(role, event.a);
+    uint64_t incarnation = cluster_->IncarnationOf(role, event.a);
     Later(milliseconds(1), [this, role, index = event.a, incarnation] {
       cluster_->TellExit(role, index, incarnation);
     });
   }
   Later(event.lasts, [this, event] { Heal(event); });
+}
+
+void Play::InjectAtProcess(const FaultEvent& event) {
+  Cluster& cluster = *cluster_;
+  switch (event.fault) {
+    case Fault::kKillWorker: return cluster.KillWorker(event.a);
+    case Fault::kKillServer: return cluster.KillServer(event.a);
+    case Fault::kKillCoordinator: return cluster.KillCoordinator();
+    case Fault::kFreezeWorker: return cluster.FreezeWorker(event.a, true);
+    case Fault::kFreezeServer: return cluster.FreezeServer(event.a, true);
+    case Fault::kFreezeCoordinator: return cluster.FreezeCoordinator(true);
+    case Fault::kAccuseWorker: return cluster.Accuse(Role::kWorker, event.a);
+    case Fault::kAccuseServer: return cluster.Accuse(Role::kServer, event.a);
+    case Fault::kLeave: leaves_[event.a] = true; return;
+    case Fault::kJoin:
+      if (script_.cluster.late_workers > 0 && !std::exchange(came_, true)) {
+        cluster.Join(cluster.first_workers());
+      }
+      return;
+    case Fault::kClock:
+      return cluster.StepClock(event.a, event.c == 0 ? event.lasts : -event.lasts);
+    case Fault::kAbort: aborts_ = true; return cluster.AbortOpen(event.a);
+    default: return;
+  }
+}
+
+void Play::InjectAtNetwork(const FaultEvent& event) {
+  Cluster& cluster = *cluster_;
+  switch (event.fault) {
+    case Fault::kCutData: return cluster.CutDataConnection(event.a, event.b);
+    case Fault::kCutControl: return cluster.CutControl(event.a, event.lasts);
+    case Fault::kCutOneWay: return cluster.CutOneWay(event.a, event.b, event.c == 0, true);
+    case Fault::kPartition: return cluster.Partition({cluster.HostOf(event.a)});
+    case Fault::kJitter: return cluster.SetJitter(event.a, event.b, event.lasts / 8);
+    case Fault::kLag: return cluster.LagControl(event.a, event.lasts / 4);
+    case Fault::kSlowLink: return cluster.SlowLink(event.a, event.c == 0 ? 0.02 : 0.2);
+    default: return;
+  }
 }
 
 void Play::Heal(const FaultEvent& event) {
@@ -332,27 +289,16 @@ void Play::Heal(const FaultEvent& event) {
     case Fault::kCutOneWay: cluster_->CutOneWay(event.a, event.b, event.c == 0, false); break;
     case Fault::kPartition: cluster_->Partition({}); break;
     case Fault::kJitter: cluster_->SetJitter(event.a, event.b, Duration::zero()); break;
+    case Fault::kLag: cluster_->LagControl(event.a, Duration::zero()); break;
+    case Fault::kSlowLink: cluster_->SlowLink(event.a, 1); break;
     default: break;
   }
 }
 
-void Play::CheckRest() {
-  for (uint32_t worker = 0; worker < workers(); ++worker) {
-    if (ended_[worker]) return;
-  }
-  if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
-  if (cluster_->verdicts_held() > 0) {
-    Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
-  }
-  if (cluster_->copies_held() > 0) {
-    Violation(std::to_string(cluster_->copies_held()) + " bytes of copies are kept at rest");
-  }
-}
-
-FaultResult Play::Run() {
-  if (options_.log) options_.log(Describe(script_));
+void Play::Begin() {
   cluster_ = std::make_unique<Cluster>(script_.cluster);
   if (options_.log) {
+    options_.log(Describe(script_));
     cluster_->set_log([this](const std::string& line) {
       double at = ToSeconds(cluster_->network().now().time_since_epoch());
       options_.log(std::to_string(at) + " " + line);
@@ -360,29 +306,59 @@ FaultResult Play::Run() {
   }
   open_.resize(workers());
   round_.resize(workers());
+  started_.resize(workers());
   finished_.resize(workers());
   ended_.resize(workers());
+  leaves_.resize(workers());
+  syncs_.resize(workers());
+  hit_.resize(cluster_->first_workers() + cluster_->server_count());
+  result_.near_wrap = script_.cluster.counters_begin > 0;
   cluster_->on_complete = [this](uint32_t worker, protocol::OperationId id) {
     OnComplete(worker, id);
   };
+  cluster_->on_go_on = [this](uint32_t worker) { GoOn(worker); };
   cluster_->Start();
-  for (uint32_t worker = 0; worker < workers(); ++worker) SubmitRound(worker, 0);
+  for (uint32_t worker = 0; worker < cluster_->first_workers(); ++worker) {
+    started_[worker] = true;
+    SubmitRound(worker, 0);
+  }
   // A job that has not begun waits for whoever is missing; faults are counted from its beginning.
   auto begun = [&] {
     auto views = cluster_->views();
-    return std::all_of(views.begin(), views.end(), [](auto* view) { return view->epoch > 0; });
+    auto in = std::count_if(views.begin(), views.end(), [](auto* view) { return view->epoch > 0; });
+    return static_cast<size_t>(in) == hit_.size();
   };
   while (!begun() && cluster_->network().Step()) {
   }
-  Time last = cluster_->network().now();
+  last_ = cluster_->network().now();
+  cluster_->on_moment = [this](Moment moment, uint32_t worker, uint32_t server) {
+    if (!waiting_.empty()) OnMoment(moment, worker, server);
+  };
   for (const FaultEvent& event : script_.events) {
-    Later(event.at, [this, event] { Inject(event); });
-    last = std::max(last, cluster_->network().now() + event.at + event.lasts);
+    if (event.moment == Moment::kBegin) {
+      Schedule(event);
+    } else {
+      waiting_.push_back(event);
+    }
   }
+}
+
+FaultResult Play::Run() {
+  Begin();
   Time limit(kLimit);
-  while (!AllDone() && cluster_->network().now() < limit && cluster_->network().Step()) {
+  while (!AllDone() && !result_.violation.has_value() && cluster_->violations().empty() &&
+         cluster_->network().now() < limit && cluster_->network().Step()) {
   }
+  waiting_.clear();  // what has not come by now comes no more
   result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
+  Finish();
+  result_.events = cluster_->network().events();
+  return std::move(result_);
+}
+
+void Play::Finish() {
+  for (const std::string& text : cluster_->violations()) Violation(text);
+  if (result_.violation.has_value()) return;
   bool over = !cluster_->coordinator_outcome().value_or(Status::Ok()).ok();
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     // Between two operations a user hears of the end with the next one, which is refused.
@@ -394,15 +370,11 @@ FaultResult Play::Run() {
     result_.ended_early = result_.ended_early || ended_[worker];
   }
   // What is still broken heals, then everything comes to rest.
-  cluster_->RunUntilIdle(std::max(cluster_->network().now(), last + seconds(2)) + kRest);
+  cluster_->RunUntilIdle(std::max(cluster_->network().now(), last_ + seconds(2)) + kRest);
   if (!result_.violation.has_value()) CheckRest();
-  CheckAgreement();
+  CheckAllAgreements();
   for (const std::string& text : cluster_->violations()) Violation(text);
-  result_.events = cluster_->network().events();
-  return std::move(result_);
 }
-
-}  // namespace
 
 FaultResult RunFaults(const FaultOptions& options) { return Play(options).Run(); }
 

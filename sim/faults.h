@@ -21,23 +21,40 @@ enum class Fault : uint8_t {
   kFreezeServer,
   kFreezeCoordinator,
   kCutData,     // the connection is closed; both ends live
-  kCutControl,  // of worker `a`, or of a server when `b` is 1
+  kCutControl,  // of node `a`, which does not come back before `lasts`
   kCutOneWay,   // nothing is told; direction `c`
-  kPartition,   // host of worker `a` (b = 0), server `a` (1), or the coordinator (2)
-  kJitter,
-  kClock,
-  kAbort,  // a user's deadline: worker `a` gives up what it has open
+  kPartition,   // node `a`, or the coordinator
+  kJitter,      // frames of one connection are late: the others overtake them
+  kLag,       // the same for the connection of node `a` to the coordinator: it hears late of views
+  kSlowLink,  // of the host of node `a`
+  kClock,     // of node `a`
+  kAbort,     // a user's deadline: worker `a` gives up what it has open
+  kAccuseWorker,  // suspected although it works: it goes on in the old view until it hears of it
+  kAccuseServer,  // the same; another one takes its place
+  kLeave,         // worker `a` leaves in order when its round has ended
+  kJoin,          // a worker comes and is let in at the next sync point
 };
-inline constexpr int kFaultCount = 13;
+inline constexpr int kFaultCount = 19;
+const char* NameOf(Fault fault);
+
+// Whom a fault that waits for a moment hits: the one it names, one that has part in the moment, or
+// the next one after that.
+enum class Target : uint8_t { kNamed, kHere, kNext };
 
 struct FaultEvent {
   Fault fault = Fault::kKillWorker;
-  Duration at{};     // since the job began
+  Duration at{};     // since the job began, or since the moment
   Duration lasts{};  // until it heals, or another process takes the place
+  // Nodes are workers, then servers, then the coordinator.
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t c = 0;
   bool told = false;  // the launcher tells the coordinator of the end of the process
+  // The `nth` time that this happens (to worker `by`, if it is not kNobody).
+  Moment moment = Moment::kBegin;
+  uint32_t nth = 1;
+  uint32_t by = kNobody;
+  Target target = Target::kNamed;
 };
 
 struct FaultTensor {
@@ -53,6 +70,7 @@ struct FaultScript {
   uint32_t rounds = 1;
   std::vector<Duration> pause;               // of each worker, between rounds
   std::vector<std::vector<uint32_t>> order;  // of submission, by worker
+  uint32_t sync_every = 0;                   // rounds; 0: no sync points
   std::vector<FaultEvent> events;
 };
 
@@ -68,7 +86,9 @@ struct FaultResult {
   uint64_t events = 0;
   uint64_t rounds = 0;  // of pieces, as the workers saw them
   double virtual_seconds = 0;
-  bool ended_early = false;  // too much was lost: rule 14
+  bool ended_early = false;   // too much was lost: rule 14
+  std::vector<Fault> played;  // in this order
+  bool near_wrap = false;     // counters began near 2^32
 };
 
 FaultScript WriteFaults(uint64_t seed);

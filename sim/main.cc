@@ -27,6 +27,8 @@ struct Arguments {
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string mistake = "none";
   bool faults = false;
+  bool keep_going = false;
+  bool verbose = false;
   bool scale = false;
   ScaleOptions scale_options;
 };
@@ -130,7 +132,7 @@ Outcome RunSeed(const Arguments& arguments, uint64_t seed) {
 }
 
 void Work(const Arguments& arguments, Totals& totals) {
-  while (totals.failed == 0) {
+  while (totals.failed == 0 || arguments.keep_going) {
     uint64_t index = totals.next++;
     if (index >= arguments.seeds) return;
     uint64_t seed = arguments.first + index;
@@ -172,6 +174,7 @@ int RunSeeds(const Arguments& arguments) {
                totals.ended_early.load());
   }
   if (totals.failed == 0) return 0;
+  if (arguments.keep_going) return fmt::print("{} seeds failed\n", totals.failed.load()), 1;
   Arguments replay = arguments;
   replay.only = totals.failed_seed;
   return arguments.faults ? RunOneFault(replay, false) : RunOne(replay, false);
@@ -189,6 +192,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--faults", arguments.faults,
                "processes die, freeze and come back; links are cut; clocks jump");
+  app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first violation");
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
   app.add_option("--scale-min", arguments.scale_options.workers_min,
                  "smallest number of workers with --scale")

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/cluster.h"
 #include "sim/nodes.h"
 
 namespace byteps::sim {
@@ -14,23 +13,27 @@ constexpr Duration kPatience = seconds(30);
 
 }  // namespace
 
-MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, HostId host, const NodeClock& clock,
-                             const wire::Join& self, Events events)
+MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, HostId host,
+                             const NodeClock& clock, const wire::Join& self, Events events)
     : cluster_(cluster),
       owner_(owner),
       host_(host),
       clock_(clock),
       events_(std::move(events)),
+      role_(self.role),
+      index_(index),
+      incarnation_(self.incarnation),
       membership_(self, cluster.options_.mistakes.membership) {}
 
 void MemberControl::Connect() {
   if (stopped_ || connection_.has_value()) return;
   CoordinatorNode* coordinator = cluster_.coordinator_.get();
-  if (coordinator->dead) return TryAgain();
+  if (coordinator->dead || cluster_.network_.now() < cut_until_) return TryAgain();
   connection_ = cluster_.network_.Connect(
       host_, owner_, kControlTag, cluster_.options_.coordinator_host, coordinator, kControlTag);
   bool again = membership_.view().epoch != 0;
   if (again) {
+    Note(Moment::kReported);
     for (const wire::Known& part : events_.known()) Send(part);
   }
   Send(membership_.Greeting());
@@ -59,11 +62,24 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
   wire::Message message = MessageOf(frame);
   protocol::Membership::Step step = membership_.OnMessage(message);
   if (step.view.has_value()) {
-    cluster_.OnViewInForce(*step.view);
+    // Who hears that it is out only learns that.
+    if (membership_.IsMember()) cluster_.OnViewInForce(incarnation_, *step.view);
     events_.on_view(*step.view);
+    Note(Moment::kApplied);
   }
+  if (std::holds_alternative<wire::Propose>(message)) Note(Moment::kProposed);
   if (step.answer.has_value()) Send(*step.answer);
   if (!stopped_) events_.on_message(message);
+}
+
+void MemberControl::Note(Moment moment) {
+  bool worker = role_ == Role::kWorker;
+  cluster_.Note(moment, worker ? index_ : kNobody, worker ? kNobody : index_);
+}
+
+void MemberControl::Cut(Time until) {
+  cut_until_ = until;
+  if (connection_.has_value()) cluster_.network_.Close(*connection_);
 }
 
 void MemberControl::OnLost(ConnectionId connection) {

@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "sim/clock.h"
+#include "sim/cluster.h"
 #include "sim/network.h"
 #include "src/protocol/control/membership.h"
 
 namespace byteps::sim {
-
-class Cluster;
 
 inline constexpr uint32_t kControlTag = UINT32_MAX;
 
@@ -26,20 +25,25 @@ class MemberControl {
     std::function<void(const Status&)> on_lost;            // none came back in time
   };
 
-  MemberControl(Cluster& cluster, Endpoint* owner, HostId host, const NodeClock& clock,
-                const wire::Join& self, Events events);
+  // `index` is the worker's or server's own.
+  MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, HostId host,
+                const NodeClock& clock, const wire::Join& self, Events events);
 
   void Connect();
   void Send(const wire::Message& message);
   void OnFrame(ConnectionId connection, const Frame& frame);
   void OnLost(ConnectionId connection);
   void Stop();
+  // Closes the connection; the next one is not made before `until`.
+  void Cut(Time until);
 
   const protocol::Membership& membership() const { return membership_; }
+  uint64_t incarnation() const { return incarnation_; }
   std::optional<ConnectionId> connection() const { return connection_; }
 
  private:
   void TryAgain();
+  void Note(Moment moment);
   void Beat();
 
   Cluster& cluster_;
@@ -47,9 +51,13 @@ class MemberControl {
   HostId host_;
   const NodeClock& clock_;
   Events events_;
+  Role role_;
+  uint32_t index_;
+  uint64_t incarnation_;
   protocol::Membership membership_;
   std::optional<ConnectionId> connection_;
   std::optional<Time> lost_since_;
+  Time cut_until_{};
   Duration pause_{};
   bool beating_ = false;
   bool stopped_ = false;

@@ -231,7 +231,7 @@ void Network::Deliver(const Event& event) {
     sides_[event.side].end = nullptr;
     return;
   }
-  bool dead = side.end == nullptr || !side.open;
+  bool dead = side.end == nullptr || (!side.open && !options_.drains);
   Frame& frame = frames_[event.frame];
   if (event.kind == Kind::kHead) {
     if (!dead) side.end->OnHead(connection, side.tag, frame);

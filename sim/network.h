@@ -45,6 +45,8 @@ struct NetworkOptions {
   Duration jitter_max = Duration::zero();
   bool carry_bytes = true;  // false: payloads are lengths only, delivered in one step
   Duration timeout = seconds(1);
+  // What was on its way when a connection was closed still arrives, up to the news of its end.
+  bool drains = false;
 };
 
 class Network {

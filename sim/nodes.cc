@@ -5,7 +5,7 @@ namespace {
 
 protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options) {
   protocol::CoordinatorOptions made;
-  made.worker_machines = static_cast<uint32_t>(options.worker_hosts.size());
+  made.worker_machines = static_cast<uint32_t>(options.worker_hosts.size()) - options.late_workers;
   made.server_count = static_cast<uint32_t>(options.servers.size());
   made.piece_bytes_max = options.piece_bytes_max;
   made.version = kVersion;

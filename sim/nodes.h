@@ -44,7 +44,7 @@ class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDrive
 // One thread of a server.
 class ShardNode final : public Endpoint, public protocol::ShardDriver {
  public:
-  ShardNode(Cluster& cluster, const NodeClock& clock, ShardId id);
+  ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, ShardId id);
 
   void OnHead(ConnectionId connection, uint32_t slot, const Frame& frame) override;
   void OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) override;
@@ -75,12 +75,15 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
     wire::DataHeader hello;
   };
   void Admit(const Waiting& waiting);
+  bool InView(Slot slot, uint64_t incarnation) const;
   std::optional<ByteSpan> Begin(ConnectionId connection, Slot slot, const Frame& frame);
   void OnData(ConnectionId connection, Slot slot, const Frame& frame);
+  void NoteFrame(Slot slot, FrameType type);
   void SendTo(Slot to, Frame& frame);
   bool IsBound(ConnectionId connection, Slot slot) const;
 
   Cluster& cluster_;
+  uint32_t server_;
   const NodeClock& clock_;
   ShardId id_;
   std::string name_;
@@ -98,6 +101,7 @@ class ServerNode final : public Endpoint {
   ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, uint64_t incarnation);
 
   void Start() { control_.Connect(); }
+  void CutControl(Time until) { control_.Cut(until); }
   void OnHead(ConnectionId, uint32_t, const Frame&) override {}
   void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;
   void OnLost(ConnectionId connection, uint32_t tag) override;
@@ -130,8 +134,13 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
 
   void Start() { control_.Connect(); }
   uint64_t incarnation() const { return incarnation_; }
+  Slot slot() const { return slot_; }
+  bool said_leave() const { return said_leave_.has_value(); }
+  void CutControl(Time until) { control_.Cut(until); }
   void Submit(protocol::Operation operation);
+  // As the runtime does: again and again until they have ended.
   void AbortOpen();
+  void Sync();
   void Die();
   void Leave();
   void Stop(const Status& why);
@@ -178,9 +187,13 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void ConnectShard(ShardId shard);
   void TryAgain(ShardId shard);
   void LeaveWhenStable(Time give_up);
+  void AbortAgain(std::vector<protocol::OperationId> open);
+  void OnBack();
+  void GoOn();
   std::optional<ByteSpan> Begin(ConnectionId connection, ShardId shard, const Frame& frame);
   void OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame);
   void OnWelcome(ShardId shard, const Frame& frame);
+  void NoteFrame(ShardId from, FrameType type);
   void SendSmall(ShardId to, FrameType type, const wire::DataHeader& header);
   void SendData(FrameType type, ShardId to, const wire::DataHeader& header, ConstByteSpan payload);
   const wire::ServerInfo* ServerOf(ShardId shard) const;
@@ -197,6 +210,8 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   Slot slot_ = kNoSlot;
   bool ready_ = false;
   bool left_ = false;
+  std::optional<wire::Leave> said_leave_;
+  bool syncing_ = false;
   bool stopped_ = false;
   std::vector<protocol::Operation> early_;
   std::vector<Link> links_;

@@ -155,9 +155,11 @@ void Player::PlanAccident() {
         cluster.CutDataConnection(victim, shard);
       });
     case Accident::kCutWorkerControl:
-      return plan([&cluster, victim] { cluster.CutWorkerControl(victim); });
+      return plan([&cluster, victim] { cluster.CutControl(victim, Duration::zero()); });
     case Accident::kCutServerControl:
-      return plan([&cluster, victim] { cluster.CutServerControl(victim); });
+      return plan([&cluster, victim] {
+        cluster.CutControl(cluster.worker_count() + victim, Duration::zero());
+      });
     case Accident::kFreezeWorker:
     case Accident::kFreezeServer:
     case Accident::kFreezeCoordinator:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -18,8 +19,9 @@ bool IsData(const Frame& frame) {
 
 }  // namespace
 
-ShardNode::ShardNode(Cluster& cluster, const NodeClock& clock, ShardId id)
+ShardNode::ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, ShardId id)
     : cluster_(cluster),
+      server_(server),
       clock_(clock),
       id_(id),
       name_("shard " + std::to_string(id)),
@@ -33,10 +35,7 @@ void ShardNode::OnView(const wire::View& view) {
   view_ = view;
   std::vector<ConnectionId> closed;
   for (auto it = links_.begin(); it != links_.end();) {
-    bool stays = false;
-    for (const wire::WorkerInfo& worker : view.workers) {
-      stays = stays || (worker.slot == it->first && worker.incarnation == it->second.incarnation);
-    }
+    bool stays = InView(it->first, it->second.incarnation);
     bool fenced = cluster_.options_.mistakes.shard != protocol::ShardMistake::kNoFence;
     if (stays || !fenced) {
       ++it;
@@ -52,16 +51,19 @@ void ShardNode::OnView(const wire::View& view) {
   for (Waiting& waiting : std::exchange(waiting_, {})) Admit(waiting);
 }
 
+bool ShardNode::InView(Slot slot, uint64_t incarnation) const {
+  return std::any_of(view_.workers.begin(), view_.workers.end(), [&](const auto& worker) {
+    return worker.slot == slot && worker.incarnation == incarnation;
+  });
+}
+
 void ShardNode::Admit(const Waiting& waiting) {
   const wire::DataHeader& hello = waiting.hello;
   if (hello.epoch > view_.epoch) {
     waiting_.push_back(waiting);
     return;
   }
-  bool in_view = false;
-  for (const wire::WorkerInfo& worker : view_.workers) {
-    in_view = in_view || (worker.slot == waiting.slot && worker.incarnation == hello.count);
-  }
+  bool in_view = InView(waiting.slot, hello.count);
   wire::DataHeader answer;
   answer.status = in_view ? StatusCode::kOk : StatusCode::kEvicted;
   Frame& frame = cluster_.network_.NewFrame();
@@ -124,6 +126,11 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
     Admit({connection, slot, frame.header});
   } else if (IsBound(connection, slot)) {
     const wire::DataHeader& header = frame.header;
+    if (!InView(slot, links_.at(slot).incarnation)) {
+      cluster_.violations_.push_back(name_ + " listens to worker " + std::to_string(slot) +
+                                     ", which is not in its view");
+    }
+    NoteFrame(slot, frame.type);
     switch (frame.type) {
       case FrameType::kPush:
       case FrameType::kVerdict: OnData(connection, slot, frame); break;
@@ -137,6 +144,18 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
     }
   }
   ticker_.Arm();
+}
+
+void ShardNode::NoteFrame(Slot slot, FrameType type) {
+  std::optional<uint32_t> worker = cluster_.WorkerAt(slot);
+  auto note = [&](Moment moment) { cluster_.Note(moment, worker.value_or(kNobody), server_); };
+  switch (type) {
+    case FrameType::kPush: return note(Moment::kPushArrived);
+    case FrameType::kVerdict: return note(Moment::kVerdictArrived);
+    case FrameType::kResync: return note(Moment::kResyncArrived);
+    case FrameType::kAbort: return note(Moment::kAbortArrived);
+    default: return;
+  }
 }
 
 void ShardNode::OnLost(ConnectionId connection, uint32_t slot) {
@@ -189,12 +208,12 @@ ServerNode::ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, ui
       incarnation_(incarnation),
       clock_(cluster.network_),
       control_(
-          cluster, this, cluster.options_.servers[index].host, clock_, MakeJoin(),
+          cluster, this, index, cluster.options_.servers[index].host, clock_, MakeJoin(),
           {[this](const wire::View& view) { OnView(view); },
            [this](const wire::Message& message) { OnMessage(message); },
            [] { return std::vector<wire::Known>(); }, [] {}, [this](const Status&) { Stop(); }}) {
   for (uint32_t i = 0; i < cluster.options_.servers[index].shards; ++i) {
-    shards.push_back(std::make_unique<ShardNode>(cluster, clock_, first_shard + i));
+    shards.push_back(std::make_unique<ShardNode>(cluster, index, clock_, first_shard + i));
     shards.back()->on_worker_lost = [this](Slot slot, uint64_t incarnation_lost) {
       control_.Send(wire::Suspect{Role::kWorker, slot, incarnation_lost, wire::Suspicion::kClosed,
                                   "its connection was closed"});
@@ -211,7 +230,7 @@ wire::Join ServerNode::MakeJoin() const {
   join.host = "host-" + std::to_string(place.host);
   join.address = "server-" + std::to_string(index_);
   join.shards = place.shards;
-  join.worker_count = cluster_.worker_count();
+  join.worker_count = cluster_.first_workers();
   join.server_count = static_cast<uint32_t>(cluster_.options_.servers.size());
   join.piece_bytes_max = cluster_.options_.piece_bytes_max;
   join.version = kVersion;
@@ -241,7 +260,7 @@ void ServerNode::OnMessage(const wire::Message& message) {
 void ServerNode::StopAndComeBack() {
   if (dead) return;
   Stop();
-  cluster_.network_.At(cluster_.network_.now() + milliseconds(100), nullptr,
+  cluster_.network_.At(cluster_.network_.now() + cluster_.options_.restart_pause, nullptr,
                        [cluster = &cluster_, index = index_] { cluster->RestartServer(index); });
 }
 

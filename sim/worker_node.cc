@@ -10,6 +10,7 @@ constexpr Duration kPauseMin = milliseconds(5);
 constexpr Duration kPauseMax = milliseconds(200);
 // How long a shard may be out of reach before somebody has to go.
 constexpr Duration kGrace = milliseconds(300);
+constexpr Duration kAbortEvery = milliseconds(7);
 constexpr Duration kLeaveLimit = seconds(5);
 
 protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
@@ -30,19 +31,20 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
-      control_(cluster, this, cluster.options_.worker_hosts[rank], clock_, MakeJoin(),
+      control_(cluster, this, rank, cluster.options_.worker_hosts[rank], clock_, MakeJoin(),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
-                [this] { return machine_.Known(); }, [this] { machine_.AskAgain(); },
+                [this] { return machine_.Known(); }, [this] { OnBack(); },
                 [this](const Status& why) { Stop(why); }}) {}
 
 wire::Join WorkerNode::MakeJoin() const {
   wire::Join join;
   join.role = Role::kWorker;
-  join.rank = static_cast<int32_t>(rank_);
+  // Who comes later takes any place that is free.
+  join.rank = rank_ < cluster_.first_workers() ? static_cast<int32_t>(rank_) : -1;
   join.incarnation = incarnation_;
   join.host = "host-" + std::to_string(cluster_.options_.worker_hosts[rank_]);
-  join.worker_count = cluster_.worker_count();
+  join.worker_count = cluster_.first_workers();
   join.server_count = static_cast<uint32_t>(cluster_.options_.servers.size());
   join.piece_bytes_max = cluster_.options_.piece_bytes_max;
   join.version = kVersion;
@@ -74,9 +76,37 @@ void WorkerNode::Die() {
 }
 
 void WorkerNode::AbortOpen() {
+  std::vector<protocol::OperationId> open;
   for (const auto& [id, completion] : completions) {
-    if (completion.completions == 0) machine_.Abort(id, "too late");
+    if (completion.completions == 0) open.push_back(id);
   }
+  AbortAgain(std::move(open));
+}
+
+void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open) {
+  std::erase_if(open, [this](auto id) { return completions.at(id).completions > 0; });
+  if (open.empty() || stopped_) return;
+  for (protocol::OperationId id : open) machine_.Abort(id, "too late");
+  ticker_.Arm();
+  cluster_.network_.At(cluster_.network_.now() + kAbortEvery, this,
+                       [this, open = std::move(open)]() mutable { AbortAgain(std::move(open)); });
+}
+
+void WorkerNode::Sync() {
+  syncing_ = true;
+  if (!stopped_) SendControl(wire::Sync{view_.generation});
+}
+
+void WorkerNode::GoOn() {
+  syncing_ = false;
+  cluster_.network_.At(cluster_.network_.now(), this, [this] { cluster_.on_go_on(rank_); });
+}
+
+// What a coordinator has not answered is said again.
+void WorkerNode::OnBack() {
+  machine_.AskAgain();
+  if (syncing_) SendControl(wire::Sync{view_.generation});
+  if (said_leave_.has_value()) SendControl(*said_leave_);
 }
 
 void WorkerNode::Leave() {
@@ -91,7 +121,10 @@ void WorkerNode::LeaveWhenStable(Time give_up) {
     return cluster_.network_.At(cluster_.network_.now() + milliseconds(1), this,
                                 [this, give_up] { LeaveWhenStable(give_up); });
   }
-  SendControl(wire::Leave{machine_.open_operations() == 0});
+  // Who leaves without waiting is as good as lost.
+  if (machine_.HoldsUnstable()) evicted = true;
+  said_leave_ = wire::Leave{machine_.open_operations() == 0};
+  SendControl(*said_leave_);
 }
 
 void WorkerNode::Stop(const Status& why) {
@@ -115,9 +148,16 @@ std::optional<ConnectionId> WorkerNode::data(ShardId shard) const {
 void WorkerNode::OnView(const wire::View& view) {
   if (stopped_) return;
   if (control_.membership().IsEvicted()) {
-    if (left_) return Stop(Status(StatusCode::kShutdown, "left"));
+    if (said_leave_.has_value()) return Stop(Status(StatusCode::kShutdown, "left"));
     evicted = true;
     return Stop(Status(StatusCode::kEvicted, "the others went on without this process"));
+  }
+  bool begins = view.generation != view_.generation;
+  bool late = begins && (view_.generation != 0 || rank_ >= cluster_.first_workers());
+  if (begins && machine_.open_operations() > 0) {
+    cluster_.violations_.push_back("a generation begins while worker " + std::to_string(rank_) +
+                                   " has operations open");
+    return Stop(Status(StatusCode::kInternal, "a generation began too early"));
   }
   view_ = view;
   for (const wire::WorkerInfo& worker : view.workers) {
@@ -131,7 +171,7 @@ void WorkerNode::OnView(const wire::View& view) {
   links_.resize(shards);
   for (ShardId shard = 0; shard < shards; ++shard) {
     const wire::ServerInfo& server = *ServerOf(shard);
-    bool same = server.alive && server.incarnation == links_[shard].incarnation;
+    bool same = !begins && server.alive && server.incarnation == links_[shard].incarnation;
     if (!same) DropLink(shard);
   }
   machine_.OnView(view, slot_);
@@ -143,6 +183,7 @@ void WorkerNode::OnView(const wire::View& view) {
   }
   ready_ = true;
   for (protocol::Operation& operation : std::exchange(early_, {})) Submit(std::move(operation));
+  if (late) GoOn();
 }
 
 void WorkerNode::DropLink(ShardId shard) {
@@ -200,6 +241,9 @@ void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
+  }
+  if (const auto* go_on = std::get_if<wire::GoOn>(&message)) {
+    if (syncing_ && go_on->generation == view_.generation) GoOn();
   }
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     Stop(Status(over->code, over->text));
@@ -266,10 +310,19 @@ void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
     if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
     if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
     if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
-    if (bound && frame.type == FrameType::kStable)
+    if (bound && frame.type == FrameType::kStable) {
       machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
+    }
+    NoteFrame(tag, frame.type);
   }
   ticker_.Arm();
+}
+
+void WorkerNode::NoteFrame(ShardId from, FrameType type) {
+  const wire::ServerInfo* server = ServerOf(from);
+  uint32_t index = server == nullptr ? kNobody : server->index;
+  if (type == FrameType::kAnswer) cluster_.Note(Moment::kAnswerArrived, rank_, index);
+  if (type == FrameType::kStable) cluster_.Note(Moment::kStableArrived, rank_, index);
 }
 
 void WorkerNode::SendSmall(ShardId to, FrameType type, const wire::DataHeader& header) {
@@ -336,6 +389,7 @@ void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
                  " ends: " + completion.outcome.status.ToString());
   }
   cluster_.last_completion_ = completion.at;
+  cluster_.Note(Moment::kHandedOver, rank_, kNobody);
   if (cluster_.on_complete) {
     // Users submit from their own thread, never from inside a completion.
     cluster_.network_.At(cluster_.network_.now(), this,

@@ -1,0 +1,106 @@
+// What must hold of results, and at rest.
+#include <algorithm>
+#include <bit>
+
+#include "sim/play.h"
+
+namespace byteps::sim {
+
+void Play::CheckResult(const Played& played) {
+  switch (script_.tensors[played.tensor].op) {
+    case wire::Op::kSum:
+    case wire::Op::kAverage: return CheckReduction(played);
+    case wire::Op::kAllgather: return CheckGathered(played);
+    case wire::Op::kBroadcast: return CheckBroadcast(played);
+    default: return;
+  }
+}
+
+void Play::CheckReduction(const Played& played) {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  uint64_t mask = 0;
+  for (uint32_t worker : played.members) mask |= uint64_t{1} << (worker % 64);
+  auto count = static_cast<uint64_t>(played.members.size());
+  uint64_t sum = mask + count * Tag(played.tensor, played.round) * kTagUnit;
+  if (tensor.atomic && played.mixed) Violation(NameOf(played) + ": an atomic tensor is mixed");
+  if (count == 0) return Violation(NameOf(played) + ": nobody is in the receipt");
+  if (std::find(played.members.begin(), played.members.end(), played.worker) ==
+      played.members.end()) {
+    Violation(NameOf(played) + ": it is not in its own result");
+  }
+  for (uint64_t value : played.result) {
+    if (tensor.op == wire::Op::kAverage) {
+      double expected = static_cast<double>(sum) / static_cast<double>(count);
+      if (!played.mixed && std::bit_cast<double>(value) != expected) {
+        return Violation(NameOf(played) + ": not the average of its receipt");
+      }
+      continue;
+    }
+    uint64_t low = value % kTagUnit;
+    bool round_right = value / kTagUnit ==
+                       static_cast<uint64_t>(std::popcount(low)) * Tag(played.tensor, played.round);
+    if (!round_right) return Violation(NameOf(played) + ": contributions of another round");
+    bool right = played.mixed ? (low & mask) == mask : value == sum;
+    if (!right) return Violation(NameOf(played) + ": the sum is not that of its receipt");
+  }
+}
+
+// A worker that came later may be the root, when the first one is gone.
+void Play::CheckBroadcast(const Played& played) {
+  for (uint64_t value : played.result) {
+    bool right = std::has_single_bit(value % kTagUnit) &&
+                 value / kTagUnit == Tag(played.tensor, played.round);
+    if (!right) return Violation(NameOf(played) + ": not what the root sent");
+  }
+}
+
+// The rows of a subset of the workers, each complete, in order.
+void Play::CheckGathered(const Played& played) {
+  uint32_t elements = script_.tensors[played.tensor].elements;
+  size_t at = 0;
+  for (uint32_t worker = 0; worker < workers(); ++worker) {
+    uint64_t value = (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
+    if (at >= played.result.size() || played.result[at] != value) continue;
+    size_t rows = size_t{1 + (worker + played.round) % 3} * elements;
+    for (size_t i = 0; i < rows; ++i, ++at) {
+      if (at >= played.result.size() || played.result[at] != value) {
+        return Violation(NameOf(played) + ": rows are damaged");
+      }
+    }
+  }
+  if (at != played.result.size()) Violation(NameOf(played) + ": rows of nobody");
+}
+
+// All members have the same bits, the same receipt, or the same error.
+void Play::CheckAgreement(const Played& played) {
+  if (!Agrees(played.worker)) return;
+  for (const Played* other : done_[{played.tensor, played.round}]) {
+    if (!Agrees(other->worker)) continue;
+    bool same = other->status.code() == played.status.code() && other->result == played.result &&
+                other->members == played.members;
+    if (same) continue;
+    Violation(NameOf(played) + " differs from worker " + std::to_string(other->worker) + ": " +
+              played.status.ToString() + " and " + other->status.ToString());
+  }
+}
+
+void Play::CheckAllAgreements() {
+  for (const auto& [id, played] : played_) {
+    if (played.done) CheckAgreement(played);
+  }
+}
+
+void Play::CheckRest() {
+  for (uint32_t worker = 0; worker < workers(); ++worker) {
+    if (ended_[worker]) return;
+  }
+  if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
+  if (cluster_->verdicts_held() > 0) {
+    Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
+  }
+  if (cluster_->copies_held() > 0) {
+    Violation(std::to_string(cluster_->copies_held()) + " bytes of copies are kept at rest");
+  }
+}
+
+}  // namespace byteps::sim

@@ -1,0 +1,107 @@
+// One job with faults, and the oracle that watches it. faults.cc plays, fault_checks.cc judges.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/faults.h"
+#include "src/protocol/kernel_arithmetic.h"
+
+namespace byteps::sim {
+
+// One operation of one worker.
+struct Played {
+  uint32_t worker = 0;
+  uint32_t tensor = 0;
+  uint32_t round = 0;
+  std::vector<uint64_t> input;
+  std::vector<uint64_t> output;
+  bool done = false;
+  Status status;
+  std::vector<uint64_t> result;
+  std::vector<uint32_t> members;  // workers
+  bool mixed = false;
+};
+
+class Play {
+ public:
+  explicit Play(const FaultOptions& options);
+
+  FaultResult Run();
+
+ private:
+  void Violation(const std::string& text) {
+    if (!result_.violation.has_value()) result_.violation = text;
+  }
+  uint32_t workers() const { return cluster_->worker_count(); }
+  // A member whose word about results counts.
+  bool Counts(uint32_t worker) const {
+    return started_[worker] && cluster_->alive(worker) && !cluster_->evicted(worker) &&
+           !ended_[worker];
+  }
+  bool Agrees(uint32_t worker) const { return Counts(worker) && cluster_->agrees(worker); }
+  void Begin();
+  void Finish();
+  void SubmitRound(uint32_t worker, uint32_t round);
+  protocol::Operation OperationOf(Played& played, protocol::OperationId id) const;
+  void OnComplete(uint32_t worker, protocol::OperationId id);
+  void OnError(const Played& played);
+  void AfterRound(uint32_t worker);
+  void GoOn(uint32_t worker);
+  void OnMoment(Moment moment, uint32_t worker, uint32_t server);
+  FaultEvent Aimed(FaultEvent event, uint32_t worker, uint32_t server) const;
+  void Schedule(const FaultEvent& event);
+  void Inject(const FaultEvent& event);
+  void InjectAtProcess(const FaultEvent& event);
+  void InjectAtNetwork(const FaultEvent& event);
+  void Heal(const FaultEvent& event);
+  void NoteHit(const FaultEvent& event);
+  void Later(Duration after, std::function<void()> work) {
+    cluster_->network().At(cluster_->network().now() + after, nullptr, std::move(work));
+  }
+  bool AllDone() const;
+  bool TooMuchLost() const;
+  void CheckResult(const Played& played);
+  void CheckReduction(const Played& played);
+  void CheckBroadcast(const Played& played);
+  void CheckGathered(const Played& played);
+  void CheckAgreement(const Played& played);
+  void CheckAllAgreements();
+  void CheckRest();
+  std::string NameOf(const Played& played) const {
+    return "worker " + std::to_string(played.worker) + ", tensor " + std::to_string(played.tensor) +
+           ", round " + std::to_string(played.round);
+  }
+  static uint64_t Tag(uint32_t tensor, uint32_t round) { return round * 8 + tensor + 1; }
+
+  static constexpr uint64_t kTagUnit = uint64_t{1} << 20;
+
+  FaultOptions options_;
+  FaultScript script_;
+  protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<Cluster> cluster_;
+  std::map<protocol::OperationId, Played> played_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<const Played*>> done_;  // tensor, round
+  std::vector<uint32_t> open_;       // by worker: operations of its present round
+  std::vector<uint32_t> round_;      // by worker
+  std::vector<bool> started_;        // by worker: it is in the job
+  std::vector<bool> finished_;       // by worker: all rounds, or it left
+  std::vector<bool> ended_;          // by worker: the job ended for it with an error
+  std::vector<bool> leaves_;         // by worker: when its round has ended
+  std::vector<bool> syncs_;          // by worker: it waits at a sync point
+  uint32_t sync_round_ = 0;          // with which all go on after it
+  std::vector<FaultEvent> waiting_;  // for their moment
+  std::array<uint32_t, kMomentCount> moments_{};
+  std::map<std::pair<Moment, uint32_t>, uint32_t> moments_of_;  // of a worker
+  std::vector<bool> hit_;  // workers and servers that somebody may take for dead
+  bool coordinator_hit_ = false;
+  bool aborts_ = false;
+  bool came_ = false;  // the late worker
+  Time last_{};        // by then all has healed
+  FaultResult result_;
+};
+
+}  // namespace byteps::sim

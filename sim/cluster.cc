@@ -128,11 +128,18 @@ void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
   if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
 }
 
-std::optional<uint32_t> Cluster::WorkerAt(Slot slot) const {
-  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
-    if (workers_[worker]->slot() == slot) return worker;
+uint32_t Cluster::WorkerAt(uint32_t reader, Slot slot) const {
+  for (const wire::WorkerInfo& one : workers_[reader]->roster()) {
+    if (one.slot == slot) return WorkerOf(one.incarnation);
   }
-  return std::nullopt;
+  return kNobody;
+}
+
+uint32_t Cluster::WorkerOf(uint64_t incarnation) const {
+  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+    if (workers_[worker]->incarnation() == incarnation) return worker;
+  }
+  return kNobody;
 }
 
 void Cluster::Accuse(Role role, uint32_t index) {

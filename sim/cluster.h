@@ -130,7 +130,9 @@ class Cluster {
   // The launcher has seen a process of this job end.
   void TellExit(Role role, uint32_t index, uint64_t incarnation);
   uint64_t IncarnationOf(Role role, uint32_t index) const;
-  std::optional<uint32_t> WorkerAt(Slot slot) const;  // ever
+  // Slots are those of a generation; kNobody: of none of its workers.
+  uint32_t WorkerAt(uint32_t reader, Slot slot) const;
+  uint32_t WorkerOf(uint64_t incarnation) const;
   ShardId FirstShard(uint32_t server) const { return first_shards_[server]; }
   // A user's deadline for everything that is open.
   void AbortOpen(uint32_t worker);

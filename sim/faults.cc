@@ -77,7 +77,7 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
     ++result_.rounds;
     const protocol::Receipt& receipt = completion.outcome.receipt;
     for (Slot slot : receipt == nullptr ? std::vector<Slot>() : receipt->List()) {
-      played.members.push_back(cluster_->WorkerAt(slot).value_or(kNobody));
+      played.members.push_back(cluster_->WorkerAt(worker, slot));
     }
     played.mixed = completion.outcome.mixed;
     const FaultTensor& tensor = script_.tensors[played.tensor];

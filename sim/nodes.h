@@ -135,6 +135,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void Start() { control_.Connect(); }
   uint64_t incarnation() const { return incarnation_; }
   Slot slot() const { return slot_; }
+  const std::vector<wire::WorkerInfo>& roster() const { return roster_; }
   bool said_leave() const { return said_leave_.has_value(); }
   void CutControl(Time until) { control_.Cut(until); }
   void Submit(protocol::Operation operation);
@@ -207,6 +208,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   Ticker ticker_;
   MemberControl control_;
   wire::View view_;
+  std::vector<wire::WorkerInfo> roster_;  // of the generation
   Slot slot_ = kNoSlot;
   bool ready_ = false;
   bool left_ = false;

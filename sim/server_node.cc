@@ -30,14 +30,15 @@ ShardNode::ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, 
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
 
-// As the runtime does: who is not in the view is cut off first, and what it said is not read.
+// As the runtime does: who is not in the view is cut off first, and what it said is not read. A
+// generation begins with new connections.
 void ShardNode::OnView(const wire::View& view) {
-  view_ = view;
+  bool begins = view.generation != std::exchange(view_, view).generation;
   std::vector<ConnectionId> closed;
   for (auto it = links_.begin(); it != links_.end();) {
     bool stays = InView(it->first, it->second.incarnation);
     bool fenced = cluster_.options_.mistakes.shard != protocol::ShardMistake::kNoFence;
-    if (stays || !fenced) {
+    if (!begins && (stays || !fenced)) {
       ++it;
       continue;
     }
@@ -63,7 +64,7 @@ void ShardNode::Admit(const Waiting& waiting) {
     waiting_.push_back(waiting);
     return;
   }
-  bool in_view = InView(waiting.slot, hello.count);
+  bool in_view = hello.generation == view_.generation && InView(waiting.slot, hello.count);
   wire::DataHeader answer;
   answer.status = in_view ? StatusCode::kOk : StatusCode::kEvicted;
   Frame& frame = cluster_.network_.NewFrame();
@@ -147,8 +148,8 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
 }
 
 void ShardNode::NoteFrame(Slot slot, FrameType type) {
-  std::optional<uint32_t> worker = cluster_.WorkerAt(slot);
-  auto note = [&](Moment moment) { cluster_.Note(moment, worker.value_or(kNobody), server_); };
+  uint32_t worker = cluster_.WorkerOf(links_.at(slot).incarnation);
+  auto note = [&](Moment moment) { cluster_.Note(moment, worker, server_); };
   switch (type) {
     case FrameType::kPush: return note(Moment::kPushArrived);
     case FrameType::kVerdict: return note(Moment::kVerdictArrived);

@@ -160,6 +160,7 @@ void WorkerNode::OnView(const wire::View& view) {
     return Stop(Status(StatusCode::kInternal, "a generation began too early"));
   }
   view_ = view;
+  if (begins) roster_ = view.workers;
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.incarnation == incarnation_) slot_ = worker.slot;
   }
@@ -246,7 +247,8 @@ void WorkerNode::OnMessage(const wire::Message& message) {
     if (syncing_ && go_on->generation == view_.generation) GoOn();
   }
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
-    Stop(Status(over->code, over->text));
+    bool ok = over->code == StatusCode::kOk;
+    Stop(Status(ok ? StatusCode::kShutdown : over->code, over->text));
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     evicted = evicted || refused->code == StatusCode::kEvicted;

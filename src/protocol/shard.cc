@@ -94,6 +94,10 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
     if (!checked.ok()) return checked;
     return Discard(member, Fate::kRepeat, payload_bytes);
   }
+  // Who was left behind may have gone on alone, with answers that no member has.
+  bool overtaken = piece.round != nullptr && header.ref.round < piece.round->ref.round &&
+                   !AnyMemberIn(*piece.round);
+  if (overtaken) DropRound(piece);
   if (piece.round == nullptr) {
     if (open_rounds_ >= options_.open_rounds_max) {
       return Status(StatusCode::kExhausted, "push refused: too many rounds are open");
@@ -209,6 +213,13 @@ void Shard::AnswerAgain(Slot to) {
   uint32_t wanted = piece.status == StatusCode::kOk ? header.want_bytes : piece.verdict_bytes;
   uint32_t offset = piece.status == StatusCode::kOk ? header.want_offset : 0;
   Answer(piece, header.ref, to, offset, wanted, header.priority);
+}
+
+bool Shard::AnyMemberIn(const Round& round) const {
+  for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
+    if (round.contributions[slot].arrived && members_[slot].present) return true;
+  }
+  return false;
 }
 
 // Everybody of the view must have pushed: who has the verdict already would say so instead.

@@ -224,6 +224,7 @@ class Shard {
   void OpenRound(Piece& piece, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);
   void AnswerAgain(Slot to);
+  bool AnyMemberIn(const Round& round) const;
   bool AllHere(const Round& round) const;
   void DecideIfPossible(Piece& piece);
   void Decide(Piece& piece);

@@ -326,7 +326,7 @@ class Worker {
   ConstByteSpan VerdictIn(Tensor& tensor, uint32_t number) const;
   void KeepCopy(Tensor& tensor, uint32_t number);
   void KeepUnstable(Tensor& tensor);
-  void ReleaseStable(Link& link);
+  void ReleaseStable(ShardId from);
   ByteSpan Hold(Link& link, const wire::DataHeader& header, size_t payload_bytes);
   void Replay(ShardId from, Time now);
   Tensor& TensorNamed(const std::string& name);

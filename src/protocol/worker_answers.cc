@@ -133,7 +133,7 @@ void Worker::FinishAnswer(ShardId from, Time now) {
     if (counts && verdict && IsExpected(tensor, header.ref)) TakeVerdict(tensor, from, now);
   }
   links_[from].staged = BufferRef();
-  ReleaseStable(links_[from]);
+  ReleaseStable(from);
 }
 
 // The answer's number is known, so its stability will be.

@@ -241,13 +241,16 @@ void Worker::KeepUnstable(Tensor& tensor) {
   }
 }
 
-void Worker::ReleaseStable(Link& link) {
+// A piece that has moved has a number of its new owner, perhaps the same one.
+void Worker::ReleaseStable(ShardId from) {
+  Link& link = links_[from];
   while (!link.kept.empty() && link.kept.front().number <= link.stable) {
     const Kept kept = link.kept.front();
     link.kept.pop_front();
     if (kept.piece >= kept.tensor->pieces.size()) continue;
     Piece& piece = kept.tensor->pieces[kept.piece];
-    if (piece.held != kept.round || piece.number != kept.number) continue;
+    bool same = piece.owner == from && piece.number == kept.number && piece.held == kept.round;
+    if (!same) continue;
     piece.stable = true;
     piece.copy = BufferRef();
   }
@@ -263,7 +266,7 @@ void Worker::OnStable(ShardId from, const wire::Progress& stable) {
     return;
   }
   link.stable = std::max(link.stable, stable.count);
-  ReleaseStable(link);
+  ReleaseStable(from);
 }
 
 bool Worker::HoldsUnstable() const {

@@ -171,7 +171,8 @@ void Coordinator::OnJoin(ConnectionId from, const wire::Join& join) {
   if (IsVoter(view_, join.incarnation)) {  // it was let in and never heard of it
     Member& member = roster_.Add(from, join);
     suspicions_.Back(join.incarnation, now_);
-    return Settle(member);
+    Settle(member);
+    return TakeKnown(join.incarnation);  // nothing
   }
   std::optional<std::string> reason = ReasonInNumbers(join);
   if (!reason.has_value()) reason = ReasonInPlaces(join);

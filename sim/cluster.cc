@@ -181,13 +181,13 @@ void Cluster::OnViewInForce(uint64_t incarnation, const wire::View& view) {
     violations_.push_back("two views have epoch " + std::to_string(view.epoch));
   }
   holders.emplace_back(incarnation, view);
-  if (view.epoch > newest_.epoch) newest_ = view;
+  if (view.epoch > latest_.epoch) latest_ = view;
 }
 
 bool Cluster::agrees(uint32_t worker) const {
   const WorkerNode& node = *workers_[worker];
   return node.said_leave() ||
-         std::any_of(newest_.workers.begin(), newest_.workers.end(),
+         std::any_of(latest_.workers.begin(), latest_.workers.end(),
                      [&](const auto& one) { return one.incarnation == node.incarnation(); });
 }
 

@@ -198,7 +198,7 @@ class Cluster {
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::string> violations_;
   std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who
-  wire::View newest_;
+  wire::View latest_;
   std::vector<wire::Suspect> exits_;  // that the launcher has seen
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};

@@ -1,4 +1,6 @@
 // Plays one job with faults.
+#include "sim/faults.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -76,14 +76,15 @@ TEST_P(FaultMistakeTest, IsCaught) {
   FAIL() << "2000 seeds did not notice the mistake";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FaultMistakeTest,
-                         testing::Values("hand-over-without-keeping",
-                                         "no-verdict-of-previous-round",
-                                         "no-verdict-of-present-round", "shard-ignores-since",
-                                         "decide-before-all-pushed", "judge-by-old-view",
-                                         "no-verdict-after-reconnect", "no-answer-to-repeat",
-                                         "verdict-is-contribution", "no-have-after-reconnect",
-                                         "repeats-wait-for-credit", "act-on-propose"));
+INSTANTIATE_TEST_SUITE_P(
+    All, FaultMistakeTest,
+    testing::Values("hand-over-without-keeping", "no-verdict-of-previous-round",
+                    "no-verdict-of-present-round", "accept-from-former-owner",
+                    "shard-ignores-since", "decide-before-all-pushed", "no-fence",
+                    "judge-by-old-view", "no-verdict-after-reconnect", "no-answer-to-repeat",
+                    "verdict-is-contribution", "admit-without-sync", "leave-with-unstable",
+                    "error-without-resync", "error-before-stable", "no-have-after-reconnect",
+                    "repeats-wait-for-credit", "ignore-promised", "no-quorum", "act-on-propose"));
 
 TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
   FaultOptions options;
@@ -91,8 +92,10 @@ TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
   while (!RunFaults(options).violation.has_value()) ++options.seed;
   options.script = ShrinkFaults(options);
   EXPECT_EQ(options.script->tensors.size(), 1U);
-  EXPECT_EQ(options.script->events.size(), 1U) << Describe(*options.script);
+  EXPECT_LE(options.script->events.size(), 2U) << Describe(*options.script);
   EXPECT_TRUE(RunFaults(options).violation.has_value());
+  options.script->events.clear();
+  EXPECT_FALSE(RunFaults(options).violation.has_value());
 }
 
 // What is left of a failing script is no larger than the mistake needs: one tensor, one round, two

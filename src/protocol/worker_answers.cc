@@ -231,6 +231,12 @@ bool Worker::TryAgainForOneReceipt(Tensor& tensor) {
   Task& task = *tensor.task;
   if (!tensor.spec.atomic || !std::exchange(task.outcome.mixed, false)) return false;
   const Receipt common = task.outcome.receipt;
+  // Another loss may have made them equal, though smaller than what they had before.
+  auto differs = [&](const Piece& piece) { return !(*piece.members == *common); };
+  if (std::none_of(tensor.pieces.begin() + tensor.first_piece,
+                   tensor.pieces.begin() + EndPiece(tensor), differs)) {
+    return false;
+  }
   ++task.attempt;
   if (task.attempt >= wire::kAttemptsMax) {
     task.outcome.mixed = true;
@@ -238,7 +244,7 @@ bool Worker::TryAgainForOneReceipt(Tensor& tensor) {
   }
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     Piece& piece = tensor.pieces[i];
-    if (*piece.members == *common) continue;
+    if (!differs(piece)) continue;
     if (!piece.stable) KeepCopy(tensor, i);
     QueuePiece(tensor, i);
     --tensor.pieces_done;

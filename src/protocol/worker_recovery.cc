@@ -178,7 +178,7 @@ void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::Held
 void Worker::SendKept(Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
   if (!piece.copy && options_.mistake == WorkerMistake::kHandOverWithoutKeeping &&
-      !IsActive(tensor, number)) {
+      (piece.status != StatusCode::kOk || !IsActive(tensor, number))) {
     return;
   }
   if (!piece.copy) KeepCopy(tensor, number);

@@ -57,7 +57,7 @@ struct ClusterOptions {
   // 0: members are not watched by their silence.
   Duration heartbeat = Duration::zero();
   uint32_t min_workers = 0;                    // 0: all; losing one ends the job
-  uint64_t counters_begin = 0;                 // rounds, epochs and answers count from here
+  uint64_t rounds_begin = 0;                   // rounds count from after this
   uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
   Mistakes mistakes;

@@ -34,7 +34,8 @@ void BuildCluster(Dice& dice, ClusterOptions& cluster) {
   cluster.piece_bytes_max = 64;
   cluster.restart_pause = dice.Between(milliseconds(1), milliseconds(100));
   if (dice.OneIn(2)) cluster.credit_bytes = dice.From(1, 200);
-  if (dice.OneIn(4)) cluster.counters_begin = (uint64_t{1} << 32) - dice.From(1, 6);
+  if (dice.OneIn(4))
+    cluster.rounds_begin = (uint64_t{1} << (workers % 2 == 0 ? 24 : 32)) - dice.From(1, 6);
   HostId host = 0;
   auto add_host = [&] {
     cluster.host_links.push_back(dice.OneIn(4) ? 2e5 : 1e8);
@@ -107,8 +108,8 @@ std::string Describe(const FaultScript& script) {
     text += ", the last worker comes later, sync points every " +
             std::to_string(script.sync_every) + " rounds";
   }
-  if (script.cluster.counters_begin > 0) {
-    text += ", counters from " + std::to_string(script.cluster.counters_begin);
+  if (script.cluster.rounds_begin > 0) {
+    text += ", rounds after " + std::to_string(script.cluster.rounds_begin);
   }
   for (const FaultTensor& tensor : script.tensors) {
     text += std::string("\n  ") + (tensor.atomic ? "atomic " : "") + wire::NameOf(tensor.op) +

@@ -314,7 +314,7 @@ void Play::Begin() {
   leaves_.resize(workers());
   syncs_.resize(workers());
   hit_.resize(cluster_->first_workers() + cluster_->server_count());
-  result_.near_wrap = script_.cluster.counters_begin > 0;
+  result_.near_wrap = script_.cluster.rounds_begin > 0;
   cluster_->on_complete = [this](uint32_t worker, protocol::OperationId id) {
     OnComplete(worker, id);
   };

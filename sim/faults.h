@@ -88,7 +88,7 @@ struct FaultResult {
   double virtual_seconds = 0;
   bool ended_early = false;   // too much was lost: rule 14
   std::vector<Fault> played;  // in this order
-  bool near_wrap = false;     // counters began near 2^32
+  bool near_wrap = false;     // rounds crossed 2^24 or 2^32
 };
 
 FaultScript WriteFaults(uint64_t seed);

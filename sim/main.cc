@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,6 +109,38 @@ struct Totals {
   std::atomic<uint64_t> ended_early{0};
 };
 
+// How often each fault was played, and each two in one job.
+struct Table {
+  void Add(const FaultResult& result) {
+    std::lock_guard lock(mutex);
+    near_wrap += result.near_wrap ? 1 : 0;
+    for (size_t i = 0; i < result.played.size(); ++i) {
+      auto first = static_cast<size_t>(result.played[i]);
+      ++alone[first];
+      for (size_t j = i + 1; j < result.played.size(); ++j) {
+        auto second = static_cast<size_t>(result.played[j]);
+        ++pairs[std::min(first, second)][std::max(first, second)];
+      }
+    }
+  }
+  void Print() const {
+    fmt::print("\n{:<20}{:>9}  with number", "fault", "played");
+    for (int j = 0; j < kFaultCount; ++j) fmt::print("{:>7}", j);
+    for (int i = 0; i < kFaultCount; ++i) {
+      fmt::print("\n{:>2} {:<17}{:>9}             ", i, NameOf(static_cast<Fault>(i)), alone[i]);
+      for (int j = 0; j < kFaultCount; ++j) {
+        fmt::print("{:>7}", pairs[std::min(i, j)][std::max(i, j)]);
+      }
+    }
+    fmt::print("\njobs whose rounds crossed 2^24 or 2^32: {}\n", near_wrap);
+  }
+
+  std::mutex mutex;
+  uint64_t near_wrap = 0;
+  std::array<uint64_t, kFaultCount> alone{};
+  std::array<std::array<uint64_t, kFaultCount>, kFaultCount> pairs{};
+};
+
 struct Outcome {
   std::optional<std::string> violation;
   uint64_t events = 0;
@@ -115,12 +149,13 @@ struct Outcome {
   bool ended_early = false;
 };
 
-Outcome RunSeed(const Arguments& arguments, uint64_t seed) {
+Outcome RunSeed(const Arguments& arguments, uint64_t seed, Table& table) {
   if (arguments.faults) {
     FaultOptions options;
     options.seed = seed;
     options.mistakes = MistakeNamed(arguments.mistake);
     FaultResult result = RunFaults(options);
+    table.Add(result);
     return {result.violation, result.events, result.rounds, result.virtual_seconds,
             result.ended_early};
   }
@@ -131,12 +166,12 @@ Outcome RunSeed(const Arguments& arguments, uint64_t seed) {
   return {result.violation, result.events, result.operations, result.virtual_seconds, false};
 }
 
-void Work(const Arguments& arguments, Totals& totals) {
+void Work(const Arguments& arguments, Totals& totals, Table& table) {
   while (totals.failed == 0 || arguments.keep_going) {
     uint64_t index = totals.next++;
     if (index >= arguments.seeds) return;
     uint64_t seed = arguments.first + index;
-    Outcome result = RunSeed(arguments, seed);
+    Outcome result = RunSeed(arguments, seed, table);
     totals.events += result.events;
     totals.operations += result.operations;
     if (result.ended_early) ++totals.ended_early;
@@ -157,9 +192,10 @@ void Work(const Arguments& arguments, Totals& totals) {
 int RunSeeds(const Arguments& arguments) {
   auto start = std::chrono::steady_clock::now();
   Totals totals;
+  Table table;
   std::vector<std::jthread> threads;
   for (unsigned i = 0; i < arguments.jobs; ++i) {
-    threads.emplace_back([&] { Work(arguments, totals); });
+    threads.emplace_back([&] { Work(arguments, totals, table); });
   }
   threads.clear();
   double spent = ToSeconds(std::chrono::steady_clock::now() - start);
@@ -172,6 +208,7 @@ int RunSeeds(const Arguments& arguments) {
   if (arguments.faults) {
     fmt::print("{} jobs lost so many processes at once that they ended, with errors\n",
                totals.ended_early.load());
+    if (arguments.verbose) table.Print();
   }
   if (totals.failed == 0) return 0;
   if (arguments.keep_going) return fmt::print("{} seeds failed\n", totals.failed.load()), 1;
@@ -192,6 +229,7 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--faults", arguments.faults,
                "processes die, freeze and come back; links are cut; clocks jump");
+  app.add_flag("--verbose", arguments.verbose, "with --faults: how often each was played");
   app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first violation");
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
   app.add_option("--scale-min", arguments.scale_options.workers_min,

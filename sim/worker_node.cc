@@ -17,6 +17,7 @@ protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   protocol::WorkerOptions made;
   made.credit.fixed_bytes = options.credit_bytes;
   made.mistake = options.mistakes.worker;
+  made.first_round = options.rounds_begin + 1;
   return made;
 }
 

@@ -241,6 +241,34 @@ TEST(RecoveryTest, NoServerIsLeftUntilOneComes) {
   for (Slot slot : {0u, 1u}) EXPECT_EQ(job.value(slot, "a"), 3);
 }
 
+// Simulated seed 10454: a piece goes to shard 1 and comes back; what shard 1 says of its answers is
+// no news of those with the same numbers that the new shard 0 gave.
+TEST(RecoveryTest, ANumberOfAFormerOwnerMakesNothingStable) {
+  Job job(2, 2);
+  OperationId id = 0;
+  for (Slot slot : {0u, 1u}) id = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1));
+  for (Slot slot : {0u, 1u}) job.Up(slot, 0);
+  job.Down(0, 0);  // worker 0 has the sum, worker 1 has not
+  job.down[{1, 0}].clear();
+  job.KillServer(0);
+  job.TellShard(1);
+  job.TellWorker(0);
+  job.Up(0, 1);
+  job.Down(0, 1);  // answer 1 of shard 1 is about it
+  job.ReviveServer(0);
+  job.TellShard(0);
+  job.TellShard(1);
+  job.TellWorker(0);
+  job.Up(0, 0);
+  job.Down(0, 0);  // and answer 1 of shard 0
+  job.workers[0]->machine.OnStable(1, {1, job.view.epoch});
+  EXPECT_TRUE(job.workers[0]->machine.HoldsUnstable()) << "worker 1 lacks it";
+  EXPECT_EQ(job.outcome(1, id), nullptr);
+  job.TellWorker(1);
+  job.All();
+  EXPECT_EQ(job.value(1, "a"), 3);
+}
+
 // At rest nothing is left: rule 11.
 TEST(RecoveryTest, AtRestNobodyHoldsAnything) {
   Job job(2, 2);

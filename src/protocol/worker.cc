@@ -149,7 +149,7 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.id = message.tensor;
   tensor.spec = tensor.task->operation.spec;
   tensor.placement = message.placement;
-  tensor.round = 1;
+  tensor.round = options_.first_round;
   by_id_[tensor.id] = &tensor;
   tensor.wanted_early.clear();
   auto known =

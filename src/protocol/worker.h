@@ -105,7 +105,8 @@ struct WorkerOptions {
   Duration acknowledge_after = milliseconds(2);
   // A larger result of an allgather is an error on every rank.
   uint64_t gathered_bytes_max = kTensorBytesMax;
-  WorkerMistake mistake = WorkerMistake::kNone;  // tests only
+  uint64_t first_round = 1;  // tests only, as is:
+  WorkerMistake mistake = WorkerMistake::kNone;
 };
 
 class Worker {

@@ -89,6 +89,16 @@ void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const 
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
 }
 
+void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots) {
+  frame.type = FrameType::kGroup;
+  frame.header.count = number.count;
+  frame.header.epoch = number.epoch;
+  frame.bytes.assign(slots.empty() ? 0 : slots.back() / 8 + 1, std::byte{0});
+  for (Slot slot : slots) frame.bytes[slot / 8] |= std::byte{1} << (slot % 8);
+  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + wire::kProgressHeaderBytes + frame.payload_bytes;
+}
+
 void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header) {
   frame.type = type;
   frame.header = header;
@@ -136,6 +146,8 @@ std::string Describe(const Frame& frame) {
       return "have of " + std::to_string(frame.payload_bytes / wire::kHeldPieceBytes) + " pieces";
     case FrameType::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
     case FrameType::kAbort: return "abort of " + piece;
+    case FrameType::kGroup: return "process set " + std::to_string(frame.header.count);
+    case FrameType::kJoined: return "joined for the time " + std::to_string(frame.header.count);
     case FrameType::kHello:
       return "hello of slot " + std::to_string(frame.header.home) + " in epoch " +
              std::to_string(frame.header.epoch);

@@ -24,6 +24,8 @@ enum class FrameType : uint8_t {
   kHave,
   kResync,
   kAbort,
+  kGroup,
+  kJoined,
   kHello,    // stands for the handshake: header.home is the slot, header.count the incarnation
   kWelcome,  // header.status: let in or not
 };
@@ -68,7 +70,9 @@ void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
 // A frame of references; `epoch` for a have.
 void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
 void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why);
-// A frame that is only a header: ack, stable, resync, hello, welcome.
+// Its bytes are the bitmap.
+void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots);
+// A frame that is only a header: ack, stable, resync, joined, hello, welcome.
 void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
 
 // What the receiver decodes. REQUIRES: a frame of that kind.

@@ -160,6 +160,8 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
+  void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
+  void SendJoined(ShardId to, const wire::Progress& number) override;
   void Forget(ConstByteSpan) override {}
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 

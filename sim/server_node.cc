@@ -138,6 +138,12 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
       case FrameType::kAck: machine_.OnAck(slot, {header.count, header.epoch}, clock_.now()); break;
       case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
       case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
+      case FrameType::kJoined: machine_.OnJoined(slot, {header.count, header.epoch}); break;
+      case FrameType::kGroup: {
+        Status told = machine_.OnGroup(slot, {header.count, header.epoch}, frame.bytes);
+        if (!told.ok()) cluster_.violations_.push_back(name_ + ": " + told.ToString());
+        break;
+      }
       case FrameType::kAbort:
         machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame));
         break;

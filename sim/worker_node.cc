@@ -382,6 +382,21 @@ void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
   SendSmall(to, FrameType::kAck, header);
 }
 
+void WorkerNode::SendGroup(ShardId to, const wire::Progress& number,
+                           const protocol::SlotSet& slots) {
+  if (!links_[to].connection.has_value()) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeGroup(frame, number, slots.List());
+  cluster_.network_.Send(*links_[to].connection, this, frame);
+}
+
+void WorkerNode::SendJoined(ShardId to, const wire::Progress& number) {
+  wire::DataHeader header;
+  header.count = number.count;
+  header.epoch = number.epoch;
+  SendSmall(to, FrameType::kJoined, header);
+}
+
 void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   Completion& completion = completions[id];
   ++completion.completions;

@@ -66,7 +66,15 @@ typedef enum byteps_op {
   BYTEPS_PRODUCT = 4,
   BYTEPS_BROADCAST = 5, /* everybody gets the root's bytes, bit for bit */
   BYTEPS_ALLGATHER = 6, /* rank after rank along the first dimension, which may differ by rank */
-  BYTEPS_BARRIER = 7    /* no data; complete when every rank has started it */
+  BYTEPS_BARRIER = 7,   /* no data; complete when every rank has started it */
+  /* `combine` of all tensors, of which each rank gets its rows: rank r of n gets d / n of the d
+   * rows, one more while r < d % n, in the order of ranks. */
+  BYTEPS_REDUCESCATTER = 8,
+  BYTEPS_ALLTOALL = 9, /* each rank gives rows to each; a rank's result is in the order of ranks */
+  /* This rank has no more data: until all ranks have joined it takes no part in the others'
+   * operations. They go on without it; averages still divide by it, sums and allgathers have
+   * nothing of it, broadcasts from it fail. Complete when all have; no data. */
+  BYTEPS_JOIN = 10
 } byteps_op;
 
 typedef struct byteps_session byteps_session;
@@ -79,16 +87,31 @@ typedef struct byteps_request {
   const int64_t* shape; /* `dimensions` numbers; null when dimensions is 0 (a scalar) */
   size_t dimensions;
   const void* input; /* contiguous */
-  void* output;      /* as large as input, may be the same; ignored by allgather and barrier */
+  /* As large as input, may be the same; ignored by allgather, alltoall and barrier. Reducescatter:
+   * this rank's rows, outside the input or exactly where they are in it. */
+  void* output;
   int32_t root_rank; /* broadcast only */
   int32_t priority;  /* higher leaves first; equal ones by order of declaration */
+  /* What follows may be zero. */
+  byteps_op combine;     /* reducescatter only: BYTEPS_SUM to BYTEPS_PRODUCT */
+  int32_t process_set;   /* who takes part (byteps_add_process_set); 0: all ranks */
+  const char* detail;    /* what else must be equal on all ranks, as a text for people; or null */
+  const int64_t* splits; /* alltoall only: rows for each rank that takes part; null: equal parts */
+  size_t split_count;
+  int32_t atomic; /* not 0: a reduction with one set of contributors for the whole tensor, also
+                   * when a rank is lost meanwhile */
 } byteps_request;
 
 typedef struct byteps_result {
-  const void* data;        /* allgather: the rows, owned by the library until byteps_release */
-  size_t bytes;            /* of data */
-  int64_t first_dimension; /* allgather: rows of all ranks together */
-  uint32_t members;        /* number of ranks whose contribution is in the result */
+  /* Allgather, alltoall: the rows, owned by the library until byteps_release. */
+  const void* data;
+  size_t bytes; /* of data */
+  /* Allgather: rows of all ranks together. Alltoall, reducescatter: of this one. Join: the rank
+   * that joined last. */
+  int64_t first_dimension;
+  uint32_t members;               /* number of ranks whose contribution is in the result */
+  const int64_t* received_splits; /* alltoall: rows from each rank; as long-lived as data */
+  size_t received_split_count;
 } byteps_result;
 
 /* Joins the job that the environment (docs/environment.md) and `settings` describe. `settings` are
@@ -117,6 +140,16 @@ BYTEPS_API byteps_code byteps_members(byteps_session* session, int32_t* ranks, s
 /* Gives `name` its place in the order of urgency before its first use. */
 BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
                                       byteps_error* error);
+
+/* From now on operations may be of process set `number` (from 1; numbers are never used again),
+ * which has these ranks. Nothing is agreed on here: all ranks in it must add the same ranks under
+ * the same number before they use it; a job in which they differ ends. Does not wait for others. */
+BYTEPS_API byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks,
+                                              size_t count, int32_t number, byteps_error* error);
+
+/* Fails while an operation of it is open on this rank. */
+BYTEPS_API byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
+                                                 byteps_error* error);
 
 /* Starts an operation; does not block. On success *handle must be given to byteps_release. */
 BYTEPS_API byteps_code byteps_start(byteps_session* session, const byteps_request* request,

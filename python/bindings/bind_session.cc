@@ -1,6 +1,7 @@
 #include "python/bindings/bind_session.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -63,7 +65,9 @@ class Session {
   }
 
   uint64_t Start(const char* name, int operation, int dtype, const std::vector<int64_t>& shape,
-                 uintptr_t input, uintptr_t output, int32_t root_rank, int32_t priority) {
+                 uintptr_t input, uintptr_t output, int32_t root_rank, int32_t priority,
+                 int combine, int32_t process_set, const std::string& detail,
+                 const std::optional<std::vector<int64_t>>& splits, bool atomic) {
     CheckProcess();
     byteps_request request{};
     request.name = name;
@@ -75,11 +79,39 @@ class Session {
     request.output = reinterpret_cast<void*>(output);
     request.root_rank = root_rank;
     request.priority = priority;
+    request.combine = static_cast<byteps_op>(combine);
+    request.process_set = process_set;
+    request.detail = detail.c_str();
+    request.splits = splits.has_value() ? splits->data() : nullptr;
+    request.split_count = splits.has_value() ? splits->size() : 0;
+    request.atomic = atomic ? 1 : 0;
     byteps_handle handle = 0;
     byteps_error error{};
     const byteps_code code = byteps_start(session_, &request, &handle, &error);
     RaiseIfFailed(code, error);
     return handle;
+  }
+
+  void AddProcessSet(const std::vector<int32_t>& ranks, int32_t number) {
+    CheckProcess();
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_add_process_set(session_, ranks.data(), ranks.size(), number, &error);
+    }
+    RaiseIfFailed(code, error);
+  }
+
+  void RemoveProcessSet(int32_t number) {
+    CheckProcess();
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_remove_process_set(session_, number, &error);
+    }
+    RaiseIfFailed(code, error);
   }
 
   int Poll(uint64_t handle) { return byteps_poll(session_, handle); }
@@ -103,6 +135,11 @@ class Session {
   std::tuple<uint64_t, int64_t, uint32_t> Result(uint64_t handle) {
     const byteps_result result = GetResult(handle);
     return {result.bytes, result.first_dimension, result.members};
+  }
+
+  std::vector<int64_t> ReceivedSplits(uint64_t handle) {
+    const byteps_result result = GetResult(handle);
+    return {result.received_splits, result.received_splits + result.received_split_count};
   }
 
   std::vector<int32_t> HandleMembers(uint64_t handle) {
@@ -208,10 +245,15 @@ void BindSession(nb::module_& module) {
       .def("declare", &Session::Declare, nb::arg("name"))
       .def("start", &Session::Start, nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
-           nb::arg("root_rank"), nb::arg("priority"))
+           nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
+           nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
+           nb::arg("atomic") = false)
+      .def("add_process_set", &Session::AddProcessSet, nb::arg("ranks"), nb::arg("number"))
+      .def("remove_process_set", &Session::RemoveProcessSet, nb::arg("number"))
       .def("poll", &Session::Poll, nb::arg("handle"))
       .def("wait", &Session::Wait, nb::arg("handle"), nb::arg("timeout_ms"))
       .def("result", &Session::Result, nb::arg("handle"))
+      .def("received_splits", &Session::ReceivedSplits, nb::arg("handle"))
       .def("handle_members", &Session::HandleMembers, nb::arg("handle"))
       .def("members", &Session::Members)
       .def("copy_result", &Session::CopyResult, nb::arg("handle"), nb::arg("pointer"),

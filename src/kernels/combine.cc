@@ -165,7 +165,9 @@ Loop FloatLoop(byteps::Combine how) {
     case byteps::Combine::kMin: return CombineAll<Format, Minimum>;
     case byteps::Combine::kMax: return CombineAll<Format, Maximum>;
     case byteps::Combine::kProduct: return CombineAll<Format, Product>;
-    case byteps::Combine::kOverlay: break;
+    case byteps::Combine::kOverlay:
+    case byteps::Combine::kAverage:
+    case byteps::Combine::kLast: break;
   }
   return nullptr;
 }
@@ -179,7 +181,9 @@ Loop IntegerLoop(byteps::Combine how) {
     case byteps::Combine::kMin: return CombineAll<Plain<T>, Minimum>;
     case byteps::Combine::kMax: return CombineAll<Plain<T>, Maximum>;
     case byteps::Combine::kProduct: return CombineAll<Plain<Unsigned>, Product>;
-    case byteps::Combine::kOverlay: break;
+    case byteps::Combine::kOverlay:
+    case byteps::Combine::kAverage:
+    case byteps::Combine::kLast: break;
   }
   return nullptr;
 }
@@ -190,7 +194,9 @@ Loop BoolLoop(byteps::Combine how) {
     case byteps::Combine::kMax: return CombineAll<Bool, Or>;
     case byteps::Combine::kMin:
     case byteps::Combine::kProduct: return CombineAll<Bool, And>;
-    case byteps::Combine::kOverlay: break;
+    case byteps::Combine::kOverlay:
+    case byteps::Combine::kAverage:
+    case byteps::Combine::kLast: break;
   }
   return nullptr;
 }

@@ -4,10 +4,13 @@
 //
 //   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
 //   layout      sizes that differ by rank are told first, so that bytes land in their final place
-//   partition   pieces small enough to pipeline and to spread evenly over shards
+//               (allgather: each rank's rows; alltoall: its rows for each other one)
+//   partition   pieces small enough to pipeline and to spread evenly over shards; what goes to
+//               several receivers (reducescatter, alltoall) is cut at the borders between them
 //   exchange    for each piece, most urgent first, bounded bytes in flight:
 //                 push to the shard that owns it (shard.h: combine in slot order, divide an
-//                 average, answer everybody), receive the answer into the user's memory
+//                 average, answer everybody), receive the answer into the user's memory; who
+//                 wants nothing of a piece is answered when those who want it have it
 //   deliver     exactly once, with a Status; what others may still lack is kept
 //
 // A job of one has no servers; there the input is the result:
@@ -41,7 +44,7 @@ inline std::span<const Stage> PathOf(wire::Op op, bool alone) {
   static constexpr Stage kPlain[] = {kDeclare, kPartition, kExchange, kDeliver};
   static constexpr Stage kGathered[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
   if (alone) return kAlone;
-  if (op == wire::Op::kAllgather) return kGathered;
+  if (op == wire::Op::kAllgather || op == wire::Op::kAlltoall) return kGathered;
   return kPlain;
 }
 

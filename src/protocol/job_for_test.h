@@ -123,6 +123,18 @@ class Job {
       job.up[{slot, to}].push_back(
           [this, to, ack] { job.shards[to]->machine.OnAck(slot, ack, kStart); });
     }
+    void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
+      std::vector<std::byte> bitmap(slots.bitmap_bytes());
+      slots.ToBitmap(bitmap);
+      job.up[{slot, to}].push_back([this, to, number, bitmap] {
+        Status told = job.shards[to]->machine.OnGroup(slot, number, bitmap);
+        ASSERT_TRUE(told.ok()) << told.message();
+      });
+    }
+    void SendJoined(ShardId to, const wire::Progress& number) override {
+      job.up[{slot, to}].push_back(
+          [this, to, number] { job.shards[to]->machine.OnJoined(slot, number); });
+    }
     void Forget(ConstByteSpan) override {}
     void Complete(OperationId id, Outcome outcome) override { outcomes[id] = std::move(outcome); }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,12 @@ class RecordingWorkerDriver final : public WorkerDriver {
     aborts.emplace_back(to, piece);
   }
   void SendAck(ShardId to, const wire::Progress& ack) override { acks.emplace_back(to, ack.count); }
+  void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
+    groups.emplace_back(to, number.count, slots.List());
+  }
+  void SendJoined(ShardId to, const wire::Progress& number) override {
+    joined.emplace_back(to, number.count);
+  }
   void Forget(ConstByteSpan memory) override { forgotten.push_back(memory); }
   void Complete(OperationId id, Outcome outcome) override {
     ++completions[id];
@@ -89,6 +96,8 @@ class RecordingWorkerDriver final : public WorkerDriver {
   std::vector<std::pair<ShardId, uint64_t>> resyncs;
   std::vector<std::pair<ShardId, wire::PieceRef>> aborts;
   std::vector<std::pair<ShardId, uint64_t>> acks;
+  std::vector<std::tuple<ShardId, uint64_t, std::vector<Slot>>> groups;
+  std::vector<std::pair<ShardId, uint64_t>> joined;
   std::vector<ConstByteSpan> forgotten;
   std::map<OperationId, int> completions;
   std::map<OperationId, Outcome> outcomes;

@@ -30,8 +30,12 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
 
 Status Shard::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
   if (header.generation != generation_) return Wrong("it belongs to another generation");
-  if (header.status != StatusCode::kOk || header.receipt != 0) return Wrong("it is no push");
-  if (header.combine == Combine::kOverlay) return Status::Ok();
+  if (header.status != StatusCode::kOk) return Wrong("it is no push");
+  if (header.combine == Combine::kOverlay) {
+    // The decoder takes the group's number for a receipt, and does not look.
+    bool inside = uint64_t{header.offset} + payload_bytes <= header.piece_bytes;
+    return inside ? Status::Ok() : Wrong("its bytes leave the piece");
+  }
   if (header.offset != 0 || payload_bytes != header.piece_bytes ||
       header.piece_bytes % SizeOf(header.dtype) != 0) {
     return Wrong("only a part of the piece was pushed");
@@ -40,7 +44,12 @@ Status Shard::CheckPush(const wire::DataHeader& header, size_t payload_bytes) co
 }
 
 // What declarations guarantee is checked again where it is cheap: the piece must be one thing.
-Status Shard::CheckRound(const Round& round, Slot from, const wire::DataHeader& header) const {
+Status Shard::CheckRound(const Round& round, const Group& group, Slot from,
+                         const wire::DataHeader& header) const {
+  if (round.group != &group) {
+    return Wrong("worker " + std::to_string(from) + " pushed for process set " +
+                 std::to_string(header.receipt) + " what another pushed for another one");
+  }
   if (round.combine != header.combine || round.dtype != header.dtype ||
       round.piece_bytes != header.piece_bytes) {
     return Wrong("worker " + std::to_string(from) + " pushed " +
@@ -58,6 +67,9 @@ Status Shard::CheckRepeat(const Piece& piece, const wire::DataHeader& header) co
   if (header.combine != piece.combine || header.dtype != piece.dtype ||
       header.piece_bytes != piece.verdict_bytes) {
     return Wrong("a repeat differs from what was decided");
+  }
+  if (piece.hollow && header.want_bytes > 0) {
+    return Wrong("it wants what all who wanted it are said to have");
   }
   return Status::Ok();
 }
@@ -81,10 +93,16 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   if (!checked.ok()) return checked;
   Member& member = members_[from];
   member.incoming = header;
+  member.receiving_bytes = payload_bytes;
   member.epoch = std::max(member.epoch, header.epoch);
   plan::Owner owner;
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);
+  }
+  const Group* group = GroupOf(header.receipt);
+  if (group == nullptr || !InGroup(*group, from)) {
+    return Wrong("worker " + std::to_string(from) + " is not known to be in process set " +
+                 std::to_string(header.receipt));
   }
   Piece& piece = pieces_[KeyOf(header.ref)];
   piece.home = header.home;
@@ -102,11 +120,11 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
     if (open_rounds_ >= options_.open_rounds_max) {
       return Status(StatusCode::kExhausted, "push refused: too many rounds are open");
     }
-    OpenRound(piece, header, now);
+    OpenRound(piece, *group, header, now);
   }
   Round& round = *piece.round;
   if (header.ref.round != round.ref.round) return Wrong("another round of the piece is open");
-  checked = CheckRound(round, from, header);
+  checked = CheckRound(round, *group, from, header);
   if (!checked.ok()) return checked;
   if (round.contributions[from].arrived) {
     return Discard(member, Fate::kRepeat, payload_bytes);
@@ -136,7 +154,7 @@ ByteSpan Shard::PlaceFor(Round& round, Slot from, const wire::DataHeader& header
   return ByteSpan(contribution.buffer.data(), payload_bytes);
 }
 
-void Shard::OpenRound(Piece& piece, const wire::DataHeader& header, Time now) {
+void Shard::OpenRound(Piece& piece, const Group& group, const wire::DataHeader& header, Time now) {
   if (spare_rounds_.empty()) {
     piece.round = std::make_unique<Round>();
   } else {
@@ -149,7 +167,9 @@ void Shard::OpenRound(Piece& piece, const wire::DataHeader& header, Time now) {
   round.dtype = header.dtype;
   round.piece_bytes = header.piece_bytes;
   round.contributions.assign(members_.size(), Contribution());
-  round.missing = present_count_;
+  round.group = &group;
+  round.missing = group.present;
+  round.pushed_bytes = 0;
   round.order_of_arrival.clear();
   round.abort.reset();
   ++open_rounds_;
@@ -160,6 +180,7 @@ void Shard::DropRound(Piece& piece) {
   if (piece.round == nullptr) return;
   for (Contribution& contribution : piece.round->contributions) contribution.buffer = BufferRef();
   piece.round->overlay = BufferRef();
+  piece.round->group = nullptr;
   spare_rounds_.push_back(std::move(piece.round));
   --open_rounds_;
   ForgetDecided(waiting_);
@@ -197,6 +218,8 @@ void Shard::TakeContribution(Slot from) {
   contribution.priority = header.priority;
   contribution.want_offset = header.want_offset;
   contribution.want_bytes = header.want_bytes;
+  contribution.idle = IsIdle(header, members_[from].receiving_bytes);
+  piece.round->pushed_bytes += members_[from].receiving_bytes;
   piece.round->order_of_arrival.push_back(from);
   if (!piece.stable) MarkHeld(piece, from);  // who pushes the next round has the verdict
   if (piece.round != nullptr) DecideIfPossible(piece);
@@ -210,9 +233,13 @@ void Shard::AnswerAgain(Slot to) {
   Piece& piece = found->second;
   if (header.ref.round != piece.decided || piece.stable) return;
   if (options_.mistake == ShardMistake::kNoAnswerToARepeat) return;
-  uint32_t wanted = piece.status == StatusCode::kOk ? header.want_bytes : piece.verdict_bytes;
-  uint32_t offset = piece.status == StatusCode::kOk ? header.want_offset : 0;
-  Answer(piece, header.ref, to, offset, wanted, header.priority);
+  Contribution repeat;
+  repeat.want_offset = header.want_offset;
+  repeat.want_bytes = header.want_bytes;
+  repeat.priority = header.priority;
+  repeat.idle = IsIdle(header, members_[to].receiving_bytes);
+  AnswerWhenDue(piece, header.ref, to, repeat);
+  AnswerIdle(piece);
 }
 
 bool Shard::AnyMemberIn(const Round& round) const {
@@ -222,14 +249,15 @@ bool Shard::AnyMemberIn(const Round& round) const {
   return false;
 }
 
-// Everybody of the view must have pushed: who has the verdict already would say so instead.
-bool Shard::AllHere(const Round& round) const {
-  if (round.missing == 0) return true;
+// Everybody of the group must have pushed: who has the verdict already would say so instead.
+bool Shard::AllHere(const Piece& piece) const {
+  const Round& round = *piece.round;
+  if (round.missing == 0 || OnlyExemptMissing(piece)) return true;
   if (options_.mistake == ShardMistake::kAnswerBeforeTheLast) return round.missing == 1;
   if (options_.mistake != ShardMistake::kDecideBeforeAllPushed) return false;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     bool heard = round.contributions[slot].arrived || members_[slot].resynced < epoch_;
-    if (members_[slot].present && !heard) return false;
+    if (TakesPart(*round.group, slot) && !heard) return false;
   }
   return epoch_ > ownership_.began();
 }
@@ -239,6 +267,7 @@ bool Shard::AllHere(const Round& round) const {
 std::optional<Status> Shard::ErrorOf(const Piece& piece) const {
   for (Slot slot = 0; left_count_ > 0 && slot < members_.size(); ++slot) {
     if (!members_[slot].left || piece.round->contributions[slot].arrived) continue;
+    if (!TakesPart(*piece.round->group, slot) || IsExempt(piece, slot)) continue;
     return Status(StatusCode::kPeerLost,
                   "worker " + std::to_string(slot) +
                       " has left the job; operations it does not take part in cannot complete");
@@ -258,26 +287,44 @@ bool Shard::MayDecideError(const Piece& piece) const {
 }
 
 void Shard::DecideIfPossible(Piece& piece) {
-  if (AllHere(*piece.round)) return Decide(piece);
+  if (AllHere(piece)) return Decide(piece);
   std::optional<Status> error = ErrorOf(piece);
   if (error.has_value() && MayDecideError(piece)) DecideError(piece, *error);
 }
 
 void Shard::Decide(Piece& piece) {
   Round& round = *piece.round;
-  if (round.combine != Combine::kOverlay) CombineContributions(round);
+  bool any = std::any_of(round.contributions.begin(), round.contributions.end(),
+                         [](const Contribution& contribution) { return contribution.arrived; });
+  if (!any) return DropRound(piece);  // who began it is gone, and nobody else takes part
+  std::optional<Status> nobody_brings = NobodyBrings(piece);
+  if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
+  if (round.combine == Combine::kLast) {
+    TakeLast(round);
+  } else if (round.combine != Combine::kOverlay) {
+    CombineContributions(piece, round);
+  }
   piece.status = StatusCode::kOk;
   piece.verdict = std::move(round.overlay);
   piece.verdict_bytes = round.piece_bytes;
   std::unique_ptr<Round> decided = std::move(piece.round);
-  SetVerdict(piece, decided->ref.round);
+  SetVerdict(piece, decided->ref.round, ReceiptOf(*decided), decided->group);
   piece.combine = decided->combine;
   piece.dtype = decided->dtype;
   AnswerAll(piece, std::move(decided));
 }
 
+// Of those who are still there, if there are any.
+void Shard::TakeLast(Round& round) {
+  Slot last = round.order_of_arrival.back();
+  for (Slot slot : round.order_of_arrival) {
+    if (members_[slot].present || !members_[last].present) last = slot;
+  }
+  round.overlay = round.contributions[last].buffer;
+}
+
 // Slot order, whatever the order of arrival: same inputs, same bits.
-void Shard::CombineContributions(Round& round) {
+void Shard::CombineContributions(const Piece& piece, Round& round) {
   inputs_.clear();
   const std::vector<Slot>& by_arrival = round.order_of_arrival;
   BufferRef target;
@@ -299,7 +346,7 @@ void Shard::CombineContributions(Round& round) {
   }
   if (average && round.piece_bytes > 0) {
     arithmetic_.DivideByCount(round.dtype, ByteSpan(target.data(), round.piece_bytes),
-                              static_cast<uint32_t>(inputs_.size()));
+                              static_cast<uint32_t>(inputs_.size()) + ExemptCount(piece));
   }
   round.overlay = std::move(target);
 }
@@ -311,12 +358,14 @@ void Shard::DecideError(Piece& piece, const Status& why) {
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
   arithmetic_.Copy(piece.verdict.data(), bytes, text.size());
   piece.verdict_bytes = static_cast<uint32_t>(text.size());
+  Receipt concerned = ConcernedBy(piece);
   std::unique_ptr<Round> round = std::move(piece.round);
   for (Contribution& contribution : round->contributions) {
     contribution.want_offset = 0;
     contribution.want_bytes = piece.verdict_bytes;
+    contribution.idle = false;
   }
-  SetVerdict(piece, round->ref.round);
+  SetVerdict(piece, round->ref.round, std::move(concerned), round->group);
   piece.combine = round->combine;
   piece.dtype = round->dtype;
   AnswerAll(piece, std::move(round));
@@ -325,9 +374,9 @@ void Shard::DecideError(Piece& piece, const Status& why) {
 Receipt Shard::ReceiptOf(const Round& round) const {
   bool everybody = true;
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
-    everybody = everybody && round.contributions[slot].arrived == members_[slot].present;
+    everybody = everybody && round.contributions[slot].arrived == TakesPart(*round.group, slot);
   }
-  if (everybody) return all_;
+  if (everybody) return round.group->all;
   auto members = std::make_shared<SlotSet>();
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
     if (round.contributions[slot].arrived) members->Insert(slot);
@@ -337,21 +386,20 @@ Receipt Shard::ReceiptOf(const Round& round) const {
 
 // The verdict stands in the piece; everybody who has pushed is told.
 void Shard::AnswerAll(Piece& piece, std::unique_ptr<Round> round) {
-  piece.members = piece.status == StatusCode::kOk ? ReceiptOf(*round) : all_;
   bool forget = options_.mistake == ShardMistake::kForgetToAnswerOne;
   for (Slot slot = 0; slot < round->contributions.size(); ++slot) {
     const Contribution& contribution = round->contributions[slot];
     if (!contribution.arrived || !members_[slot].present || members_[slot].left) continue;
     if (std::exchange(forget, false) && piece.decided % 3 == 0) continue;
-    Answer(piece, round->ref, slot, contribution.want_offset, contribution.want_bytes,
-           contribution.priority);
+    AnswerWhenDue(piece, round->ref, slot, contribution);
     if (options_.mistake == ShardMistake::kAnswerTwice) {
-      Answer(piece, round->ref, slot, contribution.want_offset, contribution.want_bytes,
-             contribution.priority);
+      AnswerWhenDue(piece, round->ref, slot, contribution);
     }
   }
   piece.round = std::move(round);
   DropRound(piece);
+  AnswerIdle(piece);
+  if (piece.lacking == 0) BecomeStable(piece);
 }
 
 void Shard::Retire(TensorId tensor) {

@@ -4,7 +4,10 @@
 //
 // There is one kind of round for all operations: each member pushes a span of the piece (perhaps an
 // empty one) and says which span of the verdict it wants; the contributions are reduced or
-// overlaid; every member is answered. A shard knows no tensors' names, shapes or users.
+// overlaid; every member is answered. Who wants nothing is answered when all who want bytes are
+// known to have them: then it may forget what it pushed. A round belongs to a group of members;
+// the others, and members that have joined, take no part in it. A shard knows no tensors' names,
+// shapes or users.
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Payloads are received straight
 // into the places that OnPushHeader names. Buffers of `pool` must not outlive it.
@@ -110,6 +113,12 @@ class Shard {
   void OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
   // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
   void OnResync(Slot from, uint64_t epoch);
+  // The members of a group, before the first push for it; 0 is everybody and is never told.
+  // kProtocol: another member has told of other ones. Close the connection.
+  Status OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
+  // `from` has no operation open and takes no part in rounds until its join with this number, from
+  // 1, is over.
+  void OnJoined(Slot from, const wire::Progress& number);
   // `from` asks that the round ends in an error.
   void OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const std::string& why);
   // The connection is gone, or another one takes its place; a contribution that was not complete is
@@ -134,6 +143,13 @@ class Shard {
     uint32_t want_bytes = 0;
     int32_t priority = 0;
     bool arrived = false;
+    bool idle = false;  // wants nothing of the verdict, and has nothing of it either
+  };
+  // Who takes part in rounds.
+  struct Group {
+    SlotSet slots;         // of everybody: none
+    Receipt all;           // those in the view
+    uint32_t present = 0;  // so many
   };
   // A piece's round in progress. Recycled.
   struct Round {
@@ -141,11 +157,19 @@ class Shard {
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
     uint32_t piece_bytes = 0;
-    uint32_t missing = 0;                     // members of the view that have not pushed
+    const Group* group = nullptr;
+    uint32_t missing = 0;                     // members of group and view that have not pushed
+    uint64_t pushed_bytes = 0;                // of an overlay
     BufferRef overlay;                        // the whole piece; contributions land in it
     std::vector<Contribution> contributions;  // by slot
     std::vector<Slot> order_of_arrival;
     std::optional<Status> abort;  // somebody asks for this error
+  };
+  // Members whose round is decided, that want nothing of it, and are answered later.
+  struct Idle {
+    wire::PieceRef ref;
+    SlotSet slots;
+    int32_t priority = 0;
   };
   struct Piece {
     ShardId home = 0;
@@ -155,11 +179,14 @@ class Shard {
     BufferRef verdict;  // of that round, or its error's text, while somebody may lack it
     uint32_t verdict_bytes = 0;
     bool stable = true;
+    bool hollow = false;  // told by one who wanted nothing: there are no bytes, all have theirs
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
-    Receipt members;       // who is in the verdict
-    uint32_t holders = 0;  // members of the view in `held`
-    SlotSet held;          // who is known to hold the verdict
+    Receipt members;               // who is in the verdict, and so must come to hold it
+    uint32_t lacking = 0;          // of them, and of the view, who is not in `held`
+    SlotSet held;                  // who is known to hold the verdict
+    const Group* group = nullptr;  // of the verdict; null: another owner decided it
+    std::unique_ptr<Idle> idle;    // members that wait for others to have the bytes
     std::unique_ptr<Round> round;
   };
   // What waits for a newer view.
@@ -173,6 +200,7 @@ class Shard {
     std::vector<wire::HeldPiece> pieces;
     wire::PieceRef ref;
     std::string text;
+    std::vector<std::byte> bitmap;
   };
   enum class Fate : uint8_t {
     kContribution,  // lands in its round
@@ -190,6 +218,7 @@ class Shard {
     bool left = false;
     uint64_t epoch = 0;     // the newest view that it is known to have
     uint64_t resynced = 0;  // the last epoch of which it has said all
+    uint64_t joined = 0;    // the number of its last join
     uint64_t answers_sent = 0;
     uint64_t answers_acknowledged = 0;
     // What the answers with the numbers answers_sent - size + 1 ... answers_sent were about.
@@ -214,31 +243,35 @@ class Shard {
   // shard.cc: rounds.
   Status CheckSender(Slot from, const wire::DataHeader& header) const;
   Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
-  Status CheckRound(const Round& round, Slot from, const wire::DataHeader& header) const;
+  Status CheckRound(const Round& round, const Group& group, Slot from,
+                    const wire::DataHeader& header) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
   Result<ByteSpan> PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                Time now);
   ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header, size_t payload_bytes);
   ByteSpan Discard(Member& member, Fate fate, size_t payload_bytes);
   void TakeContribution(Slot from);
-  void OpenRound(Piece& piece, const wire::DataHeader& header, Time now);
+  void OpenRound(Piece& piece, const Group& group, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);
   void AnswerAgain(Slot to);
   bool AnyMemberIn(const Round& round) const;
-  bool AllHere(const Round& round) const;
+  bool AllHere(const Piece& piece) const;
   void DecideIfPossible(Piece& piece);
   void Decide(Piece& piece);
-  void CombineContributions(Round& round);
+  void CombineContributions(const Piece& piece, Round& round);
+  void TakeLast(Round& round);
   void DecideError(Piece& piece, const Status& why);
   std::optional<Status> ErrorOf(const Piece& piece) const;
   bool MayDecideError(const Piece& piece) const;
-  void SetVerdict(Piece& piece, uint64_t round);
   Receipt ReceiptOf(const Round& round) const;
   void AnswerAll(Piece& piece, std::unique_ptr<Round> round);
 
   // shard_members.cc: views, connections, answers and who holds them.
   void BeginGeneration(const wire::View& view);
   void ReviewPieces(uint64_t old_epoch);
+  void SetVerdict(Piece& piece, uint64_t round, Receipt members, const Group* group);
+  bool Needs(const Piece& piece, Slot slot) const;
+  bool IsAll(const Piece& piece) const;
   void Recount(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
@@ -253,6 +286,23 @@ class Shard {
   void ForgetDecided(Waiters& waiters);
   void CollectWants(Waiters& waiters, Duration after, Time now);
   void SendWants();
+
+  // shard_groups.cc: who takes part in a round, and who is answered later.
+  const Group* GroupOf(uint32_t number) const;
+  bool InGroup(const Group& group, Slot slot) const;
+  bool TakesPart(const Group& group, Slot slot) const;
+  void ReviewGroups();
+  void CountPresent(Group& group) const;
+  bool MayBeExempt(const Round& round) const;
+  bool IsExempt(const Piece& piece, Slot slot) const;
+  bool OnlyExemptMissing(const Piece& piece) const;
+  uint32_t ExemptCount(const Piece& piece) const;
+  std::optional<Status> NobodyBrings(const Piece& piece) const;
+  Receipt ConcernedBy(const Piece& piece) const;
+  static bool IsIdle(const wire::DataHeader& header, size_t payload_bytes);
+  void AnswerWhenDue(Piece& piece, const wire::PieceRef& ref, Slot slot,
+                     const Contribution& contribution);
+  void AnswerIdle(Piece& piece);
 
   // shard_recovery.cc: what members say after an owner change or a reconnect.
   bool MustWait(const Member& member, uint64_t epoch) const;
@@ -276,10 +326,12 @@ class Shard {
   uint32_t generation_ = 0;
   ShardId self_ = 0;
   plan::Ownership ownership_;
-  Receipt all_;                  // the view's workers
-  std::vector<Member> members_;  // by slot
-  uint32_t present_count_ = 0;   // of them in the view,
-  uint32_t left_count_ = 0;      // and of those, that have left in order
+  Group everybody_;
+  std::unordered_map<uint32_t, Group> groups_;  // by number; never forgotten in a generation
+  uint64_t last_join_ = 0;                      // the highest number that was told
+  std::vector<Member> members_;                 // by slot
+  uint32_t present_count_ = 0;                  // of them in the view,
+  uint32_t left_count_ = 0;                     // and of those, that have left in order
   std::unordered_map<PieceKey, Piece> pieces_;
   std::unordered_set<TensorId> retired_;
   std::vector<std::unique_ptr<Round>> spare_rounds_;

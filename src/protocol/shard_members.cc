@@ -12,7 +12,7 @@ void Shard::OnView(const wire::View& view, ShardId self) {
   epoch_ = view.epoch;
   self_ = self;
   ownership_ = OwnershipOf(view);
-  all_ = WorkersOf(view);
+  everybody_.all = WorkersOf(view);
   if (begins) BeginGeneration(view);
   present_count_ = 0;
   left_count_ = 0;
@@ -26,6 +26,7 @@ void Shard::OnView(const wire::View& view, ShardId self) {
     ++present_count_;
     if (worker.left) ++left_count_;
   }
+  ReviewGroups();
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     if (!was_present[slot] || members_[slot].present) continue;
     if (options_.mistake != ShardMistake::kNoFence) OnLost(slot);
@@ -37,6 +38,8 @@ void Shard::OnView(const wire::View& view, ShardId self) {
 void Shard::BeginGeneration(const wire::View& view) {
   generation_ = view.generation;
   pieces_.clear();
+  groups_.clear();
+  last_join_ = 0;
   retired_.clear();
   while (!waiting_.empty()) waiting_.pop_front();
   while (!asked_.empty()) asked_.pop_front();
@@ -78,41 +81,57 @@ void Shard::ReviewPieces(uint64_t old_epoch) {
     if (piece.round == nullptr) continue;
     piece.round->missing = 0;
     for (Slot slot = 0; slot < members_.size(); ++slot) {
-      bool lacks = members_[slot].present && !piece.round->contributions[slot].arrived;
-      if (lacks) ++piece.round->missing;
+      bool here = piece.round->contributions[slot].arrived;
+      if (!here && TakesPart(*piece.round->group, slot)) ++piece.round->missing;
     }
     DecideIfPossible(piece);
   }
 }
 
+// Who takes no part in a round is not in its receipt, and has no use for its verdict.
+bool Shard::Needs(const Piece& piece, Slot slot) const {
+  return members_[slot].present && !members_[slot].left && piece.members->Contains(slot);
+}
+
 void Shard::Recount(Piece& piece) {
-  piece.holders = 0;
+  piece.lacking = 0;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
-    const Member& member = members_[slot];
-    if (member.present && !member.left && piece.held.Contains(slot)) ++piece.holders;
+    if (Needs(piece, slot) && !piece.held.Contains(slot)) ++piece.lacking;
   }
-  if (piece.holders >= present_count_ - left_count_) BecomeStable(piece);
+  if (piece.lacking == 0) return BecomeStable(piece);
+  AnswerIdle(piece);
 }
 
 // A verdict stands in the piece; nobody is known to hold it.
-void Shard::SetVerdict(Piece& piece, uint64_t round) {
+void Shard::SetVerdict(Piece& piece, uint64_t round, Receipt members, const Group* group) {
   if (piece.stable) ++unstable_verdicts_;
   piece.stable = false;
+  piece.hollow = false;
   piece.decided = round;
-  piece.holders = 0;
+  piece.members = std::move(members);
+  piece.group = group;
   piece.held.Clear();
+  piece.idle.reset();
+  if (piece.members == everybody_.all) {
+    piece.lacking = present_count_ - left_count_;
+    return;
+  }
+  piece.lacking = 0;
+  for (Slot slot = 0; slot < members_.size(); ++slot) piece.lacking += Needs(piece, slot) ? 1 : 0;
 }
 
 void Shard::MarkHeld(Piece& piece, Slot by) {
   if (!piece.held.Insert(by)) return;  // a repeat was answered too
-  if (!members_[by].present || members_[by].left) return;
-  if (++piece.holders >= present_count_ - left_count_) BecomeStable(piece);
+  if (!Needs(piece, by)) return;
+  if (--piece.lacking == 0) return BecomeStable(piece);
+  AnswerIdle(piece);
 }
 
 void Shard::BecomeStable(Piece& piece) {
   piece.stable = true;
   piece.verdict = BufferRef();
   piece.members.reset();
+  piece.idle.reset();
   --unstable_verdicts_;
   if (!stable_due_.has_value()) stable_due_ = now_ + options_.stable_after;
   // An error may have waited for this.
@@ -148,6 +167,15 @@ void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header)
   header.piece_bytes = piece.verdict_bytes;
 }
 
+// The receipt is everybody of the tensor's group in this view. Where the group is not known it
+// cannot be smaller than the receipt.
+bool Shard::IsAll(const Piece& piece) const {
+  const Receipt& everybody = everybody_.all;
+  if (piece.members == everybody || *piece.members == *everybody) return true;
+  if (piece.group == nullptr || piece.group == &everybody_) return false;
+  return piece.members == piece.group->all || *piece.members == *piece.group->all;
+}
+
 void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
                    uint32_t want_bytes, int32_t priority) {
   Member& member = members_[to];
@@ -163,7 +191,7 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
   }
   ConstByteSpan wanted(piece.verdict.data() + want_offset, want_bytes);
   // Who skips a view never learns who was in it.
-  bool all = member.epoch == epoch_ && (piece.members == all_ || *piece.members == *all_);
+  bool all = member.epoch == epoch_ && IsAll(piece);
   if (all) return driver_.SendAnswer(to, header, wanted, piece.verdict);
   // The receipt goes before the bytes.
   header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
@@ -256,10 +284,10 @@ void Shard::CollectWants(Waiters& waiters, Duration after, Time now) {
     if (round == nullptr) continue;
     asked_.push_back({ref, now});
     for (Slot slot = 0; slot < members_.size(); ++slot) {
-      const Member& member = members_[slot];
-      if (member.present && !member.left && !round->contributions[slot].arrived) {
-        wanted_[slot].push_back(ref);
-      }
+      bool waited_for = TakesPart(*round->group, slot) && !members_[slot].left &&
+                        !round->contributions[slot].arrived;
+      bool exempt = MayBeExempt(*round) && IsExempt(pieces_.at(KeyOf(ref)), slot);
+      if (waited_for && !exempt) wanted_[slot].push_back(ref);
     }
   }
 }

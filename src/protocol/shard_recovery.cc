@@ -11,6 +11,12 @@ Status Wrong(const std::string& what) {
   return {StatusCode::kProtocol, "verdict refused: " + what};
 }
 
+// Its sender wanted nothing of the piece, so it has only the receipt.
+bool IsHollow(const wire::DataHeader& header, size_t payload_bytes) {
+  return header.status == StatusCode::kOk && header.piece_bytes > 0 && header.want_bytes == 0 &&
+         payload_bytes == header.receipt;
+}
+
 }  // namespace
 
 // A message of a newer view waits, and so does everything behind it on its connection.
@@ -57,6 +63,10 @@ void Shard::ReplayOne(Slot slot, Held held) {
     case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.pieces);
     case wire::FrameKind::kResync: return OnResync(slot, held.epoch);
     case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.ref, held.text);
+    case wire::FrameKind::kJoined: return OnJoined(slot, {held.header.count, held.epoch});
+    case wire::FrameKind::kGroup:
+      static_cast<void>(OnGroup(slot, {held.header.count, held.epoch}, held.bitmap));
+      return;
     default: break;
   }
   TakeAck(slot, held.header.count);
@@ -98,8 +108,8 @@ Result<ByteSpan> Shard::PlaceOfVerdict(Slot from, const wire::DataHeader& header
                                        size_t payload_bytes) {
   Member& member = members_[from];
   if (header.generation != generation_) return Wrong("it belongs to another generation");
-  bool whole =
-      header.status != StatusCode::kOk || header.piece_bytes + header.receipt == payload_bytes;
+  bool whole = header.status != StatusCode::kOk || IsHollow(header, payload_bytes) ||
+               header.piece_bytes + header.receipt == payload_bytes;
   if (!whole || header.receipt > payload_bytes ||
       payload_bytes > options_.piece_bytes_max + size_t{wire::kMembersMax}) {
     return Wrong("it is not the whole verdict");
@@ -139,29 +149,33 @@ void Shard::TakeVerdict(Slot from) {
   }
   if (header.ref.round > piece.decided) Adopt(piece, from, header);
   if (header.ref.round == piece.decided && !piece.stable) MarkHeld(piece, from);
+  if (!piece.stable && piece.lacking == 0) BecomeStable(piece);
+  AnswerIdle(piece);
   Acknowledge(piece, from);
 }
 
 void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   Member& member = members_[from];
   std::unique_ptr<Round> open = std::move(piece.round);
-  SetVerdict(piece, header.ref.round);
+  uint32_t skip = header.receipt;
+  Receipt members = everybody_.all;
+  if (skip > 0) {
+    ConstByteSpan bitmap(member.receiving_into.data(), skip);
+    auto named = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+    if (!(*named == *members)) members = std::move(named);
+  }
+  SetVerdict(piece, header.ref.round, std::move(members), nullptr);
   piece.status = header.status;
   piece.combine = header.combine;
   piece.dtype = header.dtype;
-  piece.members = all_;
-  uint32_t skip = header.receipt;
-  if (skip > 0) {
-    ConstByteSpan bitmap(member.receiving_into.data(), skip);
-    auto members = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
-    if (!(*members == *all_)) piece.members = std::move(members);
-  }
-  piece.verdict_bytes = static_cast<uint32_t>(member.receiving_bytes - skip);
+  piece.hollow = IsHollow(header, member.receiving_bytes);
+  piece.verdict_bytes =
+      piece.hollow ? header.piece_bytes : static_cast<uint32_t>(member.receiving_bytes - skip);
   piece.verdict = member.receiving_into;
   if (skip > 0) {
-    piece.verdict = pool_.Take(piece.verdict_bytes);
-    arithmetic_.Copy(piece.verdict.data(), member.receiving_into.data() + skip,
-                     piece.verdict_bytes);
+    size_t bytes = member.receiving_bytes - skip;
+    piece.verdict = pool_.Take(bytes);
+    arithmetic_.Copy(piece.verdict.data(), member.receiving_into.data() + skip, bytes);
   }
   if (open == nullptr) return;
   if (open->ref.round > header.ref.round) {
@@ -178,10 +192,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
     const Contribution& contribution = open->contributions[slot];
     bool waits = open->ref.round == header.ref.round && contribution.arrived &&
                  members_[slot].present && !members_[slot].left;
-    if (!waits) continue;
-    bool error = piece.status != StatusCode::kOk;
-    Answer(piece, header.ref, slot, error ? 0 : contribution.want_offset,
-           error ? piece.verdict_bytes : contribution.want_bytes, contribution.priority);
+    if (waits) AnswerWhenDue(piece, header.ref, slot, contribution);
   }
   piece.round = std::move(open);
   DropRound(piece);

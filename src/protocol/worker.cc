@@ -19,8 +19,6 @@ constexpr size_t kEarlyWantsMax = 65536;
 // REQUIRES: CheckOperation has let it through.
 uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
 
-Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
-
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options, BufferPool& pool, Arithmetic& arithmetic,
@@ -42,40 +40,12 @@ Worker::Tensor& Worker::TensorNamed(const std::string& name) {
 
 void Worker::Declare(const std::string& name) { TensorNamed(name); }
 
-Status Worker::CheckOperation(const Operation& operation) const {
-  if (operation.name.empty()) return Invalid("an operation needs a name");
-  for (int64_t dimension : operation.spec.shape) {
-    if (dimension < 0) return Invalid("tensor '" + operation.name + "' has a negative dimension");
-  }
-  if (operation.spec.op == wire::Op::kBroadcast && operation.spec.root >= members_) {
-    return Invalid("broadcast of '" + operation.name + "' from rank " +
-                   std::to_string(operation.spec.root) + ": the job has ranks 0 to " +
-                   std::to_string(members_ - 1));
-  }
-  bool gather = operation.spec.op == wire::Op::kAllgather;
-  if (gather && operation.spec.atomic) {
-    return Invalid("allgather '" + operation.name +
-                   "' cannot be atomic: what a lost rank had would "
-                   "be missing from the result anyway");
-  }
-  std::optional<uint64_t> bytes = TensorBytes(operation.spec);
-  if (bytes.has_value() && gather) bytes = RowsBytes(operation.rows, *bytes);
-  if (!bytes.has_value()) {
-    return Invalid("tensor '" + operation.name + "' has more than " +
-                   std::to_string(kTensorBytesMax) + " bytes; check its shape");
-  }
-  if (*bytes > 0 && (operation.input == nullptr || (!gather && operation.output == nullptr))) {
-    return Invalid("tensor '" + operation.name + "' has " + std::to_string(*bytes) +
-                   " bytes but no memory");
-  }
-  return Status::Ok();
-}
-
 Status Worker::Submit(Operation operation) {
   assert(ready_);
   if (stopped_.has_value()) return *stopped_;
   Status checked = CheckOperation(operation);
   if (!checked.ok()) return checked;
+  joining_ = joining_ || operation.spec.op == wire::Op::kJoin;
   Tensor& tensor = TensorNamed(operation.name);
   if (tensor.task.has_value()) {
     return {StatusCode::kDuplicateName,
@@ -86,7 +56,8 @@ Status Worker::Submit(Operation operation) {
   Task& task = tensor.task.emplace(Task());
   task.path = PathOf(operation.spec.op, alone_);
   task.outcome.members = alone_ ? 1 : 0;
-  task.outcome.rows = operation.rows;
+  bool scatter = operation.spec.op == wire::Op::kReducescatter;
+  task.outcome.rows = scatter ? OwnRows(operation.spec) : operation.rows;
   task.operation = std::move(operation);
   ++open_operations_;
   Advance(tensor);
@@ -120,7 +91,16 @@ StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
   return StageVerdict::kDone;
 }
 
+// Rounds count from 1 again after each join: ranks that had joined have missed some.
+uint64_t Worker::NextRound(const Tensor& tensor) const {
+  uint64_t begin = wire::FirstRoundAfter(joins_);
+  return tensor.round < begin ? begin + options_.first_round : tensor.round + 1;
+}
+
 StageVerdict Worker::EnterDeclare(Tensor& tensor) {
+  // What broke while this rank had joined concerned the others only.
+  bool missed = tensor.doomed.has_value() && tensor.doomed->round <= wire::FirstRoundAfter(joins_);
+  if (missed) Undeclare(tensor);
   if (tensor.doomed.has_value()) {
     Status why(tensor.doomed->code, tensor.doomed->text);
     Undeclare(tensor);
@@ -129,10 +109,10 @@ StageVerdict Worker::EnterDeclare(Tensor& tensor) {
   }
   const wire::TensorSpec& spec = tensor.task->operation.spec;
   if (tensor.declared && tensor.spec == spec) {
-    ++tensor.round;
+    tensor.round = NextRound(tensor);
     return StageVerdict::kDone;
   }
-  driver_.SendControl(wire::Declare{tensor.name, tensor.attempt, spec, tensor.round + 1});
+  driver_.SendControl(wire::Declare{tensor.name, tensor.attempt, spec, NextRound(tensor)});
   return StageVerdict::kPending;
 }
 
@@ -149,7 +129,7 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.id = message.tensor;
   tensor.spec = tensor.task->operation.spec;
   tensor.placement = message.placement;
-  tensor.round = options_.first_round;
+  tensor.round = wire::FirstRoundAfter(joins_) + options_.first_round;
   by_id_[tensor.id] = &tensor;
   tensor.wanted_early.clear();
   auto known =
@@ -191,7 +171,8 @@ StageVerdict Worker::EnterKeep(Tensor& tensor) {
   Task& task = *tensor.task;
   const Operation& operation = task.operation;
   uint64_t bytes = BytesOf(operation.spec);
-  if (operation.spec.op != wire::Op::kAllgather) {
+  if (operation.spec.op == wire::Op::kJoin) return StageVerdict::kDone;
+  if (operation.spec.op != wire::Op::kAllgather && operation.spec.op != wire::Op::kAlltoall) {
     if (operation.input != operation.output) {
       arithmetic_.Copy(operation.output, operation.input, bytes);
     }
@@ -201,14 +182,22 @@ StageVerdict Worker::EnterKeep(Tensor& tensor) {
   task.outcome.gathered = std::make_unique_for_overwrite<std::byte[]>(bytes);
   task.outcome.gathered_bytes = bytes;
   arithmetic_.Copy(task.outcome.gathered.get(), operation.input, bytes);
+  for (uint64_t rows : operation.splits) {
+    task.outcome.received_splits.push_back(static_cast<int64_t>(rows));
+  }
   return StageVerdict::kDone;
 }
 
 StageVerdict Worker::EnterLayout(Tensor& tensor) {
   Task& task = *tensor.task;
-  task.rows_by_worker.assign(members_, 0);
-  task.rows_by_worker[worker_index_] = task.operation.rows;
-  uint64_t bytes = uint64_t{members_} * sizeof(uint64_t);
+  const Group& group = GroupOf(tensor.spec);
+  bool alltoall = tensor.spec.op == wire::Op::kAlltoall;
+  std::vector<uint64_t> own = {task.operation.rows};
+  if (alltoall) own = task.operation.splits;
+  task.table.assign(group.places.size() * own.size(), 0);
+  std::copy(own.begin(), own.end(),
+            task.table.begin() + static_cast<ptrdiff_t>(group.self * own.size()));
+  uint64_t bytes = task.table.size() * sizeof(uint64_t);
   // One piece, whatever units a partition is cut at.
   uint32_t piece_bytes = static_cast<uint32_t>(bytes) + plan::kPieceUnitBytes;
   Status dealt = DealPieces(tensor, 0, bytes, piece_bytes);
@@ -221,56 +210,21 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
   Task& task = *tensor.task;
   uint64_t bytes = BytesOf(tensor.spec);
   bool gather = tensor.spec.op == wire::Op::kAllgather;
-  if (gather) {
-    Status placed = MakeRoomForGather(task);
-    if (!placed.ok()) {
-      Fail(tensor, placed);
-      return StageVerdict::kFailed;
-    }
-    bytes = task.outcome.gathered_bytes;
+  bool alltoall = tensor.spec.op == wire::Op::kAlltoall;
+  bool scatter = tensor.spec.op == wire::Op::kReducescatter;
+  Status dealt;
+  if (gather) dealt = MakeRoomForGather(task);
+  if (alltoall) dealt = MakeRoomForAlltoall(task);
+  if (gather) bytes = task.outcome.gathered_bytes;
+  uint32_t first_piece = gather || alltoall ? 1 : 0;  // behind the layout
+  if (dealt.ok()) {
+    dealt = scatter || alltoall ? DealSections(tensor, first_piece, SectionsOf(task))
+                                : DealPieces(tensor, first_piece, bytes,
+                                             plan::PieceBytes(bytes, members_, piece_bytes_max_));
   }
-  uint32_t piece_bytes = plan::PieceBytes(bytes, members_, piece_bytes_max_);
-  Status dealt = DealPieces(tensor, gather ? 1 : 0, bytes, piece_bytes);
-  if (!dealt.ok()) {
-    Fail(tensor, dealt);
-    return StageVerdict::kFailed;
-  }
-  return StageVerdict::kDone;
-}
-
-// All sizes are known: the result gets its memory, and this rank's rows their place in it. A result
-// that is too large is so on every rank; what goes wrong here alone, the others must be told.
-Status Worker::MakeRoomForGather(Task& task) {
-  const std::string& name = task.operation.name;
-  uint64_t row_bytes = BytesOf(task.operation.spec);
-  uint64_t rows = 0;
-  uint64_t rows_before = 0;
-  for (uint32_t i = 0; i < members_; ++i) {
-    // Nobody has laid a number where a lost worker's would be.
-    if (!task.outcome.receipt->Contains(roster_[i].slot)) task.rows_by_worker[i] = 0;
-    if (i == worker_index_) rows_before = rows;
-    rows += std::min(task.rows_by_worker[i], UINT64_MAX - rows);
-  }
-  std::optional<uint64_t> bytes = RowsBytes(rows, row_bytes);
-  if (!bytes.has_value() || *bytes > options_.gathered_bytes_max) {
-    return {StatusCode::kExhausted, "allgather '" + name + "' has " + std::to_string(rows) +
-                                        " rows of " + std::to_string(row_bytes) +
-                                        " bytes in all, more than a result may have"};
-  }
-  if (task.rows_by_worker[worker_index_] != task.operation.rows) {
-    return GiveUp({StatusCode::kProtocol, "the table of rows of allgather '" + name +
-                                              "' came back with another number of own rows"});
-  }
-  task.outcome.rows = rows;
-  task.outcome.gathered_bytes = *bytes;
-  task.outcome.gathered.reset(new (std::nothrow) std::byte[*bytes]);
-  if (task.outcome.gathered == nullptr) {
-    return GiveUp({StatusCode::kExhausted, "no memory for the " + std::to_string(*bytes) +
-                                               " bytes of allgather '" + name + "'"});
-  }
-  arithmetic_.Copy(task.outcome.gathered.get() + rows_before * row_bytes, task.operation.input,
-                   task.operation.rows * row_bytes);
-  return Status::Ok();
+  if (dealt.ok()) return StageVerdict::kDone;
+  Fail(tensor, dealt);
+  return StageVerdict::kFailed;
 }
 
 // The others wait for pieces that will never come from here: the job ends, with the reason.
@@ -289,6 +243,7 @@ StageVerdict Worker::EnterExchange(Tensor& tensor) {
     task.kept_input = std::make_unique_for_overwrite<std::byte[]>(bytes);
     arithmetic_.Copy(task.kept_input.get(), operation.input, bytes);
   }
+  if (tensor.spec.op == wire::Op::kJoin) BeginJoin(tensor);
   QueuePieces(tensor);
   PushWhatFits();
   return StageVerdict::kPending;
@@ -301,6 +256,7 @@ void Worker::Deliver(Tensor& tensor) {
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   --open_operations_;
+  if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, true);
   const Operation& operation = task.operation;
   bool root = operation.spec.op == wire::Op::kBroadcast && operation.spec.root == rank_;
   if (root && task.outcome.status.ok() && operation.input != operation.output) {
@@ -325,6 +281,7 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   --open_operations_;
+  if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, false);
   Outcome outcome;
   outcome.status = why;
   driver_.Complete(task.operation.id, std::move(outcome));

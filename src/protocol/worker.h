@@ -8,6 +8,7 @@
 // to the user and is borrowed from Submit to WorkerDriver::Complete.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -28,6 +29,7 @@
 #include "src/plan/partition.h"
 #include "src/plan/piece_assigner.h"
 #include "src/plan/priority_credit_queue.h"
+#include "src/plan/sections.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/control/tensor_bytes.h"
 #include "src/protocol/data_path.h"
@@ -43,11 +45,21 @@ struct Operation {
   OperationId id = 0;  // the driver's number
   std::string name;
   wire::TensorSpec spec;
-  uint64_t rows = 0;  // allgather: this rank's first dimension
+  uint64_t rows = 0;  // allgather, alltoall: this rank's first dimension
   const std::byte* input = nullptr;
-  std::byte* output = nullptr;  // as large as input, may be the same; unused by allgather
+  // As large as input, may be the same; unused by allgather and alltoall. Reducescatter: this
+  // rank's rows, which may lie in their place in the input.
+  std::byte* output = nullptr;
   int32_t priority = 0;
+  // Alltoall: rows for each rank of the group, `rows` in all. None: equal parts.
+  std::vector<uint64_t> splits;
 };
+
+// Reducescatter: the rows of `rows` that come before those of the rank at `place` of `count`.
+// Earlier ranks get one more when they cannot be equal.
+constexpr uint64_t RowsBefore(uint64_t rows, uint64_t place, uint64_t count) {
+  return rows / count * place + std::min(place, rows % count);
+}
 
 // How an operation ended.
 struct Outcome {
@@ -55,10 +67,11 @@ struct Outcome {
   uint32_t members = 0;  // contributions in every part of the result
   Receipt receipt;       // whose they are; none in a job of one
   bool mixed = false;    // some parts have more: a member was lost meanwhile
-  // Allgather: the rows of all ranks, rank after rank.
+  // Allgather: the rows of all ranks, rank after rank. Alltoall: those for this one.
   std::unique_ptr<std::byte[]> gathered;
   uint64_t gathered_bytes = 0;
-  uint64_t rows = 0;
+  uint64_t rows = 0;                     // join: the rank that joined last
+  std::vector<int64_t> received_splits;  // alltoall: rows from each rank of the group
 };
 
 // What a worker asks of its driver. No call comes back into the worker, except that Complete may
@@ -77,6 +90,9 @@ class WorkerDriver {
   virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                          const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
+  // `number.count` is the group's number.
+  virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
+  virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
   // Nothing that is still queued may borrow from `memory` after this call.
   virtual void Forget(ConstByteSpan memory) = 0;
   virtual void Complete(OperationId id, Outcome outcome) = 0;
@@ -131,6 +147,13 @@ class Worker {
   // Accepts an operation; it will be completed exactly once. Errors that this rank can see alone
   // are returned instead, and then nothing is accepted.
   Status Submit(Operation operation);
+
+  // From now on operations may name this group, which has `ranks`; every one of them must add it
+  // under the same number. kInvalidArgument: a number that was used before (0 is everybody), no
+  // ranks, one of them twice, or one that the job has not.
+  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
+  // kInvalidArgument: there is none, or an operation of it is open.
+  Status RemoveGroup(uint32_t number);
 
   // Fixes the place of `name` among names of equal priority, before its first use.
   void Declare(const std::string& name);
@@ -190,14 +213,29 @@ class Worker {
     Receipt members;
     BufferRef copy;  // of it, while it is not stable and the user's memory is the user's
     uint32_t copy_bytes = 0;
+    uint32_t verdict_bytes = 0;
+    bool hollow = false;  // this rank wanted nothing of it and has only the receipt
   };
+  // Who takes part in an operation.
+  struct Group {
+    std::vector<uint32_t> ranks;
+    std::vector<uint32_t> places;  // in the roster, in the order of ranks
+    uint32_t self = kNoPlace;      // of `places`
+    SlotSet slots;
+    std::map<uint64_t, Receipt> workers_of;  // as of the worker, for these slots only
+    bool removed = false;
+  };
+  static constexpr uint32_t kNoPlace = UINT32_MAX;
   // An operation on its way along its path.
   struct Task {
     Operation operation;
     std::span<const Stage> path;
     size_t at = 0;
-    std::vector<uint64_t> rows_by_worker;  // allgather, after its layout; by place in the roster
-    uint32_t attempt = 0;                  // at one receipt for an atomic tensor
+    // By place in the group. Allgather, after its layout: rows. Alltoall: a row of numbers for each
+    // sender, rows for each receiver. Join: this rank, then the last one.
+    std::vector<uint64_t> table;
+    uint32_t attempt = 0;  // at one receipt for an atomic tensor
+    uint32_t lacking = 0;  // pieces of which this rank wants bytes and has none
     std::unique_ptr<std::byte[]> kept_input;
     Outcome outcome;
   };
@@ -212,7 +250,8 @@ class Worker {
     // The pieces of the present partition are those from first_piece on; an allgather has its
     // layout at 0.
     uint32_t first_piece = 0;
-    std::optional<plan::Partition> partition;
+    std::optional<plan::Partition> partition;  // or, for several receivers,
+    std::optional<plan::Sections> sections;
     std::optional<TensorId> dealt_id;           // the declaration that `pieces` belong to
     std::vector<Piece> pieces;                  // by number; those of earlier partitions stay
     std::optional<plan::PieceAssigner> dealer;  // allgather: deals as many as come
@@ -269,18 +308,18 @@ class Worker {
   StageVerdict EnterLayout(Tensor& tensor);
   StageVerdict EnterPartition(Tensor& tensor);
   StageVerdict EnterKeep(Tensor& tensor);
-  Status MakeRoomForGather(Task& task);
   Status GiveUp(Status why);
   StageVerdict EnterExchange(Tensor& tensor);
   void Deliver(Tensor& tensor);
   void Fail(Tensor& tensor, const Status& why);
 
   void Resume(Tensor& tensor);
+  uint64_t NextRound(const Tensor& tensor) const;
   void Undeclare(Tensor& tensor);
 
-  Status CheckOperation(const Operation& operation) const;
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
-  Status DealHomes(Tensor& tensor, uint32_t count);
+  Status DealSections(Tensor& tensor, uint32_t first_piece, const std::vector<uint64_t>& bytes);
+  Status DealHomes(Tensor& tensor, uint32_t first_piece, uint32_t count);
   void FindOwner(Tensor& tensor, uint32_t number);
   void QueuePieces(Tensor& tensor);
   void QueuePiece(Tensor& tensor, uint32_t number);
@@ -291,12 +330,40 @@ class Worker {
   void SendPiece(Tensor& tensor, uint32_t number);
   static uint32_t EndPiece(const Tensor& tensor);
   bool IsActive(const Tensor& tensor, uint32_t number) const;
+  static bool IsLayout(const Tensor& tensor);
+  static Combine CombineOf(const wire::TensorSpec& spec);
+  static uint32_t CreditOf(const Spans& spans);
+  void AcknowledgeNow();
+
+  // worker_check.cc: what this rank can see alone.
+  Status CheckOperation(Operation& operation) const;
+  Status CheckJoin(const Operation& operation) const;
+  Status CheckGroup(const Operation& operation) const;
+  Status CheckSplits(Operation& operation) const;
+  Status CheckMemory(const Operation& operation) const;
+
+  // worker_spans.cc: which bytes of which piece a rank brings and wants.
   Spans SpansOf(Tensor& tensor, uint32_t number) const;
   Spans SpansOfLayout(Tensor& tensor) const;
   Spans SpansOfGather(Tensor& tensor, plan::PieceSpan span) const;
-  static bool IsLayout(const Tensor& tensor);
-  static Combine CombineOf(wire::Op op);
-  static uint32_t CreditOf(const Spans& spans);
+  Spans SpansOfScatter(Tensor& tensor, const plan::SectionPiece& piece) const;
+  Spans SpansOfAlltoall(Tensor& tensor, const plan::SectionPiece& piece) const;
+  ConstByteSpan VerdictIn(Tensor& tensor, uint32_t number) const;
+  bool IsHollow(const Tensor& tensor, const Spans& spans) const;
+  Status MakeRoomForGather(Task& task);
+  Status MakeRoomForAlltoall(Task& task);
+  Status TakeRoom(Task& task, uint64_t bytes);
+  std::vector<uint64_t> SectionsOf(const Task& task) const;
+  uint64_t OwnRows(const wire::TensorSpec& spec) const;
+
+  // worker_groups.cc: process sets, and join.
+  const Group& GroupOf(const wire::TensorSpec& spec) const;
+  void ResolveGroup(Group& group) const;
+  void TellGroups(ShardId shard);
+  void TellJoined(ShardId shard);
+  void BeginJoin(Tensor& tensor);
+  void EndJoin(Task& task, bool with_success);
+  Receipt WorkersOf(const Tensor& tensor, uint64_t epoch);
   bool MustStage(const wire::DataHeader& header, const Spans& spans) const;
   bool Counts(const Piece& piece, ShardId from, uint64_t epoch) const;
   bool IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const;
@@ -309,11 +376,12 @@ class Worker {
   void TakeVerdict(Tensor& tensor, ShardId from, Time now);
   void TakeBytes(Tensor& tensor, Link& link);
   void AddReceipt(Task& task, const Receipt& receipt);
-  Receipt ReceiptOf(const Link& link) const;
+  Receipt ReceiptOf(const Link& link, const Tensor& tensor);
   void Register(Link& link, Tensor& tensor, uint32_t number);
   void CountAnswer(ShardId from, uint64_t number, Time now);
   void PieceDone(Tensor& tensor, uint32_t number);
   bool TryAgainForOneReceipt(Tensor& tensor);
+  bool BringsRows(const Tensor& tensor, uint32_t place) const;
   Status CheckReceipt(const Tensor& tensor) const;
 
   // worker_recovery.cc: views, links, and what is kept and told for the others.
@@ -324,7 +392,6 @@ class Worker {
   void RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::HeldPiece>& haves,
                    bool reconnect);
   void SendKept(Tensor& tensor, uint32_t number);
-  ConstByteSpan VerdictIn(Tensor& tensor, uint32_t number) const;
   void KeepCopy(Tensor& tensor, uint32_t number);
   void KeepUnstable(Tensor& tensor);
   void ReleaseStable(ShardId from);
@@ -346,8 +413,14 @@ class Worker {
   Slot slot_ = kNoSlot;
   // The workers with which the generation began: places in it never change.
   std::vector<wire::WorkerInfo> roster_;
-  uint32_t members_ = 1;       // of the roster
-  uint32_t worker_index_ = 0;  // this worker's place
+  uint32_t members_ = 1;  // of the roster
+  Group everybody_;
+  std::map<uint32_t, Group> groups_;  // by number, removed ones too
+  // Join: how often all workers have joined; whether this one has, or wants to; the number of its
+  // join once it has been told, 0 before.
+  uint32_t joins_ = 0;
+  bool joining_ = false;
+  uint64_t told_joined_ = 0;
   plan::Ownership ownership_;
   std::map<uint64_t, Receipt> workers_of_;  // by epoch, in this generation
   uint32_t piece_bytes_max_ = 0;

@@ -144,9 +144,9 @@ void Worker::Register(Link& link, Tensor& tensor, uint32_t number) {
   link.kept.push_back({piece.number, &tensor, number, piece.held});
 }
 
-Receipt Worker::ReceiptOf(const Link& link) const {
+Receipt Worker::ReceiptOf(const Link& link, const Tensor& tensor) {
   const wire::DataHeader& header = link.incoming;
-  if (header.receipt == 0) return workers_of_.at(header.epoch);
+  if (header.receipt == 0) return WorkersOf(tensor, header.epoch);
   ConstByteSpan bitmap(link.staged.data(), header.receipt);
   return std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
 }
@@ -156,18 +156,34 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   const wire::DataHeader header = link.incoming;
   uint32_t number = header.ref.piece;
   Piece& piece = tensor.pieces[number];
-  uint32_t credit = CreditOf(SpansOf(tensor, number));
+  Spans spans = SpansOf(tensor, number);
+  uint32_t credit = CreditOf(spans);
   piece.held = header.ref.round;
   piece.stable = false;
   piece.status = header.status;
-  piece.members = ReceiptOf(link);
+  piece.members = ReceiptOf(link, tensor);
   piece.copy = BufferRef();
+  piece.verdict_bytes = header.piece_bytes;
+  piece.hollow = header.status == StatusCode::kOk && IsHollow(tensor, spans);
   TakeBytes(tensor, link);
   Register(link, tensor, number);
+  if (!spans.want.empty()) --tensor.task->lacking;
   bool window_full = queue_.IsBlocked(credit_->credit_bytes());
   queue_.Returned(credit);
   credit_->OnAnswered(now, credit, window_full);
+  // The others wait for the news that this rank has its part.
+  if (tensor.sections.has_value() && !spans.want.empty() && tensor.task->lacking == 0) {
+    AcknowledgeNow();
+  }
   PieceDone(tensor, number);
+}
+
+void Worker::AcknowledgeNow() {
+  for (ShardId shard = 0; shard < links_.size(); ++shard) {
+    Link& link = links_[shard];
+    if (!link.up || !std::exchange(link.owes_since, std::nullopt).has_value()) continue;
+    driver_.SendAck(shard, {link.answers_in_order, epoch_});
+  }
 }
 
 // The verdict's bytes go where they are wanted; what was staged is kept as the copy.
@@ -252,17 +268,30 @@ bool Worker::TryAgainForOneReceipt(Tensor& tensor) {
   return true;
 }
 
+// By its place in the group.
+bool Worker::BringsRows(const Tensor& tensor, uint32_t place) const {
+  const std::vector<uint64_t>& table = tensor.task->table;
+  if (tensor.spec.op == wire::Op::kAllgather) return table[place] > 0;
+  if (tensor.spec.op != wire::Op::kAlltoall) return false;
+  auto count = static_cast<uint32_t>(GroupOf(tensor.spec).places.size());
+  for (uint32_t to = 0; to < count; ++to) {
+    if (to != place && table[uint64_t{place} * count + to] > 0) return true;
+  }
+  return false;
+}
+
 // A result in which somebody's part is missing is none. The receipts are the same on every rank,
 // and so is this error.
 Status Worker::CheckReceipt(const Tensor& tensor) const {
   const Task& task = *tensor.task;
   if (task.outcome.receipt == nullptr) return Status::Ok();
-  for (uint32_t i = 0; i < members_; ++i) {
-    bool gather = tensor.spec.op == wire::Op::kAllgather && task.rows_by_worker[i] > 0;
-    bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == roster_[i].rank;
-    if ((!gather && !root) || task.outcome.receipt->Contains(roster_[i].slot)) continue;
+  const Group& group = GroupOf(tensor.spec);
+  for (uint32_t i = 0; i < group.places.size(); ++i) {
+    const wire::WorkerInfo& worker = roster_[group.places[i]];
+    bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == worker.rank;
+    if ((!root && !BringsRows(tensor, i)) || task.outcome.receipt->Contains(worker.slot)) continue;
     return {StatusCode::kPeerLost, std::string(wire::NameOf(tensor.spec.op)) + " '" + tensor.name +
-                                       "': rank " + std::to_string(roster_[i].rank) +
+                                       "': rank " + std::to_string(worker.rank) +
                                        " was lost before all of its part had arrived; repeat the "
                                        "operation without it"};
   }

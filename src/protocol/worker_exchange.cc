@@ -1,16 +1,13 @@
 // The worker's side of the exchange with shards: cut, deal, queue, push. worker_answers.cc has what
 // comes back.
 #include <algorithm>
-#include <bit>
+#include <numeric>
 
 #include "src/protocol/control/tensor_bytes.h"
 #include "src/protocol/worker.h"
 
 namespace byteps::protocol {
 namespace {
-
-// The table of rows travels as it lies in memory, and the wire is little-endian.
-static_assert(std::endian::native == std::endian::little);
 
 // A push that carries nothing still occupies the shard.
 constexpr uint32_t kCreditMin = 64;
@@ -20,8 +17,8 @@ uint64_t KeyOf(uint32_t order, uint32_t index) { return (uint64_t{order} << 32) 
 
 }  // namespace
 
-Combine Worker::CombineOf(wire::Op op) {
-  switch (op) {
+Combine Worker::CombineOf(const wire::TensorSpec& spec) {
+  switch (spec.op == wire::Op::kReducescatter ? spec.combine : spec.op) {
     case wire::Op::kSum: return Combine::kSum;
     case wire::Op::kAverage: return Combine::kAverage;
     case wire::Op::kMin: return Combine::kMin;
@@ -29,7 +26,10 @@ Combine Worker::CombineOf(wire::Op op) {
     case wire::Op::kProduct: return Combine::kProduct;
     case wire::Op::kBroadcast:
     case wire::Op::kAllgather:
+    case wire::Op::kAlltoall:
+    case wire::Op::kReducescatter:
     case wire::Op::kBarrier: return Combine::kOverlay;
+    case wire::Op::kJoin: return Combine::kLast;
   }
   return Combine::kOverlay;
 }
@@ -40,9 +40,10 @@ uint32_t Worker::CreditOf(const Spans& spans) {
 }
 
 uint32_t Worker::EndPiece(const Tensor& tensor) {
-  if (!tensor.partition.has_value()) return tensor.first_piece;
-  return std::min(tensor.first_piece + static_cast<uint32_t>(tensor.partition->count()),
-                  static_cast<uint32_t>(tensor.pieces.size()));
+  uint32_t count = 0;
+  if (tensor.partition.has_value()) count = tensor.partition->count();
+  if (tensor.sections.has_value()) count = tensor.sections->count();
+  return std::min(tensor.first_piece + count, static_cast<uint32_t>(tensor.pieces.size()));
 }
 
 // The piece takes part in the exchange that is going on.
@@ -61,20 +62,36 @@ Status Worker::DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes,
   if (same) return Status::Ok();
   Result<plan::Partition> cut = plan::Partition::Cut(bytes, piece_bytes);
   if (!cut.ok()) return cut.status();
-  if (cut->count() > kPiecesMax) {
-    return {StatusCode::kExhausted, "tensor '" + tensor.name + "' has " +
-                                        std::to_string(cut->count()) +
-                                        " pieces; raise BYTEPS_PARTITION_BYTES"};
-  }
   tensor.partition = cut.value();
-  tensor.first_piece = first_piece;
-  return DealHomes(tensor, first_piece + static_cast<uint32_t>(cut->count()));
+  tensor.sections.reset();
+  return DealHomes(tensor, first_piece, cut->count());
+}
+
+// So that no piece has two receivers.
+Status Worker::DealSections(Tensor& tensor, uint32_t first_piece,
+                            const std::vector<uint64_t>& bytes) {
+  bool same = tensor.sections.has_value() && tensor.dealt_id == tensor.id &&
+              std::ranges::equal(tensor.sections->section_bytes(), bytes);
+  if (same) return Status::Ok();
+  uint64_t total = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+  uint32_t piece_bytes = plan::PieceBytes(total, members_, piece_bytes_max_);
+  Result<plan::Sections> cut = plan::Sections::Cut(bytes, piece_bytes);
+  if (!cut.ok()) return cut.status();
+  tensor.sections = std::move(cut).value();
+  tensor.partition.reset();
+  return DealHomes(tensor, first_piece, tensor.sections->count());
 }
 
 // A piece's home depends on its number alone, so that what is told of a round finds its owner also
 // when the next round is cut in another way: the pieces of a gathered result are dealt one by one,
-// as if each were full.
-Status Worker::DealHomes(Tensor& tensor, uint32_t count) {
+// as if each were full. So are those of sections, which the coordinator does not know.
+Status Worker::DealHomes(Tensor& tensor, uint32_t first_piece, uint32_t count) {
+  if (count > kPiecesMax) {
+    return {StatusCode::kExhausted, "tensor '" + tensor.name + "' has " + std::to_string(count) +
+                                        " pieces; raise BYTEPS_PARTITION_BYTES"};
+  }
+  tensor.first_piece = first_piece;
+  count += first_piece;
   bool first = tensor.dealt_id != tensor.id;
   if (first) {
     Result<plan::PieceAssigner> dealer =
@@ -89,11 +106,13 @@ Status Worker::DealHomes(Tensor& tensor, uint32_t count) {
   auto number = static_cast<uint32_t>(tensor.pieces.size());
   if (number >= count) return Status::Ok();
   tensor.pieces.resize(count);
-  bool gather = tensor.spec.op == wire::Op::kAllgather;
+  bool one_by_one = tensor.spec.op == wire::Op::kAllgather ||
+                    tensor.spec.op == wire::Op::kAlltoall ||
+                    tensor.spec.op == wire::Op::kReducescatter;
   std::vector<ShardId> homes;
-  if (!gather) homes = tensor.dealer->DealTensor(*tensor.partition);
+  if (!one_by_one) homes = tensor.dealer->DealTensor(*tensor.partition);
   for (; number < count; ++number) {
-    tensor.pieces[number].home = gather ? tensor.dealer->Next(piece_bytes_max_) : homes[number];
+    tensor.pieces[number].home = one_by_one ? tensor.dealer->Next(piece_bytes_max_) : homes[number];
     FindOwner(tensor, number);
   }
   return Status::Ok();
@@ -110,6 +129,7 @@ void Worker::FindOwner(Tensor& tensor, uint32_t number) {
 
 void Worker::QueuePieces(Tensor& tensor) {
   tensor.pieces_done = 0;
+  tensor.task->lacking = 0;
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) QueuePiece(tensor, i);
   ApplyEarlyWants(tensor);
 }
@@ -119,8 +139,9 @@ void Worker::QueuePiece(Tensor& tensor, uint32_t number) {
   piece.step = PieceStep::kQueued;
   piece.round = wire::RoundOf(tensor.round, tensor.task->attempt);
   uint64_t key = KeyOf(tensor.order, number);
-  piece.ticket =
-      queue_.Push({tensor.task->operation.priority, key, CreditOf(SpansOf(tensor, number)), key});
+  Spans spans = SpansOf(tensor, number);
+  if (!spans.want.empty()) ++tensor.task->lacking;
+  piece.ticket = queue_.Push({tensor.task->operation.priority, key, CreditOf(spans), key});
 }
 
 void Worker::ApplyEarlyWants(Tensor& tensor) {
@@ -164,7 +185,8 @@ void Worker::SendPiece(Tensor& tensor, uint32_t number) {
   header.count = link.answers_in_order;
   header.priority = tensor.task->operation.priority;
   header.home = piece.home;
-  header.combine = CombineOf(tensor.spec.op);
+  header.combine = CombineOf(tensor.spec);
+  header.receipt = tensor.spec.group;
   header.dtype = tensor.spec.dtype;
   header.piece_bytes = spans.piece_bytes;
   header.offset = spans.push_offset;
@@ -176,57 +198,6 @@ void Worker::SendPiece(Tensor& tensor, uint32_t number) {
 
 bool Worker::IsLayout(const Tensor& tensor) {
   return tensor.task->path[tensor.task->at] == Stage::kLayout;
-}
-
-Worker::Spans Worker::SpansOf(Tensor& tensor, uint32_t number) const {
-  if (IsLayout(tensor)) return SpansOfLayout(tensor);
-  plan::PieceSpan span = tensor.partition->Piece(number - tensor.first_piece);
-  if (tensor.spec.op == wire::Op::kAllgather) return SpansOfGather(tensor, span);
-  const Operation& operation = tensor.task->operation;
-  Spans spans;
-  spans.piece_bytes = span.bytes;
-  bool broadcast = tensor.spec.op == wire::Op::kBroadcast;
-  bool root = tensor.spec.root == rank_;
-  if (span.bytes == 0) return spans;
-  const std::byte* input = operation.input;
-  if (tensor.task->kept_input != nullptr) input = tensor.task->kept_input.get();
-  if (!broadcast || root) spans.push = ConstByteSpan(input + span.offset, span.bytes);
-  if (!broadcast || !root) spans.want = ByteSpan(operation.output + span.offset, span.bytes);
-  return spans;
-}
-
-// Every worker lays its number of rows into a table of 8 bytes per worker.
-Worker::Spans Worker::SpansOfLayout(Tensor& tensor) const {
-  std::vector<uint64_t>& rows = tensor.task->rows_by_worker;
-  auto bytes = std::as_writable_bytes(std::span(rows));
-  Spans spans;
-  spans.piece_bytes = static_cast<uint32_t>(bytes.size());
-  spans.push_offset = static_cast<uint32_t>(worker_index_ * sizeof(uint64_t));
-  spans.push = bytes.subspan(spans.push_offset, sizeof(uint64_t));
-  spans.want = bytes;
-  return spans;
-}
-
-// The pieces cover the result; a worker pushes what of its own rows lies in a piece.
-Worker::Spans Worker::SpansOfGather(Tensor& tensor, plan::PieceSpan span) const {
-  const Task& task = *tensor.task;
-  uint64_t total_rows = std::max<uint64_t>(task.outcome.rows, 1);
-  uint64_t row_bytes = task.outcome.gathered_bytes / total_rows;
-  uint64_t own_begin = 0;
-  for (uint32_t i = 0; i < worker_index_; ++i) own_begin += task.rows_by_worker[i] * row_bytes;
-  uint64_t own_end = own_begin + task.operation.rows * row_bytes;
-  uint64_t begin = std::clamp(span.offset, own_begin, own_end);
-  uint64_t end = std::clamp(span.offset + span.bytes, own_begin, own_end);
-  Spans spans;
-  spans.piece_bytes = span.bytes;
-  if (begin < end) {
-    spans.push_offset = static_cast<uint32_t>(begin - span.offset);
-    spans.push = ConstByteSpan(task.operation.input + (begin - own_begin), end - begin);
-  }
-  // A piece that is all mine was copied when the result was laid out.
-  if (spans.push.size() == span.bytes) return spans;
-  spans.want = ByteSpan(task.outcome.gathered.get() + span.offset, span.bytes);
-  return spans;
 }
 
 }  // namespace byteps::protocol

@@ -25,7 +25,7 @@ void Worker::OnView(const wire::View& view, Slot slot) {
   slot_ = slot;
   ownership_ = OwnershipOf(view);
   if (begins) BeginGeneration(view);
-  workers_of_[view.epoch] = WorkersOf(view);
+  workers_of_[view.epoch] = protocol::WorkersOf(view);
   if (begins) return;
   ReviewPieces(old_epoch);
   Time now = now_;
@@ -40,11 +40,16 @@ void Worker::BeginGeneration(const wire::View& view) {
   generation_ = view.generation;
   roster_ = view.workers;
   members_ = static_cast<uint32_t>(roster_.size());
-  for (uint32_t i = 0; i < roster_.size(); ++i) {
-    if (roster_[i].slot != slot_) continue;
-    worker_index_ = i;
-    rank_ = roster_[i].rank;
+  everybody_.ranks.clear();
+  for (const wire::WorkerInfo& worker : roster_) {
+    if (worker.slot == slot_) rank_ = worker.rank;
+    everybody_.ranks.push_back(worker.rank);
   }
+  ResolveGroup(everybody_);
+  for (auto& [number, group] : groups_) ResolveGroup(group);
+  joins_ = 0;
+  joining_ = false;
+  told_joined_ = 0;
   piece_bytes_max_ = view.piece_bytes_max;
   alone_ = view.servers.empty();
   shard_weights_.clear();
@@ -137,6 +142,10 @@ void Worker::OnShardDown(ShardId shard) {
 // pushes, then what it holds and all others do; at last, that this is all.
 void Worker::Recite(ShardId shard, uint64_t since_after) {
   bool reconnect = since_after == 0;
+  if (reconnect) {  // before anything that is judged by it
+    TellGroups(shard);
+    TellJoined(shard);
+  }
   std::vector<wire::HeldPiece> haves;
   for (Tensor* tensor : by_order_) {
     for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
@@ -177,7 +186,7 @@ void Worker::RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::Held
 
 void Worker::SendKept(Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
-  if (!piece.copy && options_.mistake == WorkerMistake::kHandOverWithoutKeeping &&
+  if (!piece.copy && !piece.hollow && options_.mistake == WorkerMistake::kHandOverWithoutKeeping &&
       (piece.status != StatusCode::kOk || !IsActive(tensor, number))) {
     return;
   }
@@ -188,7 +197,7 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   header.generation = generation_;
   header.count = links_[piece.owner].answers_in_order;
   header.home = piece.home;
-  header.combine = CombineOf(tensor.spec.op);
+  header.combine = CombineOf(tensor.spec);
   header.dtype = tensor.spec.dtype;
   header.status = piece.status;
   uint32_t bytes = piece.copy_bytes;
@@ -197,31 +206,16 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   BufferRef payload = pool_.Take(header.receipt + bytes);
   piece.members->ToBitmap(ByteSpan(payload.data(), header.receipt));
   arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
-  header.piece_bytes = bytes;
+  header.piece_bytes = piece.hollow ? piece.verdict_bytes : bytes;
   header.want_bytes = bytes;
   piece.recited = true;
   driver_.SendVerdict(piece.owner, header, ConstByteSpan(payload.data(), header.receipt + bytes),
                       payload);
 }
 
-// Where the verdict of an operation's piece lies while the operation has not been handed over.
-ConstByteSpan Worker::VerdictIn(Tensor& tensor, uint32_t number) const {
-  const Task& task = *tensor.task;
-  if (IsLayout(tensor) || (number == 0 && tensor.spec.op == wire::Op::kAllgather)) {
-    return std::as_bytes(std::span(task.rows_by_worker));
-  }
-  plan::PieceSpan span = tensor.partition->Piece(number - tensor.first_piece);
-  if (tensor.spec.op == wire::Op::kAllgather) {
-    return ConstByteSpan(task.outcome.gathered.get() + span.offset, span.bytes);
-  }
-  bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == rank_;
-  const Operation& operation = task.operation;
-  return ConstByteSpan((root ? operation.input : operation.output) + span.offset, span.bytes);
-}
-
 void Worker::KeepCopy(Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
-  if (piece.copy || piece.status != StatusCode::kOk) return;
+  if (piece.copy || piece.hollow || piece.status != StatusCode::kOk) return;
   ConstByteSpan verdict = VerdictIn(tensor, number);
   piece.copy = pool_.Take(verdict.size());
   piece.copy_bytes = static_cast<uint32_t>(verdict.size());
@@ -316,6 +310,8 @@ void Worker::Replay(ShardId from, Time now) {
 void Worker::Abort(OperationId id, const std::string& why) {
   for (Tensor* tensor : by_order_) {
     if (!tensor->task.has_value() || tensor->task->operation.id != id) continue;
+    // Others may have data for as long as they like; while they do, their operations have limits.
+    if (tensor->spec.op == wire::Op::kJoin) return;
     for (uint32_t i = tensor->first_piece; i < EndPiece(*tensor); ++i) {
       const Piece& piece = tensor->pieces[i];
       bool asks = IsActive(*tensor, i) && piece.step != PieceStep::kDone &&
@@ -355,7 +351,7 @@ void Worker::AskAgain() {
                  tensor->task->path[tensor->task->at] == Stage::kDeclare;
     if (!waits) continue;
     driver_.SendControl(wire::Declare{tensor->name, tensor->attempt, tensor->task->operation.spec,
-                                      tensor->round + 1});
+                                      NextRound(*tensor)});
   }
 }
 

@@ -36,6 +36,10 @@ class Engine {
   // happens exactly once for every call.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
+  // Worker::AddGroup and RemoveGroup. Blocks for a moment: in force, and told to the shards, for
+  // operations that are submitted after it.
+  virtual Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) = 0;
+  virtual Status RemoveGroup(uint32_t number) = 0;
   // The ranks of the last view, the lowest first.
   virtual std::vector<uint32_t> Members() = 0;
   // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for

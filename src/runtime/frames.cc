@@ -57,6 +57,14 @@ transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& pr
   return frame;
 }
 
+transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
+                               ConstByteSpan bitmap) {
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kGroup, bitmap);
+  frame.header_bytes = wire::kProgressHeaderBytes;
+  wire::EncodeProgress(number, frame.header);
+  return frame;
+}
+
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces) {
   std::vector<std::byte> bytes;
   wire::EncodePieceRefs(pieces, bytes);

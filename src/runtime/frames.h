@@ -26,14 +26,16 @@ transport::OutFrame ControlFrame(BufferPool& pool, const wire::Message& message)
 transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& header,
                               ConstByteSpan payload, BufferRef keep);
 
-// An ack, a stable or a resync frame.
+// A resync frame.
 transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number);
 
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces);
 
-// REQUIRES: pieces.size() <= wire::kWantCountMax.
-// An ack or a stable frame.
+// An ack, a stable or a joined frame.
 transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
+transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
+                               ConstByteSpan bitmap);
+// REQUIRES: pieces.size() <= wire::kWantCountMax.
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
                               const std::vector<wire::HeldPiece>& pieces);
 

@@ -38,6 +38,16 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
 
   std::vector<uint32_t> Members() override { return {0}; }
 
+  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override {
+    MutexLock lock(mutex_);
+    return machine_.AddGroup(number, ranks);
+  }
+
+  Status RemoveGroup(uint32_t number) override {
+    MutexLock lock(mutex_);
+    return machine_.RemoveGroup(number);
+  }
+
   void Leave() override {
     MutexLock lock(mutex_);
     machine_.Stop({StatusCode::kShutdown, "the session was shut down"});
@@ -51,6 +61,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendResync(ShardId, uint64_t) override {}
   void SendAbort(ShardId, uint64_t, const wire::PieceRef&, const std::string&) override {}
   void SendAck(ShardId, const wire::Progress&) override {}
+  void SendGroup(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
+  void SendJoined(ShardId, const wire::Progress&) override {}
   void Forget(ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
   void Complete(protocol::OperationId,

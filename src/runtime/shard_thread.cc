@@ -25,6 +25,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       case wire::FrameKind::kPush:
       case wire::FrameKind::kVerdict: return OnData(bytes, payload_bytes);
       case wire::FrameKind::kAck:
+      case wire::FrameKind::kJoined:
       case wire::FrameKind::kResync:
         if (payload_bytes == 0) return OnNumber(bytes);
         break;
@@ -34,6 +35,14 @@ struct ShardThread::Link final : transport::FrameReceiver {
       case wire::FrameKind::kAbort:
         if (payload_bytes > wire::kPieceRefBytes + kAbortTextMax) break;
         return Collect(bytes, payload_bytes);
+      case wire::FrameKind::kGroup: {
+        if (payload_bytes > wire::kGroupBytesMax) break;
+        Result<wire::Progress> number = wire::DecodeProgress(bytes);
+        if (!number.ok()) return number.status();
+        group = number.value();
+        payload.resize(payload_bytes);
+        return ByteSpan(payload);
+      }
       default: break;
     }
     return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a shard");
@@ -49,10 +58,14 @@ struct ShardThread::Link final : transport::FrameReceiver {
   }
 
   Result<ByteSpan> OnNumber(ConstByteSpan bytes) {
-    if (incoming == wire::FrameKind::kAck) {
-      Result<wire::Progress> ack = wire::DecodeProgress(bytes);
-      if (!ack.ok()) return ack.status();
-      shard.machine_.OnAck(slot, ack.value(), shard.loop_->Now());
+    if (incoming != wire::FrameKind::kResync) {
+      Result<wire::Progress> progress = wire::DecodeProgress(bytes);
+      if (!progress.ok()) return progress.status();
+      if (incoming == wire::FrameKind::kJoined) {
+        shard.machine_.OnJoined(slot, progress.value());
+      } else {
+        shard.machine_.OnAck(slot, progress.value(), shard.loop_->Now());
+      }
       return ByteSpan();
     }
     Result<uint64_t> number = wire::DecodeNumber(bytes);
@@ -83,6 +96,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       sound = abort.status();
       if (sound.ok()) shard.machine_.OnAbort(slot, epoch, abort->piece, abort->why);
     }
+    if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);
   }
@@ -95,6 +109,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
   uint64_t epoch = 0;
+  wire::Progress group;
   std::vector<std::byte> payload;
   std::vector<wire::HeldPiece> held;
 };

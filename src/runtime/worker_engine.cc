@@ -1,6 +1,7 @@
 #include "src/runtime/worker_engine.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "src/runtime/frames.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kLeaveLimit = seconds(4);
 constexpr Duration kLookForLateOnes = seconds(1);
+// The loop never blocks; it may have ended.
+constexpr Duration kLoopLimit = seconds(10);
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
@@ -258,6 +261,31 @@ void WorkerEngine::AbortLateOnes() {
   }
 }
 
+// What was submitted before is taken before.
+Status WorkerEngine::OnLoop(std::function<Status()> work) {
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return ShutDown();
+  }
+  auto promise = std::make_shared<std::promise<Status>>();
+  std::future<Status> done = promise->get_future();
+  loop_->Post([this, promise, work = std::move(work)] {
+    TakeSubmissions();
+    promise->set_value(work());
+  });
+  if (done.wait_for(kLoopLimit) == std::future_status::ready) return done.get();
+  return {StatusCode::kDeadlineExceeded,
+          "the session's thread does not answer; the job is ending, or this machine stands still"};
+}
+
+Status WorkerEngine::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
+  return OnLoop([this, number, ranks] { return machine_.AddGroup(number, ranks); });
+}
+
+Status WorkerEngine::RemoveGroup(uint32_t number) {
+  return OnLoop([this, number] { return machine_.RemoveGroup(number); });
+}
+
 void WorkerEngine::Declare(const std::string& name) {
   loop_->Post([this, name] { machine_.Declare(name); });
 }
@@ -341,6 +369,17 @@ void WorkerEngine::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& p
 
 void WorkerEngine::SendAck(ShardId to, const wire::Progress& ack) {
   Send(to, ProgressFrame(wire::FrameKind::kAck, ack));
+}
+
+void WorkerEngine::SendGroup(ShardId to, const wire::Progress& number,
+                             const protocol::SlotSet& slots) {
+  std::vector<std::byte> bitmap(slots.bitmap_bytes());
+  slots.ToBitmap(bitmap);
+  Send(to, GroupFrame(pool_, number, bitmap));
+}
+
+void WorkerEngine::SendJoined(ShardId to, const wire::Progress& number) {
+  Send(to, ProgressFrame(wire::FrameKind::kJoined, number));
 }
 
 void WorkerEngine::Forget(ConstByteSpan memory) { shards_.Detach(memory); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
 
   void Submit(protocol::Operation operation, Done done) override;
   void Declare(const std::string& name) override;
+  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override;
+  Status RemoveGroup(uint32_t number) override;
   std::vector<uint32_t> Members() override;
   void Leave() override;
 
@@ -70,6 +73,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void StopMachine();
   void NotifyLeft();
   void TakeSubmissions();
+  Status OnLoop(std::function<Status()> work);
   void AbortLateOnes();
 
   void SendControl(const wire::Message& message) override;
@@ -81,6 +85,8 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                  const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
+  void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
+  void SendJoined(ShardId to, const wire::Progress& number) override;
   void Send(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override;
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;

@@ -57,17 +57,59 @@ Status WriteRanks(const std::vector<uint32_t>& from, int32_t* ranks, size_t capa
   return Status::Ok();
 }
 
+Result<std::vector<uint32_t>> RanksFrom(const int32_t* ranks, size_t count, int32_t number) {
+  auto invalid = [&](int32_t what, const char* why) {
+    return Status(StatusCode::kInvalidArgument, "process set " + std::to_string(number) + ": " +
+                                                    std::to_string(what) + " is " + why);
+  };
+  if (number <= 0) return invalid(number, "no number for one; they count from 1");
+  std::vector<uint32_t> list;
+  for (size_t i = 0; i < count; ++i) {
+    if (ranks[i] < 0) return invalid(ranks[i], "no rank");
+    list.push_back(static_cast<uint32_t>(ranks[i]));
+  }
+  return list;
+}
+
 Result<config::Options> Load(const char* const* settings, size_t count) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) texts.emplace_back(settings[i]);
   return config::LoadOptions(config::Environment::OfProcess(), texts);
 }
 
+Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
+
+// What some operations need beyond a tensor.
+Status ConvertRest(const byteps_request& request, protocol::Operation& operation) {
+  if (request.process_set < 0) {
+    return Invalid("process set " + std::to_string(request.process_set) + " of '" + operation.name +
+                   "': numbers are not negative");
+  }
+  operation.spec.group = static_cast<uint32_t>(request.process_set);
+  operation.spec.atomic = request.atomic != 0;
+  if (request.detail != nullptr) operation.spec.detail = request.detail;
+  if (operation.spec.op == wire::Op::kReducescatter) {
+    if (request.combine < 0 || request.combine >= wire::kReductionCount) {
+      return Invalid("reducescatter of '" + operation.name +
+                     "' combines by sum, average, min, max or product only");
+    }
+    operation.spec.combine = static_cast<wire::Op>(request.combine);
+  }
+  if (operation.spec.op != wire::Op::kAlltoall) return Status::Ok();
+  if (request.split_count > 0 && request.splits == nullptr) return Missing("the request's splits");
+  for (size_t i = 0; i < request.split_count; ++i) {
+    if (request.splits[i] < 0) {
+      return Invalid("alltoall of '" + operation.name + "': a split is negative");
+    }
+    operation.splits.push_back(static_cast<uint64_t>(request.splits[i]));
+  }
+  return Status::Ok();
+}
+
 Result<protocol::Operation> Convert(const byteps_request& request, int size) {
-  auto invalid = [](const std::string& text) { return Status(StatusCode::kInvalidArgument, text); };
   if (request.name == nullptr) return Missing("the request's name");
-  if (request.op < 0 || request.op >= wire::kOpCount) return invalid("unknown operation");
-  if (request.dtype < 0 || request.dtype >= kDataTypeCount) return invalid("unknown dtype");
+  if (request.op < 0 || request.op >= wire::kOpCount) return Invalid("unknown operation");
+  if (request.dtype < 0 || request.dtype >= kDataTypeCount) return Invalid("unknown dtype");
   if (request.dimensions > 0 && request.shape == nullptr) return Missing("the request's shape");
   protocol::Operation operation;
   operation.name = request.name;
@@ -76,23 +118,30 @@ Result<protocol::Operation> Convert(const byteps_request& request, int size) {
   operation.input = static_cast<const std::byte*>(request.input);
   operation.output = static_cast<std::byte*>(request.output);
   operation.priority = request.priority;
-  if (operation.spec.op == wire::Op::kBarrier) return operation;
+  Status rest = ConvertRest(request, operation);
+  if (!rest.ok()) return rest;
+  if (operation.spec.op == wire::Op::kJoin) operation.spec.dtype = DataType::kInt64;
+  if (operation.spec.op == wire::Op::kBarrier || operation.spec.op == wire::Op::kJoin) {
+    return operation;
+  }
   operation.spec.shape.assign(request.shape, request.shape + request.dimensions);
   if (operation.spec.op == wire::Op::kBroadcast) {
     if (request.root_rank < 0 || request.root_rank >= size) {
-      return invalid("broadcast of '" + operation.name + "' from rank " +
+      return Invalid("broadcast of '" + operation.name + "' from rank " +
                      std::to_string(request.root_rank) + ": the job has ranks 0 to " +
                      std::to_string(size - 1));
     }
     operation.spec.root = static_cast<uint32_t>(request.root_rank);
   }
-  if (operation.spec.op == wire::Op::kAllgather) {
+  bool own_rows =
+      operation.spec.op == wire::Op::kAllgather || operation.spec.op == wire::Op::kAlltoall;
+  if (own_rows) {
     if (request.dimensions == 0) {
-      return invalid("allgather of '" + operation.name +
+      return Invalid(wire::NameOf(operation.spec.op) + (" of '" + operation.name) +
                      "': a scalar has no first dimension; give it the shape [1]");
     }
     if (request.shape[0] < 0) {
-      return invalid("tensor '" + operation.name + "' has a negative dimension");
+      return Invalid("tensor '" + operation.name + "' has a negative dimension");
     }
     operation.rows = static_cast<uint64_t>(request.shape[0]);
     operation.spec.shape.erase(operation.spec.shape.begin());
@@ -152,6 +201,25 @@ byteps_code byteps_declare(byteps_session* session, const char* name, byteps_err
   });
 }
 
+byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks, size_t count,
+                                   int32_t number, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    if (ranks == nullptr && count > 0) return Missing("the list of ranks");
+    Result<std::vector<uint32_t>> list = byteps::session::RanksFrom(ranks, count, number);
+    if (!list.ok()) return list.status();
+    return session->session->AddGroup(static_cast<uint32_t>(number), list.value());
+  });
+}
+
+byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
+                                      byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    return session->session->RemoveGroup(static_cast<uint32_t>(number));
+  });
+}
+
 byteps_code byteps_start(byteps_session* session, const byteps_request* request,
                          byteps_handle* handle, byteps_error* error) {
   return Guard(error, [&]() -> Status {
@@ -192,8 +260,12 @@ byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byt
     if (session == nullptr || result == nullptr) return Missing("the session or the result");
     const byteps::protocol::Outcome* outcome = session->session->Look(handle);
     if (outcome == nullptr) return Session::NotComplete(handle);
-    *result = {outcome->gathered.get(), static_cast<size_t>(outcome->gathered_bytes),
-               static_cast<int64_t>(outcome->rows), outcome->members};
+    *result = {outcome->gathered.get(),
+               static_cast<size_t>(outcome->gathered_bytes),
+               static_cast<int64_t>(outcome->rows),
+               outcome->members,
+               outcome->received_splits.data(),
+               outcome->received_splits.size()};
     return Status::Ok();
   });
 }

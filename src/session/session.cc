@@ -8,10 +8,12 @@ namespace byteps::session {
 namespace {
 
 uint64_t BytesMoved(const protocol::Operation& operation) {
+  wire::Op op = operation.spec.op;
+  if (op == wire::Op::kBarrier || op == wire::Op::kJoin) return 0;
   uint64_t bytes = SizeOf(operation.spec.dtype);
   for (int64_t dimension : operation.spec.shape) bytes *= static_cast<uint64_t>(dimension);
-  if (operation.spec.op == wire::Op::kAllgather) bytes *= operation.rows;
-  return operation.spec.op == wire::Op::kBarrier ? 0 : bytes;
+  if (op == wire::Op::kAllgather || op == wire::Op::kAlltoall) bytes *= operation.rows;
+  return bytes;
 }
 
 }  // namespace

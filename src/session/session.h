@@ -38,6 +38,12 @@ class Session {
 
   void Declare(const std::string& name);
 
+  // Engine::AddGroup and RemoveGroup.
+  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
+    return engine_->AddGroup(number, ranks);
+  }
+  Status RemoveGroup(uint32_t number) { return engine_->RemoveGroup(number); }
+
   // Starts an operation; does not block. Its memory is borrowed until it is complete. The caller
   // owns the handle until Release.
   Result<Handle> Start(protocol::Operation operation);

@@ -115,8 +115,12 @@ Encoded Encode(Builder& b, const Report& m) {
 }
 
 flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
+  auto shape = b.CreateVector(spec.shape);
+  flatbuffers::Offset<flatbuffers::String> detail;  // most tensors have none
+  if (!spec.detail.empty()) detail = b.CreateString(spec.detail);
   return fb::CreateSpec(b, static_cast<uint8_t>(spec.op), static_cast<uint8_t>(spec.dtype),
-                        spec.root, b.CreateVector(spec.shape), spec.atomic);
+                        spec.root, shape, spec.atomic, static_cast<uint8_t>(spec.combine),
+                        spec.group, detail);
 }
 
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
@@ -274,8 +278,15 @@ Result<TensorSpec> Read(const fb::Spec* m) {
   if (m == nullptr) return Malformed("a tensor without a description");
   if (m->op() >= kOpCount) return Malformed("unknown operation");
   if (m->dtype() >= kDataTypeCount) return Malformed("unknown dtype");
-  return TensorSpec{static_cast<Op>(m->op()), static_cast<DataType>(m->dtype()), m->root(),
-                    Numbers(m->shape()), m->atomic()};
+  if (m->combine() >= kReductionCount) return Malformed("unknown reduction");
+  return TensorSpec{static_cast<Op>(m->op()),
+                    static_cast<DataType>(m->dtype()),
+                    m->root(),
+                    Numbers(m->shape()),
+                    m->atomic(),
+                    static_cast<Op>(m->combine()),
+                    m->group(),
+                    Text(m->detail())};
 }
 
 Declared Read(const fb::Declared& m) {
@@ -305,6 +316,7 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
     if (!spec.ok()) return spec.status();
     Declared declared = Read(*one->declared());
     unfolded += declared.name.size() + 8 * (declared.placement.size() + spec->shape.size()) + 8;
+    unfolded += spec->detail.size();
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     known.tensors.push_back({std::move(declared), std::move(spec).value()});
   }
@@ -337,6 +349,17 @@ Result<Message> DecodeCodeAndText(const Table& m) {
   return Message(T{static_cast<StatusCode>(m.code()), Text(m.text())});
 }
 
+// "float32[3, 4]"; of what has rows of its own on each rank, "float32[any, 4]".
+std::string ShapeOf(const TensorSpec& spec) {
+  std::string text = byteps::NameOf(spec.dtype) + std::string("[");
+  bool any = spec.op == Op::kAllgather || spec.op == Op::kAlltoall;
+  if (any) text += spec.shape.empty() ? "any" : "any, ";
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
+  }
+  return text + "]";
+}
+
 }  // namespace
 
 const char* NameOf(Op op) {
@@ -349,20 +372,20 @@ const char* NameOf(Op op) {
     case Op::kBroadcast: return "broadcast";
     case Op::kAllgather: return "allgather";
     case Op::kBarrier: return "barrier";
+    case Op::kReducescatter: return "reducescatter";
+    case Op::kAlltoall: return "alltoall";
+    case Op::kJoin: return "join";
   }
   return "unknown";
 }
 
 std::string Describe(const TensorSpec& spec) {
   std::string text = NameOf(spec.op);
-  if (spec.op == Op::kBarrier) return text;
-  text += std::string(" of ") + byteps::NameOf(spec.dtype) + "[";
-  if (spec.op == Op::kAllgather) text += spec.shape.empty() ? "any" : "any, ";
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
-  }
-  text += "]";
+  if (spec.op == Op::kReducescatter) text += std::string(" (") + NameOf(spec.combine) + ")";
+  if (spec.op != Op::kBarrier && spec.op != Op::kJoin) text += " of " + ShapeOf(spec);
   if (spec.op == Op::kBroadcast) text += " from rank " + std::to_string(spec.root);
+  if (spec.group != 0) text += " in process set " + std::to_string(spec.group);
+  if (!spec.detail.empty()) text += " (" + spec.detail + ")";
   return text;
 }
 

@@ -22,8 +22,13 @@ enum class Op : uint8_t {
   kBroadcast = 5,
   kAllgather = 6,
   kBarrier = 7,
+  kReducescatter = 8,
+  kAlltoall = 9,
+  kJoin = 10,
 };
-inline constexpr int kOpCount = 8;
+inline constexpr int kOpCount = 11;
+// How many of them combine numbers: kSum to kProduct.
+inline constexpr int kReductionCount = 5;
 const char* NameOf(Op op);
 
 // A process asks to be a member. Everything that must be equal for all travels with it, so that
@@ -131,10 +136,15 @@ struct TensorSpec {
   Op op = Op::kSum;
   DataType dtype = DataType::kFloat32;
   uint32_t root = 0;           // rank; broadcast only
-  std::vector<int64_t> shape;  // allgather: without the first dimension
+  std::vector<int64_t> shape;  // allgather, alltoall: without the first dimension
   bool atomic = false;         // one receipt for the whole tensor
+  Op combine = Op::kSum;       // reducescatter only
+  uint32_t group = 0;          // who takes part; 0: everybody
+  std::string detail;          // what else must be equal, as a text for people
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
+// A longer detail is refused.
+inline constexpr size_t kDetailBytesMax = 1024;
 // "sum of float32[3, 4]", for messages.
 std::string Describe(const TensorSpec& spec);
 

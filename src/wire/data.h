@@ -25,6 +25,13 @@ struct PieceRef {
 
 inline constexpr uint32_t kAttemptsMax = 256;
 constexpr uint64_t RoundOf(uint64_t round, uint32_t attempt) { return round * 256 + attempt; }
+// The highest 16 bits count how often all workers have joined (Op::kJoin): rounds begin anew there,
+// so that a rank that took no part for a while counts as the others do.
+inline constexpr uint32_t kJoinsMax = (1U << 16) - 1;
+constexpr uint64_t FirstRoundAfter(uint32_t joins) { return uint64_t{joins} << 40; }
+constexpr uint32_t JoinsOf(uint64_t round_on_wire) {
+  return static_cast<uint32_t>(round_on_wire >> 48);
+}
 
 // Header of a push, an answer or a verdict. The sender's slot and incarnation are not in it: the
 // handshake bound them to the connection.
@@ -36,8 +43,9 @@ struct DataHeader {
   uint64_t count = 0;
   uint32_t generation = 0;
   int32_t priority = 0;
-  // Answer and verdict: 0 = it has the contributions of all workers of `epoch`, and of nobody else;
-  // otherwise the payload's first `receipt` bytes are a bitmap of slots. Push: 0.
+  // Answer and verdict: 0 = it has the contributions of all workers of `epoch` that are in the
+  // tensor's group, and of nobody else; otherwise the payload's first `receipt` bytes are a bitmap
+  // of slots. Push: the number of the tensor's group.
   uint32_t receipt = 0;
   // Answer: how many of the latest answers on this connection, this one included, are not yet
   // known to be with every member. Others: 0.
@@ -97,6 +105,11 @@ struct Progress {
 inline constexpr size_t kProgressHeaderBytes = 16;
 void EncodeProgress(const Progress& progress, ByteSpan out);
 Result<Progress> DecodeProgress(ConstByteSpan bytes);
+
+// The header of a group frame is a Progress whose count is the group's number; its payload is a
+// bitmap of slots, of at most kGroupBytesMax. That of a joined frame is one, too: its count is the
+// number of the worker's join, from 1.
+inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
 
 // The header of a have, resync or abort frame is the epoch.
 inline constexpr size_t kNumberHeaderBytes = 8;

@@ -38,6 +38,11 @@ class Started:
     output_pointer: int
     root_rank: int
     priority: int
+    combine: int = 0
+    process_set: int = 0
+    detail: str = ""
+    splits: Sequence[int] | None = None
+    atomic: bool = False
     complete: bool = False
     gathered: bytes = b""
 
@@ -74,12 +79,20 @@ class FakeSession:
     def declare(self, name: str) -> None:
         self._world.declared.append(name)
 
-    def start(self, name: str, operation: int, dtype: int, shape: Sequence[int], *rest: int) -> int:
+    def start(
+        self,
+        name: str,
+        operation: int,
+        dtype: int,
+        shape: Sequence[int],
+        *rest: int,
+        **more: object,
+    ) -> int:
         if self._down:
             raise error_from_code(7, "shut down")
         if any(o.name == name and not o.complete for o in self._operations.values()):
             raise error_from_code(3, f"{name} is still on its way")
-        item = Started(name, Operation(operation), DataType(dtype), tuple(shape), *rest)
+        item = Started(name, Operation(operation), DataType(dtype), tuple(shape), *rest, **more)
         self._world.started.append(item)
         handle = len(self._world.started)
         self._operations[handle] = item

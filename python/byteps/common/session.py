@@ -91,6 +91,11 @@ class Session:
                 request.output_pointer,
                 request.root_rank,
                 request.priority,
+                combine=int(request.combine),
+                process_set=request.process_set,
+                detail=request.detail,
+                splits=request.splits,
+                atomic=request.atomic,
             )
         except BaseException:
             del self._taken[name]
@@ -100,7 +105,7 @@ class Session:
 
     def add_process_set(self, ranks: Sequence[int], number: int) -> None:
         """Make `number` stand for these ranks, on this rank only."""
-        self._native.add_process_set(ranks, number)
+        self._native.add_process_set(list(ranks), number)
 
     def remove_process_set(self, number: int) -> None:
         """Forget what `number` stands for, on this rank only."""
@@ -118,6 +123,10 @@ class Session:
         """Return (bytes, first dimension, members) of a complete operation."""
         return self._native.result(handle)
 
+    def received_splits(self, handle: int) -> list[int]:
+        """Return the rows that a complete alltoall brought from each rank that took part."""
+        return self._native.received_splits(handle)
+
     def handle_members(self, handle: int) -> list[int]:
         """Return the ranks that are in every part of a complete operation's result."""
         return self._native.handle_members(handle)
@@ -127,7 +136,7 @@ class Session:
         return self._native.members()
 
     def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
-        """Copy the rows of a complete allgather."""
+        """Copy the rows of a complete allgather or alltoall."""
         self._native.copy_result(handle, pointer, size_bytes)
 
     def release(self, handle: int) -> None:

@@ -31,3 +31,6 @@ class Operation(IntEnum):
     BROADCAST = 5
     ALLGATHER = 6
     BARRIER = 7
+    REDUCESCATTER = 8
+    ALLTOALL = 9
+    JOIN = 10

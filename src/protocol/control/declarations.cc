@@ -12,14 +12,15 @@ namespace {
 // More attempts at one name than any program makes.
 constexpr uint32_t kAttemptsKnownMax = 4096;
 
-// What is known of the pieces before the first round. The result of an allgather is dealt from the
-// same state, but the number of its pieces is not known here.
+// What is known of the pieces before the first round. The results of allgather and alltoall are
+// dealt from the same state, but the number of their pieces is not known here; that of a
+// reducescatter depends on its group and is about this one.
 Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, uint32_t bytes_max) {
   std::optional<uint64_t> bytes = TensorBytes(spec);
   if (!bytes.has_value()) {
     return Status(StatusCode::kInvalidArgument, "no tensor has this shape");
   }
-  if (spec.op == wire::Op::kAllgather) bytes = 0;
+  if (spec.op == wire::Op::kAllgather || spec.op == wire::Op::kAlltoall) bytes = 0;
   Result<plan::Partition> cut =
       plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, members, bytes_max));
   if (cut.ok() && cut->count() > kPiecesMax) {

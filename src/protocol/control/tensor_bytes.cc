@@ -14,6 +14,7 @@ std::optional<uint64_t> TensorBytes(const wire::TensorSpec& spec) {
     if (dimension < 0) return std::nullopt;
     empty = empty || dimension == 0;
   }
+  if (spec.op == wire::Op::kJoin) return sizeof(uint64_t);  // a rank
   if (empty || spec.op == wire::Op::kBarrier) return 0;
   std::optional<uint64_t> bytes = SizeOf(spec.dtype);
   for (int64_t dimension : spec.shape) {

@@ -14,8 +14,8 @@ inline constexpr uint64_t kTensorBytesMax = uint64_t{1} << 48;
 // Pieces of one tensor: what every rank and the coordinator can keep a table of.
 inline constexpr uint32_t kPiecesMax = uint32_t{1} << 24;
 
-// Bytes of one rank's tensor, of one row for allgather, nothing for barrier. No value: a negative
-// dimension, or more than kTensorBytesMax.
+// Bytes of one rank's tensor, of one row for allgather and alltoall, nothing for barrier. No value:
+// a negative dimension, or more than kTensorBytesMax.
 std::optional<uint64_t> TensorBytes(const wire::TensorSpec& spec);
 
 // `rows` rows of `row_bytes`; no value beyond kTensorBytesMax.

@@ -1,0 +1,184 @@
+// Who takes part in a round: the members of its group, without those that have joined. And who of
+// them is answered later, because it wants nothing. docs/decisions/0011-rounds-of-some.md.
+#include <algorithm>
+
+#include "src/protocol/shard.h"
+
+namespace byteps::protocol {
+namespace {
+
+constexpr size_t kGroupsMax = size_t{1} << 16;
+
+}  // namespace
+
+const Shard::Group* Shard::GroupOf(uint32_t number) const {
+  if (number == 0) return &everybody_;
+  auto found = groups_.find(number);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+bool Shard::InGroup(const Group& group, Slot slot) const {
+  return &group == &everybody_ || group.slots.Contains(slot);
+}
+
+// It is waited for, unless it is exempt.
+bool Shard::TakesPart(const Group& group, Slot slot) const {
+  return members_[slot].present && InGroup(group, slot);
+}
+
+// REQUIRES: who is present is known.
+void Shard::ReviewGroups() {
+  everybody_.present = present_count_;
+  for (auto& [number, group] : groups_) CountPresent(group);
+}
+
+void Shard::CountPresent(Group& group) const {
+  group.all = std::make_shared<SlotSet>(group.slots.And(*everybody_.all));
+  group.present = group.all->count();
+}
+
+Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
+  if (from >= members_.size()) return Status::Ok();
+  Member& member = members_[from];
+  if (MustWait(member, number.epoch)) {
+    Held held;
+    held.kind = wire::FrameKind::kGroup;
+    held.epoch = number.epoch;
+    held.header.count = number.count;
+    held.bitmap.assign(bitmap.begin(), bitmap.end());
+    member.held.push_back(std::move(held));
+    return Status::Ok();
+  }
+  SlotSet slots = SlotSet::FromBitmap(bitmap);
+  if (number.count > 0 && number.count <= UINT32_MAX && slots.Contains(from)) {
+    if (groups_.size() >= kGroupsMax) return {StatusCode::kExhausted, "too many process sets"};
+    auto [found, fresh] = groups_.try_emplace(static_cast<uint32_t>(number.count));
+    if (!fresh && found->second.slots == slots) return Status::Ok();
+    if (fresh) {
+      found->second.slots = std::move(slots);
+      CountPresent(found->second);
+      return Status::Ok();
+    }
+  }
+  return {StatusCode::kProtocol,
+          "process set " + std::to_string(number.count) + " of worker " + std::to_string(from) +
+              " has other ranks than on another worker, or not itself; add the same ranks under "
+              "the same number everywhere"};
+}
+
+void Shard::OnJoined(Slot from, const wire::Progress& number) {
+  if (from >= members_.size()) return;
+  Member& member = members_[from];
+  if (MustWait(member, number.epoch)) {
+    Held held;
+    held.kind = wire::FrameKind::kJoined;
+    held.epoch = number.epoch;
+    held.header.count = number.count;
+    member.held.push_back(std::move(held));
+    return;
+  }
+  member.joined = std::max(member.joined, number.count);
+  last_join_ = std::max(last_join_, number.count);
+  for (auto& [key, piece] : pieces_) {
+    if (piece.round != nullptr) DecideIfPossible(piece);
+  }
+}
+
+// Cheap: false in all rounds of jobs in which nobody has joined or all have.
+bool Shard::MayBeExempt(const Round& round) const {
+  return last_join_ == uint64_t{wire::JoinsOf(round.ref.round)} + 1 &&
+         round.combine != Combine::kLast;
+}
+
+// It joined before this round, and so holds no verdict of it: that is certain when it has said all
+// it holds since the piece came here. REQUIRES: the piece has a round.
+bool Shard::IsExempt(const Piece& piece, Slot slot) const {
+  const Member& member = members_[slot];
+  if (!MayBeExempt(*piece.round) || member.joined != last_join_) return false;
+  return piece.since == ownership_.began() || member.resynced >= piece.since;
+}
+
+bool Shard::OnlyExemptMissing(const Piece& piece) const {
+  if (!MayBeExempt(*piece.round)) return false;
+  return ExemptCount(piece) == piece.round->missing;
+}
+
+// Members that are not waited for although they are in the group: averages count them.
+uint32_t Shard::ExemptCount(const Piece& piece) const {
+  if (!MayBeExempt(*piece.round)) return 0;
+  uint32_t count = 0;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool missing =
+        TakesPart(*piece.round->group, slot) && !piece.round->contributions[slot].arrived;
+    if (missing && IsExempt(piece, slot)) ++count;
+  }
+  return count;
+}
+
+// A broadcast from one that has joined.
+std::optional<Status> Shard::NobodyBrings(const Piece& piece) const {
+  const Round& round = *piece.round;
+  bool empty = round.combine == Combine::kOverlay && round.piece_bytes > 0 &&
+               round.pushed_bytes == 0 && ExemptCount(piece) > 0;
+  if (!empty) return std::nullopt;
+  std::string who;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool missing = TakesPart(*round.group, slot) && !round.contributions[slot].arrived;
+    if (missing) who += (who.empty() ? "" : ", ") + std::to_string(slot);
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "nobody brings the bytes, because rank " + who +
+                    " has joined: it has no more data; a rank that has joined cannot be the root");
+}
+
+// Whom an error must reach.
+Receipt Shard::ConcernedBy(const Piece& piece) const {
+  const Round& round = *piece.round;
+  if (ExemptCount(piece) == 0) return round.group->all;
+  auto concerned = std::make_shared<SlotSet>();
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool exempt = !round.contributions[slot].arrived && IsExempt(piece, slot);
+    if (TakesPart(*round.group, slot) && !exempt) concerned->Insert(slot);
+  }
+  return concerned;
+}
+
+// The root of a broadcast wants nothing either, but has it all.
+bool Shard::IsIdle(const wire::DataHeader& header, size_t payload_bytes) {
+  bool has_all = header.combine == Combine::kOverlay && payload_bytes == header.piece_bytes;
+  return header.want_bytes == 0 && header.piece_bytes > 0 && !has_all;
+}
+
+// At once, unless it is to know by its answer that others have theirs.
+void Shard::AnswerWhenDue(Piece& piece, const wire::PieceRef& ref, Slot slot,
+                          const Contribution& contribution) {
+  bool error = piece.status != StatusCode::kOk;
+  uint64_t want_end = uint64_t{contribution.want_offset} + contribution.want_bytes;
+  // Of a verdict that another one brought: no correct worker wants what is not in it.
+  bool there = want_end <= (piece.hollow ? 0 : piece.verdict_bytes);
+  if (!error && contribution.want_bytes > 0 && !there) return;
+  if (error || !contribution.idle) {
+    return Answer(piece, ref, slot, error ? 0 : contribution.want_offset,
+                  error ? piece.verdict_bytes : contribution.want_bytes, contribution.priority);
+  }
+  if (piece.idle == nullptr) piece.idle = std::make_unique<Idle>();
+  piece.idle->ref = ref;
+  piece.idle->slots.Insert(slot);
+  piece.idle->priority = contribution.priority;
+}
+
+// Everybody who is concerned holds the verdict, or wants nothing of it.
+void Shard::AnswerIdle(Piece& piece) {
+  if (piece.idle == nullptr) return;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool settled = piece.held.Contains(slot) || piece.idle->slots.Contains(slot);
+    if (Needs(piece, slot) && !settled) return;
+  }
+  std::unique_ptr<Idle> idle = std::move(piece.idle);
+  for (Slot slot : idle->slots.List()) {
+    bool here = slot < members_.size() && members_[slot].present && !members_[slot].left;
+    if (here) Answer(piece, idle->ref, slot, 0, 0, idle->priority);
+  }
+}
+
+}  // namespace byteps::protocol

@@ -200,7 +200,7 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   header.combine = CombineOf(tensor.spec);
   header.dtype = tensor.spec.dtype;
   header.status = piece.status;
-  uint32_t bytes = piece.copy_bytes;
+  uint32_t bytes = piece.copy ? piece.copy_bytes : 0;
   // The owner may be in another view than this worker: the receipt says it all.
   header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
   BufferRef payload = pool_.Take(header.receipt + bytes);
@@ -215,7 +215,8 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
 
 void Worker::KeepCopy(Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
-  if (piece.copy || piece.hollow || piece.status != StatusCode::kOk) return;
+  bool nothing = piece.hollow || piece.verdict_bytes == 0;
+  if (piece.copy || nothing || piece.status != StatusCode::kOk) return;
   ConstByteSpan verdict = VerdictIn(tensor, number);
   piece.copy = pool_.Take(verdict.size());
   piece.copy_bytes = static_cast<uint32_t>(verdict.size());
@@ -225,7 +226,7 @@ void Worker::KeepCopy(Tensor& tensor, uint32_t number) {
 // The memory goes back to the user: what others may lack must be kept elsewhere.
 void Worker::KeepUnstable(Tensor& tensor) {
   bool keep = options_.mistake != WorkerMistake::kHandOverWithoutKeeping;
-  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
+  for (uint32_t i = 0; i < EndPiece(tensor); ++i) {  // from 0: the layout, too
     Piece& piece = tensor.pieces[i];
     if (!keep) {
       piece.copy = BufferRef();

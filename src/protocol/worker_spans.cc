@@ -157,7 +157,9 @@ ConstByteSpan Worker::VerdictIn(Tensor& tensor, uint32_t number) const {
   bool laid_out = tensor.spec.op == wire::Op::kAllgather || tensor.spec.op == wire::Op::kAlltoall;
   if (IsLayout(tensor) || (number == 0 && laid_out)) return std::as_bytes(std::span(task.table));
   if (tensor.sections.has_value() || tensor.spec.op == wire::Op::kJoin) {
-    return SpansOf(tensor, number).want;
+    Spans spans = SpansOf(tensor, number);
+    if (!spans.want.empty()) return spans.want;
+    return spans.push;
   }
   plan::PieceSpan span = tensor.partition->Piece(number - tensor.first_piece);
   if (tensor.spec.op == wire::Op::kAllgather) {

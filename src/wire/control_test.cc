@@ -97,6 +97,11 @@ TEST(ControlTest, SpecsAreDescribedForPeople) {
   EXPECT_EQ(Describe({Op::kBroadcast, DataType::kInt8, 2, {}}), "broadcast of int8[] from rank 2");
   EXPECT_EQ(Describe({Op::kAllgather, DataType::kInt8, 0, {5}}), "allgather of int8[any, 5]");
   EXPECT_EQ(Describe({Op::kBarrier, DataType::kInt8, 0, {}}), "barrier");
+  EXPECT_EQ(Describe({Op::kJoin, DataType::kInt64, 0, {}}), "join");
+  EXPECT_EQ(Describe({Op::kAlltoall, DataType::kInt8, 0, {}, false, Op::kSum, 3}),
+            "alltoall of int8[any] in process set 3");
+  EXPECT_EQ(Describe({Op::kReducescatter, DataType::kInt8, 0, {4}, false, Op::kMax, 0, "cpu"}),
+            "reducescatter (max) of int8[4] (cpu)");
 }
 
 }  // namespace

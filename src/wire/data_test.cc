@@ -41,6 +41,28 @@ TEST(DataHeaderTest, GoldenBytesOfAWholePiece) {
             "02030000");
 }
 
+TEST(DataHeaderTest, GoldenBytesOfAPushForAGroup) {
+  DataHeader header = Example();
+  header.receipt = 3;
+  header.combine = Combine::kLast;
+  header.ref.round = RoundOf(FirstRoundAfter(2) + 1, 0);
+  EXPECT_EQ(JoinsOf(header.ref.round), 2u);
+  std::byte out[kDataHeaderBytesMax];
+  size_t bytes = EncodeDataHeader(header, 4096, out);
+  EXPECT_EQ(Hex(ConstByteSpan(out, bytes)),
+            "04030201"
+            "05000000"
+            "0001000000000200"
+            "0900000000000000"
+            "ddccbbaa00000000"
+            "02000000"
+            "fdffffff"
+            "03000000"
+            "07000000"
+            "0a000000"
+            "06030000");
+}
+
 TEST(DataHeaderTest, GoldenBytesOfASpan) {
   DataHeader header = Example();
   header.offset = 16;

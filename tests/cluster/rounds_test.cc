@@ -1,0 +1,437 @@
+// Operations that not everybody takes part in, or whose results differ by rank: process sets,
+// reducescatter, alltoall, join. Each also with a server that dies in the middle.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/cluster/cluster.h"
+#include "tests/cluster/tensors.h"
+
+namespace byteps::cluster {
+namespace {
+
+using wire::Op;
+
+// (medium, whether a server dies)
+class Rounds : public ::testing::TestWithParam<std::tuple<Medium, bool>> {
+ protected:
+  void Start(uint32_t workers) {
+    ClusterOptions options;
+    options.medium = std::get<0>(GetParam());
+    options.workers = workers;
+    options.servers = 3;
+    options.shards = 2;
+    options.piece_bytes_max = 1024;
+    options.credit_bytes = 20000;
+    cluster.emplace(options);
+    ASSERT_TRUE(cluster->Start().ok());
+  }
+
+  // Somewhere in the middle of what has been submitted.
+  void MaybeKill(const TicketRef& first) {
+    if (!std::get<1>(GetParam()) || killed_) return;
+    killed_ = true;
+    EXPECT_TRUE(first->WaitStatus().ok());
+    cluster->KillServer(1);
+  }
+
+  void AddSet(uint32_t number, const std::vector<uint32_t>& ranks) {
+    for (uint32_t rank = 0; rank < cluster->options().workers; ++rank) {
+      Status added = cluster->engine(rank).AddGroup(number, ranks);
+      ASSERT_TRUE(added.ok()) << added.ToString();
+    }
+  }
+
+  std::optional<Cluster> cluster;
+  bool killed_ = false;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Media, Rounds,
+    ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kInproc), ::testing::Bool()),
+    [](const auto& one) {
+      return std::string(NameOf(std::get<0>(one.param))) +
+             (std::get<1>(one.param) ? "AServerDies" : "");
+    });
+
+// A tensor of one rank, as long as its operation lasts.
+struct Call {
+  Bytes input;
+  Bytes output;
+  TicketRef ticket;
+};
+
+TEST_P(Rounds, ProcessSetsOverlapAndRunAtOnce) {
+  constexpr int64_t kCount = 3000;
+  constexpr int kRounds = 6;
+  Start(4);
+  std::map<uint32_t, std::vector<uint32_t>> sets = {{1, {0, 1, 2}}, {2, {2, 3}}, {7, {3, 0}}};
+  for (const auto& [number, ranks] : sets) AddSet(number, ranks);
+  sets[0] = {0, 1, 2, 3};
+  auto value = [](uint32_t set, uint32_t rank, int round) { return 1 + set + 10 * rank + 3 * round; };
+  for (int round = 0; round < kRounds; ++round) {
+    std::map<std::tuple<uint32_t, uint32_t, Op>, Call> calls;
+    for (const auto& [set, ranks] : sets) {
+      for (uint32_t rank : ranks) {
+        for (Op op : {Op::kSum, Op::kAverage, Op::kBroadcast, Op::kAllgather, Op::kBarrier}) {
+          Call& call = calls[{set, rank, op}];
+          size_t count = op == Op::kAllgather ? 100 * (rank + 1) : kCount;
+          if (op == Op::kBarrier) count = 0;
+          call.input = Encode(DataType::kFloat64, std::vector<double>(count, value(set, rank, round)));
+          call.output = call.input;
+          protocol::Operation operation =
+              OperationOn("s" + std::to_string(set) + wire::NameOf(op), op, DataType::kFloat64,
+                          {kCount}, call.input, call.output);
+          if (op == Op::kAllgather) operation.spec.shape = {100};
+          if (op == Op::kAllgather) operation.rows = rank + 1;
+          if (op == Op::kBroadcast) operation.spec.root = ranks.back();
+          operation.spec.group = set;
+          call.ticket = cluster->Submit(rank, operation);
+        }
+      }
+    }
+    if (round == 2) MaybeKill(calls.begin()->second.ticket);
+    for (auto& [key, call] : calls) {
+      const auto& [set, rank, op] = key;
+      const std::vector<uint32_t>& ranks = sets[set];
+      const protocol::Outcome* outcome = call.ticket->Wait();
+      ASSERT_NE(outcome, nullptr);
+      ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
+      EXPECT_EQ(outcome->members, ranks.size()) << set;
+      double sum = 0;
+      for (uint32_t member : ranks) sum += value(set, member, round);
+      std::vector<double> expected(kCount, sum);
+      if (op == Op::kAverage) expected.assign(kCount, sum / static_cast<double>(ranks.size()));
+      if (op == Op::kBroadcast) expected.assign(kCount, value(set, ranks.back(), round));
+      if (op == Op::kSum || op == Op::kAverage || op == Op::kBroadcast) {
+        EXPECT_TRUE(call.output == Encode(DataType::kFloat64, expected)) << set << " " << rank;
+      }
+      if (op != Op::kAllgather) continue;
+      std::vector<double> rows;
+      for (uint32_t member = 0; member < 4; ++member) {
+        if (std::find(ranks.begin(), ranks.end(), member) == ranks.end()) continue;
+        rows.insert(rows.end(), 100 * (member + 1), value(set, member, round));
+      }
+      Bytes got(outcome->gathered.get(), outcome->gathered.get() + outcome->gathered_bytes);
+      EXPECT_TRUE(got == Encode(DataType::kFloat64, rows)) << set << " " << rank;
+    }
+  }
+  cluster->LeaveInOrder();
+}
+
+TEST_P(Rounds, WhatIsNoProcessSetOfThisRankIsRefusedAtOnce) {
+  Start(3);
+  AddSet(1, {0, 2});
+  Bytes data(4);
+  protocol::Operation operation = SumOf("x", data);
+  operation.spec.group = 1;
+  EXPECT_NE(cluster->Submit(1, operation)->WaitStatus().message().find("not rank 1"),
+            std::string::npos);
+  operation.spec.group = 2;
+  EXPECT_EQ(cluster->Submit(0, operation)->WaitStatus().code(), StatusCode::kInvalidArgument);
+  operation = Broadcast("b", 1, data, data);
+  operation.spec.group = 1;
+  EXPECT_EQ(cluster->Submit(0, operation)->WaitStatus().code(), StatusCode::kInvalidArgument);
+  runtime::Engine& engine = cluster->engine(0);
+  EXPECT_FALSE(engine.AddGroup(0, {0}).ok());
+  EXPECT_FALSE(engine.AddGroup(1, {0, 2}).ok()) << "numbers are never used again";
+  EXPECT_FALSE(engine.AddGroup(2, {}).ok());
+  EXPECT_FALSE(engine.AddGroup(2, {0, 0}).ok());
+  EXPECT_FALSE(engine.AddGroup(2, {0, 3}).ok());
+  EXPECT_TRUE(engine.RemoveGroup(1).ok());
+  EXPECT_FALSE(engine.RemoveGroup(1).ok());
+  EXPECT_FALSE(engine.AddGroup(1, {0, 2}).ok());
+  cluster->LeaveInOrder();
+}
+
+struct ScatterCase {
+  uint32_t set;
+  DataType type;
+  Op combine;
+  int64_t rows;
+  int64_t columns;
+  bool in_place;
+};
+
+TEST_P(Rounds, ReducescatterGivesEachRankItsRows) {
+  Start(4);
+  AddSet(1, {1, 3, 0});
+  std::vector<ScatterCase> cases;
+  for (DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kInt64, DataType::kUint8}) {
+    for (Op combine : {Op::kSum, Op::kAverage, Op::kMax}) {
+      for (int64_t rows : {0, 1, 3, 6, 41}) {
+        uint32_t set = rows % 2 == 0 ? 1 : 0;
+        cases.push_back({set, type, combine, rows, rows == 41 ? 333 : 5, type == DataType::kInt64});
+      }
+    }
+  }
+  cases.push_back({0, DataType::kFloat32, Op::kSum, 4, 0, false});
+  const std::vector<std::vector<uint32_t>> sets = {{0, 1, 2, 3}, {0, 1, 3}};
+  auto element = [](uint32_t rank, size_t i, int round) {
+    return static_cast<double>((i + 2 * rank + static_cast<size_t>(round)) % 8);
+  };
+  for (int round = 0; round < 3; ++round) {
+    std::map<std::pair<size_t, uint32_t>, Call> calls;
+    for (size_t c = 0; c < cases.size(); ++c) {
+      const ScatterCase& one = cases[c];
+      for (size_t place = 0; place < sets[one.set].size(); ++place) {
+        uint32_t rank = sets[one.set][place];
+        size_t n = sets[one.set].size();
+        Call& call = calls[{c, rank}];
+        std::vector<double> values(static_cast<size_t>(one.rows * one.columns));
+        for (size_t i = 0; i < values.size(); ++i) values[i] = element(rank, i, round);
+        call.input = Encode(one.type, values);
+        size_t row_bytes = static_cast<size_t>(one.columns) * SizeOf(one.type);
+        size_t before = protocol::RowsBefore(static_cast<uint64_t>(one.rows), place, n);
+        size_t after = protocol::RowsBefore(static_cast<uint64_t>(one.rows), place + 1, n);
+        call.output.assign((after - before) * row_bytes, std::byte{0xee});
+        protocol::Operation operation =
+            OperationOn("r" + std::to_string(c), Op::kReducescatter, one.type,
+                        {one.rows, one.columns}, call.input, call.output);
+        operation.spec.combine = one.combine;
+        operation.spec.group = one.set;
+        if (one.in_place) operation.output = call.input.data() + before * row_bytes;
+        call.ticket = cluster->Submit(rank, operation);
+      }
+    }
+    if (round == 1) MaybeKill(calls.begin()->second.ticket);
+    for (auto& [key, call] : calls) {
+      const ScatterCase& one = cases[key.first];
+      const std::vector<uint32_t>& ranks = sets[one.set];
+      const protocol::Outcome* outcome = call.ticket->Wait();
+      ASSERT_NE(outcome, nullptr) << key.first;
+      ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
+      EXPECT_EQ(outcome->members, ranks.size());
+      auto place = static_cast<uint64_t>(
+          std::find(ranks.begin(), ranks.end(), key.second) - ranks.begin());
+      auto rows = static_cast<uint64_t>(one.rows);
+      auto columns = static_cast<uint64_t>(one.columns);
+      uint64_t begin = protocol::RowsBefore(rows, place, ranks.size()) * columns;
+      uint64_t end = protocol::RowsBefore(rows, place + 1, ranks.size()) * columns;
+      if (columns > 0) {
+        EXPECT_EQ(outcome->rows * columns, end - begin);
+      }
+      std::vector<double> expected;
+      for (uint64_t i = begin; i < end; ++i) {
+        double result = 0;
+        for (uint32_t rank : ranks) {
+          double value = element(rank, i, round);
+          result = one.combine == Op::kMax ? std::max(result, value) : result + value;
+        }
+        if (one.combine == Op::kAverage) result /= static_cast<double>(ranks.size());
+        bool whole = one.type == DataType::kInt64 || one.type == DataType::kUint8;
+        expected.push_back(whole ? std::floor(result) : result);
+      }
+      Bytes got = call.output;
+      size_t width = SizeOf(one.type);
+      if (one.in_place) {
+        auto data = call.input.begin();
+        got.assign(data + static_cast<ptrdiff_t>(begin * width),
+                   data + static_cast<ptrdiff_t>(end * width));
+      }
+      EXPECT_TRUE(got == Encode(one.type, expected)) << "case " << key.first << ", rank " << key.second;
+    }
+  }
+  cluster->LeaveInOrder();
+}
+
+// How many rows go from one rank to another; some send nothing, some get nothing.
+uint64_t RowsFrom(uint32_t from, uint32_t to, int round) {
+  if (from == 1 && round % 2 == 0) return 0;
+  if (to == 2 && round % 3 == 0) return 0;
+  return (from * 7 + to * 5 + static_cast<uint64_t>(round)) % 9 * 40;
+}
+
+TEST_P(Rounds, AlltoallOfUnevenSplits) {
+  constexpr uint64_t kColumns = 3;
+  Start(4);
+  AddSet(5, {0, 2, 3});
+  const std::map<uint32_t, std::vector<uint32_t>> sets = {{0, {0, 1, 2, 3}}, {5, {0, 2, 3}}};
+  auto element = [](uint32_t from, uint32_t to, uint64_t row, int round) {
+    return static_cast<double>(from * 1000 + to * 100 + row % 100 + static_cast<uint64_t>(round));
+  };
+  for (int round = 0; round < 5; ++round) {
+    std::map<std::pair<uint32_t, uint32_t>, Call> calls;
+    for (const auto& [set, ranks] : sets) {
+      for (uint32_t rank : ranks) {
+        Call& call = calls[{set, rank}];
+        std::vector<double> values;
+        std::vector<uint64_t> splits;
+        for (uint32_t to : ranks) {
+          splits.push_back(round == 4 ? 6 : RowsFrom(rank, to, round));
+          for (uint64_t row = 0; row < splits.back(); ++row) {
+            values.insert(values.end(), kColumns, element(rank, to, row, round));
+          }
+        }
+        call.input = Encode(DataType::kInt32, values);
+        protocol::Operation operation =
+            OperationOn("a" + std::to_string(set), Op::kAlltoall, DataType::kInt32,
+                        {static_cast<int64_t>(kColumns)}, call.input, call.output);
+        operation.rows = values.size() / kColumns;
+        operation.spec.group = set;
+        if (round != 4) operation.splits = splits;  // in the last one the parts are equal
+        call.ticket = cluster->Submit(rank, operation);
+      }
+    }
+    if (round == 2) MaybeKill(calls.begin()->second.ticket);
+    for (auto& [key, call] : calls) {
+      const auto& [set, rank] = key;
+      const protocol::Outcome* outcome = call.ticket->Wait();
+      ASSERT_NE(outcome, nullptr);
+      ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
+      std::vector<double> expected;
+      std::vector<int64_t> received;
+      for (uint32_t from : sets.at(set)) {
+        uint64_t rows = round == 4 ? 6 : RowsFrom(from, rank, round);
+        received.push_back(static_cast<int64_t>(rows));
+        for (uint64_t row = 0; row < rows; ++row) {
+          expected.insert(expected.end(), kColumns, element(from, rank, row, round));
+        }
+      }
+      EXPECT_EQ(outcome->received_splits, received);
+      EXPECT_EQ(outcome->rows * kColumns, expected.size());
+      Bytes got(outcome->gathered.get(), outcome->gathered.get() + outcome->gathered_bytes);
+      EXPECT_TRUE(got == Encode(DataType::kInt32, expected)) << "set " << set << ", rank " << rank;
+    }
+  }
+  cluster->LeaveInOrder();
+}
+
+protocol::Operation JoinOf() {
+  protocol::Operation operation;
+  operation.name = "join";
+  operation.spec.op = Op::kJoin;
+  operation.spec.dtype = DataType::kInt64;
+  return operation;
+}
+
+// Rank r has data for so many steps.
+int StepsOf(uint32_t rank, int phase) { return 2 + static_cast<int>((rank * 3 + phase) % 4) * 2; }
+
+TEST_P(Rounds, RanksJoinAfterUnevenNumbersOfSteps) {
+  constexpr uint32_t kWorkers = 4;
+  constexpr int64_t kCount = 2000;
+  Start(kWorkers);
+  AddSet(1, {0, 1, 2});
+  auto value = [](uint32_t rank, int step) { return (1 << rank) * (1 + step); };
+  for (int phase = 0; phase < 3; ++phase) {
+    std::vector<TicketRef> joins(kWorkers);
+    int steps = 0;
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) steps = std::max(steps, StepsOf(rank, phase));
+    for (int step = 0; step <= steps; ++step) {
+      std::map<std::pair<uint32_t, Op>, Call> calls;
+      std::vector<uint32_t> here;
+      for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+        if (step < StepsOf(rank, phase)) here.push_back(rank);
+        if (step == StepsOf(rank, phase)) joins[rank] = cluster->Submit(rank, JoinOf());
+      }
+      for (uint32_t rank : here) {
+        for (Op op : {Op::kSum, Op::kAverage, Op::kMax, Op::kAllgather, Op::kBarrier,
+                      Op::kReducescatter, Op::kAlltoall}) {
+          Call& call = calls[{rank, op}];
+          bool own_rows = op == Op::kAllgather || op == Op::kAlltoall;
+          call.input = Encode(DataType::kFloat64, std::vector<double>(kCount, value(rank, step)));
+          call.output = call.input;
+          protocol::Operation operation = OperationOn(wire::NameOf(op), op, DataType::kFloat64,
+                                                      {kCount}, call.input, call.output);
+          if (own_rows) operation.spec.shape = {kCount / 4};
+          if (own_rows) operation.rows = 4;
+          if (op == Op::kBarrier) operation.spec.shape.clear();
+          call.ticket = cluster->Submit(rank, operation);
+        }
+        if (rank > 2) continue;
+        Call& call = calls[{rank, Op::kMin}];  // stands for the sum of a process set
+        call.input = Encode(DataType::kFloat64, std::vector<double>(kCount, value(rank, step)));
+        call.output = call.input;
+        protocol::Operation operation = OperationOn("set", Op::kAverage, DataType::kFloat64,
+                                                    {kCount}, call.input, call.output);
+        operation.spec.group = 1;
+        call.ticket = cluster->Submit(rank, operation);
+      }
+      if (phase == 1 && step == 3 && !calls.empty()) MaybeKill(calls.begin()->second.ticket);
+      double sum = 0;
+      double set_sum = 0;
+      for (uint32_t rank : here) sum += value(rank, step);
+      for (uint32_t rank : here) set_sum += rank <= 2 ? value(rank, step) : 0;
+      for (auto& [key, call] : calls) {
+        const auto& [rank, op] = key;
+        const protocol::Outcome* outcome = call.ticket->Wait();
+        ASSERT_NE(outcome, nullptr) << wire::NameOf(op);
+        ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
+        std::vector<double> expected(kCount, sum);
+        if (op == Op::kAverage) expected.assign(kCount, sum / kWorkers);
+        if (op == Op::kMin) expected.assign(kCount, set_sum / 3);
+        if (op == Op::kMax) expected.assign(kCount, value(here.back(), step));
+        Bytes got = call.output;
+        if (op == Op::kReducescatter) {
+          got.resize(got.size() / kWorkers);
+          expected.resize(kCount / kWorkers);
+        }
+        if (op == Op::kAllgather || op == Op::kAlltoall) {
+          got.assign(outcome->gathered.get(), outcome->gathered.get() + outcome->gathered_bytes);
+          expected.clear();
+          size_t rows = op == Op::kAllgather ? 4 : 1;
+          for (uint32_t from : here) {
+            expected.insert(expected.end(), rows * kCount / 4, value(from, step));
+          }
+        }
+        if (op != Op::kBarrier) {
+          EXPECT_TRUE(got == Encode(DataType::kFloat64, expected))
+              << wire::NameOf(op) << " of rank " << rank << " in step " << step;
+        }
+        if (op != Op::kMin) {
+          EXPECT_EQ(outcome->members, here.size());
+        }
+      }
+    }
+    std::optional<uint64_t> last;
+    for (const TicketRef& join : joins) {
+      const protocol::Outcome* outcome = join->Wait();
+      ASSERT_NE(outcome, nullptr);
+      ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
+      if (!last.has_value()) last = outcome->rows;
+      EXPECT_EQ(outcome->rows, *last) << "the same on every rank";
+    }
+    ASSERT_LT(*last, kWorkers);
+    EXPECT_EQ(StepsOf(static_cast<uint32_t>(*last), phase), steps);
+  }
+  cluster->LeaveInOrder();
+}
+
+TEST_P(Rounds, AJoinedRankIsNoRootAndBeginsNothing) {
+  Start(3);
+  Bytes data(400, std::byte{7});
+  TicketRef early = cluster->Submit(1, JoinOf());
+  TicketRef refused = cluster->Submit(1, Barrier("b"));
+  EXPECT_EQ(refused->WaitStatus().code(), StatusCode::kInvalidArgument);
+  std::vector<Bytes> outs(3, Bytes(400));
+  std::vector<TicketRef> casts;
+  for (uint32_t rank : {0u, 2u}) {
+    casts.push_back(cluster->Submit(rank, Broadcast("from 1", 1, data, outs[rank])));
+    casts.push_back(cluster->Submit(rank, Broadcast("from 0", 0, data, outs[rank])));
+  }
+  MaybeKill(casts[1]);
+  for (size_t i : {size_t{0}, size_t{2}}) {
+    Status ended = casts[i]->WaitStatus();
+    EXPECT_EQ(ended.code(), StatusCode::kInvalidArgument) << ended.ToString();
+    EXPECT_NE(ended.message().find("rank 1 has joined"), std::string::npos) << ended.message();
+    EXPECT_TRUE(casts[i + 1]->WaitStatus().ok()) << casts[i + 1]->WaitStatus().ToString();
+  }
+  std::vector<TicketRef> joins = {cluster->Submit(0, JoinOf()), early};
+  joins[0]->completions();
+  joins.push_back(cluster->Submit(2, JoinOf()));
+  for (const TicketRef& join : joins) EXPECT_TRUE(join->WaitStatus().ok());
+  std::vector<TicketRef> barriers;
+  for (uint32_t rank : {0u, 1u, 2u}) barriers.push_back(cluster->Submit(rank, Barrier("b")));
+  for (const TicketRef& barrier : barriers) EXPECT_TRUE(barrier->WaitStatus().ok());
+  cluster->LeaveInOrder();
+}
+
+}  // namespace
+}  // namespace byteps::cluster

@@ -120,6 +120,15 @@ class FakeSession:
         item = self._operations[handle]
         return len(item.gathered), item.shape[0] * self._world.size, self._world.size
 
+    def add_process_set(self, ranks: Sequence[int], number: int) -> None:
+        pass
+
+    def remove_process_set(self, number: int) -> None:
+        pass
+
+    def received_splits(self, handle: int) -> list[int]:
+        return []
+
     def handle_members(self, handle: int) -> list[int]:
         failed = self._operations[handle].name in self._world.failing
         return [] if failed else self.members()

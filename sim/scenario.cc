@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "sim/cluster.h"
@@ -55,6 +56,9 @@ class Player {
   std::string Culprit(const Played& played) const;
   bool Disagrees(const Played& played) const;
   std::vector<std::byte> Expected(const Played& played) const;
+  std::vector<std::byte> ExpectedOfAlltoall(const Played& played,
+                                            const std::vector<uint32_t>& ranks, size_t place) const;
+  bool TakesPart(uint32_t worker, uint32_t tensor) const;
   std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const;
   std::string NameOf(const Played& played) const;
 
@@ -93,11 +97,18 @@ bool Player::Disagrees(const Played& played) const {
          played.tensor == script_.accident_tensor && played.round == script_.accident_round;
 }
 
+bool Player::TakesPart(uint32_t worker, uint32_t tensor) const {
+  std::vector<uint32_t> ranks = RanksOf(script_, script_.tensors[tensor].spec.group);
+  return std::find(ranks.begin(), ranks.end(), worker) != ranks.end();
+}
+
 void Player::SubmitRound(uint32_t worker, uint32_t round) {
   round_[worker] = round;
-  open_[worker] = static_cast<uint32_t>(script_.tensors.size());
+  open_[worker] = 0;
+  for (uint32_t index : script_.order[worker]) open_[worker] += TakesPart(worker, index) ? 1 : 0;
   Time when = cluster_->network().now();
   for (uint32_t index : script_.order[worker]) {
+    if (!TakesPart(worker, index)) continue;
     const ScriptTensor& tensor = script_.tensors[index];
     protocol::OperationId id = played_.size() + 1;
     Played& played = played_[id];
@@ -106,13 +117,16 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
       played.spec = script_.other_spec;
       played.input.assign(InputBytes(tensor, played.spec, worker, round), std::byte{1});
     }
-    bool in_place = (options_.seed + index) % 2 == 0 && tensor.spec.op != wire::Op::kAllgather;
+    bool in_place = (options_.seed + index) % 2 == 0 && tensor.spec.op < wire::Op::kAllgather;
     if (!in_place) played.output.resize(played.input.size());
     protocol::Operation operation;
     operation.id = id;
     operation.name = tensor.name;
     operation.spec = played.spec;
     operation.rows = RowsOf(tensor, worker, round);
+    if (played.spec.op == wire::Op::kAlltoall) {
+      operation.splits = SplitsOf(tensor, worker, round, tensor.receivers);
+    }
     operation.input = played.input.data();
     operation.output = in_place ? played.input.data() : played.output.data();
     operation.priority = tensor.priority;
@@ -207,7 +221,10 @@ void Player::Check() {
   for (const auto& [id, played] : played_) CheckOne(id, played);
   if (!Calm()) return;
   if (cluster_->repeated_answers() > 0) Violation("an answer came twice");
-  uint64_t planned = uint64_t{script_.rounds} * script_.tensors.size() * cluster_->worker_count();
+  uint64_t planned = 0;
+  for (const ScriptTensor& tensor : script_.tensors) {
+    planned += script_.rounds * RanksOf(script_, tensor.spec.group).size();
+  }
   if (played_.size() != planned) {
     Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +
               " operations were begun");
@@ -301,7 +318,8 @@ void Player::CheckBytes(const Played& played, const Completion& completion) {
   }
   std::vector<std::byte> expected = Expected(played);
   ConstByteSpan got = played.output.empty() ? ConstByteSpan(played.input) : played.output;
-  if (played.spec.op == wire::Op::kAllgather) {
+  if (played.spec.op == wire::Op::kReducescatter) got = got.first(expected.size());
+  if (played.spec.op == wire::Op::kAllgather || played.spec.op == wire::Op::kAlltoall) {
     got = ConstByteSpan(completion.outcome.gathered.get(), completion.outcome.gathered_bytes);
   }
   bool equal =
@@ -310,11 +328,17 @@ void Player::CheckBytes(const Played& played, const Completion& completion) {
 }
 
 std::vector<std::byte> Player::Expected(const Played& played) const {
-  uint32_t workers = cluster_->worker_count();
-  std::vector<std::vector<std::byte>> inputs;
-  for (uint32_t w = 0; w < workers; ++w) inputs.push_back(InputOf(w, played.tensor, played.round));
   const wire::TensorSpec& spec = played.spec;
-  if (spec.op == wire::Op::kBroadcast) return inputs[spec.root];
+  const std::vector<uint32_t> ranks = RanksOf(script_, spec.group);
+  auto workers = static_cast<uint32_t>(ranks.size());
+  std::vector<std::vector<std::byte>> inputs;
+  for (uint32_t w : ranks) inputs.push_back(InputOf(w, played.tensor, played.round));
+  auto place =
+      static_cast<size_t>(std::find(ranks.begin(), ranks.end(), played.worker) - ranks.begin());
+  if (spec.op == wire::Op::kBroadcast) {
+    return InputOf(spec.root, played.tensor, played.round);
+  }
+  if (spec.op == wire::Op::kAlltoall) return ExpectedOfAlltoall(played, ranks, place);
   std::vector<std::byte> out = inputs[0];
   if (spec.op == wire::Op::kBarrier) return {};
   if (spec.op == wire::Op::kAllgather) {
@@ -325,13 +349,40 @@ std::vector<std::byte> Player::Expected(const Played& played) const {
   }
   std::vector<const std::byte*> pointers;
   for (const auto& input : inputs) pointers.push_back(input.data());
-  Combine how = spec.op == wire::Op::kMin       ? Combine::kMin
-                : spec.op == wire::Op::kMax     ? Combine::kMax
-                : spec.op == wire::Op::kProduct ? Combine::kProduct
-                                                : Combine::kSum;
+  const bool scatter = spec.op == wire::Op::kReducescatter;
+  const wire::Op op = scatter ? spec.combine : spec.op;
+  Combine how = op == wire::Op::kMin       ? Combine::kMin
+                : op == wire::Op::kMax     ? Combine::kMax
+                : op == wire::Op::kProduct ? Combine::kProduct
+                                           : Combine::kSum;
   protocol::KernelArithmetic arithmetic;
   if (workers > 1) arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
-  if (spec.op == wire::Op::kAverage) arithmetic.DivideByCount(spec.dtype, out, workers);
+  if (op == wire::Op::kAverage) arithmetic.DivideByCount(spec.dtype, out, workers);
+  if (!scatter || out.empty()) return out;
+  auto rows = static_cast<uint64_t>(spec.shape[0]);
+  auto at = [&](size_t end) {
+    return out.begin() +
+           static_cast<ptrdiff_t>(protocol::RowsBefore(rows, end, workers) * (out.size() / rows));
+  };
+  return {at(place), at(place + 1)};
+}
+
+// From each rank, the rows for this one.
+std::vector<std::byte> Player::ExpectedOfAlltoall(const Played& played,
+                                                  const std::vector<uint32_t>& ranks,
+                                                  size_t place) const {
+  std::vector<std::byte> out;
+  for (uint32_t from : ranks) {
+    const ScriptTensor& tensor = script_.tensors[played.tensor];
+    std::vector<std::byte> input = InputOf(from, played.tensor, played.round);
+    std::vector<uint64_t> splits = SplitsOf(tensor, from, played.round, ranks.size());
+    uint64_t rows = std::accumulate(splits.begin(), splits.end(), uint64_t{0});
+    uint64_t row_bytes = rows == 0 ? 0 : input.size() / rows;
+    auto before = std::accumulate(splits.begin(), splits.begin() + static_cast<ptrdiff_t>(place),
+                                  uint64_t{0});
+    auto begin = input.begin() + static_cast<ptrdiff_t>(before * row_bytes);
+    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(splits[place] * row_bytes));
+  }
   return out;
 }
 

@@ -42,7 +42,7 @@ ClusterOptions RandomCluster(uint64_t seed, Random& random) {
 
 wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
   wire::TensorSpec spec;
-  spec.op = static_cast<wire::Op>(Below(random, wire::kOpCount));
+  spec.op = static_cast<wire::Op>(Below(random, static_cast<uint64_t>(wire::Op::kJoin)));
   spec.dtype = static_cast<DataType>(Below(random, kDataTypeCount));
   if (spec.op == wire::Op::kBroadcast) spec.root = static_cast<uint32_t>(Below(random, workers));
   if (spec.op == wire::Op::kBarrier) return spec;
@@ -50,7 +50,30 @@ wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
   for (uint64_t i = 0; i < dimensions; ++i) {
     spec.shape.push_back(static_cast<int64_t>(Below(random, 8) == 0 ? 0 : Between(random, 1, 40)));
   }
+  if (spec.op != wire::Op::kReducescatter) return spec;
+  spec.combine = static_cast<wire::Op>(Below(random, wire::kReductionCount));
+  if (spec.shape.empty()) spec.shape.push_back(static_cast<int64_t>(Below(random, 20)));
   return spec;
+}
+
+// Some tensors belong to a process set.
+void RandomGroup(Script& script, ScriptTensor& tensor, Random& random) {
+  if (!script.cluster.groups.empty() && Below(random, 2) == 0) {
+    tensor.spec.group = 1 + static_cast<uint32_t>(Below(random, script.cluster.groups.size()));
+  }
+  std::vector<uint32_t> ranks = RanksOf(script, tensor.spec.group);
+  tensor.receivers = ranks.size();
+  if (tensor.spec.op == wire::Op::kBroadcast)
+    tensor.spec.root = ranks[tensor.spec.root % ranks.size()];
+}
+
+std::vector<uint32_t> RandomRanks(Random& random, uint32_t workers) {
+  std::vector<uint32_t> ranks(workers);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::shuffle(ranks.begin(), ranks.end(), random);
+  ranks.resize(Between(random, 1, workers));
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 // The same name, another idea of it.
@@ -107,6 +130,10 @@ bool NamesWorker(Accident accident) {
 }
 
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round) {
+  if (tensor.spec.op == wire::Op::kAlltoall) {
+    std::vector<uint64_t> splits = SplitsOf(tensor, worker, round, tensor.receivers);
+    return std::accumulate(splits.begin(), splits.end(), uint64_t{0});
+  }
   return (tensor.rows[worker] + uint64_t{round} * (worker + 5)) % 7;
 }
 
@@ -115,7 +142,24 @@ uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, ui
   if (spec.op == wire::Op::kBarrier) return 0;
   uint64_t bytes = SizeOf(spec.dtype);
   for (int64_t dimension : spec.shape) bytes *= static_cast<uint64_t>(dimension);
-  return spec.op == wire::Op::kAllgather ? bytes * RowsOf(tensor, worker, round) : bytes;
+  bool own_rows = spec.op == wire::Op::kAllgather || spec.op == wire::Op::kAlltoall;
+  return own_rows ? bytes * RowsOf(tensor, worker, round) : bytes;
+}
+
+std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round,
+                               size_t receivers) {
+  std::vector<uint64_t> splits;
+  for (uint64_t to = 0; to < receivers; ++to) {
+    splits.push_back((tensor.rows[worker] + 3 * to + round) % 4);
+  }
+  return splits;
+}
+
+std::vector<uint32_t> RanksOf(const Script& script, uint32_t group) {
+  if (group != 0) return script.cluster.groups[group - 1];
+  std::vector<uint32_t> ranks(script.cluster.worker_hosts.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 Script WriteScript(uint64_t seed, bool faults) {
@@ -124,12 +168,18 @@ Script WriteScript(uint64_t seed, bool faults) {
   script.cluster = RandomCluster(seed, random);
   auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
   auto tensors = static_cast<uint32_t>(Between(random, 1, 6));
+  for (uint64_t i = Below(random, 3); i > 0; --i) {
+    script.cluster.groups.push_back(RandomRanks(random, workers));
+  }
   for (uint32_t i = 0; i < tensors; ++i) {
     ScriptTensor tensor;
     tensor.name = "t" + std::to_string(i);
     tensor.spec = RandomSpec(random, workers);
     tensor.priority = static_cast<int32_t>(Below(random, 4));
     for (uint32_t w = 0; w < workers; ++w) tensor.rows.push_back(Below(random, 6));
+    // Each worker has something to do in every round.
+    if (i > 0) RandomGroup(script, tensor, random);
+    tensor.receivers = RanksOf(script, tensor.spec.group).size();
     script.tensors.push_back(std::move(tensor));
   }
   script.rounds = static_cast<uint32_t>(Between(random, 1, 4));

@@ -16,7 +16,8 @@ namespace byteps::sim {
 struct ScriptTensor {
   std::string name;
   wire::TensorSpec spec;
-  std::vector<uint64_t> rows;  // by worker, in round 0; allgather
+  std::vector<uint64_t> rows;  // by worker, in round 0; allgather, alltoall
+  size_t receivers = 0;        // alltoall
   int32_t priority = 0;
 };
 
@@ -60,6 +61,11 @@ std::string Describe(const Script& script);
 // Bytes of one rank's input (allgather: of all its rows).
 uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker,
                     uint32_t round);
+// Alltoall: the rows of one rank for each rank of its process set.
+std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round,
+                               size_t receivers);
+// The ranks of a process set, 0: all of them.
+std::vector<uint32_t> RanksOf(const Script& script, uint32_t group);
 // The rows of one rank; they differ by round.
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round);
 

@@ -183,6 +183,10 @@ void WorkerNode::OnView(const wire::View& view) {
     links_[shard].incarnation = server.incarnation;
     ConnectShard(shard);
   }
+  for (uint32_t i = 0; !ready_ && i < cluster_.options_.groups.size(); ++i) {
+    Status added = machine_.AddGroup(i + 1, cluster_.options_.groups[i]);
+    if (!added.ok()) cluster_.violations_.push_back(added.ToString());
+  }
   ready_ = true;
   for (protocol::Operation& operation : std::exchange(early_, {})) Submit(std::move(operation));
   if (late) GoOn();

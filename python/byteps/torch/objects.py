@@ -34,7 +34,8 @@ def broadcast_object(
     call = Call(
         "broadcast_object",
         Operation.ALLGATHER,
-        f"Object.{name or 'object'}",
+        # What must be equal under one name stays so for the whole job, and the root may change.
+        f"Object.{name or 'object'}.{root_rank}",
         process_set=process_set,
         detail=f"broadcast_object root {root_rank}",
     )

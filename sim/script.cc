@@ -106,6 +106,9 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   script.accident_tensor = static_cast<uint32_t>(Below(random, script.tensors.size()));
   script.accident_at = microseconds(Below(random, 30000));
   if (script.accident != Accident::kMismatch) return;
+  std::vector<uint32_t> ranks = RanksOf(script, script.tensors[script.accident_tensor].spec.group);
+  bool in_it = std::find(ranks.begin(), ranks.end(), script.victim) != ranks.end();
+  if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // everybody's
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
   script.other_spec = Another(spec, random);
 }

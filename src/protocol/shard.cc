@@ -396,6 +396,7 @@ void Shard::AnswerAll(Piece& piece, std::unique_ptr<Round> round) {
       AnswerWhenDue(piece, round->ref, slot, contribution);
     }
   }
+  NoteWhoHasAll(piece, *round);
   piece.round = std::move(round);
   DropRound(piece);
   AnswerIdle(piece);
@@ -409,6 +410,8 @@ void Shard::Retire(TensorId tensor) {
       ++it;
       continue;
     }
+    // The round before the one that failed has ended for somebody: it ends for all.
+    AnswerIdleNow(it->second);
     if (!it->second.stable) --unstable_verdicts_;
     DropRound(it->second);
     it = pieces_.erase(it);

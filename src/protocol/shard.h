@@ -169,6 +169,7 @@ class Shard {
   struct Idle {
     wire::PieceRef ref;
     SlotSet slots;
+    SlotSet have_all;  // brought it all themselves
     int32_t priority = 0;
   };
   struct Piece {
@@ -302,7 +303,9 @@ class Shard {
   static bool IsIdle(const wire::DataHeader& header, size_t payload_bytes);
   void AnswerWhenDue(Piece& piece, const wire::PieceRef& ref, Slot slot,
                      const Contribution& contribution);
+  void NoteWhoHasAll(Piece& piece, const Round& round);
   void AnswerIdle(Piece& piece);
+  void AnswerIdleNow(Piece& piece);
 
   // shard_recovery.cc: what members say after an owner change or a reconnect.
   bool MustWait(const Member& member, uint64_t epoch) const;

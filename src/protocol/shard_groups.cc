@@ -167,13 +167,28 @@ void Shard::AnswerWhenDue(Piece& piece, const wire::PieceRef& ref, Slot slot,
   piece.idle->priority = contribution.priority;
 }
 
+// Members that pushed the whole piece have the bytes, whether they know that it is decided or not.
+void Shard::NoteWhoHasAll(Piece& piece, const Round& round) {
+  for (Slot slot = 0; piece.idle != nullptr && slot < round.contributions.size(); ++slot) {
+    const Contribution& contribution = round.contributions[slot];
+    bool has_all = contribution.arrived && contribution.want_bytes == 0 && !contribution.idle;
+    if (has_all) piece.idle->have_all.Insert(slot);
+  }
+}
+
 // Everybody who is concerned holds the verdict, or wants nothing of it.
 void Shard::AnswerIdle(Piece& piece) {
   if (piece.idle == nullptr) return;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
-    bool settled = piece.held.Contains(slot) || piece.idle->slots.Contains(slot);
+    bool settled = piece.held.Contains(slot) || piece.idle->slots.Contains(slot) ||
+                   piece.idle->have_all.Contains(slot);
     if (Needs(piece, slot) && !settled) return;
   }
+  AnswerIdleNow(piece);
+}
+
+void Shard::AnswerIdleNow(Piece& piece) {
+  if (piece.idle == nullptr) return;
   std::unique_ptr<Idle> idle = std::move(piece.idle);
   for (Slot slot : idle->slots.List()) {
     bool here = slot < members_.size() && members_[slot].present && !members_[slot].left;

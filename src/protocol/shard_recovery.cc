@@ -194,6 +194,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
                  members_[slot].present && !members_[slot].left;
     if (waits) AnswerWhenDue(piece, header.ref, slot, contribution);
   }
+  NoteWhoHasAll(piece, *open);
   piece.round = std::move(open);
   DropRound(piece);
 }

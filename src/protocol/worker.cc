@@ -157,6 +157,7 @@ void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
   }
   Undeclare(tensor);
   Fail(tensor, Status(message.code, message.text));
+  PushWhatFits();  // nobody else may ever ask for what waited for this credit
 }
 
 void Worker::Undeclare(Tensor& tensor) {

@@ -60,8 +60,7 @@ struct ClusterOptions {
   uint64_t rounds_begin = 0;                   // rounds count from after this
   uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
-  uint32_t min_workers = 0;                   // 0: all; losing one ends the job
-  std::vector<std::vector<uint32_t>> groups;  // of ranks: process sets 1, 2, ... of every worker
+  std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
   Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };

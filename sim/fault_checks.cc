@@ -9,7 +9,12 @@ namespace byteps::sim {
 void Play::CheckResult(const Played& played) {
   switch (script_.tensors[played.tensor].op) {
     case wire::Op::kSum:
+    case wire::Op::kReducescatter:
     case wire::Op::kAverage: return CheckReduction(played);
+    case wire::Op::kJoin:
+      if (played.result[0] >= workers()) Violation(NameOf(played) + ": nobody joined last");
+      return;
+    case wire::Op::kAlltoall:
     case wire::Op::kAllgather: return CheckGathered(played);
     case wire::Op::kBroadcast: return CheckBroadcast(played);
     default: return;
@@ -28,14 +33,8 @@ void Play::CheckReduction(const Played& played) {
       played.members.end()) {
     Violation(NameOf(played) + ": it is not in its own result");
   }
+  if (tensor.op == wire::Op::kAverage) return CheckAverage(played, sum);
   for (uint64_t value : played.result) {
-    if (tensor.op == wire::Op::kAverage) {
-      double expected = static_cast<double>(sum) / static_cast<double>(count);
-      if (!played.mixed && std::bit_cast<double>(value) != expected) {
-        return Violation(NameOf(played) + ": not the average of its receipt");
-      }
-      continue;
-    }
     uint64_t low = value % kTagUnit;
     bool round_right = value / kTagUnit ==
                        static_cast<uint64_t>(std::popcount(low)) * Tag(played.tensor, played.round);
@@ -56,12 +55,12 @@ void Play::CheckBroadcast(const Played& played) {
 
 // The rows of a subset of the workers, each complete, in order.
 void Play::CheckGathered(const Played& played) {
-  uint32_t elements = script_.tensors[played.tensor].elements;
+  const FaultTensor& tensor = script_.tensors[played.tensor];
   size_t at = 0;
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     uint64_t value = (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
     if (at >= played.result.size() || played.result[at] != value) continue;
-    size_t rows = size_t{1 + (worker + played.round) % 3} * elements;
+    size_t rows = RowsFrom(worker, played.worker, played.round, tensor.op) * tensor.elements;
     for (size_t i = 0; i < rows; ++i, ++at) {
       if (at >= played.result.size() || played.result[at] != value) {
         return Violation(NameOf(played) + ": rows are damaged");
@@ -76,8 +75,10 @@ void Play::CheckAgreement(const Played& played) {
   if (!Agrees(played.worker)) return;
   for (const Played* other : done_[{played.tensor, played.round}]) {
     if (!Agrees(other->worker)) continue;
-    bool same = other->status.code() == played.status.code() && other->result == played.result &&
-                other->members == played.members;
+    wire::Op op = script_.tensors[played.tensor].op;
+    bool by_rank = op == wire::Op::kReducescatter || op == wire::Op::kAlltoall;
+    bool same = other->status.code() == played.status.code() &&
+                (by_rank || other->result == played.result) && other->members == played.members;
     if (same) continue;
     Violation(NameOf(played) + " differs from worker " + std::to_string(other->worker) + ": " +
               played.status.ToString() + " and " + other->status.ToString());

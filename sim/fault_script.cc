@@ -9,8 +9,9 @@ namespace {
 
 FaultTensor RandomTensor(Dice& dice) {
   static constexpr wire::Op kOps[] = {
-      wire::Op::kSum,       wire::Op::kSum,       wire::Op::kSum,    wire::Op::kAverage,
-      wire::Op::kBroadcast, wire::Op::kAllgather, wire::Op::kBarrier};
+      wire::Op::kSum,           wire::Op::kSum,       wire::Op::kSum,     wire::Op::kAverage,
+      wire::Op::kBroadcast,     wire::Op::kAllgather, wire::Op::kBarrier, wire::Op::kReducescatter,
+      wire::Op::kReducescatter, wire::Op::kAlltoall};
   FaultTensor tensor;
   tensor.op = kOps[dice.Below(std::size(kOps))];
   bool reduces = tensor.op == wire::Op::kSum || tensor.op == wire::Op::kAverage;
@@ -18,6 +19,42 @@ FaultTensor RandomTensor(Dice& dice) {
   tensor.in_place = !dice.OneIn(3);
   tensor.elements = tensor.op == wire::Op::kBarrier ? 0 : static_cast<uint32_t>(dice.From(1, 40));
   return tensor;
+}
+
+// Process sets, and a join. Not together with workers that come later: who gets which part of a
+// result is known here only while the workers stay the same.
+void AddRounds(Dice& dice, FaultScript& script) {
+  auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
+  if (script.cluster.late_workers > 0) {
+    for (FaultTensor& tensor : script.tensors) {
+      bool parts = tensor.op == wire::Op::kReducescatter || tensor.op == wire::Op::kAlltoall;
+      if (parts) tensor.op = wire::Op::kSum;
+    }
+    return;
+  }
+  for (uint64_t sets = dice.Below(3); sets > 0; --sets) {
+    std::vector<uint32_t> ranks;
+    while (ranks.empty()) {
+      for (uint32_t rank = 0; rank < workers; ++rank) {
+        if (dice.OneIn(2)) ranks.push_back(rank);
+      }
+    }
+    script.cluster.groups.push_back(std::move(ranks));
+  }
+  // The first tensor is everybody's, so that all have something to do.
+  for (size_t t = 1; t < script.tensors.size(); ++t) {
+    FaultTensor& tensor = script.tensors[t];
+    bool of_set = !script.cluster.groups.empty() && tensor.op != wire::Op::kBroadcast;
+    if (of_set) tensor.group = dice.Below32(script.cluster.groups.size() + 1);
+  }
+  if (!dice.OneIn(3)) return;
+  FaultTensor join;
+  join.op = wire::Op::kJoin;
+  join.elements = 0;
+  script.tensors.push_back(join);
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    script.join_after.push_back(static_cast<uint32_t>(dice.From(1, script.rounds)));
+  }
 }
 
 // Hosts, links and latencies.
@@ -60,6 +97,8 @@ FaultScript WriteFaults(uint64_t seed) {
   uint64_t tensors = dice.From(1, 3);
   for (uint64_t i = 0; i < tensors; ++i) script.tensors.push_back(RandomTensor(dice));
   script.rounds = static_cast<uint32_t>(dice.From(2, 8));
+  AddRounds(dice, script);
+  tensors = script.tensors.size();
   for (size_t i = 0; i < script.cluster.worker_hosts.size(); ++i) {
     script.pause.push_back(dice.OneIn(2) ? Duration::zero()
                                          : dice.Between(microseconds(10), milliseconds(20)));
@@ -113,8 +152,15 @@ std::string Describe(const FaultScript& script) {
   }
   for (const FaultTensor& tensor : script.tensors) {
     text += std::string("\n  ") + (tensor.atomic ? "atomic " : "") + wire::NameOf(tensor.op) +
-            " of " + std::to_string(tensor.elements) + (tensor.in_place ? ", in place" : "");
+            " of " + std::to_string(tensor.elements) + (tensor.in_place ? ", in place" : "") +
+            (tensor.group > 0 ? ", process set " + std::to_string(tensor.group) : "");
   }
+  for (size_t i = 0; i < script.cluster.groups.size(); ++i) {
+    text += "\n  process set " + std::to_string(i + 1) + ":";
+    for (uint32_t rank : script.cluster.groups[i]) text += " " + std::to_string(rank);
+  }
+  if (!script.join_after.empty()) text += "\n  workers join after";
+  for (uint32_t rounds : script.join_after) text += " " + std::to_string(rounds);
   for (const FaultEvent& event : script.events) {
     text += std::string("\n  ") + NameOf(event.fault) + " " + std::to_string(event.a) + " " +
             std::to_string(event.b) + " " + std::to_string(event.c) + " at " +

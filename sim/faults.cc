@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "sim/play.h"
 
@@ -33,8 +32,13 @@ Play::Play(const FaultOptions& options)
 void Play::SubmitRound(uint32_t worker, uint32_t round) {
   if (!Counts(worker)) return;
   round_[worker] = round;
-  open_[worker] = static_cast<uint32_t>(script_.tensors.size());
+  open_[worker] = 0;
+  for (const FaultTensor& tensor : script_.tensors) {
+    open_[worker] += TakesPart(worker, round, tensor) ? 1 : 0;
+  }
+  if (open_[worker] == 0) return AfterRound(worker);
   for (uint32_t index : script_.order[worker]) {
+    if (!TakesPart(worker, round, script_.tensors[index])) continue;
     protocol::OperationId id = played_.size() + 1;
     Played& played = played_[id];
     played.worker = worker;
@@ -49,22 +53,15 @@ protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) 
   uint64_t value = (uint64_t{1} << played.worker) + Tag(played.tensor, played.round) * kTagUnit;
   if (tensor.op == wire::Op::kAverage) value = std::bit_cast<uint64_t>(static_cast<double>(value));
   played.input.assign(tensor.elements, value);
-  bool gather = tensor.op == wire::Op::kAllgather;
-  if (!tensor.in_place && !gather) played.output.assign(tensor.elements, 0);
+  if (!tensor.in_place) played.output.assign(tensor.elements, 0);
   protocol::Operation operation;
   operation.id = id;
   operation.name = "t" + std::to_string(played.tensor);
   operation.spec.op = tensor.op;
   operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
   operation.spec.atomic = tensor.atomic;
-  if (gather) {
-    operation.rows = 1 + (played.worker + played.round) % 3;
-    played.input.assign(tensor.elements * operation.rows, value);
-  }
   operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
-  operation.input = reinterpret_cast<const std::byte*>(played.input.data());
-  operation.output =
-      reinterpret_cast<std::byte*>(tensor.in_place ? played.input.data() : played.output.data());
+  CompleteOperation(played, value, operation);
   return operation;
 }
 
@@ -82,16 +79,7 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
       played.members.push_back(cluster_->WorkerAt(worker, slot));
     }
     played.mixed = completion.outcome.mixed;
-    const FaultTensor& tensor = script_.tensors[played.tensor];
-    if (tensor.op == wire::Op::kAllgather) {
-      played.result.resize(completion.outcome.gathered_bytes / 8);
-      if (!played.result.empty()) {
-        std::memcpy(played.result.data(), completion.outcome.gathered.get(),
-                    played.result.size() * 8);
-      }
-    } else {
-      played.result = tensor.in_place ? played.input : played.output;
-    }
+    TakeResult(played, completion.outcome);
     CheckResult(played);
   }
   std::fill(played.input.begin(), played.input.end(), 0xdeadbeef);
@@ -108,18 +96,21 @@ void Play::OnError(const Played& played) {
   wire::Op op = script_.tensors[played.tensor].op;
   StatusCode code = played.status.code();
   bool aborted = aborts_ && code == StatusCode::kDeadlineExceeded;
-  bool lost_part = code == StatusCode::kPeerLost &&
-                   (op == wire::Op::kBroadcast || op == wire::Op::kAllgather) &&
-                   played.status.message().find("rank ") != std::string::npos;
-  if (!aborted && !lost_part) ended_[worker] = true;
+  bool lost_part =
+      code == StatusCode::kPeerLost &&
+      (op == wire::Op::kBroadcast || op == wire::Op::kAllgather || op == wire::Op::kAlltoall) &&
+      played.status.message().find("rank ") != std::string::npos;
+  bool has_joined = code == StatusCode::kInvalidArgument && HasJoin() &&
+                    played.status.message().find("has joined") != std::string::npos;
+  if (!aborted && !lost_part && !has_joined) ended_[worker] = true;
   if (ended_[worker] && !TooMuchLost() && !cluster_->evicted(worker) && !finished_[worker]) {
     Violation(NameOf(played) + " failed without a reason: " + played.status.ToString());
   }
 }
 
 void Play::AfterRound(uint32_t worker) {
-  uint32_t next = round_[worker] + 1;
-  if (leaves_[worker] || next >= script_.rounds) {
+  uint32_t next = RoundAfter(worker, round_[worker]);
+  if (leaves_[worker] || next >= AllRounds()) {
     finished_[worker] = true;
     if (leaves_[worker]) cluster_->Leave(worker);
   } else if (script_.sync_every > 0 && next % script_.sync_every == 0 && Counts(worker)) {
@@ -367,7 +358,7 @@ void Play::Finish() {
     if (over && TooMuchLost() && !finished_[worker]) ended_[worker] = true;
     if (Counts(worker) && !finished_[worker]) {
       Violation("hang: worker " + std::to_string(worker) + " is in round " +
-                std::to_string(round_[worker]) + " of " + std::to_string(script_.rounds));
+                std::to_string(round_[worker]) + " of " + std::to_string(AllRounds()));
     }
     result_.ended_early = result_.ended_early || ended_[worker];
   }

@@ -62,6 +62,7 @@ struct FaultTensor {
   bool atomic = false;
   bool in_place = true;
   uint32_t elements = 1;
+  uint32_t group = 0;  // process set
 };
 
 struct FaultScript {
@@ -71,8 +72,13 @@ struct FaultScript {
   std::vector<Duration> pause;               // of each worker, between rounds
   std::vector<std::vector<uint32_t>> order;  // of submission, by worker
   uint32_t sync_every = 0;                   // rounds; 0: no sync points
+  // With a tensor that is a join: after so many rounds each worker has no more data. When all have
+  // joined they play kRoundsAfterJoin more.
+  std::vector<uint32_t> join_after;
   std::vector<FaultEvent> events;
 };
+
+inline constexpr uint32_t kRoundsAfterJoin = 2;
 
 struct FaultOptions {
   uint64_t seed = 1;

@@ -48,6 +48,18 @@ class Play {
   void SubmitRound(uint32_t worker, uint32_t round);
   protocol::Operation OperationOf(Played& played, protocol::OperationId id) const;
   void OnComplete(uint32_t worker, protocol::OperationId id);
+  bool HasJoin() const {
+    return !script_.tensors.empty() && script_.tensors.back().op == wire::Op::kJoin;
+  }
+  uint32_t RoundAfter(uint32_t worker, uint32_t round) const;
+  uint32_t AllRounds() const;
+  std::vector<uint32_t> RanksOf(const FaultTensor& tensor) const;
+  bool TakesPart(uint32_t worker, uint32_t round, const FaultTensor& tensor) const;
+  static uint64_t RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op op);
+  std::pair<size_t, size_t> ShareOf(const Played& played) const;
+  void CompleteOperation(Played& played, uint64_t value, protocol::Operation& operation) const;
+  void TakeResult(Played& played, const protocol::Outcome& outcome) const;
+  void CheckAverage(const Played& played, uint64_t sum);
   void OnError(const Played& played);
   void AfterRound(uint32_t worker);
   void GoOn(uint32_t worker);

@@ -90,9 +90,15 @@ class Play {
   void Tell(Slot slot) {
     uint64_t epoch = numbers_.Next() % 4U + 1;
     wire::PieceRef ref{numbers_.Next() % 4U, 0, 1 + numbers_.Next() % 4U};
-    switch (numbers_.Next() % 3) {
+    switch (numbers_.Next() % 5) {
       case 0: return shard_.OnHave(slot, epoch, {{ref, numbers_.Next() % 2U}});
       case 1: return shard_.OnResync(slot, epoch);
+      case 2: return shard_.OnJoined(slot, {1 + numbers_.Next() % 2U, epoch});
+      case 3: {
+        std::byte bitmap[1] = {static_cast<std::byte>(numbers_.Next())};
+        static_cast<void>(shard_.OnGroup(slot, {numbers_.Next() % 4U, epoch}, bitmap));
+        return;
+      }
       default: return shard_.OnAbort(slot, epoch, ref, "too late");
     }
   }
@@ -126,7 +132,12 @@ class Play {
     size_t length = wire::EncodeDataHeader(header, payload, wire_bytes);
     auto decoded = wire::DecodeDataHeader(ConstByteSpan(wire_bytes, length), payload);
     if (!decoded.ok()) return;
-    bool verdict = numbers_.Next() % 4 == 0;
+    uint8_t kind = numbers_.Next();
+    bool verdict = kind % 4 == 0;
+    // A bitmap in front of the verdict, or the number of a group.
+    if (kind % 16 == 4) decoded->receipt = 1;
+    if (kind % 4 == 1) decoded->receipt = kind / 32;
+    if (kind % 16 == 8) decoded->want_bytes = 0;
     Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
                                      : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
     if (place.ok()) {

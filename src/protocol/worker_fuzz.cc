@@ -75,7 +75,14 @@ class Play {
       case 0: receiving_.erase(shard); return worker_->OnShardDown(shard);
       case 1: receiving_.erase(shard); return worker_->OnShardUp(shard);
       case 2: return worker_->OnStable(shard, {Next(), Next() % 4U});
-      case 3: return worker_->Abort(Next(), "too late");
+      case 3:
+        if (what < 64) return worker_->Abort(Next(), "too late");
+        if (what < 192) {
+          static_cast<void>(worker_->AddGroup(Next() % 3, {Next() % 2U, 1}));
+        } else {
+          static_cast<void>(worker_->RemoveGroup(Next() % 3));
+        }
+        return;
       case 4: view_.workers.resize(1); break;
       default:
         receiving_.erase(shard);
@@ -96,7 +103,11 @@ class Play {
     operation.spec.op = static_cast<wire::Op>(bits % wire::kOpCount);
     operation.spec.dtype = DataType::kUint8;
     operation.spec.shape = {Next()};
-    operation.rows = operation.spec.op == wire::Op::kAllgather ? Next() % 2 : 0;
+    bool own_rows =
+        operation.spec.op == wire::Op::kAllgather || operation.spec.op == wire::Op::kAlltoall;
+    operation.rows = own_rows ? Next() % 2 : 0;
+    if (operation.spec.op == wire::Op::kAlltoall) operation.splits = {operation.rows, 0};
+    if (bits / 16 % 4 == 0) operation.spec.group = 1 + bits / 64 % 2;
     // Never freed before the end, so that late writes are seen as what they are: wrong bytes of a
     // live buffer are no finding here, writes behind its end are.
     memory_.push_back(std::make_unique<std::byte[]>(kBytes));

@@ -1,0 +1,102 @@
+// Rounds that not everybody takes part in: process sets, results that differ by rank, joins.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "sim/play.h"
+
+namespace byteps::sim {
+
+// The round of the join has this number, for all: what a worker misses comes before it.
+uint32_t Play::RoundAfter(uint32_t worker, uint32_t round) const {
+  if (!HasJoin() || round >= script_.rounds) return round + 1;
+  return round + 1 >= script_.join_after[worker] ? script_.rounds : round + 1;
+}
+
+uint32_t Play::AllRounds() const { return script_.rounds + (HasJoin() ? 1 + kRoundsAfterJoin : 0); }
+
+std::vector<uint32_t> Play::RanksOf(const FaultTensor& tensor) const {
+  if (tensor.group > 0) return script_.cluster.groups[tensor.group - 1];
+  std::vector<uint32_t> ranks(workers());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+bool Play::TakesPart(uint32_t worker, uint32_t round, const FaultTensor& tensor) const {
+  bool join_round = HasJoin() && round == script_.rounds;
+  if (join_round != (tensor.op == wire::Op::kJoin)) return false;
+  std::vector<uint32_t> ranks = RanksOf(tensor);
+  return std::find(ranks.begin(), ranks.end(), worker) != ranks.end();
+}
+
+// How many rows of an allgather or alltoall a worker brings, `to` a rank.
+uint64_t Play::RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op op) {
+  return op == wire::Op::kAllgather ? 1 + (worker + round) % 3 : (worker + 2 * to + round) % 3;
+}
+
+// The first and the end of a worker's elements of a reducescatter.
+std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  std::vector<uint32_t> ranks = RanksOf(tensor);
+  auto found = std::find(ranks.begin(), ranks.end(), played.worker);
+  auto place = static_cast<uint64_t>(found - ranks.begin());
+  return {protocol::RowsBefore(tensor.elements, place, ranks.size()),
+          protocol::RowsBefore(tensor.elements, place + 1, ranks.size())};
+}
+
+// What a sum of everybody does not need.
+void Play::CompleteOperation(Played& played, uint64_t value, protocol::Operation& operation) const {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  operation.spec.group = tensor.group;
+  for (uint32_t to : RanksOf(tensor)) {
+    uint64_t rows = RowsFrom(played.worker, to, played.round, tensor.op);
+    if (tensor.op == wire::Op::kAllgather) operation.rows = rows;
+    if (tensor.op != wire::Op::kAlltoall) continue;
+    operation.rows += rows;
+    operation.splits.push_back(rows);
+  }
+  bool own_rows = tensor.op == wire::Op::kAllgather || tensor.op == wire::Op::kAlltoall;
+  if (own_rows) played.input.assign(tensor.elements * operation.rows, value);
+  operation.input = reinterpret_cast<const std::byte*>(played.input.data());
+  size_t own = tensor.op == wire::Op::kReducescatter ? ShareOf(played).first : 0;
+  operation.output = reinterpret_cast<std::byte*>(tensor.in_place ? played.input.data() + own
+                                                                  : played.output.data());
+}
+
+void Play::TakeResult(Played& played, const protocol::Outcome& outcome) const {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  if (tensor.op == wire::Op::kJoin) {
+    played.result = {outcome.rows};
+  } else if (tensor.op == wire::Op::kAllgather || tensor.op == wire::Op::kAlltoall) {
+    played.result.resize(outcome.gathered_bytes / 8);
+    if (played.result.empty()) return;
+    std::memcpy(played.result.data(), outcome.gathered.get(), played.result.size() * 8);
+  } else {
+    played.result = tensor.in_place ? played.input : played.output;
+    if (tensor.op != wire::Op::kReducescatter) return;
+    auto [begin, end] = ShareOf(played);
+    auto first = played.result.begin();
+    if (tensor.in_place) played.result.erase(first, first + static_cast<ptrdiff_t>(begin));
+    played.result.resize(end - begin);
+  }
+}
+
+// Members that have joined are counted, too; how many these are the receipt does not say.
+void Play::CheckAverage(const Played& played, uint64_t sum) {
+  size_t least = played.members.size();
+  size_t most = least;
+  if (HasJoin() && played.round < script_.rounds) {
+    most = RanksOf(script_.tensors[played.tensor]).size();
+  }
+  for (uint64_t value : played.result) {
+    bool right = played.mixed;
+    for (size_t count = least; count <= most; ++count) {
+      double expected = static_cast<double>(sum) / static_cast<double>(count);
+      right = right || std::bit_cast<double>(value) == expected;
+    }
+    if (!right) return Violation(NameOf(played) + ": not the average of its receipt");
+  }
+}
+
+}  // namespace byteps::sim

@@ -1,0 +1,346 @@
+// Rounds that not everybody takes part in, and whose results differ by rank, in small jobs.
+#include <functional>
+
+#include "src/protocol/job_for_test.h"
+#include "src/protocol/recording_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+// A shard alone: three workers, one piece.
+class ShardRoundsTest : public testing::Test {
+ protected:
+  ShardRoundsTest() { shard.OnView(view, 0); }
+
+  Status Tell(Slot from, uint64_t number, const std::vector<Slot>& slots) {
+    SlotSet set;
+    for (Slot slot : slots) set.Insert(slot);
+    std::vector<std::byte> bitmap(set.bitmap_bytes());
+    set.ToBitmap(bitmap);
+    return shard.OnGroup(from, {number, 1}, bitmap);
+  }
+
+  static wire::DataHeader Header(uint64_t round, uint32_t want, Combine combine = Combine::kSum) {
+    wire::DataHeader header;
+    header.ref = {7, 0, round};
+    header.epoch = header.generation = 1;
+    header.combine = combine;
+    header.dtype = DataType::kUint8;
+    header.piece_bytes = 1;
+    header.want_bytes = want;
+    return header;
+  }
+
+  Status Push(Slot from, wire::DataHeader header, const std::string& text) {
+    Result<ByteSpan> place = shard.OnPushHeader(from, header, text.size(), kStart);
+    if (!place.ok()) return place.status();
+    arithmetic.Copy(place->data(), reinterpret_cast<const std::byte*>(text.data()), text.size());
+    shard.OnPayload(from);
+    return Status::Ok();
+  }
+
+  std::vector<Slot> Answered() {
+    std::vector<Slot> slots;
+    for (const SentAnswer& answer : driver.answers) slots.push_back(answer.to);
+    return slots;
+  }
+
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  wire::View view = ViewFor(3, 1);
+  Shard shard{ShardOptions(), pool, arithmetic, driver};
+};
+
+TEST_F(ShardRoundsTest, ARoundOfAGroupWaitsForItsMembersOnly) {
+  ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
+  ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
+  wire::DataHeader header = Header(256, 1);
+  header.receipt = 4;
+  EXPECT_TRUE(Push(0, header, "\x01").ok());
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Push(2, header, "\x04").ok());
+  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2}));
+  EXPECT_EQ(driver.answers[0].bytes, "\x05");
+  EXPECT_EQ(driver.answers[0].header.receipt, 0u) << "all of the group";
+  shard.OnAck(0, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 1u);
+  shard.OnAck(2, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u) << "worker 1 has no part in it";
+}
+
+TEST_F(ShardRoundsTest, GroupsThatAreNotSoundAreRefused) {
+  ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
+  EXPECT_EQ(Tell(1, 4, {0, 1}).code(), StatusCode::kProtocol);
+  EXPECT_EQ(Tell(1, 5, {0, 2}).code(), StatusCode::kProtocol) << "the sender is not in it";
+  EXPECT_EQ(Tell(1, 0, {0, 1, 2}).code(), StatusCode::kProtocol);
+  wire::DataHeader header = Header(256, 1);
+  header.receipt = 4;
+  EXPECT_EQ(Push(1, header, "\x01").code(), StatusCode::kProtocol) << "not in it";
+  header.receipt = 9;
+  EXPECT_EQ(Push(0, header, "\x01").code(), StatusCode::kProtocol) << "unknown";
+  EXPECT_TRUE(Push(2, Header(256, 1), "\x01").ok());
+  header.receipt = 4;
+  EXPECT_EQ(Push(0, header, "\x01").code(), StatusCode::kProtocol) << "another one pushed for all";
+  // A group's number is in the place of a receipt, where the decoder looks no further.
+  header = Header(256, 0, Combine::kOverlay);
+  header.ref.tensor = 8;
+  header.receipt = 4;
+  header.offset = 1;
+  EXPECT_EQ(Push(0, header, "\x01").code(), StatusCode::kProtocol) << "behind the piece";
+}
+
+TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
+  ASSERT_TRUE(Tell(2, 4, {2}).ok());
+  wire::DataHeader header = Header(256, 1);
+  header.receipt = 4;
+  ASSERT_TRUE(shard.OnPushHeader(2, header, 1, kStart).ok());
+  EXPECT_EQ(shard.open_rounds(), 1u);
+  ++view.epoch;
+  view.workers.pop_back();
+  shard.OnView(view, 0);
+  EXPECT_EQ(shard.open_rounds(), 0u);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+}
+
+TEST_F(ShardRoundsTest, WhoWantsNothingIsAnsweredWhenTheOthersHaveTheirs) {
+  for (Slot slot : {0u, 1u, 2u})
+    EXPECT_TRUE(Push(slot, Header(256, slot == 1 ? 1 : 0), "\x02").ok());
+  EXPECT_EQ(Answered(), (std::vector<Slot>{1}));
+  shard.OnAck(1, {1, 1}, kStart);
+  EXPECT_EQ(Answered(), (std::vector<Slot>{1, 0, 2}));
+  EXPECT_TRUE(driver.answers[1].bytes.empty());
+}
+
+TEST_F(ShardRoundsTest, WhenTheReceiverIsLostTheOthersAreAnswered) {
+  for (Slot slot : {0u, 1u, 2u})
+    EXPECT_TRUE(Push(slot, Header(256, slot == 2 ? 1 : 0), "\x02").ok());
+  EXPECT_EQ(Answered(), (std::vector<Slot>{2}));
+  ++view.epoch;
+  view.workers.pop_back();
+  shard.OnView(view, 0);
+  EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
+}
+
+// Somebody has begun the round that fails, and so has this one's answer.
+TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnswered) {
+  for (Slot slot : {0u, 1u, 2u})
+    EXPECT_TRUE(Push(slot, Header(256, slot == 2 ? 1 : 0), "\x02").ok());
+  shard.Retire(7);
+  EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
+}
+
+TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
+  EXPECT_TRUE(Push(0, Header(256, 0), "\x02").ok());
+  EXPECT_TRUE(Push(1, Header(256, 1), "\x02").ok());
+  shard.OnAbort(0, 1, {7, 0, 256}, "too late");
+  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
+  EXPECT_EQ(driver.answers[0].bytes, "too late");
+}
+
+TEST_F(ShardRoundsTest, WhoHasJoinedIsNotWaitedForButAveragesCountIt) {
+  shard.OnJoined(2, {1, 1});
+  EXPECT_TRUE(Push(0, Header(256, 1, Combine::kAverage), "\x09").ok());
+  EXPECT_TRUE(Push(1, Header(256, 1, Combine::kAverage), "\x06").ok());
+  ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
+  EXPECT_EQ(driver.answers[0].bytes, "\x05") << "15 / 3";
+  EXPECT_NE(driver.answers[0].header.receipt, 0u) << "it is not in the receipt";
+  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+}
+
+TEST_F(ShardRoundsTest, AJoinBelongsToTheRoundsThatCountOneLess) {
+  shard.OnJoined(2, {1, 1});
+  uint64_t after = wire::RoundOf(wire::FirstRoundAfter(1) + 1, 0);
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Push(slot, Header(after, 1), "\x01").ok());
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Push(2, Header(after, 1), "\x01").ok());
+  EXPECT_EQ(driver.answers.size(), 3u);
+}
+
+TEST_F(ShardRoundsTest, TheJoinItselfWaitsForAllAndTheLastOneWins) {
+  for (Slot slot : {2u, 0u, 1u}) {
+    shard.OnJoined(slot, {1, 1});
+    EXPECT_TRUE(driver.answers.empty());
+    EXPECT_TRUE(
+        Push(slot, Header(256, 1, Combine::kLast), std::string(1, static_cast<char>(slot))).ok());
+  }
+  ASSERT_EQ(driver.answers.size(), 3u);
+  EXPECT_EQ(driver.answers[0].bytes, "\x01");
+}
+
+TEST_F(ShardRoundsTest, ABroadcastFromOneThatHasJoinedIsAnError) {
+  shard.OnJoined(0, {1, 1});
+  for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1, Combine::kOverlay), "").ok());
+  ASSERT_EQ(Answered(), (std::vector<Slot>{1, 2}));
+  EXPECT_EQ(driver.answers[0].header.status, StatusCode::kInvalidArgument);
+  EXPECT_NE(driver.answers[0].bytes.find("rank 0 has joined"), std::string::npos);
+}
+
+// ---- Whole small jobs.
+
+struct RoundsJob : Job {
+  using Job::Job;
+  OperationId Start(Slot slot, Operation operation, std::vector<uint8_t> input) {
+    WorkerEnd& worker = *workers[slot];
+    worker.memory["in " + operation.name] = std::move(input);
+    std::vector<uint8_t>& in = worker.memory["in " + operation.name];
+    std::vector<uint8_t>& out = worker.memory[operation.name];
+    out.assign(in.size(), 0xee);
+    operation.id = worker.next++;
+    operation.input = reinterpret_cast<std::byte*>(in.data());
+    operation.output = reinterpret_cast<std::byte*>(out.data());
+    operation.spec.dtype =
+        operation.spec.op == wire::Op::kJoin ? DataType::kInt64 : DataType::kUint8;
+    Status accepted = worker.machine.Submit(operation);
+    EXPECT_TRUE(accepted.ok()) << accepted.message();
+    for (const std::string& asked : std::exchange(worker.names, {})) {
+      std::vector<uint64_t> placement(view.servers.size(), 0);
+      placement.push_back(view.servers.size());
+      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), placement});
+    }
+    return operation.id;
+  }
+  OperationId Scatter(Slot slot, uint8_t value) {
+    Operation operation;
+    operation.name = "r";
+    operation.spec.op = wire::Op::kReducescatter;
+    operation.spec.shape = {static_cast<int64_t>(workers.size())};
+    return Start(slot, operation, std::vector<uint8_t>(workers.size(), value));
+  }
+  OperationId Join(Slot slot) {
+    Operation operation;
+    operation.name = "j";
+    operation.spec.op = wire::Op::kJoin;
+    return Start(slot, operation, {});
+  }
+  bool Done(Slot slot, OperationId id) {
+    const Outcome* ended = outcome(slot, id);
+    return ended != nullptr && ended->status.ok();
+  }
+  void Tick() {
+    for (auto& worker : workers) worker->machine.OnTick(kStart + seconds(1));
+  }
+};
+
+// Worker 0 has its answers and its memory is another's; then the owner of its piece dies. Nobody
+// can make the sum again, and nobody needs it.
+TEST(RoundsTest, WhoHasItsEmptyAnswerIsNotAskedForItsContributionAgain) {
+  RoundsJob job(3, 2);
+  std::vector<OperationId> ids;
+  for (Slot slot : {0u, 1u, 2u}) ids.push_back(job.Scatter(slot, static_cast<uint8_t>(1 << slot)));
+  for (int i = 0; i < 4; ++i) {
+    for (Slot slot : {0u, 1u, 2u}) {
+      for (ShardId shard : {0u, 1u}) job.Up(slot, shard);
+    }
+    for (ShardId shard : {0u, 1u}) job.Down(0, shard);
+    for (ShardId shard : {0u, 1u}) job.Down(1, shard);
+    job.Tick();
+  }
+  // Worker 2 has heard nothing, so the others wait for what it wants.
+  EXPECT_FALSE(job.Done(0, ids[0]));
+  job.Down(2, 0);
+  job.Down(2, 1);
+  job.Tick();
+  for (ShardId shard : {0u, 1u}) job.Up(2, shard);
+  for (ShardId shard : {0u, 1u}) job.Down(0, shard);
+  ASSERT_TRUE(job.Done(0, ids[0]));
+  job.workers[0]->memory["in r"].assign(3, 99);
+  job.KillServer(0);
+  job.TellAll();
+  job.All();
+  for (Slot slot : {0u, 1u, 2u}) {
+    ASSERT_TRUE(job.Done(slot, ids[slot])) << slot;
+    EXPECT_EQ(job.value(slot, "r"), 7) << slot;
+    EXPECT_EQ(job.outcome(slot, ids[slot])->receipt->List(), (std::vector<Slot>{0, 1, 2}));
+  }
+  job.Tick();
+  job.All();
+  for (auto& shard : job.shards) EXPECT_EQ(shard->machine.open_rounds(), 0u);
+}
+
+// The new owner hears of the join before it hears what the joined worker holds: it must wait for
+// that, or it makes another sum of the same round.
+TEST(RoundsTest, ANewOwnerWaitsForWhatAJoinedWorkerHolds) {
+  RoundsJob job(3, 2);
+  OperationId sum = 0;
+  for (Slot slot : {0u, 1u, 2u}) sum = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1));
+  for (Slot slot : {0u, 1u, 2u}) job.Up(slot, 0);
+  job.Down(2, 0);  // worker 2 alone has the sum
+  ASSERT_TRUE(job.Done(2, sum));
+  job.Join(2);
+  job.KillServer(0);
+  job.TellAll();
+  job.Up(2, 1);  // what it had said before the view came, and after it
+  job.All();
+  for (Slot slot : {0u, 1u}) {
+    ASSERT_TRUE(job.Done(slot, sum));
+    EXPECT_EQ(job.value(slot, "a"), 6) << "its part is in it";
+  }
+}
+
+TEST(RoundsTest, RoundsAreCountedAnewAfterAJoin) {
+  RoundsJob job(2, 1);
+  for (int step = 0; step < 3; ++step) {
+    OperationId first = job.Submit(0, "a", 1);
+    if (step == 0) job.Submit(1, "a", 1);
+    job.All();
+    if (step == 0) job.Join(1);
+    job.All();
+    ASSERT_TRUE(job.Done(0, first)) << step;
+    EXPECT_EQ(job.value(0, "a"), step == 0 ? 2 : 1);
+  }
+  OperationId last = job.Join(0);
+  job.All();
+  ASSERT_TRUE(job.Done(0, last));
+  EXPECT_EQ(job.outcome(0, last)->rows, 0u) << "rank 0 was last";
+  OperationId next = job.Submit(0, "a", 5);
+  job.Submit(1, "a", 6);
+  job.All();
+  ASSERT_TRUE(job.Done(0, next));
+  EXPECT_EQ(job.value(0, "a"), 11);
+}
+
+TEST(RoundsTest, AJoinNeedsThatNothingIsOpen) {
+  RoundsJob job(2, 1);
+  job.Submit(0, "a", 1);
+  Operation join;
+  join.name = "j";
+  join.spec.op = wire::Op::kJoin;
+  EXPECT_EQ(job.workers[0]->machine.Submit(join).code(), StatusCode::kInvalidArgument);
+}
+
+// The user's memory is the user's again, and so is the table of an allgather's rows.
+TEST(RoundsTest, ALayoutIsKeptAsLongAsItsResult) {
+  RoundsJob job(2, 2);
+  std::vector<OperationId> ids;
+  for (Slot slot : {0u, 1u}) {
+    Operation gather;
+    gather.name = "g";
+    gather.spec.op = wire::Op::kAllgather;
+    gather.spec.shape = {1};
+    gather.rows = 2;
+    ids.push_back(job.Start(slot, gather, {static_cast<uint8_t>(slot + 1), 9}));
+  }
+  // Receipts in full: answers of a view that the workers are not known to have.
+  ++job.view.epoch;
+  for (ShardId shard : {0u, 1u}) job.TellShard(shard);
+  job.TellWorker(0);
+  job.TellWorker(1);
+  for (int i = 0; i < 3; ++i) {
+    for (Slot slot : {0u, 1u}) {
+      for (ShardId shard : {0u, 1u}) {
+        job.Up(slot, shard);
+        job.Down(slot, shard);
+      }
+    }
+  }
+  for (Slot slot : {0u, 1u}) ASSERT_TRUE(job.Done(slot, ids[slot]));
+  job.KillServer(0);
+  job.TellAll();
+  job.All();
+  EXPECT_EQ(job.shards[1]->machine.open_rounds(), 0u);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

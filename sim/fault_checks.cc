@@ -53,21 +53,27 @@ void Play::CheckBroadcast(const Played& played) {
   }
 }
 
-// The rows of a subset of the workers, each complete, in order.
+// The rows of a subset of the workers, each complete, rank after rank: a worker that came later may
+// have the rank of one that is gone.
 void Play::CheckGathered(const Played& played) {
   const FaultTensor& tensor = script_.tensors[played.tensor];
-  size_t at = 0;
-  for (uint32_t worker = 0; worker < workers(); ++worker) {
-    uint64_t value = (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
-    if (at >= played.result.size() || played.result[at] != value) continue;
+  uint64_t seen = 0;
+  for (size_t at = 0; at < played.result.size();) {
+    uint64_t value = played.result[at];
+    auto worker = static_cast<uint32_t>(std::countr_zero(value));
+    bool known = worker < workers() && (seen >> worker & 1) == 0 &&
+                 value == (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
+    bool in_order = script_.cluster.late_workers > 0 || (seen >> worker) == 0;
+    if (!known || !in_order) return Violation(NameOf(played) + ": rows of nobody");
+    seen |= uint64_t{1} << worker;
     size_t rows = RowsFrom(worker, played.worker, played.round, tensor.op) * tensor.elements;
     for (size_t i = 0; i < rows; ++i, ++at) {
       if (at >= played.result.size() || played.result[at] != value) {
         return Violation(NameOf(played) + ": rows are damaged");
       }
     }
+    if (rows == 0) return Violation(NameOf(played) + ": rows that were not sent");
   }
-  if (at != played.result.size()) Violation(NameOf(played) + ": rows of nobody");
 }
 
 // All members have the same bits, the same receipt, or the same error.

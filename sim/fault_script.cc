@@ -52,6 +52,9 @@ void AddRounds(Dice& dice, FaultScript& script) {
   join.op = wire::Op::kJoin;
   join.elements = 0;
   script.tensors.push_back(join);
+  for (auto& order : script.order) {
+    order.push_back(static_cast<uint32_t>(script.tensors.size()) - 1);
+  }
   for (uint32_t worker = 0; worker < workers; ++worker) {
     script.join_after.push_back(static_cast<uint32_t>(dice.From(1, script.rounds)));
   }
@@ -97,8 +100,6 @@ FaultScript WriteFaults(uint64_t seed) {
   uint64_t tensors = dice.From(1, 3);
   for (uint64_t i = 0; i < tensors; ++i) script.tensors.push_back(RandomTensor(dice));
   script.rounds = static_cast<uint32_t>(dice.From(2, 8));
-  AddRounds(dice, script);
-  tensors = script.tensors.size();
   for (size_t i = 0; i < script.cluster.worker_hosts.size(); ++i) {
     script.pause.push_back(dice.OneIn(2) ? Duration::zero()
                                          : dice.Between(microseconds(10), milliseconds(20)));
@@ -120,6 +121,7 @@ FaultScript WriteFaults(uint64_t seed) {
     script.sync_every = static_cast<uint32_t>(dice.From(1, 3));
     script.events.push_back(FaultOf(Fault::kJoin, dice, script));
   }
+  AddRounds(dice, script);
   return script;
 }
 

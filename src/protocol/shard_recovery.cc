@@ -147,6 +147,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   std::unique_ptr<Round> open = std::move(piece.round);
   SetVerdict(piece, header.ref.round);
   piece.status = header.status;
+  piece.errors_from = header.ref.round - std::min<uint64_t>(header.offset, header.ref.round);
   piece.combine = header.combine;
   piece.dtype = header.dtype;
   piece.members = all_;

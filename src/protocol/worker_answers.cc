@@ -160,6 +160,7 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   piece.held = header.ref.round;
   piece.stable = false;
   piece.status = header.status;
+  piece.errors_before = header.status == StatusCode::kOk ? 0 : header.offset;
   piece.members = ReceiptOf(link);
   piece.copy = BufferRef();
   TakeBytes(tensor, link);

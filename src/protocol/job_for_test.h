@@ -196,6 +196,17 @@ class Job {
     }
   }
 
+  // Time passes: acknowledgements and news of stability are told, and delivered.
+  void Tick() {
+    Time later = kStart + seconds(1);
+    for (const wire::WorkerInfo& worker : view.workers) workers[worker.slot]->machine.OnTick(later);
+    All();
+    for (ShardId s = 0; s < shards.size(); ++s) {
+      if (view.servers[s].alive) shards[s]->machine.OnTick(later);
+    }
+    All();
+  }
+
   bool alive(Slot slot) const {
     return std::any_of(view.workers.begin(), view.workers.end(),
                        [&](const wire::WorkerInfo& worker) { return worker.slot == slot; });

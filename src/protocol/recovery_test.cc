@@ -191,6 +191,47 @@ TEST(RecoveryTest, AnErrorReachesEveryRank) {
   EXPECT_EQ(job.outcome(1, late)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
+// A rank that gives up again and again does not wait for one that hangs, whose errors are kept for
+// it in a row; whoever owns the piece then.
+TEST(RecoveryTest, ErrorsInARowWaitForWhoHangs) {
+  for (bool server_dies : {false, true}) {
+    Job job(3, 2);
+    for (int round = 0; round < 3; ++round) {
+      OperationId id = job.Submit(0, "a", 1);
+      job.All();
+      job.workers[0]->machine.Abort(id, "late");
+      job.All();
+      ASSERT_NE(job.outcome(0, id), nullptr) << "round " << round;
+      EXPECT_EQ(job.outcome(0, id)->status.code(), StatusCode::kDeadlineExceeded);
+    }
+    OperationId half = job.Submit(1, "a", 2);  // has seen the first of the errors
+    job.All();
+    ASSERT_NE(job.outcome(1, half), nullptr);
+    job.Tick();
+    if (server_dies) {
+      job.KillServer(0);
+      job.TellAll();
+      job.KillWorker(0);  // only worker 1 knows of an error now, or the owner
+      job.TellAll();
+      job.All();
+    }
+    for (int round = 0; round < (server_dies ? 1 : 3); ++round) {
+      OperationId id = job.Submit(2, "a", 4);
+      job.All();
+      ASSERT_NE(job.outcome(2, id), nullptr) << "round " << round;
+      EXPECT_EQ(job.outcome(2, id)->status.code(), StatusCode::kDeadlineExceeded);
+    }
+    if (server_dies) continue;
+    for (int round = 1; round < 3; ++round) {
+      job.Submit(1, "a", 2);
+      job.All();
+    }
+    for (Slot slot : {0u, 1u, 2u}) job.Submit(slot, "a", 1);
+    job.All();
+    for (Slot slot : {0u, 1u, 2u}) EXPECT_EQ(job.value(slot, "a"), 3);
+  }
+}
+
 // Section 3: pieces with two receipts; an atomic tensor has one.
 TEST(RecoveryTest, AnAtomicTensorHasOneReceipt) {
   for (bool atomic : {false, true}) {

@@ -231,7 +231,7 @@ void Shard::AnswerAgain(Slot to) {
   auto found = pieces_.find(KeyOf(header.ref));
   if (found == pieces_.end() || retired_.contains(header.ref.tensor)) return;
   Piece& piece = found->second;
-  if (header.ref.round != piece.decided || piece.stable) return;
+  if (!Covers(piece, header.ref.round) || piece.stable) return;
   if (options_.mistake == ShardMistake::kNoAnswerToARepeat) return;
   Contribution repeat;
   repeat.want_offset = header.want_offset;
@@ -275,9 +275,18 @@ std::optional<Status> Shard::ErrorOf(const Piece& piece) const {
   return piece.round->abort;
 }
 
-// An error proves nothing about the round before, and nobody may hold a sum of this one.
+// The kept verdict answers its round and, of errors, those before it in a row.
+bool Shard::Covers(const Piece& piece, uint64_t round) {
+  if (round == piece.decided) return true;
+  bool in_row = round >= piece.errors_from && round < piece.decided;
+  return in_row && piece.status != StatusCode::kOk;
+}
+
+// An error proves nothing about the round before, and nobody may hold a sum of this one. If that
+// one ended in an error too, the two are kept as one.
 bool Shard::MayDecideError(const Piece& piece) const {
-  if (!piece.stable && options_.mistake != ShardMistake::kErrorBeforeStable) return false;
+  bool sum_before = !piece.stable && piece.status == StatusCode::kOk;
+  if (sum_before && options_.mistake != ShardMistake::kErrorBeforeStable) return false;
   if (options_.mistake == ShardMistake::kErrorWithoutResync) return true;
   bool always_mine = ownership_.began() == piece.since;
   if (always_mine) return true;
@@ -352,6 +361,8 @@ void Shard::CombineContributions(const Piece& piece, Round& round) {
 }
 
 void Shard::DecideError(Piece& piece, const Status& why) {
+  bool in_row = !piece.stable && piece.status != StatusCode::kOk;
+  if (!in_row) piece.errors_from = piece.round->ref.round;
   piece.status = why.code();
   const std::string& text = why.message();
   piece.verdict = pool_.Take(text.size());

@@ -176,6 +176,9 @@ class Shard {
     ShardId home = 0;
     uint64_t since = 0;    // the epoch since which this shard owns it
     uint64_t decided = 0;  // the last decided round
+    // The first round of the errors in a row that end with `decided`: members that hang have seen
+    // none of them, and nobody who gives up again and again may wait for those. One text for all.
+    uint64_t errors_from = 0;
     StatusCode status = StatusCode::kOk;
     BufferRef verdict;  // of that round, or its error's text, while somebody may lack it
     uint32_t verdict_bytes = 0;
@@ -264,6 +267,7 @@ class Shard {
   void DecideError(Piece& piece, const Status& why);
   std::optional<Status> ErrorOf(const Piece& piece) const;
   bool MayDecideError(const Piece& piece) const;
+  static bool Covers(const Piece& piece, uint64_t round);
   Receipt ReceiptOf(const Round& round) const;
   void AnswerAll(Piece& piece, std::unique_ptr<Round> round);
 

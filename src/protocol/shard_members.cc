@@ -142,7 +142,7 @@ bool Shard::IsStable(const Answered& answered) const {
   auto found = pieces_.find(KeyOf(answered.ref));
   if (found == pieces_.end()) return true;
   const Piece& piece = found->second;
-  return piece.since != answered.since || piece.decided > answered.ref.round || piece.stable;
+  return piece.since != answered.since || piece.stable || !Covers(piece, answered.ref.round);
 }
 
 // The number up to which the answers to this member are stable.
@@ -188,6 +188,10 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
   header.want_bytes = want_bytes;
   if (want_bytes == piece.verdict_bytes) {  // the whole verdict needs no range on the wire
     header.offset = header.want_offset = 0;
+  }
+  if (piece.status != StatusCode::kOk) {
+    header.offset = static_cast<uint32_t>(
+        std::min<uint64_t>(ref.round - std::min(piece.errors_from, ref.round), UINT32_MAX));
   }
   ConstByteSpan wanted(piece.verdict.data() + want_offset, want_bytes);
   // Who skips a view never learns who was in it.

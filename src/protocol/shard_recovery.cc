@@ -166,6 +166,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   }
   SetVerdict(piece, header.ref.round, std::move(members), nullptr);
   piece.status = header.status;
+  piece.errors_from = header.ref.round - std::min<uint64_t>(header.offset, header.ref.round);
   piece.combine = header.combine;
   piece.dtype = header.dtype;
   piece.hollow = IsHollow(header, member.receiving_bytes);

@@ -161,6 +161,7 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   piece.held = header.ref.round;
   piece.stable = false;
   piece.status = header.status;
+  piece.errors_before = header.status == StatusCode::kOk ? 0 : header.offset;
   piece.members = ReceiptOf(link, tensor);
   piece.copy = BufferRef();
   piece.verdict_bytes = header.piece_bytes;

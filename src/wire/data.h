@@ -58,7 +58,7 @@ struct DataHeader {
   // Where the payload lies in the piece, and (push) which span of the verdict the sender wants.
   // They travel only when they say more than "the payload is the piece, and I want all of it".
   uint32_t piece_bytes = 0;
-  uint32_t offset = 0;
+  uint32_t offset = 0;  // of an error: by how much the first of the errors in a row is earlier
   uint32_t want_offset = 0;
   uint32_t want_bytes = 0;
 

@@ -161,7 +161,8 @@ void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
 // Workers that left keep their connection while their process lives: they may join again.
 void Coordinator::EndIfNobodyComesBack() {
   if (phase_ != Phase::kGathering || view_.epoch == 0 || recovery_.has_value()) return;
-  if (leases_due_.has_value() && now_ < *leases_due_) return;
+  bool expects = leavers_ || !AllServersHere();
+  if (expects && leases_due_.has_value() && now_ < *leases_due_) return;
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) return;
   }
@@ -169,6 +170,13 @@ void Coordinator::EndIfNobodyComesBack() {
   TellAll(over_);
   phase_ = Phase::kOver;
   driver_.Finish(Status::Ok());
+}
+
+// Those that have not come back after a restart would look in vain for a coordinator that is gone.
+bool Coordinator::AllServersHere() const {
+  return std::all_of(view_.servers.begin(), view_.servers.end(), [&](const wire::ServerInfo& one) {
+    return !one.alive || roster_.Find(one.incarnation) != nullptr;
+  });
 }
 
 void Coordinator::TellAll(const wire::Message& message) {

@@ -123,6 +123,7 @@ class Coordinator {
   void Deliver(const Declarations::Answers& answers);
   void ReleaseHeld();
   void EndIfNobodyComesBack();
+  bool AllServersHere() const;
   void TellAll(const wire::Message& message);
   bool Elastic() const { return options_.min_workers > 0; }
   uint64_t TermAfter(uint64_t term) const;
@@ -233,7 +234,8 @@ class Coordinator {
   Suspicions suspicions_;
   std::optional<Time> no_server_since_;
   std::string last_server_loss_ = "all were lost";
-  std::optional<Time> leases_due_;  // restarted: by when those that left are connected again
+  std::optional<Time> leases_due_;  // restarted: by when who may come back is connected again
+  bool leavers_ = false;            // workers that left before may be among them
 
   Declarations declarations_;
   bool rebuilding_ = false;                                 // declarations, from what workers know

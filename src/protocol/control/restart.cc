@@ -38,6 +38,7 @@ void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
   HoldKnown(from, report);
   Member* member = Rebind(from, report);
   if (member != nullptr) BringUpToDate(*member, report);
+  EndIfNobodyComesBack();  // the last server may have been waited for, to be told
 }
 
 void Coordinator::HoldKnown(ConnectionId from, const wire::Report& report) {
@@ -160,8 +161,8 @@ void Coordinator::FinishRecovery() {
   if (found_) {
     RestoreDeclarations();
     // Whoever left before the restart may be alive and come back; of a whole job nobody has.
-    bool whole = view_.workers.size() == worker_count_ && NoneHasLeft(view_);
-    if (!whole) leases_due_ = now_ + options_.silence_end;
+    leavers_ = view_.workers.size() < worker_count_ || !NoneHasLeft(view_);
+    leases_due_ = now_ + options_.silence_end;
   }
   Enforce(before);
   if (phase_ == Phase::kOver) return;

@@ -88,11 +88,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "error-without-resync", "error-before-stable", "no-have-after-reconnect",
                     "repeats-wait-for-credit", "ignore-promised", "no-quorum", "act-on-propose"));
 
-// Some histories need many things; of five that show the mistake, one needs a single fault.
+// Some histories need many things; of twenty that show the mistake, one needs a single fault and a
+// single tensor.
 TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
-  std::optional<FaultScript> smallest;
   uint64_t seed = 0;
-  for (int found = 0; found < 5;) {
+  bool small = false;
+  for (int found = 0; found < 20 && !small;) {
     FaultOptions options;
     options.mistakes = MistakeNamed("no-answer-to-repeat");
     options.seed = ++seed;
@@ -100,14 +101,11 @@ TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
     ++found;
     options.script = ShrinkFaults(options);
     EXPECT_TRUE(RunFaults(options).violation.has_value());
-    if (!smallest.has_value() || options.script->events.size() < smallest->events.size()) {
-      smallest = options.script;
-    }
+    small = options.script->tensors.size() == 1 && options.script->events.size() == 1;
     options.script->events.clear();
     EXPECT_FALSE(RunFaults(options).violation.has_value());
   }
-  EXPECT_EQ(smallest->tensors.size(), 1U);
-  EXPECT_EQ(smallest->events.size(), 1U) << Describe(*smallest);
+  EXPECT_TRUE(small) << "after seed " << seed;
 }
 
 // What is left of a failing script is no larger than the mistake needs: one tensor, one round, two

@@ -60,6 +60,8 @@ void Shard::BeginGeneration(const wire::View& view) {
 // Pieces that went to others are theirs, and what I knew of a piece before it went away and came
 // back is worth nothing: others have decided about it meanwhile.
 void Shard::ReviewPieces(uint64_t old_epoch) {
+  // Answers about pieces that go away here count as stable, and may have held back news of others.
+  if (!stable_due_.has_value()) stable_due_ = now_ + options_.stable_after;
   for (auto it = pieces_.begin(); it != pieces_.end();) {
     Piece& piece = it->second;
     auto tensor = static_cast<TensorId>(it->first >> 32);

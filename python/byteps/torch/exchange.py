@@ -197,10 +197,12 @@ class Exchange:
             slot.passes_left = passes
 
     def _on_gradient(self, slot: _Slot, parameter: torch.Tensor) -> None:
+        if not self.is_active:
+            return
         if slot.passes_left <= 0:
             raise AssertionError(_TOO_MANY_PASSES)
         slot.passes_left -= 1
-        if slot.passes_left == 0 and self.is_active:
+        if slot.passes_left == 0:
             unit = cast(_Unit, slot.unit)
             unit.ready += 1
             if unit.ready == len(unit.slots):

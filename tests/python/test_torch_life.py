@@ -1,0 +1,63 @@
+"""Jobs of byteps.torch: life cycle, training, and scripts as other libraries' users write them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import test_jobs
+from processes import finish
+from test_jobs import MISSING, job
+
+JOBS = Path(__file__).with_name("jobs")
+environment = test_jobs.environment
+
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+def test_joining_leaving_resuming_and_forking(environment) -> None:
+    code, out, err = finish(job(environment, "life", 2, 1))
+    assert code == 0, out + err
+    assert out.count("all right") == 2
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_joining_and_leaving_without_a_launcher(environment) -> None:
+    contract = {
+        **environment,
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(free_port()),
+        "DMLC_NUM_WORKER": "2",
+        "DMLC_NUM_SERVER": "1",
+    }
+    serve = [sys.executable, "-c", "import byteps.server"]
+    worker = [sys.executable, str(JOBS / "life.py")]
+    started = [
+        subprocess.Popen(
+            command,
+            env={**contract, "DMLC_ROLE": role, **more},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for command, role, more in (
+            (serve, "scheduler", {}),
+            (serve, "server", {}),
+            (worker, "worker", {"DMLC_WORKER_ID": "0"}),
+            (worker, "worker", {"DMLC_WORKER_ID": "1"}),
+        )
+    ]
+    for process in reversed(started):
+        code, out, err = finish(process)
+        assert code == 0, out + err

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from byteps.common import default, errors, programs
+import byteps
+from byteps import common
+from byteps.common import build, default, errors, process_sets, programs
 from byteps.common.names import CALLS_WITH_OWN_NAME, NAMES_OF_ONE_SIGNATURE, UnnamedCalls
 from byteps.common.types import DataType, Operation
 
@@ -105,3 +108,73 @@ def test_no_error_opening_reaches_the_caller_as_it_is(core, monkeypatch) -> None
     with pytest.raises(errors.RefusedError, match="wrong secret"):
         default.init()
     assert not default.is_initialized()
+
+
+def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
+    default.init()
+    session = default.current()
+    for size, local_size, rank, expected in (
+        (4, 2, 3, (1, 2, True)),
+        (2, 2, 1, (0, 1, True)),
+        (3, 2, 2, (1, 2, False)),
+        (3, 1, 2, (2, 3, True)),
+    ):
+        session.size, session.local_size, session.rank = size, local_size, rank
+        found = (default.cross_rank(), default.cross_size(), default.is_homogeneous())
+        assert found == expected
+
+
+def test_build_queries() -> None:
+    assert not any(getattr(build, name)() for name in build.__all__)
+    assert build.nccl_built() == 0
+
+
+def test_an_extension_that_was_not_built() -> None:
+    common.check_extension("byteps.common", "NOTHING", common.__file__, "errors.py")
+    with pytest.raises(ImportError, match=r"Extension byteps\.none has not been built\. .*WITH=1 "):
+        common.check_extension("byteps.none", "WITH", common.__file__, "nothing.so")
+
+
+def test_the_version() -> None:
+    assert byteps.__version__.startswith(".".join(map(str, byteps.VERSION[:2])))
+
+
+def test_resume_declares_the_names_again_in_their_order(core, monkeypatch) -> None:
+    for name in ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "BYTEPS_GLOBAL_RANK"):
+        monkeypatch.setenv(name, "7")
+    default.init()
+    for name in ("b", "a", "b"):
+        default.declare(name)
+    default.suspend()
+    core.declared.clear()
+    default.resume(2, 1, 0)
+    assert core.declared == ["byteps.b", "byteps.a"]
+    assert os.environ["DMLC_NUM_WORKER"] == "2"
+    assert os.environ["DMLC_NUM_SERVER"] == "1"
+    assert os.environ["BYTEPS_GLOBAL_RANK"] == "0"
+    default.shutdown()
+    core.declared.clear()
+    default.init()
+    assert core.declared == []
+
+
+def test_the_list_of_all_ranks_may_be_given(core) -> None:
+    default.init([0, 1])
+    default.shutdown()
+    default.init(comm=[0, 1], process_sets="dynamic")
+    default.shutdown()
+    with pytest.raises(errors.InvalidArgumentError, match="process_sets"):
+        default.init([0])
+    assert not default.is_initialized()
+
+
+def test_process_sets_are_registered_in_order(core) -> None:
+    first = process_sets.ProcessSet([1])
+    default.init(process_sets=[first, [0]])
+    assert first.process_set_id == 1
+    assert core.sets == {1: [1], 2: [0]}
+    assert not first.included()
+    with pytest.raises(ValueError, match="rank 0 is not in the process set 1"):
+        first.rank()
+    default.shutdown()
+    assert first.process_set_id is None

@@ -1,4 +1,4 @@
-"""Jobs of byteps.torch: life cycle, training, and scripts as other libraries' users write them."""
+"""Jobs of byteps.torch: life cycle, and scripts as other libraries' users write them."""
 
 from __future__ import annotations
 
@@ -61,3 +61,13 @@ def test_joining_and_leaving_without_a_launcher(environment) -> None:
     for process in reversed(started):
         code, out, err = finish(process)
         assert code == 0, out + err
+
+
+SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_of_other_libraries_users(environment, script) -> None:
+    code, out, err = finish(job(environment, f"usage/{script}", 3, 2))
+    assert code == 0, out + err
+    assert out.count("all right") == 3

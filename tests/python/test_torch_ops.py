@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
+import textwrap
 
 import pytest
 
@@ -72,6 +75,22 @@ def test_signatures_are_those_of_the_contract() -> None:
         "op=ReduceOp.AVERAGE, gradient_predivide_factor=1.0, num_groups=0, groups=None, "
         f"sparse_as_dense=False, {everybody}"
     )
+
+
+PUBLIC = [name for name in bps.__all__ if callable(getattr(bps, name))]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example(name) -> None:
+    item = getattr(bps, name)
+    text = inspect.getdoc(item)
+    assert text
+    if isinstance(item, type) and issubclass(item, Exception) and item is not bps.BytepsError:
+        return
+    examples = re.findall(r"Example::\n\n((?:    .*\n?|\n)+)", text)
+    assert examples, f"{name} has no example"
+    for example in examples:
+        ast.parse(textwrap.dedent(example))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The broadcast family: every rank gets the root's tensor, bit for bit. And the barrier."""
+"""The broadcast family: every rank gets the root's tensor, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from byteps.common import default
-from byteps.common.pending import Handle, Pending
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, operation_of
-from byteps.common.types import DataType, Operation
-from byteps.torch.submit import Call, apply, check_root, exchange, finished, submit
+from byteps.common.types import Operation
+from byteps.torch.submit import Call, apply, check_root, exchange, finished
 
 
 def broadcast_async(
@@ -102,18 +102,3 @@ class _Broadcast(torch.autograd.Function):
         average = finished(exchange(ctx.call, gradients[0], None))
         is_root = default.rank() == ctx.root_rank
         return average if is_root else torch.zeros_like(average), None
-
-
-def barrier(process_set: ProcessSet | str | None = None, name: str | None = None) -> None:
-    """Block until every rank has called it.
-
-    Example::
-
-        bps.barrier()
-    """
-    if isinstance(process_set, str):  # a name in the first place, as it was once
-        process_set, name = None, process_set
-    call = Call("barrier", Operation.BARRIER, name, process_set=process_set or global_process_set)
-    session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
-    number = default.pending().add(Pending(session, handle, lambda: None), name)
-    default.pending().synchronize(number)

@@ -22,7 +22,6 @@ from byteps.torch.allreduce import (
 )
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.copies import (
-    barrier,
     broadcast,
     broadcast_,
     broadcast_async,
@@ -40,7 +39,16 @@ from byteps.torch.grouped import (
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
+from byteps.torch.meeting import barrier, join
 from byteps.torch.objects import allgather_object, broadcast_object
+from byteps.torch.scatter import (
+    alltoall,
+    alltoall_async,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
 from byteps.torch.sparse import sparse_allreduce_async
 from byteps.torch.submit import Call, apply, exchange, finished
 
@@ -52,6 +60,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -65,6 +75,9 @@ __all__ = [
     "grouped_allreduce_",
     "grouped_allreduce_async",
     "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "join",
     "members_of",
     "poll",
     "push_pull",
@@ -72,6 +85,8 @@ __all__ = [
     "push_pull_async_inplace",
     "push_pull_group_sync_inplace",
     "push_pull_inplace",
+    "reducescatter",
+    "reducescatter_async",
     "sparse_allreduce_async",
     "synchronize",
 ]

@@ -43,7 +43,7 @@ def public_names(path: str, root: Path) -> set[str]:
             continue
         value = getattr(node, "value", None)
         if isinstance(value, ast.List):
-            names |= {item.value for item in value.elts if isinstance(item, ast.Constant)}
+            names |= {str(item.value) for item in value.elts if isinstance(item, ast.Constant)}
         elif isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
             other = module_path(modules[value.value.id], root)
             names |= public_names(other, root) if other else set()

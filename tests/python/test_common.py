@@ -11,7 +11,12 @@ import pytest
 import byteps
 from byteps import common
 from byteps.common import build, default, errors, process_sets, programs
-from byteps.common.names import CALLS_WITH_OWN_NAME, NAMES_OF_ONE_SIGNATURE, UnnamedCalls
+from byteps.common.names import (
+    CALLS_WITH_OWN_NAME,
+    CALLS_WITH_OWN_NAME_AFTER_JOIN,
+    NAMES_OF_ONE_SIGNATURE,
+    UnnamedCalls,
+)
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,9 +94,12 @@ def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> N
     assert unnamed.name("a", lambda: "minimum") not in {*own, *later}
     assert unnamed.name("b", lambda: "sum") == "b.noname.1"
     others = UnnamedCalls()
-    unnamed.begin_again()
-    others.begin_again()
-    assert unnamed.name("a", lambda: "sum") == others.name("a", lambda: "sum") == later[0]
+    for calls in (unnamed, others):
+        calls.begin_again()
+    assert unnamed.name("a", str) == others.name("a", str) == "a.noname.join1.1"
+    for _ in range(1, CALLS_WITH_OWN_NAME_AFTER_JOIN):
+        unnamed.name("a", str)
+    assert unnamed.name("a", lambda: "sum") == later[0]
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:

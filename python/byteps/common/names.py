@@ -11,6 +11,7 @@ from collections.abc import Callable
 # calls of each kind get names of their own, under which every difference between ranks is an error
 # that names both sides. Later ones use names again; those say what the operation is.
 CALLS_WITH_OWN_NAME = 4096
+CALLS_WITH_OWN_NAME_AFTER_JOIN = 256
 NAMES_OF_ONE_SIGNATURE = 256
 
 
@@ -20,7 +21,7 @@ class UnnamedCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._own_names = True
+        self._joins = 0
 
     def name(self, kind: str, describe: Callable[[], str]) -> str:
         """Return a name for the next unnamed call of `kind`.
@@ -28,23 +29,22 @@ class UnnamedCalls:
         `describe` returns all that must be equal on all ranks.
         """
         with self._lock:
-            if self._own_names:
-                self._counts[kind] += 1
-                if self._counts[kind] <= CALLS_WITH_OWN_NAME:
-                    return f"{kind}.noname.{self._counts[kind]}"
+            own_names = CALLS_WITH_OWN_NAME_AFTER_JOIN if self._joins else CALLS_WITH_OWN_NAME
+            self._counts[kind] += 1
+            if self._counts[kind] <= own_names:
+                # Names of before a join may stand for other shapes.
+                since = f"join{self._joins}." if self._joins else ""
+                return f"{kind}.noname.{since}{self._counts[kind]}"
             digest = hashlib.blake2b(describe().encode(), digest_size=8).hexdigest()
             signature = f"{kind}.noname.{digest}"
             self._counts[signature] += 1
             return f"{signature}.{(self._counts[signature] - 1) % NAMES_OF_ONE_SIGNATURE + 1}"
 
     def begin_again(self) -> None:
-        """Count from one again: ranks that made different numbers of calls agree from here on.
-
-        Names of before may stand for other shapes, so they are not used again.
-        """
+        """Count from one again: ranks that made different numbers of calls agree from here on."""
         with self._lock:
             self._counts.clear()
-            self._own_names = False
+            self._joins += 1
 
 
 class GivenNames:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from checks_mismatch import expect
 
 import byteps.torch as bps
 
@@ -53,9 +52,10 @@ def check_root_that_has_joined(rank: int, size: int) -> None:
     if size < 2:
         return
     if rank > 0:
-        expect(
-            bps.BytepsError,
-            lambda: bps.broadcast(torch.ones(1), 0, name="from a joined root"),
-            "joined",
-        )
+        try:
+            bps.broadcast(torch.ones(1), 0, name="from a joined root")
+        except bps.BytepsError as error:
+            assert "joined" in str(error), error  # noqa: PT017
+        else:
+            raise AssertionError("no error")
     bps.join()

@@ -14,7 +14,7 @@ MODULE = "python/byteps/torch/__init__.py"
 TESTS = "tests/python"
 STATES = ("works", "differs", "not yet")
 ROW = re.compile(r"^\| (?P<names>[^|]+) \| (?P<state>[^|]+) \| (?P<rest>[^|]*) \|$")
-TEST = re.compile(r"`((?:test|checks)_\w+|life|[a-z]+_[a-z]+)\.(\w+)`")
+TEST = re.compile(r"`([a-z0-9_]+)\.(\w+)`")
 NAME = re.compile(r"^`(\w+)`$")
 
 

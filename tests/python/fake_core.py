@@ -128,12 +128,6 @@ class FakeSession:
         rows = item.shape[0] if item.shape else 0
         return len(item.gathered), rows * self._world.size, self._world.size
 
-    def add_process_set(self, ranks: Sequence[int], number: int) -> None:
-        pass
-
-    def remove_process_set(self, number: int) -> None:
-        pass
-
     def received_splits(self, handle: int) -> list[int]:
         return []
 

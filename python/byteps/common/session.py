@@ -68,10 +68,6 @@ class Session:
         """Give `name` its place in the order of urgency before its first use."""
         self._native.declare(NAME_PREFIX + name)
 
-    def auto_name(self, kind: str) -> str:
-        """Return a name for something unnamed: the same on all ranks, if all ask alike."""
-        return self.given.give(f"{kind}.noname")
-
     def start(self, request: Request) -> int:
         """Start an operation and return its handle, which must be released.
 

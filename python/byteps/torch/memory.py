@@ -37,14 +37,6 @@ def data_type(tensor: torch.Tensor) -> DataType:
     return dtype
 
 
-def check_tensor(tensor: torch.Tensor) -> DataType:
-    """Return the data type of a tensor that is exchanged where it lies, so must be contiguous."""
-    dtype = data_type(tensor)
-    if not tensor.is_contiguous():
-        raise InvalidArgumentError("Tensor is required to be contiguous.")
-    return dtype
-
-
 def is_plain(tensor: torch.Tensor) -> bool:
     """Return whether the tensor's memory is its values, in order, where the session reaches it."""
     return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg()

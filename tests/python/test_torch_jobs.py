@@ -1,0 +1,63 @@
+"""Whole jobs of torch's own interfaces: the backend of torch.distributed, wrappers, compilation."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+from processes import LIMIT_S, finish
+from test_jobs import JOBS, MISSING, environment, job  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+def check(environment, name: str, workers: int, servers: int) -> None:  # noqa: F811
+    code, out, err = finish(job(environment, name, workers, servers))
+    assert code == 0, out + err
+    for rank in range(workers):
+        assert f"[worker {rank}] all right {rank}/{workers}" in out
+
+
+def check_alone(environment, name: str) -> None:  # noqa: F811
+    command = [sys.executable, str(JOBS / f"{name}.py")]
+    result = subprocess.run(
+        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert result.returncode == 0, result.stderr
+    assert "all right 0/1" in result.stdout
+
+
+@pytest.mark.parametrize(("workers", "servers"), [(2, 1), (3, 2)])
+def test_collectives(environment, workers, servers) -> None:  # noqa: F811
+    check(environment, "collectives", workers, servers)
+
+
+def test_collectives_of_one_process(environment) -> None:  # noqa: F811
+    check_alone(environment, "collectives")
+
+
+def test_every_way_of_training_equals_training_alone(environment) -> None:  # noqa: F811
+    check(environment, "training_ways", 4, 2)
+
+
+def test_layers_and_wrappers(environment) -> None:  # noqa: F811
+    check(environment, "layers", 3, 2)
+
+
+def test_compiled(environment) -> None:  # noqa: F811
+    check_alone(environment, "compiled")
+
+
+def test_torch_may_say_where_to_meet(environment) -> None:  # noqa: F811
+    """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where somebody sets them, are torch's."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    code, out, err = finish(job({**environment, **meeting}, "torchrun", 2, 1))
+    assert code == 0, out + err
+    assert out.count("all right") == 2

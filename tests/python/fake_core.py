@@ -58,6 +58,7 @@ class World:
         self.failing: dict[str, int] = {}
         self.lost: set[int] = set()
         self.sets: dict[int, list[int]] = {}
+        self.gave_up: list[str] = []
 
     def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -146,6 +147,9 @@ class FakeSession:
 
     def speed(self) -> tuple[int, float, int]:
         return 0, 0.0, 0
+
+    def give_up(self, why: str) -> None:
+        self._world.gave_up.append(why)
 
     def shutdown(self) -> None:
         self._down = True

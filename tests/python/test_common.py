@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from byteps.common.names import (
     NAMES_OF_ONE_SIGNATURE,
     UnnamedCalls,
 )
+from byteps.common.session import Request
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +119,41 @@ def test_no_error_opening_reaches_the_caller_as_it_is(core, monkeypatch) -> None
     with pytest.raises(errors.RefusedError, match="wrong secret"):
         default.init()
     assert not default.is_initialized()
+
+
+def test_an_exception_that_nobody_catches_is_told_to_the_others(core, monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    before = sys.excepthook
+    default.init()
+    sys.excepthook(RuntimeError, RuntimeError("no\ngood"), None)
+    sys.excepthook(errors.PeerLostError, errors.PeerLostError("rank 1"), None)
+    assert core.gave_up == ["an exception ended it: RuntimeError: no good"]
+    assert len(seen) == 2
+    default.shutdown()
+    assert sys.excepthook is before
+
+
+def test_a_timeline_has_every_operation(core, tmp_path) -> None:
+    default.init()
+    session = default.current()
+    path = tmp_path / "timeline.json"
+    default.start_timeline(str(path), mark_cycles=True)
+    handles = [
+        session.start(Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0))
+        for name in ("a", "b", "a again")
+    ]
+    for handle in handles:
+        session.wait(handle)
+        session.release(handle)
+    default.stop_timeline()
+    default.stop_timeline()
+    events = json.loads(path.read_text())
+    rows = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    assert list(rows.values()) == ["a", "b", "a again"]
+    spans = [e for e in events if e.get("ph") == "X"]
+    assert [rows[e["tid"]] for e in spans] == ["a", "b", "a again"]
+    assert all(e["name"] == "BARRIER" and e["dur"] >= 0 for e in spans)
 
 
 def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:

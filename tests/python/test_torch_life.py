@@ -63,6 +63,21 @@ def test_joining_and_leaving_without_a_launcher(environment) -> None:
         assert code == 0, out + err
 
 
+@pytest.mark.parametrize("idle", [True, False])
+def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idle) -> None:
+    more = {**environment, "TEST_IDLE": "1"} if idle else environment
+    code, out, err = finish(job(more, "failing", 3, 1, "--restart", "0"))
+    assert code != 0
+    lines = [line for line in (out + err).splitlines() if "the others hear" in line]
+    for rank in (0, 2):
+        assert any(
+            f"[worker {rank}]" in line
+            and "PeerLostError" in line
+            and "RuntimeError: no data" in line
+            for line in lines
+        ), out + err
+
+
 SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
 
 

@@ -49,8 +49,17 @@ class ExchangeOptions:
 class _Slot:
     """One parameter."""
 
-    __slots__ = ("context", "is_sparse", "name", "parameter", "passes_left", "priority", "unit",
-                 "wire")  # fmt: skip
+    __slots__ = (
+        "context",
+        "is_sparse",
+        "is_watched",
+        "name",
+        "parameter",
+        "passes_left",
+        "priority",
+        "unit",
+        "wire",
+    )
 
     def __init__(self, parameter: torch.Tensor, name: str, priority: int) -> None:
         self.parameter = parameter
@@ -58,6 +67,7 @@ class _Slot:
         self.priority = priority
         self.passes_left = 0
         self.is_sparse = False
+        self.is_watched = False
         self.unit: _Unit | None = None
         self.wire: torch.Tensor | None = None
         self.context: object = None
@@ -181,8 +191,9 @@ class Exchange:
         if slot is None:
             self.add(parameter, self.next_name())
             slot = self._slots[parameter]
-        if slot.passes_left or (slot.unit is not None and slot in self._watched):
+        if slot.is_watched:
             return
+        slot.is_watched = True
         if slot.unit is None:
             self._make_unit([slot], f"Gradient.{slot.name}")
         slot.passes_left = self._passes_per_step

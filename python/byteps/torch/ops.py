@@ -49,7 +49,7 @@ from byteps.torch.scatter import (
     reducescatter,
     reducescatter_async,
 )
-from byteps.torch.sparse import sparse_allreduce_async
+from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, apply, exchange, finished
 
 __all__ = [
@@ -211,7 +211,7 @@ def push_pull_group_sync_inplace(
     return handle, default.current().group.count()
 
 
-def poll(handle: int) -> bool:
+def poll(handle: int | SparseHandle) -> bool:
     """Return whether `synchronize(handle)` would not block.
 
     Example::
@@ -219,7 +219,8 @@ def poll(handle: int) -> bool:
         while not bps.poll(handle):
             do_something_else()
     """
-    return default.pending().poll(handle)
+    number = handle.handle if isinstance(handle, SparseHandle) else handle
+    return default.pending().poll(number)
 
 
 def members_of(handle: int) -> list[int]:

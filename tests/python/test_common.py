@@ -73,36 +73,36 @@ def test_init_twice_opens_once_and_init_after_shutdown_opens_again(core) -> None
     assert core.opened == 2
 
 
-def test_automatic_names_count_by_kind_and_start_again_with_the_session(core) -> None:
+def test_automatic_names_count_calls_and_start_again_with_the_session(core) -> None:
     default.init()
     unnamed = default.current().unnamed
-    assert [unnamed.name(kind, str) for kind in ("a", "b", "a")] == [
-        "a.noname.1",
-        "b.noname.1",
-        "a.noname.2",
+    assert [unnamed.name(scope, str) for scope in ("", "set1.", "")] == [
+        "noname.1",
+        "set1.noname.1",
+        "noname.2",
     ]
     default.shutdown()
     default.init()
-    assert default.current().unnamed.name("a", str) == "a.noname.1"
+    assert default.current().unnamed.name("", str) == "noname.1"
 
 
 def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> None:
     unnamed = UnnamedCalls()
-    own = {unnamed.name("a", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
+    own = {unnamed.name("", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
     assert len(own) == CALLS_WITH_OWN_NAME
-    later = [unnamed.name("a", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
+    later = [unnamed.name("", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
     assert len(set(later)) == NAMES_OF_ONE_SIGNATURE
     assert not own & set(later)
-    assert unnamed.name("a", lambda: "sum") == later[0]
-    assert unnamed.name("a", lambda: "minimum") not in {*own, *later}
-    assert unnamed.name("b", lambda: "sum") == "b.noname.1"
+    assert unnamed.name("", lambda: "sum") == later[0]
+    assert unnamed.name("", lambda: "minimum") not in {*own, *later}
+    assert unnamed.name("set1.", lambda: "sum") == "set1.noname.1"
     others = UnnamedCalls()
     for calls in (unnamed, others):
         calls.begin_again()
-    assert unnamed.name("a", str) == others.name("a", str) == "a.noname.join1.1"
+    assert unnamed.name("", str) == others.name("", str) == "noname.join1.1"
     for _ in range(1, CALLS_WITH_OWN_NAME_AFTER_JOIN):
-        unnamed.name("a", str)
-    assert unnamed.name("a", lambda: "sum") == later[0]
+        unnamed.name("", str)
+    assert unnamed.name("", lambda: "sum") == later[0]
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:

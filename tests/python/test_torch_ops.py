@@ -150,10 +150,10 @@ def test_names(core) -> None:
     bps.barrier()
     assert core.names() == [
         "byteps.mine",
-        "byteps.push_pull.noname.1",
-        "byteps.push_pull.noname.2",
-        "byteps.broadcast.noname.1",
-        "byteps.barrier.noname.1",
+        "byteps.noname.1",
+        "byteps.noname.2",
+        "byteps.noname.3",
+        "byteps.noname.4",
     ]
     assert bps.declare("early") == 0
     assert core.declared == ["byteps.early"]

@@ -108,7 +108,6 @@ def reduce_call(
 ) -> Call:
     """Return the call of an allreduce."""
     return Call(
-        "allreduce",
         operation_of(op),
         name,
         process_set=process_set,
@@ -132,7 +131,7 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.call = call.backward(handle, "allreduce")
+        ctx.call = call.backward(handle)
         return finished(handle)
 
     @staticmethod

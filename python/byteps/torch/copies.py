@@ -83,7 +83,7 @@ def broadcast_call(
 ) -> Call:
     """Return the call of a broadcast."""
     check_root(root_rank, process_set)
-    return Call("broadcast", Operation.BROADCAST, name, root_rank, process_set=process_set)
+    return Call(Operation.BROADCAST, name, root_rank, process_set=process_set)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -93,7 +93,7 @@ class _Broadcast(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
         ctx.root_rank = call.root_rank
-        ctx.call = call.backward(handle, "broadcast")
+        ctx.call = call.backward(handle)
         ctx.call.operation, ctx.call.root_rank = operation_of(Average), 0
         return finished(handle)
 

@@ -172,7 +172,6 @@ class Exchange:
     def _make_unit(self, slots: list[_Slot], name: str) -> _Unit:
         options = self.options
         call = Call(
-            "gradient",
             operation_of(options.op),
             name,
             priority=max(slot.priority for slot in slots),

@@ -112,7 +112,7 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = start_group(call, tensors, None)
-        ctx.call = call.backward(handle, "grouped_allreduce")
+        ctx.call = call.backward(handle)
         return tuple(finished_list(handle))
 
     @staticmethod
@@ -154,8 +154,7 @@ def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None
     if outputs is None:
         outputs = [torch.empty(t.shape, dtype=t.dtype, device=device) for t in tensors]
     detail = describe_tensors(tensors)
-    kind = call.kind if call.kind.startswith("grouped_") else f"grouped_{call.kind}"
-    call = replace(call, kind=kind, detail=detail)
+    call = replace(call, detail=detail)
     by_type: dict[torch.dtype, list[int]] = {}
     for index, tensor in enumerate(tensors):
         by_type.setdefault(tensor.dtype, []).append(index)

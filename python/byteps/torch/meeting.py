@@ -20,7 +20,7 @@ def barrier(process_set: ProcessSet | str | None = None, name: str | None = None
     """
     if isinstance(process_set, str):  # a name in the first place, as it was once
         process_set, name = None, process_set
-    call = Call("barrier", Operation.BARRIER, name, process_set=process_set or global_process_set)
+    call = Call(Operation.BARRIER, name, process_set=process_set or global_process_set)
     _meet(call)
 
 
@@ -38,7 +38,7 @@ def join(device: int = -1) -> int:
         last = bps.join()
     """
     del device
-    last = _meet(Call("join", Operation.JOIN, "join"))
+    last = _meet(Call(Operation.JOIN, "join"))
     # Ranks have made different numbers of calls without a name.
     default.current().unnamed.begin_again()
     return last

@@ -33,7 +33,6 @@ def broadcast_object(
     # root.
     rows = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     call = Call(
-        "broadcast_object",
         Operation.ALLGATHER,
         None if name is None else f"Object.{name}",
         process_set=process_set,
@@ -56,7 +55,6 @@ def allgather_object(
     size = torch.tensor([len(rows)], dtype=torch.int64)
     # The length goes ahead of the bytes, so that the receiver finds where each rank's begin.
     call = Call(
-        "allgather_object",
         Operation.ALLGATHER,
         f"Objects.{name or 'object'}",
         process_set=process_set,

@@ -170,7 +170,7 @@ class _PushPull(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.call = call.backward(handle, "push_pull")
+        ctx.call = call.backward(handle)
         return finished(handle)
 
     @staticmethod
@@ -180,7 +180,7 @@ class _PushPull(torch.autograd.Function):
 
 def _push_pull(average: bool, name: str | None, priority: int) -> Call:
     operation = Operation.AVERAGE if average else Operation.SUM
-    return Call("push_pull", operation, name, priority=priority)
+    return Call(operation, name, priority=priority)
 
 
 def byteps_torch_set_num_grads(num_grads: int) -> int:

@@ -114,7 +114,6 @@ def _scatter_call(
     postscale_factor: float,
 ) -> Call:
     return Call(
-        "reducescatter",
         Operation.REDUCESCATTER,
         name,
         process_set=process_set,
@@ -168,7 +167,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = _start_scatter(call, tensor)
-        ctx.call = call.backward(handle, "reducescatter")
+        ctx.call = call.backward(handle)
         return finished(handle)
 
     @staticmethod
@@ -183,7 +182,7 @@ class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = _start_scatter_group(call, tensors)
-        ctx.call = call.backward(handle, "grouped_reducescatter")
+        ctx.call = call.backward(handle)
         return tuple(finished_list(handle))
 
     @staticmethod
@@ -201,7 +200,7 @@ def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
     for tensor in tensors:
         _check_rows(tensor)
         data_type(tensor)
-    call = replace(call, kind=f"grouped_{call.kind}", detail=describe_tensors(tensors))
+    call = replace(call, detail=describe_tensors(tensors))
     by_type: dict[torch.dtype, list[int]] = {}
     for index, tensor in enumerate(tensors):
         by_type.setdefault(tensor.dtype, []).append(index)
@@ -300,7 +299,7 @@ def _alltoall_call(
     process_set: ProcessSet,
 ) -> Call:
     _check_rows(tensor)
-    call = Call("alltoall", Operation.ALLTOALL, name, process_set=process_set)
+    call = Call(Operation.ALLTOALL, name, process_set=process_set)
     size, rows = process_set.size(), tensor.shape[0]
     if splits is None:
         if rows % size:
@@ -346,7 +345,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
         handle = _start_alltoall(call, tensor, always_counts=True)
         received: Any = default.pending().synchronize(handle)
-        ctx.call = call.backward(handle, "alltoall")
+        ctx.call = call.backward(handle)
         ctx.call.splits = received[1].tolist()
         ctx.mark_non_differentiable(received[1])
         return received

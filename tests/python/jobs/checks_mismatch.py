@@ -173,10 +173,17 @@ def check_scatter(rank: int, size: int) -> None:
 def check_unnamed(rank: int, size: int) -> None:
     if size > 1:
         differ(
-            "allreduce.noname",
+            "noname",
             lambda: bps.allreduce(torch.ones(2)),
             lambda: bps.allreduce(torch.ones(3)),
         )
+        # Other calls, as when one rank makes one more.
+        differ(
+            "noname",
+            lambda: bps.allreduce(torch.ones(2)),
+            lambda: bps.broadcast(torch.ones(2), 0),
+        )
+        differ("noname", lambda: bps.allgather(torch.ones(2)), bps.barrier)
 
 
 def check_later(rank: int, size: int) -> None:

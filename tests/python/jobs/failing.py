@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import torch
 
@@ -11,6 +12,7 @@ import byteps.torch as bps
 
 def main() -> None:
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of the launcher; say first what was heard
     bps.init()
     bps.barrier()
     handles = []

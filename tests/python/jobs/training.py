@@ -37,7 +37,7 @@ class Case:
     both: Callable[[int, int], bool] = lambda rank, step: True
     options: dict[str, Any] = field(default_factory=dict)
     clip: float | None = None
-    frozen_until: int = 0
+    frozen: Callable[[int], bool] = lambda step: False
 
 
 def sgd(parameters: Parameters) -> torch.optim.Optimizer:
@@ -60,7 +60,9 @@ CASES = (
     Case("one group, unused", sgd, options={"groups": 1}, both=lambda rank, step: step % 2 == 0),
     Case("predivided", sgd, options={"gradient_predivide_factor": 2.0}),
     Case("clipped", sgd, clip=0.01),
-    Case("unfrozen later", adam, frozen_until=STEPS // 2),
+    Case("unfrozen later", adam, frozen=lambda step: step < STEPS // 2),
+    Case("frozen later", sgd, frozen=lambda step: step > STEPS // 2),
+    Case("one group, frozen in between", sgd, options={"groups": 1}, frozen=lambda step: step == 2),
 )
 
 
@@ -81,7 +83,7 @@ def freeze(model: Net, frozen: bool) -> None:
 def train_alone(case: Case, model: Net, size: int) -> None:
     optimizer = case.make(model.parameters())
     for step, batch in enumerate(batches(size, case.passes)):
-        freeze(model, step < case.frozen_until)
+        freeze(model, case.frozen(step))
         optimizer.zero_grad()
         for parameter in model.parameters():  # unused ones take part with zeros, as in a job
             if parameter.requires_grad and size > 1:
@@ -95,12 +97,12 @@ def train_alone(case: Case, model: Net, size: int) -> None:
 
 
 def train_together(case: Case, model: Net, rank: int, size: int) -> None:
-    freeze(model, case.frozen_until > 0)
+    freeze(model, case.frozen(0))
     optimizer = bps.DistributedOptimizer(
         case.make(model.parameters()), model.named_parameters(), **case.options
     )
     for step, batch in enumerate(batches(size, case.passes)):
-        freeze(model, step < case.frozen_until)
+        freeze(model, case.frozen(step))
         optimizer.zero_grad()
         for ranks in batch:
             loss_of(model, ranks[rank], case.both(rank, step), case.passes).backward()

@@ -124,6 +124,11 @@ BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
  * a bounded time. Idempotent. The session object stays valid for byteps_close. */
 BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
 
+/* This process cannot go on; `why` says what happened, for people. The job loses it: operations of
+ * the others that need it fail with this text. Does not block; byteps_shutdown should follow. */
+BYTEPS_API byteps_code byteps_give_up(byteps_session* session, const char* why,
+                                      byteps_error* error);
+
 /* Shuts down if that was not done, and frees the session. Null is allowed. */
 BYTEPS_API void byteps_close(byteps_session* session);
 

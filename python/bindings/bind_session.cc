@@ -175,6 +175,13 @@ class Session {
     return {speed.window_ms, speed.megabytes_per_second, speed.end_ms_since_epoch};
   }
 
+  void GiveUp(const std::string& why) {
+    if (getpid() != process_) return;
+    byteps_error error{};
+    const byteps_code code = byteps_give_up(session_, why.c_str(), &error);
+    RaiseIfFailed(code, error);
+  }
+
   void Shutdown() {
     if (getpid() != process_) return;
     byteps_error error{};
@@ -260,6 +267,7 @@ void BindSession(nb::module_& module) {
            nb::arg("size_bytes"))
       .def("release", &Session::Release, nb::arg("handle"))
       .def("speed", &Session::Speed)
+      .def("give_up", &Session::GiveUp, nb::arg("why"))
       .def("shutdown", &Session::Shutdown);
 }
 

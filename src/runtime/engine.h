@@ -42,6 +42,8 @@ class Engine {
   virtual Status RemoveGroup(uint32_t number) = 0;
   // The ranks of the last view, the lowest first.
   virtual std::vector<uint32_t> Members() = 0;
+  // This process cannot go on: the job loses it, with this reason. Does not block; Leave follows.
+  virtual void GiveUp(const std::string& why) = 0;
   // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for
   // a bounded time, until nobody needs what this process still holds. Idempotent.
   virtual void Leave() = 0;

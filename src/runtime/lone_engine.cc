@@ -48,6 +48,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
     return machine_.RemoveGroup(number);
   }
 
+  void GiveUp(const std::string&) override {}
+
   void Leave() override {
     MutexLock lock(mutex_);
     machine_.Stop({StatusCode::kShutdown, "the session was shut down"});

@@ -290,6 +290,13 @@ void WorkerEngine::Declare(const std::string& name) {
   loop_->Post([this, name] { machine_.Declare(name); });
 }
 
+void WorkerEngine::GiveUp(const std::string& why) {
+  loop_->Post([this, why] {
+    if (phase_ != Phase::kReady) return;
+    SendControl(wire::Suspect{Role::kWorker, rank_, 0, wire::Suspicion::kGaveUp, why});
+  });
+}
+
 void WorkerEngine::Leave() {
   {
     MutexLock lock(mutex_);

@@ -43,6 +43,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override;
   Status RemoveGroup(uint32_t number) override;
   std::vector<uint32_t> Members() override;
+  void GiveUp(const std::string& why) override;
   void Leave() override;
 
  private:

@@ -185,6 +185,15 @@ byteps_code byteps_shutdown(byteps_session* session, byteps_error* error) {
   });
 }
 
+byteps_code byteps_give_up(byteps_session* session, const char* why, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    if (why == nullptr) return Missing("the reason");
+    session->session->GiveUp(why);
+    return Status::Ok();
+  });
+}
+
 void byteps_close(byteps_session* session) { std::unique_ptr<byteps_session> owned(session); }
 
 int32_t byteps_rank(const byteps_session* session) { return session->session->rank(); }

@@ -46,6 +46,8 @@ void Session::Shutdown() {
   if (engine_ != nullptr) engine_->Leave();
 }
 
+void Session::GiveUp(const std::string& why) { engine_->GiveUp(why); }
+
 void Session::Declare(const std::string& name) { engine_->Declare(name); }
 
 Result<Handle> Session::Start(protocol::Operation operation) {

@@ -30,6 +30,8 @@ class Session {
 
   // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent.
   void Shutdown();
+  // The job loses this process, with this reason. Does not block; Shutdown should follow.
+  void GiveUp(const std::string& why);
 
   int rank() const { return static_cast<int>(standing_.rank); }
   int size() const { return static_cast<int>(standing_.size); }

@@ -57,6 +57,8 @@ class World:
         self.started: list[Started] = []
         self.failing: dict[str, int] = {}
         self.lost: set[int] = set()
+        self.sets: dict[int, list[int]] = {}
+        self.gave_up: list[str] = []
 
     def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -78,6 +80,12 @@ class FakeSession:
 
     def declare(self, name: str) -> None:
         self._world.declared.append(name)
+
+    def add_process_set(self, ranks: Sequence[int], number: int) -> None:
+        self._world.sets[number] = list(ranks)
+
+    def remove_process_set(self, number: int) -> None:
+        del self._world.sets[number]
 
     def start(
         self,
@@ -118,13 +126,8 @@ class FakeSession:
 
     def result(self, handle: int) -> tuple[int, int, int]:
         item = self._operations[handle]
-        return len(item.gathered), item.shape[0] * self._world.size, self._world.size
-
-    def add_process_set(self, ranks: Sequence[int], number: int) -> None:
-        pass
-
-    def remove_process_set(self, number: int) -> None:
-        pass
+        rows = item.shape[0] if item.shape else 0
+        return len(item.gathered), rows * self._world.size, self._world.size
 
     def received_splits(self, handle: int) -> list[int]:
         return []
@@ -144,6 +147,9 @@ class FakeSession:
 
     def speed(self) -> tuple[int, float, int]:
         return 0, 0.0, 0
+
+    def give_up(self, why: str) -> None:
+        self._world.gave_up.append(why)
 
     def shutdown(self) -> None:
         self._down = True

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from byteps.common import default, errors, programs
-from byteps.common.names import CALLS_WITH_OWN_NAME, NAMES_OF_ONE_SIGNATURE, UnnamedCalls
+import byteps
+from byteps import common
+from byteps.common import build, default, errors, process_sets, programs
+from byteps.common.names import (
+    CALLS_WITH_OWN_NAME,
+    CALLS_WITH_OWN_NAME_AFTER_JOIN,
+    NAMES_OF_ONE_SIGNATURE,
+    UnnamedCalls,
+)
+from byteps.common.session import Request
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,33 +73,36 @@ def test_init_twice_opens_once_and_init_after_shutdown_opens_again(core) -> None
     assert core.opened == 2
 
 
-def test_automatic_names_count_by_kind_and_start_again_with_the_session(core) -> None:
+def test_automatic_names_count_calls_and_start_again_with_the_session(core) -> None:
     default.init()
     unnamed = default.current().unnamed
-    assert [unnamed.name(kind, str) for kind in ("a", "b", "a")] == [
-        "a.noname.1",
-        "b.noname.1",
-        "a.noname.2",
+    assert [unnamed.name(scope, str) for scope in ("", "set1.", "")] == [
+        "noname.1",
+        "set1.noname.1",
+        "noname.2",
     ]
     default.shutdown()
     default.init()
-    assert default.current().unnamed.name("a", str) == "a.noname.1"
+    assert default.current().unnamed.name("", str) == "noname.1"
 
 
 def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> None:
     unnamed = UnnamedCalls()
-    own = {unnamed.name("a", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
+    own = {unnamed.name("", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
     assert len(own) == CALLS_WITH_OWN_NAME
-    later = [unnamed.name("a", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
+    later = [unnamed.name("", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
     assert len(set(later)) == NAMES_OF_ONE_SIGNATURE
     assert not own & set(later)
-    assert unnamed.name("a", lambda: "sum") == later[0]
-    assert unnamed.name("a", lambda: "minimum") not in {*own, *later}
-    assert unnamed.name("b", lambda: "sum") == "b.noname.1"
+    assert unnamed.name("", lambda: "sum") == later[0]
+    assert unnamed.name("", lambda: "minimum") not in {*own, *later}
+    assert unnamed.name("set1.", lambda: "sum") == "set1.noname.1"
     others = UnnamedCalls()
-    unnamed.begin_again()
-    others.begin_again()
-    assert unnamed.name("a", lambda: "sum") == others.name("a", lambda: "sum") == later[0]
+    for calls in (unnamed, others):
+        calls.begin_again()
+    assert unnamed.name("", str) == others.name("", str) == "noname.join1.1"
+    for _ in range(1, CALLS_WITH_OWN_NAME_AFTER_JOIN):
+        unnamed.name("", str)
+    assert unnamed.name("", lambda: "sum") == later[0]
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:
@@ -105,3 +119,108 @@ def test_no_error_opening_reaches_the_caller_as_it_is(core, monkeypatch) -> None
     with pytest.raises(errors.RefusedError, match="wrong secret"):
         default.init()
     assert not default.is_initialized()
+
+
+def test_an_exception_that_nobody_catches_is_told_to_the_others(core, monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    before = sys.excepthook
+    default.init()
+    sys.excepthook(RuntimeError, RuntimeError("no\ngood"), None)
+    sys.excepthook(errors.PeerLostError, errors.PeerLostError("rank 1"), None)
+    assert core.gave_up == ["an exception ended it: RuntimeError: no good"]
+    assert len(seen) == 2
+    default.shutdown()
+    assert sys.excepthook is before
+
+
+def test_a_timeline_has_every_operation(core, tmp_path) -> None:
+    default.init()
+    session = default.current()
+    path = tmp_path / "timeline.json"
+    default.start_timeline(str(path), mark_cycles=True)
+    handles = [
+        session.start(Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0))
+        for name in ("a", "b", "a again")
+    ]
+    for handle in handles:
+        session.wait(handle)
+        session.release(handle)
+    default.stop_timeline()
+    default.stop_timeline()
+    events = json.loads(path.read_text())
+    rows = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    assert list(rows.values()) == ["a", "b", "a again"]
+    spans = [e for e in events if e.get("ph") == "X"]
+    assert [rows[e["tid"]] for e in spans] == ["a", "b", "a again"]
+    assert all(e["name"] == "BARRIER" and e["dur"] >= 0 for e in spans)
+
+
+def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
+    default.init()
+    session = default.current()
+    for size, local_size, rank, expected in (
+        (4, 2, 3, (1, 2, True)),
+        (2, 2, 1, (0, 1, True)),
+        (3, 2, 2, (1, 2, False)),
+        (3, 1, 2, (2, 3, True)),
+    ):
+        session.size, session.local_size, session.rank = size, local_size, rank
+        found = (default.cross_rank(), default.cross_size(), default.is_homogeneous())
+        assert found == expected
+
+
+def test_build_queries() -> None:
+    assert not any(getattr(build, name)() for name in build.__all__)
+    assert build.nccl_built() == 0
+
+
+def test_an_extension_that_was_not_built() -> None:
+    common.check_extension("byteps.common", "NOTHING", common.__file__, "errors.py")
+    with pytest.raises(ImportError, match=r"Extension byteps\.none has not been built\. .*WITH=1 "):
+        common.check_extension("byteps.none", "WITH", common.__file__, "nothing.so")
+
+
+def test_the_version() -> None:
+    assert byteps.__version__.startswith(".".join(map(str, byteps.VERSION[:2])))
+
+
+def test_resume_declares_the_names_again_in_their_order(core, monkeypatch) -> None:
+    for name in ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "BYTEPS_GLOBAL_RANK"):
+        monkeypatch.setenv(name, "7")
+    default.init()
+    for name in ("b", "a", "b"):
+        default.declare(name)
+    default.suspend()
+    core.declared.clear()
+    default.resume(2, 1, 0)
+    assert core.declared == ["byteps.b", "byteps.a"]
+    assert os.environ["DMLC_NUM_WORKER"] == "2"
+    assert os.environ["DMLC_NUM_SERVER"] == "1"
+    assert os.environ["BYTEPS_GLOBAL_RANK"] == "0"
+    default.shutdown()
+    core.declared.clear()
+    default.init()
+    assert core.declared == []
+
+
+def test_the_list_of_all_ranks_may_be_given(core) -> None:
+    default.init([0, 1])
+    default.shutdown()
+    default.init(comm=[0, 1], process_sets="dynamic")
+    default.shutdown()
+    with pytest.raises(errors.InvalidArgumentError, match="process_sets"):
+        default.init([0])
+    assert not default.is_initialized()
+
+
+def test_process_sets_are_registered_in_order(core) -> None:
+    first = process_sets.ProcessSet([1])
+    default.init(process_sets=[first, [0]])
+    assert first.process_set_id == 1
+    assert core.sets == {1: [1], 2: [0]}
+    assert not first.included()
+    with pytest.raises(ValueError, match="rank 0 is not in the process set 1"):
+        first.rank()
+    default.shutdown()
+    assert first.process_set_id is None

@@ -89,10 +89,11 @@ def test_every_operation_with_other_settings(environment, settings) -> None:
     assert code == 0, out + err
 
 
-def test_training_equals_training_alone(environment) -> None:
-    code, out, err = finish(job(environment, "training", 2, 2))
+@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (4, 2)])
+def test_training_equals_training_alone(environment, workers, servers) -> None:
+    code, out, err = finish(job(environment, "training", workers, servers))
     assert code == 0, out + err
-    assert out.count("all right") == 2
+    assert out.count("all right") == workers
 
 
 def test_one_process_without_a_launcher(environment) -> None:

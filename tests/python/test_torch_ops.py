@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
+import textwrap
 
 import pytest
 
@@ -74,6 +77,22 @@ def test_signatures_are_those_of_the_contract() -> None:
     )
 
 
+PUBLIC = [name for name in bps.__all__ if callable(getattr(bps, name))]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example(name) -> None:
+    item = getattr(bps, name)
+    text = inspect.getdoc(item)
+    assert text
+    if isinstance(item, type) and issubclass(item, Exception) and item is not bps.BytepsError:
+        return
+    examples = re.findall(r"Example::\n\n((?:    .*\n?|\n)+)", text)
+    assert examples, f"{name} has no example"
+    for example in examples:
+        ast.parse(textwrap.dedent(example))
+
+
 @pytest.mark.parametrize(
     ("dtype", "number"),
     [
@@ -131,10 +150,10 @@ def test_names(core) -> None:
     bps.barrier()
     assert core.names() == [
         "byteps.mine",
-        "byteps.push_pull.noname.1",
-        "byteps.push_pull.noname.2",
-        "byteps.broadcast.noname.1",
-        "byteps.barrier.noname.1",
+        "byteps.noname.1",
+        "byteps.noname.2",
+        "byteps.noname.3",
+        "byteps.noname.4",
     ]
     assert bps.declare("early") == 0
     assert core.declared == ["byteps.early"]
@@ -268,7 +287,7 @@ def test_broadcast_parameters_walks_dicts_in_order_of_names(core) -> None:
 def test_broadcast_object_of_two_lengths_under_one_name(core) -> None:
     assert bps.broadcast_object("short", name="o") == "short"
     assert bps.broadcast_object("longer than that", name="o") == "longer than that"
-    assert core.names() == ["byteps.Object.o.0"] * 2
+    assert core.names() == ["byteps.Object.o"] * 2
 
 
 def test_optimizer_state_is_taken_apart_and_put_together() -> None:

@@ -14,7 +14,7 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench core|kills|lab [ARGUMENT...]   benchmarks; results in bench-out/
+  bench core|kills|lab|torch [ARGUMENT...]   benchmarks; results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   setup             install what is missing and stop
@@ -139,11 +139,12 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | kills | lab) shift ;;
-    *) die "bench: name one of: core kills lab" ;;
+    core | kills | lab | torch) shift ;;
+    *) die "bench: name one of: core kills lab torch" ;;
   esac
   ensure_all 4
   ensure_wheel
+  if [[ $name == torch ]]; then exec "$VENV/bin/python" bench/torch_step.py "$@"; fi
   build gcc "building the benchmarks" all
   exec "$VENV/bin/python" "bench/$name.py" "$@"
 }

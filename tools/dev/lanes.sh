@@ -86,7 +86,8 @@ lane_tidy() {
 lane_fuzz() { run_fuzzers 60; }
 
 lane_bench() {
-  ensure_wheel && step "bench core, short" bench "$VENV/bin/python" bench/core.py --quick
+  ensure_wheel && step "bench core, short" bench "$VENV/bin/python" bench/core.py --quick &&
+    step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
 }
 
 # run_lane NAME: runs it and appends one row to RESULTS.

@@ -2,6 +2,7 @@
 
 from byteps.common import errors
 from byteps.common.errors import *  # noqa: F403
+from byteps.common.extension import check_extension
 
-__all__: list[str] = []
+__all__ = ["check_extension"]
 __all__ += errors.__all__

@@ -9,9 +9,18 @@ from typing import Any
 
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
+from byteps.common.last_words import LastWords
 from byteps.common.pending import PendingTable
 from byteps.common.process_sets import ProcessSet, ProcessSets
 from byteps.common.session import Session
+from byteps.common.timeline import Timeline
+
+
+def _give_up(why: str) -> None:
+    """Tell the others that an exception ends this process, which would leave them waiting."""
+    session = _process.session
+    if session is not None:
+        session.give_up(f"an exception ended it: {why}")
 
 
 class _Process:
@@ -25,6 +34,7 @@ class _Process:
         # process may join the job again, so that servers stay; it ends with the process.
         self.left: Session | None = None
         self.pending = PendingTable()
+        self.last_words = LastWords(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
         self.declared: dict[str, None] = {}
 
@@ -70,6 +80,7 @@ def _open() -> None:
     _process.process_sets = ProcessSets(_process.session)
     _process.left = None
     atexit.register(shutdown)
+    _process.last_words.begin()
 
 
 def _check_ranks(comm: Any) -> None:
@@ -99,6 +110,7 @@ def _close() -> None:
     session, _process.session = _process.session, None
     process_sets, _process.process_sets = _process.process_sets, None
     atexit.unregister(shutdown)
+    _process.last_words.end()
     if process_sets is not None:
         process_sets.clear()
     if session is not None:
@@ -290,6 +302,32 @@ def _sets() -> ProcessSets:
     if process_sets is None:
         raise NotInitializedError
     return process_sets
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Record operations on rank 0 from now on, for chrome://tracing and Perfetto.
+
+    An event lasts from the start of an operation until somebody has its result. Other ranks do
+    nothing. `mark_cycles` is accepted for programs written for Horovod; there are no cycles here.
+
+    Example::
+
+        bps.start_timeline("timeline.json")
+    """
+    del mark_cycles
+    session = current()
+    if session.rank == 0:
+        session.record(Timeline(file_path))
+
+
+def stop_timeline() -> None:
+    """End the record of operations, if there is one.
+
+    Example::
+
+        bps.stop_timeline()
+    """
+    current().record(None)
 
 
 def get_pushpull_speed() -> tuple[int, float]:

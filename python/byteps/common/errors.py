@@ -24,7 +24,15 @@ __all__ = [
 
 
 class BytepsError(RuntimeError):
-    """An operation, or joining the job, did not succeed; the text says what to do next."""
+    """An operation, or joining the job, did not succeed; the text says what to do next.
+
+    Example::
+
+        try:
+            bps.allreduce(tensor, name="loss")
+        except bps.BytepsError as error:
+            logging.error("the exchange failed: %s", error)
+    """
 
     code: ClassVar[int] = 12
 

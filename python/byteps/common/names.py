@@ -7,44 +7,45 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-# A job keeps what it knows of a name until its end, and a name stands for one shape. So the first
-# calls of each kind get names of their own, under which every difference between ranks is an error
-# that names both sides. Later ones use names again; those say what the operation is.
+# All kinds of calls are counted together, so that ranks that make different calls meet under one
+# name and are told so. A job keeps what it knows of a name until its end, and a name stands for one
+# shape. So the first calls get names of their own, under which every difference between ranks is an
+# error that names both sides; later ones use names again, which say what the operation is.
 CALLS_WITH_OWN_NAME = 4096
+CALLS_WITH_OWN_NAME_AFTER_JOIN = 256
 NAMES_OF_ONE_SIGNATURE = 256
 
 
 class UnnamedCalls:
-    """Counts unnamed calls of each kind. Ranks agree if they make the same calls. Any thread."""
+    """Counts unnamed calls. Ranks agree if they make the same calls. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._own_names = True
+        self._joins = 0
 
-    def name(self, kind: str, describe: Callable[[], str]) -> str:
-        """Return a name for the next unnamed call of `kind`.
+    def name(self, scope: str, describe: Callable[[], str]) -> str:
+        """Return a name for the next unnamed call among the ranks that `scope` stands for.
 
-        `describe` returns all that must be equal on all ranks.
+        `describe` returns all that must be equal on all of them.
         """
         with self._lock:
-            if self._own_names:
-                self._counts[kind] += 1
-                if self._counts[kind] <= CALLS_WITH_OWN_NAME:
-                    return f"{kind}.noname.{self._counts[kind]}"
+            own_names = CALLS_WITH_OWN_NAME_AFTER_JOIN if self._joins else CALLS_WITH_OWN_NAME
+            self._counts[scope] += 1
+            if self._counts[scope] <= own_names:
+                # Names of before a join may stand for other shapes.
+                since = f"join{self._joins}." if self._joins else ""
+                return f"{scope}noname.{since}{self._counts[scope]}"
             digest = hashlib.blake2b(describe().encode(), digest_size=8).hexdigest()
-            signature = f"{kind}.noname.{digest}"
+            signature = f"{scope}noname.{digest}"
             self._counts[signature] += 1
             return f"{signature}.{(self._counts[signature] - 1) % NAMES_OF_ONE_SIGNATURE + 1}"
 
     def begin_again(self) -> None:
-        """Count from one again: ranks that made different numbers of calls agree from here on.
-
-        Names of before may stand for other shapes, so they are not used again.
-        """
+        """Count from one again: ranks that made different numbers of calls agree from here on."""
         with self._lock:
             self._counts.clear()
-            self._own_names = False
+            self._joins += 1
 
 
 class GivenNames:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from byteps.common.errors import DuplicateNameError
 from byteps.common.names import GivenNames, UnnamedCalls
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt, SubmissionGroup
+from byteps.common.timeline import Timeline
 from byteps.common.types import DataType, Operation
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Session:
         # Names of operations that nobody has released, and what they stand for.
         self._taken: dict[str, Request] = {}
         self._names: dict[int, str] = {}
+        self._timeline: Timeline | None = None
 
     def declare(self, name: str) -> None:
         """Give `name` its place in the order of urgency before its first use."""
@@ -101,6 +103,8 @@ class Session:
             del self._taken[name]
             raise
         self._names[handle] = name
+        if self._timeline is not None:
+            self._timeline.start(handle, request.name, request.operation.name)
         return handle
 
     def add_process_set(self, ranks: Sequence[int], number: int) -> None:
@@ -142,16 +146,29 @@ class Session:
     def release(self, handle: int) -> None:
         """Forget a handle; its name is free again."""
         self._native.release(handle)
+        if self._timeline is not None:
+            self._timeline.end(handle)
         name = self._names.pop(handle, None)
         if name is not None:
             self._taken.pop(name, None)
+
+    def record(self, timeline: Timeline | None) -> None:
+        """Record operations from now on in `timeline`, and end the one of before; None: in none."""
+        before, self._timeline = self._timeline, timeline
+        if before is not None:
+            before.close()
 
     def speed(self) -> tuple[int, float, int]:
         """Return (window in ms, MB/s, end of the window in ms since the epoch)."""
         return self._native.speed()
 
+    def give_up(self, why: str) -> None:
+        """Tell the job that this process cannot go on, and why. `shutdown` should follow."""
+        self._native.give_up(why)
+
     def shutdown(self) -> None:
         """Leave the job; open operations end with ShutdownError. Idempotent."""
+        self.record(None)
         self._native.shutdown()
 
 

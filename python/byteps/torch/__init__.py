@@ -27,6 +27,8 @@ from byteps.common.default import (
     resume,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
     suspend,
 )
 from byteps.common.errors import *  # noqa: F403
@@ -82,6 +84,8 @@ __all__ = [
     "resume",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "suspend",
 ]
 __all__ += build.__all__

@@ -9,6 +9,7 @@ import torch
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, Sum, choose_op, operation_of
+from byteps.common.types import Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.submit import Call, apply, exchange, finished
 
@@ -107,7 +108,6 @@ def reduce_call(
 ) -> Call:
     """Return the call of an allreduce."""
     return Call(
-        "allreduce",
         operation_of(op),
         name,
         process_set=process_set,
@@ -116,12 +116,12 @@ def reduce_call(
     )
 
 
-def check_gradient(call: Call) -> None:
+def check_gradient(operation: Operation) -> None:
     """Refuse gradients of what is not linear."""
-    if call.operation not in (Average.value, Sum.value):
+    if operation not in (Average.value, Sum.value):
         raise NotImplementedError(
-            f"there is no gradient of {call.operation.name.lower()} over ranks; detach() the "
-            "tensor, or use op=Average or op=Sum."
+            f"there is no gradient of {operation.name.lower()} over ranks; detach() the tensor, or "
+            "use op=Average or op=Sum."
         )
 
 
@@ -131,10 +131,10 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.call = call.backward(handle, "allreduce")
+        ctx.call = call.backward(handle)
         return finished(handle)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call)
+        check_gradient(ctx.call.operation)
         return finished(exchange(ctx.call, gradients[0], None)), None

@@ -23,7 +23,9 @@ def push_pull_start(
 ) -> torch.Tensor:
     """Start to combine `tensor` over all ranks in place; return a handle, which is a tensor.
 
-    Example, inside of a function under torch.compile::
+    For functions under torch.compile, which keeps it whole.
+
+    Example::
 
         handles = [bps.push_pull_start(g, name) for name, g in gradients.items()]
         for gradient, handle in zip(gradients.values(), handles):
@@ -34,7 +36,12 @@ def push_pull_start(
 
 
 def push_pull_wait(tensor: torch.Tensor, handle: torch.Tensor) -> torch.Tensor:
-    """Wait until `tensor`, which was given to `push_pull_start`, holds the result; return it."""
+    """Wait until `tensor`, which was given to `push_pull_start`, holds the result; return it.
+
+    Example::
+
+        bps.push_pull_wait(gradient, handle)
+    """
     torch.ops.byteps.push_pull_wait(tensor, handle)
     return tensor
 

@@ -1,4 +1,4 @@
-"""The broadcast family: every rank gets the root's tensor, bit for bit. And the barrier."""
+"""The broadcast family: every rank gets the root's tensor, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from byteps.common import default
-from byteps.common.pending import Handle, Pending
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, operation_of
-from byteps.common.types import DataType, Operation
-from byteps.torch.submit import Call, apply, check_root, exchange, finished, submit
+from byteps.common.types import Operation
+from byteps.torch.submit import Call, apply, check_root, exchange, finished
 
 
 def broadcast_async(
@@ -83,7 +83,7 @@ def broadcast_call(
 ) -> Call:
     """Return the call of a broadcast."""
     check_root(root_rank, process_set)
-    return Call("broadcast", Operation.BROADCAST, name, root_rank, process_set=process_set)
+    return Call(Operation.BROADCAST, name, root_rank, process_set=process_set)
 
 
 class _Broadcast(torch.autograd.Function):
@@ -93,7 +93,7 @@ class _Broadcast(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
         ctx.root_rank = call.root_rank
-        ctx.call = call.backward(handle, "broadcast")
+        ctx.call = call.backward(handle)
         ctx.call.operation, ctx.call.root_rank = operation_of(Average), 0
         return finished(handle)
 
@@ -102,18 +102,3 @@ class _Broadcast(torch.autograd.Function):
         average = finished(exchange(ctx.call, gradients[0], None))
         is_root = default.rank() == ctx.root_rank
         return average if is_root else torch.zeros_like(average), None
-
-
-def barrier(process_set: ProcessSet | str | None = None, name: str | None = None) -> None:
-    """Block until every rank has called it.
-
-    Example::
-
-        bps.barrier()
-    """
-    if isinstance(process_set, str):  # a name in the first place, as it was once
-        process_set, name = None, process_set
-    call = Call("barrier", Operation.BARRIER, name, process_set=process_set or global_process_set)
-    session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
-    number = default.pending().add(Pending(session, handle, lambda: None), name)
-    default.pending().synchronize(number)

@@ -49,8 +49,17 @@ class ExchangeOptions:
 class _Slot:
     """One parameter."""
 
-    __slots__ = ("context", "is_sparse", "name", "parameter", "passes_left", "priority", "unit",
-                 "wire")  # fmt: skip
+    __slots__ = (
+        "context",
+        "is_sparse",
+        "is_watched",
+        "name",
+        "parameter",
+        "passes_left",
+        "priority",
+        "unit",
+        "wire",
+    )
 
     def __init__(self, parameter: torch.Tensor, name: str, priority: int) -> None:
         self.parameter = parameter
@@ -58,6 +67,7 @@ class _Slot:
         self.priority = priority
         self.passes_left = 0
         self.is_sparse = False
+        self.is_watched = False
         self.unit: _Unit | None = None
         self.wire: torch.Tensor | None = None
         self.context: object = None
@@ -66,14 +76,15 @@ class _Slot:
 class _Unit:
     """Parameters whose gradients travel as one operation; mostly one."""
 
-    __slots__ = ("call", "handles", "is_done", "ready", "slots")
+    __slots__ = ("call", "flights", "is_done", "ready", "slots")
 
     def __init__(self, slots: list[_Slot], call: Call) -> None:
         self.slots = slots
         self.call = call
         self.ready = 0
         self.is_done = False  # exchanged in this step
-        self.handles: list[int | SparseHandle] = []
+        # What is on its way, with the parameters that it is of.
+        self.flights: list[tuple[int | SparseHandle, list[_Slot]]] = []
 
 
 class Exchange:
@@ -162,7 +173,6 @@ class Exchange:
     def _make_unit(self, slots: list[_Slot], name: str) -> _Unit:
         options = self.options
         call = Call(
-            "gradient",
             operation_of(options.op),
             name,
             priority=max(slot.priority for slot in slots),
@@ -181,8 +191,9 @@ class Exchange:
         if slot is None:
             self.add(parameter, self.next_name())
             slot = self._slots[parameter]
-        if slot.passes_left or (slot.unit is not None and slot in self._watched):
+        if slot.is_watched:
             return
+        slot.is_watched = True
         if slot.unit is None:
             self._make_unit([slot], f"Gradient.{slot.name}")
         slot.passes_left = self._passes_per_step
@@ -197,10 +208,12 @@ class Exchange:
             slot.passes_left = passes
 
     def _on_gradient(self, slot: _Slot, parameter: torch.Tensor) -> None:
+        if not self.is_active:
+            return
         if slot.passes_left <= 0:
             raise AssertionError(_TOO_MANY_PASSES)
         slot.passes_left -= 1
-        if slot.passes_left == 0 and self.is_active:
+        if slot.passes_left == 0:
             unit = cast(_Unit, slot.unit)
             unit.ready += 1
             if unit.ready == len(unit.slots):
@@ -208,28 +221,32 @@ class Exchange:
 
     def _submit(self, unit: _Unit) -> None:
         dense: list[_Slot] = []
+        wires: list[torch.Tensor] = []
+        self._flying.append(unit)
         for slot in unit.slots:
             gradient = self._gradient_of(slot)
             if gradient.is_sparse:
-                call = unit.call
-                unit.handles.append(
-                    sparse_allreduce_async(
-                        gradient, f"Gradient.{slot.name}", self.options.op, call.process_set
-                    )
+                name = f"Gradient.{slot.name}"
+                handle = sparse_allreduce_async(
+                    gradient, name, self.options.op, unit.call.process_set
                 )
+                unit.flights.append((handle, [slot]))
                 continue
-            slot.wire, slot.context = self.options.compression.compress(gradient)
-            dense.append(slot)
-        self._flying.append(unit)
-        if len(unit.slots) == 1 and dense:
-            unit.handles.append(exchange(unit.call, dense[0].wire, dense[0].wire))
-        elif dense:
-            wires = [cast(torch.Tensor, slot.wire) for slot in dense]
-            unit.handles.append(start_group(unit.call, wires, wires))
+            wire, slot.context = self.options.compression.compress(gradient)
+            wires.append(wire)
+            if slot.parameter.requires_grad:
+                slot.wire = wire
+                dense.append(slot)
+        if len(unit.slots) == 1 and wires:
+            unit.flights.append((exchange(unit.call, wires[0], wires[0]), dense))
+        elif wires:
+            unit.flights.append((start_group(unit.call, wires, wires), dense))
 
     def _gradient_of(self, slot: _Slot) -> torch.Tensor:
         parameter = slot.parameter
         gradient = parameter.grad
+        if not parameter.requires_grad:  # frozen meanwhile: it only keeps its place in a group
+            return torch.zeros_like(parameter)
         if gradient is None:  # unused in this step; the other ranks may have used it
             if slot.is_sparse:
                 shape = parameter.shape
@@ -254,39 +271,36 @@ class Exchange:
         """Send what was not sent, wait for everything, write the averages back."""
         for slot in self._watched:
             unit = cast(_Unit, slot.unit)
-            if not unit.is_done and not unit.handles:
+            if not unit.is_done and not unit.flights and slot.parameter.requires_grad:
                 self._submit(unit)
         flying, self._flying = self._flying, []
         errors: list[BytepsError] = []
         for unit in flying:
             unit.is_done = self._settled = True
-            results = []
-            for handle in unit.handles:
+            for handle, slots in unit.flights:
                 try:
-                    results.append(handle() if callable(handle) else finished(handle))
+                    result = handle() if callable(handle) else finished(handle)
                 except BytepsError as error:
                     errors.append(error)
-            unit.handles = []
-            if not errors:
-                self._write_back(unit, results)
+                    continue
+                for slot in slots:
+                    self._write_back(slot, result)
+            unit.flights = []
         if errors:
-            self._settled = True
             self.begin_step()
             raise errors[0]
 
-    def _write_back(self, unit: _Unit, results: list[Any]) -> None:
-        sparse = iter(results)
-        for slot in unit.slots:
-            parameter, wire = slot.parameter, slot.wire
-            if wire is None:
-                parameter.grad = next(sparse)
-                continue
-            average = self.options.compression.decompress(wire, slot.context)
-            slot.wire = slot.context = None
-            if parameter.grad is None:
-                parameter.grad = average
-            elif parameter.grad.data_ptr() != average.data_ptr():
-                parameter.grad.detach().copy_(average)
+    def _write_back(self, slot: _Slot, result: Any) -> None:
+        parameter, wire = slot.parameter, slot.wire
+        if wire is None:
+            parameter.grad = result  # sparse
+            return
+        average = self.options.compression.decompress(wire, slot.context)
+        slot.wire = slot.context = None
+        if parameter.grad is None:
+            parameter.grad = average
+        elif parameter.grad.data_ptr() != average.data_ptr():
+            parameter.grad.detach().copy_(average)
 
     def begin_step(self) -> None:
         """Expect gradients again, if some were exchanged."""

@@ -53,7 +53,7 @@ def allgather(
 
 def gather_call(name: str | None, process_set: ProcessSet = global_process_set) -> Call:
     """Return the call of an allgather."""
-    return Call("allgather", Operation.ALLGATHER, name, process_set=process_set)
+    return Call(Operation.ALLGATHER, name, process_set=process_set)
 
 
 def start_gather(
@@ -83,7 +83,7 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         ctx.shape = tensor.shape
         handle = start_gather(call, tensor)
-        back = call.backward(handle, "allgather")
+        back = call.backward(handle)
         ctx.rows_call = replace(back, name=f"{back.name}.rows")
         ctx.call = replace(back, operation=operation_of(Average))
         return finished(handle)
@@ -110,7 +110,7 @@ def grouped_allgather_async(
         handle = bps.grouped_allgather_async([inputs, labels], name="batch")
         inputs, labels = bps.synchronize(handle)
     """
-    call = Call("grouped_allgather", Operation.ALLGATHER, name, process_set=process_set)
+    call = Call(Operation.ALLGATHER, name, process_set=process_set)
     return _start_grouped(call, tensors)
 
 
@@ -125,7 +125,7 @@ def grouped_allgather(
 
         inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
     """
-    call = Call("grouped_allgather", Operation.ALLGATHER, name, process_set=process_set)
+    call = Call(Operation.ALLGATHER, name, process_set=process_set)
     return list(apply(_GroupedAllgather, call, *tensors))
 
 
@@ -136,7 +136,7 @@ class _GroupedAllgather(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = _start_grouped(call, tensors)
         ctx.shapes = [tensor.shape for tensor in tensors]
-        ctx.back = call.backward(handle, "allgather")
+        ctx.back = call.backward(handle)
         return tuple(finished_list(handle))
 
     @staticmethod

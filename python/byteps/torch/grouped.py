@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -112,12 +112,12 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = start_group(call, tensors, None)
-        ctx.call = call.backward(handle, "grouped_allreduce")
+        ctx.call = call.backward(handle)
         return tuple(finished_list(handle))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call)
+        check_gradient(ctx.call.operation)
         return None, *finished_list(start_group(ctx.call, gradients, None))
 
 
@@ -154,8 +154,7 @@ def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None
     if outputs is None:
         outputs = [torch.empty(t.shape, dtype=t.dtype, device=device) for t in tensors]
     detail = describe_tensors(tensors)
-    kind = call.kind if call.kind.startswith("grouped_") else f"grouped_{call.kind}"
-    call = replace(call, kind=kind, detail=detail)
+    call = replace(call, detail=detail)
     by_type: dict[torch.dtype, list[int]] = {}
     for index, tensor in enumerate(tensors):
         by_type.setdefault(tensor.dtype, []).append(index)
@@ -172,17 +171,41 @@ def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None
             pack.unpack(places)
         return results
 
+    return start_packs(packs, call, device, finish, list(tensors))
+
+
+class Pack(Protocol):
+    """Tensors of one type in one buffer."""
+
+    name: str  # of its operation, once it is started
+
+    def start(self, call: Call, device: torch.device) -> Pending:
+        """Start its operation."""
+
+
+def start_packs(
+    packs: Sequence[Pack],
+    call: Call,
+    device: torch.device,
+    finish: Callable[[], object],
+    keep_alive: object = None,
+) -> Handle:
+    """Start the operations of a group; return its handle. `finish` makes the result of it."""
     first = packs[0].start(call, device)
-    keep = (list(tensors), packs)
+    keep = (keep_alive, packs)
     if len(packs) == 1:
         pending = Pending(first.session, first.native_handle, finish, keep)
         return default.pending().add(pending, packs[0].name)
-    call = replace(call, name=packs[0].name)
+    name = packs[0].name
     rest = [
-        _starter(pack, replace(call, name=f"{packs[0].name}.{i}"), device)
+        _starter(pack, replace(call, name=f"{name}.{i}"), device)
         for i, pack in enumerate(packs[1:], 1)
     ]
-    return default.pending().add(_Chain(first, rest, finish, keep), packs[0].name)
+    return default.pending().add(_Chain(first, rest, finish, keep), name)
+
+
+def _starter(pack: Pack, call: Call, device: torch.device) -> Callable[[], Pending]:
+    return lambda: pack.start(call, device)
 
 
 class _Pack:
@@ -212,10 +235,6 @@ class _Pack:
             pieces = flat.split(self._counts)
             views = [p.view(s) for p, s in zip(pieces, self._shapes, strict=True)]
             torch._foreach_copy_(list(outputs), views)
-
-
-def _starter(pack: _Pack, call: Call, device: torch.device) -> Callable[[], Pending]:
-    return lambda: pack.start(call, device)
 
 
 class _Chain:

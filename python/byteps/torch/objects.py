@@ -29,13 +29,12 @@ def broadcast_object(
     check_root(root_rank, process_set)
     is_root = default.rank() == root_rank
     # The root's bytes are the only rows: no rank has to know their number beforehand. The type's
-    # name would be no good name, since the others may pass None.
+    # name would be no good name, since the others may pass None; and one name would stand for one
+    # root.
     rows = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     call = Call(
-        "broadcast_object",
         Operation.ALLGATHER,
-        # What must be equal under one name stays so for the whole job, and the root may change.
-        f"Object.{name or 'object'}.{root_rank}",
+        None if name is None else f"Object.{name}",
         process_set=process_set,
         detail=f"broadcast_object root {root_rank}",
     )
@@ -56,7 +55,6 @@ def allgather_object(
     size = torch.tensor([len(rows)], dtype=torch.int64)
     # The length goes ahead of the bytes, so that the receiver finds where each rank's begin.
     call = Call(
-        "allgather_object",
         Operation.ALLGATHER,
         f"Objects.{name or 'object'}",
         process_set=process_set,

@@ -22,7 +22,6 @@ from byteps.torch.allreduce import (
 )
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.copies import (
-    barrier,
     broadcast,
     broadcast_,
     broadcast_async,
@@ -40,8 +39,17 @@ from byteps.torch.grouped import (
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
+from byteps.torch.meeting import barrier, join
 from byteps.torch.objects import allgather_object, broadcast_object
-from byteps.torch.sparse import sparse_allreduce_async
+from byteps.torch.scatter import (
+    alltoall,
+    alltoall_async,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
+from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, apply, exchange, finished
 
 __all__ = [
@@ -52,6 +60,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -65,6 +75,9 @@ __all__ = [
     "grouped_allreduce_",
     "grouped_allreduce_async",
     "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "join",
     "members_of",
     "poll",
     "push_pull",
@@ -72,6 +85,8 @@ __all__ = [
     "push_pull_async_inplace",
     "push_pull_group_sync_inplace",
     "push_pull_inplace",
+    "reducescatter",
+    "reducescatter_async",
     "sparse_allreduce_async",
     "synchronize",
 ]
@@ -155,7 +170,7 @@ class _PushPull(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.call = call.backward(handle, "push_pull")
+        ctx.call = call.backward(handle)
         return finished(handle)
 
     @staticmethod
@@ -165,7 +180,7 @@ class _PushPull(torch.autograd.Function):
 
 def _push_pull(average: bool, name: str | None, priority: int) -> Call:
     operation = Operation.AVERAGE if average else Operation.SUM
-    return Call("push_pull", operation, name, priority=priority)
+    return Call(operation, name, priority=priority)
 
 
 def byteps_torch_set_num_grads(num_grads: int) -> int:
@@ -196,7 +211,7 @@ def push_pull_group_sync_inplace(
     return handle, default.current().group.count()
 
 
-def poll(handle: int) -> bool:
+def poll(handle: int | SparseHandle) -> bool:
     """Return whether `synchronize(handle)` would not block.
 
     Example::
@@ -204,7 +219,8 @@ def poll(handle: int) -> bool:
         while not bps.poll(handle):
             do_something_else()
     """
-    return default.pending().poll(handle)
+    number = handle.handle if isinstance(handle, SparseHandle) else handle
+    return default.pending().poll(number)
 
 
 def members_of(handle: int) -> list[int]:

@@ -54,7 +54,6 @@ def sparse_allreduce_async(
     shape = list(tensor.shape)
     sparse_dimensions = tensor.sparse_dim()
     call = Call(
-        "sparse_allreduce",
         Operation.ALLGATHER,
         name,
         process_set=process_set,

@@ -23,7 +23,6 @@ _DEVICE_DETAIL = {kind: f"device {kind}" for kind in ("cpu", "cuda")}
 class Call:
     """What the user asked for, beside the tensor."""
 
-    kind: str  # names unnamed calls
     operation: Operation
     name: str | None = None
     root_rank: int = 0
@@ -35,9 +34,9 @@ class Call:
     combine: Operation = Operation.SUM
     splits: Sequence[int] | None = None
 
-    def backward(self, handle: Handle, kind: str) -> Call:
+    def backward(self, handle: Handle) -> Call:
         """Return the call that computes a gradient, named after the one that `handle` is of."""
-        return replace(self, kind=f"{kind}.backward", name=f"{handle.name}.backward")
+        return replace(self, name=f"{handle.name}.backward")
 
 
 def submit(
@@ -66,8 +65,10 @@ def submit(
     )
     name = call.name
     if name is None:
-        kind = call.kind if not request.process_set else f"{call.kind}.set{request.process_set}"
-        request.name = session.unnamed.name(kind, lambda: f"{request.describe()} {call.root_rank}")
+        scope = f"set{request.process_set}." if request.process_set else ""
+        request.name = session.unnamed.name(
+            scope, lambda: f"{request.describe()} {request.combine.name} {request.root_rank}"
+        )
     else:
         # Sets may use one name at the same time: to the job these are two tensors.
         request.name = f"{name}.set{request.process_set}" if request.process_set else name

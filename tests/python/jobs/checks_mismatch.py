@@ -86,13 +86,104 @@ def check_root(rank: int, size: int) -> None:
         expect(bps.InvalidArgumentError, call, "root_rank is")
 
 
+def check_factors(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "factors",
+            lambda: bps.allreduce(torch.ones(2), name="factors", prescale_factor=0.5),
+            lambda: bps.allreduce(torch.ones(2), name="factors", prescale_factor=0.25),
+            "prescale_factor 0.5", "prescale_factor 0.25",
+        )  # fmt: skip
+        differ(
+            "one factor",
+            lambda: bps.reducescatter(torch.ones(size), name="one factor", postscale_factor=3.0),
+            lambda: bps.reducescatter(torch.ones(size), name="one factor"),
+            "postscale_factor 3.0",
+        )
+
+
+def check_groups(rank: int, size: int) -> None:
+    """Another number of tensors, other shapes with as many elements, other types."""
+    if size < 2:
+        return
+    ones, whole = torch.ones(6), torch.ones(6, dtype=torch.int64)
+    for name, first, others, texts in (
+        ("counts", [ones, ones], [ones], ("2 tensors", "1 tensors")),
+        ("cuts", [ones, ones[:2]], [ones[:4], ones[:4]], ("[6]", "[4]")),
+        ("forms", [ones.view(2, 3)], [ones.view(3, 2)], ("[2, 3]", "[3, 2]")),
+        ("mixture", [ones, whole], [ones], ("int64", "1 tensors")),
+        ("order", [ones, whole], [whole, ones], ("float32", "int64")),
+        ("nothing", [], [ones], ("0 tensors", "1 tensors")),
+    ):
+        for call in (bps.grouped_allreduce, bps.grouped_allgather, bps.grouped_reducescatter):
+            if call is bps.grouped_allgather and name == "cuts":
+                continue  # numbers of rows may differ
+            whole_name = f"{name} {call.__name__}"
+            seen = texts if call is not bps.grouped_allgather else ()
+            one, other = (partial(call, tensors, name=whole_name) for tensors in (first, others))
+            differ(whole_name, one, other, *seen)
+
+
+def check_device(rank: int, size: int) -> None:
+    """A tensor on another device, as another rank would see it: there is none here."""
+    if size < 2:
+        return
+    from byteps.torch import submit
+
+    original = submit._detail
+    submit._detail = lambda call, device: original(call, "cuda" if rank == 0 else device)
+    try:
+        call = partial(bps.allreduce, torch.ones(2), name="devices")
+        try:
+            call()
+        except bps.MismatchError as error:
+            assert "device cuda" in str(error), error  # noqa: PT017
+            assert "device cpu" in str(error), error  # noqa: PT017
+        else:
+            raise AssertionError("no error")
+    finally:
+        submit._detail = original
+
+
+def check_objects(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "Object.roots",
+            lambda: bps.broadcast_object(1, 0, name="roots"),
+            lambda: bps.broadcast_object(1, 1, name="roots"),
+            "root 0", "root 1",
+        )  # fmt: skip
+
+
+def check_scatter(rank: int, size: int) -> None:
+    if size > 1:
+        differ(
+            "combined",
+            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Sum),
+            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Max),
+            "sum", "max",
+        )  # fmt: skip
+        differ(
+            "columns",
+            lambda: bps.alltoall(torch.ones(size, 2), name="columns"),
+            lambda: bps.alltoall(torch.ones(size, 3), name="columns"),
+        )
+
+
 def check_unnamed(rank: int, size: int) -> None:
     if size > 1:
         differ(
-            "allreduce.noname",
+            "noname",
             lambda: bps.allreduce(torch.ones(2)),
             lambda: bps.allreduce(torch.ones(3)),
         )
+        # Other calls, as when one rank makes one more.
+        differ(
+            "noname",
+            lambda: bps.allreduce(torch.ones(2)),
+            lambda: bps.broadcast(torch.ones(2), 0),
+        )
+        differ("noname", lambda: bps.allgather(torch.ones(2)), bps.barrier)
 
 
 def check_later(rank: int, size: int) -> None:

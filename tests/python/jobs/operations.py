@@ -6,7 +6,10 @@ import checks_allreduce
 import checks_basic
 import checks_gather
 import checks_gradients
+import checks_join
 import checks_mismatch
+import checks_scatter
+import checks_sets
 import checks_sparse
 import torch
 
@@ -16,8 +19,11 @@ MODULES = (
     checks_basic,
     checks_allreduce,
     checks_gather,
+    checks_scatter,
     checks_sparse,
     checks_gradients,
+    checks_sets,
+    checks_join,
     checks_mismatch,
 )
 

@@ -1,0 +1,44 @@
+"""What a process says when an exception ends it: the other ranks hear why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+from byteps.common.errors import BytepsError
+
+LENGTH_MAX = 1000
+
+_Hook = Callable[[type[BaseException], BaseException, "TracebackType | None"], object]
+
+
+class LastWords:
+    """Stands before sys.excepthook from `begin` to `end`."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """`tell` gets one line about the exception that nobody has caught."""
+        self._tell = tell
+        self._next: _Hook | None = None
+        # Kept: a bound method is a new object each time.
+        self._own: _Hook = self._on_exception
+
+    def begin(self) -> None:
+        """Listen, unless that is so already."""
+        if self._next is None:
+            self._next, sys.excepthook = sys.excepthook, self._own
+
+    def end(self) -> None:
+        """Listen no more; a hook that was set after ours stays."""
+        if self._next is not None and sys.excepthook is self._own:
+            sys.excepthook, self._next = self._next, None
+
+    def _on_exception(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        following = self._next or sys.__excepthook__
+        # What comes from the job itself is no news to it.
+        if not issubclass(kind, BytepsError):
+            text = " ".join(str(error).split())
+            self._tell(f"{kind.__name__}: {text}"[:LENGTH_MAX])
+        following(kind, error, trace)

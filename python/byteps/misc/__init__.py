@@ -1,0 +1,1 @@
+"""Helpers for programs written for the original."""

@@ -1,0 +1,51 @@
+"""Operations without tensors, in which ranks wait for each other: barrier and join."""
+
+from __future__ import annotations
+
+import torch
+
+from byteps.common import default
+from byteps.common.pending import Pending
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.types import DataType, Operation
+from byteps.torch.submit import Call, submit
+
+
+def barrier(process_set: ProcessSet | str | None = None, name: str | None = None) -> None:
+    """Block until every rank has called it.
+
+    Example::
+
+        bps.barrier()
+    """
+    if isinstance(process_set, str):  # a name in the first place, as it was once
+        process_set, name = None, process_set
+    call = Call(Operation.BARRIER, name, process_set=process_set or global_process_set)
+    _meet(call)
+
+
+def join(device: int = -1) -> int:
+    """Tell that this rank has no more data; block until all ranks have. Return the last rank.
+
+    Until then the others go on without it: it counts as zeros in sums, averages still divide by the
+    number of all ranks, and minima, maxima and products are of the others. Wait for all operations
+    of this rank first. `device` is accepted for programs written for Horovod.
+
+    Example::
+
+        for batch in uneven_data:
+            train(batch)
+        last = bps.join()
+    """
+    del device
+    last = _meet(Call(Operation.JOIN, "join"))
+    # Ranks have made different numbers of calls without a name.
+    default.current().unnamed.begin_again()
+    return last
+
+
+def _meet(call: Call) -> int:
+    session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
+    pending = Pending(session, handle, lambda: session.result(handle)[1])
+    result = default.pending().synchronize(default.pending().add(pending, name))
+    return int(str(result))

@@ -1,0 +1,356 @@
+"""Operations of which every rank gets a part of its own: reducescatter and alltoall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from byteps.common import default
+from byteps.common.errors import InvalidArgumentError
+from byteps.common.pending import Handle, Pending
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.types import Operation
+from byteps.torch.allreduce import check_gradient
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.gather import start_gather
+from byteps.torch.grouped import check_one_device, describe_tensors, finished_list, start_packs
+from byteps.torch.memory import data_type, host_memory, scaled
+from byteps.torch.submit import Call, apply, finished, submit
+
+Tensors = Sequence[torch.Tensor]
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """Start to combine `tensor` over all ranks, each of which gets some rows; return a handle.
+
+    Example::
+
+        mine = bps.synchronize(bps.reducescatter_async(tensor, name="rows", op=bps.Sum))
+    """
+    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    return _start_scatter(call, tensor)
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """Return this rank's rows of the combination of all ranks' tensors.
+
+    Rows are dealt in the order of ranks, as evenly as possible: the first ranks get one more if
+    they must. The gradient is that of an allreduce of which only these rows are used: the ranks'
+    gradients joined, divided by their number for an average.
+
+    Example::
+
+        mine = bps.reducescatter(tensor, name="rows", op=bps.Sum)
+    """
+    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    compressed, context = compression.compress(tensor)
+    return compression.decompress(apply(_Reducescatter, compressed, call), context)
+
+
+def grouped_reducescatter_async(
+    tensors: Tensors,
+    name: str | None = None,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle:
+    """Start the reducescatter of several tensors, all or none; return one handle.
+
+    Example::
+
+        parts = bps.synchronize(bps.grouped_reducescatter_async(tensors, name="parts"))
+    """
+    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    return _start_scatter_group(call, tensors)
+
+
+def grouped_reducescatter(
+    tensors: Tensors,
+    name: str | None = None,
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[torch.Tensor]:
+    """Return this rank's rows of the combinations of several tensors, all or none.
+
+    Example::
+
+        parts = bps.grouped_reducescatter([weights, biases], name="parts")
+    """
+    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    packed = [compression.compress(tensor) for tensor in tensors]
+    outputs = apply(_GroupedReducescatter, call, *[tensor for tensor, _ in packed])
+    pairs = zip(outputs, packed, strict=True)
+    return [compression.decompress(output, context) for output, (_, context) in pairs]
+
+
+def _scatter_call(
+    op: ReduceOp,
+    name: str | None,
+    process_set: ProcessSet,
+    prescale_factor: float,
+    postscale_factor: float,
+) -> Call:
+    return Call(
+        Operation.REDUCESCATTER,
+        name,
+        process_set=process_set,
+        prescale=float(prescale_factor),
+        postscale=float(postscale_factor),
+        combine=operation_of(op),
+    )
+
+
+def rows_of(place: int, count: int, rows: int) -> int:
+    """Return how many of `rows` the rank at `place` of `count` gets."""
+    return rows // count + (place < rows % count)
+
+
+def _check_rows(tensor: torch.Tensor) -> None:
+    if tensor.dim() == 0:
+        raise InvalidArgumentError(
+            "a tensor without dimensions has no rows for each rank; use allreduce."
+        )
+
+
+def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
+    _check_rows(tensor)
+    dtype = data_type(tensor)
+    source = host_memory(tensor).detach()
+    if call.prescale != 1.0:
+        source = scaled(source, call.prescale)
+    rows = rows_of(call.process_set.rank(), call.process_set.size(), tensor.shape[0])
+    target = torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype)
+    session, name, handle = submit(call, tensor.device, dtype, tensor.shape, source, target)
+
+    def finish() -> torch.Tensor:
+        result = target if call.postscale == 1.0 else scaled(target, call.postscale)
+        return result.to(tensor.device)
+
+    return default.pending().add(Pending(session, handle, finish, (source, target)), name)
+
+
+def _gather_gradient(call: Call, gradient: torch.Tensor) -> torch.Tensor:
+    factor = call.prescale * call.postscale
+    if call.combine == Average.value:
+        factor /= call.process_set.size()
+    back = replace(call, operation=Operation.ALLGATHER, prescale=1.0, postscale=1.0)
+    joined = finished(start_gather(back, gradient))
+    return joined if factor == 1.0 else joined * factor
+
+
+class _Reducescatter(torch.autograd.Function):
+    """reducescatter as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        handle = _start_scatter(call, tensor)
+        ctx.call = call.backward(handle)
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        check_gradient(ctx.call.combine)
+        return _gather_gradient(ctx.call, gradients[0]), None
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    """grouped_reducescatter as autograd sees it: the gradients are those of single ones."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
+        handle = _start_scatter_group(call, tensors)
+        ctx.call = call.backward(handle)
+        return tuple(finished_list(handle))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        check_gradient(ctx.call.combine)
+        results: list[torch.Tensor | None] = [None]
+        for i, gradient in enumerate(gradients):
+            call = replace(ctx.call, name=f"{ctx.call.name}.{i}")
+            results.append(_gather_gradient(call, gradient))
+        return tuple(results)
+
+
+def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
+    device = check_one_device(tensors)
+    for tensor in tensors:
+        _check_rows(tensor)
+        data_type(tensor)
+    call = replace(call, detail=describe_tensors(tensors))
+    by_type: dict[torch.dtype, list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        by_type.setdefault(tensor.dtype, []).append(index)
+    places = list(by_type.values()) or [[]]
+    packs = [_ScatterPack([tensors[i] for i in group], call) for group in places]
+
+    def finish() -> list[torch.Tensor]:
+        results: list[Any] = [None] * len(tensors)
+        for group, pack in zip(places, packs, strict=True):
+            for index, part in zip(group, pack.parts(), strict=True):
+                results[index] = part.to(device)
+        return results
+
+    return start_packs(packs, call, device, finish)
+
+
+class _ScatterPack:
+    """Tensors of one type: for each rank its rows of all of them, filled up to equal lengths."""
+
+    def __init__(self, tensors: Tensors, call: Call) -> None:
+        count, place = call.process_set.size(), call.process_set.rank()
+        self._postscale = call.postscale
+        shares = [
+            host_memory(tensor).detach().split(
+                [rows_of(rank, count, tensor.shape[0]) for rank in range(count)]
+            )
+            for tensor in tensors
+        ]  # fmt: skip
+        ranks = [
+            torch.cat([share[rank].reshape(-1) for share in shares]) if shares else torch.empty(0)
+            for rank in range(count)
+        ]
+        packed = torch.nn.utils.rnn.pad_sequence(ranks, batch_first=True)
+        self._source = packed if call.prescale == 1.0 else scaled(packed, call.prescale)
+        self._target = torch.empty(packed.shape[1:], dtype=packed.dtype)
+        self._shapes = [share[place].shape for share in shares]
+        self.name = ""
+
+    def start(self, call: Call, device: torch.device) -> Pending:
+        """Start the operation."""
+        dtype = data_type(self._source)
+        session, self.name, handle = submit(
+            call, device, dtype, self._source.shape, self._source, self._target
+        )
+        return Pending(session, handle, lambda: None)
+
+    def parts(self) -> list[torch.Tensor]:
+        """Return this rank's rows of each tensor."""
+        target = self._target
+        flat = target if self._postscale == 1.0 else scaled(target, self._postscale)
+        counts = [shape.numel() for shape in self._shapes]
+        pieces = flat[: sum(counts)].split(counts)
+        return [p.reshape(s).clone() for p, s in zip(pieces, self._shapes, strict=True)]
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Start to give each rank some rows of `tensor`; return a handle.
+
+    Example::
+
+        rows, counts = bps.synchronize(bps.alltoall_async(tensor, splits=[1, 3], name="rows"))
+    """
+    return _start_alltoall(_alltoall_call(tensor, splits, name, process_set), tensor)
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
+
+    `splits` says how many rows each rank gets; then the number of rows from each rank is returned
+    as well. Without it all get equally many. Gradients go back to where the rows came from.
+
+    Example::
+
+        rows = bps.alltoall(tensor, name="rows")
+        rows, counts = bps.alltoall(tensor, splits=torch.tensor([1, 3]), name="more rows")
+    """
+    call = _alltoall_call(tensor, splits, name, process_set)
+    received, counts = apply(_Alltoall, tensor, call)
+    return received if call.splits is None else (received, counts)
+
+
+def _alltoall_call(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None,
+    name: str | None,
+    process_set: ProcessSet,
+) -> Call:
+    _check_rows(tensor)
+    call = Call(Operation.ALLTOALL, name, process_set=process_set)
+    size, rows = process_set.size(), tensor.shape[0]
+    if splits is None:
+        if rows % size:
+            raise InvalidArgumentError(
+                f"alltoall without splits needs rows for {size} ranks alike; there are {rows}."
+            )
+        return call
+    if isinstance(splits, torch.Tensor):
+        if splits.dim() != 1 or splits.is_floating_point():
+            raise InvalidArgumentError("splits must be a list or a vector of integers.")
+        splits = splits.tolist()
+    numbers = [int(number) for number in splits]
+    if len(numbers) != size or min(numbers) < 0 or sum(numbers) != rows:
+        raise InvalidArgumentError(
+            f"splits is {numbers}; it must have {size} numbers, none of them negative, with the "
+            f"sum {rows}."
+        )
+    call.splits = numbers
+    return call
+
+
+def _start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle:
+    dtype = data_type(tensor)
+    memory = host_memory(tensor).detach()
+    session, name, handle = submit(call, tensor.device, dtype, tensor.shape, memory, None)
+
+    def finish() -> object:
+        size_bytes, first_dimension, _ = session.result(handle)
+        rows = torch.empty((first_dimension, *tensor.shape[1:]), dtype=tensor.dtype)
+        session.copy_result(handle, rows.data_ptr(), size_bytes)
+        if call.splits is None and not always_counts:
+            return rows.to(tensor.device)
+        counts = torch.tensor(session.received_splits(handle), dtype=torch.int32)
+        return rows.to(tensor.device), counts.to(tensor.device)
+
+    return default.pending().add(Pending(session, handle, finish, (memory,)), name)
+
+
+class _Alltoall(torch.autograd.Function):
+    """alltoall as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
+        handle = _start_alltoall(call, tensor, always_counts=True)
+        received: Any = default.pending().synchronize(handle)
+        ctx.call = call.backward(handle)
+        ctx.call.splits = received[1].tolist()
+        ctx.mark_non_differentiable(received[1])
+        return received
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        returned: Any = default.pending().synchronize(_start_alltoall(ctx.call, gradients[0]))
+        return returned[0], None

@@ -1,0 +1,61 @@
+"""Ranks that run out of data."""
+
+from __future__ import annotations
+
+import torch
+
+import byteps.torch as bps
+
+
+def check_uneven_steps(rank: int, size: int) -> None:
+    for turn in range(3):
+        steps = 2 * ((rank + turn) % size) + 1
+        for step in range(steps):
+            there = [r for r in range(size) if 2 * ((r + turn) % size) + 1 > step]
+            mine = torch.tensor([float(rank + 1)])
+            mean = bps.allreduce(mine, name="joined mean")
+            assert abs(mean.item() - sum(r + 1 for r in there) / size) < 1e-6
+            # Without a name: ranks make different numbers of calls.
+            assert bps.allreduce(mine, op=bps.Sum).item() == sum(r + 1 for r in there)
+            assert bps.allreduce(mine, op=bps.Max).item() == max(there) + 1
+            rows = bps.allgather(torch.tensor([rank]), name="joined rows")
+            assert rows.tolist() == there
+            group = bps.grouped_allreduce([mine, torch.ones(2)], op=bps.Sum)
+            assert group[1].tolist() == [len(there)] * 2
+            bps.barrier()
+        last = bps.join()
+        assert bps.allgather(torch.tensor([last])).tolist() == [last] * size
+    assert bps.allreduce(torch.ones(1), op=bps.Sum).item() == size
+
+
+def check_uneven_training(rank: int, size: int) -> None:
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("uneven", weight)])
+    for _ in range(rank + 1):
+        optimizer.zero_grad()
+        (weight * (rank + 1)).sum().backward()
+        optimizer.step()
+    bps.join()
+    last = weight.detach().clone()
+    bps.broadcast_(last, size - 1, name="the last rank's weight")
+    total = -sum((r + 1) * (r + 1) for r in range(size)) / size
+    assert abs(last.item() - total) < 1e-12
+
+
+def check_join_waits_for_nothing_of_its_own(rank: int, size: int) -> None:
+    handle = bps.allreduce_async(torch.ones(1), name="open at the join", op=bps.Sum)
+    bps.synchronize(handle)
+    assert 0 <= bps.join(device=-1) < size
+
+
+def check_root_that_has_joined(rank: int, size: int) -> None:
+    if size < 2:
+        return
+    if rank > 0:
+        try:
+            bps.broadcast(torch.ones(1), 0, name="from a joined root")
+        except bps.BytepsError as error:
+            assert "joined" in str(error), error  # noqa: PT017
+        else:
+            raise AssertionError("no error")
+    bps.join()

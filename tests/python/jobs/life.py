@@ -1,0 +1,104 @@
+"""A worker: joins and leaves many times, suspends and resumes, forks; nothing grows meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+import byteps.torch as bps
+
+CYCLES = 200
+WARM = 40  # cycles until every buffer and table has found its size
+GROWTH_KB_MAX = 4096
+
+
+def usage() -> tuple[int, int, int]:
+    """Return the resident memory in KB, the threads and the descriptors of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024, threads, descriptors
+
+
+def cycle() -> None:
+    bps.init()
+    size = bps.size()
+    assert bps.allreduce(torch.ones(1000), name="sum", op=bps.Sum)[0].item() == size
+    assert bps.synchronize(bps.grouped_allreduce_async([torch.ones(3)]))[0].tolist() == [1.0] * 3
+    left_alone = bps.allreduce_async(torch.ones(3), name="nobody waits for this")
+    bps.barrier()
+    bps.shutdown()
+    with contextlib.suppress(bps.ShutdownError):
+        bps.synchronize(left_alone)
+
+
+def check_cycles() -> None:
+    for _ in range(WARM):
+        cycle()
+    before = usage()
+    for _ in range(CYCLES - WARM):
+        cycle()
+    after = usage()
+    assert after[0] - before[0] <= GROWTH_KB_MAX, (before, after)
+    assert after[1:] == before[1:], (before, after)
+
+
+def check_resume() -> None:
+    bps.init()
+    rank, size = bps.rank(), bps.size()
+    for name in ("first", "second"):
+        bps.declare(name)
+    bps.suspend()
+    assert not bps.is_initialized()
+    bps.resume(int(os.environ["DMLC_NUM_WORKER"]), int(os.environ["DMLC_NUM_SERVER"]), rank)
+    assert (bps.rank(), bps.size()) == (rank, size)
+    assert bps.allreduce(torch.ones(2), name="second", op=bps.Sum).tolist() == [size] * 2
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        # What data sets do: ask which part of the data is theirs, and nothing else.
+        assert bps.size() > bps.rank() >= 0
+        return torch.tensor([float(index)])
+
+
+def check_forks() -> None:
+    size = bps.size()
+    loader = torch.utils.data.DataLoader(
+        Numbers(), batch_size=2, num_workers=2, multiprocessing_context="fork"
+    )
+    for epoch in range(2):
+        for step, batch in enumerate(loader):
+            result = bps.allreduce(batch, name="batch", op=bps.Sum)
+            assert result.flatten().tolist() == [2.0 * step * size, (2.0 * step + 1) * size], epoch
+    child = os.fork()
+    if child == 0:
+        try:
+            bps.allreduce(torch.ones(1), name="in a child")
+        except bps.InvalidArgumentError as error:
+            assert "forked" in str(error)  # noqa: PT017
+            sys.exit(7)  # with everything that runs at exit
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert bps.allreduce(torch.ones(1), name="in the parent", op=bps.Sum).item() == size
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    check_cycles()
+    check_resume()
+    check_forks()
+    bps.shutdown()
+    print("all right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Jobs of byteps.torch: life cycle, and scripts as other libraries' users write them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import test_jobs
+from processes import finish
+from test_jobs import MISSING, job
+
+JOBS = Path(__file__).with_name("jobs")
+environment = test_jobs.environment
+
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+def test_joining_leaving_resuming_and_forking(environment) -> None:
+    code, out, err = finish(job(environment, "life", 2, 1))
+    assert code == 0, out + err
+    assert out.count("all right") == 2
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_joining_and_leaving_without_a_launcher(environment) -> None:
+    contract = {
+        **environment,
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(free_port()),
+        "DMLC_NUM_WORKER": "2",
+        "DMLC_NUM_SERVER": "1",
+    }
+    serve = [sys.executable, "-c", "import byteps.server"]
+    worker = [sys.executable, str(JOBS / "life.py")]
+    started = [
+        subprocess.Popen(
+            command,
+            env={**contract, "DMLC_ROLE": role, **more},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for command, role, more in (
+            (serve, "scheduler", {}),
+            (serve, "server", {}),
+            (worker, "worker", {"DMLC_WORKER_ID": "0"}),
+            (worker, "worker", {"DMLC_WORKER_ID": "1"}),
+        )
+    ]
+    for process in reversed(started):
+        code, out, err = finish(process)
+        assert code == 0, out + err
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idle) -> None:
+    more = {**environment, "TEST_IDLE": "1"} if idle else environment
+    code, out, err = finish(job(more, "failing", 3, 1, "--restart", "0"))
+    assert code != 0
+    lines = [line for line in (out + err).splitlines() if "the others hear" in line]
+    for rank in (0, 2):
+        assert any(
+            f"[worker {rank}]" in line
+            and "PeerLostError" in line
+            and "RuntimeError: no data" in line
+            for line in lines
+        ), out + err
+
+
+SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_of_other_libraries_users(environment, script) -> None:
+    code, out, err = finish(job(environment, f"usage/{script}", 3, 2))
+    assert code == 0, out + err
+    assert out.count("all right") == 3

@@ -48,16 +48,21 @@ FaultEvent After(Moment moment, uint32_t nth, Fault fault, Target target, Dice& 
   return event;
 }
 
+HostId AddHost(Dice& dice, ClusterOptions& cluster) {
+  cluster.host_links.push_back(dice.OneIn(4) ? 2e5 : 1e8);
+  return static_cast<HostId>(cluster.host_links.size() - 1);
+}
+
+void MakeTwoServers(Dice& dice, ClusterOptions& cluster) {
+  while (cluster.servers.size() < 2) cluster.servers.push_back({AddHost(dice, cluster), 1});
+}
+
 // Enough members that a job survives the loss of two of them.
 void MakeLarge(Dice& dice, FaultScript& script) {
   ClusterOptions& cluster = script.cluster;
-  auto add_host = [&] {
-    cluster.host_links.push_back(dice.OneIn(4) ? 2e5 : 1e8);
-    return static_cast<HostId>(cluster.host_links.size() - 1);
-  };
-  while (cluster.servers.size() < 2) cluster.servers.push_back({add_host(), 1});
+  MakeTwoServers(dice, cluster);
   while (cluster.worker_hosts.size() < 3 + cluster.late_workers) {
-    cluster.worker_hosts.push_back(add_host());
+    cluster.worker_hosts.push_back(AddHost(dice, cluster));
     script.pause.push_back(Duration::zero());
     script.order.push_back(script.order.front());
   }
@@ -272,6 +277,14 @@ void Interregnum(Dice& dice, FaultScript& script) {
   }
 }
 
+// So that a round of it has no other cause to wait.
+void MakeOneTensor(Dice& dice, FaultScript& script) {
+  script.tensors.resize(1);
+  script.tensors[0].op = dice.OneIn(2) ? wire::Op::kSum : wire::Op::kAverage;
+  script.tensors[0].elements = static_cast<uint32_t>(dice.From(1, 8));
+  for (std::vector<uint32_t>& order : script.order) order = {0};
+}
+
 // Adds a fault that comes this long after the `nth` time of something.
 FaultEvent& Add(FaultScript& script, const FaultEvent& trigger, Fault fault, uint32_t whom,
                 Duration at, Dice& dice) {
@@ -314,37 +327,43 @@ void MovedWhileAway(Dice& dice, FaultScript& script) {
   Add(script, trigger, Fault::kKillServer, moving, gone, dice).lasts = kForEver;
 }
 
-// All but one know that a round is stable and push the next one to the new owner, before that one
-// tells it the verdict.
+// All but one know that a round is stable. A push of the next one is with the new owner, and what
+// its sender knows is still on its way, when the one that is behind tells that owner the verdict.
 void VerdictAfterPush(Dice& dice, FaultScript& script) {
-  MakeLarge(dice, script);
+  MakeTwoServers(dice, script.cluster);
+  MakeOneTensor(dice, script);
   script.rounds = std::max(script.rounds, 4u);
-  uint32_t behind = dice.Below32(Workers(script) - script.cluster.late_workers);
+  ClusterOptions& cluster = script.cluster;
+  uint32_t behind = dice.Below32(Workers(script) - cluster.late_workers);
   for (uint32_t w = 0; w < Workers(script); ++w) {
-    script.pause[w] = w == behind ? dice.Between(milliseconds(40), milliseconds(80))
+    script.pause[w] = w == behind ? dice.Between(milliseconds(60), milliseconds(120))
                                   : dice.Between(Duration::zero(), milliseconds(3));
   }
-  FaultEvent trigger = Trigger(Moment::kAnswerArrived, dice.From(1, 5), behind);
+  FaultEvent trigger = Trigger(Moment::kAnswerArrived, dice.From(1, 3), behind);
   FaultEvent& cut = Add(script, trigger, Fault::kCutOneWay, behind, Duration::zero(), dice);
   cut.target = Target::kHere;
   cut.c = 1;
-  cut.lasts = dice.Between(milliseconds(60), milliseconds(800));
-  Add(script, trigger, Fault::kLag, behind, Duration::zero(), dice).lasts =
-      dice.Between(milliseconds(40), milliseconds(300));
-  Duration dies = dice.Between(milliseconds(3), milliseconds(30));
+  cut.lasts = dice.Between(milliseconds(100), milliseconds(800));
+  Duration dies = dice.Between(milliseconds(10), milliseconds(50));
+  Add(script, trigger, Fault::kLag, behind, dies, dice).lasts =
+      dice.Between(milliseconds(30), milliseconds(160));
   FaultEvent& end = Add(script, trigger, Fault::kKillServer, 0, dies, dice);
   end.target = Target::kHere;
   end.lasts = dice.OneIn(2) ? kForEver : dice.Between(milliseconds(60), milliseconds(800));
+  for (uint32_t w = 0; w < Workers(script); ++w) {
+    for (uint32_t shard = 0; w != behind && shard < Shards(script); ++shard) {
+      FaultEvent& jitter = Add(script, trigger, Fault::kJitter, w, dies, dice);
+      jitter.b = shard;
+      jitter.lasts = dice.Between(milliseconds(50), milliseconds(250));
+    }
+  }
 }
 
 // One worker has the first sum and hears of no view; the others have not got it, and one of them
 // gives it up at the new owner.
 void SumInOneHand(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
-  script.tensors.resize(1);
-  script.tensors[0].op = dice.OneIn(2) ? wire::Op::kSum : wire::Op::kAverage;
-  script.tensors[0].elements = static_cast<uint32_t>(dice.From(1, 8));
-  for (std::vector<uint32_t>& order : script.order) order = {0};
+  MakeOneTensor(dice, script);
   uint32_t all = Workers(script) - script.cluster.late_workers;
   uint32_t holder = dice.Below32(all);
   for (uint32_t other = 0; other < all; ++other) {

@@ -192,8 +192,8 @@ struct Report {
 };
 
 // A worker has finished all its operations and lets new workers in here; nothing may be in flight.
-// The answer is a view that begins a generation, or GoOn when nobody waits. `point` numbers the sync
-// points of a generation from 1: an answer that got lost is told from one that is not due yet.
+// The answer is a view that begins a generation, or GoOn when nobody waits. `point` numbers the
+// sync points of a generation from 1: an answer that got lost is told from one that is not due yet.
 struct Sync {
   uint32_t generation = 0;
   uint32_t point = 1;

@@ -241,6 +241,28 @@ TEST_F(RestartTest, ARepeatedDeclareIsAnsweredAgain) {
   EXPECT_EQ(To<wire::DeclareFailed>(210).size(), 1u) << "it may have missed it";
 }
 
+// Simulated seed 9893: whoever slept through the view that let it in joins again, and knows of no
+// declarations; nobody may wait for what it would tell.
+TEST_F(RestartTest, AJoinerThatNeverHeardOfItsViewHoldsUpNoDeclarations) {
+  StartJob();
+  Suspect(10, Role::kWorker, 1, Suspicion::kNonsense);
+  Say(13, Join(Role::kWorker, 1));
+  deaf.insert(13);
+  for (ConnectionId id : {10, 12}) Say(id, wire::Sync{1});
+  Lose(13);  // nobody waits for its promise
+  ASSERT_EQ(ViewOf(10).generation, 2u);
+  ASSERT_EQ(ViewOf(13).epoch, 0u);
+  Restart();
+  deaf.clear();
+  ReconnectAll({10, 12, 20, 21});
+  ASSERT_EQ(coordinator().view(), ViewOf(10));
+  Say(110, DeclareOf("a", 3));
+  EXPECT_TRUE(To<wire::Declared>(110).empty()) << "the joiner may know better";
+  Reconnect(13, 113);
+  EXPECT_EQ(ViewOf(113), ViewOf(110));
+  EXPECT_EQ(To<wire::Declared>(110).size(), 1u);
+}
+
 // A promise that the restarted coordinator did not hear of may let workers in, long after the
 // others went on.
 TEST_F(RestartTest, AfterARestartGoingOnMakesOldPromisesVoid) {
@@ -261,7 +283,7 @@ class LostGoOnTest : public RestartTest {
   void Run() {
     StartJob();
     for (int point = 1; point <= 2; ++point) {
-      drops = [=](ConnectionId to, const wire::Message& message) {
+      drops = [point](ConnectionId to, const wire::Message& message) {
         return point == 2 && to == 12 && Is<wire::GoOn>(message);
       };
       for (ConnectionId id : {10, 11, 12}) Say(id, members.at(id).NextSync());

@@ -4,29 +4,36 @@
 namespace byteps::protocol {
 namespace {
 
-// Simulated seed 6335: worker 2 was left behind by the others and went on alone. Its push of a
-// later round was here first, and may not close the members' round to them.
+// Simulated seeds 6335, 101187 and 101349: worker 2 was left behind by the others and went on
+// alone. Its push was here first: of a later round, of an earlier one that the members gave up, or
+// with other rows of an allgather. It may not close the members' round to them.
 TEST(FoundHistoryTest, WhoWasLeftBehindClosesNoRoundToTheMembers) {
-  Job job(3, 1);
-  OperationId id = 0;
-  for (Slot slot : {0u, 1u}) id = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1));
-  wire::DataHeader later;
-  later.ref = {static_cast<TensorId>('a'), 0, uint64_t{2} << 8};
-  later.epoch = later.generation = 1;
-  later.combine = Combine::kSum;
-  later.dtype = DataType::kUint8;
-  later.piece_bytes = later.want_bytes = 4;
-  Shard& shard = job.shards[0]->machine;
-  ASSERT_TRUE(shard.OnPushHeader(2, later, 4, kStart).ok());
-  shard.OnPayload(2);
-  ASSERT_EQ(shard.open_rounds(), 1u);
-  job.KillWorker(2);
-  job.TellAll();
-  job.All();
-  for (Slot slot : {0u, 1u}) {
-    ASSERT_NE(job.outcome(slot, id), nullptr);
-    EXPECT_EQ(job.value(slot, "a"), 3);
-    EXPECT_EQ(job.outcome(slot, id)->receipt->List(), (std::vector<Slot>{0, 1}));
+  struct Push {
+    uint64_t round;
+    uint32_t bytes;
+  };
+  for (Push push : {Push{uint64_t{2} << 8, 4}, Push{1, 4}, Push{uint64_t{1} << 8, 8}}) {
+    Job job(3, 1);
+    OperationId id = 0;
+    for (Slot slot : {0u, 1u}) id = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1));
+    wire::DataHeader alone;
+    alone.ref = {static_cast<TensorId>('a'), 0, push.round};
+    alone.epoch = alone.generation = 1;
+    alone.combine = Combine::kSum;
+    alone.dtype = DataType::kUint8;
+    alone.piece_bytes = alone.want_bytes = push.bytes;
+    Shard& shard = job.shards[0]->machine;
+    ASSERT_TRUE(shard.OnPushHeader(2, alone, push.bytes, kStart).ok());
+    shard.OnPayload(2);
+    ASSERT_EQ(shard.open_rounds(), 1u);
+    job.KillWorker(2);
+    job.TellAll();
+    job.All();
+    for (Slot slot : {0u, 1u}) {
+      ASSERT_NE(job.outcome(slot, id), nullptr) << push.round << " " << push.bytes;
+      EXPECT_EQ(job.value(slot, "a"), 3);
+      EXPECT_EQ(job.outcome(slot, id)->receipt->List(), (std::vector<Slot>{0, 1}));
+    }
   }
 }
 

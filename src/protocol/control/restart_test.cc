@@ -255,7 +255,7 @@ TEST_F(RestartTest, AJoinerThatNeverHeardOfItsViewHoldsUpNoDeclarations) {
   Restart();
   deaf.clear();
   ReconnectAll({10, 12, 20, 21});
-  ASSERT_EQ(coordinator().view(), ViewOf(10));
+  ASSERT_EQ(coordinator().view(), ViewOf(110));
   Say(110, DeclareOf("a", 3));
   EXPECT_TRUE(To<wire::Declared>(110).empty()) << "the joiner may know better";
   Reconnect(13, 113);

@@ -186,7 +186,7 @@ struct Report {
   uint64_t term = 0;  // the highest it has met
   View committed;
   uint64_t promised_term = 0;
-  View promised;  // epoch 0: nothing beyond `committed`
+  View promised;       // epoch 0: nothing beyond `committed`
   uint32_t syncs = 0;  // sync points of the generation in force that are behind it
   friend bool operator==(const Report&, const Report&) = default;
 };

@@ -282,6 +282,7 @@ std::optional<Status> Cluster::coordinator_outcome() const { return coordinator_
 size_t Cluster::verdicts_held() const {
   size_t held = 0;
   for (const auto& server : servers_) {
+    if (server->dead) continue;
     for (const auto& shard : server->shards) held += shard->machine().unstable_verdicts();
   }
   return held;
@@ -290,6 +291,7 @@ size_t Cluster::verdicts_held() const {
 size_t Cluster::rounds_open() const {
   size_t open = 0;
   for (const auto& server : servers_) {
+    if (server->dead) continue;
     for (const auto& shard : server->shards) open += shard->machine().open_rounds();
   }
   return open;

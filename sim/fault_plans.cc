@@ -48,16 +48,21 @@ FaultEvent After(Moment moment, uint32_t nth, Fault fault, Target target, Dice& 
   return event;
 }
 
+HostId AddHost(Dice& dice, ClusterOptions& cluster) {
+  cluster.host_links.push_back(dice.OneIn(4) ? 2e5 : 1e8);
+  return static_cast<HostId>(cluster.host_links.size() - 1);
+}
+
+void MakeTwoServers(Dice& dice, ClusterOptions& cluster) {
+  while (cluster.servers.size() < 2) cluster.servers.push_back({AddHost(dice, cluster), 1});
+}
+
 // Enough members that a job survives the loss of two of them.
 void MakeLarge(Dice& dice, FaultScript& script) {
   ClusterOptions& cluster = script.cluster;
-  auto add_host = [&] {
-    cluster.host_links.push_back(dice.OneIn(4) ? 2e5 : 1e8);
-    return static_cast<HostId>(cluster.host_links.size() - 1);
-  };
-  while (cluster.servers.size() < 2) cluster.servers.push_back({add_host(), 1});
+  MakeTwoServers(dice, cluster);
   while (cluster.worker_hosts.size() < 3 + cluster.late_workers) {
-    cluster.worker_hosts.push_back(add_host());
+    cluster.worker_hosts.push_back(AddHost(dice, cluster));
     script.pause.push_back(Duration::zero());
     script.order.push_back(script.order.front());
   }
@@ -272,6 +277,142 @@ void Interregnum(Dice& dice, FaultScript& script) {
   }
 }
 
+// So that a round of it has no other cause to wait.
+void MakeOneTensor(Dice& dice, FaultScript& script) {
+  script.tensors.resize(1);
+  script.tensors[0].op = dice.OneIn(2) ? wire::Op::kSum : wire::Op::kAverage;
+  script.tensors[0].elements = static_cast<uint32_t>(dice.From(1, 8));
+  for (std::vector<uint32_t>& order : script.order) order = {0};
+}
+
+// Adds a fault that comes this long after the `nth` time of something.
+FaultEvent& Add(FaultScript& script, const FaultEvent& trigger, Fault fault, uint32_t whom,
+                Duration at, Dice& dice) {
+  FaultEvent event = FaultOf(fault, dice, script);
+  event.moment = trigger.moment;
+  event.nth = trigger.nth;
+  event.by = trigger.by;
+  event.at = at;
+  event.a = whom;
+  event.told = true;
+  script.events.push_back(event);
+  return script.events.back();
+}
+
+FaultEvent Trigger(Moment moment, uint64_t nth, uint32_t by) {
+  FaultEvent trigger;
+  trigger.moment = moment;
+  trigger.nth = static_cast<uint32_t>(nth);
+  trigger.by = by;
+  return trigger;
+}
+
+// A piece comes to this server, goes home, and comes back while one member hears of nothing. What
+// that member had pushed is gone.
+void MovedWhileAway(Dice& dice, FaultScript& script) {
+  MakeLarge(dice, script);
+  uint32_t all = Workers(script) - script.cluster.late_workers;
+  uint32_t away = dice.Below32(all);
+  for (Duration& pause : script.pause) pause = Duration::zero();
+  script.pause[(away + 1) % all] = dice.Between(milliseconds(90), milliseconds(150));
+  script.cluster.network.jitter_max = Duration::zero();
+  uint32_t moving = dice.Below32(Servers(script));
+  FaultEvent trigger = Trigger(Moment::kPushArrived, dice.From(1, 5), away);
+  Duration back = dice.Between(milliseconds(14), milliseconds(25));
+  Add(script, trigger, Fault::kKillServer, moving, Duration::zero(), dice).lasts = back;
+  Duration cut = dice.Between(milliseconds(6), back);
+  Add(script, trigger, Fault::kCutControl, away, cut, dice).lasts =
+      dice.Between(milliseconds(45), milliseconds(85));
+  Duration gone = back + dice.Between(milliseconds(4), milliseconds(20));
+  Add(script, trigger, Fault::kKillServer, moving, gone, dice).lasts = kForEver;
+}
+
+// All but one know that a round is stable. A push of the next one is with the new owner, and what
+// its sender knows is still on its way, when the one that is behind tells that owner the verdict.
+void VerdictAfterPush(Dice& dice, FaultScript& script) {
+  MakeTwoServers(dice, script.cluster);
+  MakeOneTensor(dice, script);
+  script.rounds = std::max(script.rounds, 4u);
+  ClusterOptions& cluster = script.cluster;
+  uint32_t behind = dice.Below32(Workers(script) - cluster.late_workers);
+  for (uint32_t w = 0; w < Workers(script); ++w) {
+    script.pause[w] = w == behind ? dice.Between(milliseconds(60), milliseconds(120))
+                                  : dice.Between(Duration::zero(), milliseconds(3));
+  }
+  FaultEvent trigger = Trigger(Moment::kAnswerArrived, dice.From(1, 3), behind);
+  FaultEvent& cut = Add(script, trigger, Fault::kCutOneWay, behind, Duration::zero(), dice);
+  cut.target = Target::kHere;
+  cut.c = 1;
+  cut.lasts = dice.Between(milliseconds(100), milliseconds(800));
+  Duration dies = dice.Between(milliseconds(10), milliseconds(50));
+  Add(script, trigger, Fault::kLag, behind, dies, dice).lasts =
+      dice.Between(milliseconds(30), milliseconds(160));
+  FaultEvent& end = Add(script, trigger, Fault::kKillServer, 0, dies, dice);
+  end.target = Target::kHere;
+  end.lasts = dice.OneIn(2) ? kForEver : dice.Between(milliseconds(60), milliseconds(800));
+  for (uint32_t w = 0; w < Workers(script); ++w) {
+    for (uint32_t shard = 0; w != behind && shard < Shards(script); ++shard) {
+      FaultEvent& jitter = Add(script, trigger, Fault::kJitter, w, dies, dice);
+      jitter.b = shard;
+      jitter.lasts = dice.Between(milliseconds(50), milliseconds(250));
+    }
+  }
+}
+
+// One worker has the first sum and hears of no view; the others have not got it, and one of them
+// gives it up at the new owner.
+void SumInOneHand(Dice& dice, FaultScript& script) {
+  MakeLarge(dice, script);
+  MakeOneTensor(dice, script);
+  uint32_t all = Workers(script) - script.cluster.late_workers;
+  uint32_t holder = dice.Below32(all);
+  for (uint32_t other = 0; other < all; ++other) {
+    if (other == holder) continue;
+    FaultEvent& cut = Add(script, Trigger(Moment::kPushArrived, 1, other), Fault::kCutOneWay, other,
+                          Duration::zero(), dice);
+    cut.target = Target::kHere;
+    cut.c = 1;
+    cut.lasts = dice.Between(milliseconds(80), milliseconds(800));
+  }
+  FaultEvent trigger = Trigger(Moment::kAnswerArrived, 1, holder);
+  FaultEvent& end = Add(script, trigger, Fault::kKillServer, 0, Duration::zero(), dice);
+  end.target = Target::kHere;
+  if (dice.OneIn(2)) end.lasts = kForEver;
+  Add(script, trigger, Fault::kCutControl, holder, Duration::zero(), dice).lasts =
+      dice.Between(milliseconds(40), milliseconds(90));
+  Duration late = dice.Between(milliseconds(1), milliseconds(25));
+  Add(script, trigger, Fault::kAbort, (holder + 1) % all, late, dice);
+}
+
+// A view comes into force with the promises of barely enough, of whom only one lives on and is away
+// when another coordinator asks the others, who never heard of it.
+void LateMajority(Dice& dice, FaultScript& script) {
+  MakeLarge(dice, script);
+  uint32_t workers = Workers(script) - script.cluster.late_workers;
+  uint32_t servers = Servers(script);
+  uint32_t heard = (workers + servers) / 2;  // the first of them have the first one's vote
+  Duration cut = dice.Between(milliseconds(30), milliseconds(80));
+  auto add = [&](Fault fault, uint32_t whom) -> FaultEvent& {
+    return Add(script, FaultEvent{}, fault, whom, milliseconds(30), dice);
+  };
+  add(Fault::kKillServer, servers - 1).lasts = kForEver;
+  for (uint32_t node = heard; node < workers + servers - 1; ++node) {
+    uint32_t past_late = node < workers ? 0 : script.cluster.late_workers;
+    add(Fault::kCutControl, node + past_late).lasts = cut;
+  }
+  // The last to hear of it; workers come first.
+  uint32_t keeper = std::min(heard, workers) - 1;
+  FaultEvent trigger = Trigger(Moment::kApplied, 1, keeper);
+  Add(script, trigger, Fault::kKillCoordinator, 0, dice.Between(Duration::zero(), milliseconds(1)),
+      dice)
+      .lasts = dice.Between(milliseconds(5), milliseconds(60));
+  Add(script, trigger, Fault::kFreezeWorker, keeper, Duration::zero(), dice).lasts =
+      dice.Between(milliseconds(300), milliseconds(800));
+  for (uint32_t worker = 0; worker < keeper; ++worker) {
+    Add(script, trigger, Fault::kKillWorker, worker, Duration::zero(), dice);
+  }
+}
+
 }  // namespace
 
 FaultEvent FaultOf(Fault fault, Dice& dice, const FaultScript& script) {
@@ -327,7 +468,8 @@ void PlanPair(Dice& dice, uint64_t pair, FaultScript& script) {
 
 void PlanHistory(Dice& dice, FaultScript& script) {
   static constexpr void (*kHistories[])(Dice&, FaultScript&) = {
-      OwnerLost, StableForSome, MovedAndBack, GivenUp, AnswerWithheld, Zombie, Leaver, Interregnum};
+      OwnerLost, StableForSome, MovedAndBack,   GivenUp,          AnswerWithheld, Zombie,
+      Leaver,    Interregnum,   MovedWhileAway, VerdictAfterPush, SumInOneHand,   LateMajority};
   kHistories[dice.Below(std::size(kHistories))](dice, script);
 }
 

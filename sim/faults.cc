@@ -214,7 +214,8 @@ FaultEvent Play::Aimed(FaultEvent event, uint32_t worker, uint32_t server) const
 }
 
 void Play::Schedule(const FaultEvent& event) {
-  last_ = std::max(last_, cluster_->network().now() + event.at + event.lasts);
+  Duration healed = event.lasts < kForEver ? event.lasts : Duration::zero();
+  last_ = std::max(last_, cluster_->network().now() + event.at + healed);
   Later(event.at, [this, event] { Inject(event); });
 }
 
@@ -231,7 +232,7 @@ void Play::Inject(const FaultEvent& event) {
       cluster_->TellExit(role, index, incarnation);
     });
   }
-  Later(event.lasts, [this, event] { Heal(event); });
+  if (event.lasts < kForEver) Later(event.lasts, [this, event] { Heal(event); });
 }
 
 void Play::InjectAtProcess(const FaultEvent& event) {

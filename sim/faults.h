@@ -41,6 +41,9 @@ const char* NameOf(Fault fault);
 // the next one after that.
 enum class Target : uint8_t { kNamed, kHere, kNext };
 
+// A process that ends and of which no other one takes the place.
+inline constexpr Duration kForEver = std::chrono::hours(1000);
+
 struct FaultEvent {
   Fault fault = Fault::kKillWorker;
   Duration at{};     // since the job began, or since the moment

@@ -69,6 +69,7 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
   }
   if (std::holds_alternative<wire::Propose>(message)) Note(Moment::kProposed);
   if (step.answer.has_value()) Send(*step.answer);
+  if (step.go_on) events_.on_go_on();
   if (!stopped_) events_.on_message(message);
 }
 

@@ -22,6 +22,7 @@ class MemberControl {
     std::function<void(const wire::Message&)> on_message;  // all others
     std::function<std::vector<wire::Known>()> known;       // to tell a coordinator before a report
     std::function<void()> on_back;                         // a coordinator has been greeted again
+    std::function<void()> on_go_on;                        // the sync point is over
     std::function<void(const Status&)> on_lost;            // none came back in time
   };
 

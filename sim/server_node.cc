@@ -214,16 +214,17 @@ ServerNode::ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, ui
       index_(index),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      control_(
-          cluster, this, index, cluster.options_.servers[index].host, clock_, MakeJoin(),
-          {[this](const wire::View& view) { OnView(view); },
-           [this](const wire::Message& message) { OnMessage(message); },
-           [] { return std::vector<wire::Known>(); }, [] {}, [this](const Status&) { Stop(); }}) {
+      control_(cluster, this, index, cluster.options_.servers[index].host, clock_, MakeJoin(),
+               {[this](const wire::View& view) { OnView(view); },
+                [this](const wire::Message& message) { OnMessage(message); },
+                [] { return std::vector<wire::Known>(); }, [] {}, [] {},
+                [this](const Status&) { Stop(); }}) {
   for (uint32_t i = 0; i < cluster.options_.servers[index].shards; ++i) {
     shards.push_back(std::make_unique<ShardNode>(cluster, index, clock_, first_shard + i));
     shards.back()->on_worker_lost = [this](Slot slot, uint64_t incarnation_lost) {
       control_.Send(wire::Suspect{Role::kWorker, slot, incarnation_lost, wire::Suspicion::kClosed,
-                                  "its connection was closed"});
+                                  "its connection was closed",
+                                  control_.membership().view().generation});
     };
   }
 }

@@ -86,7 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "judge-by-old-view", "no-verdict-after-reconnect", "no-answer-to-repeat",
                     "verdict-is-contribution", "admit-without-sync", "leave-with-unstable",
                     "error-without-resync", "error-before-stable", "no-have-after-reconnect",
-                    "repeats-wait-for-credit", "ignore-promised", "no-quorum", "act-on-propose"));
+                    "repeats-wait-for-credit", "ignore-promised", "no-quorum", "act-on-propose",
+                    "worker-ignores-since", "verdict-drops-next-round",
+                    "discount-dead-in-reading"));
 
 // Some histories need many things; of twenty that show the mistake, one needs a single fault and a
 // single tensor.

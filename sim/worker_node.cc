@@ -35,7 +35,7 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       control_(cluster, this, rank, cluster.options_.worker_hosts[rank], clock_, MakeJoin(),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
-                [this] { return machine_.Known(); }, [this] { OnBack(); },
+                [this] { return machine_.Known(); }, [this] { OnBack(); }, [this] { GoOn(); },
                 [this](const Status& why) { Stop(why); }}) {}
 
 wire::Join WorkerNode::MakeJoin() const {
@@ -95,7 +95,7 @@ void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open) {
 
 void WorkerNode::Sync() {
   syncing_ = true;
-  if (!stopped_) SendControl(wire::Sync{view_.generation});
+  if (!stopped_) SendControl(control_.membership().NextSync());
 }
 
 void WorkerNode::GoOn() {
@@ -106,7 +106,7 @@ void WorkerNode::GoOn() {
 // What a coordinator has not answered is said again.
 void WorkerNode::OnBack() {
   machine_.AskAgain();
-  if (syncing_) SendControl(wire::Sync{view_.generation});
+  if (syncing_) SendControl(control_.membership().NextSync());
   if (said_leave_.has_value()) SendControl(*said_leave_);
 }
 
@@ -227,7 +227,8 @@ void WorkerNode::TryAgain(ShardId shard) {
   wire::Suspicion why =
       now - *link.lost_since > kGrace ? wire::Suspicion::kUnreachable : wire::Suspicion::kClosed;
   SendControl(wire::Suspect{Role::kServer, server.index, server.incarnation, why,
-                            "its connection to worker " + std::to_string(rank_) + " was closed"});
+                            "its connection to worker " + std::to_string(rank_) + " was closed",
+                            view_.generation});
   link.pause = std::clamp(link.pause * 2, kPauseMin, kPauseMax);
   cluster_.network_.At(now + link.pause, this, [this, shard] { ConnectShard(shard); });
 }
@@ -247,9 +248,6 @@ void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
-  }
-  if (const auto* go_on = std::get_if<wire::GoOn>(&message)) {
-    if (syncing_ && go_on->generation == view_.generation) GoOn();
   }
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     bool ok = over->code == StatusCode::kOk;

@@ -97,6 +97,7 @@ void ServerProcess::OnView(const wire::View& view) {
                     "off from the network, or another process took its place; start it again if "
                     "it is to take part"});
   }
+  if (view.generation != view_.generation) broken_.clear();  // with the connections of the last one
   view_ = view;
   for (const wire::ServerInfo& server : view.servers) {
     if (server.incarnation != options_.control.identity.incarnation) continue;
@@ -135,6 +136,7 @@ void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   suspect.incarnation = worker;
   suspect.why = nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed;
   suspect.text = nonsense ? "it sent nonsense: " + why.message() : why.message();
+  suspect.generation = view_.generation;
   broken_[worker] = suspect;
   control_.Send(suspect);
 }

@@ -186,9 +186,10 @@ void ShardLinks::OnClosed(Link& link, const Status& why) {
   link.connection.reset();
   machine_.OnShardDown(link.shard);
   bool nonsense = why.code() == StatusCode::kProtocol;
-  link.closed = wire::Suspect{Role::kServer, link.server, link.incarnation,
-                              nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed,
-                              why.message()};
+  link.closed = wire::Suspect{
+      Role::kServer,    link.server,
+      link.incarnation, nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed,
+      why.message(),    generation_};
   log_.Warning("the connection to {} broke: {}", NameOf(link), why.message());
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   TryAgain(link, why);
@@ -204,9 +205,12 @@ void ShardLinks::TryAgain(Link& link, const Status& why) {
 }
 
 void ShardLinks::OnOverdue(Link& link) {
-  link.unreachable =
-      wire::Suspect{Role::kServer, link.server, link.incarnation, wire::Suspicion::kUnreachable,
-                    link.trouble.empty() ? "it does not answer" : link.trouble};
+  link.unreachable = wire::Suspect{Role::kServer,
+                                   link.server,
+                                   link.incarnation,
+                                   wire::Suspicion::kUnreachable,
+                                   link.trouble.empty() ? "it does not answer" : link.trouble,
+                                   generation_};
   log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
   events_.on_suspect(*link.unreachable);
 }

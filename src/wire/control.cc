@@ -111,7 +111,7 @@ Encoded Encode(Builder& b, const Report& m) {
   auto committed = Table(b, m.committed);
   auto promised = Table(b, m.promised);
   return {fb::Body_Report,
-          fb::CreateReport(b, self, m.term, committed, m.promised_term, promised).Union()};
+          fb::CreateReport(b, self, m.term, committed, m.promised_term, promised, m.syncs).Union()};
 }
 
 flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
@@ -161,11 +161,11 @@ Encoded Encode(Builder& b, const Known& m) {
 }
 
 Encoded Encode(Builder& b, const Sync& m) {
-  return {fb::Body_Sync, fb::CreateSync(b, m.generation).Union()};
+  return {fb::Body_Sync, fb::CreateSync(b, m.generation, m.point).Union()};
 }
 
 Encoded Encode(Builder& b, const GoOn& m) {
-  return {fb::Body_GoOn, fb::CreateGoOn(b, m.generation).Union()};
+  return {fb::Body_GoOn, fb::CreateGoOn(b, m.generation, m.point).Union()};
 }
 
 Encoded Encode(Builder& b, const Leave& m) {
@@ -176,9 +176,10 @@ Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAli
 
 Encoded Encode(Builder& b, const Suspect& m) {
   auto text = b.CreateString(m.text);
-  return {fb::Body_Suspect, fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index,
-                                              m.incarnation, static_cast<uint8_t>(m.why), text)
-                                .Union()};
+  return {fb::Body_Suspect,
+          fb::CreateSuspect(b, static_cast<uint8_t>(m.role), m.index, m.incarnation,
+                            static_cast<uint8_t>(m.why), text, m.generation)
+              .Union()};
 }
 
 Encoded Encode(Builder& b, const JobOver& m) {
@@ -271,7 +272,12 @@ Result<Message> Decode(const fb::Report& m, size_t message_bytes) {
   Result<View> promised = Read(m.promised(), message_bytes);
   if (!promised.ok()) return promised.status();
   return Message(Report{std::move(self).value(), m.term(), std::move(committed).value(),
-                        m.promised_term(), std::move(promised).value()});
+                        m.promised_term(), std::move(promised).value(), m.syncs()});
+}
+
+template <typename T, typename Table>
+T ReadPoint(const Table& m) {
+  return {m.generation(), m.point()};
 }
 
 Result<TensorSpec> Read(const fb::Spec* m) {
@@ -334,7 +340,7 @@ Result<Message> Decode(const fb::Suspect& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
   if (m.why() > static_cast<uint8_t>(Suspicion::kExited)) return Malformed("unknown suspicion");
   return Message(Suspect{static_cast<Role>(m.role()), m.index(), m.incarnation(),
-                         static_cast<Suspicion>(m.why()), Text(m.text())});
+                         static_cast<Suspicion>(m.why()), Text(m.text()), m.generation()});
 }
 
 template <typename T>
@@ -423,8 +429,8 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Query: return Message(Query{message->body_as_Query()->term()});
     case fb::Body_Report: return Decode(*message->body_as_Report(), bytes.size());
     case fb::Body_Known: return Decode(*message->body_as_Known(), bytes.size());
-    case fb::Body_Sync: return Message(Sync{message->body_as_Sync()->generation()});
-    case fb::Body_GoOn: return Message(GoOn{message->body_as_GoOn()->generation()});
+    case fb::Body_Sync: return Message(ReadPoint<Sync>(*message->body_as_Sync()));
+    case fb::Body_GoOn: return Message(ReadPoint<GoOn>(*message->body_as_GoOn()));
     case fb::Body_Declare: return Decode(*message->body_as_Declare());
     case fb::Body_Declared: return Message(Read(*message->body_as_Declared()));
     case fb::Body_DeclareFailed: return Wrap(Read(*message->body_as_DeclareFailed()));

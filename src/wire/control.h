@@ -196,18 +196,22 @@ struct Report {
   uint64_t term = 0;  // the highest it has met
   View committed;
   uint64_t promised_term = 0;
-  View promised;  // epoch 0: nothing beyond `committed`
+  View promised;       // epoch 0: nothing beyond `committed`
+  uint32_t syncs = 0;  // sync points of the generation in force that are behind it
   friend bool operator==(const Report&, const Report&) = default;
 };
 
 // A worker has finished all its operations and lets new workers in here; nothing may be in flight.
-// The answer is a view that begins a generation, or GoOn when nobody waits.
+// The answer is a view that begins a generation, or GoOn when nobody waits. `point` numbers the
+// sync points of a generation from 1: an answer that got lost is told from one that is not due yet.
 struct Sync {
   uint32_t generation = 0;
+  uint32_t point = 1;
   friend bool operator==(const Sync&, const Sync&) = default;
 };
 struct GoOn {
   uint32_t generation = 0;
+  uint32_t point = 1;
   friend bool operator==(const GoOn&, const GoOn&) = default;
 };
 
@@ -236,6 +240,9 @@ struct Suspect {
   uint64_t incarnation = 0;  // 0: whichever has the index
   Suspicion why = Suspicion::kClosed;
   std::string text;
+  // Of the connection that was closed: none outlives its generation, so the end of an older one
+  // says nothing. 0: of no connection.
+  uint32_t generation = 0;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
 

@@ -30,16 +30,16 @@ std::vector<Message> OneOfEach() {
           Promise{2, 6},
           Commit{2, next},
           Query{3},
-          Report{join, 2, view, 1, next},
+          Report{join, 2, view, 1, next, 7},
           Known{{{{"w", 1, 77, {1, 2, 3}}, spec}}, {failed}},
           Declare{"w", 1, spec, 5},
           Declared{"w", 1, 77, {1, 2, 3}},
           failed,
-          Sync{2},
-          GoOn{2},
+          Sync{2, 4},
+          GoOn{2, 4},
           Leave{false},
           Alive{},
-          Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset"},
+          Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
           JobOver{StatusCode::kPeerLost, "server 1 was lost"}};
 }
 

@@ -133,7 +133,7 @@ class World {
     link.node = static_cast<size_t>(&node - nodes_.data());
     link.coordinator = coordinator;
     link.to_coordinator.push_back(node.membership->Greeting());
-    if (node.synced) link.to_coordinator.push_back(wire::Sync{node.generation});
+    if (node.synced) link.to_coordinator.push_back(node.membership->NextSync());
   }
 
   void CloseAtNode(Node& node) {
@@ -175,8 +175,8 @@ class World {
     wire::Message message = std::move(link.to_node.front());
     link.to_node.pop_front();
     if (!node.alive || !link.open_at_node) return;
-    if (std::holds_alternative<wire::GoOn>(message)) node.synced = false;
     Membership::Step step = node.membership->OnMessage(message);
+    if (step.go_on) node.synced = false;
     if (step.view.has_value()) Apply(node, *step.view);
     if (step.answer.has_value()) link.to_coordinator.push_back(*step.answer);
   }
@@ -299,7 +299,7 @@ class World {
       CloseAtNode(node);
     } else if (what < 18 && node.join.role == Role::kWorker && node.membership->IsMember()) {
       if (!std::exchange(node.synced, true) && node.connection != 0) {
-        links_[node.connection].to_coordinator.push_back(wire::Sync{node.generation});
+        links_[node.connection].to_coordinator.push_back(node.membership->NextSync());
       }
     }
   }

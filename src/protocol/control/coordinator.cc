@@ -115,9 +115,24 @@ void Coordinator::OnLeave(Member& member, const wire::Leave&) {
 }
 
 void Coordinator::OnSync(const Member& member, const wire::Sync& sync) {
-  if (member.role() == Role::kWorker && sync.generation == view_.generation) {
-    synced_.insert(member.incarnation());
-  }
+  if (member.role() != Role::kWorker || sync.generation != view_.generation) return;
+  synced_[member.incarnation()] = sync.point;
+  HearOfSyncs({sync.generation, std::max(sync.point, 1U) - 1});
+}
+
+// A member has passed these, so every other one may: who asks again has missed the answer, and it
+// may be that nobody else ever comes to this point.
+void Coordinator::HearOfSyncs(SyncPoints passed) {
+  passed_ = std::max(passed_, passed);
+  if (passed_.generation != view_.generation) return;
+  std::erase_if(synced_, [this](const auto& entry) {
+    if (entry.second > passed_.count) return false;
+    const Member* member = roster_.Find(entry.first);
+    if (member != nullptr) {
+      driver_.Send(member->connection, wire::GoOn{view_.generation, entry.second});
+    }
+    return true;
+  });
 }
 
 bool Coordinator::AllSynced() const {
@@ -131,10 +146,7 @@ bool Coordinator::AllSynced() const {
 // Nobody waits to be let in.
 void Coordinator::AnswerSync() {
   if (!AllSynced()) return;
-  for (uint64_t incarnation : std::exchange(synced_, {})) {
-    const Member* member = roster_.Find(incarnation);
-    if (member != nullptr) driver_.Send(member->connection, wire::GoOn{view_.generation});
-  }
+  HearOfSyncs({view_.generation, synced_.begin()->second});
 }
 
 void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {

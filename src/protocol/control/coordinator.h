@@ -107,6 +107,12 @@ class Coordinator {
 
  private:
   enum class Phase : uint8_t { kGathering, kRunning, kOver };
+  // How many sync points of a generation everybody has passed, as far as it is known.
+  struct SyncPoints {
+    uint32_t generation = 0;
+    uint32_t count = 0;
+    auto operator<=>(const SyncPoints&) const = default;
+  };
   // What a worker told of declarations before its report.
   struct HeldKnown {
     uint32_t generation = 0;
@@ -118,6 +124,7 @@ class Coordinator {
   void OnDeclare(const Member& member, const wire::Declare& declare);
   void OnLeave(Member& member, const wire::Leave& leave);
   void OnSync(const Member& member, const wire::Sync& sync);
+  void HearOfSyncs(SyncPoints passed);
   bool AllSynced() const;
   void AnswerSync();
   void Deliver(const Declarations::Answers& answers);
@@ -229,7 +236,8 @@ class Coordinator {
   std::map<uint64_t, std::string> lost_;  // why
   Incarnations dead_;                     // proven
   Incarnations leaving_;
-  Incarnations synced_;
+  std::map<uint64_t, uint32_t> synced_;  // who waits at a sync point: at which one
+  SyncPoints passed_;
   std::set<std::pair<uint64_t, uint64_t>> unreachable_;  // worker, server
   Suspicions suspicions_;
   std::optional<Time> no_server_since_;

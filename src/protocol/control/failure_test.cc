@@ -262,5 +262,23 @@ TEST_F(FailureTest, WithNobodyToLetInEverybodyGoesOn) {
   EXPECT_EQ(coordinator().epoch(), 1u);
 }
 
+// Servers 0 and 1 had not heard of the generation yet when the workers closed its connections.
+TEST_F(FailureTest, ConnectionsThatEndWithTheirGenerationAccuseNobody) {
+  StartJob();
+  Suspect(10, Role::kWorker, 2, Suspicion::kNonsense);
+  Say(13, Join(Role::kWorker, 2));
+  for (ConnectionId id : {10, 11}) Say(id, wire::Sync{1});
+  ASSERT_EQ(coordinator().view().generation, 2u);
+  deaf = {10};
+  for (ConnectionId id : {20, 21}) {
+    Say(id, wire::Suspect{Role::kWorker, 0, IncarnationAt(10), Suspicion::kClosed, "x", 1});
+  }
+  EXPECT_EQ(Workers(coordinator().view()), (std::vector<uint64_t>{0, 1, 3}));
+  for (ConnectionId id : {20, 21}) {
+    Say(id, wire::Suspect{Role::kWorker, 0, IncarnationAt(10), Suspicion::kClosed, "x", 2});
+  }
+  EXPECT_EQ(Workers(coordinator().view()), (std::vector<uint64_t>{1, 3}));
+}
+
 }  // namespace
 }  // namespace byteps::protocol

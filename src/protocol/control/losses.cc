@@ -33,6 +33,8 @@ std::string Coordinator::NameInView(uint64_t incarnation) const {
 
 // A launcher counts ranks; members count slots.
 void Coordinator::OnSuspect(const Member* from, const wire::Suspect& suspect) {
+  // Its sender, or the other end, had gone on to the next generation.
+  if (suspect.generation != 0 && suspect.generation != view_.generation) return;
   bool exited = suspect.why == wire::Suspicion::kExited;
   if (exited && suspect.incarnation != 0 && !IsVoter(view_, suspect.incarnation)) {
     if (view_.epoch == 0 || recovery_.has_value()) dead_.insert(suspect.incarnation);

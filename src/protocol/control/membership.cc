@@ -13,7 +13,7 @@ wire::Message Membership::Greeting() const {
 }
 
 wire::Report Membership::MakeReport() const {
-  return {self_, term_, committed_, promised_term_, promised_};
+  return {self_, term_, committed_, promised_term_, promised_, syncs_};
 }
 
 bool Membership::Obeys(uint64_t term) const {
@@ -40,6 +40,7 @@ std::optional<wire::View> Membership::Apply(const wire::View& view) {
   bool in = Contains(view);
   // Not let in yet: other members' views are no business of ours.
   if (!in && !was_member_) return std::nullopt;
+  if (view.generation != committed_.generation) syncs_ = 0;
   committed_ = view;
   member_ = in;
   was_member_ = was_member_ || in;
@@ -49,10 +50,11 @@ std::optional<wire::View> Membership::Apply(const wire::View& view) {
 Membership::Step Membership::OnMessage(const wire::Message& message) {
   if (const auto* propose = std::get_if<wire::Propose>(&message)) return OnPropose(*propose);
   if (const auto* commit = std::get_if<wire::Commit>(&message)) return OnCommit(*commit);
+  if (const auto* go_on = std::get_if<wire::GoOn>(&message)) return OnGoOn(*go_on);
   const auto* query = std::get_if<wire::Query>(&message);
   if (query == nullptr || !Obeys(query->term)) return {};
   term_ = std::max(term_, query->term);
-  return {std::nullopt, MakeReport()};
+  return {std::nullopt, MakeReport(), false};
 }
 
 Membership::Step Membership::OnPropose(const wire::Propose& propose) {
@@ -78,7 +80,14 @@ Membership::Step Membership::OnPropose(const wire::Propose& propose) {
 Membership::Step Membership::OnCommit(const wire::Commit& commit) {
   if (!Obeys(commit.term)) return {};
   term_ = std::max(term_, commit.term);
-  return {Apply(commit.view), std::nullopt};
+  return {Apply(commit.view), std::nullopt, false};
+}
+
+// An answer that was given before says nothing of the next point.
+Membership::Step Membership::OnGoOn(const wire::GoOn& go_on) {
+  if (go_on.generation != committed_.generation || go_on.point != syncs_ + 1) return {};
+  ++syncs_;
+  return {std::nullopt, std::nullopt, true};
 }
 
 }  // namespace byteps::protocol

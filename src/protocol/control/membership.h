@@ -21,6 +21,7 @@ class Membership {
   struct Step {
     std::optional<wire::View> view;  // newer than every one before; may have skipped some
     std::optional<wire::Message> answer;
+    bool go_on = false;  // the worker's sync point is over: NextSync() was answered
   };
 
   // `self` is what this process joins with; its role and incarnation find it in views.
@@ -30,8 +31,11 @@ class Membership {
   // Join from a process that has met no coordinator yet, else a Report.
   wire::Message Greeting() const;
 
-  // Propose, Commit and Query; nothing happens at other messages.
+  // Propose, Commit, Query and GoOn; nothing happens at other messages.
   Step OnMessage(const wire::Message& message);
+
+  // What a worker says at the next sync point, and again to every coordinator until it is answered.
+  wire::Sync NextSync() const { return {committed_.generation, syncs_ + 1}; }
 
   // The view in force; epoch 0 when there is none.
   const wire::View& view() const { return committed_; }
@@ -47,6 +51,7 @@ class Membership {
   wire::Report MakeReport() const;
   Step OnPropose(const wire::Propose& propose);
   Step OnCommit(const wire::Commit& commit);
+  Step OnGoOn(const wire::GoOn& go_on);
   bool Obeys(uint64_t term) const;
   bool Contains(const wire::View& view) const;
   std::optional<wire::View> Apply(const wire::View& view);
@@ -57,6 +62,7 @@ class Membership {
   wire::View committed_;
   uint64_t promised_term_ = 0;
   wire::View promised_;  // epoch 0: nothing beyond `committed_`
+  uint32_t syncs_ = 0;   // sync points of the generation that are behind it
   bool member_ = false;
   bool was_member_ = false;
 };

@@ -17,6 +17,7 @@ bool NoneHasLeft(const wire::View& view) {
 void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
   bool nothing = report.committed.epoch == 0 && report.promised.epoch == 0;
   bool superseded = report.term > term_;
+  HearOfSyncs({report.committed.generation, report.syncs});
   if (recovery_.has_value()) {
     if (superseded) Recover(report.term);
     return OnReportInRecovery(from, report);

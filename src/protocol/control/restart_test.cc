@@ -244,6 +244,28 @@ TEST_F(RestartTest, ARepeatedDeclareIsAnsweredAgain) {
   EXPECT_EQ(To<wire::DeclareFailed>(210).size(), 1u) << "it may have missed it";
 }
 
+// Simulated seed 9893: whoever slept through the view that let it in joins again, and knows of no
+// declarations; nobody may wait for what it would tell.
+TEST_F(RestartTest, AJoinerThatNeverHeardOfItsViewHoldsUpNoDeclarations) {
+  StartJob();
+  Suspect(10, Role::kWorker, 1, Suspicion::kNonsense);
+  Say(13, Join(Role::kWorker, 1));
+  deaf.insert(13);
+  for (ConnectionId id : {10, 12}) Say(id, wire::Sync{1});
+  Lose(13);  // nobody waits for its promise
+  ASSERT_EQ(ViewOf(10).generation, 2u);
+  ASSERT_EQ(ViewOf(13).epoch, 0u);
+  Restart();
+  deaf.clear();
+  ReconnectAll({10, 12, 20, 21});
+  ASSERT_EQ(coordinator().view(), ViewOf(110));
+  Say(110, DeclareOf("a", 3));
+  EXPECT_TRUE(To<wire::Declared>(110).empty()) << "the joiner may know better";
+  Reconnect(13, 113);
+  EXPECT_EQ(ViewOf(113), ViewOf(110));
+  EXPECT_EQ(To<wire::Declared>(110).size(), 1u);
+}
+
 // A promise that the restarted coordinator did not hear of may let workers in, long after the
 // others went on.
 TEST_F(RestartTest, AfterARestartGoingOnMakesOldPromisesVoid) {
@@ -254,6 +276,56 @@ TEST_F(RestartTest, AfterARestartGoingOnMakesOldPromisesVoid) {
   for (ConnectionId id : {110, 111, 112}) EXPECT_EQ(To<wire::GoOn>(id).size(), 1u);
   EXPECT_EQ(ViewOf(110).epoch, 2u);
   EXPECT_EQ(ViewOf(110).generation, 1u);
+}
+
+// Sync points after a lost answer.
+
+class LostGoOnTest : public RestartTest {
+ protected:
+  // All have reached the second sync point, and worker 2 did not hear that it may go on.
+  void Run() {
+    StartJob();
+    for (int point = 1; point <= 2; ++point) {
+      drops = [point](ConnectionId to, const wire::Message& message) {
+        return point == 2 && to == 12 && Is<wire::GoOn>(message);
+      };
+      for (ConnectionId id : {10, 11, 12}) Say(id, members.at(id).NextSync());
+    }
+    drops = nullptr;
+    ASSERT_EQ(members.at(10).NextSync().point, 3u);
+    ASSERT_EQ(members.at(12).NextSync().point, 2u);
+  }
+};
+
+TEST_F(LostGoOnTest, WhoAsksAgainIsAnswered) {
+  Run();
+  Lose(12);
+  Reconnect(12, 112);
+  Say(112, members.at(112).NextSync());
+  EXPECT_EQ(To<wire::GoOn>(112), (std::vector<wire::GoOn>{{1, 2}}));
+  Say(112, members.at(112).NextSync());
+  EXPECT_EQ(To<wire::GoOn>(112).size(), 1u) << "the others have not come to the third one";
+  for (ConnectionId id : {10, 11}) Say(id, members.at(id).NextSync());
+  EXPECT_EQ(To<wire::GoOn>(112).size(), 2u);
+}
+
+TEST_F(LostGoOnTest, ARestartedCoordinatorHearsWhatWasAnswered) {
+  Run();
+  Restart();
+  ReconnectAll({12, 20, 21});
+  Say(112, members.at(112).NextSync());
+  ASSERT_EQ(coordinator().epoch(), 1u);
+  EXPECT_TRUE(To<wire::GoOn>(112).empty()) << "nobody has said that he was let go on";
+  Reconnect(11, 111);
+  EXPECT_EQ(To<wire::GoOn>(112), (std::vector<wire::GoOn>{{1, 2}}));
+}
+
+// Neither ends the next sync point.
+TEST_F(LostGoOnTest, AnAnswerThatComesTwiceCountsOnce) {
+  Run();
+  EXPECT_FALSE(members.at(10).OnMessage(wire::GoOn{1, 2}).go_on);
+  EXPECT_FALSE(members.at(10).OnMessage(wire::GoOn{2, 3}).go_on);
+  EXPECT_TRUE(members.at(10).OnMessage(wire::GoOn{1, 3}).go_on);
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ void Coordinator::ForgetStale() {
   std::erase_if(lost_, [&](const auto& entry) { return stale(entry.first); });
   std::erase_if(dead_, stale);
   std::erase_if(leaving_, stale);
-  std::erase_if(synced_, stale);
+  std::erase_if(synced_, [&](const auto& entry) { return stale(entry.first); });
   std::erase_if(awaited_, stale);
   std::erase_if(unreachable_,
                 [&](const auto& pair) { return stale(pair.first) || stale(pair.second); });

@@ -1,0 +1,72 @@
+// Histories that the simulator found, written by hand: its seeds change with its recipes.
+#include "src/protocol/job_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+// Simulated seeds 6335, 101187 and 101349: worker 2 was left behind by the others and went on
+// alone. Its push was here first: of a later round, of an earlier one that the members gave up, or
+// with other rows of an allgather. It may not close the members' round to them.
+TEST(FoundHistoryTest, WhoWasLeftBehindClosesNoRoundToTheMembers) {
+  struct Push {
+    uint64_t round;
+    uint32_t bytes;
+  };
+  for (Push push : {Push{uint64_t{2} << 8, 4}, Push{1, 4}, Push{uint64_t{1} << 8, 8}}) {
+    Job job(3, 1);
+    OperationId id = 0;
+    for (Slot slot : {0u, 1u}) id = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1));
+    wire::DataHeader alone;
+    alone.ref = {static_cast<TensorId>('a'), 0, push.round};
+    alone.epoch = alone.generation = 1;
+    alone.combine = Combine::kSum;
+    alone.dtype = DataType::kUint8;
+    alone.piece_bytes = alone.want_bytes = push.bytes;
+    Shard& shard = job.shards[0]->machine;
+    ASSERT_TRUE(shard.OnPushHeader(2, alone, push.bytes, kStart).ok());
+    shard.OnPayload(2);
+    ASSERT_EQ(shard.open_rounds(), 1u);
+    job.KillWorker(2);
+    job.TellAll();
+    job.All();
+    for (Slot slot : {0u, 1u}) {
+      ASSERT_NE(job.outcome(slot, id), nullptr) << push.round << " " << push.bytes;
+      EXPECT_EQ(job.value(slot, "a"), 3);
+      EXPECT_EQ(job.outcome(slot, id)->receipt->List(), (std::vector<Slot>{0, 1}));
+    }
+  }
+}
+
+// Simulated seed 19595: both pieces are pushed again, and another loss makes both receipts smaller
+// than what they had in common, and equal. There is nothing left to wait for.
+TEST(FoundHistoryTest, AnAtomicAttemptWhoseReceiptsShrankToOneIsOver) {
+  Job job(5, 2);
+  OperationId id = 0;
+  for (Slot slot = 0; slot < 5; ++slot) {
+    id = job.Submit(slot, "a", static_cast<uint8_t>(slot + 1), 128, wire::Op::kSum, true);
+  }
+  job.Up(2, 0);  // the first piece of worker 2, the second of worker 3
+  job.Up(3, 1);
+  job.KillWorker(2);
+  job.KillWorker(3);
+  job.TellAll();
+  for (ShardId shard : {0u, 1u}) {
+    for (Slot slot : {0u, 1u, 4u}) job.Up(slot, shard);
+    for (Slot slot : {0u, 1u, 4u}) job.Down(slot, shard);
+  }
+  ASSERT_EQ(job.outcome(0, id), nullptr) << "the receipts differ: 0 1 2 4 and 0 1 3 4";
+  job.up[{4, 0}].clear();
+  job.up[{4, 1}].clear();
+  job.KillWorker(4);
+  job.TellAll();
+  job.All();
+  for (Slot slot : {0u, 1u}) {
+    ASSERT_NE(job.outcome(slot, id), nullptr);
+    EXPECT_EQ(job.workers[slot]->memory["a"], std::vector<uint8_t>(128, 3));
+    EXPECT_FALSE(job.outcome(slot, id)->mixed);
+    EXPECT_EQ(job.outcome(slot, id)->receipt->List(), (std::vector<Slot>{0, 1}));
+  }
+}
+
+}  // namespace
+}  // namespace byteps::protocol

@@ -206,14 +206,76 @@ def check_coalescing(rank: int, size: int) -> None:
 
 
 def check_groups(rank: int, size: int) -> None:
-    everybody = dist.new_group(list(range(size)))
-    tensor = torch.ones(1)
-    dist.all_reduce(tensor, group=everybody)
-    assert tensor.item() == size
-    if size > 1 and rank == 0:
-        assert isinstance(error_of(lambda: dist.new_group([0])), InvalidArgumentError)
-    elif size > 1:
-        dist.new_group([0])
+    """Every pair of ranks, and everybody but one: each rank is in several groups at a time."""
+    everybody = list(range(size))
+    members = [[a, b] for a in everybody for b in everybody[a + 1 :]]
+    members += [[r for r in everybody if r != out] for out in everybody] if size > 2 else []
+    groups = {tuple(ranks): dist.new_group(ranks) for ranks in [*members, everybody]}
+    mine = {ranks: group for ranks, group in groups.items() if rank in ranks}
+    works = []
+    for ranks, group in mine.items():
+        tensor = torch.full((5,), float(rank))
+        works.append((ranks, tensor, dist.all_reduce(tensor, group=group, async_op=True)))
+    for ranks, tensor, work in works:
+        work.wait()
+        assert tensor.tolist() == [sum(ranks)] * 5
+    for ranks, group in mine.items():
+        check_group(ranks, group, ranks.index(rank))
+    for group in mine.values():
+        dist.destroy_process_group(group)
+
+
+def check_group(ranks: tuple[int, ...], group: dist.ProcessGroup, place: int) -> None:
+    assert (dist.get_rank(group), dist.get_world_size(group)) == (place, len(ranks))
+    own = torch.tensor([float(ranks[place])])
+    parts = [torch.empty(1) for _ in ranks]
+    dist.all_gather(parts, own, group=group)
+    assert [part.item() for part in parts] == list(ranks)
+    tensor = own.clone()
+    dist.broadcast(tensor, ranks[-1], group=group)
+    assert tensor.item() == ranks[-1]
+    part = torch.empty(1)
+    dist.reduce_scatter_tensor(part, torch.arange(float(len(ranks))), group=group)
+    assert part.item() == place * len(ranks)
+    received = torch.empty(len(ranks))
+    dist.all_to_all_single(received, torch.arange(len(ranks)) + 10.0 * place, group=group)
+    assert received.tolist() == [10 * other + place for other in range(len(ranks))]
+    told = ["from the last"] if place == len(ranks) - 1 else [None]
+    dist.broadcast_object_list(told, ranks[-1], group=group)
+    assert told == ["from the last"]
+    dist.barrier(group=group)
+
+
+def check_transfers(rank: int, size: int) -> None:
+    """Around the ring, all at once; then one after the other."""
+    right, left = (rank + 1) % size, (rank - 1) % size
+    if size == 1:
+        assert "cannot send to itself" in str(error_of(lambda: transfer(torch.ones(1), rank)))
+        return
+    received = torch.empty(3)
+    works = [dist.isend(torch.full((3,), float(rank)), right), dist.irecv(received, left)]
+    for work in works:
+        work.wait()
+    assert received.tolist() == [left] * 3
+    for step in range(3):
+        if rank == 0:
+            dist.send(torch.full((2, step), float(step)), 1, tag=7)
+        elif rank == 1:
+            tensor = torch.empty(2, step)
+            dist.recv(tensor, 0, tag=7)
+            assert torch.equal(tensor, torch.full((2, step), float(step)))
+    both = [
+        dist.P2POp(dist.isend, torch.full((1,), float(rank)), left),
+        dist.P2POp(dist.irecv, received[:1], right),
+    ]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    assert received[0].item() == right
+    assert isinstance(error_of(lambda: dist.recv(received)), InvalidArgumentError)
+
+
+def transfer(tensor: torch.Tensor, to: int) -> None:
+    dist.group.WORLD.send([tensor], to, 0)
 
 
 def check_mismatch(rank: int, size: int) -> None:

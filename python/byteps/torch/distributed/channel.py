@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import secrets
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError, MismatchError
@@ -16,14 +18,7 @@ from byteps.torch.distributed.flight import Flight, Teller
 # A name stands for one shape for ever, so the calls of a group take turns with few names for each
 # shape: this many calls that look alike may be on their way.
 _NAMES_PER_SIGNATURE = 16
-
-
-@dataclass(frozen=True)
-class Members:
-    """Who belongs to a group: ranks of the job, in the group's order; and the group's number."""
-
-    ranks: tuple[int, ...]
-    process_set: int = 0
+_FIRST_NUMBER = 1 << 30
 
 
 class Channel:
@@ -35,14 +30,22 @@ class Channel:
     the group with a MismatchError on every rank that finds a difference.
     """
 
-    def __init__(self, session: Session, members: Members, rank: int, name: str, store: Any):
+    def __init__(
+        self, session: Session, ranks: Sequence[int], rank: int, name: str, token: str, store: Any
+    ) -> None:
+        """Open the channel of these ranks of the job; `rank` is this one's place among them.
+
+        `token` and `name` are the same on all of them, and together on no other channel ever.
+        """
         self.session = session
-        self.members = members
+        self.ranks = tuple(ranks)
         self.rank = rank
         self.name = name
+        self.token = token
+        self.process_set = 0
         self.teller = Teller(f"byteps-group-{name}")
         self._store = store
-        self._prefix = _agree_on_prefix(store, rank, name)
+        self._prefix = f"c10d.{name}.{token}"
         self._lock = threading.RLock()
         self._calls: Counter[str] = Counter()
         self._call = 0
@@ -50,11 +53,14 @@ class Channel:
         self._by_name: dict[str, Flight] = {}
         self._abandoned: list[object] = []
         self._broken: Exception | None = None
+        if len(self.ranks) < session.size:
+            self.process_set = _number_of(self._prefix)
+            session.add_process_set(self.ranks, self.process_set)
 
     @property
     def size(self) -> int:
         """The number of ranks in the group."""
-        return len(self.members.ranks)
+        return len(self.ranks)
 
     def start(
         self,
@@ -78,10 +84,11 @@ class Channel:
             before = self._by_name.pop(name, None)
             if before is not None and not before.is_over():
                 _wait_quietly(before)
-            named = [replace(r, name=f"{name}.{i}") for i, r in enumerate(requests)]
+            for i, request in enumerate(requests):
+                request.name, request.process_set = f"{name}.{i}", self.process_set
             call = _Call(self, self._call, signature, limit_s)
             try:
-                flight = Flight(self.session, named, finish, keep_alive, call, limit_s)
+                flight = Flight(self.session, requests, finish, keep_alive, call, limit_s)
             except Exception:
                 self._abandoned.append(keep_alive)
                 raise
@@ -104,8 +111,11 @@ class Channel:
                 flight.give_up(self._broken)
 
     def close(self) -> None:
-        """End the thread of the group."""
+        """End the thread of the group, and its process set unless something is open in it."""
         self.teller.close()
+        if self.process_set:
+            with contextlib.suppress(BytepsError):
+                self.session.remove_process_set(self.process_set)
 
     def compare(self, number: int, signature: str, publish: bool) -> None:
         """Compare a call that takes long with those of the others; raise if they differ."""
@@ -162,11 +172,22 @@ def _late_key(number: int, rank: int) -> str:
     return f"late/{number}/{rank}"
 
 
-def _agree_on_prefix(store: Any, rank: int, name: str) -> str:
-    """Return the beginning of the group's names: new for each group that there ever was."""
+def agree_on_token(store: Any, rank: int) -> str:
+    """Return a random text that is the same on all ranks of the group that has this store."""
     if rank == 0:
-        store.set("names", secrets.token_hex(4))
-    return f"c10d.{name}.{store.get('names').decode()}"
+        store.set("token", secrets.token_hex(8))
+    token: str = store.get("token").decode()
+    return token
+
+
+def _number_of(prefix: str) -> int:
+    """Return the number of a process set: beyond those of users, and different for each channel.
+
+    Only its ranks know of it, so it is drawn, not counted: of 1000 channels two have the same in
+    one job of 2000, and then the job ends with an error that says so.
+    """
+    digest = hashlib.blake2b(prefix.encode(), digest_size=4).digest()
+    return _FIRST_NUMBER | (int.from_bytes(digest, "little") % _FIRST_NUMBER)
 
 
 def _wait_quietly(flight: Flight) -> None:
@@ -178,20 +199,18 @@ def _wait_quietly(flight: Flight) -> None:
             raise
 
 
-def members_of_group(session: Session, rank: int, size: int, ranks: Sequence[int]) -> Members:
-    """Return who belongs to a group that torch describes; check that torch and byteps agree."""
-    world = list(ranks) or list(range(size))
-    if world[rank] != session.rank or (not ranks and size != session.size):
+def ranks_of_group(session: Session, rank: int, size: int, ranks: Sequence[int]) -> Sequence[int]:
+    """Return the ranks of a group that torch describes; check that torch and byteps agree."""
+    group = list(ranks) or list(range(size))
+    if group[rank] != session.rank or (not ranks and size != session.size):
         raise InvalidArgumentError(
-            f"torch.distributed calls this process rank {world[rank]} of {size}, byteps calls it "
+            f"torch.distributed calls this process rank {group[rank]} of {size}, byteps calls it "
             f"rank {session.rank} of {session.size}. Start the script with 'bps run -np N' and "
             "let byteps say rank and size (no RANK, WORLD_SIZE), or set DMLC_NUM_WORKER, "
             "DMLC_WORKER_ID and BYTEPS_LOCAL_SIZE so that they agree."
         )
-    if len(world) == session.size:
-        return Members(tuple(world))
-    raise InvalidArgumentError(
-        f"The group of ranks {world} is a part of the {session.size} ranks of the job; the backend "
-        "'byteps' of this version has only groups of all ranks. Create this group with "
-        "backend='gloo'."
-    )
+    if group != sorted(group):
+        raise InvalidArgumentError(
+            f"The ranks {group} of a group are not in rising order, as byteps has them."
+        )
+    return group

@@ -36,6 +36,9 @@ _BITWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+_NOTHING = torch.empty(0, dtype=torch.uint8)
+
+
 class Collectives:
     """Starts collectives on a channel. `root` and `rank` are places in the group."""
 
@@ -61,7 +64,7 @@ class Collectives:
             numbers, dtype = as_numbers(memory, operation)
             pointer = numbers.data_ptr()
             requests.append(Request("", operation, dtype, tuple(numbers.shape), pointer, pointer))
-        signature = f"{kind} {word} {_describe(memories)}"
+        signature = f"{kind} {word} {describe(memories)}"
         return self.channel.start(signature, requests, lambda _: finish(), memories, limit_s)
 
     def _combine_bits(
@@ -97,7 +100,7 @@ class Collectives:
             requests.append(
                 Request(
                     "", Operation.BROADCAST, DataType.UINT8, (data.numel(),),
-                    data.data_ptr(), data.data_ptr(), self.channel.members.ranks[root],
+                    data.data_ptr(), data.data_ptr(), self.channel.ranks[root],
                 )
             )  # fmt: skip
             brings.append(bring_back)
@@ -108,7 +111,7 @@ class Collectives:
                 bring_back()
             return finish()
 
-        signature = f"{kind} from {root} {_describe(tensors)}"
+        signature = f"{kind} from {root} {describe(tensors)}"
         return self.channel.start(signature, requests, land, (tensors, memories), limit_s)
 
     def _broadcast_object(
@@ -144,7 +147,29 @@ class Collectives:
     def reduce_scatter(
         self, word: str, output: Tensor, whole: Tensor, sizes: list[int], limit_s: float
     ) -> Flight:
-        """Combine `whole` over all ranks; this rank keeps its part of the flattened result."""
+        """Combine `whole` over all ranks; this rank gets its part of the flattened result."""
+        operation = _OPERATIONS.get(word)
+        if operation is None or len(set(sizes)) > 1:
+            return self._combine_and_cut(word, output, whole, sizes, limit_s)
+        source = source_of(whole).view(self.channel.size, sizes[0])
+        memory, bring_back = room_for(output)
+        numbers, dtype = as_numbers(source, operation)
+        request = Request(
+            "", Operation.REDUCESCATTER, dtype, tuple(numbers.shape),
+            numbers.data_ptr(), memory.data_ptr(), combine=operation,
+        )  # fmt: skip
+
+        def land(flight: Flight) -> object:
+            bring_back()
+            return [output]
+
+        signature = f"reduce_scatter {word} {describe([source])}"
+        return self.channel.start(signature, [request], land, (source, memory), limit_s)
+
+    def _combine_and_cut(
+        self, word: str, output: Tensor, whole: Tensor, sizes: list[int], limit_s: float
+    ) -> Flight:
+        """Do `reduce_scatter` where the library cannot: parts of different sizes, bits."""
         rank = self.channel.rank
         memory = own_copy(whole.reshape(-1))
         mine = memory.narrow(0, sum(sizes[:rank]), sizes[rank])
@@ -156,22 +181,28 @@ class Collectives:
         return self.combine("reduce_scatter", word, [memory], finish, limit_s)
 
     def alltoall(
-        self, outputs: list[Tensor], inputs: list[Tensor], finish: Finish, limit_s: float
+        self,
+        kind: str,
+        outputs: Sequence[Tensor | None],
+        inputs: Sequence[Tensor | None],
+        finish: Finish,
+        limit_s: float,
     ) -> Flight:
-        """Send part r to rank r: everybody gets all shares, with their lengths in front."""
-        parts = [as_bytes(source_of(part)) for part in inputs]
-        lengths = torch.tensor([part.numel() for part in parts], dtype=torch.int64)
-        share = torch.cat([as_bytes(lengths), *parts])
+        """Send input r to rank r, and take output r from it; None is nothing."""
+        parts = [_NOTHING if part is None else as_bytes(source_of(part)) for part in inputs]
+        splits = [part.numel() for part in parts]
+        filled = [part for part in parts if part.numel()]
+        data = filled[0] if len(filled) == 1 else torch.cat(parts)
+        request = Request(
+            "", Operation.ALLTOALL, DataType.UINT8, (data.numel(),), data.data_ptr(), 0,
+            splits=splits,
+        )  # fmt: skip
 
         def land(flight: Flight) -> object:
-            size_bytes, _, _ = flight.session.result(flight.handles[0])
-            joined = torch.empty(size_bytes, dtype=torch.uint8)
-            flight.session.copy_result(flight.handles[0], joined.data_ptr(), size_bytes)
-            _take_own_parts(joined, outputs, self.channel.rank)
+            _take_parts(flight, outputs, kind)
             return finish()
 
-        signature = f"all_to_all {_type_name(inputs[0])}"
-        return self.channel.start(signature, [_gathering(share)], land, share, limit_s)
+        return self.channel.start(kind, [request], land, (data, outputs), limit_s)
 
     def barrier(self, limit_s: float) -> Flight:
         """Wait for all ranks."""
@@ -217,21 +248,23 @@ def _take_gathered(
         offset = end
 
 
-def _take_own_parts(joined: Tensor, outputs: list[Tensor], rank: int) -> None:
-    """Take this rank's part out of the share of each rank."""
-    count = len(outputs)
+def _take_parts(flight: Flight, outputs: Sequence[Tensor | None], kind: str) -> None:
+    """Copy what an alltoall brought to the outputs, which say how much each rank should send."""
+    handle = flight.handles[0]
+    expected = [0 if o is None else o.numel() * o.element_size() for o in outputs]
+    received = flight.session.received_splits(handle)
+    if received != expected:
+        raise MismatchError(
+            f"{kind}: the ranks of the group send {received} bytes to this one, which expects "
+            f"{expected}. What one rank sends and another takes must agree."
+        )
+    joined = torch.empty(sum(received), dtype=torch.uint8)
+    flight.session.copy_result(handle, joined.data_ptr(), joined.numel())
     offset = 0
-    for sender, output in enumerate(outputs):
-        lengths = _typed(joined[offset : offset + 8 * count], torch.int64).tolist()
-        begin = offset + 8 * count + sum(lengths[:rank])
-        expected = output.numel() * output.element_size()
-        if lengths[rank] != expected:
-            raise MismatchError(
-                f"all_to_all: rank {sender} of the group sends {lengths[rank]} bytes to rank "
-                f"{rank}, which expects {expected}. The splits must agree."
-            )
-        bring(_typed(joined[begin : begin + expected], output.dtype), output)
-        offset += 8 * count + sum(lengths)
+    for output, length in zip(outputs, received, strict=True):
+        if output is not None:
+            bring(_typed(joined[offset : offset + length], output.dtype), output)
+        offset += length
 
 
 def _typed(data: Tensor, dtype: torch.dtype) -> Tensor:
@@ -248,15 +281,17 @@ def _describe_gathering(inputs: Sequence[Tensor], outputs: Sequence[Tensor | lis
     """Describe what all ranks have in common: the inputs, or outputs that differ by rank."""
     parts = [p for o in outputs if not isinstance(o, Tensor) for p in o]
     if all(part.shape == parts[0].shape for part in parts):
-        return _describe(inputs)
-    return _describe(parts)
+        return describe(inputs)
+    return describe(parts)
 
 
-def _type_name(tensor: Tensor) -> str:
+def type_name(tensor: Tensor) -> str:
+    """Return the tensor's type as users write it, without `torch.`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _describe(tensors: Sequence[Tensor]) -> str:
+def describe(tensors: Sequence[Tensor]) -> str:
+    """Return types and shapes: what must be equal on all ranks."""
     shapes = ["[any]" if _has_free_length(t) else str(list(t.shape)) for t in tensors]
-    texts = [f"{_type_name(t)} {shape}" for t, shape in zip(tensors, shapes, strict=True)]
+    texts = [f"{type_name(t)} {shape}" for t, shape in zip(tensors, shapes, strict=True)]
     return ", ".join(texts)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.torch.distributed.channel import Channel, members_of_group
-from byteps.torch.distributed.collectives import Collectives, own_copy
+from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_group
+from byteps.torch.distributed.collectives import Collectives, describe, own_copy, type_name
 from byteps.torch.distributed.flight import Flight
 from byteps.torch.distributed.memory import bring, room_for, source_of
 from byteps.torch.distributed.work import FlightWork
@@ -43,15 +43,17 @@ class BytepsProcessGroup(dist.ProcessGroup):
     def __init__(self, options: Any) -> None:
         super().__init__(options.group_rank, options.group_size)
         session = default.current()
-        members = members_of_group(
-            session, options.group_rank, options.group_size, options.global_ranks_in_group
-        )
-        self._name = str(options.group_id)
+        rank, name = options.group_rank, str(options.group_id)
+        ranks = ranks_of_group(session, rank, options.group_size, options.global_ranks_in_group)
+        token = agree_on_token(options.store, rank)
+        self._name = name
         self._description = "undefined"
         self._timeout_s = options.timeout.total_seconds()
-        self._channel = Channel(session, members, options.group_rank, self._name, options.store)
+        self._channel = Channel(session, ranks, rank, name, token, options.store)
         self._collectives = Collectives(self._channel)
         self._coalesced: list[Flight] | None = None
+        self._pairs: dict[str, Channel] = {}
+        self._store = options.store
 
     # What torch asks about the group.
 
@@ -90,8 +92,9 @@ class BytepsProcessGroup(dist.ProcessGroup):
         self._timeout_s = timeout.total_seconds()
 
     def shutdown(self) -> None:
-        """End the thread of the group; the job goes on."""
-        self._channel.close()
+        """End the threads of the group; the job goes on."""
+        for channel in (self._channel, *self._pairs.values()):
+            channel.close()
 
     abort = shutdown
 
@@ -231,33 +234,27 @@ class BytepsProcessGroup(dist.ProcessGroup):
     @untraced
     def gather(self, outputs: Any, inputs: Any, opts: Any) -> dist.Work:
         """Give the root the tensors of all ranks."""
-        own = _listed(inputs)[0]
-        is_root = self.rank() == opts.rootRank
-        parts = _nested(outputs)[0] if is_root else [torch.empty_like(own)] * self.size()
-        kind = f"gather to {opts.rootRank}"
+        own, root = _listed(inputs)[0], opts.rootRank
+        parts = _nested(outputs)[0] if self.rank() == root else [None] * self.size()
+        sent = [own if rank == root else None for rank in range(self.size())]
+        kind = f"gather to {root} {describe([own])}"
+
+        def finish() -> object:
+            return [parts] if self.rank() == root else []
+
         return self._work(
-            self._collectives.allgather(
-                kind, [parts], [own], lambda: [parts] if is_root else [], self._limit_s(opts)
-            )
+            self._collectives.alltoall(kind, parts, sent, finish, self._limit_s(opts))
         )
 
     @untraced
     def scatter(self, outputs: Any, inputs: Any, opts: Any) -> dist.Work:
         """Give every rank one of the root's tensors."""
-        output = _listed(outputs)[0]
-        whole = torch.empty((self.size(), *output.shape), dtype=output.dtype)
-        if self.rank() == opts.rootRank:
-            for place, part in zip(whole, _nested(inputs)[0], strict=True):
-                place.copy_(part.detach())
-
-        def finish() -> object:
-            bring(whole[self.rank()], output)
-            return [output]
-
+        output, root = _listed(outputs)[0], opts.rootRank
+        sent = _nested(inputs)[0] if self.rank() == root else [None] * self.size()
+        taken = [output if rank == root else None for rank in range(self.size())]
+        kind = f"scatter from {root} {describe([output])}"
         return self._work(
-            self._collectives.broadcast(
-                "scatter", opts.rootRank, [whole], finish, self._limit_s(opts)
-            )
+            self._collectives.alltoall(kind, taken, sent, lambda: [output], self._limit_s(opts))
         )
 
     @untraced
@@ -273,6 +270,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         """Send every rank a part of the first dimension."""
         return self._work(
             self._collectives.alltoall(
+                f"all_to_all {type_name(whole)}",
                 self._parts(output, output_splits),
                 self._parts(whole.detach(), input_splits),
                 lambda: [output],
@@ -287,8 +285,9 @@ class BytepsProcessGroup(dist.ProcessGroup):
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None, *more: Any
     ) -> dist.Work:
         """Send every rank one tensor."""
+        kind = f"all_to_all {type_name(inputs[0])}"
         return self._work(
-            self._collectives.alltoall(outputs, inputs, lambda: outputs, self._limit_s(opts))
+            self._collectives.alltoall(kind, outputs, inputs, lambda: outputs, self._limit_s(opts))
         )
 
     def _parts(self, tensor: Tensor, splits: list[int]) -> list[Tensor]:
@@ -312,6 +311,47 @@ class BytepsProcessGroup(dist.ProcessGroup):
     def barrier(self, opts: Any = None, *more: Any) -> dist.Work:
         """Wait for all ranks."""
         return self._work(self._collectives.barrier(self._limit_s(opts)))
+
+    # Between two ranks.
+
+    @untraced
+    def send(self, tensors: Any, to: int, tag: int) -> dist.Work:
+        """Send a tensor to one rank."""
+        return self._between(self.rank(), to, tag, _listed(tensors), to)
+
+    @untraced
+    def recv(self, tensors: Any, sender: int, tag: int) -> dist.Work:
+        """Receive a tensor from one rank."""
+        return self._between(sender, self.rank(), tag, _listed(tensors), sender)
+
+    def recv_anysource(self, tensors: Any, tag: int) -> dist.Work:
+        """Refuse: both ends of a transfer must name each other."""
+        raise InvalidArgumentError("The backend 'byteps' cannot receive from any rank; name it.")
+
+    def _between(
+        self, sender: int, receiver: int, tag: int, tensors: list[Tensor], peer: int
+    ) -> dist.Work:
+        """Broadcast in a channel of two; each direction and tag has its own order of calls."""
+        key = f"{sender}to{receiver}.{tag}"
+        channel = self._pairs.get(key)
+        own = self._channel
+        if channel is None:
+            if peer == self.rank():
+                raise InvalidArgumentError(f"rank {peer} cannot send to itself.")
+            places = sorted((self.rank(), peer))
+            channel = self._pairs[key] = Channel(
+                own.session,
+                [own.ranks[place] for place in places],
+                places.index(self.rank()),
+                f"{self._name}.{key}",
+                own.token,
+                dist.PrefixStore(f"{key}/", self._store),
+            )
+        root = channel.rank if sender == self.rank() else 1 - channel.rank
+        flight = Collectives(channel).broadcast(
+            "send", root, tensors, lambda: tensors, self._timeout_s
+        )
+        return self._work(flight)
 
     # What every call ends with.
 

@@ -94,9 +94,15 @@ def allreduce(
         loss = bps.allreduce(loss, name="loss")
         count = bps.allreduce(torch.tensor(len(batch)), name="count", op=bps.Sum)
     """
-    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
+    op = choose_op(average, op)
     compressed, context = compression.compress(tensor)
-    return compression.decompress(apply(_Allreduce, compressed, call), context)
+    if torch.compiler.is_compiling() and name is not None and process_set is global_process_set:
+        options = (name, op.name, float(prescale_factor), float(postscale_factor))
+        combined = torch.ops.byteps.allreduce(compressed, *options)  # byteps.torch.compiled
+    else:
+        call = reduce_call(op, name, prescale_factor, postscale_factor, process_set)
+        combined = apply(_Allreduce, compressed, call)
+    return compression.decompress(combined, context)
 
 
 def reduce_call(

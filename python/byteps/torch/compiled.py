@@ -1,7 +1,8 @@
 """Operations that torch.compile keeps whole: `torch.ops.byteps.*`, without a graph break.
 
-`push_pull` is differentiable and blocks. The pair `push_pull_start`, `push_pull_wait` overlaps:
-start several, compute, wait. All work outside of compiled functions too.
+`push_pull` and `allreduce` are differentiable and block; in a function under torch.compile
+`bps.push_pull` and `bps.allreduce` become these. The pair `push_pull_start`, `push_pull_wait`
+overlaps: start several, compute, wait. All work outside of compiled functions too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.reduction import ReduceOp
+from byteps.torch.allreduce import allreduce
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
 
 _LIBRARY = torch.library.Library("byteps", "DEF")
@@ -44,14 +47,6 @@ def push_pull_wait(tensor: torch.Tensor, handle: torch.Tensor) -> torch.Tensor:
     """
     torch.ops.byteps.push_pull_wait(tensor, handle)
     return tensor
-
-
-def compiled_push_pull(
-    tensor: torch.Tensor, name: str, average: bool = True, priority: int = 0
-) -> torch.Tensor:
-    """Do what `push_pull` does, as one operation of a compiled graph."""
-    result: torch.Tensor = torch.ops.byteps.push_pull(tensor, name, average, priority)
-    return result
 
 
 # Compilers leave out arguments that have their default, also for these.
@@ -93,26 +88,52 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     return result, None, None, None
 
 
+def _allreduce(
+    tensor: torch.Tensor, name: str, op: str = "AVERAGE", before: float = 1.0, after: float = 1.0
+) -> torch.Tensor:
+    kind = ReduceOp[op]
+    return allreduce(
+        tensor.detach(), name=name, op=kind, prescale_factor=before, postscale_factor=after
+    )
+
+
+def _keep_allreduce(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    _, ctx.name, *ctx.options = inputs
+
+
+def _allreduce_backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    """Return the same combination of the ranks' gradients."""
+    if ctx.options[0] not in (ReduceOp.AVERAGE.name, ReduceOp.SUM.name):
+        raise NotImplementedError(f"there is no gradient of {ctx.options[0].lower()} over ranks.")
+    result = torch.ops.byteps.allreduce(gradient, f"{ctx.name}.backward", *ctx.options)
+    return result, None, None, None, None
+
+
 def _define() -> None:
     options = "str name, bool average=True, int priority=0"
     _LIBRARY.define(f"push_pull(Tensor tensor, {options}) -> Tensor")
     _LIBRARY.define(f"push_pull_start(Tensor(a!) tensor, {options}) -> Tensor")
     _LIBRARY.define("push_pull_wait(Tensor(a!) tensor, Tensor handle) -> ()")
+    reduction = "str name, str op='AVERAGE', float before=1.0, float after=1.0"
+    _LIBRARY.define(f"allreduce(Tensor tensor, {reduction}) -> Tensor")
+    _LIBRARY.impl("allreduce", _allreduce, _ANY_DEVICE)
     _LIBRARY.impl("push_pull", _push_pull, _ANY_DEVICE)
     _LIBRARY.impl("push_pull_start", _start, _ANY_DEVICE)
     _LIBRARY.impl("push_pull_wait", _wait, _ANY_DEVICE)
     fake = torch.library.register_fake
+    fake("byteps::allreduce", _fake_push_pull, lib=_LIBRARY)
     fake("byteps::push_pull", _fake_push_pull, lib=_LIBRARY)
     fake("byteps::push_pull_start", _fake_start, lib=_LIBRARY)
     fake("byteps::push_pull_wait", lambda tensor, handle: None, lib=_LIBRARY)
     torch.library.register_autograd(
         "byteps::push_pull", _backward, setup_context=_keep_arguments, lib=_LIBRARY
     )
+    torch.library.register_autograd(
+        "byteps::allreduce", _allreduce_backward, setup_context=_keep_allreduce, lib=_LIBRARY
+    )
 
 
-def _fake_push_pull(
-    tensor: torch.Tensor, name: str, average: bool = True, priority: int = 0
-) -> torch.Tensor:
+def _fake_push_pull(tensor: torch.Tensor, *options: object, **more: object) -> torch.Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 

@@ -160,7 +160,10 @@ def push_pull(
     if name is None:
         raise AssertionError("push_pull needs a name that is the same on all ranks.")
     compressed, context = compression.compress(tensor)
-    summed = apply(_PushPull, compressed, _push_pull(average, name, priority))
+    if torch.compiler.is_compiling():  # byteps.torch.compiled
+        summed = torch.ops.byteps.push_pull(compressed, name, average, priority)
+    else:
+        summed = apply(_PushPull, compressed, _push_pull(average, name, priority))
     return compression.decompress(summed, context)
 
 

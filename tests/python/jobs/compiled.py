@@ -7,12 +7,14 @@ import torch
 from torch.library import opcheck
 
 import byteps.torch as bps
-from byteps.torch.compiled import compiled_push_pull, push_pull_start, push_pull_wait
+from byteps.torch.compiled import push_pull_start, push_pull_wait
 
 
 def check_registration() -> None:
     opcheck(torch.ops.byteps.push_pull, (torch.ones(3, requires_grad=True), "checked"))
     opcheck(torch.ops.byteps.push_pull, (torch.ones(3, 2)[:, 1], "checked", False, 5))
+    allreduce = torch.ops.byteps.allreduce
+    opcheck(allreduce, (torch.ones(3, requires_grad=True), "checked", "SUM", 2.0, 0.5))
     # Handles differ from call to call, and nobody waits here: results cannot be compared.
     for test in ("test_schema", "test_autograd_registration"):
         opcheck(torch.ops.byteps.push_pull_start, (torch.ones(3), test), test_utils=test)
@@ -25,8 +27,8 @@ def check_graph() -> None:
     def step(weight: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
         started = batch * 2
         handle = push_pull_start(started, "batch", average=False, priority=3)
-        summed = compiled_push_pull(weight * 3, "weight", average=False)
-        other = torch.tanh(summed)
+        summed = bps.push_pull(weight * 3, average=False, name="weight")
+        other = bps.allreduce(torch.tanh(summed), name="other", op=bps.Sum, postscale_factor=2.0)
         return other.sum() + push_pull_wait(started, handle).sum()
 
     weight = torch.full((4,), 0.1, requires_grad=True)
@@ -34,8 +36,8 @@ def check_graph() -> None:
         weight.grad = None
         loss = step(weight, torch.ones(4))
         loss.backward()
-        assert torch.allclose(loss, 4 * torch.tanh(torch.tensor(0.3)) + 8)
-        expected = 3 * (1 - torch.tanh(torch.tensor(0.3)) ** 2)
+        assert torch.allclose(loss, 8 * torch.tanh(torch.tensor(0.3)) + 8)
+        expected = 6 * (1 - torch.tanh(torch.tensor(0.3)) ** 2)
         assert torch.allclose(weight.grad, expected.expand(4))
 
 

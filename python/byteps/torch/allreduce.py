@@ -12,6 +12,7 @@ from byteps.common.reduction import Average, ReduceOp, Sum, choose_op, operation
 from byteps.common.types import Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.submit import Call, apply, exchange, finished
+from byteps.torch.untraced import is_compiling
 
 
 def allreduce_async(
@@ -96,7 +97,7 @@ def allreduce(
     """
     op = choose_op(average, op)
     compressed, context = compression.compress(tensor)
-    if torch.compiler.is_compiling() and name is not None and process_set is global_process_set:
+    if is_compiling() and name is not None and process_set is global_process_set:
         options = (name, op.name, float(prescale_factor), float(postscale_factor))
         combined = torch.ops.byteps.allreduce(compressed, *options)  # byteps.torch.compiled
     else:

@@ -51,6 +51,7 @@ from byteps.torch.scatter import (
 )
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, apply, exchange, finished
+from byteps.torch.untraced import is_compiling
 
 __all__ = [
     "allgather",
@@ -160,7 +161,7 @@ def push_pull(
     if name is None:
         raise AssertionError("push_pull needs a name that is the same on all ranks.")
     compressed, context = compression.compress(tensor)
-    if torch.compiler.is_compiling():  # byteps.torch.compiled
+    if is_compiling():  # byteps.torch.compiled
         summed = torch.ops.byteps.push_pull(compressed, name, average, priority)
     else:
         summed = apply(_PushPull, compressed, _push_pull(average, name, priority))

@@ -9,6 +9,9 @@ from typing import Any, TypeVar, cast
 
 import torch
 
+# Asked in functions that have a form of their own under torch.compile; old torch has it elsewhere.
+is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -33,7 +33,7 @@ def check_alone(environment, name: str) -> None:  # noqa: F811
 
 @pytest.mark.parametrize(("workers", "servers"), [(2, 1), (3, 2)])
 def test_collectives(environment, workers, servers) -> None:  # noqa: F811
-    check(environment, "collectives", workers, servers)
+    check({**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers)
 
 
 def test_collectives_of_one_process(environment) -> None:  # noqa: F811

@@ -2,7 +2,8 @@
 
 `push_pull` and `allreduce` are differentiable and block; in a function under torch.compile
 `bps.push_pull` and `bps.allreduce` become these. The pair `push_pull_start`, `push_pull_wait`
-overlaps: start several, compute, wait. All work outside of compiled functions too.
+overlaps: start several, compute, wait. All work outside of compiled functions too. Before torch 2.4
+they are plain functions, at which a graph breaks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.reduction import ReduceOp
 from byteps.torch.allreduce import allreduce
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
+from byteps.torch.untraced import HAS_OPERATIONS
 
 _LIBRARY = torch.library.Library("byteps", "DEF")
 _ANY_DEVICE = "CompositeExplicitAutograd"
@@ -34,7 +36,8 @@ def push_pull_start(
         for gradient, handle in zip(gradients.values(), handles):
             bps.push_pull_wait(gradient, handle)
     """
-    handle: torch.Tensor = torch.ops.byteps.push_pull_start(tensor, name, average, priority)
+    start = torch.ops.byteps.push_pull_start if HAS_OPERATIONS else _start
+    handle: torch.Tensor = start(tensor, name, average, priority)
     return handle
 
 
@@ -45,7 +48,8 @@ def push_pull_wait(tensor: torch.Tensor, handle: torch.Tensor) -> torch.Tensor:
 
         bps.push_pull_wait(gradient, handle)
     """
-    torch.ops.byteps.push_pull_wait(tensor, handle)
+    wait = torch.ops.byteps.push_pull_wait if HAS_OPERATIONS else _wait
+    wait(tensor, handle)
     return tensor
 
 
@@ -143,4 +147,5 @@ def _fake_start(
     return torch.empty((), dtype=torch.int64)
 
 
-_define()
+if HAS_OPERATIONS:
+    _define()

@@ -9,8 +9,10 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-# Asked in functions that have a form of their own under torch.compile; old torch has it elsewhere.
-is_compiling: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
+# Whether this torch, from 2.4 on, can take operations from Python: byteps.torch.compiled.
+HAS_OPERATIONS = hasattr(torch.library, "register_fake")
+# Asked in functions that have an operation of their own under torch.compile.
+is_compiling: Callable[[], bool] = torch.compiler.is_compiling if HAS_OPERATIONS else bool
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

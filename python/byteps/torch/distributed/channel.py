@@ -6,9 +6,11 @@ import contextlib
 import hashlib
 import secrets
 import threading
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError, MismatchError
@@ -19,6 +21,7 @@ from byteps.torch.distributed.flight import Flight, Teller
 # shape: this many calls that look alike may be on their way.
 _NAMES_PER_SIGNATURE = 16
 _FIRST_NUMBER = 1 << 30
+_GLANCE = timedelta(milliseconds=1)
 
 
 class Channel:
@@ -44,6 +47,7 @@ class Channel:
         self.token = token
         self.process_set = 0
         self.teller = Teller(f"byteps-group-{name}")
+        weakref.finalize(self, self.teller.close)  # old torch drops groups without a word
         self._store = store
         self._prefix = f"c10d.{name}.{token}"
         self._lock = threading.RLock()
@@ -125,7 +129,7 @@ class Channel:
             self._store.set(_late_key(number, self.rank), signature)
         theirs = {}
         for rank in range(self.size):
-            if self._store.check([_late_key(number, rank)]):
+            if _is_there(self._store, _late_key(number, rank)):
                 theirs[rank] = self._store.get(_late_key(number, rank)).decode()
         if set(theirs.values()) - {signature}:
             said = ", ".join(f"{text} on rank {rank}" for rank, text in sorted(theirs.items()))
@@ -139,7 +143,7 @@ class Channel:
 
     def late(self, number: int, signature: str, limit_s: float) -> BytepsError:
         """Return the error for a call that was not complete in time; it ends the group."""
-        missing = [r for r in range(self.size) if not self._store.check([_late_key(number, r)])]
+        missing = [r for r in range(self.size) if not _is_there(self._store, _late_key(number, r))]
         text = f"Call {number} of group {self.name!r}, {signature}, took more than {limit_s:g} s. "
         if missing:
             text += f"Ranks {missing} are not waiting in it. "
@@ -170,6 +174,17 @@ class _Call:
 
 def _late_key(number: int, rank: int) -> str:
     return f"late/{number}/{rank}"
+
+
+def _is_there(store: Any, key: str) -> bool:
+    """Return whether the store has the key, without waiting for it."""
+    if hasattr(store, "check"):
+        return bool(store.check([key]))
+    try:  # the stores of old torch can only be waited for
+        store.wait([key], _GLANCE)
+    except RuntimeError:
+        return False
+    return True
 
 
 def agree_on_token(store: Any, rank: int) -> str:

@@ -9,12 +9,9 @@ import torch
 from byteps.common.types import DataType, Operation
 from byteps.torch.memory import data_type
 
-# Sums and products of these are those of the signed type, bit for bit.
-_AS_SIGNED = {
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
+# Sums and products of these are those of the signed type, bit for bit. Old torch lacks them.
+_SIGNED = {"uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
+_AS_SIGNED = {getattr(torch, name): kind for name, kind in _SIGNED.items() if hasattr(torch, name)}
 # Runs when the result is in host memory; returns the result.
 Finish = Callable[[], object]
 _LINEAR = (Operation.SUM, Operation.AVERAGE)

@@ -18,7 +18,7 @@ from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_g
 from byteps.torch.distributed.collectives import Collectives, describe, own_copy, type_name
 from byteps.torch.distributed.flight import Flight
 from byteps.torch.distributed.memory import bring, room_for, source_of
-from byteps.torch.distributed.work import FlightWork
+from byteps.torch.distributed.work import FlightWork, Unwaited
 from byteps.torch.untraced import untraced
 
 BACKEND = "byteps"
@@ -51,6 +51,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         self._timeout_s = options.timeout.total_seconds()
         self._channel = Channel(session, ranks, rank, name, token, options.store)
         self._collectives = Collectives(self._channel)
+        self._unwaited = Unwaited()
         self._coalesced: list[Flight] | None = None
         self._pairs: dict[str, Channel] = {}
         self._store = options.store
@@ -362,12 +363,12 @@ class BytepsProcessGroup(dist.ProcessGroup):
     @untraced
     def _end_coalescing(self, device: object) -> dist.Work:
         flights, self._coalesced = self._coalesced or [], None
-        return FlightWork(flights, self._channel.teller)
+        return FlightWork(flights, self._channel.teller, self._unwaited)
 
     def _work(self, *flights: Flight) -> dist.Work:
         if self._coalesced is not None:
             self._coalesced += flights
-        return FlightWork(list(flights), self._channel.teller)
+        return FlightWork(list(flights), self._channel.teller, self._unwaited)
 
     def _limit_s(self, opts: Any) -> float:
         asked = getattr(opts, "timeout", None)

@@ -83,15 +83,14 @@ def open_store(session: Session, timeout: timedelta) -> Any:
         told = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     # Only the root has rows, and their number is free: a broadcast of unknown length.
     port, _, host = allgather(told, "c10d.store").numpy().tobytes().decode().partition(" ")
-    return dist.TCPStore(
-        host,
-        int(port),
-        session.size,
-        is_master=listener is not None,
-        timeout=timeout,
-        wait_for_workers=False,
-        **({"master_listen_fd": listener.detach()} if listener is not None else {}),
-    )
+    options: dict[str, Any] = {"timeout": timeout, "wait_for_workers": False}
+    if listener is None:
+        return dist.TCPStore(host, int(port), session.size, is_master=False, **options)
+    options.update(is_master=True, master_listen_fd=listener.detach())
+    try:
+        return dist.TCPStore(host, int(port), session.size, **options)
+    except NotImplementedError:  # some versions' default server cannot take a socket
+        return dist.TCPStore(host, int(port), session.size, use_libuv=False, **options)
 
 
 def _listen(host: str) -> socket.socket:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from byteps.torch.distributed.flight import Flight, Teller
@@ -12,19 +14,52 @@ from byteps.torch.distributed.flight import Flight, Teller
 _NO_LIMIT = timedelta(0)
 
 
+class Unwaited:
+    """Keeps works alive until somebody has waited for them. Any thread.
+
+    Some versions of torch drop the Python half of a work that only C++ holds, and then wait for
+    ever. Of works that nobody waits for the latest are kept.
+    """
+
+    _KEPT_MAX = 64
+
+    def __init__(self) -> None:
+        self._works: dict[int, FlightWork] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, work: FlightWork) -> None:
+        """Keep a new work."""
+        with self._lock:
+            self._works[id(work)] = work
+            oldest = next(iter(self._works)) if len(self._works) > self._KEPT_MAX else None
+            dropped = self._works.pop(oldest) if oldest is not None else None
+        del dropped  # not under the lock: its end may run anything
+
+    def release(self, work: FlightWork) -> None:
+        """Let go of a work that was waited for."""
+        with self._lock:
+            self._works.pop(id(work), None)
+
+
 class FlightWork(dist.Work):
     """One or more flights as torch's Work. Errors are those of byteps."""
 
-    def __init__(self, flights: list[Flight], teller: Teller) -> None:
+    def __init__(self, flights: list[Flight], teller: Teller, unwaited: Unwaited) -> None:
         super().__init__()
         self._flights = flights
         self._teller = teller
+        self._unwaited = unwaited
+        unwaited.keep(self)
 
     def wait(self, timeout: timedelta = _NO_LIMIT) -> bool:
         """Block until the results are in place; raise if there are none."""
         timeout_s = timeout.total_seconds() if timeout > _NO_LIMIT else None
-        for flight in self._flights:
-            flight.wait(timeout_s)
+        try:
+            for flight in self._flights:
+                flight.wait(timeout_s)
+        finally:
+            if self.is_completed():
+                self._unwaited.release(self)
         return True
 
     def synchronize(self) -> None:
@@ -51,6 +86,10 @@ class FlightWork(dist.Work):
 
     def get_future(self) -> Any:
         """Return a future of the tensors, which a thread of the group completes."""
+        if not self._flights:
+            nothing: torch.futures.Future[list[Any]] = torch.futures.Future()
+            nothing.set_result([])
+            return nothing
         # The last flight's: the thread waits for them in order, and so does the group.
         for flight in self._flights[:-1]:
             flight.future(self._teller)

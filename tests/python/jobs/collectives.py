@@ -41,7 +41,7 @@ def wait_for_the_rest(groups: list[dist.ProcessGroup]) -> None:
         for flight in group._channel._abandoned:
             for handle in flight.handles:
                 with contextlib.suppress(BytepsError):
-                    flight.session.wait(handle)
+                    flight.session.wait(handle, 20_000)
 
 
 def ranks_of(size: int) -> range:

@@ -114,9 +114,9 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   }
   // Who was left behind may have gone on alone, with answers that no member has: to another round,
   // or with other rows of an allgather.
-  bool overtaken =
-      piece.round != nullptr && !AnyMemberIn(*piece.round) &&
-      (header.ref.round != piece.round->ref.round || !CheckRound(*piece.round, from, header).ok());
+  bool overtaken = piece.round != nullptr && !AnyMemberIn(*piece.round) &&
+                   (header.ref.round != piece.round->ref.round ||
+                    !CheckRound(*piece.round, *group, from, header).ok());
   if (overtaken) DropRound(piece);
   if (piece.round == nullptr) {
     if (open_rounds_ >= options_.open_rounds_max) {

@@ -190,7 +190,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void ConnectShard(ShardId shard);
   void TryAgain(ShardId shard);
   void LeaveWhenStable(Time give_up);
-  void AbortAgain(std::vector<protocol::OperationId> open);
+  void AbortAgain(std::vector<protocol::OperationId> open, Duration after);
   void OnBack();
   void GoOn();
   std::optional<ByteSpan> Begin(ConnectionId connection, ShardId shard, const Frame& frame);

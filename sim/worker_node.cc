@@ -10,7 +10,7 @@ constexpr Duration kPauseMin = milliseconds(5);
 constexpr Duration kPauseMax = milliseconds(200);
 // How long a shard may be out of reach before somebody has to go.
 constexpr Duration kGrace = milliseconds(300);
-constexpr Duration kAbortEvery = milliseconds(7);
+constexpr Duration kAbortAgain = milliseconds(7);
 constexpr Duration kLeaveLimit = seconds(5);
 
 protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
@@ -81,16 +81,18 @@ void WorkerNode::AbortOpen() {
   for (const auto& [id, completion] : completions) {
     if (completion.completions == 0) open.push_back(id);
   }
-  AbortAgain(std::move(open));
+  AbortAgain(std::move(open), kAbortAgain);
 }
 
-void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open) {
+// Each time later: a slow link must get through them.
+void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open, Duration after) {
   std::erase_if(open, [this](auto id) { return completions.at(id).completions > 0; });
   if (open.empty() || stopped_) return;
   for (protocol::OperationId id : open) machine_.Abort(id, "too late");
   ticker_.Arm();
-  cluster_.network_.At(cluster_.network_.now() + kAbortEvery, this,
-                       [this, open = std::move(open)]() mutable { AbortAgain(std::move(open)); });
+  cluster_.network_.At(
+      cluster_.network_.now() + after, this,
+      [this, after, open = std::move(open)]() mutable { AbortAgain(std::move(open), 2 * after); });
 }
 
 void WorkerNode::Sync() {

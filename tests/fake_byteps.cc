@@ -144,6 +144,18 @@ byteps_code byteps_members(byteps_session*, int32_t* ranks, size_t capacity, siz
   return GiveRanks({0, 2, 3, 4, 5}, ranks, capacity, count);
 }
 
+byteps_code byteps_give_up(byteps_session*, const char*, byteps_error*) { return BYTEPS_OK; }
+
+byteps_code byteps_add_process_set(byteps_session*, const int32_t*, size_t count, int32_t number,
+                                   byteps_error* error) {
+  if (count > 0 && number > 0) return BYTEPS_OK;
+  return Fail(error, BYTEPS_INVALID_ARGUMENT, "no process set");
+}
+
+byteps_code byteps_remove_process_set(byteps_session*, int32_t number, byteps_error* error) {
+  return number > 0 ? BYTEPS_OK : Fail(error, BYTEPS_INVALID_ARGUMENT, "no process set");
+}
+
 void byteps_release(byteps_session* session, byteps_handle handle) {
   FakeOperation& operation = Find(session, handle);
   if (operation.released) std::abort();

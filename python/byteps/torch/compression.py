@@ -45,36 +45,34 @@ class NoneCompressor:
         return tensor
 
 
-class FP16Compressor:
+class _CastCompressor:
+    """Sends floating-point tensors as a smaller type."""
+
+    wire_type: torch.dtype
+
+    @classmethod
+    def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
+        """Return the tensor in the smaller type if it is a floating-point tensor."""
+        if not tensor.dtype.is_floating_point:
+            return tensor, None
+        return tensor.to(cls.wire_type), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
+        """Return the tensor in the type it had."""
+        return tensor.to(context) if isinstance(context, torch.dtype) else tensor
+
+
+class FP16Compressor(_CastCompressor):
     """Sends floating-point tensors as float16."""
 
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
-        """Return the tensor as float16 if it is a floating-point tensor."""
-        if not tensor.dtype.is_floating_point:
-            return tensor, None
-        return tensor.to(torch.float16), tensor.dtype
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
-        """Return the tensor in the type it had."""
-        return tensor.to(context) if isinstance(context, torch.dtype) else tensor
+    wire_type = torch.float16
 
 
-class BF16Compressor:
+class BF16Compressor(_CastCompressor):
     """Sends floating-point tensors as bfloat16: the range of float32 with 8 bits of precision."""
 
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
-        """Return the tensor as bfloat16 if it is a floating-point tensor."""
-        if not tensor.dtype.is_floating_point:
-            return tensor, None
-        return tensor.to(torch.bfloat16), tensor.dtype
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
-        """Return the tensor in the type it had."""
-        return tensor.to(context) if isinstance(context, torch.dtype) else tensor
+    wire_type = torch.bfloat16
 
 
 class Compression:

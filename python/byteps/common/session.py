@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from byteps.common.errors import DuplicateNameError
 from byteps.common.names import GivenNames, UnnamedCalls
-from byteps.common.pending import Handle, Pending, PendingTable, Receipt, SubmissionGroup
+from byteps.common.pending import Handle, Pending, PendingTable, Receipt
+from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Timeline
 from byteps.common.types import DataType, Operation
 

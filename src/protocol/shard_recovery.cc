@@ -138,7 +138,8 @@ void Shard::TakeVerdict(Slot from) {
   piece.home = header.home;
   piece.since = owner.since;
   if (options_.mistake == ShardMistake::kVerdictIsAContribution && piece.round != nullptr &&
-      piece.round->ref == header.ref && !piece.round->contributions[from].arrived) {
+      piece.round->ref == header.ref && !piece.round->contributions[from].arrived &&
+      member.receiving_bytes == header.receipt + header.piece_bytes) {
     Contribution& contribution = piece.round->contributions[from];
     contribution.buffer = pool_.Take(header.piece_bytes);
     arithmetic_.Copy(contribution.buffer.data(), member.receiving_into.data() + header.receipt,

@@ -346,6 +346,8 @@ FaultResult Play::Run() {
   waiting_.clear();  // what has not come by now comes no more
   result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
   Finish();
+  result_.rest_seconds =
+      ToSeconds(cluster_->network().now().time_since_epoch()) - result_.virtual_seconds;
   result_.events = cluster_->network().events();
   return std::move(result_);
 }

@@ -93,11 +93,12 @@ struct FaultOptions {
 struct FaultResult {
   std::optional<std::string> violation;
   uint64_t events = 0;
-  uint64_t rounds = 0;  // of pieces, as the workers saw them
-  double virtual_seconds = 0;
-  bool ended_early = false;   // too much was lost: rule 14
-  std::vector<Fault> played;  // in this order
-  bool near_wrap = false;     // rounds crossed 2^24 or 2^32
+  uint64_t rounds = 0;         // of pieces, as the workers saw them
+  double virtual_seconds = 0;  // until the last operation ended, ...
+  double rest_seconds = 0;     // ... and from there until all had healed and come to rest
+  bool ended_early = false;    // too much was lost: rule 14
+  std::vector<Fault> played;   // in this order
+  bool near_wrap = false;      // rounds crossed 2^24 or 2^32
 };
 
 FaultScript WriteFaults(uint64_t seed);

@@ -105,6 +105,7 @@ struct Totals {
   std::atomic<uint64_t> done{0};
   std::atomic<uint64_t> failed{0};
   std::atomic<uint64_t> virtual_microseconds{0};
+  std::atomic<uint64_t> rest_microseconds{0};
   std::atomic<uint64_t> failed_seed{0};
   std::atomic<uint64_t> ended_early{0};
 };
@@ -146,6 +147,7 @@ struct Outcome {
   uint64_t events = 0;
   uint64_t operations = 0;
   double virtual_seconds = 0;
+  double rest_seconds = 0;
   bool ended_early = false;
 };
 
@@ -156,14 +158,14 @@ Outcome RunSeed(const Arguments& arguments, uint64_t seed, Table& table) {
     options.mistakes = MistakeNamed(arguments.mistake);
     FaultResult result = RunFaults(options);
     table.Add(result);
-    return {result.violation, result.events, result.rounds, result.virtual_seconds,
-            result.ended_early};
+    return {result.violation,       result.events,       result.rounds,
+            result.virtual_seconds, result.rest_seconds, result.ended_early};
   }
   ScenarioOptions options;
   options.seed = seed;
   options.mistake = MistakeNamed(arguments.mistake).shard;
   ScenarioResult result = RunScenario(options);
-  return {result.violation, result.events, result.operations, result.virtual_seconds, false};
+  return {result.violation, result.events, result.operations, result.virtual_seconds, 0, false};
 }
 
 void Work(const Arguments& arguments, Totals& totals, Table& table) {
@@ -176,6 +178,7 @@ void Work(const Arguments& arguments, Totals& totals, Table& table) {
     totals.operations += result.operations;
     if (result.ended_early) ++totals.ended_early;
     totals.virtual_microseconds += static_cast<uint64_t>(result.virtual_seconds * 1e6);
+    totals.rest_microseconds += static_cast<uint64_t>(result.rest_seconds * 1e6);
     uint64_t done = ++totals.done;
     if (result.violation.has_value()) {
       ++totals.failed;
@@ -199,13 +202,19 @@ int RunSeeds(const Arguments& arguments) {
   }
   threads.clear();
   double spent = ToSeconds(std::chrono::steady_clock::now() - start);
-  double simulated = static_cast<double>(totals.virtual_microseconds.load()) / 1e6;
+  double of_cores = spent * arguments.jobs;
+  double working = static_cast<double>(totals.virtual_microseconds.load()) / 1e6;
+  double rest = static_cast<double>(totals.rest_microseconds.load()) / 1e6;
   fmt::print("{} seeds, {} operations, {} events in {:.1f} s: {}\n", totals.done.load(),
              totals.operations.load(), totals.events.load(), spent,
              totals.failed == 0 ? "no violation" : "VIOLATION");
-  fmt::print("{:.1f} s of virtual time until the last operations ended, {:.1f} for each second\n",
-             simulated, simulated / spent);
+  fmt::print(
+      "{:.1f} s of virtual time until the last operations ended, {:.0f} for each second of a "
+      "core\n",
+      working, working / of_cores);
   if (arguments.faults) {
+    fmt::print("{:.1f} s with what it took to heal and come to rest, {:.0f} for each\n",
+               working + rest, (working + rest) / of_cores);
     fmt::print("{} jobs lost so many processes at once that they ended, with errors\n",
                totals.ended_early.load());
     if (arguments.verbose) table.Print();

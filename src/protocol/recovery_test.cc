@@ -191,6 +191,17 @@ TEST(RecoveryTest, AnErrorReachesEveryRank) {
   EXPECT_EQ(job.outcome(1, late)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
+TEST(RecoveryTest, AnErrorWithoutAReasonIsAnError) {
+  Job job(2, 1);
+  OperationId id = job.Submit(0, "a", 1);
+  job.All();
+  job.workers[0]->machine.Abort(id, "");
+  job.All();
+  ASSERT_NE(job.outcome(0, id), nullptr);
+  EXPECT_EQ(job.outcome(0, id)->status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(job.outcome(0, id)->status.message(), "no reason was given");
+}
+
 // A rank that gives up again and again does not wait for one that hangs, whose errors are kept for
 // it in a row; whoever owns the piece then.
 TEST(RecoveryTest, ErrorsInARowWaitForWhoHangs) {

@@ -42,6 +42,8 @@ class Play {
 
   void Run() {
     while (!numbers_.empty()) Step();
+    // Nothing is held for frames whose end will not come.
+    for (Slot slot = 0; slot < kWorkers; ++slot) shard_.OnLost(slot);
     ++view_.epoch;
     view_.began = view_.epoch;
     ++view_.generation;

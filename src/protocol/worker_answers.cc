@@ -192,22 +192,29 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
   const wire::DataHeader& header = link.incoming;
   Piece& piece = tensor.pieces[header.ref.piece];
   Outcome& outcome = tensor.task->outcome;
-  if (header.status == StatusCode::kOk) AddReceipt(*tensor.task, piece.members);
-  if (link.staged.data() == nullptr) return;
-  const std::byte* bytes = link.staged.data() + header.receipt;
-  size_t count = link.payload_bytes - header.receipt;
-  if (header.status == StatusCode::kOk) {
-    ByteSpan want = SpansOf(tensor, header.ref.piece).want;
-    arithmetic_.Copy(want.data(), bytes, want.size());
-  } else if (outcome.status.ok()) {
+  bool error = header.status != StatusCode::kOk;
+  const std::byte* bytes = nullptr;
+  size_t count = 0;
+  if (link.staged.data() != nullptr) {  // an error may have no text
+    bytes = link.staged.data() + header.receipt;
+    count = link.payload_bytes - header.receipt;
+  }
+  if (!error) AddReceipt(*tensor.task, piece.members);
+  if (error && outcome.status.ok()) {
     // Other pieces may still be on their way into the user's memory: the operation ends with the
     // last of them, not here.
     const auto* text = reinterpret_cast<const char*>(bytes);
-    outcome.status = Status(header.status, std::string(text, count));
+    outcome.status =
+        Status(header.status, count > 0 ? std::string(text, count) : "no reason was given");
   }
-  bool whole = header.receipt == 0 && (header.status != StatusCode::kOk ||
-                                       count == SpansOf(tensor, header.ref.piece).piece_bytes);
-  if (!whole && header.status == StatusCode::kOk) return;
+  if (bytes == nullptr) return;
+  if (!error) {
+    ByteSpan want = SpansOf(tensor, header.ref.piece).want;
+    arithmetic_.Copy(want.data(), bytes, want.size());
+  }
+  bool whole =
+      header.receipt == 0 && (error || count == SpansOf(tensor, header.ref.piece).piece_bytes);
+  if (!whole && !error) return;
   piece.copy = link.staged;
   if (!whole) {
     piece.copy = pool_.Take(count);

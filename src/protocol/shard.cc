@@ -244,9 +244,13 @@ void Shard::AnswerAgain(Slot to) {
   AnswerIdle(piece);
 }
 
+// Has pushed, or is about to.
 bool Shard::AnyMemberIn(const Round& round) const {
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
-    if (round.contributions[slot].arrived && members_[slot].present) return true;
+    const Member& member = members_[slot];
+    bool pushes =
+        member.receiving && member.fate == Fate::kContribution && member.incoming.ref == round.ref;
+    if (member.present && (pushes || round.contributions[slot].arrived)) return true;
   }
   return false;
 }

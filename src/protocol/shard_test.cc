@@ -124,6 +124,20 @@ TEST_F(ShardTest, ARepeatOfAnotherSizeIsRefused) {
   EXPECT_EQ(place.status().code(), StatusCode::kProtocol);
 }
 
+TEST_F(ShardTest, AnotherKindOfPushIsRefusedWhileTheFirstOneComesIn) {
+  wire::DataHeader header = Header(7, 1, 4, Combine::kSum);
+  Result<ByteSpan> place = Begin(0, header, 4);
+  ASSERT_TRUE(place.ok());
+  wire::DataHeader other = header;
+  other.dtype = DataType::kFloat32;
+  EXPECT_EQ(Begin(1, other, 4).status().code(), StatusCode::kProtocol);
+  std::fill(place->begin(), place->end(), std::byte{1});
+  shard.OnPayload(0);
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01\x02\x03\x04"));
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(driver.answers[0].bytes, "\x02\x03\x04\x05");
+}
+
 TEST_F(ShardTest, ARepeatAnsweredTwiceIsOneHolder) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));

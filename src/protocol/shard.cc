@@ -215,6 +215,10 @@ void Shard::TakeContribution(Slot from) {
   if (piece.round == nullptr || piece.round->ref != header.ref) return;
   if (header.epoch < piece.since) return;  // it went away and came back meanwhile
   Contribution& contribution = piece.round->contributions[from];
+  const BufferRef& place =
+      piece.round->combine == Combine::kOverlay ? piece.round->overlay : contribution.buffer;
+  // The round was dropped and begun again meanwhile: only when somebody pushed what nobody should.
+  if (place.data() != members_[from].receiving_into.data()) return;
   contribution.arrived = true;
   if (members_[from].present) --piece.round->missing;
   contribution.priority = header.priority;

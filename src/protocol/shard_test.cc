@@ -138,6 +138,29 @@ TEST_F(ShardTest, AnotherKindOfPushIsRefusedWhileTheFirstOneComesIn) {
   EXPECT_EQ(driver.answers[0].bytes, "\x02\x03\x04\x05");
 }
 
+// Worker 1 disagrees about where the piece is at home. A view takes the piece away from here by one
+// opinion, and by the other it is still here: worker 0's payload has lost its place.
+TEST_F(ShardTest, APayloadWhoseRoundBeganAgainIsForgotten) {
+  auto kill = [&](bool alive) {
+    view.servers[1].alive = alive;
+    view.servers[1].since = ++view.epoch;
+    shard.OnView(view, 0);
+  };
+  view.servers.push_back(view.servers[0]);
+  view.servers[1].index = view.servers[1].first_shard = 1;
+  kill(false);
+  wire::DataHeader header = Header(7, 1, 4096, Combine::kSum);
+  header.epoch = view.epoch;
+  header.home = 1;
+  ASSERT_TRUE(Begin(0, header, 4096).ok());
+  kill(true);
+  EXPECT_EQ(shard.open_rounds(), 0u);
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));
+  shard.OnPayload(0);
+  EXPECT_EQ(shard.open_rounds(), 1u);
+  EXPECT_TRUE(driver.answers.empty());
+}
+
 TEST_F(ShardTest, ARepeatAnsweredTwiceIsOneHolder) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));

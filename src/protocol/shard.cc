@@ -133,6 +133,7 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   }
   member.receiving = true;
   member.fate = Fate::kContribution;
+  member.receiving_for = round.serial;
   return PlaceFor(round, from, header, payload_bytes);
 }
 
@@ -164,6 +165,7 @@ void Shard::OpenRound(Piece& piece, const Group& group, const wire::DataHeader& 
     spare_rounds_.pop_back();
   }
   Round& round = *piece.round;
+  round.serial = ++rounds_begun_;
   round.ref = header.ref;
   round.combine = header.combine;
   round.dtype = header.dtype;
@@ -212,13 +214,10 @@ void Shard::TakeContribution(Slot from) {
   if (found == pieces_.end()) return;  // retired or moved away while the payload came in
   Piece& piece = found->second;
   if (header.ref.round <= piece.decided) return AnswerAgain(from);  // decided meanwhile
-  if (piece.round == nullptr || piece.round->ref != header.ref) return;
-  if (header.epoch < piece.since) return;  // it went away and came back meanwhile
+  // Dropped, and perhaps begun again, because the piece went away and came back meanwhile, or
+  // because somebody pushed what nobody should.
+  if (piece.round == nullptr || piece.round->serial != members_[from].receiving_for) return;
   Contribution& contribution = piece.round->contributions[from];
-  const BufferRef& place =
-      piece.round->combine == Combine::kOverlay ? piece.round->overlay : contribution.buffer;
-  // The round was dropped and begun again meanwhile: only when somebody pushed what nobody should.
-  if (place.data() != members_[from].receiving_into.data()) return;
   contribution.arrived = true;
   if (members_[from].present) --piece.round->missing;
   contribution.priority = header.priority;
@@ -252,8 +251,8 @@ void Shard::AnswerAgain(Slot to) {
 bool Shard::AnyMemberIn(const Round& round) const {
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
     const Member& member = members_[slot];
-    bool pushes =
-        member.receiving && member.fate == Fate::kContribution && member.incoming.ref == round.ref;
+    bool pushes = member.receiving && member.fate == Fate::kContribution &&
+                  member.receiving_for == round.serial;
     if (member.present && (pushes || round.contributions[slot].arrived)) return true;
   }
   return false;

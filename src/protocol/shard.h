@@ -153,6 +153,7 @@ class Shard {
   };
   // A piece's round in progress. Recycled.
   struct Round {
+    uint64_t serial = 0;  // no other round of this shard has it
     wire::PieceRef ref;
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
@@ -234,6 +235,7 @@ class Shard {
     Fate fate = Fate::kDropped;
     BufferRef receiving_into;  // outlives the round that it was meant for
     size_t receiving_bytes = 0;
+    uint64_t receiving_for = 0;  // serial of the round that it contributes to
     wire::DataHeader incoming;
     std::vector<std::byte> scratch;  // where payloads go that do not count
     std::deque<Held> held;
@@ -347,6 +349,7 @@ class Shard {
   Waiters waiting_;
   Waiters asked_;
   size_t open_rounds_ = 0;
+  uint64_t rounds_begun_ = 0;
   size_t unstable_verdicts_ = 0;
   Time now_{};                                       // of the last call that told it
   std::optional<Time> stable_due_;                   // some member may not know what is stable

@@ -149,10 +149,10 @@ TEST_F(ShardTest, APayloadWhoseRoundBeganAgainIsForgotten) {
   view.servers.push_back(view.servers[0]);
   view.servers[1].index = view.servers[1].first_shard = 1;
   kill(false);
-  wire::DataHeader header = Header(7, 1, 4096, Combine::kSum);
+  wire::DataHeader header = Header(7, 1, 0, Combine::kSum);  // no place at all
   header.epoch = view.epoch;
   header.home = 1;
-  ASSERT_TRUE(Begin(0, header, 4096).ok());
+  ASSERT_TRUE(Begin(0, header, 0).ok());
   kill(true);
   EXPECT_EQ(shard.open_rounds(), 0u);
   EXPECT_TRUE(Sum(1, 7, 1, "\x01"));

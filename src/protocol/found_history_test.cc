@@ -68,5 +68,27 @@ TEST(FoundHistoryTest, AnAtomicAttemptWhoseReceiptsShrankToOneIsOver) {
   }
 }
 
+// Simulated seed 120402: worker 1 waits for the first of two errors in a row when the owner dies.
+// The new owner has its push before it hears of the second error, which worker 0 knows.
+TEST(FoundHistoryTest, WhoPushedAnEarlierOneOfErrorsInARowIsAnswered) {
+  Job job(3, 2);
+  OperationId waits = job.Submit(1, "a", 2);
+  job.Up(1, 0);
+  for (int round = 0; round < 2; ++round) {
+    OperationId id = job.Submit(0, "a", 1);
+    job.Up(0, 0);
+    job.workers[0]->machine.Abort(id, "late");
+    job.Up(0, 0);
+    job.Down(0, 0);
+    ASSERT_NE(job.outcome(0, id), nullptr) << "round " << round;
+  }
+  job.KillServer(0);
+  job.TellAll();
+  job.Up(1, 1);
+  job.All();
+  ASSERT_NE(job.outcome(1, waits), nullptr);
+  EXPECT_EQ(job.outcome(1, waits)->status.code(), StatusCode::kDeadlineExceeded);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

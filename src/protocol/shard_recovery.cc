@@ -189,12 +189,13 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
     if (drop) return DropRound(piece);
     return Recount(piece);
   }
-  // Everybody who pushed this round waits for it; their answers need what they asked for.
+  // Everybody who pushed this round, or an earlier one of errors in a row, waits for it; their
+  // answers need what they asked for.
   for (Slot slot = 0; slot < open->contributions.size(); ++slot) {
     const Contribution& contribution = open->contributions[slot];
-    bool waits = open->ref.round == header.ref.round && contribution.arrived &&
-                 members_[slot].present && !members_[slot].left;
-    if (waits) AnswerWhenDue(piece, header.ref, slot, contribution);
+    bool waits = Covers(piece, open->ref.round) && contribution.arrived && members_[slot].present &&
+                 !members_[slot].left;
+    if (waits) AnswerWhenDue(piece, open->ref, slot, contribution);
   }
   NoteWhoHasAll(piece, *open);
   piece.round = std::move(open);

@@ -163,7 +163,7 @@ void WorkerNode::OnView(const wire::View& view) {
     return Stop(Status(StatusCode::kInternal, "a generation began too early"));
   }
   view_ = view;
-  if (begins) roster_ = view.workers;
+  if (begins) roster_ = wire::WorkersOfGeneration(view);
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.incarnation == incarnation_) slot_ = worker.slot;
   }

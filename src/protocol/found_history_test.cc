@@ -90,5 +90,54 @@ TEST(FoundHistoryTest, WhoPushedAnEarlierOneOfErrorsInARowIsAnswered) {
   EXPECT_EQ(job.outcome(1, waits)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
+// Simulated seed 139612: worker 2 has skipped the view with which the generation began, and worker
+// 1 is lost when it hears of it. Its group still has three places: the layout of an allgather is
+// that of the others.
+TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
+  Job job(3, 1);
+  for (Slot slot : {0u, 1u, 2u}) job.workers[slot]->machine.OnShardDown(0);
+  job.view.epoch = job.view.began = 2;
+  ++job.view.generation;
+  auto tell = [&](Slot slot) {
+    job.workers[slot]->machine.OnView(job.view, slot);
+    job.Connect(slot, 0);
+  };
+  job.TellShard(0);
+  tell(0);
+  tell(1);
+  std::vector<OperationId> ids(3);
+  auto gather = [&](Slot slot) {
+    Job::WorkerEnd& worker = *job.workers[slot];
+    worker.memory["a"].assign(4, static_cast<uint8_t>(slot));
+    Operation operation;
+    ids[slot] = operation.id = worker.next++;
+    operation.name = "a";
+    operation.spec = {wire::Op::kAllgather, DataType::kUint8, 0, {4}};
+    operation.rows = slot == 1 ? 0 : 1;
+    operation.input = reinterpret_cast<std::byte*>(worker.memory["a"].data());
+    ASSERT_TRUE(worker.machine.Submit(operation).ok());
+    for (const std::string& asked : std::exchange(worker.names, {})) {
+      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), {0, 1}});
+    }
+  };
+  gather(0);
+  gather(1);
+  job.All();
+  job.KillWorker(1);
+  job.TellShard(0);
+  job.TellWorker(0);
+  tell(2);
+  gather(2);
+  job.All();
+  for (Slot slot : {0u, 2u}) {
+    const Outcome* outcome = job.outcome(slot, ids[slot]);
+    ASSERT_NE(outcome, nullptr) << slot;
+    ASSERT_TRUE(outcome->status.ok()) << outcome->status.message();
+    ASSERT_EQ(outcome->gathered_bytes, 8u);
+    EXPECT_EQ(outcome->gathered[0], std::byte{0});
+    EXPECT_EQ(outcome->gathered[4], std::byte{2});
+  }
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -219,7 +219,10 @@ class Job {
   }
   void KillWorker(Slot slot) {
     ++view.epoch;
-    std::erase_if(view.workers, [&](const wire::WorkerInfo& w) { return w.slot == slot; });
+    auto lost = std::find_if(view.workers.begin(), view.workers.end(),
+                             [&](const wire::WorkerInfo& w) { return w.slot == slot; });
+    view.gone.push_back(*lost);
+    view.workers.erase(lost);
   }
   void ReviveServer(uint32_t index) {
     ++view.epoch;

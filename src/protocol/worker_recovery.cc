@@ -38,7 +38,7 @@ void Worker::OnView(const wire::View& view, Slot slot) {
 void Worker::BeginGeneration(const wire::View& view) {
   assert(open_operations_ == 0);
   generation_ = view.generation;
-  roster_ = view.workers;
+  roster_ = wire::WorkersOfGeneration(view);
   members_ = static_cast<uint32_t>(roster_.size());
   everybody_.ranks.clear();
   for (const wire::WorkerInfo& worker : roster_) {

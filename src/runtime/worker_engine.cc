@@ -158,7 +158,7 @@ void WorkerEngine::ReadyIfComplete() {
   if (view.epoch == 0 || (!served && !view.servers.empty())) return;
   phase_ = Phase::kReady;
   Standing standing;
-  standing.size = static_cast<uint32_t>(view.workers.size());
+  standing.size = static_cast<uint32_t>(wire::WorkersOfGeneration(view).size());
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.incarnation == options_.join.incarnation) standing.rank = worker.rank;
   }

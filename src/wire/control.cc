@@ -68,12 +68,16 @@ Encoded Encode(Builder& b, const Waiting& m) {
   return {fb::Body_Waiting, fb::CreateWaiting(b, b.CreateString(m.text)).Union()};
 }
 
-flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
-  std::vector<flatbuffers::Offset<fb::Worker>> workers;
-  for (const WorkerInfo& w : m.workers) {
-    workers.push_back(fb::CreateWorker(b, w.slot, w.rank, w.incarnation, b.CreateString(w.host),
-                                       w.process, w.local_rank, w.local_size, w.left));
+auto Table(Builder& b, const std::vector<WorkerInfo>& workers) {
+  std::vector<flatbuffers::Offset<fb::Worker>> tables;
+  for (const WorkerInfo& w : workers) {
+    tables.push_back(fb::CreateWorker(b, w.slot, w.rank, w.incarnation, b.CreateString(w.host),
+                                      w.process, w.local_rank, w.local_size, w.left));
   }
+  return b.CreateVector(tables);
+}
+
+flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
   std::vector<flatbuffers::Offset<fb::Server>> servers;
   for (const ServerInfo& s : m.servers) {
     auto host = b.CreateString(s.host);
@@ -82,10 +86,11 @@ flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
                                        s.first_shard, b.CreateVector(s.shard_weights), s.alive,
                                        s.since));
   }
-  auto worker_list = b.CreateVector(workers);
+  auto workers = Table(b, m.workers);
   auto server_list = b.CreateVector(servers);
-  return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, worker_list,
-                        server_list);
+  auto gone = Table(b, m.gone);
+  return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, workers, server_list,
+                        gone);
 }
 
 Encoded Encode(Builder& b, const Propose& m) {
@@ -215,15 +220,28 @@ Result<Join> Read(const fb::Join& m) {
 // A view's tables may share their parts, so that few bytes unfold into many. What a correct sender
 // writes unfolds into no more than it is long.
 uint64_t UnfoldedBytes(const fb::View& m) {
-  uint64_t bytes = uint64_t{8} * (m.workers()->size() + m.servers()->size());
+  uint64_t bytes = uint64_t{8} * (m.workers()->size() + m.servers()->size() + m.gone()->size());
   auto add = [&](const flatbuffers::String* text) { bytes += text == nullptr ? 0 : text->size(); };
-  for (const fb::Worker* w : *m.workers()) add(w->host());
+  for (const auto* workers : {m.workers(), m.gone()}) {
+    for (const fb::Worker* w : *workers) add(w->host());
+  }
   for (const fb::Server* s : *m.servers()) {
     add(s->host());
     add(s->address());
     if (s->shard_weights() != nullptr) bytes += uint64_t{4} * s->shard_weights()->size();
   }
   return bytes;
+}
+
+// False: one has a slot that no job has.
+bool Read(const flatbuffers::Vector<flatbuffers::Offset<fb::Worker>>& tables,
+          std::vector<WorkerInfo>& workers) {
+  for (const fb::Worker* w : tables) {
+    if (w->slot() >= kMembersMax) return false;
+    workers.push_back({w->slot(), w->rank(), w->incarnation(), Text(w->host()), w->process(),
+                       w->local_rank(), w->local_size(), w->left()});
+  }
+  return true;
 }
 
 Result<View> Read(const fb::View* table, size_t message_bytes) {
@@ -234,12 +252,11 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   view.generation = m.generation();
   view.began = m.began();
   view.piece_bytes_max = m.piece_bytes_max();
-  if (m.workers() == nullptr || m.servers() == nullptr) return Malformed("a view without members");
+  bool whole = m.workers() != nullptr && m.servers() != nullptr && m.gone() != nullptr;
+  if (!whole) return Malformed("a view without members");
   if (UnfoldedBytes(m) > message_bytes) return Malformed("a view with shared parts");
-  for (const fb::Worker* w : *m.workers()) {
-    if (w->slot() >= kMembersMax) return Malformed("a slot that no job has");
-    view.workers.push_back({w->slot(), w->rank(), w->incarnation(), Text(w->host()), w->process(),
-                            w->local_rank(), w->local_size(), w->left()});
+  if (!Read(*m.workers(), view.workers) || !Read(*m.gone(), view.gone)) {
+    return Malformed("a slot that no job has");
   }
   for (const fb::Server* s : *m.servers()) {
     view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
@@ -367,6 +384,14 @@ std::string ShapeOf(const TensorSpec& spec) {
 }
 
 }  // namespace
+
+std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
+  std::vector<WorkerInfo> workers = view.workers;
+  workers.insert(workers.end(), view.gone.begin(), view.gone.end());
+  std::sort(workers.begin(), workers.end(),
+            [](const WorkerInfo& a, const WorkerInfo& b) { return a.slot < b.slot; });
+  return workers;
+}
 
 const char* NameOf(Op op) {
   switch (op) {

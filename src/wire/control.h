@@ -101,8 +101,15 @@ struct View {
   uint32_t piece_bytes_max = 0;
   std::vector<WorkerInfo> workers;
   std::vector<ServerInfo> servers;
+  // Workers with which the generation began and that are no members any more: who hears of the
+  // generation late counts ranks like all others.
+  std::vector<WorkerInfo> gone;
   friend bool operator==(const View&, const View&) = default;
 };
+
+// By slot, members and those that are gone: ranks, and what is laid out by them, are the same for a
+// member that skips views.
+std::vector<WorkerInfo> WorkersOfGeneration(const View& view);
 
 // A view comes into force in two steps (docs/membership.md). To all members of `present`, the view
 // that is in force: will you take `next` from nobody but me?

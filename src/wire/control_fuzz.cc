@@ -25,6 +25,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
   if (seed % 64 != 0) return LLVMFuzzerMutate(data, size, size_max);
   wire::View view;
   view.workers = {{0, 0, 7, "a", 1, 0, 1}, {1, 1, 8, "b", 2, 0, 1}};
+  view.gone = {{2, 2, 9, "b", 3, 0, 1}};
   view.servers = {{0, 9, "c", "c:1", 3, 0, {5, 5}, true, 5}};
   const wire::DeclareFailed failed{"w", 1, 77, byteps::StatusCode::kMismatch, "differs", 5};
   const wire::TensorSpec spec{wire::Op::kSum, byteps::DataType::kInt8, 0, {3, 4}};

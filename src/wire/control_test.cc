@@ -17,6 +17,7 @@ std::vector<Message> OneOfEach() {
   view.began = 4;
   view.piece_bytes_max = 32768;
   view.workers = {{0, 0, 7, "host-a", 100, 0, 1}, {1, 1, 8, "host-b", 101, 0, 1}};
+  view.gone = {{2, 2, 6, "host-b", 103, 0, 1}};
   view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5}};
   View next = view;
   next.epoch = 6;
@@ -80,16 +81,19 @@ TEST(ControlTest, AViewDoesNotUnfold) {
   ASSERT_TRUE(DecodeControl(EncodeControl(Commit{1, view})).ok());
   view.workers[0].slot = kMembersMax;
   EXPECT_FALSE(DecodeControl(EncodeControl(Commit{1, view})).ok());
-  flatbuffers::FlatBufferBuilder b;
-  auto host = b.CreateString(std::string(1000, 'h'));
-  auto worker = fb::CreateWorker(b, 0, 0, 7, host);
-  std::vector<flatbuffers::Offset<fb::Worker>> same(10000, worker);
-  auto workers = b.CreateVector(same);
-  auto servers = b.CreateVector(std::vector<flatbuffers::Offset<fb::Server>>());
-  auto body = fb::CreateCommit(b, 1, fb::CreateView(b, 1, 1, 1, 0, workers, servers));
-  b.Finish(fb::CreateMessage(b, fb::Body_Commit, body.Union()));
-  auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
-  EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
+  for (size_t gone : {0, 10000}) {
+    flatbuffers::FlatBufferBuilder b;
+    auto host = b.CreateString(std::string(1000, 'h'));
+    auto worker = fb::CreateWorker(b, 0, 0, 7, host);
+    using Workers = std::vector<flatbuffers::Offset<fb::Worker>>;
+    auto here = b.CreateVector(Workers(10000 - gone, worker));
+    auto away = b.CreateVector(Workers(gone, worker));
+    auto servers = b.CreateVector(std::vector<flatbuffers::Offset<fb::Server>>());
+    auto body = fb::CreateCommit(b, 1, fb::CreateView(b, 1, 1, 1, 0, here, servers, away));
+    b.Finish(fb::CreateMessage(b, fb::Body_Commit, body.Union()));
+    auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
+    EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
+  }
 }
 
 TEST(ControlTest, SpecsAreDescribedForPeople) {

@@ -253,6 +253,27 @@ TEST_F(FailureTest, WorkersAreLetInWhenAllAreAtASyncPoint) {
   EXPECT_TRUE(To<wire::GoOn>(10).empty());
 }
 
+// Who hears of a generation late, from whomever, must learn how many began it.
+TEST_F(FailureTest, AViewNamesThoseThatAreGoneUntilTheNextGeneration) {
+  options.min_workers = 1;
+  StartJob();
+  Lose(10);
+  Wait(milliseconds(100), {11, 12, 20, 21});
+  EXPECT_EQ(Workers(ViewOf(11)), (std::vector<uint64_t>{1, 2}));
+  ASSERT_EQ(ViewOf(11).gone.size(), 1u);
+  EXPECT_EQ(ViewOf(11).gone[0].slot, 0u);
+  Say(12, wire::Leave{});
+  ASSERT_EQ(ViewOf(11).gone.size(), 2u) << "who leaves, too";
+  EXPECT_EQ(wire::WorkersOfGeneration(ViewOf(11)).size(), 3u);
+  Restart();
+  ReconnectAll({11, 20, 21});
+  Say(13, Join(Role::kWorker, 0));
+  Say(111, wire::Sync{1});
+  EXPECT_EQ(ViewOf(111).generation, 2u);
+  EXPECT_EQ(Workers(ViewOf(111)), (std::vector<uint64_t>{1, 3})) << "not slot 2 once more";
+  EXPECT_TRUE(ViewOf(111).gone.empty());
+}
+
 TEST_F(FailureTest, WithNobodyToLetInEverybodyGoesOn) {
   StartJob();
   for (ConnectionId id : {10, 11}) Say(id, wire::Sync{1});

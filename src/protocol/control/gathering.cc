@@ -251,6 +251,7 @@ wire::View Coordinator::NextGeneration() const {
   next.began = next.epoch;
   next.piece_bytes_max = options_.piece_bytes_max;
   next.workers.clear();
+  next.gone.clear();
   for (const auto& [id, member] : roster_.all()) {
     if (member.standing != Standing::kWaiting) continue;
     const wire::Join& join = member.join;

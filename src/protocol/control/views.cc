@@ -99,13 +99,15 @@ uint32_t Coordinator::WorkersLeftOver(uint64_t without) const {
 // Lost ones, and those that leave a job that goes on with the others. A job that does not go on
 // without them keeps them, so that operations which need them fail.
 void Coordinator::DropWorkers(wire::View& next) const {
-  std::erase_if(next.workers, [&](const auto& one) { return lost_.contains(one.incarnation); });
   bool goes_on = Elastic() && WorkersLeftOver(0) >= options_.min_workers;
+  std::vector<wire::WorkerInfo> stay;
   for (wire::WorkerInfo& one : next.workers) {
-    if (leaving_.contains(one.incarnation)) one.left = true;
+    bool leaves = leaving_.contains(one.incarnation);
+    one.left = one.left || leaves;
+    bool goes = lost_.contains(one.incarnation) || (leaves && goes_on);
+    (goes ? next.gone : stay).push_back(std::move(one));
   }
-  if (!goes_on) return;
-  std::erase_if(next.workers, [&](const auto& one) { return leaving_.contains(one.incarnation); });
+  next.workers = std::move(stay);
 }
 
 void Coordinator::PlaceServers(wire::View& next) const {
@@ -141,6 +143,7 @@ bool Coordinator::MayAdmit() const {
 // A joiner gets a new slot, and the rank it asks for or the lowest free one.
 void Coordinator::AdmitWorkers(wire::View& next) const {
   std::erase_if(next.workers, [](const wire::WorkerInfo& one) { return one.left; });
+  next.gone.clear();
   ++next.generation;
   next.began = view_.epoch + 1;
   std::set<uint32_t> taken;
@@ -198,7 +201,7 @@ void Coordinator::Enforce(const wire::View& before) {
   if (view_.generation != before.generation) BeginGeneration();
   for (ConnectionId id : Connections()) Settle(*roster_.At(id));
   ForgetStale();
-  for (const wire::WorkerInfo& one : view_.workers) {
+  for (const wire::WorkerInfo& one : wire::WorkersOfGeneration(view_)) {
     next_slot_ = std::max(next_slot_, one.slot + 1);
   }
   if (AnyServer(view_)) {
@@ -254,8 +257,8 @@ void Coordinator::BeginGeneration() {
   }
   Result<plan::PieceAssigner> dealer = plan::PieceAssigner::Create(weights, view_.piece_bytes_max);
   if (!dealer.ok()) return End(dealer.status());
-  declarations_.Begin(std::move(dealer).value(), static_cast<uint32_t>(view_.workers.size()),
-                      view_.piece_bytes_max);
+  auto workers = static_cast<uint32_t>(wire::WorkersOfGeneration(view_).size());
+  declarations_.Begin(std::move(dealer).value(), workers, view_.piece_bytes_max);
 }
 
 // Tells a connected member what it is in the view that is in force.

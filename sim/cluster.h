@@ -99,8 +99,8 @@ class Cluster {
   const std::map<protocol::OperationId, Status>& refusals(uint32_t worker) const;
   // Called after each completion.
   std::function<void(uint32_t worker, protocol::OperationId id)> on_complete;
-  // A worker that waited at a sync point, or to be let in, goes on.
-  std::function<void(uint32_t worker)> on_go_on;
+  // A worker that waited at a sync point, or to be let in, goes on in this generation.
+  std::function<void(uint32_t worker, uint32_t generation)> on_go_on;
   // With those that have part in it, or kNobody.
   std::function<void(Moment moment, uint32_t worker, uint32_t server)> on_moment;
 

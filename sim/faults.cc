@@ -114,7 +114,7 @@ void Play::AfterRound(uint32_t worker) {
     finished_[worker] = true;
     if (leaves_[worker]) cluster_->Leave(worker);
   } else if (script_.sync_every > 0 && next % script_.sync_every == 0 && Counts(worker)) {
-    sync_round_ = next;
+    sync_next_[worker] = next;
     syncs_[worker] = true;
     cluster_->Sync(worker);
   } else {
@@ -122,15 +122,28 @@ void Play::AfterRound(uint32_t worker) {
   }
 }
 
-// A sync point is over, or a worker has been let in there.
-void Play::GoOn(uint32_t worker) {
+// A sync point is over, or a worker has been let in there: others may have passed the next one by
+// the time it hears of it.
+void Play::GoOn(uint32_t worker, uint32_t generation) {
   if (started_[worker] && !syncs_[worker]) {
     return Violation("a generation begins while worker " + std::to_string(worker) +
                      " is at no sync point");
   }
+  if (!started_[worker]) sync_next_[worker] = RoundOfOthers();
+  auto [round, first] = generation_rounds_.try_emplace(generation, sync_next_[worker]);
+  if (!started_[worker]) sync_next_[worker] = round->second;
   started_[worker] = true;
   syncs_[worker] = false;
-  SubmitRound(worker, sync_round_);
+  SubmitRound(worker, sync_next_[worker]);
+}
+
+// The members that still wait at the sync point where a worker is let in; it hears of it first.
+uint32_t Play::RoundOfOthers() const {
+  uint32_t next = 0;
+  for (uint32_t worker = 0; worker < workers(); ++worker) {
+    if (syncs_[worker] && Agrees(worker)) next = std::max(next, sync_next_[worker]);
+  }
+  return next;
 }
 
 // Rule 14, or a member that nobody can tell from a dead one.
@@ -305,12 +318,13 @@ void Play::Begin() {
   ended_.resize(workers());
   leaves_.resize(workers());
   syncs_.resize(workers());
+  sync_next_.resize(workers());
   hit_.resize(cluster_->first_workers() + cluster_->server_count());
   result_.near_wrap = script_.cluster.rounds_begin > 0;
   cluster_->on_complete = [this](uint32_t worker, protocol::OperationId id) {
     OnComplete(worker, id);
   };
-  cluster_->on_go_on = [this](uint32_t worker) { GoOn(worker); };
+  cluster_->on_go_on = [this](uint32_t worker, uint32_t generation) { GoOn(worker, generation); };
   cluster_->Start();
   for (uint32_t worker = 0; worker < cluster_->first_workers(); ++worker) {
     started_[worker] = true;

@@ -62,7 +62,8 @@ class Play {
   void CheckAverage(const Played& played, uint64_t sum);
   void OnError(const Played& played);
   void AfterRound(uint32_t worker);
-  void GoOn(uint32_t worker);
+  void GoOn(uint32_t worker, uint32_t generation);
+  uint32_t RoundOfOthers() const;
   void OnMoment(Moment moment, uint32_t worker, uint32_t server);
   FaultEvent Aimed(FaultEvent event, uint32_t worker, uint32_t server) const;
   void Schedule(const FaultEvent& event);
@@ -104,8 +105,9 @@ class Play {
   std::vector<bool> ended_;          // by worker: the job ended for it with an error
   std::vector<bool> leaves_;         // by worker: when its round has ended
   std::vector<bool> syncs_;          // by worker: it waits at a sync point
-  uint32_t sync_round_ = 0;          // with which all go on after it
-  std::vector<FaultEvent> waiting_;  // for their moment
+  std::vector<uint32_t> sync_next_;  // by worker: the round after its last sync point
+  std::map<uint32_t, uint32_t> generation_rounds_;  // the round with which each began
+  std::vector<FaultEvent> waiting_;                 // for their moment
   std::array<uint32_t, kMomentCount> moments_{};
   std::map<std::pair<Moment, uint32_t>, uint32_t> moments_of_;  // of a worker
   std::vector<bool> hit_;  // workers and servers that somebody may take for dead

@@ -90,6 +90,38 @@ INSTANTIATE_TEST_SUITE_P(
                     "worker-ignores-since", "verdict-drops-next-round",
                     "discount-dead-in-reading"));
 
+// Simulated seed 151041. The link of worker 1 is slow: when it hears that worker 2 was let in, the
+// other two have given up that round and are at the next sync point. It must play it, too.
+TEST(FaultTest, WhoHearsLateOfAGenerationPlaysItsFirstRound) {
+  FaultScript script;
+  ClusterOptions& cluster = script.cluster;
+  cluster.network.latency = microseconds(50);
+  cluster.host_links = {1e8, 2e5, 1e8, 1e8};
+  cluster.worker_hosts = {0, 1, 2};
+  cluster.servers = {{3, 1}};
+  cluster.coordinator_host = 3;
+  cluster.late_workers = cluster.min_workers = 1;
+  script.tensors.emplace_back();
+  script.rounds = 3;
+  script.sync_every = 1;
+  script.pause.resize(3);
+  script.order.assign(3, {0});
+  FaultEvent join;
+  join.fault = Fault::kJoin;
+  FaultEvent abort;
+  abort.fault = Fault::kAbort;
+  abort.a = 2;
+  abort.moment = Moment::kPushArrived;
+  abort.by = 2;
+  script.events = {join, abort};
+  FaultOptions options;
+  options.script = script;
+  FaultResult result = RunFaults(options);
+  EXPECT_FALSE(result.violation.has_value()) << *result.violation;
+  EXPECT_EQ(result.played.size(), 2U);
+  EXPECT_EQ(result.rounds, 2U + 3U) << "the first and the last one end well";
+}
+
 // Some histories need many things; of twenty that show the mistake, one needs a single fault and a
 // single tensor.
 TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {

@@ -102,7 +102,9 @@ void WorkerNode::Sync() {
 
 void WorkerNode::GoOn() {
   syncing_ = false;
-  cluster_.network_.At(cluster_.network_.now(), this, [this] { cluster_.on_go_on(rank_); });
+  cluster_.network_.At(cluster_.network_.now(), this, [this, generation = view_.generation] {
+    cluster_.on_go_on(rank_, generation);
+  });
 }
 
 // What a coordinator has not answered is said again.

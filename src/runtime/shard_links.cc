@@ -24,6 +24,10 @@ struct ShardLinks::Link final : transport::FrameReceiver {
     if (incoming == wire::FrameKind::kAnswer) {
       Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
       if (!header.ok()) return header.status();
+      if (links.ignores_answers_) {
+        ignored.resize(payload_bytes);
+        return ByteSpan(ignored);
+      }
       return links.machine_.OnAnswerHeader(shard, header.value(), payload_bytes);
     }
     if (incoming == wire::FrameKind::kStable && payload_bytes == 0) {
@@ -41,7 +45,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   void OnFrame() override {
     if (incoming == wire::FrameKind::kAnswer) {
-      links.machine_.OnAnswer(shard, links.loop_.Now());
+      if (!links.ignores_answers_) links.machine_.OnAnswer(shard, links.loop_.Now());
     } else if (incoming == wire::FrameKind::kWant && wire::DecodePieceRefs(want, refs).ok()) {
       links.machine_.OnWant(shard, refs);
     }
@@ -70,6 +74,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   wire::FrameKind incoming = wire::FrameKind::kAnswer;
   std::vector<std::byte> want;
+  std::vector<std::byte> ignored;
   std::vector<wire::PieceRef> refs;
 };
 

@@ -55,6 +55,8 @@ class ShardLinks {
   void Detach(ConstByteSpan memory);
   // Which servers are not connected and why, for a coordinator that has forgotten it.
   std::vector<wire::Suspect> Suspects() const;
+  // From now on answers are read and thrown away, also those that have begun to arrive.
+  void IgnoreAnswers() { ignores_answers_ = true; }
   // Closes all, for good; the machine is not told.
   void Close();
 
@@ -81,6 +83,7 @@ class ShardLinks {
   uint32_t generation_ = 0;
   Slot slot_ = kNoSlot;
   uint64_t next_attempt_ = 1;
+  bool ignores_answers_ = false;
   std::vector<std::unique_ptr<Link>> links_;  // by shard
 };
 

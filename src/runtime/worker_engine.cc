@@ -9,9 +9,10 @@
 namespace byteps::runtime {
 namespace {
 
-// How long a leaving worker waits for the others to have what it holds, and how long all of
-// leaving may take.
+// How long a leaving worker waits for the others to have what it holds; then, while operations
+// borrow memory of its user, for its leave to be in force; and how long all of leaving may take.
 constexpr Duration kSettleLimit = seconds(2);
+constexpr Duration kInForceLimit = milliseconds(1500);
 constexpr Duration kLeaveLimit = seconds(4);
 constexpr Duration kLookForLateOnes = seconds(1);
 // The loop never blocks; it may have ended.
@@ -106,10 +107,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
   }
-  if (std::holds_alternative<wire::Leave>(message) && phase_ == Phase::kLeaving) {
-    StopMachine();
-    NotifyLeft();
-  }
+  if (std::holds_alternative<wire::Leave>(message) && phase_ == Phase::kLeaving) Left();
   OnEvent();
 }
 
@@ -119,8 +117,7 @@ void WorkerEngine::OnView(const wire::View& view) {
     if (phase_ != Phase::kLeaving) {
       return End(Evicted("this worker", "view " + std::to_string(view.epoch)));
     }
-    StopMachine();
-    return NotifyLeft();
+    return Left();
   }
   uint64_t own = options_.join.incarnation;
   auto self = std::find_if(view.workers.begin(), view.workers.end(),
@@ -193,12 +190,13 @@ void WorkerEngine::NotifyLeft() {
 void WorkerEngine::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
   bool tell = phase_ == Phase::kReady;
+  bool leaves = phase_ == Phase::kLeaving;
   if (tell) log_.Error("the job is over: {}", why.message());
   phase_ = Phase::kOver;
   settle_limit_.reset();
   control_.Close();
   shards_.Close();
-  machine_.Stop(why);
+  machine_.Stop(leaves ? ShutDown() : why);
   {
     MutexLock lock(mutex_);
     if (!started_.has_value()) started_ = Result<Standing>(why);
@@ -318,8 +316,7 @@ void WorkerEngine::BeginToLeave() {
   TakeSubmissions();
   if (phase_ != Phase::kReady) {
     if (phase_ == Phase::kStarting) phase_ = Phase::kOver;
-    StopMachine();
-    return NotifyLeft();
+    return Left();
   }
   phase_ = Phase::kSettling;
   settle_limit_ = loop_->After(kSettleLimit, [this] { SayLeave(); });
@@ -331,14 +328,23 @@ void WorkerEngine::LeaveIfSettled() {
 }
 
 // Connections to the shards stay until the leave is in force, so that nobody takes it for a loss.
-// With operations open the machine must not go on meanwhile; there the word only has a head start.
+// With operations open nothing is taken from them any more: what this worker would then hold, and
+// others lack, it could not pass on.
 void WorkerEngine::SayLeave() {
   phase_ = Phase::kLeaving;
   leave_clean_ = machine_.open_operations() == 0;
+  settle_limit_.reset();
+  if (!leave_clean_) {
+    shards_.IgnoreAnswers();
+    settle_limit_ = loop_->After(kInForceLimit, [this] { Left(); });
+  }
   control_.Send(wire::Leave{leave_clean_});
-  settle_limit_ = loop_->After(Duration::zero(), [this] {
-    if (!leave_clean_) StopMachine();
-  });
+}
+
+void WorkerEngine::Left() {
+  settle_limit_.reset();
+  StopMachine();
+  NotifyLeft();
 }
 
 void WorkerEngine::SendControl(const wire::Message& message) {

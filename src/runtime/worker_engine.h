@@ -71,6 +71,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void BeginToLeave();
   void LeaveIfSettled();
   void SayLeave();
+  void Left();
   void StopMachine();
   void NotifyLeft();
   void TakeSubmissions();

@@ -102,6 +102,7 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.protocol.start_timeout = options_.start_timeout;
   process.protocol.report_every = options_.report_every;
   process.protocol.min_workers = options_.min_workers;
+  process.protocol.grace = options_.grace;
   process.protocol.silence_evict = options_.silence_evict;
   process.protocol.silence_end = options_.silence_end;
   process.protocol.server_patience = options_.server_patience;
@@ -295,6 +296,8 @@ void Cluster::FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate) {
 void Cluster::Cut(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Cut(servers_[server]->address);
 }
+
+void Cluster::CutControl(uint32_t worker) { workers_[worker].transport->Cut(coordinator_address_); }
 
 void Cluster::Block(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Block(servers_[server]->address);

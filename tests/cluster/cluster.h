@@ -39,6 +39,7 @@ struct ClusterOptions {
   // Busy machines and sanitizers are slow: silence means something only in tests that ask for it.
   Duration silence_evict = kPatience;
   Duration silence_end = kPatience;
+  Duration grace = milliseconds(100);  // for one closed connection
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};
@@ -132,6 +133,8 @@ class Cluster {
 
   // Breaks the connections between the two.
   void Cut(uint32_t worker, uint32_t server);
+  // The same of a worker and the coordinator.
+  void CutControl(uint32_t worker);
   // Breaks them, and refuses new ones from now on.
   void Block(uint32_t worker, uint32_t server);
 

@@ -127,6 +127,29 @@ TEST_P(Endings, LeavingWithOperationsInFlightEndsThemEverywhere) {
   cluster.LeaveInOrder();
 }
 
+// The word of a worker that leaves is late, because its connection to the coordinator breaks. Until
+// the coordinator knows, nobody sees its other connections close.
+TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
+  ClusterOptions options = Size(3, 2);
+  options.grace = kPatience;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(3, Bytes(kCount * sizeof(float)));
+  TicketRef mine = cluster.Submit(2, SumOf("mine", data[2]));
+  std::vector<TicketRef> others;
+  for (uint32_t rank : {0u, 1u}) others.push_back(cluster.Submit(rank, SumOf("w", data[rank])));
+  cluster.CutControl(2);
+  cluster.engine(2).Leave();
+  EXPECT_EQ(mine->completions(), 1);
+  EXPECT_EQ(mine->WaitStatus().code(), StatusCode::kShutdown);
+  for (const TicketRef& ticket : others) {
+    Status ended = ticket->WaitStatus();
+    EXPECT_NE(ended.message().find("worker 2 has left the job"), std::string::npos)
+        << ended.ToString();
+  }
+  cluster.LeaveInOrder();
+}
+
 TEST_P(Endings, AWorkerThatDiesIsNamedInEveryOperation) {
   Cluster cluster(Size(3, 2));
   ASSERT_TRUE(cluster.Start().ok());

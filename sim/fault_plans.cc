@@ -349,12 +349,12 @@ void VerdictAfterPush(Dice& dice, FaultScript& script) {
       dice.Between(milliseconds(30), milliseconds(160));
   FaultEvent& end = Add(script, trigger, Fault::kKillServer, 0, dies, dice);
   end.target = Target::kHere;
-  end.lasts = dice.OneIn(2) ? kForEver : dice.Between(milliseconds(60), milliseconds(800));
+  end.lasts = kForEver;  // a successor would have all said again
   for (uint32_t w = 0; w < Workers(script); ++w) {
     for (uint32_t shard = 0; w != behind && shard < Shards(script); ++shard) {
       FaultEvent& jitter = Add(script, trigger, Fault::kJitter, w, dies, dice);
       jitter.b = shard;
-      jitter.lasts = dice.Between(milliseconds(50), milliseconds(250));
+      jitter.lasts = dice.Between(milliseconds(150), milliseconds(800));
     }
   }
 }

@@ -247,6 +247,8 @@ int Main(int argc, char** argv) {
   app.add_option("--scale-max", arguments.scale_options.workers_max,
                  "largest number of workers with --scale")
       ->capture_default_str();
+  app.add_option("--scale-servers", arguments.scale_options.servers,
+                 "with --scale: only cells with so many servers of their own");
   app.add_option("--scale-credit", arguments.scale_options.credit_bytes,
                  "with --scale: bytes of credit per worker; 0: as the product chooses")
       ->capture_default_str();

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace byteps::sim {
+namespace {
+
+// What a connection may at least send in its turn.
+constexpr uint32_t kPacketBytes = 1448;
+
+}  // namespace
 
 Network::Network(const NetworkOptions& options) : options_(options), random_(options.seed) {}
 
@@ -76,13 +82,26 @@ void Network::Send(ConnectionId connection, const Endpoint* from, Frame& frame) 
 
 void Network::Pump(HostId host) {
   Link& link = links_[host];
-  while (!link.sending && !link.line.empty()) {
-    SideId id = link.line.front();
-    link.line.pop_front();
-    Side& sender = sides_[id];
-    sender.in_turn = false;
-    if (sender.first != kNoFrame) Transmit(id);
+  while (!link.sending && (link.turn.has_value() || !link.line.empty())) {
+    if (!link.turn.has_value()) {
+      link.turn = link.line.front();
+      link.turn_bytes = 0;
+      link.line.pop_front();
+    }
+    SideId id = *link.turn;
+    if (sides_[id].first != kNoFrame) {
+      Transmit(id);
+    } else {
+      EndTurn(link, id);
+    }
   }
+}
+
+void Network::EndTurn(Link& link, SideId side) {
+  link.turn.reset();
+  Side& sender = sides_[side];
+  sender.in_turn = sender.first != kNoFrame;
+  if (sender.in_turn) link.line.push_back(side);
 }
 
 void Network::Transmit(SideId from) {
@@ -90,7 +109,8 @@ void Network::Transmit(SideId from) {
   FrameId frame = Dequeue(sender);
   Link& link = links_[sender.host];
   bool local = sides_[Peer(from)].host == sender.host;  // stays on the host: takes no link
-  if (sender.first != kNoFrame && !std::exchange(sender.in_turn, true)) link.line.push_back(from);
+  link.turn_bytes += frames_[frame].wire_bytes;
+  if (sender.first == kNoFrame || link.turn_bytes >= kPacketBytes) EndTurn(link, from);
   if (!local) {
     double bytes = frames_[frame].wire_bytes;
     link.sending = true;

@@ -2,9 +2,10 @@
 // seed, and everything that goes wrong on real ones. One thread; nothing here waits.
 //
 // A link carries one frame at a time in each direction at its rate; the connections of a host take
-// turns. A frame arrives one latency after it left, when the receiver's link has carried what came
-// before it, and then perhaps a random delay later: connections overtake each other, the frames of
-// one connection do not.
+// turns, each with at least a packet: as on a real link, a small frame costs no turn of those
+// behind it. A frame arrives one latency after it left, when the receiver's link has carried what
+// came before it, and then perhaps a random delay later: connections overtake each other, the
+// frames of one connection do not.
 //
 // A direction that is cut carries nothing, and nobody is told. What is sent there waits, as it does
 // when TCP sends again and again, and arrives after the cut has healed; the connection is lost at
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <random>
 #include <unordered_map>
@@ -98,7 +100,7 @@ class Network {
     FrameId last = kNoFrame;
     Time last_arrival{};
     bool open = true;
-    bool in_turn = false;  // stands in its host's line
+    bool in_turn = false;  // stands in its host's line, or it is its turn
     bool cut = false;      // what it sends is lost
     bool jitters = false;  // has an entry in jitter_
   };
@@ -111,9 +113,11 @@ class Network {
     double bytes_per_second = 0;
     bool sending = false;
     Time receive_free{};
-    Ring<SideId> line;      // sides with something to send, in turn
-    Ring<Landing> landing;  // on their way to this host in order of time, without jitter
-    Ring<Landing> local;    // the same, from this host
+    std::optional<SideId> turn;  // whose it is
+    uint32_t turn_bytes = 0;     // sent in it
+    Ring<SideId> line;           // sides with something to send, in turn
+    Ring<Landing> landing;       // on their way to this host in order of time, without jitter
+    Ring<Landing> local;         // the same, from this host
   };
   // What is sent into a cut.
   struct Stall {
@@ -147,6 +151,7 @@ class Network {
   FrameId Dequeue(Side& side);
   void Pump(HostId host);
   void Transmit(SideId from);
+  void EndTurn(Link& link, SideId side);
   void Propagate(SideId from, FrameId frame, bool local);
   Duration JitterOf(SideId side);
   void Land(SideId side, FrameId frame, Time arrival, Time head);

@@ -63,6 +63,15 @@ class NetworkTest : public testing::Test {
     MakeAck(frame, number);
     network_.Send(connection, from, frame);
   }
+  void SendData(ConnectionId connection, uint64_t number) {
+    const std::vector<std::byte> payload(2000);
+    Frame& frame = network_.NewFrame();
+    wire::DataHeader header;
+    header.count = number;
+    header.piece_bytes = header.want_bytes = 2000;
+    MakeData(frame, FrameType::kPush, header, payload, true);
+    network_.Send(connection, &left_, frame);
+  }
   void At(Duration when, std::function<void()> work) {
     network_.At(Time(when), nullptr, std::move(work));
   }
@@ -103,6 +112,17 @@ TEST_F(NetworkTest, UrgentFramesLeaveFirstAndEqualOnesInOrder) {
   Send(connection_, &left_, 5);
   Run();
   EXPECT_EQ(right_.heard, (std::vector<uint64_t>{1, 5, 4, 2, 3}));  // the first had left already
+}
+
+TEST_F(NetworkTest, ConnectionsTakeTurnsAndASmallFrameIsNoTurn) {
+  ConnectionId other = network_.Connect(left_host_, &left_, 9, right_host_, &right_, 10);
+  SendData(connection_, 1);
+  Send(connection_, &left_, 2);
+  SendData(other, 3);
+  SendData(connection_, 4);
+  SendData(connection_, 5);
+  Run();
+  EXPECT_EQ(right_.heard, (std::vector<uint64_t>{1, 2, 4, 3, 5}));
 }
 
 TEST_F(NetworkTest, AOneWayCutEndsTheConnectionByTheTimeout) {

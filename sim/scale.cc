@@ -104,6 +104,7 @@ int RunScale(const ScaleOptions& options) {
   bool good = true;
   for (uint32_t n = options.workers_min; n <= options.workers_max; n *= 2) {
     for (uint32_t k : {n, n / 2, 0U}) {
+      if (options.servers.value_or(k) != k) continue;
       Cell cell = Measure(n, k, options.credit_bytes);
       good = good && cell.ratio() <= kRatioMax;
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace byteps::sim {
@@ -9,8 +10,9 @@ namespace byteps::sim {
 struct ScaleOptions {
   uint32_t workers_min = 4;
   uint32_t workers_max = 64;
-  uint64_t credit_bytes = 0;  // of each worker; 0: as the product chooses
-  std::string json_path;      // also writes the table there, unless empty
+  std::optional<uint32_t> servers;  // only cells with so many
+  uint64_t credit_bytes = 0;        // of each worker; 0: as the product chooses
+  std::string json_path;            // also writes the table there, unless empty
 };
 
 // Prints a table for n workers, doubling from `workers_min` to `workers_max`, and k = n, n/2 and 0

@@ -78,6 +78,12 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idl
         ), out + err
 
 
+def test_without_numpy(environment) -> None:
+    code, out, err = finish(job(environment, "without_numpy", 2, 1))
+    assert code == 0, out + err
+    assert out.count("all right") == 2
+
+
 SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
 
 

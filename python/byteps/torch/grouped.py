@@ -134,7 +134,9 @@ def describe_tensors(tensors: Tensors) -> str:
 
 
 def check_one_device(tensors: Tensors) -> torch.device:
-    """Return the device of all tensors of a group."""
+    """Return the device of all tensors of a group; raise for what cannot be exchanged."""
+    for tensor in tensors:
+        data_type(tensor)
     devices = {str(tensor.device): tensor.device for tensor in tensors}
     if len(devices) > 1:
         raise InvalidArgumentError(
@@ -146,8 +148,6 @@ def check_one_device(tensors: Tensors) -> torch.device:
 def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None) -> Handle:
     """Start one operation per type of element; without `outputs`, new tensors."""
     device = check_one_device(tensors)
-    for tensor in tensors:
-        data_type(tensor)
     for output in outputs or ():
         if not is_plain(output):
             check_writable(output)

@@ -23,7 +23,13 @@ _DATA_TYPES = {
 
 def data_type(tensor: torch.Tensor) -> DataType:
     """Return the tensor's data type, or raise InvalidArgumentError if it cannot be exchanged."""
-    dtype = _DATA_TYPES.get(tensor.dtype)
+    try:
+        dtype = _DATA_TYPES.get(tensor.dtype)
+    except AttributeError:
+        raise InvalidArgumentError(
+            f"operations take tensors of torch; this is a {type(tensor).__name__}. Use "
+            "torch.as_tensor, or allgather_object and broadcast_object for other objects."
+        ) from None
     if dtype is None:
         raise InvalidArgumentError(
             f"Tensor type {tensor.type()} is not supported. "
@@ -51,6 +57,14 @@ def host_memory(tensor: torch.Tensor) -> torch.Tensor:
     if is_plain(tensor):
         return tensor
     return tensor.detach().resolve_neg().to("cpu").contiguous()
+
+
+def bytes_of(tensor: torch.Tensor) -> bytearray:
+    """Return the values of a vector of uint8. Works where there is no numpy."""
+    copied = bytearray(len(tensor))
+    if copied:
+        torch.frombuffer(copied, dtype=torch.uint8).copy_(tensor)
+    return copied
 
 
 def check_writable(tensor: torch.Tensor) -> None:

@@ -11,6 +11,7 @@ from byteps.common import default
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.gather import start_gather
+from byteps.torch.memory import bytes_of
 from byteps.torch.submit import Call, check_root
 
 
@@ -75,4 +76,4 @@ def _bytes_of(obj: Any) -> torch.Tensor:
 
 
 def _object_of(received: Any) -> Any:
-    return cloudpickle.loads(received.numpy().tobytes())
+    return cloudpickle.loads(bytes_of(received))

@@ -199,7 +199,6 @@ def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
     device = check_one_device(tensors)
     for tensor in tensors:
         _check_rows(tensor)
-        data_type(tensor)
     call = replace(call, detail=describe_tensors(tensors))
     by_type: dict[torch.dtype, list[int]] = {}
     for index, tensor in enumerate(tensors):

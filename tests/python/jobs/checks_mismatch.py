@@ -230,4 +230,6 @@ def check_own_mistakes(rank: int, size: int) -> None:
     expect(ValueError, lambda: bps.allreduce(ones, average=True, op=bps.Sum), "Please provide only")
     expect(NotImplementedError, lambda: bps.allreduce(ones, op=bps.Adasum), "Adasum")
     expect(ValueError, lambda: bps.allreduce(ones, op=1), "op is 1")
+    expect(ValueError, lambda: bps.allreduce([1.0]), "this is a list")
+    expect(ValueError, lambda: bps.grouped_allreduce([ones, 3]), "int")
     expect(ValueError, lambda: bps.allreduce(torch.ones(1, dtype=torch.complex64)), "not supported")

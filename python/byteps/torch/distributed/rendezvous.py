@@ -21,6 +21,7 @@ from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.launch_environment import own_address, torch_knows_where
 from byteps.common.session import Session
+from byteps.torch.memory import bytes_of
 from byteps.torch.ops import allgather
 
 SCHEME = "byteps"
@@ -82,7 +83,7 @@ def open_store(session: Session, timeout: timedelta) -> Any:
         text = f"{listener.getsockname()[1]} {host}".encode()
         told = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     # Only the root has rows, and their number is free: a broadcast of unknown length.
-    port, _, host = allgather(told, "c10d.store").numpy().tobytes().decode().partition(" ")
+    port, _, host = bytes_of(allgather(told, "c10d.store")).decode().partition(" ")
     options: dict[str, Any] = {"timeout": timeout, "wait_for_workers": False}
     if listener is None:
         return dist.TCPStore(host, int(port), session.size, is_master=False, **options)

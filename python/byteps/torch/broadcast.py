@@ -90,6 +90,22 @@ def broadcast_optimizer_state(
         finished(handle)
     if state is not None:
         optimizer.load_state_dict(state)
+        _restore_types(optimizer, state["state"])
+
+
+def _restore_types(optimizer: torch.optim.Optimizer, received: dict[Any, Any]) -> None:
+    """Undo that `load_state_dict` gives some tensors the type of their parameter.
+
+    The root's have another, with which the ranks would drift apart.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, values in received.items():
+        if not isinstance(number, int) or not isinstance(values, dict):
+            continue
+        own = optimizer.state[parameters[number]]
+        for key, value in values.items():
+            if isinstance(value, torch.Tensor) and own[key].dtype != value.dtype:
+                own[key] = value.to(own[key].device)
 
 
 def _state_name(prefix: str, number: int, tensor: torch.Tensor) -> str:

@@ -34,6 +34,7 @@ from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.ops import poll, synchronize
 from byteps.torch.untraced import untraced
+from byteps.torch.usage import UsageOf
 
 __all__ = [
     "Compression",
@@ -94,6 +95,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     crossing._base = base
     crossing._updater = _Updater()
     crossing._exchange = GradientExchange(named, compression)
+    crossing._name = default.current().given.give("CrossBarrier")
     crossing._passes_per_step = backward_passes_per_step
     crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
     crossing._steps_left = num_steps
@@ -111,6 +113,11 @@ def _nameless(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     rest = [p for p in parameters if p not in known]
     return [(f"push_pull.noname.{len(known) + i}", p) for i, p in enumerate(rest)]
+
+
+def _as_now(option: Any) -> Any:
+    """Return an option that stays as it is: schedulers change tensors in place."""
+    return option.clone() if isinstance(option, torch.Tensor) else option
 
 
 @dataclass
@@ -192,6 +199,7 @@ class _CrossBarrierMixin:
     _base: type
     _updater: _Updater
     _exchange: GradientExchange
+    _name: str
     _passes_per_step: int
     _passes: dict[torch.Tensor, int]
     _steps_left: int
@@ -207,12 +215,14 @@ class _CrossBarrierMixin:
             return loss
         self._updater.wait()  # for parameters that forward did not use
         self._call_hooks("_optimizer_step_pre_hooks")
+        trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
+        usage = UsageOf(trained, self._name)
         updates = []
         for group in self.param_groups:
-            options = {key: value for key, value in group.items() if key != "params"}
+            options = {key: _as_now(value) for key, value in group.items() if key != "params"}
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    updates.append(self._prepare(parameter, group, options))
+                    updates.append(self._prepare(parameter, group, options, usage))
         order = {parameter: i for i, parameter in enumerate(self._exchange.parameters)}
         self._updater.submit(sorted(updates, key=lambda update: order[update.parameter]))
         self._call_hooks("_optimizer_step_post_hooks")
@@ -226,7 +236,11 @@ class _CrossBarrierMixin:
     step.hooked = True  # type: ignore[attr-defined]
 
     def _prepare(
-        self, parameter: torch.Tensor, group: dict[str, Any], options: dict[str, Any]
+        self,
+        parameter: torch.Tensor,
+        group: dict[str, Any],
+        options: dict[str, Any],
+        usage: UsageOf,
     ) -> _Update:
         """Send the gradient if backward did not; return its update with the options of now."""
         exchange = self._exchange
@@ -237,7 +251,10 @@ class _CrossBarrierMixin:
 
         def apply(parameter: torch.Tensor) -> None:
             average = exchange.receive(parameter)
+            used = usage.used()
             if without:
+                if parameter not in used:  # by no rank: as if alone
+                    return
                 parameter.grad = average
             single = self._single(parameter, options)
             single.step()

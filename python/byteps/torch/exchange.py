@@ -17,6 +17,7 @@ from byteps.torch.compression import Compressor
 from byteps.torch.grouped import start_group
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, exchange, finished
+from byteps.torch.usage import NO_GRADIENT, Usage, layout_of, zeros_of
 
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -51,9 +52,11 @@ class _Slot:
 
     __slots__ = (
         "context",
-        "is_sparse",
+        "is_used",
         "is_watched",
+        "layout",
         "name",
+        "own_layout",
         "parameter",
         "passes_left",
         "priority",
@@ -66,8 +69,12 @@ class _Slot:
         self.name = name
         self.priority = priority
         self.passes_left = 0
-        self.is_sparse = False
         self.is_watched = False
+        self.is_used = True  # some rank has a gradient in this step
+        # How this rank's gradient that is on its way is stored, and how some rank's was when last
+        # there was one, which is the same on all ranks.
+        self.own_layout = NO_GRADIENT
+        self.layout = NO_GRADIENT
         self.unit: _Unit | None = None
         self.wire: torch.Tensor | None = None
         self.context: object = None
@@ -97,6 +104,10 @@ class Exchange:
         self._watched: list[_Slot] = []
         self._flying: list[_Unit] = []
         self._settled = False
+        # Who has a gradient of what: asked once in a step, of these parameters.
+        self._name = default.current().given.give("DistributedOptimizer")
+        self._usage: Usage | None = None
+        self._asked: list[_Slot] = []
 
     @property
     def is_active(self) -> bool:
@@ -224,6 +235,7 @@ class Exchange:
         wires: list[torch.Tensor] = []
         self._flying.append(unit)
         for slot in unit.slots:
+            slot.own_layout = self._layout_of(slot)
             gradient = self._gradient_of(slot)
             if gradient.is_sparse:
                 name = f"Gradient.{slot.name}"
@@ -248,16 +260,9 @@ class Exchange:
         if not parameter.requires_grad:  # frozen meanwhile: it only keeps its place in a group
             return torch.zeros_like(parameter)
         if gradient is None:  # unused in this step; the other ranks may have used it
-            if slot.is_sparse:
-                shape = parameter.shape
-                return torch.sparse_coo_tensor(
-                    size=shape, dtype=parameter.dtype, check_invariants=False
-                ).coalesce()
-            parameter.grad = torch.zeros_like(parameter)
-            return parameter.grad
+            return zeros_of(parameter, slot.layout)
         if gradient.is_sparse:
             if not self.options.sparse_as_dense:
-                slot.is_sparse = True
                 return gradient
             parameter.grad = gradient = gradient.to_dense()
         return gradient.detach()
@@ -269,29 +274,86 @@ class Exchange:
 
     def settle(self) -> None:
         """Send what was not sent, wait for everything, write the averages back."""
-        for slot in self._watched:
-            unit = cast(_Unit, slot.unit)
-            if not unit.is_done and not unit.flights and slot.parameter.requires_grad:
-                self._submit(unit)
+        units = [slot.unit for slot in self._watched if slot.parameter.requires_grad]
+        rest = [u for u in dict.fromkeys(units) if u and not u.is_done and not u.flights]
+        if not self._settled and self._usage is None and (rest or self._flying):
+            self._ask()
+        self._submit_rest(rest)
         flying, self._flying = self._flying, []
         errors: list[BytepsError] = []
+        results: list[tuple[_Slot, Any]] = []
         for unit in flying:
-            unit.is_done = self._settled = True
+            unit.is_done = True
             for handle, slots in unit.flights:
                 try:
                     result = handle() if callable(handle) else finished(handle)
                 except BytepsError as error:
                     errors.append(error)
                     continue
-                for slot in slots:
-                    self._write_back(slot, result)
+                results += [(slot, result) for slot in slots]
             unit.flights = []
+        try:
+            self._learn()
+        except BytepsError as error:
+            errors.append(error)
+        for slot, result in results:
+            self._write_back(slot, result)
         if errors:
             self.begin_step()
             raise errors[0]
 
+    def _ask(self) -> None:
+        """Start to ask who has a gradient of what."""
+        self._asked = list(self._watched)
+        layouts = [slot.own_layout or self._layout_of(slot) for slot in self._asked]
+        self._usage = Usage(layouts, self._name, self.options.process_set)
+        self._settled = True
+
+    def _layout_of(self, slot: _Slot) -> int:
+        return layout_of(slot.parameter, self.options.sparse_as_dense)
+
+    def _learn(self) -> None:
+        """Wait until it is known who has a gradient of what."""
+        usage, self._usage = self._usage, None
+        if usage is None:
+            return
+        for slot, layout in zip(self._asked, usage.wait(), strict=True):
+            slot.is_used = layout != NO_GRADIENT
+            slot.layout = layout or slot.layout
+
+    def _submit_rest(self, rest: list[_Unit]) -> None:
+        """Send gradients that backward did not finish.
+
+        Nothing is sent of what nobody has ever used. A rank that sees a parameter unused before
+        all know how its gradients are stored waits until it is told.
+        """
+        unknown = []
+        for unit in rest:
+            if self._usage is not None and self._is_unknown(unit):
+                unknown.append(unit)
+            else:
+                self._submit(unit)
+        if unknown:
+            self._learn()
+        for unit in unknown:
+            if any(slot.layout != NO_GRADIENT for slot in unit.slots):
+                self._submit(unit)
+            else:
+                unit.is_done = True
+
+    @staticmethod
+    def _is_unknown(unit: _Unit) -> bool:
+        return any(
+            slot.parameter.grad is None and slot.layout == NO_GRADIENT
+            for slot in unit.slots
+            if slot.parameter.requires_grad
+        )
+
     def _write_back(self, slot: _Slot, result: Any) -> None:
         parameter, wire = slot.parameter, slot.wire
+        if parameter.grad is None and not slot.is_used:  # nobody used it: as if alone
+            slot.wire = slot.context = None
+            return
         if wire is None:
             parameter.grad = result  # sparse
             return
@@ -309,6 +371,8 @@ class Exchange:
         self._settled = False
         for slot in self._watched:
             slot.passes_left = self._passes_per_step
+            slot.is_used = True
+            slot.own_layout = NO_GRADIENT
             slot.wire = None
             unit = cast(_Unit, slot.unit)
             unit.ready = 0

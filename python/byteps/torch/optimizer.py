@@ -132,7 +132,8 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     is Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
     float16 does not overflow, and takes the rest of the average after. `groups` (or `num_groups`)
     makes gradients travel together: a number of groups of neighbours, or lists of parameters.
-    Sparse gradients are combined by row, or made dense first with `sparse_as_dense`.
+    Sparse gradients are combined by row, or made dense first with `sparse_as_dense`. A parameter
+    that some ranks did not use counts as zero there; one that nobody used keeps no gradient.
 
     Example::
 

@@ -86,13 +86,15 @@ def check_state(rank: int, size: int) -> None:
         lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1 + rank), foreach=False, capturable=False),
         lambda p: torch.optim.AdamW(p, lr=0.1 + rank, amsgrad=True, fused=rank == 0),
         lambda p: torch.optim.RMSprop(p, lr=0.1 + rank, centered=True),
+        lambda p: torch.optim.NAdam(p, lr=0.1 + rank),
+        lambda p: torch.optim.ASGD(p, lr=0.1 + rank),
     ):
         torch.manual_seed(rank)
-        model = torch.nn.Linear(3, 2)
+        model = torch.nn.Linear(3, 2, dtype=torch.float64)
         optimizer = make(model.parameters())
         for _ in range(rank + 1 if rank else 1):
             optimizer.zero_grad()
-            model(torch.randn(4, 3)).sum().backward()
+            model(torch.randn(4, 3, dtype=torch.float64)).sum().backward()
             optimizer.step()
         bps.broadcast_optimizer_state(optimizer, 0, model=model)
         states = bps.allgather_object(
@@ -104,7 +106,9 @@ def check_state(rank: int, size: int) -> None:
 
 def _equal(one: object, other: object) -> bool:
     if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+        if not isinstance(other, torch.Tensor) or one.dtype != other.dtype:
+            return False
+        return torch.equal(one, other)
     if isinstance(one, dict):
         return (
             isinstance(other, dict)

@@ -162,6 +162,7 @@ MAKERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
     "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True, amsgrad=True),
     "fused": lambda p: torch.optim.Adam(p, lr=0.01, fused=True),
+    "tensor as rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01), foreach=False),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
     "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
     "Adadelta": torch.optim.Adadelta,

@@ -57,6 +57,8 @@ CASES = (
     Case("unused parameters", sgd, both=lambda rank, step: (rank + step) % 3 == 0),
     Case("never used", adam, both=lambda rank, step: False),
     Case("two groups", adam, options={"num_groups": 2}),
+    Case("never used, weight decay", sgd, both=lambda rank, step: False),
+    Case("never used, in a group", sgd, options={"groups": 1}, both=lambda rank, step: False),
     Case("one group, unused", sgd, options={"groups": 1}, both=lambda rank, step: step % 2 == 0),
     Case("predivided", sgd, options={"gradient_predivide_factor": 2.0}),
     Case("clipped", sgd, clip=0.01),
@@ -85,9 +87,6 @@ def train_alone(case: Case, model: Net, size: int) -> None:
     for step, batch in enumerate(batches(size, case.passes)):
         freeze(model, case.frozen(step))
         optimizer.zero_grad()
-        for parameter in model.parameters():  # unused ones take part with zeros, as in a job
-            if parameter.requires_grad and size > 1:
-                parameter.grad = torch.zeros_like(parameter)
         for ranks in batch:
             for rank, part in enumerate(ranks):
                 (loss_of(model, part, case.both(rank, step), case.passes) / size).backward()

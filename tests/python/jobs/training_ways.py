@@ -24,7 +24,7 @@ STEPS = 6
 TorchDDP = torch.nn.parallel.DistributedDataParallel
 Step = Callable[[torch.Tensor, bool], None]
 OPTIMIZERS = {
-    "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
     "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
 }
 

@@ -10,12 +10,11 @@ import torch
 
 from byteps.common import default
 from byteps.common.session import Session
-from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.gradients import GradientExchange, start_combining
-from byteps.torch.ops import synchronize
+from byteps.torch.gradients import GradientExchange
 from byteps.torch.untraced import untraced
+from byteps.torch.usage import UsageOf
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -131,21 +130,14 @@ class DistributedDataParallel(torch.nn.Module):
         self._in_backward = self._owed = False
         exchange = self._exchange
         exchange.send_rest()
-        used = self._start_to_ask_who_uses()
+        usage = UsageOf(exchange.parameters, f"{self._prefix}DistributedDataParallel")
         try:
             averages = exchange.receive_all()
         finally:
-            flags = cast(torch.Tensor, synchronize(used))
-        for (parameter, average), flag in zip(averages.items(), flags.tolist(), strict=True):
-            if parameter.grad is None and flag:
+            used = usage.used()
+        for parameter, average in averages.items():
+            if parameter.grad is None and parameter in used:
                 parameter.grad = average
-
-    def _start_to_ask_who_uses(self) -> int:
-        """Return the handle of a flag for each parameter sent: some rank has a gradient of it."""
-        flags = [parameter.grad is not None for parameter in self._exchange.sent()]
-        tensor = torch.tensor(flags, dtype=torch.uint8)
-        name = f"{self._prefix}DistributedDataParallel.used"
-        return start_combining(tensor, Operation.MAX, name)
 
 
 def _prefix(session: Session) -> str:

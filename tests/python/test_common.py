@@ -191,9 +191,11 @@ def test_resume_declares_the_names_again_in_their_order(core, monkeypatch) -> No
     default.init()
     for name in ("b", "a", "b"):
         default.declare(name)
+    default.declare("a", atomic=True)
     default.suspend()
     core.declared.clear()
     default.resume(2, 1, 0)
+    assert default.current().atomic == {"a"}
     assert core.declared == ["byteps.b", "byteps.a"]
     assert os.environ["DMLC_NUM_WORKER"] == "2"
     assert os.environ["DMLC_NUM_SERVER"] == "1"

@@ -36,7 +36,7 @@ class _Process:
         self.pending = PendingTable()
         self.last_words = LastWords(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
-        self.declared: dict[str, None] = {}
+        self.declared: dict[str, bool] = {}  # whether atomic
 
 
 _process = _Process()
@@ -133,8 +133,10 @@ def suspend() -> None:
 def resume(num_workers: int, num_servers: int, global_rank: int, context: object = None) -> None:
     """Join a job of the given size after `suspend`, with the names declared in the same order.
 
-    All processes of the job, servers too, must be started for the new size. No state of the model
-    moves: broadcast it again. `context` is accepted for programs written for the original.
+    `num_workers` is what DMLC_NUM_WORKER says: the machines with workers, each of which has
+    BYTEPS_LOCAL_SIZE of them. All processes of the job, servers too, must be started for the new
+    size. No state of the model moves: broadcast it again. `context` is accepted for programs
+    written for the original.
 
     Example::
 
@@ -143,10 +145,10 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: object
     """
     del context
     environment.set_job_size(num_workers, num_servers, global_rank)
-    names = list(_process.declared)
+    declared = dict(_process.declared)
     init(lazy=False)
-    for name in names:
-        declare(name)
+    for name, atomic in declared.items():
+        declare(name, atomic)
 
 
 def current() -> Session:
@@ -257,16 +259,21 @@ def is_homogeneous() -> bool:
     return session.size % session.local_size == 0
 
 
-def declare(name: str) -> int:
+def declare(name: str, atomic: bool = False) -> int:
     """Give `name` its place in the order of urgency before its first use. Returns 0.
+
+    The sums, averages, minima, maxima and products of a name that is `atomic` hold the same ranks'
+    contributions in all of their elements, also when a rank is lost on the way. All ranks must
+    declare it so. Combined in place, such a tensor is copied first.
 
     Example::
 
         for name, _ in model.named_parameters():
             bps.declare(name)
+        bps.declare("loss", atomic=True)
     """
-    current().declare(name)
-    _process.declared[name] = None
+    current().declare(name, atomic)
+    _process.declared[name] = atomic
     return 0
 
 

@@ -64,12 +64,16 @@ class Session:
         self.given = GivenNames()
         # Names of operations that nobody has released, and what they stand for.
         self._taken: dict[str, Request] = {}
+        # Names, as users say them, of which a result has one set of contributors.
+        self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
         self._timeline: Timeline | None = None
 
-    def declare(self, name: str) -> None:
+    def declare(self, name: str, atomic: bool = False) -> None:
         """Give `name` its place in the order of urgency before its first use."""
         self._native.declare(NAME_PREFIX + name)
+        if atomic:
+            self.atomic.add(name)
 
     def start(self, request: Request) -> int:
         """Start an operation and return its handle, which must be released.

@@ -16,6 +16,13 @@ from byteps.common.session import Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
 
+_REDUCTIONS = (
+    Operation.SUM,
+    Operation.AVERAGE,
+    Operation.MIN,
+    Operation.MAX,
+    Operation.PRODUCT,
+)
 _DEVICE_DETAIL = {kind: f"device {kind}" for kind in ("cpu", "cuda")}
 
 
@@ -63,6 +70,9 @@ def submit(
         _detail(call, device.type),
         call.splits,
     )
+    if call.name in session.atomic and call.operation in _REDUCTIONS:
+        request.atomic = True
+        request.detail += "; atomic"
     name = call.name
     if name is None:
         scope = f"set{request.process_set}." if request.process_set else ""

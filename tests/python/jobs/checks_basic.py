@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 import byteps.torch as bps
@@ -107,6 +108,20 @@ def check_receipts(rank: int, size: int) -> None:
     bps.synchronize(gathering)
     assert bps.members_of(gathering) == everybody
     assert bps.members() == everybody
+
+
+def check_atomic(rank: int, size: int) -> None:
+    bps.declare("whole", atomic=True)
+    for _ in range(2):
+        tensor = torch.ones(3000)
+        handle = bps.push_pull_async_inplace(tensor, average=False, name="whole")
+        assert bps.synchronize(handle).tolist() == [size] * 3000
+        assert handle.members == list(range(size))
+    if rank == 0:
+        bps.declare("whole here", atomic=True)
+    if size > 1:
+        with pytest.raises(bps.MismatchError, match="atomic"):
+            bps.allreduce(torch.ones(2), name="whole here")
 
 
 def check_gradient(rank: int, size: int) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum, choose_op, operation_of
+from byteps.common.reduction import ReduceOp, choose_op, operation_of
 from byteps.common.types import Operation
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.nonlinear import gradients
 from byteps.torch.submit import Call, apply, exchange, finished
 from byteps.torch.untraced import is_compiling
+
+Tensors = Sequence[torch.Tensor]
+LINEAR = (Operation.AVERAGE, Operation.SUM)
 
 
 def allreduce_async(
@@ -87,8 +93,8 @@ def allreduce(
 
     The tensor is multiplied by `prescale_factor` before and by `postscale_factor` after it is
     combined. Averages of integers are rounded down; scaled integers are cut toward zero. Gradients
-    flow through averages and sums: the gradient is the same combination of the ranks' gradients.
-    `average` is deprecated: use `op`.
+    flow through: those of averages and sums are the same combination of the ranks' gradients; those
+    of minima and maxima belong to the ranks that have them. `average` is deprecated: use `op`.
 
     Example::
 
@@ -125,7 +131,7 @@ def reduce_call(
 
 def check_gradient(operation: Operation) -> None:
     """Refuse gradients of what is not linear."""
-    if operation not in (Average.value, Sum.value):
+    if operation not in LINEAR:
         raise NotImplementedError(
             f"there is no gradient of {operation.name.lower()} over ranks; detach() the tensor, or "
             "use op=Average or op=Sum."
@@ -139,9 +145,29 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
         ctx.call = call.backward(handle)
-        return finished(handle)
+        output = finished(handle)
+        if call.operation not in LINEAR:
+            ctx.save_for_backward(tensor, output)
+        return output
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call.operation)
-        return finished(exchange(ctx.call, gradients[0], None)), None
+    def backward(ctx: Any, *incoming: torch.Tensor) -> Any:
+        call: Call = ctx.call
+        if call.operation in LINEAR:
+            return finished(exchange(call, incoming[0], None)), None
+        tensor, output = ctx.saved_tensors
+
+        def combine(op: ReduceOp, tensors: Tensors, before: float, after: float) -> Tensors:
+            # A sum is of the gradient and of something else: two rows.
+            back = replace(
+                call,
+                name=f"{call.name}.{op.name.lower()}",
+                operation=operation_of(op),
+                prescale=before,
+                postscale=after,
+            )
+            return finished(exchange(back, torch.stack(list(tensors)), None)).unbind()
+
+        factors = (call.prescale, call.postscale)
+        op = ReduceOp(call.operation)
+        return gradients(op, factors, [tensor], [output], incoming, combine)[0], None

@@ -8,14 +8,16 @@ they are plain functions, at which a graph breaks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.reduction import ReduceOp
+from byteps.common.reduction import Average, ReduceOp, Sum
 from byteps.torch.allreduce import allreduce
+from byteps.torch.nonlinear import gradients
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
 from byteps.torch.untraced import HAS_OPERATIONS
 
@@ -102,14 +104,28 @@ def _allreduce(
 
 
 def _keep_allreduce(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    _, ctx.name, *ctx.options = inputs
+    tensor, ctx.name, *ctx.options = inputs
+    if ReduceOp[ctx.options[0]] not in (Average, Sum):
+        ctx.save_for_backward(tensor, output)
 
 
 def _allreduce_backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    """Return the same combination of the ranks' gradients."""
-    if ctx.options[0] not in (ReduceOp.AVERAGE.name, ReduceOp.SUM.name):
-        raise NotImplementedError(f"there is no gradient of {ctx.options[0].lower()} over ranks.")
-    result = torch.ops.byteps.allreduce(gradient, f"{ctx.name}.backward", *ctx.options)
+    """Return the same combination of the ranks' gradients, if it is linear."""
+    name, (kind, *factors) = f"{ctx.name}.backward", ctx.options
+    op = ReduceOp[kind]
+    if op in (Average, Sum):
+        result = torch.ops.byteps.allreduce(gradient, name, *ctx.options)
+        return result, None, None, None, None
+
+    def combine(
+        op: ReduceOp, tensors: Sequence[torch.Tensor], before: float, after: float
+    ) -> Sequence[torch.Tensor]:
+        rows, whole = torch.stack(list(tensors)), f"{name}.{op.name.lower()}"
+        combined: torch.Tensor = torch.ops.byteps.allreduce(rows, whole, op.name, before, after)
+        return combined.unbind()
+
+    tensor, output = ctx.saved_tensors
+    result = gradients(op, tuple(factors), [tensor], [output], [gradient], combine)[0]
     return result, None, None, None, None
 
 

@@ -13,10 +13,11 @@ from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending, PendingGroup, Receipt
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op
-from byteps.torch.allreduce import check_gradient, reduce_call
+from byteps.common.reduction import ReduceOp, choose_op, operation_of
+from byteps.torch.allreduce import LINEAR, reduce_call
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
+from byteps.torch.nonlinear import gradients
 from byteps.torch.submit import Call, apply, submit
 
 Tensors = Sequence[torch.Tensor]
@@ -113,12 +114,34 @@ class _GroupedAllreduce(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = start_group(call, tensors, None)
         ctx.call = call.backward(handle)
-        return tuple(finished_list(handle))
+        outputs = tuple(finished_list(handle))
+        if call.operation not in LINEAR:
+            ctx.save_for_backward(*tensors, *outputs)
+        return outputs
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call.operation)
-        return None, *finished_list(start_group(ctx.call, gradients, None))
+    def backward(ctx: Any, *incoming: torch.Tensor) -> Any:
+        call: Call = ctx.call
+        if call.operation in LINEAR:
+            return None, *finished_list(start_group(call, incoming, None))
+        saved = list(zip(*[iter(ctx.saved_tensors)] * len(incoming), strict=True))
+        places = [i for i, tensor in enumerate(saved[0]) if tensor.is_floating_point()]
+
+        def combine(op: ReduceOp, tensors: Tensors, before: float, after: float) -> Tensors:
+            back = replace(
+                call,
+                name=f"{call.name}.{op.name.lower()}",
+                operation=operation_of(op),
+                prescale=before,
+                postscale=after,
+            )
+            return finished_list(start_group(back, tensors, None))
+
+        own, outputs, arrived = ([x[i] for i in places] for x in (*saved, incoming))
+        factors = (call.prescale, call.postscale)
+        found = gradients(ReduceOp(call.operation), factors, own, outputs, arrived, combine)
+        by_place = dict(zip(places, found, strict=True))
+        return None, *[by_place.get(i) for i in range(len(incoming))]
 
 
 def finished_list(handle: int) -> list[torch.Tensor]:

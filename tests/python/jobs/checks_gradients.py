@@ -23,9 +23,39 @@ def check_allreduce(rank: int, size: int) -> None:
     assert tensor.grad.tolist() == [3.0, 3.0]
 
 
-def check_no_gradient_of_extremes(rank: int, size: int) -> None:
-    tensor = leaf(1)
-    result = bps.allreduce(tensor, name="largest", op=bps.Max)
+def combined_alone(op: bps.ReduceOp, rows: torch.Tensor) -> torch.Tensor:
+    if op is bps.Product:
+        return rows.prod(0)
+    return rows.amax(0) if op is bps.Max else rows.amin(0)
+
+
+def check_nonlinear(rank: int, size: int) -> None:
+    """Minima, maxima and products, with ties and zeros, against torch's own gradients."""
+    generator = torch.Generator().manual_seed(5)
+    ranks = torch.randint(-2, 3, (size, 40), generator=generator).double().requires_grad_()
+    weights = torch.randn(size, 40, generator=generator, dtype=torch.float64)
+    for op in (bps.Min, bps.Max, bps.Product):
+        for before, after in ((1.0, 1.0), (0.5, -3.0)):
+            options = {"op": op, "prescale_factor": before, "postscale_factor": after}
+            ranks.grad = None
+            (combined_alone(op, ranks * before) * after * weights).sum().backward()
+            own = ranks[rank].detach().clone().requires_grad_()
+            result = bps.allreduce(own, name=f"nonlinear {options}", **options)
+            (result * weights[rank]).sum().backward()
+            assert torch.allclose(own.grad, ranks.grad[rank], rtol=0, atol=1e-12), options
+            parts = [p.clone().requires_grad_() for p in own.detach().split([30, 10])]
+            whole = torch.ones(2, dtype=torch.int64)
+            first, _, second = bps.grouped_allreduce(
+                [parts[0], whole, parts[1]], name=f"nonlinear group {options}", **options
+            )
+            (torch.cat([first, second]) * weights[rank]).sum().backward()
+            joined = torch.cat([part.grad for part in parts])
+            assert torch.allclose(joined, own.grad, rtol=0, atol=1e-12), options
+
+
+def check_no_gradient_of_scattered_extremes(rank: int, size: int) -> None:
+    tensor = leaf(size)
+    result = bps.reducescatter(tensor, name="largest", op=bps.Max)
     try:
         result.sum().backward()
     except NotImplementedError as error:

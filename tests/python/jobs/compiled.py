@@ -41,6 +41,16 @@ def check_graph() -> None:
         assert torch.allclose(weight.grad, expected.expand(4))
 
 
+def check_graph_of_a_product() -> None:
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def product(tensor: torch.Tensor) -> torch.Tensor:
+        return bps.allreduce(tensor * 2, name="product", op=bps.Product).pow(2).sum()
+
+    tensor = torch.tensor([0.0, 3.0], requires_grad=True)
+    product(tensor).backward()
+    assert tensor.grad.tolist() == [0.0, 24.0]
+
+
 def check_pair_in_eager_mode() -> None:
     tensor = torch.ones(3)
     handle = push_pull_start(tensor, "eager")
@@ -54,6 +64,7 @@ def main() -> None:
     bps.init()
     check_registration()
     check_graph()
+    check_graph_of_a_product()
     check_pair_in_eager_mode()
     print("all right 0/1")
 

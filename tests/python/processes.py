@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-LIMIT_S = 60.0
+# All shapes of jobs (shapes.py) are run on machines that have something else to do as well.
+LIMIT_S = 240.0 if os.environ.get("TEST_FULL") == "1" else 60.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
 

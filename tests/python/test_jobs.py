@@ -18,6 +18,7 @@ from processes import (
     wait_for_line,
     wait_until_gone,
 )
+from shapes import shapes
 
 JOBS = Path(__file__).with_name("jobs")
 
@@ -68,7 +69,7 @@ def job(
     )
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(1, 3), (2, 1), (3, 2), (4, 3)])
+@shapes((1, 3), (2, 1), (3, 2), (4, 3))
 def test_every_operation(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "operations", workers, servers))
     assert code == 0, out + err
@@ -89,7 +90,7 @@ def test_every_operation_with_other_settings(environment, settings) -> None:
     assert code == 0, out + err
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (4, 2)])
+@shapes((1, 1), (4, 2))
 def test_training_equals_training_alone(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "training", workers, servers))
     assert code == 0, out + err

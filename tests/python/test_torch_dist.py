@@ -7,22 +7,26 @@ import subprocess
 import sys
 
 import pytest
+import test_jobs
 from processes import LIMIT_S, finish
-from test_jobs import JOBS, MISSING, environment, job  # noqa: F401  a fixture
+from shapes import shapes
+from test_jobs import JOBS, MISSING, job
+
+environment = test_jobs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
 )
 
 
-def check(environment, name: str, workers: int, servers: int) -> None:  # noqa: F811
+def check(environment, name: str, workers: int, servers: int) -> None:
     code, out, err = finish(job(environment, name, workers, servers))
     assert code == 0, out + err
     for rank in range(workers):
         assert f"[worker {rank}] all right {rank}/{workers}" in out
 
 
-def check_alone(environment, name: str) -> None:  # noqa: F811
+def check_alone(environment, name: str) -> None:
     command = [sys.executable, str(JOBS / f"{name}.py")]
     result = subprocess.run(
         command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
@@ -31,28 +35,35 @@ def check_alone(environment, name: str) -> None:  # noqa: F811
     assert "all right 0/1" in result.stdout
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(2, 1), (3, 2)])
-def test_collectives(environment, workers, servers) -> None:  # noqa: F811
+@shapes((2, 1), (3, 2))
+def test_collectives(environment, workers, servers) -> None:
     check({**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers)
 
 
-def test_collectives_of_one_process(environment) -> None:  # noqa: F811
+def test_collectives_of_one_process(environment) -> None:
     check_alone(environment, "collectives")
 
 
-def test_every_way_of_training_equals_training_alone(environment) -> None:  # noqa: F811
-    check(environment, "training_ways", 4, 2)
+@shapes((4, 2))
+def test_every_way_of_training_equals_training_alone(environment, workers, servers) -> None:
+    check(environment, "training_ways", workers, servers)
 
 
-def test_layers_and_wrappers(environment) -> None:  # noqa: F811
-    check(environment, "layers", 3, 2)
+@shapes((3, 2))
+def test_layers_and_wrappers(environment, workers, servers) -> None:
+    check(environment, "layers", workers, servers)
 
 
-def test_compiled(environment) -> None:  # noqa: F811
+def test_compiled_in_one_process(environment) -> None:
     check_alone(environment, "compiled")
 
 
-def test_torch_may_say_where_to_meet(environment) -> None:  # noqa: F811
+@shapes((2, 1))
+def test_compiled(environment, workers, servers) -> None:
+    check(environment, "compiled", workers, servers)
+
+
+def test_torch_may_say_where_to_meet(environment) -> None:
     """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where somebody sets them, are torch's."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

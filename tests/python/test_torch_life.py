@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import test_jobs
 from processes import finish
+from shapes import shapes
 from test_jobs import MISSING, job
 
 JOBS = Path(__file__).with_name("jobs")
@@ -20,10 +21,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_joining_leaving_resuming_and_forking(environment) -> None:
-    code, out, err = finish(job(environment, "life", 2, 1))
+@shapes((2, 1))
+def test_joining_leaving_resuming_and_forking(environment, workers, servers) -> None:
+    code, out, err = finish(job(environment, "life", workers, servers))
     assert code == 0, out + err
-    assert out.count("all right") == 2
+    assert out.count("all right") == workers
 
 
 def free_port() -> int:
@@ -78,17 +80,19 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idl
         ), out + err
 
 
-def test_without_numpy(environment) -> None:
-    code, out, err = finish(job(environment, "without_numpy", 2, 1))
+@shapes((2, 1))
+def test_without_numpy(environment, workers, servers) -> None:
+    code, out, err = finish(job(environment, "without_numpy", workers, servers))
     assert code == 0, out + err
-    assert out.count("all right") == 2
+    assert out.count("all right") == workers
 
 
 SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_scripts_of_other_libraries_users(environment, script) -> None:
-    code, out, err = finish(job(environment, f"usage/{script}", 3, 2))
+@shapes((3, 2))
+def test_scripts_of_other_libraries_users(environment, script, workers, servers) -> None:
+    code, out, err = finish(job(environment, f"usage/{script}", workers, servers))
     assert code == 0, out + err
-    assert out.count("all right") == 3
+    assert out.count("all right") == workers

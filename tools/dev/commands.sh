@@ -7,7 +7,7 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python sim spec; about 15 minutes on 2 cores
-  test --all        everything: the same and asan tsan clang tidy fuzz bench, which are long
+  test --all        everything: the same and matrix asan tsan clang tidy fuzz bench, which are long
   lane NAME...      single lanes of these
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about

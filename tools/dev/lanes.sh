@@ -4,7 +4,7 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python sim spec"
-readonly LANES_MORE="asan tsan clang tidy fuzz bench"
+readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
@@ -42,6 +42,16 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -ra --timeout=300 "${folders[@]}"
+}
+
+# The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
+lane_matrix() {
+  local files=(tests/python/test_jobs.py tests/python/test_torch_dist.py
+    tests/python/test_torch_life.py)
+  ensure_wheel || return
+  LANE_LOGS+=("$LOGS/matrix.log")
+  step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -ra \
+    --timeout=300 "${files[@]}"
 }
 
 lane_sim() {

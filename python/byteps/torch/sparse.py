@@ -64,7 +64,8 @@ def sparse_allreduce_async(
         values = _sum_by_row(parts[0], parts[1])
         if op is Average:
             ranks = set(process_set.ranks) & set(default.current().members())
-            values = (values[0], values[1] / len(ranks))
+            rounding = None if values[1].is_floating_point() else "floor"
+            values = (values[0], values[1].div(len(ranks), rounding_mode=rounding))
         indices, rows = (part.to(tensor.device) for part in values)
         return torch.sparse_coo_tensor(
             indices.t(), rows, shape, is_coalesced=True, check_invariants=False

@@ -40,6 +40,13 @@ def check_shapes(rank: int, size: int) -> None:
     assert bps.sparse_allreduce_async(nothing, name="nothing")()._nnz() == 0
 
 
+def check_average_of_integers(rank: int, size: int) -> None:
+    tensor = torch.sparse_coo_tensor([[0]], [[-rank]], (2, 1), dtype=torch.int64)
+    result = bps.sparse_allreduce_async(tensor, name="whole rows")().to_dense()
+    assert result.dtype == torch.int64
+    assert result.tolist() == [[-sum(range(size)) // size], [0]]
+
+
 def check_same_bits(rank: int, size: int) -> None:
     generator = torch.Generator().manual_seed(rank)
     indices = torch.randint(0, 20, (1, 200), generator=generator)

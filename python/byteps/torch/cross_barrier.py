@@ -87,6 +87,8 @@ def CrossBarrier(  # noqa: N802  a name of the contract
         )
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
+    # A name that an earlier optimizer has gets a number: both may be on their way at once.
+    named = [(default.current().given.give(name), parameter) for name, parameter in named]
     base = type(optimizer)
     derived = type(base.__name__, (_CrossBarrierMixin, base), {"__module__": base.__module__})
     crossing: Any = object.__new__(derived)

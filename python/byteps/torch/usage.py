@@ -71,8 +71,11 @@ class UsageOf:
         """Start to ask who has a gradient of the parameters."""
         self._parameters = list(parameters)
         self._usage = Usage([layout_of(parameter) for parameter in self._parameters], name)
+        self._used: set[torch.Tensor] | None = None
 
     def used(self) -> set[torch.Tensor]:
         """Wait; return the parameters of which some rank has a gradient."""
-        pairs = zip(self._parameters, self._usage.wait(), strict=True)
-        return {parameter for parameter, layout in pairs if layout != NO_GRADIENT}
+        if self._used is None:
+            pairs = zip(self._parameters, self._usage.wait(), strict=True)
+            self._used = {parameter for parameter, layout in pairs if layout != NO_GRADIENT}
+        return self._used

@@ -205,6 +205,21 @@ def check_cross_barrier(rank: int, size: int) -> None:
     assert not Path("cross_barrier.log").exists()
 
 
+def check_cross_barriers_side_by_side(rank: int, size: int) -> None:
+    """Two models whose parameters have equal names, on their way at the same time."""
+    models = [torch.nn.Linear(3, 2), torch.nn.Linear(3, 4)]
+    before = [model.weight.detach().clone() for model in models]
+    optimizers = [CrossBarrier(m, torch.optim.SGD(m.parameters(), lr=0.1)) for m in models]
+    for _ in range(3):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            model(torch.full((1, 3), rank + 1.0)).sum().backward()
+            optimizer.step()
+    for model, start, optimizer in zip(models, before, optimizers, strict=True):
+        optimizer.synchronize()
+        moved = 3 * 0.1 * sum(range(1, size + 1)) / size
+        assert torch.allclose(model.weight, start - moved)
+
+
 def check_cross_barrier_errors(rank: int, size: int) -> None:
     if size == 1:
         return

@@ -112,7 +112,7 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
     const ScriptTensor& tensor = script_.tensors[index];
     protocol::OperationId id = played_.size() + 1;
     Played& played = played_[id];
-    played = {worker, index, round, tensor.spec, InputOf(worker, index, round), {}};
+    played = {worker, index, round, SpecOf(tensor, round), InputOf(worker, index, round), {}};
     if (Disagrees(played)) {
       played.spec = script_.other_spec;
       played.input.assign(InputBytes(tensor, played.spec, worker, round), std::byte{1});
@@ -301,8 +301,9 @@ void Player::CheckError(const Played& played, const Status& status) {
   }
   std::vector<std::string> named;
   if (mismatch) {
-    named = {"rank " + std::to_string(script_.victim) + " has", wire::Describe(script_.other_spec),
-             wire::Describe(script_.tensors[script_.accident_tensor].spec)};
+    named = {
+        "rank " + std::to_string(script_.victim) + " has", wire::Describe(script_.other_spec),
+        wire::Describe(SpecOf(script_.tensors[script_.accident_tensor], script_.accident_round))};
   } else {
     named = {Culprit(played)};
   }

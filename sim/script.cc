@@ -111,6 +111,9 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // everybody's
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
   script.other_spec = Another(spec, random);
+  const ScriptTensor& tensor = script.tensors[script.accident_tensor];
+  // What it was in round 0, which all ranks know.
+  if (tensor.changes && script.accident_round % 2 == 1) script.other_spec = SpecOf(tensor, 0);
 }
 
 }  // namespace
@@ -130,6 +133,12 @@ bool NamesWorker(Accident accident) {
     case Accident::kCutWorkerControl: return true;
     default: return false;
   }
+}
+
+wire::TensorSpec SpecOf(const ScriptTensor& tensor, uint32_t round) {
+  wire::TensorSpec spec = tensor.spec;
+  if (tensor.changes) spec.shape.resize(spec.shape.size() + round % 2, 1);
+  return spec;
 }
 
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round) {
@@ -178,6 +187,7 @@ Script WriteScript(uint64_t seed, bool faults) {
     ScriptTensor tensor;
     tensor.name = "t" + std::to_string(i);
     tensor.spec = RandomSpec(random, workers);
+    tensor.changes = i % 2 == 1 && tensor.spec.op != wire::Op::kBarrier;
     tensor.priority = static_cast<int32_t>(Below(random, 4));
     for (uint32_t w = 0; w < workers; ++w) tensor.rows.push_back(Below(random, 6));
     // Each worker has something to do in every round.

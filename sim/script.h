@@ -15,6 +15,7 @@ namespace byteps::sim {
 
 struct ScriptTensor {
   std::string name;
+  bool changes = false;  // it has another shape, as large, from round to round
   wire::TensorSpec spec;
   std::vector<uint64_t> rows;  // by worker, in round 0; allgather, alltoall
   size_t receivers = 0;        // alltoall
@@ -64,6 +65,8 @@ uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, ui
 // Alltoall: the rows of one rank for each rank of its process set.
 std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round,
                                size_t receivers);
+// What it is in this round.
+wire::TensorSpec SpecOf(const ScriptTensor& tensor, uint32_t round);
 // The ranks of a process set, 0: all of them.
 std::vector<uint32_t> RanksOf(const Script& script, uint32_t group);
 // The rows of one rank; they differ by round.

@@ -256,7 +256,7 @@ void ServerNode::OnView(const wire::View& view) {
 void ServerNode::OnMessage(const wire::Message& message) {
   for (auto& shard : shards) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-      shard->machine().Retire(failed->tensor);
+      shard->machine().Retire(failed->tensors);
     }
     shard->AfterEvent();
   }

@@ -81,7 +81,7 @@ typedef struct byteps_session byteps_session;
 typedef uint64_t byteps_handle; /* 0 is never a handle */
 
 typedef struct byteps_request {
-  const char* name; /* the same on every rank; required */
+  const char* name; /* the same on every rank; required; taken until the operation is complete */
   byteps_op op;
   byteps_dtype dtype;
   const int64_t* shape; /* `dimensions` numbers; null when dimensions is 0 (a scalar) */

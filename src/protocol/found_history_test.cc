@@ -116,8 +116,12 @@ TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
     operation.rows = slot == 1 ? 0 : 1;
     operation.input = reinterpret_cast<std::byte*>(worker.memory["a"].data());
     ASSERT_TRUE(worker.machine.Submit(operation).ok());
-    for (const std::string& asked : std::exchange(worker.names, {})) {
-      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), {0, 1}});
+    for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
+      worker.machine.OnDeclared({asked.name,
+                                 asked.spec.group,
+                                 asked.attempt,
+                                 static_cast<TensorId>(asked.name[0]),
+                                 {0, 1}});
     }
   };
   gather(0);

@@ -85,7 +85,7 @@ class Job {
         : job(owner), slot(number), machine(options, pool, arithmetic, *this) {}
     void SendControl(const wire::Message& message) override {
       const auto* declare = std::get_if<wire::Declare>(&message);
-      if (declare != nullptr) names.push_back(declare->name);
+      if (declare != nullptr) declares.push_back(*declare);
     }
     void SendData(ShardId to, bool verdict, const wire::DataHeader& header, ConstByteSpan payload) {
       std::vector<std::byte> bytes(payload.begin(), payload.end());
@@ -142,7 +142,7 @@ class Job {
     Slot slot;
     BufferPool pool;
     KernelArithmetic arithmetic;
-    std::vector<std::string> names;
+    std::vector<wire::Declare> declares;
     std::map<OperationId, Outcome> outcomes;
     std::map<std::string, std::vector<uint8_t>> memory;
     int verdicts = 0;
@@ -169,11 +169,12 @@ class Job {
     operation.spec = {op, DataType::kUint8, 0, {static_cast<int64_t>(bytes)}, atomic};
     operation.input = operation.output = reinterpret_cast<std::byte*>(memory.data());
     EXPECT_TRUE(worker.machine.Submit(operation).ok());
-    for (const std::string& asked : std::exchange(worker.names, {})) {
+    for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       // Tensor numbers follow the names; the dealer begins at shard 0.
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
-      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), placement});
+      worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
+                                 static_cast<TensorId>(asked.name[0]), placement});
     }
     return operation.id;
   }

@@ -126,7 +126,7 @@ TEST_F(ShardRoundsTest, WhenTheReceiverIsLostTheOthersAreAnswered) {
 TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnswered) {
   for (Slot slot : {0u, 1u, 2u})
     EXPECT_TRUE(Push(slot, Header(256, slot == 2 ? 1 : 0), "\x02").ok());
-  shard.Retire(7);
+  shard.Retire({7});
   EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
 }
 
@@ -194,10 +194,11 @@ struct RoundsJob : Job {
         operation.spec.op == wire::Op::kJoin ? DataType::kInt64 : DataType::kUint8;
     Status accepted = worker.machine.Submit(operation);
     EXPECT_TRUE(accepted.ok()) << accepted.message();
-    for (const std::string& asked : std::exchange(worker.names, {})) {
+    for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
-      worker.machine.OnDeclared({asked, 0, static_cast<TensorId>(asked[0]), placement});
+      worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
+                                 static_cast<TensorId>(asked.name[0]), placement});
     }
     return operation.id;
   }

@@ -423,10 +423,11 @@ void Shard::AnswerAll(Piece& piece, std::unique_ptr<Round> round) {
   if (piece.lacking == 0) BecomeStable(piece);
 }
 
-void Shard::Retire(TensorId tensor) {
-  retired_.insert(tensor);
+void Shard::Retire(const std::vector<TensorId>& tensors) {
+  std::unordered_set<TensorId> now(tensors.begin(), tensors.end());
+  retired_.insert(now.begin(), now.end());
   for (auto it = pieces_.begin(); it != pieces_.end();) {
-    if (it->first >> 32 != tensor) {
+    if (!now.contains(static_cast<TensorId>(it->first >> 32))) {
       ++it;
       continue;
     }

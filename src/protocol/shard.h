@@ -124,8 +124,8 @@ class Shard {
   // The connection is gone, or another one takes its place; a contribution that was not complete is
   // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);
-  // The tensor was declared in vain; rounds in progress are dropped, late pushes are ignored.
-  void Retire(TensorId tensor);
+  // The tensors were declared in vain; rounds in progress are dropped, late pushes are ignored.
+  void Retire(const std::vector<TensorId>& tensors);
 
   // REQUIRES: now >= NextTick(). Asks for missing contributions, tells of stability.
   void OnTick(Time now);

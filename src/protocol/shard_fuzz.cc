@@ -63,7 +63,7 @@ class Play {
         if (numbers_.Next() % 8 == 0) ChangeView(slot);
         return;
       case 13:
-        if (numbers_.Next() % 8 == 0) shard_.Retire(numbers_.Next() % 4);
+        if (numbers_.Next() % 8 == 0) shard_.Retire({numbers_.Next() % 4U});
         return;
       case 14: return Tell(slot);
       case 15: break;

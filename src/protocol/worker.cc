@@ -27,31 +27,21 @@ Worker::Worker(const WorkerOptions& options, BufferPool& pool, Arithmetic& arith
 
 Worker::~Worker() = default;
 
-Worker::Tensor& Worker::TensorNamed(const std::string& name) {
-  std::unique_ptr<Tensor>& tensor = tensors_[name];
-  if (tensor == nullptr) {
-    tensor = std::make_unique<Tensor>();
-    tensor->name = name;
-    tensor->order = static_cast<uint32_t>(by_order_.size());
-    by_order_.push_back(tensor.get());
-  }
-  return *tensor;
-}
-
-void Worker::Declare(const std::string& name) { TensorNamed(name); }
-
 Status Worker::Submit(Operation operation) {
   assert(ready_);
   if (stopped_.has_value()) return *stopped_;
   Status checked = CheckOperation(operation);
   if (!checked.ok()) return checked;
-  joining_ = joining_ || operation.spec.op == wire::Op::kJoin;
-  Tensor& tensor = TensorNamed(operation.name);
-  if (tensor.task.has_value()) {
-    return {StatusCode::kDuplicateName,
-            "tensor '" + operation.name +
-                "' is already in flight; wait for it, or give the second one another name"};
+  Name& name = NameOf(operation.name);
+  if (name.open != nullptr) {
+    return {StatusCode::kDuplicateName, "tensor '" + operation.name +
+                                            "' is already in flight, with " +
+                                            wire::Describe(name.open->task->operation.spec) +
+                                            "; wait for it, or give the second one another name"};
   }
+  joining_ = joining_ || operation.spec.op == wire::Op::kJoin;
+  Tensor& tensor = TensorOf(CourseOf(name, operation.spec.group), operation.spec);
+  name.open = &tensor;
   // Not emplace(): clang does not see the default constructor of a nested struct in time.
   Task& task = tensor.task.emplace(Task());
   task.path = PathOf(operation.spec.op, alone_);
@@ -60,6 +50,7 @@ Status Worker::Submit(Operation operation) {
   task.outcome.rows = scatter ? OwnRows(operation.spec) : operation.rows;
   task.operation = std::move(operation);
   ++open_operations_;
+  looks_ = true;
   Advance(tensor);
   return Status::Ok();
 }
@@ -89,83 +80,6 @@ StageVerdict Worker::Enter(Stage stage, Tensor& tensor) {
     case Stage::kDeliver: break;
   }
   return StageVerdict::kDone;
-}
-
-// Rounds count from 1 again after each join: ranks that had joined have missed some.
-uint64_t Worker::NextRound(const Tensor& tensor) const {
-  uint64_t begin = wire::FirstRoundAfter(joins_);
-  return tensor.round < begin ? begin + options_.first_round : tensor.round + 1;
-}
-
-StageVerdict Worker::EnterDeclare(Tensor& tensor) {
-  // What broke while this rank had joined concerned the others only.
-  bool missed = tensor.doomed.has_value() && tensor.doomed->round <= wire::FirstRoundAfter(joins_);
-  if (missed) Undeclare(tensor);
-  if (tensor.doomed.has_value()) {
-    Status why(tensor.doomed->code, tensor.doomed->text);
-    Undeclare(tensor);
-    Fail(tensor, why);
-    return StageVerdict::kFailed;
-  }
-  const wire::TensorSpec& spec = tensor.task->operation.spec;
-  if (tensor.declared && tensor.spec == spec) {
-    tensor.round = NextRound(tensor);
-    return StageVerdict::kDone;
-  }
-  driver_.SendControl(wire::Declare{tensor.name, tensor.attempt, spec, NextRound(tensor)});
-  return StageVerdict::kPending;
-}
-
-void Worker::OnDeclared(const wire::Declared& message) {
-  auto found = tensors_.find(message.name);
-  if (found == tensors_.end()) return;
-  Tensor& tensor = *found->second;
-  bool waiting = tensor.task.has_value() && !tensor.declared &&
-                 tensor.task->path[tensor.task->at] == Stage::kDeclare;
-  if (!waiting || message.attempt != tensor.attempt) return;
-  tensor.declared = true;
-  tensor.pieces.clear();  // of a declaration before this one
-  tensor.dealt_id.reset();
-  tensor.id = message.tensor;
-  tensor.spec = tensor.task->operation.spec;
-  tensor.placement = message.placement;
-  tensor.round = wire::FirstRoundAfter(joins_) + options_.first_round;
-  by_id_[tensor.id] = &tensor;
-  tensor.wanted_early.clear();
-  auto known =
-      std::stable_partition(wanted_unknown_.begin(), wanted_unknown_.end(),
-                            [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
-  tensor.wanted_early.insert(tensor.wanted_early.end(), known, wanted_unknown_.end());
-  wanted_unknown_.erase(known, wanted_unknown_.end());
-  Resume(tensor);
-}
-
-// A declaration that failed concerns the operation that begins `round`; an earlier one, whose
-// answers are still coming in, is none of its business.
-void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
-  auto found = tensors_.find(message.name);
-  if (found == tensors_.end()) return;
-  Tensor& tensor = *found->second;
-  if (message.attempt != tensor.attempt || tensor.doomed.has_value()) return;
-  failures_.push_back(message);
-  bool concerned =
-      tensor.task.has_value() &&
-      (tensor.task->path[tensor.task->at] == Stage::kDeclare || tensor.round >= message.round);
-  if (!concerned) {
-    if (tensor.declared) tensor.doomed = message;
-    return;
-  }
-  Undeclare(tensor);
-  Fail(tensor, Status(message.code, message.text));
-  PushWhatFits();  // nobody else may ever ask for what waited for this credit
-}
-
-void Worker::Undeclare(Tensor& tensor) {
-  if (tensor.declared) by_id_.erase(tensor.id);
-  tensor.declared = false;
-  tensor.doomed.reset();
-  ++tensor.attempt;
-  tensor.round = 0;
 }
 
 StageVerdict Worker::EnterKeep(Tensor& tensor) {
@@ -256,6 +170,7 @@ void Worker::Deliver(Tensor& tensor) {
   if (!whole.ok()) return Fail(tensor, whole);
   Task task = std::move(*tensor.task);
   tensor.task.reset();
+  tensor.course.name.open = nullptr;
   --open_operations_;
   if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, true);
   const Operation& operation = task.operation;
@@ -279,8 +194,10 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
     }
     piece.step = PieceStep::kDone;
   }
+  TakeBackOverdue(tensor);
   Task task = std::move(*tensor.task);
   tensor.task.reset();
+  tensor.course.name.open = nullptr;
   --open_operations_;
   if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, false);
   Outcome outcome;
@@ -291,8 +208,8 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
 void Worker::Stop(const Status& why) {
   if (stopped_.has_value()) return;
   stopped_ = why;
-  for (auto& [name, tensor] : tensors_) {
-    if (tensor->task.has_value()) Fail(*tensor, why);
+  for (Name* name : by_order_) {
+    if (name->open != nullptr) Fail(*name->open, why);
   }
 }
 

@@ -121,6 +121,9 @@ struct WorkerOptions {
   Duration acknowledge_after = milliseconds(2);
   // A larger result of an allgather is an error on every rank.
   uint64_t gathered_bytes_max = kTensorBytesMax;
+  // Between two looks for operations that have not ended: the coordinator is told of those that
+  // were there at the look before.
+  Duration overdue_after = milliseconds(500);
   uint64_t first_round = 1;  // tests only, as is:
   WorkerMistake mistake = WorkerMistake::kNone;
 };
@@ -144,8 +147,8 @@ class Worker {
   // It is gone; nothing writes to users' memory from it any more.
   void OnShardDown(ShardId shard);
 
-  // Accepts an operation; it will be completed exactly once. Errors that this rank can see alone
-  // are returned instead, and then nothing is accepted.
+  // Accepts an operation; it will be completed exactly once. Its name is taken until then. Errors
+  // that this rank can see alone are returned instead, and then nothing is accepted.
   Status Submit(Operation operation);
 
   // From now on operations may name this group, which has `ranks`; every one of them must add it
@@ -239,14 +242,18 @@ class Worker {
     uint32_t lacking = 0;  // pieces of which this rank wants bytes and has none
     std::unique_ptr<std::byte[]> kept_input;
     Outcome outcome;
+    bool seen = false;      // at a look for operations that do not end
+    bool reported = false;  // as one of these
   };
+  struct Course;
+  // A name with one spec.
   struct Tensor {
-    std::string name;
-    uint32_t order = 0;  // of declaration on this rank
-    uint32_t attempt = 0;
+    Tensor(Course& owner, const wire::TensorSpec& what);
+    Course& course;
+    const std::string& name;
+    const wire::TensorSpec& spec;
     bool declared = false;
     TensorId id = 0;
-    wire::TensorSpec spec;
     uint64_t round = 0;  // of the current or last operation
     // The pieces of the present partition are those from first_piece on; an allgather has its
     // layout at 0.
@@ -259,9 +266,25 @@ class Worker {
     uint32_t pieces_done = 0;
     std::vector<uint64_t> placement;  // the dealer's state at declaration
     std::optional<Task> task;
-    // The operation that begins this round fails: another rank broke the declaration.
-    std::optional<wire::DeclareFailed> doomed;
     std::vector<wire::PieceRef> wanted_early;
+  };
+  struct Name;
+  // A name in one group.
+  struct Course {
+    Course(Name& owner, uint32_t number) : name(owner), group(number) {}
+    Name& name;
+    uint32_t group;
+    uint32_t attempt = 0;
+    uint64_t round = 0;  // of the last operation of whatever tensor
+    std::map<wire::TensorSpec, std::unique_ptr<Tensor>> tensors;
+    // The operation that begins this round fails: the ranks disagree.
+    std::optional<wire::DeclareFailed> doomed;
+  };
+  struct Name {
+    std::string text;
+    uint32_t order = 0;  // of declaration on this rank
+    std::map<uint32_t, Course> courses;
+    Tensor* open = nullptr;  // the one that has a task
   };
   // Where bytes of one piece lie, on this rank.
   struct Spans {
@@ -274,7 +297,7 @@ class Worker {
   // An answer whose verdict is not known to be stable.
   struct Kept {
     uint64_t number = 0;
-    Tensor* tensor = nullptr;
+    TensorId tensor = 0;
     uint32_t piece = 0;
     uint64_t round = 0;
   };
@@ -305,7 +328,6 @@ class Worker {
 
   void Advance(Tensor& tensor);
   StageVerdict Enter(Stage stage, Tensor& tensor);
-  StageVerdict EnterDeclare(Tensor& tensor);
   StageVerdict EnterLayout(Tensor& tensor);
   StageVerdict EnterPartition(Tensor& tensor);
   StageVerdict EnterKeep(Tensor& tensor);
@@ -315,8 +337,21 @@ class Worker {
   void Fail(Tensor& tensor, const Status& why);
 
   void Resume(Tensor& tensor);
-  uint64_t NextRound(const Tensor& tensor) const;
-  void Undeclare(Tensor& tensor);
+
+  // worker_names.cc: what names stand for.
+  Name& NameOf(const std::string& text);
+  Course& CourseOf(Name& name, uint32_t group);
+  Tensor& TensorOf(Course& course, const wire::TensorSpec& spec);
+  std::vector<Tensor*> Tensors() const;
+  StageVerdict EnterDeclare(Tensor& tensor);
+  uint64_t NextRound(const Course& course) const;
+  static bool IsDeclaring(const Tensor& tensor);
+  void SendDeclare(const Tensor& tensor);
+  void Undeclare(Course& course);
+  void FailDoomed(Tensor& tensor);
+  void LookForOverdue(Time now);
+  void ReportOverdue(const std::vector<const Tensor*>& late);
+  void TakeBackOverdue(const Tensor& tensor);
 
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
   Status DealSections(Tensor& tensor, uint32_t first_piece, const std::vector<uint64_t>& bytes);
@@ -398,7 +433,6 @@ class Worker {
   void ReleaseStable(ShardId from);
   ByteSpan Hold(Link& link, const wire::DataHeader& header, size_t payload_bytes);
   void Replay(ShardId from, Time now);
-  Tensor& TensorNamed(const std::string& name);
 
   const WorkerOptions options_;
   BufferPool& pool_;
@@ -429,12 +463,14 @@ class Worker {
   std::vector<Link> links_;               // by shard
   Ring<std::pair<ShardId, Time>> owing_;  // links by owes_since; some entries are out of date
 
-  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
-  std::unordered_map<TensorId, Tensor*> by_id_;
-  std::vector<wire::PieceRef> wanted_unknown_;  // of tensors not declared here yet
-  std::vector<Tensor*> by_order_;
-  std::vector<wire::DeclareFailed> failures_;  // all that were told
+  std::unordered_map<std::string, std::unique_ptr<Name>> names_;
+  std::vector<Name*> by_order_;
+  std::unordered_map<TensorId, Tensor*> by_id_;  // those that are declared
+  std::vector<wire::PieceRef> wanted_unknown_;   // of tensors not declared here yet
+  std::vector<wire::DeclareFailed> failures_;    // all that were told
   size_t open_operations_ = 0;
+  bool looks_ = false;  // some open operation may become overdue
+  std::optional<Time> next_look_;
   uint64_t repeated_answers_ = 0;
   plan::PriorityCreditQueue queue_;
   std::optional<plan::CreditController> credit_;  // once the view is known

@@ -141,7 +141,7 @@ void Worker::Register(Link& link, Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
   piece.number = link.incoming.count;
   piece.recited = false;
-  link.kept.push_back({piece.number, &tensor, number, piece.held});
+  link.kept.push_back({piece.number, tensor.id, number, piece.held});
 }
 
 Receipt Worker::ReceiptOf(const Link& link, const Tensor& tensor) {
@@ -332,14 +332,23 @@ std::optional<Time> Worker::NextTick() {
   while (!owing_.empty() && links_[owing_.front().first].owes_since != owing_.front().second) {
     owing_.pop_front();
   }
-  if (owing_.empty()) return std::nullopt;
-  return owing_.front().second + options_.acknowledge_after;
+  std::optional<Time> next;
+  if (!owing_.empty()) next = owing_.front().second + options_.acknowledge_after;
+  if (!looks_ || open_operations_ == 0 || alone_) return next;
+  // Of an operation's begin no time is known, only that of the last answer: the first look may come
+  // too early, and then it is the second one that counts.
+  if (!next_look_.has_value()) next_look_ = now_ + options_.overdue_after;
+  return next.has_value() ? std::min(*next, *next_look_) : *next_look_;
 }
 
 void Worker::OnTick(Time now) {
   while (true) {
     std::optional<Time> next = NextTick();
     if (!next.has_value() || *next > now) return;
+    if (next == next_look_) {
+      LookForOverdue(now);
+      continue;
+    }
     ShardId shard = owing_.front().first;
     owing_.pop_front();
     links_[shard].owes_since.reset();

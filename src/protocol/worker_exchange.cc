@@ -12,8 +12,11 @@ namespace {
 // A push that carries nothing still occupies the shard.
 constexpr uint32_t kCreditMin = 64;
 
-// A piece's place among all pieces of this rank, and its name in the queue.
-uint64_t KeyOf(uint32_t order, uint32_t index) { return (uint64_t{order} << 32) | index; }
+// A piece's place among all pieces of this rank, by the order of its name, and its name in the
+// queue, by its tensor.
+uint64_t KeyOf(uint32_t order_or_tensor, uint32_t index) {
+  return (uint64_t{order_or_tensor} << 32) | index;
+}
 
 }  // namespace
 
@@ -138,10 +141,11 @@ void Worker::QueuePiece(Tensor& tensor, uint32_t number) {
   Piece& piece = tensor.pieces[number];
   piece.step = PieceStep::kQueued;
   piece.round = wire::RoundOf(tensor.round, tensor.task->attempt);
-  uint64_t key = KeyOf(tensor.order, number);
+  uint64_t key = KeyOf(tensor.course.name.order, number);
   Spans spans = SpansOf(tensor, number);
   if (!spans.want.empty()) ++tensor.task->lacking;
-  piece.ticket = queue_.Push({tensor.task->operation.priority, key, CreditOf(spans), key});
+  piece.ticket = queue_.Push(
+      {tensor.task->operation.priority, key, CreditOf(spans), KeyOf(tensor.id, number)});
 }
 
 void Worker::ApplyEarlyWants(Tensor& tensor) {
@@ -161,7 +165,7 @@ bool Worker::MarkWanted(Tensor& tensor, const wire::PieceRef& ref) {
 
 void Worker::PushWhatFits() {
   while (auto entry = queue_.Pop(credit_->credit_bytes())) {
-    Tensor& tensor = *by_order_[entry->task >> 32];
+    Tensor& tensor = *by_id_.at(static_cast<TensorId>(entry->task >> 32));
     Push(tensor, static_cast<uint32_t>(entry->task));
   }
 }

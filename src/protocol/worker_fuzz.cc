@@ -52,10 +52,15 @@ class Play {
     TensorId tensor = what / 8 % 8;
     switch (what % 8) {
       case 0: return Submit(name);
-      case 1: return worker_->OnDeclared({name, Next() % 2U, tensor, {Next(), Next(), 2}});
+      case 1:
+        return worker_->OnDeclared({name, Next() % 2U, Next() % 2U, tensor, {Next(), Next(), 2}});
       case 2:
-        return worker_->OnDeclareFailed(
-            {name, Next() % 2U, tensor, StatusCode::kMismatch, "no", 1 + Next() % 3U});
+        return worker_->OnDeclareFailed({name,
+                                         {Next() % 2U, Next() % 2U, 1 + Next() % 3U},
+                                         {tensor},
+                                         StatusCode::kMismatch,
+                                         "no",
+                                         {{Next() % 2U, Next() % 2U, Next() % 3U}}});
       case 3: return worker_->OnWant(Next() % 3U, {{tensor, Next() % 4U, Next() % 4U}});
       case 4:
         now_ += milliseconds(1);

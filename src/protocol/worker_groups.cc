@@ -61,10 +61,10 @@ Status Worker::RemoveGroup(uint32_t number) {
   if (found == groups_.end() || found->second.removed) {
     return Invalid("there is no process set " + std::to_string(number) + " to remove");
   }
-  for (const Tensor* tensor : by_order_) {
-    if (!tensor->task.has_value() || tensor->task->operation.spec.group != number) continue;
-    return Invalid("process set " + std::to_string(number) + " cannot be removed: '" +
-                   tensor->name + "' has not ended; wait for it first");
+  for (const Name* name : by_order_) {
+    if (name->open == nullptr || name->open->spec.group != number) continue;
+    return Invalid("process set " + std::to_string(number) + " cannot be removed: '" + name->text +
+                   "' has not ended; wait for it first");
   }
   found->second.removed = true;
   return Status::Ok();

@@ -12,9 +12,6 @@ namespace {
 // A usual step, for the size of the pieces that the least credit must hold.
 constexpr uint64_t kStepBytes = 100'000'000;
 
-// What one message to a coordinator holds, well below wire::kControlBytesMax.
-constexpr size_t kKnownBytes = size_t{1} << 20;
-
 }  // namespace
 
 void Worker::OnView(const wire::View& view, Slot slot) {
@@ -59,15 +56,7 @@ void Worker::BeginGeneration(const wire::View& view) {
   }
   links_ = std::vector<Link>(shard_weights_.size());
   while (!owing_.empty()) owing_.pop_front();
-  for (Tensor* tensor : by_order_) {
-    tensor->declared = false;
-    tensor->doomed.reset();
-    tensor->attempt = 0;
-    tensor->round = 0;
-    tensor->pieces.clear();
-    tensor->dealt_id.reset();
-    tensor->wanted_early.clear();
-  }
+  for (Name* name : by_order_) name->courses.clear();
   by_id_.clear();
   failures_.clear();
   wanted_unknown_.clear();
@@ -81,7 +70,7 @@ void Worker::BeginGeneration(const wire::View& view) {
 void Worker::ReviewPieces(uint64_t old_epoch) {
   std::vector<bool> concerned(links_.size());
   std::vector<Tensor*> lost;
-  for (Tensor* tensor : by_order_) {
+  for (Tensor* tensor : Tensors()) {
     bool moved = false;
     for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
       if (!ReviewPiece(*tensor, i, old_epoch)) continue;
@@ -89,13 +78,10 @@ void Worker::ReviewPieces(uint64_t old_epoch) {
       if (tensor->pieces[i].owner != kNoShard) concerned[tensor->pieces[i].owner] = true;
     }
     // Ranks that know already that the next round fails have dropped what they held of this one.
-    if (moved && tensor->doomed.has_value() && tensor->task.has_value()) lost.push_back(tensor);
+    bool doomed = tensor->course.doomed.has_value();
+    if (moved && doomed && tensor->task.has_value()) lost.push_back(tensor);
   }
-  for (Tensor* tensor : lost) {
-    Status why(tensor->doomed->code, tensor->doomed->text);
-    Undeclare(*tensor);
-    Fail(*tensor, why);
-  }
+  for (Tensor* tensor : lost) FailDoomed(*tensor);
   for (ShardId shard = 0; shard < links_.size(); ++shard) {
     if (!links_[shard].up) continue;
     if (concerned[shard]) {
@@ -147,7 +133,7 @@ void Worker::Recite(ShardId shard, uint64_t since_after) {
     TellJoined(shard);
   }
   std::vector<wire::HeldPiece> haves;
-  for (Tensor* tensor : by_order_) {
+  for (Tensor* tensor : Tensors()) {
     for (uint32_t i = 0; i < tensor->pieces.size(); ++i) {
       const Piece& piece = tensor->pieces[i];
       if (piece.owner == shard && piece.since > since_after) {
@@ -243,8 +229,9 @@ void Worker::ReleaseStable(ShardId from) {
   while (!link.kept.empty() && link.kept.front().number <= link.stable) {
     const Kept kept = link.kept.front();
     link.kept.pop_front();
-    if (kept.piece >= kept.tensor->pieces.size()) continue;
-    Piece& piece = kept.tensor->pieces[kept.piece];
+    auto found = by_id_.find(kept.tensor);
+    if (found == by_id_.end() || kept.piece >= found->second->pieces.size()) continue;
+    Piece& piece = found->second->pieces[kept.piece];
     bool same = piece.owner == from && piece.number == kept.number && piece.held == kept.round;
     if (!same) continue;
     piece.stable = true;
@@ -267,7 +254,7 @@ void Worker::OnStable(ShardId from, const wire::Progress& stable) {
 
 bool Worker::HoldsUnstable() const {
   if (options_.mistake == WorkerMistake::kLeaveWithAnUnstableVerdict) return false;
-  for (const Tensor* tensor : by_order_) {
+  for (const Tensor* tensor : Tensors()) {
     for (const Piece& piece : tensor->pieces) {
       if (piece.held != 0 && !piece.stable) return true;
     }
@@ -310,8 +297,9 @@ void Worker::Replay(ShardId from, Time now) {
 }
 
 void Worker::Abort(OperationId id, const std::string& why) {
-  for (Tensor* tensor : by_order_) {
-    if (!tensor->task.has_value() || tensor->task->operation.id != id) continue;
+  for (const Name* name : by_order_) {
+    Tensor* tensor = name->open;
+    if (tensor == nullptr || tensor->task->operation.id != id) continue;
     // Others may have data for as long as they like; while they do, their operations have limits.
     if (tensor->spec.op == wire::Op::kJoin) return;
     for (uint32_t i = tensor->first_piece; i < EndPiece(*tensor); ++i) {
@@ -321,39 +309,6 @@ void Worker::Abort(OperationId id, const std::string& why) {
       if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor->id, i, piece.round}, why);
     }
     return;
-  }
-}
-
-std::vector<wire::Known> Worker::Known() const {
-  std::vector<wire::Known> parts(1);
-  size_t bytes = 0;
-  auto part = [&](size_t more) -> wire::Known& {
-    if (bytes + more > kKnownBytes && bytes > 0) {
-      parts.emplace_back();
-      bytes = 0;
-    }
-    bytes += more;
-    return parts.back();
-  };
-  for (const wire::DeclareFailed& failed : failures_) {
-    part(failed.name.size() + failed.text.size()).failed.push_back(failed);
-  }
-  for (const Tensor* tensor : by_order_) {
-    if (!tensor->declared) continue;
-    wire::Declared declared{tensor->name, tensor->attempt, tensor->id, tensor->placement};
-    size_t more = declared.name.size() + 8 * declared.placement.size();
-    part(more).tensors.push_back({std::move(declared), tensor->spec});
-  }
-  return parts;
-}
-
-void Worker::AskAgain() {
-  for (Tensor* tensor : by_order_) {
-    bool waits = tensor->task.has_value() && !tensor->declared &&
-                 tensor->task->path[tensor->task->at] == Stage::kDeclare;
-    if (!waits) continue;
-    driver_.SendControl(wire::Declare{tensor->name, tensor->attempt, tensor->task->operation.spec,
-                                      NextRound(*tensor)});
   }
 }
 

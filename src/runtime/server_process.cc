@@ -84,7 +84,7 @@ void ServerProcess::OnMessage(const wire::Message& message) {
     return End({over->code, over->text});
   }
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    for (auto& shard : shards_) shard->PostRetire(failed->tensor);
+    for (auto& shard : shards_) shard->PostRetire(failed->tensors);
   }
 }
 

@@ -160,8 +160,8 @@ bool ShardThread::IsInView(Slot slot, uint64_t incarnation) const {
   });
 }
 
-void ShardThread::PostRetire(TensorId tensor) {
-  loop_->Post([this, tensor] { machine_.Retire(tensor); });
+void ShardThread::PostRetire(const std::vector<TensorId>& tensors) {
+  loop_->Post([this, tensors] { machine_.Retire(tensors); });
 }
 
 void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,

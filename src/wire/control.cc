@@ -131,14 +131,26 @@ flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
   auto name = b.CreateString(m.name);
   auto placement = b.CreateVector(m.placement);
-  return fb::CreateDeclared(b, name, m.attempt, m.tensor, placement);
+  return fb::CreateDeclared(b, name, m.group, m.attempt, m.tensor, placement);
+}
+
+flatbuffers::Offset<fb::Use> Table(Builder& b, const Use& m) {
+  return fb::CreateUse(b, m.group, m.attempt, m.round);
+}
+
+auto Table(Builder& b, const std::vector<Use>& uses) {
+  std::vector<flatbuffers::Offset<fb::Use>> tables;
+  for (const Use& use : uses) tables.push_back(Table(b, use));
+  return b.CreateVector(tables);
 }
 
 flatbuffers::Offset<fb::DeclareFailed> Table(Builder& b, const DeclareFailed& m) {
   auto name = b.CreateString(m.name);
+  auto use = Table(b, m.use);
+  auto tensors = b.CreateVector(m.tensors);
   auto text = b.CreateString(m.text);
-  return fb::CreateDeclareFailed(b, name, m.attempt, m.tensor, static_cast<uint8_t>(m.code), text,
-                                 m.round);
+  return fb::CreateDeclareFailed(b, name, use, tensors, static_cast<uint8_t>(m.code), text,
+                                 Table(b, m.also));
 }
 
 Encoded Encode(Builder& b, const Declare& m) {
@@ -163,6 +175,21 @@ Encoded Encode(Builder& b, const Known& m) {
   for (const DeclareFailed& one : m.failed) failed.push_back(Table(b, one));
   auto tensor_list = b.CreateVector(tensors);
   return {fb::Body_Known, fb::CreateKnown(b, tensor_list, b.CreateVector(failed)).Union()};
+}
+
+Encoded Encode(Builder& b, const Overdue& m) {
+  std::vector<flatbuffers::Offset<fb::OverdueUse>> uses;
+  for (const OverdueUse& one : m.uses) {
+    auto name = b.CreateString(one.name);
+    auto use = Table(b, one.use);
+    uses.push_back(fb::CreateOverdueUse(b, name, use, one.tensor, Table(b, one.elsewhere)));
+  }
+  std::vector<flatbuffers::Offset<fb::Group>> groups;
+  for (const GroupRanks& one : m.groups) {
+    groups.push_back(fb::CreateGroup(b, one.number, b.CreateVector(one.ranks)));
+  }
+  auto use_list = b.CreateVector(uses);
+  return {fb::Body_Overdue, fb::CreateOverdue(b, use_list, b.CreateVector(groups)).Union()};
 }
 
 Encoded Encode(Builder& b, const Sync& m) {
@@ -313,13 +340,29 @@ Result<TensorSpec> Read(const fb::Spec* m) {
 }
 
 Declared Read(const fb::Declared& m) {
-  return {Text(m.name()), m.attempt(), m.tensor(), Numbers(m.placement())};
+  return {Text(m.name()), m.group(), m.attempt(), m.tensor(), Numbers(m.placement())};
 }
+
+Use Read(const fb::Use* m) {
+  return m == nullptr ? Use() : Use{m->group(), m->attempt(), m->round()};
+}
+
+template <typename Tables>
+std::vector<Use> ReadUses(const Tables* tables) {
+  std::vector<Use> uses;
+  if (tables == nullptr) return uses;
+  for (const fb::Use* one : *tables) uses.push_back(Read(one));
+  return uses;
+}
+
+// A use takes more bytes on the wire than these.
+constexpr size_t kUseBytes = 4;
 
 Result<DeclareFailed> Read(const fb::DeclareFailed& m) {
   if (!ValidCode(m.code())) return Malformed("unknown status");
-  return DeclareFailed{Text(m.name()), m.attempt(), m.tensor(), static_cast<StatusCode>(m.code()),
-                       Text(m.text()), m.round()};
+  return DeclareFailed{Text(m.name()),       Read(m.use()),
+                       Numbers(m.tensors()), static_cast<StatusCode>(m.code()),
+                       Text(m.text()),       ReadUses(m.also())};
 }
 
 Result<Message> Decode(const fb::Declare& m) {
@@ -346,11 +389,31 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
   for (const fb::DeclareFailed* one : *m.failed()) {
     Result<DeclareFailed> failed = Read(*one);
     if (!failed.ok()) return failed.status();
-    unfolded += failed->name.size() + failed->text.size() + 8;
+    unfolded += failed->name.size() + failed->text.size() + 4 * failed->tensors.size() +
+                kUseBytes * failed->also.size() + 8;
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     known.failed.push_back(std::move(failed).value());
   }
   return Message(std::move(known));
+}
+
+Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
+  Overdue overdue;
+  size_t unfolded = 0;
+  if (m.uses() == nullptr || m.groups() == nullptr) return Malformed("a list is missing");
+  for (const fb::OverdueUse* one : *m.uses()) {
+    OverdueUse use{Text(one->name()), Read(one->use()), one->tensor(), ReadUses(one->elsewhere())};
+    unfolded += use.name.size() + kUseBytes * use.elsewhere.size() + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    overdue.uses.push_back(std::move(use));
+  }
+  for (const fb::Group* one : *m.groups()) {
+    GroupRanks group{one->number(), Numbers(one->ranks())};
+    unfolded += 4 * group.ranks.size() + 4;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    overdue.groups.push_back(std::move(group));
+  }
+  return Message(std::move(overdue));
 }
 
 Result<Message> Decode(const fb::Suspect& m) {
@@ -372,17 +435,6 @@ Result<Message> DecodeCodeAndText(const Table& m) {
   return Message(T{static_cast<StatusCode>(m.code()), Text(m.text())});
 }
 
-// "float32[3, 4]"; of what has rows of its own on each rank, "float32[any, 4]".
-std::string ShapeOf(const TensorSpec& spec) {
-  std::string text = byteps::NameOf(spec.dtype) + std::string("[");
-  bool any = spec.op == Op::kAllgather || spec.op == Op::kAlltoall;
-  if (any) text += spec.shape.empty() ? "any" : "any, ";
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
-  }
-  return text + "]";
-}
-
 }  // namespace
 
 std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
@@ -391,33 +443,6 @@ std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
   std::sort(workers.begin(), workers.end(),
             [](const WorkerInfo& a, const WorkerInfo& b) { return a.slot < b.slot; });
   return workers;
-}
-
-const char* NameOf(Op op) {
-  switch (op) {
-    case Op::kSum: return "sum";
-    case Op::kAverage: return "average";
-    case Op::kMin: return "min";
-    case Op::kMax: return "max";
-    case Op::kProduct: return "product";
-    case Op::kBroadcast: return "broadcast";
-    case Op::kAllgather: return "allgather";
-    case Op::kBarrier: return "barrier";
-    case Op::kReducescatter: return "reducescatter";
-    case Op::kAlltoall: return "alltoall";
-    case Op::kJoin: return "join";
-  }
-  return "unknown";
-}
-
-std::string Describe(const TensorSpec& spec) {
-  std::string text = NameOf(spec.op);
-  if (spec.op == Op::kReducescatter) text += std::string(" (") + NameOf(spec.combine) + ")";
-  if (spec.op != Op::kBarrier && spec.op != Op::kJoin) text += " of " + ShapeOf(spec);
-  if (spec.op == Op::kBroadcast) text += " from rank " + std::to_string(spec.root);
-  if (spec.group != 0) text += " in process set " + std::to_string(spec.group);
-  if (!spec.detail.empty()) text += " (" + spec.detail + ")";
-  return text;
 }
 
 std::vector<std::byte> EncodeControl(const Message& message) {
@@ -462,6 +487,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Leave: return Message(Leave{message->body_as_Leave()->clean()});
     case fb::Body_Alive: return Message(Alive{});
     case fb::Body_Suspect: return Decode(*message->body_as_Suspect());
+    case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
     case fb::Body_NONE: break;
   }

@@ -138,7 +138,7 @@ struct Query {
   friend bool operator==(const Query&, const Query&) = default;
 };
 
-// What must be equal on all ranks for one name.
+// What must be equal on all ranks in one use of a name.
 struct TensorSpec {
   Op op = Op::kSum;
   DataType dtype = DataType::kFloat32;
@@ -148,15 +148,27 @@ struct TensorSpec {
   Op combine = Op::kSum;       // reducescatter only
   uint32_t group = 0;          // who takes part; 0: everybody
   std::string detail;          // what else must be equal, as a text for people
-  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+  friend auto operator<=>(const TensorSpec&, const TensorSpec&) = default;
 };
 // A longer detail is refused.
 inline constexpr size_t kDetailBytesMax = 1024;
 // "sum of float32[3, 4]", for messages.
 std::string Describe(const TensorSpec& spec);
 
-// A worker uses a name for the first time, or with another spec than before. `attempt` counts
-// the declarations of this name that have failed; `round` is the round it wants to begin.
+// The ranks of each group use a name by and by with any number of specs; each spec is a tensor of
+// its own. Uses are counted together, over all specs, and the round of an operation is the number
+// of its use (data.h): all ranks of the group must mean the same tensor in one round.
+//
+// One use of a name. `attempt` counts the failures of this name in this group; each begins with
+// round 1 and without tensors.
+struct Use {
+  uint32_t group = 0;
+  uint32_t attempt = 0;
+  uint64_t round = 1;
+  friend auto operator<=>(const Use&, const Use&) = default;
+};
+
+// A worker uses a name with this spec for the first time in this attempt, in this round.
 struct Declare {
   std::string name;
   uint32_t attempt = 0;
@@ -168,21 +180,44 @@ struct Declare {
 // `placement` is the dealer's state (plan::PieceAssigner) from which all workers deal the pieces.
 struct Declared {
   std::string name;
+  uint32_t group = 0;
   uint32_t attempt = 0;
   TensorId tensor = 0;
   std::vector<uint64_t> placement;
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
-// The attempt fails on every rank, from `round` on; `tensor` is retired if it was declared.
+// The attempt fails on every rank of the group, from the round of `use` on; its tensors are
+// retired. It is one failure with that of `also`, uses in other groups: a rank that has raised it
+// in one of them has raised it in all.
 struct DeclareFailed {
   std::string name;
-  uint32_t attempt = 0;
-  TensorId tensor = UINT32_MAX;
+  Use use;
+  std::vector<TensorId> tensors;
   StatusCode code = StatusCode::kMismatch;
   std::string text;
-  uint64_t round = 1;
+  std::vector<Use> also;
   friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
+};
+
+// Operations of a worker that have not ended for a while, each told once: a rank that goes back to
+// a spec that it knows asks nobody, so this is how a difference is noticed then.
+struct OverdueUse {
+  std::string name;
+  Use use;
+  TensorId tensor = UINT32_MAX;  // UINT32_MAX: it was told of, and has ended in an error since
+  std::vector<Use> elsewhere;    // the sender's last uses of this name in other groups
+  friend bool operator==(const OverdueUse&, const OverdueUse&) = default;
+};
+struct GroupRanks {
+  uint32_t number = 0;
+  std::vector<uint32_t> ranks;
+  friend bool operator==(const GroupRanks&, const GroupRanks&) = default;
+};
+struct Overdue {
+  std::vector<OverdueUse> uses;
+  std::vector<GroupRanks> groups;  // those of `uses`, except for 0: everybody
+  friend bool operator==(const Overdue&, const Overdue&) = default;
 };
 
 // What a worker knows of declarations, for a coordinator that has lost them; comes before its
@@ -262,7 +297,7 @@ struct JobOver {
 
 using Message =
     std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known, Declare,
-                 Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver>;
+                 Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver, Overdue>;
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;

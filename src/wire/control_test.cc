@@ -23,7 +23,7 @@ std::vector<Message> OneOfEach() {
   next.epoch = 6;
   next.workers[1].left = true;
   TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}, true};
-  DeclareFailed failed{"w", 1, 77, StatusCode::kMismatch, "differs", 5};
+  DeclareFailed failed{"w", {3, 1, 5}, {77, 78}, StatusCode::kMismatch, "differs", {{0, 2, 9}}};
   return {join,
           Refused{StatusCode::kRefused, "the job is full"},
           Waiting{"1/2 workers"},
@@ -32,16 +32,17 @@ std::vector<Message> OneOfEach() {
           Commit{2, next},
           Query{3},
           Report{join, 2, view, 1, next, 7},
-          Known{{{{"w", 1, 77, {1, 2, 3}}, spec}}, {failed}},
+          Known{{{{"w", 3, 1, 77, {1, 2, 3}}, spec}}, {failed}},
           Declare{"w", 1, spec, 5},
-          Declared{"w", 1, 77, {1, 2, 3}},
+          Declared{"w", 3, 1, 77, {1, 2, 3}},
           failed,
           Sync{2, 4},
           GoOn{2, 4},
           Leave{false},
           Alive{},
           Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
-          JobOver{StatusCode::kPeerLost, "server 1 was lost"}};
+          JobOver{StatusCode::kPeerLost, "server 1 was lost"},
+          Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}}}, {{3, {0, 2}}}}};
 }
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {

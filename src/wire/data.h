@@ -12,9 +12,9 @@
 
 namespace byteps::wire {
 
-// One piece in one round, by name. Rounds count from 1 in each generation of a tensor; the lowest
-// byte counts the attempts at an atomic tensor's round (RoundOf), so a later attempt is a later
-// round to everybody but the worker.
+// One piece in one round, by name. Rounds count the uses of a name by its group from 1 in each
+// generation, over all its tensors (control.h); the lowest byte counts the attempts at an atomic
+// tensor's round (RoundOf), so a later attempt is a later round to everybody but the worker.
 struct PieceRef {
   TensorId tensor = 0;
   uint32_t piece = 0;

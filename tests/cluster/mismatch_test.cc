@@ -119,27 +119,6 @@ TEST_P(Mismatch, EveryRankIsToldOfAnotherRoot) {
   cluster.LeaveInOrder();
 }
 
-// All ranks agree on the new shape, but not with what the name stood for.
-TEST_P(Mismatch, ANameThatBecomesSomethingElseEverywhereFailsOnceAndSaysWhatItWas) {
-  Cluster cluster(Options());
-  ASSERT_TRUE(cluster.Start().ok());
-  ExpectSum(cluster, "w", 3000);
-  std::vector<Bytes> data(kWorkers, Bytes(40));
-  std::vector<TicketRef> tickets;
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    tickets.push_back(cluster.Submit(rank, SumOf("w", data[rank])));
-  }
-  for (const TicketRef& ticket : tickets) {
-    Status ended = ticket->WaitStatus();
-    EXPECT_EQ(ended.code(), StatusCode::kMismatch);
-    for (const char* part : {"sum of float32[3000]", "has sum of float32[10]"}) {
-      EXPECT_NE(ended.message().find(part), std::string::npos) << ended.message();
-    }
-  }
-  ExpectSum(cluster, "w", 10);
-  cluster.LeaveInOrder();
-}
-
 // All three differ: the first two sides that are known are named.
 TEST_P(Mismatch, ThreeOpinionsAreOneMismatch) {
   Cluster cluster(Options());

@@ -42,7 +42,8 @@ void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Tim
     suspicions_.Heard(member->incarnation(), now);
     OnMemberMessage(*member, message);
     bool frequent = std::holds_alternative<wire::Alive>(message) ||
-                    std::holds_alternative<wire::Declare>(message);
+                    std::holds_alternative<wire::Declare>(message) ||
+                    std::holds_alternative<wire::Overdue>(message);
     if (frequent) return;  // they change no view
   } else if (const auto* suspect = std::get_if<wire::Suspect>(&message);
              suspect != nullptr && suspect->why == wire::Suspicion::kExited) {
@@ -67,6 +68,8 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
   if (member.standing != Standing::kIn || leaving_.contains(member.incarnation())) return;
   if (const auto* declare = std::get_if<wire::Declare>(&message)) {
     OnDeclare(member, *declare);
+  } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
+    OnOverdue(member, *overdue);
   } else if (const auto* sync = std::get_if<wire::Sync>(&message)) {
     OnSync(member, *sync);
   } else if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
@@ -78,6 +81,12 @@ void Coordinator::OnDeclare(const Member& member, const wire::Declare& declare) 
   if (member.role() != Role::kWorker) return;
   if (!awaited_.empty()) return held_.emplace_back(member.incarnation(), declare), void();
   Deliver(declarations_.OnDeclare({member.incarnation(), member.index}, declare));
+}
+
+void Coordinator::OnOverdue(const Member& member, const wire::Overdue& overdue) {
+  if (member.role() != Role::kWorker) return;
+  if (!awaited_.empty()) return held_.emplace_back(member.incarnation(), overdue), void();
+  Deliver(declarations_.OnOverdue({member.incarnation(), member.index}, overdue));
 }
 
 void Coordinator::Deliver(const Declarations::Answers& answers) {

@@ -122,6 +122,7 @@ class Coordinator {
   // coordinator.cc: messages, time and the end.
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnDeclare(const Member& member, const wire::Declare& declare);
+  void OnOverdue(const Member& member, const wire::Overdue& overdue);
   void OnLeave(Member& member, const wire::Leave& leave);
   void OnSync(const Member& member, const wire::Sync& sync);
   void HearOfSyncs(SyncPoints passed);

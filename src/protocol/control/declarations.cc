@@ -30,6 +30,7 @@ Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, ui
   return cut;
 }
 
+// The sides of a disagreement, in words.
 std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
   return "rank " + std::to_string(rank) + " has " + wire::Describe(spec);
 }
@@ -48,137 +49,165 @@ void Declarations::Number(TensorId first, uint32_t count) {
   end_tensor_ = first + count;
 }
 
-wire::DeclareFailed Declarations::FailureOf(const std::string& name, uint32_t attempt,
-                                            const Decision& decision) {
-  return {name, attempt, decision.tensor, decision.code, decision.text, decision.round};
+Declarations::Attempt* Declarations::FindAttempt(Name& name, uint32_t group, uint32_t number) {
+  auto attempts = name.groups.find(group);
+  if (attempts == name.groups.end() || number >= attempts->second.size()) return nullptr;
+  return &attempts->second[number];
+}
+
+Declarations::Attempt& Declarations::At(Name& name, uint32_t group, uint32_t number) {
+  Attempts& attempts = name.groups[group];
+  if (number >= attempts.size()) attempts.resize(number + 1);
+  return attempts[number];
+}
+
+const Declarations::Variants::value_type* Declarations::FindTensor(const Attempt& attempt,
+                                                                   TensorId tensor) {
+  auto found = std::find_if(attempt.variants.begin(), attempt.variants.end(),
+                            [&](const auto& one) { return one.second.tensor == tensor; });
+  return found == attempt.variants.end() ? nullptr : &*found;
 }
 
 Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Declare& declare) {
-  Decisions& decisions = names_[declare.name];
-  if (declare.attempt > decisions.size()) return {};  // no correct worker skips an attempt
-  if (declare.attempt == decisions.size()) decisions.push_back(Decide(rank, declare));
-  Decision& decision = decisions[declare.attempt];
-  if (decision.state == Decision::State::kUnknown) decision = Decide(rank, declare);
-  if (decision.state == Decision::State::kDeclared && decision.spec != declare.spec) {
-    return Mismatch(rank, declare, decision);
+  Name& name = names_[declare.name];
+  uint32_t group = declare.spec.group;
+  // No correct worker skips an attempt.
+  if (declare.attempt > name.groups[group].size()) return {};
+  Attempt& attempt = At(name, group, declare.attempt);
+  wire::Use use{group, declare.attempt, declare.round};
+  if (attempt.failed.has_value()) return {{rank.incarnation, *attempt.failed}};
+  attempt.told.insert(rank.incarnation);
+  name.waits.erase(rank.number);  // the operation that it was in has ended
+  bool stated = attempt.round == declare.round && attempt.meant != nullptr;
+  if (stated && attempt.meant->first != declare.spec) {
+    return Fail(name, Mismatch(declare.name, use, attempt, rank, declare.spec));
   }
-  if (decision.state == Decision::State::kFailed) {
-    return {{rank.incarnation, FailureOf(declare.name, declare.attempt, decision)}};
+  if (!attempt.variants.contains(declare.spec)) {
+    Status added = AddVariant(declare.spec, attempt);
+    if (!added.ok()) {
+      std::string text = "tensor '" + declare.name + "': " + added.message();
+      return Fail(name, {declare.name, use, {}, added.code(), text, {}});
+    }
   }
-  decision.told.insert(rank.incarnation);
-  return {{rank.incarnation,
-           wire::Declared{declare.name, declare.attempt, decision.tensor, decision.placement}}};
+  const auto& variant = *attempt.variants.find(declare.spec);
+  if (declare.round > attempt.round) {
+    attempt.round = declare.round;
+    attempt.meant = &variant;
+    attempt.by = rank.number;
+  }
+  return {{rank.incarnation, wire::Declared{declare.name, group, declare.attempt,
+                                            variant.second.tensor, variant.second.placement}}};
 }
 
-Declarations::Decision Declarations::Decide(const Rank& rank, const wire::Declare& declare) {
-  Decision decision;
-  decision.spec = declare.spec;
-  decision.by = rank.number;
-  Result<plan::Partition> cut = CutOf(declare.spec, workers_, piece_bytes_max_);
-  if (cut.ok() && next_tensor_ >= end_tensor_) {
-    cut = Status(StatusCode::kExhausted, "the job has declared too many tensors; use names again");
+Status Declarations::AddVariant(const wire::TensorSpec& spec, Attempt& attempt) {
+  Result<plan::Partition> cut = CutOf(spec, workers_, piece_bytes_max_);
+  if (!cut.ok()) return cut.status();
+  if (attempt.variants.size() >= kVariantsMax) {
+    return {
+        StatusCode::kExhausted,
+        "it has had " + std::to_string(kVariantsMax) +
+            " shapes, types or operations; use several names, or the same shape again (pad it)"};
   }
-  if (!cut.ok()) {
-    decision.state = Decision::State::kFailed;
-    decision.code = cut.status().code();
-    decision.text = "tensor '" + declare.name + "': " + cut.status().message();
-    return decision;
+  if (next_tensor_ >= end_tensor_) {
+    return {StatusCode::kExhausted, "the job has declared too many tensors; use names again"};
   }
-  decision.state = Decision::State::kDeclared;
-  decision.tensor = next_tensor_++;
-  decision.placement = dealer_->State();
+  attempt.variants[spec] = {next_tensor_++, dealer_->State()};
   dealer_->DealTensor(cut.value());
-  return decision;
+  return Status::Ok();
 }
 
-Declarations::Answers Declarations::Mismatch(const Rank& rank, const wire::Declare& declare,
-                                             Decision& decision) {
-  decision.state = Decision::State::kFailed;
-  decision.code = StatusCode::kMismatch;
-  decision.round = declare.round;
-  bool same_rank = decision.by == rank.number;
-  std::string earlier = same_rank ? "rank " + std::to_string(decision.by) + " had " +
-                                        wire::Describe(decision.spec) + " before"
-                                  : Side(decision.by, decision.spec);
-  decision.text = "ranks disagree about tensor '" + declare.name + "': " + earlier + ", " +
-                  Side(rank.number, declare.spec) +
-                  "; use the same name, shape, dtype and operation on every rank";
-  wire::DeclareFailed failed = FailureOf(declare.name, declare.attempt, decision);
-  // Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
-  decision.told.insert(rank.incarnation);
-  Answers answers{{kServers, failed}};
-  for (uint64_t told : decision.told) answers.push_back({told, failed});
+wire::DeclareFailed Declarations::Mismatch(const std::string& name, const wire::Use& use,
+                                           const Attempt& attempt, const Rank& rank,
+                                           const wire::TensorSpec& spec) {
+  std::string text = "ranks disagree about tensor '" + name + "': ";
+  text += Side(attempt.by, attempt.meant->first) + ", " + Side(rank.number, spec) +
+          "; use the same name, shape, dtype, operation and process set on every rank";
+  return {name, use, {}, StatusCode::kMismatch, text, {}};
+}
+
+// Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
+Declarations::Answers Declarations::Fail(Name& name, wire::DeclareFailed failed) {
+  Attempt& attempt = At(name, failed.use.group, failed.use.attempt);
+  failed.tensors = attempt.retired;
+  for (const auto& [spec, variant] : attempt.variants) failed.tensors.push_back(variant.tensor);
+  attempt.failed = std::move(failed);
+  std::erase_if(name.waits, [&](const auto& entry) {
+    const wire::Use& use = entry.second.what.use;
+    return use.group == attempt.failed->use.group && use.attempt <= attempt.failed->use.attempt;
+  });
+  Answers answers;
+  if (!attempt.failed->tensors.empty()) answers.push_back({kServers, *attempt.failed});
+  for (uint64_t told : attempt.told) answers.push_back({told, *attempt.failed});
   return answers;
-}
-
-Declarations::Decision& Declarations::At(const std::string& name, uint32_t attempt) {
-  Decisions& decisions = names_[name];
-  if (attempt >= decisions.size()) decisions.resize(attempt + 1);
-  return decisions[attempt];
 }
 
 Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known& known) {
   Answers answers;
   for (const wire::KnownTensor& one : known.tensors) {
-    if (one.declared.attempt >= kAttemptsKnownMax) continue;
-    const std::string& name = one.declared.name;
-    Decision& decision = At(name, one.declared.attempt);
-    if (decision.state == Decision::State::kUnknown) {
-      decision.state = Decision::State::kDeclared;
-      decision.tensor = one.declared.tensor;
-      decision.placement = one.declared.placement;
-      decision.spec = one.spec;
-      decision.by = rank.number;
-    }
-    decision.told.insert(rank.incarnation);
-    if (decision.state != Decision::State::kFailed) continue;
-    wire::DeclareFailed failed = FailureOf(name, one.declared.attempt, decision);
-    answers.push_back({rank.incarnation, failed});
+    const wire::Declared& declared = one.declared;
+    if (declared.attempt >= kAttemptsKnownMax) continue;
+    Attempt& attempt = At(names_[declared.name], declared.group, declared.attempt);
+    attempt.variants.try_emplace(one.spec, Variant{declared.tensor, declared.placement});
+    attempt.told.insert(rank.incarnation);
+    if (attempt.failed.has_value()) answers.push_back({rank.incarnation, *attempt.failed});
   }
   for (const wire::DeclareFailed& failed : known.failed) {
-    if (failed.attempt >= kAttemptsKnownMax) continue;
-    Decision& decision = At(failed.name, failed.attempt);
-    if (decision.state == Decision::State::kFailed) continue;
-    decision.state = Decision::State::kFailed;
-    decision.tensor = failed.tensor;
-    decision.code = failed.code;
-    decision.text = failed.text;
-    decision.round = failed.round;
-    answers.push_back({kServers, failed});
-    for (uint64_t told : decision.told) answers.push_back({told, failed});
+    Name& name = names_[failed.name];
+    // A failure in one group is one in the others: perhaps nobody is left who was told of those.
+    std::vector<wire::Use> uses = failed.also;
+    uses.push_back(failed.use);
+    for (const wire::Use& use : uses) {
+      if (use.attempt >= kAttemptsKnownMax) continue;
+      Attempt& attempt = At(name, use.group, use.attempt);
+      if (attempt.failed.has_value()) continue;
+      wire::DeclareFailed here = failed;
+      here.use = use;
+      here.also = uses;
+      std::erase(here.also, use);
+      for (TensorId tensor : use == failed.use ? failed.tensors : std::vector<TensorId>()) {
+        if (FindTensor(attempt, tensor) == nullptr) attempt.retired.push_back(tensor);
+      }
+      Answers more = Fail(name, std::move(here));
+      answers.insert(answers.end(), more.begin(), more.end());
+    }
   }
   return answers;
 }
 
 Status Declarations::GoOnDealing() {
-  const Decision* last_dealt = nullptr;
-  for (auto& [name, decisions] : names_) {
-    for (Decision& decision : decisions) {
-      bool last = &decision == &decisions.back();
-      // Whoever could have told of this attempt is gone; others went on from it.
-      if (decision.state == Decision::State::kUnknown && !last) {
-        decision.state = Decision::State::kFailed;
-        decision.text = "an earlier declaration of tensor '" + name + "' failed; use it again";
+  const Variants::value_type* last = nullptr;
+  for (auto& [text, name] : names_) {
+    for (auto& [group, attempts] : name.groups) {
+      for (uint32_t i = 0; i < attempts.size(); ++i) {
+        Attempt& attempt = attempts[i];
+        // Whoever could have told of this attempt is gone; others went on from it.
+        if (attempt.variants.empty() && !attempt.failed.has_value() && i + 1 < attempts.size()) {
+          attempt.failed = {text, {group, i, 1}, {}, StatusCode::kMismatch, "", {}};
+          attempt.failed->text =
+              "an earlier declaration of tensor '" + text + "' failed; use it again";
+        }
+        for (const auto& one : attempt.variants) {
+          if (last == nullptr || one.second.tensor > last->second.tensor) last = &one;
+        }
       }
-      if (decision.placement.empty()) continue;
-      if (last_dealt == nullptr || decision.tensor > last_dealt->tensor) last_dealt = &decision;
     }
   }
-  if (last_dealt == nullptr) return Status::Ok();
-  Status restored = dealer_->Restore(last_dealt->placement);
+  if (last == nullptr) return Status::Ok();
+  Status restored = dealer_->Restore(last->second.placement);
   if (!restored.ok()) return restored;
-  Result<plan::Partition> cut = CutOf(last_dealt->spec, workers_, piece_bytes_max_);
+  Result<plan::Partition> cut = CutOf(last->first, workers_, piece_bytes_max_);
   if (cut.ok()) dealer_->DealTensor(cut.value());
   return Status::Ok();
 }
 
 Declarations::Answers Declarations::FailedForServer(uint64_t server) const {
   Answers answers;
-  for (const auto& [name, decisions] : names_) {
-    for (uint32_t attempt = 0; attempt < decisions.size(); ++attempt) {
-      const Decision& decision = decisions[attempt];
-      if (decision.state != Decision::State::kFailed || decision.tensor == UINT32_MAX) continue;
-      answers.push_back({server, FailureOf(name, attempt, decision)});
+  for (const auto& [text, name] : names_) {
+    for (const auto& [group, attempts] : name.groups) {
+      for (const Attempt& attempt : attempts) {
+        bool holds = attempt.failed.has_value() && !attempt.failed->tensors.empty();
+        if (holds) answers.push_back({server, *attempt.failed});
+      }
     }
   }
   return answers;
@@ -186,11 +215,12 @@ Declarations::Answers Declarations::FailedForServer(uint64_t server) const {
 
 Declarations::Answers Declarations::FailedForWorker(uint64_t worker) const {
   Answers answers;
-  for (const auto& [name, decisions] : names_) {
-    for (uint32_t attempt = 0; attempt < decisions.size(); ++attempt) {
-      const Decision& decision = decisions[attempt];
-      if (decision.state != Decision::State::kFailed || !decision.told.contains(worker)) continue;
-      answers.push_back({worker, FailureOf(name, attempt, decision)});
+  for (const auto& [text, name] : names_) {
+    for (const auto& [group, attempts] : name.groups) {
+      for (const Attempt& attempt : attempts) {
+        bool told = attempt.failed.has_value() && attempt.told.contains(worker);
+        if (told) answers.push_back({worker, *attempt.failed});
+      }
     }
   }
   return answers;

@@ -1,13 +1,22 @@
-// The coordinator's side of declarations: the first rank that uses a name fixes what it is; a rank
-// that differs makes the operation fail on every rank, with both sides named.
+// The coordinator's side of names: what each name stands for, and whether the ranks agree.
 //
-// Each name has a list of decisions, one per attempt. A rank asks for its next attempt and gets
-// that decision, whether it comes first or last, or again after its connection was lost; so every
-// rank sees the same sequence, and a name whose declaration failed can be used again at once.
-// A new generation knows no names; numbers of tensors are never used again.
+// The ranks of each group use a name by and by with any number of specs; each spec is a tensor. A
+// rank asks for a tensor when it first uses a name with that spec, and later speaks only when an
+// operation does not end. Either time it says which tensor it means in which round of the name
+// (its number of the use). Two ranks of a group that mean different tensors in one round disagree,
+// whenever they say so: then the attempt at the name fails for the group from that round on, on
+// every rank, and the next attempt begins with no tensors and round 1.
+//
+// A rank asks for its next attempt and gets that answer, whether it comes first or last, or again
+// after its connection was lost; so every rank sees the same sequence of failures. A new
+// generation knows no names; numbers of tensors are never used again.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,12 +45,21 @@ class Declarations {
   static constexpr uint64_t kServers = 0;
   using Answers = std::vector<Answer>;
 
+  // So many specs may one name have in one group until it fails.
+  static constexpr size_t kVariantsMax = 16384;
+
   // Forgets all names: a generation begins. `dealer` deals the pieces of its tensors.
   void Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t piece_bytes_max);
   // Numbers of a coordinator's tensors: `first`, and fewer than `first` + `count`.
   void Number(TensorId first, uint32_t count);
 
   Answers OnDeclare(const Rank& rank, const wire::Declare& declare);
+
+  // Operations of a rank do not end: do others mean something else?
+  Answers OnOverdue(const Rank& rank, const wire::Overdue& overdue);
+  // Forgets what ranks for which `gone` is true (by incarnation) wait for: they say it again, or
+  // nobody waits for them any more.
+  void ForgetOverdue(const std::function<bool(uint64_t)>& gone);
 
   // What a worker knows from a coordinator whose memory is lost. Answers are what others know
   // wrongly: a failed attempt beats a declared one.
@@ -55,32 +73,57 @@ class Declarations {
   Answers FailedForWorker(uint64_t worker) const;
 
  private:
-  struct Decision {
-    enum class State : uint8_t { kUnknown, kDeclared, kFailed };
-    State state = State::kUnknown;
+  // A name with one spec.
+  struct Variant {
     TensorId tensor = UINT32_MAX;
-    wire::TensorSpec spec;
-    uint32_t by = 0;  // rank that spoke first
-    uint64_t round = 1;
-    std::string text;
-    StatusCode code = StatusCode::kMismatch;
     std::vector<uint64_t> placement;
-    std::set<uint64_t> told;  // incarnations
   };
-  using Decisions = std::vector<Decision>;  // of one name: attempt 0, 1, ...
+  using Variants = std::map<wire::TensorSpec, Variant>;
+  struct Attempt {
+    Variants variants;
+    // The latest round of which a rank has said what it means, and which rank. 0: none.
+    uint64_t round = 0;
+    const Variants::value_type* meant = nullptr;
+    uint32_t by = 0;
+    std::optional<wire::DeclareFailed> failed;
+    std::vector<TensorId> retired;  // tensors of a failure whose specs are not known here
+    std::set<uint64_t> told;        // incarnations
+  };
+  using Attempts = std::deque<Attempt>;  // of one name in one group: attempt 0, 1, ...
+  // What a rank waits for, as it has said.
+  struct Wait {
+    uint64_t incarnation = 0;
+    wire::OverdueUse what;
+    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its group; null: everybody
+  };
+  struct Name {
+    std::map<uint32_t, Attempts> groups;
+    std::map<uint32_t, Wait> waits;  // by rank
+  };
+  using Names = std::unordered_map<std::string, Name>;
 
-  Decision Decide(const Rank& rank, const wire::Declare& declare);
-  Answers Mismatch(const Rank& rank, const wire::Declare& declare, Decision& decision);
-  Decision& At(const std::string& name, uint32_t attempt);
-  static wire::DeclareFailed FailureOf(const std::string& name, uint32_t attempt,
-                                       const Decision& decision);
+  static Attempt* FindAttempt(Name& name, uint32_t group, uint32_t number);
+  static Attempt& At(Name& name, uint32_t group, uint32_t number);
+  static const Variants::value_type* FindTensor(const Attempt& attempt, TensorId tensor);
+  Status AddVariant(const wire::TensorSpec& spec, Attempt& attempt);
+  static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
+                                      const Attempt& attempt, const Rank& rank,
+                                      const wire::TensorSpec& spec);
+  static Answers Fail(Name& name, wire::DeclareFailed failed);
+
+  // declarations_check.cc
+  Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
+  static bool WaitsInVain(const Wait& wait, const Wait& other);
+  static std::vector<uint32_t> FindCircle(const Name& name, uint32_t from);
+  static Answers FailCircle(const std::string& text, Name& name,
+                            const std::vector<uint32_t>& circle);
 
   std::optional<plan::PieceAssigner> dealer_;
   uint32_t workers_ = 0;
   uint32_t piece_bytes_max_ = 0;
   TensorId next_tensor_ = 1;
   TensorId end_tensor_ = UINT32_MAX;
-  std::unordered_map<std::string, Decisions> names_;
+  Names names_;
 };
 
 }  // namespace byteps::protocol

@@ -67,7 +67,8 @@ Member* Coordinator::Rebind(ConnectionId from, const wire::Report& report) {
   suspicions_.Back(incarnation, now_);
   Member* member = roster_.Find(incarnation);
   if (member != nullptr && member->connection == from) return member;
-  synced_.erase(incarnation);  // it says so again
+  synced_.erase(incarnation);  // it says so again, and what it waits for
+  declarations_.ForgetOverdue([&](uint64_t one) { return one == incarnation; });
   std::optional<Standing> standing;
   if (member != nullptr) {
     standing = member->standing;

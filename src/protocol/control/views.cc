@@ -229,6 +229,7 @@ void Coordinator::ForgetStale() {
   std::erase_if(leaving_, stale);
   std::erase_if(synced_, [&](const auto& entry) { return stale(entry.first); });
   std::erase_if(awaited_, stale);
+  declarations_.ForgetOverdue(stale);
   std::erase_if(unreachable_,
                 [&](const auto& pair) { return stale(pair.first) || stale(pair.second); });
 }

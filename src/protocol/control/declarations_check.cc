@@ -1,0 +1,156 @@
+// What ranks say of operations that do not end, and what follows from it.
+//
+// In one group: ranks that mean different tensors in one round disagree (declarations.h).
+//
+// Between groups: a rank has a name open in one group at a time. Say that A waits for round a of
+// group G; B is in G and waits for round b of another group H; and B has begun no round of G as
+// late as a. That is an arrow from A to B: A's operation needs a part that B gives only when B's
+// own operation has ended. A circle of arrows is a mismatch: none of its operations can ever end.
+//
+// That holds however old the reports are. Say A's operation is the first of the circle to end, now
+// or at any other time. It had B's part then, so B had begun round a of G, which it had not when it
+// reported; and since it reported out of its own operation, that one had ended before: A's was not
+// the first. Only these end an operation without the part of B. B has joined: not before its
+// operation has ended, and when it comes back its rounds count one join more, so both sides must
+// count the same. B was lost or has left: then its report is forgotten (ForgetOverdue). Or the
+// operation ends in an error: the worker takes back what it reported of such a one; only when that
+// word and another rank's report cross on their way can a name fail again that has just failed.
+#include <algorithm>
+#include <utility>
+
+#include "src/protocol/control/declarations.h"
+#include "src/wire/data.h"
+
+namespace byteps::protocol {
+namespace {
+
+// Of a round as workers count them, not of one on the wire (wire/data.h).
+uint64_t JoinsOf(uint64_t round) { return round / wire::FirstRoundAfter(1); }
+
+}  // namespace
+
+Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Overdue& overdue) {
+  std::map<uint32_t, std::shared_ptr<const std::vector<uint32_t>>> groups;
+  for (const wire::GroupRanks& group : overdue.groups) {
+    groups[group.number] = std::make_shared<const std::vector<uint32_t>>(group.ranks);
+  }
+  Answers answers;
+  for (const wire::OverdueUse& use : overdue.uses) {
+    auto found = names_.find(use.name);
+    if (found == names_.end()) continue;
+    Name& name = found->second;
+    name.waits.erase(rank.number);
+    Answers more = CheckUse(rank, use);
+    auto ranks = groups.find(use.use.group);
+    bool whole = use.use.group == 0 || ranks != groups.end();
+    Attempt* attempt = FindAttempt(name, use.use.group, use.use.attempt);
+    bool waits = attempt != nullptr && !attempt->failed.has_value() && whole &&
+                 FindTensor(*attempt, use.tensor) != nullptr;
+    if (waits) {
+      name.waits[rank.number] = {rank.incarnation, use,
+                                 use.use.group == 0 ? nullptr : ranks->second};
+      std::vector<uint32_t> circle = FindCircle(name, rank.number);
+      if (!circle.empty()) more = FailCircle(use.name, name, circle);
+    }
+    answers.insert(answers.end(), more.begin(), more.end());
+  }
+  return answers;
+}
+
+Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::OverdueUse& use) {
+  Name& name = names_.at(use.name);
+  Attempt* attempt = FindAttempt(name, use.use.group, use.use.attempt);
+  if (attempt == nullptr) return {};
+  if (attempt->failed.has_value()) return {{rank.incarnation, *attempt->failed}};
+  const auto* variant = FindTensor(*attempt, use.tensor);
+  if (variant == nullptr || use.use.round < attempt->round) return {};
+  if (use.use.round == attempt->round && attempt->meant != nullptr) {
+    if (variant == attempt->meant) return {};
+    attempt->told.insert(rank.incarnation);
+    return Fail(name, Mismatch(use.name, use.use, *attempt, rank, variant->first));
+  }
+  attempt->round = use.use.round;
+  attempt->meant = variant;
+  attempt->by = rank.number;
+  return {};
+}
+
+// The arrow from `wait` to `other`, whose rank is in the group of `wait`.
+bool Declarations::WaitsInVain(const Wait& wait, const Wait& other) {
+  const wire::Use& use = wait.what.use;
+  const wire::Use& others = other.what.use;
+  if (use.group == others.group || JoinsOf(use.round) != JoinsOf(others.round)) return false;
+  auto last = std::find_if(other.what.elsewhere.begin(), other.what.elsewhere.end(),
+                           [&](const wire::Use& one) { return one.group == use.group; });
+  return last == other.what.elsewhere.end() || *last < use;
+}
+
+// The ranks of a circle of arrows, in their order, from `from` on; none: there is none.
+std::vector<uint32_t> Declarations::FindCircle(const Name& name, uint32_t from) {
+  std::map<uint32_t, uint32_t> reached_from;
+  std::vector<uint32_t> next = {from};
+  while (!next.empty()) {
+    uint32_t rank = next.back();
+    next.pop_back();
+    const Wait& wait = name.waits.at(rank);
+    auto look = [&](uint32_t to, const Wait& other) {
+      if (to == rank || reached_from.contains(to) || !WaitsInVain(wait, other)) return;
+      reached_from[to] = rank;
+      next.push_back(to);
+    };
+    if (wait.ranks == nullptr) {
+      for (const auto& [to, other] : name.waits) look(to, other);
+    } else {
+      for (uint32_t to : *wait.ranks) {
+        auto other = name.waits.find(to);
+        if (other != name.waits.end()) look(to, other->second);
+      }
+    }
+    if (!reached_from.contains(from)) continue;
+    std::vector<uint32_t> circle;
+    for (uint32_t at = reached_from.at(from); at != from; at = reached_from.at(at)) {
+      circle.push_back(at);
+    }
+    circle.push_back(from);
+    std::reverse(circle.begin(), circle.end());
+    return circle;
+  }
+  return {};
+}
+
+// The attempts in all groups of the circle fail as one. Two sides are named.
+Declarations::Answers Declarations::FailCircle(const std::string& text, Name& name,
+                                               const std::vector<uint32_t>& circle) {
+  std::map<uint32_t, wire::Use> uses;  // by group: the earliest
+  std::string sides;
+  for (size_t i = 0; i < circle.size(); ++i) {
+    const wire::OverdueUse& what = name.waits.at(circle[i]).what;
+    auto [found, fresh] = uses.try_emplace(what.use.group, what.use);
+    if (!fresh) found->second = std::min(found->second, what.use);
+    if (i >= 2) continue;
+    const Attempt& attempt = *FindAttempt(name, what.use.group, what.use.attempt);
+    const wire::TensorSpec& spec = FindTensor(attempt, what.tensor)->first;
+    sides += (i == 0 ? "rank " : ", rank ") + std::to_string(circle[i]) + " has " +
+             wire::Describe(spec) + (spec.group == 0 ? " of all ranks" : "");
+  }
+  Answers answers;
+  for (const auto& [group, use] : uses) {
+    wire::DeclareFailed failed{text, use, {}, StatusCode::kMismatch, "", {}};
+    failed.text = "ranks disagree about tensor '" + text + "': " + sides +
+                  "; use the same name, shape, dtype, operation and process set on every rank";
+    for (const auto& [other, also] : uses) {
+      if (other != group) failed.also.push_back(also);
+    }
+    Answers more = Fail(name, std::move(failed));
+    answers.insert(answers.end(), more.begin(), more.end());
+  }
+  return answers;
+}
+
+void Declarations::ForgetOverdue(const std::function<bool(uint64_t)>& gone) {
+  for (auto& [text, name] : names_) {
+    std::erase_if(name.waits, [&](const auto& entry) { return gone(entry.second.incarnation); });
+  }
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,213 @@
+// What names stand for, as the coordinator sees it: many specs under one name, ranks that disagree
+// at their first use of a spec or when they go back to an old one, and ranks that are in different
+// groups.
+#include "src/protocol/control/declarations.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/control/coordinator.h"
+#include "src/wire/data.h"
+
+namespace byteps::protocol {
+namespace {
+
+using wire::Op;
+
+class DeclarationsTest : public testing::Test {
+ protected:
+  DeclarationsTest() { Begin(names); }
+
+  static void Begin(Declarations& names) {
+    std::vector<uint32_t> weights = {1, 1};
+    names.Begin(plan::PieceAssigner::Create(weights, 4096).value(), 4, 4096);
+  }
+
+  static Declarations::Rank Rank(uint32_t number) { return {100 + number, number}; }
+  static wire::TensorSpec Spec(int64_t elements, uint32_t group = 0) {
+    return {Op::kSum, DataType::kFloat32, 0, {elements}, false, Op::kSum, group};
+  }
+
+  // What came of it, for each worker: "T<number>", or "failed". Texts and servers are kept.
+  std::map<uint32_t, std::string> Note(const Declarations::Answers& answers) {
+    std::map<uint32_t, std::string> said;
+    for (const Declarations::Answer& answer : answers) {
+      const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message);
+      if (failed != nullptr) failures.push_back(*failed);
+      if (answer.to == Declarations::kServers) {
+        for (TensorId tensor : failed->tensors) retired.insert(tensor);
+        continue;
+      }
+      auto rank = static_cast<uint32_t>(answer.to - 100);
+      if (failed != nullptr) said[rank] = "failed";
+      const auto* declared = std::get_if<wire::Declared>(&answer.message);
+      if (declared != nullptr) said[rank] = "T" + std::to_string(declared->tensor);
+    }
+    return said;
+  }
+
+  std::map<uint32_t, std::string> Declare(uint32_t rank, uint64_t round,
+                                          const wire::TensorSpec& spec, uint32_t attempt = 0) {
+    return Note(names.OnDeclare(Rank(rank), {"x", attempt, spec, round}));
+  }
+
+  std::map<uint32_t, std::string> Overdue(uint32_t rank, const wire::Use& use, TensorId tensor,
+                                          const std::vector<uint32_t>& ranks = {},
+                                          const std::vector<wire::Use>& elsewhere = {}) {
+    wire::Overdue overdue{{{"x", use, tensor, elsewhere}}, {}};
+    if (!ranks.empty()) overdue.groups.push_back({use.group, ranks});
+    return Note(names.OnOverdue(Rank(rank), overdue));
+  }
+
+  using Said = std::map<uint32_t, std::string>;
+  Declarations names;
+  std::vector<wire::DeclareFailed> failures;
+  std::set<TensorId> retired;
+};
+
+TEST_F(DeclarationsTest, ANameHasATensorForEachSpec) {
+  EXPECT_EQ(Declare(0, 1, Spec(3)), (Said{{0, "T1"}}));
+  EXPECT_EQ(Declare(1, 1, Spec(3)), (Said{{1, "T1"}}));
+  EXPECT_EQ(Declare(1, 2, Spec(4)), (Said{{1, "T2"}}));
+  EXPECT_EQ(Declare(0, 2, Spec(4)), (Said{{0, "T2"}}));
+  EXPECT_EQ(Declare(0, 2, Spec(4)), (Said{{0, "T2"}})) << "asked again";
+  EXPECT_EQ(Declare(2, 7, Spec(3)), (Said{{2, "T1"}})) << "it was away for rounds of others";
+  EXPECT_EQ(Declare(0, 1, Spec(3, 1)), (Said{{0, "T3"}})) << "another group, other rounds";
+  EXPECT_TRUE(failures.empty());
+}
+
+TEST_F(DeclarationsTest, TwoSpecsInOneRoundFailAtOnceAndRetireAllTensors) {
+  Declare(0, 1, Spec(3));
+  Declare(1, 1, Spec(3));
+  Declare(0, 2, Spec(4));
+  EXPECT_EQ(Declare(1, 2, Spec(5)), (Said{{0, "failed"}, {1, "failed"}}));
+  EXPECT_EQ(failures.back().use, (wire::Use{0, 0, 2}));
+  EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
+  for (const char* part : {"rank 0 has sum of float32[4]", "rank 1 has sum of float32[5]"}) {
+    EXPECT_NE(failures.back().text.find(part), std::string::npos) << failures.back().text;
+  }
+  EXPECT_EQ(Declare(2, 1, Spec(3)), (Said{{2, "failed"}})) << "who asks later fails, too";
+  EXPECT_EQ(Declare(1, 1, Spec(3), 1), (Said{{1, "T3"}}));
+  EXPECT_EQ(Declare(0, 1, Spec(3), 1), (Said{{0, "T3"}}));
+}
+
+// Rank 0 goes back to the first spec, rank 1 stays with the second: both know these.
+TEST_F(DeclarationsTest, RanksThatGoBackToDifferentSpecsAreFoundWhenTheyWait) {
+  for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
+  for (uint32_t rank : {0, 1}) Declare(rank, 2, Spec(4));
+  EXPECT_EQ(Overdue(0, {0, 0, 3}, 1), (Said{}));
+  EXPECT_EQ(Overdue(1, {0, 0, 3}, 2), (Said{{0, "failed"}, {1, "failed"}}));
+  EXPECT_EQ(failures.back().use.round, 3u);
+  for (const char* part : {"rank 0 has sum of float32[3]", "rank 1 has sum of float32[4]"}) {
+    EXPECT_NE(failures.back().text.find(part), std::string::npos) << failures.back().text;
+  }
+  EXPECT_EQ(Overdue(0, {0, 0, 3}, 1), (Said{{0, "failed"}})) << "its report was under way";
+}
+
+TEST_F(DeclarationsTest, AnOldReportIsNoMismatch) {
+  for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
+  EXPECT_EQ(Overdue(0, {0, 0, 1}, 1), (Said{}));
+  for (uint32_t rank : {0, 1}) Declare(rank, 2, Spec(4));
+  EXPECT_EQ(Overdue(0, {0, 0, 1}, 1), (Said{})) << "of a round that is over";
+  EXPECT_EQ(Overdue(1, {0, 0, 3}, 1), (Said{}));
+  EXPECT_EQ(Overdue(0, {0, 0, 2}, 2), (Said{}));
+  EXPECT_EQ(Overdue(1, {0, 3, 3}, 1), (Said{})) << "an attempt that does not exist";
+  EXPECT_EQ(Overdue(1, {5, 0, 3}, 1), (Said{})) << "a group that does not exist";
+  EXPECT_EQ(Overdue(1, {0, 0, 9}, 99), (Said{})) << "a tensor that does not exist";
+  EXPECT_TRUE(failures.empty());
+}
+
+// Rank 0 uses the name in the set of all ranks, rank 1 in set 1, which has both.
+TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoGroupsFailInBothOnce) {
+  for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(3));
+  for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3, 1));
+  // All agree until here. Rank 2 has not come to its next use.
+  EXPECT_EQ(Overdue(1, {1, 0, 2}, 2, {0, 1}, {{0, 0, 1}}), (Said{}));
+  EXPECT_EQ(Overdue(0, {0, 0, 2}, 1, {}, {{1, 0, 1}}),
+            (Said{{0, "failed"}, {1, "failed"}, {2, "failed"}}));
+  EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
+  for (const wire::DeclareFailed& failed : failures) {
+    ASSERT_EQ(failed.also.size(), 1u);
+    EXPECT_EQ(failed.also[0], (wire::Use{1 - failed.use.group, 0, 2}));
+    for (const char* part : {"rank 0 has sum of float32[3] of all ranks",
+                             "rank 1 has sum of float32[3] in process set 1"}) {
+      EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
+    }
+  }
+  EXPECT_EQ(Declare(0, 1, Spec(3), 1), (Said{{0, "T3"}}));
+  EXPECT_EQ(Declare(0, 1, Spec(3, 1), 1), (Said{{0, "T4"}}));
+}
+
+TEST_F(DeclarationsTest, RanksThatOnlyTakeTurnsAreNoCircle) {
+  for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(3));
+  for (uint32_t rank : {1, 2}) Declare(rank, 1, Spec(3, 1));
+  // Rank 0 waits for all, the others are still among themselves: rank 2 is late.
+  EXPECT_EQ(Overdue(0, {0, 0, 2}, 1), (Said{}));
+  EXPECT_EQ(Overdue(1, {1, 0, 2}, 2, {1, 2}, {{0, 0, 1}}), (Said{}));
+  // Then rank 1 has gone on to the set of all ranks, and rank 2's old word comes in.
+  EXPECT_EQ(Overdue(1, {0, 0, 2}, 1, {}, {{1, 0, 2}}), (Said{}));
+  EXPECT_EQ(Overdue(2, {1, 0, 2}, 2, {1, 2}, {{0, 0, 1}}), (Said{}));
+  EXPECT_TRUE(failures.empty());
+}
+
+TEST_F(DeclarationsTest, ACircleOfThreeGroupsIsFound) {
+  for (uint32_t group : {1, 2, 3}) Declare(group % 3, 1, Spec(3, group));
+  EXPECT_EQ(Overdue(1, {1, 0, 1}, 1, {1, 2}), (Said{}));
+  EXPECT_EQ(Overdue(2, {2, 0, 1}, 2, {2, 0}), (Said{}));
+  EXPECT_EQ(Overdue(0, {3, 0, 1}, 3, {0, 1}), (Said{{0, "failed"}, {1, "failed"}, {2, "failed"}}));
+  EXPECT_EQ(failures.back().also.size(), 2u);
+}
+
+TEST_F(DeclarationsTest, WhoIsGoneOrHasJoinedOrTakesItBackIsInNoCircle) {
+  uint64_t joined = wire::FirstRoundAfter(1);
+  auto wait_in_set = [&] { return Overdue(1, {1, 0, 1}, 2, {0, 1}); };
+  Declare(0, 1, Spec(3));
+  Declare(1, 1, Spec(3, 1));
+  wait_in_set();
+  names.ForgetOverdue([](uint64_t incarnation) { return incarnation == 101; });
+  EXPECT_EQ(Overdue(0, {0, 0, 1}, 1), (Said{}));
+  EXPECT_EQ(Overdue(0, {0, 0, 1}, UINT32_MAX), (Said{})) << "an error has ended it";
+  EXPECT_EQ(wait_in_set(), (Said{}));
+  EXPECT_EQ(Overdue(0, {0, 0, joined + 1}, 1), (Said{})) << "rank 1's word is of before the join";
+  EXPECT_TRUE(failures.empty());
+  EXPECT_EQ(Overdue(1, {1, 0, joined + 1}, 2, {0, 1}), (Said{{0, "failed"}, {1, "failed"}}));
+}
+
+TEST_F(DeclarationsTest, ANameWithTooManySpecsFailsWithAdvice) {
+  int64_t elements = 0;
+  while (failures.empty() && elements < 100000) {
+    ++elements;
+    Declare(0, static_cast<uint64_t>(elements), Spec(elements));
+  }
+  EXPECT_EQ(elements, static_cast<int64_t>(Declarations::kVariantsMax) + 1);
+  EXPECT_EQ(failures.back().code, StatusCode::kExhausted);
+  EXPECT_NE(failures.back().text.find("several names"), std::string::npos);
+  EXPECT_EQ(retired.size(), Declarations::kVariantsMax);
+  EXPECT_EQ(Declare(0, 1, Spec(3), 1).at(0).substr(0, 1), "T");
+}
+
+// A coordinator without memory knows all specs again, and of a failure in two groups both, though
+// the only one who was told was told of one.
+TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
+  Declare(0, 1, Spec(3));
+  Declare(0, 2, Spec(4));
+  std::vector<uint64_t> placement = {0, 0, 2};
+  wire::DeclareFailed failed{"y", {0, 0, 2}, {7, 8}, StatusCode::kMismatch, "differ", {{1, 3, 5}}};
+  Declarations fresh;
+  Begin(fresh);
+  fresh.Number(1 << 22, 1000);
+  fresh.OnKnown(
+      Rank(0),
+      {{{{"x", 0, 0, 1, placement}, Spec(3)}, {{"x", 0, 0, 2, placement}, Spec(4)}}, {failed}});
+  fresh.OnKnown(Rank(1), {{{{"x", 0, 0, 1, placement}, Spec(3)}}, {}});
+  ASSERT_TRUE(fresh.GoOnDealing().ok());
+  EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"x", 0, Spec(4), 2})), (Said{{1, "T2"}}));
+  EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 3, Spec(4, 1), 5})), (Said{{1, "failed"}}));
+  EXPECT_EQ(failures.back().use, (wire::Use{1, 3, 5}));
+  EXPECT_EQ(failures.back().also, (std::vector<wire::Use>{{0, 0, 2}}));
+  EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 4, Spec(4, 1), 1})), (Said{{1, "T4194304"}}));
+  Note(fresh.FailedForServer(9));
+  EXPECT_EQ(failures.back().tensors, (std::vector<TensorId>{7, 8}));
+}
+
+}  // namespace
+}  // namespace byteps::protocol

@@ -1,0 +1,213 @@
+// A name is taken until its operation has ended; then all ranks together may use it for something
+// else. A rank that differs is told, and so is everybody else.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/cluster/cluster.h"
+#include "tests/cluster/tensors.h"
+
+namespace byteps::cluster {
+namespace {
+
+using wire::Op;
+
+class Names : public ::testing::TestWithParam<Medium> {
+ protected:
+  ClusterOptions Size(uint32_t workers, uint32_t servers = 2) {
+    ClusterOptions options;
+    options.medium = GetParam();
+    options.workers = workers;
+    options.servers = servers;
+    return options;
+  }
+
+  // One use of "x", its value and its shape.
+  struct Use {
+    Op op = Op::kSum;
+    size_t count = 1000;
+    DataType type = DataType::kFloat32;
+    uint32_t group = 0;
+  };
+
+  TicketRef Submit(Cluster& cluster, uint32_t rank, const Use& use) {
+    memory_.push_back(
+        std::make_unique<Bytes>(Encode(use.type, std::vector<double>(use.count, rank + 1.0))));
+    Bytes& data = *memory_.back();
+    auto shape = static_cast<int64_t>(use.count);
+    protocol::Operation operation = OperationOn("x", use.op, use.type, {shape}, data, data);
+    operation.spec.group = use.group;
+    return cluster.Submit(rank, std::move(operation));
+  }
+
+  // All ranks make the same call.
+  void ExpectWorks(Cluster& cluster, const Use& use, uint32_t ranks) {
+    std::vector<TicketRef> tickets;
+    size_t first = memory_.size();
+    for (uint32_t rank = 0; rank < ranks; ++rank) tickets.push_back(Submit(cluster, rank, use));
+    double sum = ranks * (ranks + 1) / 2.0;
+    double value = use.op == Op::kSum ? sum : use.op == Op::kMax ? ranks : sum / ranks;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      Status ended = tickets[rank]->WaitStatus();
+      ASSERT_TRUE(ended.ok()) << ended.ToString();
+      EXPECT_EQ(*memory_[first + rank], Encode(use.type, std::vector<double>(use.count, value)));
+    }
+  }
+
+  // Rank 0 makes another call than the others.
+  void ExpectMismatch(Cluster& cluster, const Use& odd, const Use& rest, uint32_t ranks) {
+    std::vector<TicketRef> tickets;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      tickets.push_back(Submit(cluster, rank, rank == 0 ? odd : rest));
+    }
+    std::string text = tickets[0]->WaitStatus().message();
+    EXPECT_NE(text.find("rank 0 has"), std::string::npos) << text;
+    for (const TicketRef& ticket : tickets) {
+      EXPECT_EQ(ticket->WaitStatus().code(), StatusCode::kMismatch)
+          << ticket->WaitStatus().ToString();
+      EXPECT_EQ(ticket->WaitStatus().message(), text);
+    }
+  }
+
+  std::vector<std::unique_ptr<Bytes>> memory_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Media, Names, ::testing::Values(Medium::kTcp, Medium::kInproc),
+                         [](const auto& medium) { return std::string(NameOf(medium.param)); });
+
+TEST_P(Names, ANameMayStandForSomethingElseEachTime) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  const Use uses[] = {{Op::kSum},
+                      {Op::kAverage},
+                      {Op::kSum},
+                      {Op::kSum, 40000},
+                      {Op::kSum, 1},
+                      {Op::kSum, 1, DataType::kInt64},
+                      {Op::kMax, 1000, DataType::kInt32}};
+  for (int time = 0; time < 4; ++time) {
+    for (const Use& use : uses) {
+      ExpectWorks(cluster, use, 3);
+      if (HasFatalFailure()) return;
+    }
+  }
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, WhoGoesBackToAnotherOldSpecIsToldInTime) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  for (int time = 0; time < 2; ++time) {
+    ExpectWorks(cluster, {Op::kSum}, 3);
+    ExpectWorks(cluster, {Op::kAverage}, 3);
+    ExpectMismatch(cluster, {Op::kSum}, {Op::kAverage}, 3);
+    ExpectWorks(cluster, {Op::kAverage}, 3);
+    ExpectMismatch(cluster, {Op::kAverage}, {Op::kSum, 7}, 3);  // an old one, a new one
+    if (HasFatalFailure()) return;
+  }
+  ExpectWorks(cluster, {Op::kSum}, 3);
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, ARankThatIsLateIsNoMismatch) {
+  Cluster cluster(Size(2));
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectWorks(cluster, {Op::kSum}, 2);
+  ExpectWorks(cluster, {Op::kAverage}, 2);
+  for (const Use& use : {Use{Op::kSum}, Use{Op::kMax}}) {
+    TicketRef early = Submit(cluster, 0, use);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1700));  // tidy-allow(sleep): lateness
+    TicketRef late = Submit(cluster, 1, use);
+    EXPECT_TRUE(early->WaitStatus().ok()) << early->WaitStatus().ToString();
+    EXPECT_TRUE(late->WaitStatus().ok());
+  }
+  cluster.LeaveInOrder();
+}
+
+// Rank 0 uses the name among all ranks, the others in a process set with the same ranks or more.
+TEST_P(Names, RanksInDifferentProcessSetsAreTold) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(cluster.engine(rank).AddGroup(1, {0, 1}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddGroup(2, {0, 1, 2}).ok());
+  }
+  const Use pair{Op::kSum, 1000, DataType::kFloat32, 1};
+  const Use same{Op::kSum, 1000, DataType::kFloat32, 2};
+  for (int time = 0; time < 2; ++time) {
+    ExpectMismatch(cluster, {Op::kSum}, same, 3);
+    ExpectWorks(cluster, {Op::kSum}, 3);
+    ExpectWorks(cluster, same, 3);
+    ExpectWorks(cluster, pair, 2);
+    TicketRef third = Submit(cluster, 2, {Op::kSum});
+    ExpectMismatch(cluster, {Op::kSum}, pair, 2);
+    EXPECT_EQ(third->WaitStatus().code(), StatusCode::kMismatch);
+    ExpectWorks(cluster, pair, 2);
+    ExpectWorks(cluster, {Op::kSum}, 3);
+    if (HasFatalFailure()) return;
+  }
+  cluster.LeaveInOrder();
+}
+
+// The process sets have the name at the same time, and nobody minds.
+TEST_P(Names, DisjointProcessSetsHaveANameEach) {
+  Cluster cluster(Size(4));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<TicketRef> tickets;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_TRUE(cluster.engine(rank).AddGroup(1, {0, 1}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddGroup(2, {2, 3}).ok());
+  }
+  for (uint32_t rank : {2u, 0u, 1u, 3u}) {
+    size_t count = rank < 2 ? 10 : 20;
+    uint32_t group = rank < 2 ? 1 : 2;
+    tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, group}));
+    // Long enough that both sets' first ranks say that they wait.
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // tidy-allow(sleep): lateness
+  }
+  for (const TicketRef& ticket : tickets) EXPECT_TRUE(ticket->WaitStatus().ok());
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, ServersMayDieInBetween) {
+  ClusterOptions options = Size(2, 3);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  for (uint32_t server = 0; server < 2; ++server) {
+    ExpectWorks(cluster, {Op::kSum}, 2);
+    ExpectWorks(cluster, {Op::kAverage, 50000}, 2);
+    TicketRef early = Submit(cluster, 0, {Op::kSum});
+    cluster.KillServer(server);
+    TicketRef late = Submit(cluster, 1, {Op::kSum});
+    EXPECT_TRUE(early->WaitStatus().ok());
+    EXPECT_TRUE(late->WaitStatus().ok());
+    ExpectWorks(cluster, {Op::kAverage, 50000}, 2);
+    ExpectMismatch(cluster, {Op::kSum}, {Op::kAverage, 50000}, 2);
+    if (HasFatalFailure()) return;
+  }
+  ExpectWorks(cluster, {Op::kSum}, 2);
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, ACoordinatorThatIsStartedAgainFindsThemToo) {
+  ClusterOptions options = Size(2);
+  options.silence_end = seconds(2);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  for (int time = 0; time < 2; ++time) {
+    ExpectWorks(cluster, {Op::kSum}, 2);
+    ExpectWorks(cluster, {Op::kAverage}, 2);
+    TicketRef odd = Submit(cluster, 0, {Op::kSum});
+    cluster.KillCoordinator();
+    TicketRef other = Submit(cluster, 1, {Op::kAverage});
+    ASSERT_TRUE(cluster.RestartCoordinator().ok());
+    EXPECT_EQ(odd->WaitStatus().code(), StatusCode::kMismatch);
+    EXPECT_EQ(other->WaitStatus().code(), StatusCode::kMismatch);
+    if (HasFatalFailure()) return;
+  }
+  ExpectWorks(cluster, {Op::kSum}, 2);
+  cluster.LeaveInOrder();
+}
+
+}  // namespace
+}  // namespace byteps::cluster

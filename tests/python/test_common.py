@@ -13,12 +13,7 @@ import pytest
 import byteps
 from byteps import common
 from byteps.common import build, default, errors, process_sets, programs
-from byteps.common.names import (
-    CALLS_WITH_OWN_NAME,
-    CALLS_WITH_OWN_NAME_AFTER_JOIN,
-    NAMES_OF_ONE_SIGNATURE,
-    UnnamedCalls,
-)
+from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
 from byteps.common.session import Request
 from byteps.common.types import DataType, Operation
 
@@ -76,33 +71,25 @@ def test_init_twice_opens_once_and_init_after_shutdown_opens_again(core) -> None
 def test_automatic_names_count_calls_and_start_again_with_the_session(core) -> None:
     default.init()
     unnamed = default.current().unnamed
-    assert [unnamed.name(scope, str) for scope in ("", "set1.", "")] == [
+    assert [unnamed.name(scope) for scope in ("", "set1.", "")] == [
         "noname.1",
         "set1.noname.1",
         "noname.2",
     ]
     default.shutdown()
     default.init()
-    assert default.current().unnamed.name("", str) == "noname.1"
+    assert default.current().unnamed.name("") == "noname.1"
 
 
 def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> None:
     unnamed = UnnamedCalls()
-    own = {unnamed.name("", lambda: "sum") for _ in range(CALLS_WITH_OWN_NAME)}
-    assert len(own) == CALLS_WITH_OWN_NAME
-    later = [unnamed.name("", lambda: "sum") for _ in range(NAMES_OF_ONE_SIGNATURE)]
-    assert len(set(later)) == NAMES_OF_ONE_SIGNATURE
-    assert not own & set(later)
-    assert unnamed.name("", lambda: "sum") == later[0]
-    assert unnamed.name("", lambda: "minimum") not in {*own, *later}
-    assert unnamed.name("set1.", lambda: "sum") == "set1.noname.1"
-    others = UnnamedCalls()
-    for calls in (unnamed, others):
-        calls.begin_again()
-    assert unnamed.name("", str) == others.name("", str) == "noname.join1.1"
-    for _ in range(1, CALLS_WITH_OWN_NAME_AFTER_JOIN):
-        unnamed.name("", str)
-    assert unnamed.name("", lambda: "sum") == later[0]
+    first = [unnamed.name("") for _ in range(UNNAMED_CALLS_AT_ONCE)]
+    assert len(set(first)) == UNNAMED_CALLS_AT_ONCE
+    assert [unnamed.name("") for _ in range(3)] == first[:3]
+    assert unnamed.name("set1.") == "set1.noname.1"
+    unnamed.begin_again()
+    assert unnamed.name("") == "noname.1"
+    assert unnamed.name("set1.") == "set1.noname.1"
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:

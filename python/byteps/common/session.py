@@ -43,6 +43,8 @@ class Request:
     def describe(self) -> str:
         """Return what must be equal on all ranks, in words."""
         text = f"{self.operation.name.lower()} of {self.dtype.name.lower()}{list(self.shape)}"
+        if self.process_set:
+            text += f" in process set {self.process_set}"
         return f"{text}; {self.detail}" if self.detail else text
 
 
@@ -78,7 +80,8 @@ class Session:
     def start(self, request: Request) -> int:
         """Start an operation and return its handle, which must be released.
 
-        Its name is taken until then; a second operation of that name is a DuplicateNameError.
+        Its name is taken until then, in all process sets; a second operation of that name is a
+        DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
         name = NAME_PREFIX + request.name
         holder = self._taken.setdefault(name, request)

@@ -81,9 +81,8 @@ def broadcast_optimizer_state(
     skeleton = _take_out(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank, f"{prefix}optimizer_state")
     state = None if is_root else _put_in(skeleton, tensors)
-    # A name stands for one shape; what number a tensor has depends on the state.
     started = [
-        broadcast_async_(tensor, root_rank, _state_name(prefix, i, tensor))
+        broadcast_async_(tensor, root_rank, f"{prefix}optimizer_state.{i}")
         for i, tensor in enumerate(tensors)
     ]
     for handle in started:
@@ -106,12 +105,6 @@ def _restore_types(optimizer: torch.optim.Optimizer, received: dict[Any, Any]) -
         for key, value in values.items():
             if isinstance(value, torch.Tensor) and own[key].dtype != value.dtype:
                 own[key] = value.to(own[key].device)
-
-
-def _state_name(prefix: str, number: int, tensor: torch.Tensor) -> str:
-    shape = "x".join(str(length) for length in tensor.shape)
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return f"{prefix}optimizer_state.{number}.{dtype}.{shape}"
 
 
 def _take_out(tree: Any, tensors: list[torch.Tensor]) -> Any:

@@ -57,8 +57,7 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
     buffer = bucket.buffer()
     compressed, context = state.compression.compress(buffer.detach())
     wire = source_of(compressed)
-    # Buckets are cut anew after the first step; a name stands for one shape.
-    name = f"DDPHook.{state.name}.{bucket.index()}.{wire.dtype}.{wire.numel()}"
+    name = f"DDPHook.{state.name}.{bucket.index()}"  # cut anew after the first step
     pointer = wire.data_ptr()
     request = Request(
         name, Operation.AVERAGE, data_type(wire), tuple(wire.shape), pointer, pointer,

@@ -73,16 +73,13 @@ def submit(
     if call.name in session.atomic and call.operation in _REDUCTIONS:
         request.atomic = True
         request.detail += "; atomic"
-    name = call.name
-    if name is None:
+    if call.name is None:
+        # The ranks of a set make calls of their own, which the others do not count.
         scope = f"set{request.process_set}." if request.process_set else ""
-        request.name = session.unnamed.name(
-            scope, lambda: f"{request.describe()} {request.combine.name} {request.root_rank}"
-        )
+        request.name = session.unnamed.name(scope)
     else:
-        # Sets may use one name at the same time: to the job these are two tensors.
-        request.name = f"{name}.set{request.process_set}" if request.process_set else name
-    return session, name or request.name, session.start(request)
+        request.name = call.name
+    return session, request.name, session.start(request)
 
 
 def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> Handle:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
 import byteps.torch as bps
+from byteps.common.names import UNNAMED_CALLS_AT_ONCE
 
 
 def expect(kind: type[Exception], call: Callable[[], object], *texts: str) -> None:
@@ -186,6 +188,20 @@ def check_unnamed(rank: int, size: int) -> None:
         differ("noname", lambda: bps.allgather(torch.ones(2)), bps.barrier)
 
 
+def check_unnamed_later(rank: int, size: int) -> None:
+    """The names of unnamed calls have come round: a difference is told all the same."""
+    if size < 2:
+        return
+    for _ in range(3):
+        handles = [
+            bps.allreduce_async(torch.ones(2 + i % 2), op=bps.Sum)
+            for i in range(UNNAMED_CALLS_AT_ONCE - 1)
+        ]
+        for handle in handles:
+            assert bps.synchronize(handle)[0].item() == size
+    check_unnamed(rank, size)
+
+
 def check_later(rank: int, size: int) -> None:
     """A rank that calls differently later, when the name is known."""
     if size > 1:
@@ -195,6 +211,76 @@ def check_later(rank: int, size: int) -> None:
             lambda: bps.allreduce(torch.ones(3), name="later"),
             lambda: bps.allreduce(torch.ones(2), name="later"),
         )
+
+
+def check_changes(rank: int, size: int) -> None:
+    """All ranks together use a name for one thing after another, and back."""
+    for _ in range(3):
+        for op, value in ((bps.Sum, size), (bps.Average, 1), (bps.Sum, size), (bps.Max, 1)):
+            for shape in ((2,), (3,), (2, 3), ()):
+                result = bps.allreduce(torch.ones(shape), name="changes", op=op)
+                assert result.tolist() == torch.full(shape, float(value)).tolist()
+        assert bps.broadcast(torch.tensor([rank]), size - 1, name="changes").item() == size - 1
+        assert bps.broadcast(torch.tensor([rank]), 0, name="changes").item() == 0
+        assert bps.allgather(torch.tensor([rank]), name="changes").tolist() == list(range(size))
+        total = bps.allreduce(torch.ones(2), name="changes", op=bps.Sum, prescale_factor=2.0)
+        assert total.tolist() == [2.0 * size] * 2
+        assert bps.allreduce(torch.ones(2).int(), name="changes", op=bps.Sum).tolist() == [size] * 2
+
+
+def check_back(rank: int, size: int) -> None:
+    """Ranks go back to different things of before: nobody asks for anything new."""
+    if size > 1:
+        total = partial(bps.allreduce, torch.ones(2), name="back", op=bps.Sum)
+        mean = partial(bps.allreduce, torch.ones(2), name="back", op=bps.Average)
+        for _ in range(2):
+            assert total().tolist() == [size] * 2
+            assert mean().tolist() == [1] * 2
+            mine, others = (total, "sum"), (mean, "average")
+            if rank % 2:
+                mine, others = others, mine
+            expect(bps.MismatchError, mine[0], "back", mine[1], others[1])
+
+
+def check_late(rank: int, size: int) -> None:
+    """A rank that comes late makes no mistake."""
+    for op in (bps.Sum, bps.Max, bps.Sum):
+        if rank == size - 1:
+            time.sleep(1.2)  # tidy-allow(sleep): lateness is what is tried
+        result = bps.allreduce(torch.ones(2), name="late", op=op).tolist()
+        assert result == [size if op == bps.Sum else 1] * 2
+
+
+def check_sets(rank: int, size: int) -> None:
+    """One rank uses a name among all, another one in a process set that has both."""
+    if size < 2:
+        return
+    pair = bps.add_process_set([0, 1]) if size > 2 else None
+    for _ in range(2):
+        among_all = partial(bps.allreduce, torch.ones(2), name="crossing", op=bps.Sum)
+        if pair is None:
+            differ("crossing", among_all, partial(among_all, op=bps.Average))
+            continue
+        among_two = partial(among_all, process_set=pair)
+        expect(
+            bps.MismatchError, among_two if rank == 1 else among_all,
+            "crossing", "rank 0 has", "of all ranks", "rank 1 has", "process set",
+        )  # fmt: skip
+        if pair.included():
+            assert among_two().tolist() == [2] * 2
+        assert among_all().tolist() == [size] * 2
+        bps.barrier()
+    if pair is not None:
+        open_one = bps.allreduce_async(torch.ones(2), name="both", op=bps.Sum)
+        if pair.included():
+            try:
+                bps.allreduce(torch.ones(2), name="both", process_set=pair)
+            except bps.DuplicateNameError as error:
+                assert "in process set" in str(error), error  # noqa: PT017
+            else:
+                raise AssertionError("no error")
+        assert bps.synchronize(open_one).tolist() == [size] * 2
+        assert bps.remove_process_set(pair)
 
 
 def check_asynchronous(rank: int, size: int) -> None:

@@ -17,8 +17,8 @@ from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentErro
 from byteps.common.session import Request, Session
 from byteps.torch.distributed.flight import Flight, Teller
 
-# A name stands for one shape for ever, so the calls of a group take turns with few names for each
-# shape: this many calls that look alike may be on their way.
+# Another shape under a name is asked about first, so the calls of a group take turns with few names
+# for each shape: this many calls that look alike may be on their way.
 _NAMES_PER_SIGNATURE = 16
 _FIRST_NUMBER = 1 << 30
 _GLANCE = timedelta(milliseconds=1)

@@ -173,6 +173,29 @@ TEST_F(WorkerNamesTest, AFailureInTwoGroupsIsRaisedOnce) {
   EXPECT_EQ(asked().back().attempt, 1u);
 }
 
+// The others failed while this rank had joined: it neither raises that nor falls behind.
+TEST_F(WorkerNamesTest, AFailureOfWhoeverHadNotJoinedIsPassedOver) {
+  Use(1, Op::kSum, 7);
+  Operation join;
+  join.id = 2;
+  join.name = "join";
+  join.spec = {Op::kJoin, DataType::kUint8};
+  ASSERT_TRUE(worker.Submit(join).ok());
+  worker.OnDeclared({"join", 0, 0, 20, {0, 1}});
+  worker.OnDeclareFailed(Failure({0, 0, 2}));
+  Answer();
+  ASSERT_TRUE(driver.outcomes.at(2).status.ok());
+  ASSERT_TRUE(Submit(3, Op::kMax).ok());
+  EXPECT_EQ(asked().back().attempt, 1u);
+  EXPECT_EQ(asked().back().round, wire::FirstRoundAfter(1) + 1);
+  // They failed a second time, and it hears of that when it asks.
+  worker.OnDeclareFailed(Failure({0, 1, 1}));
+  EXPECT_FALSE(driver.outcomes.contains(3));
+  EXPECT_EQ(asked().back().attempt, 2u);
+  Declared(9, 0, 2);
+  EXPECT_EQ(driver.pushes.back().header.ref.round, wire::RoundOf(wire::FirstRoundAfter(1) + 1, 0));
+}
+
 TEST_F(WorkerNamesTest, OperationsThatDoNotEndAreToldOnce) {
   Use(1, Op::kSum, 7);
   ASSERT_TRUE(Submit(2, Op::kSum, 8, 1).ok());

@@ -169,6 +169,37 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
   cluster.LeaveInOrder();
 }
 
+// Who has joined misses uses of the name, and mistakes, too.
+TEST_P(Names, RanksThatHadJoinedCountAsTheOthersDo) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  auto join = [&](uint32_t rank) {
+    protocol::Operation operation;
+    operation.name = "join";
+    operation.spec.op = Op::kJoin;
+    return cluster.Submit(rank, std::move(operation));
+  };
+  for (int time = 0; time < 2; ++time) {
+    ExpectWorks(cluster, {Op::kSum}, 3);
+    std::vector<TicketRef> joins = {join(2)};
+    ExpectWorks(cluster, {Op::kMax}, 2);
+    ExpectWorks(cluster, {Op::kSum}, 2);
+    ExpectMismatch(cluster, {Op::kSum}, {Op::kMax}, 2);
+    ExpectMismatch(cluster, {Op::kSum}, {Op::kMax, 5}, 2);
+    ExpectWorks(cluster, {Op::kSum, 7}, 2);
+    joins.push_back(join(0));
+    joins.push_back(join(1));
+    for (const TicketRef& ticket : joins) {
+      ASSERT_TRUE(ticket->WaitStatus().ok()) << ticket->WaitStatus().ToString();
+    }
+    ExpectWorks(cluster, {Op::kSum, 7}, 3);
+    ExpectMismatch(cluster, {Op::kSum}, {Op::kSum, 7}, 3);
+    if (HasFatalFailure()) return;
+  }
+  ExpectWorks(cluster, {Op::kSum}, 3);
+  cluster.LeaveInOrder();
+}
+
 TEST_P(Names, ServersMayDieInBetween) {
   ClusterOptions options = Size(2, 3);
   Cluster cluster(options);

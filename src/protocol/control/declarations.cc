@@ -132,7 +132,7 @@ Declarations::Answers Declarations::Fail(Name& name, wire::DeclareFailed failed)
   for (const auto& [spec, variant] : attempt.variants) failed.tensors.push_back(variant.tensor);
   attempt.failed = std::move(failed);
   std::erase_if(name.waits, [&](const auto& entry) {
-    const wire::Use& use = entry.second.what.use;
+    const wire::Use& use = entry.second.use;
     return use.group == attempt.failed->use.group && use.attempt <= attempt.failed->use.attempt;
   });
   Answers answers;

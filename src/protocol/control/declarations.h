@@ -93,7 +93,9 @@ class Declarations {
   // What a rank waits for, as it has said.
   struct Wait {
     uint64_t incarnation = 0;
-    wire::OverdueUse what;
+    wire::Use use;
+    TensorId tensor = 0;
+    std::vector<wire::Use> elsewhere;
     std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its group; null: everybody
   };
   struct Name {

@@ -47,7 +47,7 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
     bool waits = attempt != nullptr && !attempt->failed.has_value() && whole &&
                  FindTensor(*attempt, use.tensor) != nullptr;
     if (waits) {
-      name.waits[rank.number] = {rank.incarnation, use,
+      name.waits[rank.number] = {rank.incarnation, use.use, use.tensor, use.elsewhere,
                                  use.use.group == 0 ? nullptr : ranks->second};
       std::vector<uint32_t> circle = FindCircle(name, rank.number);
       if (!circle.empty()) more = FailCircle(use.name, name, circle);
@@ -77,12 +77,12 @@ Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::Overd
 
 // The arrow from `wait` to `other`, whose rank is in the group of `wait`.
 bool Declarations::WaitsInVain(const Wait& wait, const Wait& other) {
-  const wire::Use& use = wait.what.use;
-  const wire::Use& others = other.what.use;
+  const wire::Use& use = wait.use;
+  const wire::Use& others = other.use;
   if (use.group == others.group || JoinsOf(use.round) != JoinsOf(others.round)) return false;
-  auto last = std::find_if(other.what.elsewhere.begin(), other.what.elsewhere.end(),
+  auto last = std::find_if(other.elsewhere.begin(), other.elsewhere.end(),
                            [&](const wire::Use& one) { return one.group == use.group; });
-  return last == other.what.elsewhere.end() || *last < use;
+  return last == other.elsewhere.end() || *last < use;
 }
 
 // The ranks of a circle of arrows, in their order, from `from` on; none: there is none.
@@ -124,7 +124,7 @@ Declarations::Answers Declarations::FailCircle(const std::string& text, Name& na
   std::map<uint32_t, wire::Use> uses;  // by group: the earliest
   std::string sides;
   for (size_t i = 0; i < circle.size(); ++i) {
-    const wire::OverdueUse& what = name.waits.at(circle[i]).what;
+    const Wait& what = name.waits.at(circle[i]);
     auto [found, fresh] = uses.try_emplace(what.use.group, what.use);
     if (!fresh) found->second = std::min(found->second, what.use);
     if (i >= 2) continue;

@@ -7,7 +7,7 @@ from collections import Counter
 
 # So many unnamed calls may be open at once. A job keeps what it knows of a name, for each shape and
 # kind of call under it, until its end: more names would cost more.
-UNNAMED_CALLS_AT_ONCE = 1024
+UNNAMED_CALLS_AT_ONCE = 4096
 
 
 class UnnamedCalls:

@@ -127,7 +127,11 @@ def test_signals_reach_the_workers(lasting, number) -> None:
     script = (
         f"trap 'echo got {name}; exit 0' {name}; echo ready; while :; do sleep 1000 & wait; done"
     )
-    process = bps_run(lasting, "-np", "1", "sh", "-c", script)
+    # Whoever runs the tests under nohup has hangups ignored, and programs inherit that.
+    process = bps_run(
+        *(lasting, "-np", "1", "sh", "-c", script),
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
     wait_for_line(process, "[worker 0] ready")
     process.send_signal(number)
     code, out, err = finish(process)

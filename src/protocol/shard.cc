@@ -326,9 +326,9 @@ void Shard::Decide(Piece& piece) {
   piece.verdict = std::move(round.overlay);
   piece.verdict_bytes = round.piece_bytes;
   std::unique_ptr<Round> decided = std::move(piece.round);
-  SetVerdict(piece, decided->ref.round, ReceiptOf(*decided), decided->group);
   piece.combine = decided->combine;
   piece.dtype = decided->dtype;
+  SetVerdict(piece, decided->ref.round, ReceiptOf(*decided), decided->group);
   AnswerAll(piece, std::move(decided));
 }
 
@@ -385,9 +385,9 @@ void Shard::DecideError(Piece& piece, const Status& why) {
     contribution.want_bytes = piece.verdict_bytes;
     contribution.idle = false;
   }
-  SetVerdict(piece, round->ref.round, std::move(concerned), round->group);
   piece.combine = round->combine;
   piece.dtype = round->dtype;
+  SetVerdict(piece, round->ref.round, std::move(concerned), round->group);
   AnswerAll(piece, std::move(round));
 }
 

@@ -80,6 +80,7 @@ void Shard::OnJoined(Slot from, const wire::Progress& number) {
   member.joined = std::max(member.joined, number.count);
   last_join_ = std::max(last_join_, number.count);
   for (auto& [key, piece] : pieces_) {
+    if (!piece.stable) Recount(piece);
     if (piece.round != nullptr) DecideIfPossible(piece);
   }
 }

@@ -90,9 +90,12 @@ void Shard::ReviewPieces(uint64_t old_epoch) {
   }
 }
 
-// Who takes no part in a round is not in its receipt, and has no use for its verdict.
+// Who takes no part in a round is not in its receipt, and has no use for its verdict. Who has
+// joined since has only the join open: it has the verdict, or never pushed.
 bool Shard::Needs(const Piece& piece, Slot slot) const {
-  return members_[slot].present && !members_[slot].left && piece.members->Contains(slot);
+  const Member& member = members_[slot];
+  return member.present && !member.left && piece.members->Contains(slot) &&
+         (piece.combine == Combine::kLast || member.joined <= wire::JoinsOf(piece.decided));
 }
 
 void Shard::Recount(Piece& piece) {
@@ -114,7 +117,8 @@ void Shard::SetVerdict(Piece& piece, uint64_t round, Receipt members, const Grou
   piece.group = group;
   piece.held.Clear();
   piece.idle.reset();
-  if (piece.members == everybody_.all) {
+  bool none_joined = last_join_ <= wire::JoinsOf(round) || piece.combine == Combine::kLast;
+  if (piece.members == everybody_.all && none_joined) {
     piece.lacking = present_count_ - left_count_;
     return;
   }

@@ -165,11 +165,11 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
     auto named = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
     if (!(*named == *members)) members = std::move(named);
   }
+  piece.combine = header.combine;
+  piece.dtype = header.dtype;
   SetVerdict(piece, header.ref.round, std::move(members), nullptr);
   piece.status = header.status;
   piece.errors_from = header.ref.round - std::min<uint64_t>(header.offset, header.ref.round);
-  piece.combine = header.combine;
-  piece.dtype = header.dtype;
   piece.hollow = IsHollow(header, member.receiving_bytes);
   piece.verdict_bytes =
       piece.hollow ? header.piece_bytes : static_cast<uint32_t>(member.receiving_bytes - skip);

@@ -158,6 +158,18 @@ TEST_F(ShardRoundsTest, AJoinBelongsToTheRoundsThatCountOneLess) {
   EXPECT_EQ(driver.answers.size(), 3u);
 }
 
+// It never pushes the round again: nothing may be kept for it.
+TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
+  EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
+  shard.OnAbort(0, 1, {7, 0, 256}, "too late");
+  EXPECT_TRUE(Push(1, Header(256, 1), "\x01").ok());
+  ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
+  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 1u) << "worker 2 may still push";
+  shard.OnJoined(2, {1, 1});
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+}
+
 TEST_F(ShardRoundsTest, TheJoinItselfWaitsForAllAndTheLastOneWins) {
   for (Slot slot : {2u, 0u, 1u}) {
     shard.OnJoined(slot, {1, 1});
@@ -167,6 +179,9 @@ TEST_F(ShardRoundsTest, TheJoinItselfWaitsForAllAndTheLastOneWins) {
   }
   ASSERT_EQ(driver.answers.size(), 3u);
   EXPECT_EQ(driver.answers[0].bytes, "\x01");
+  EXPECT_EQ(shard.unstable_verdicts(), 1u) << "all who have joined need it";
+  for (Slot slot : {0u, 1u, 2u}) shard.OnAck(slot, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 
 TEST_F(ShardRoundsTest, ABroadcastFromOneThatHasJoinedIsAnError) {

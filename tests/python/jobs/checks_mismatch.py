@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 import byteps.torch as bps
-from byteps.common.names import UNNAMED_CALLS_AT_ONCE
+from byteps.common import names
 
 
 def expect(kind: type[Exception], call: Callable[[], object], *texts: str) -> None:
@@ -192,14 +192,13 @@ def check_unnamed_later(rank: int, size: int) -> None:
     """The names of unnamed calls have come round: a difference is told all the same."""
     if size < 2:
         return
-    for _ in range(2):
-        handles = [
-            bps.allreduce_async(torch.ones(2 + i % 2), op=bps.Sum)
-            for i in range(UNNAMED_CALLS_AT_ONCE - 1)
-        ]
+    at_once, names.UNNAMED_CALLS_AT_ONCE = names.UNNAMED_CALLS_AT_ONCE, 64
+    for _ in range(3):
+        handles = [bps.allreduce_async(torch.ones(2 + i % 2), op=bps.Sum) for i in range(63)]
         for handle in handles:
             assert bps.synchronize(handle)[0].item() == size
     check_unnamed(rank, size)
+    names.UNNAMED_CALLS_AT_ONCE = at_once
 
 
 def check_later(rank: int, size: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -129,15 +128,6 @@ def reduce_call(
     )
 
 
-def check_gradient(operation: Operation) -> None:
-    """Refuse gradients of what is not linear."""
-    if operation not in LINEAR:
-        raise NotImplementedError(
-            f"there is no gradient of {operation.name.lower()} over ranks; detach() the tensor, or "
-            "use op=Average or op=Sum."
-        )
-
-
 class _Allreduce(torch.autograd.Function):
     """allreduce as autograd sees it."""
 
@@ -159,14 +149,8 @@ class _Allreduce(torch.autograd.Function):
 
         def combine(op: ReduceOp, tensors: Tensors, before: float, after: float) -> Tensors:
             # A sum is of the gradient and of something else: two rows.
-            back = replace(
-                call,
-                name=f"{call.name}.{op.name.lower()}",
-                operation=operation_of(op),
-                prescale=before,
-                postscale=after,
-            )
-            return finished(exchange(back, torch.stack(list(tensors)), None)).unbind()
+            both = torch.stack(list(tensors))
+            return finished(exchange(call.part(op, before, after), both, None)).unbind()
 
         factors = (call.prescale, call.postscale)
         op = ReduceOp(call.operation)

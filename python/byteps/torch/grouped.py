@@ -13,7 +13,7 @@ from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending, PendingGroup, Receipt
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op, operation_of
+from byteps.common.reduction import ReduceOp, choose_op
 from byteps.torch.allreduce import LINEAR, reduce_call
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
@@ -128,14 +128,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         places = [i for i, tensor in enumerate(saved[0]) if tensor.is_floating_point()]
 
         def combine(op: ReduceOp, tensors: Tensors, before: float, after: float) -> Tensors:
-            back = replace(
-                call,
-                name=f"{call.name}.{op.name.lower()}",
-                operation=operation_of(op),
-                prescale=before,
-                postscale=after,
-            )
-            return finished_list(start_group(back, tensors, None))
+            return finished_list(start_group(call.part(op, before, after), tensors, None))
 
         own, outputs, arrived = ([x[i] for i in places] for x in (*saved, incoming))
         factors = (call.prescale, call.postscale)

@@ -14,7 +14,7 @@ from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, operation_of
 from byteps.common.types import Operation
-from byteps.torch.allreduce import check_gradient
+from byteps.torch.allreduce import LINEAR
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gather import start_gather
 from byteps.torch.grouped import check_one_device, describe_tensors, finished_list, start_packs
@@ -161,6 +161,15 @@ def _gather_gradient(call: Call, gradient: torch.Tensor) -> torch.Tensor:
     return joined if factor == 1.0 else joined * factor
 
 
+def _check_gradient(operation: Operation) -> None:
+    """Refuse gradients of what is not linear."""
+    if operation not in LINEAR:
+        raise NotImplementedError(
+            f"there is no gradient of {operation.name.lower()} over ranks; detach() the tensor, or "
+            "use op=Average or op=Sum."
+        )
+
+
 class _Reducescatter(torch.autograd.Function):
     """reducescatter as autograd sees it."""
 
@@ -172,7 +181,7 @@ class _Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call.combine)
+        _check_gradient(ctx.call.combine)
         return _gather_gradient(ctx.call, gradients[0]), None
 
 
@@ -187,7 +196,7 @@ class _GroupedReducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        check_gradient(ctx.call.combine)
+        _check_gradient(ctx.call.combine)
         results: list[torch.Tensor | None] = [None]
         for i, gradient in enumerate(gradients):
             call = replace(ctx.call, name=f"{ctx.call.name}.{i}")

@@ -12,6 +12,7 @@ from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
+from byteps.common.reduction import ReduceOp, operation_of
 from byteps.common.session import Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
@@ -44,6 +45,12 @@ class Call:
     def backward(self, handle: Handle) -> Call:
         """Return the call that computes a gradient, named after the one that `handle` is of."""
         return replace(self, name=f"{handle.name}.backward")
+
+    def part(self, op: ReduceOp, prescale: float, postscale: float) -> Call:
+        """Return one of several calls that this one is made of."""
+        name = f"{self.name}.{op.name.lower()}"
+        operation = operation_of(op)
+        return replace(self, name=name, operation=operation, prescale=prescale, postscale=postscale)
 
 
 def submit(

@@ -1,6 +1,7 @@
 # The project's own CMake words. A folder's CMakeLists.txt is a list of files and nothing else:
 #   byteps_library(NAME SOURCES ... DEPS ... )   static library byteps_NAME, private to the build
-#   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest
+#   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest;
+#                                                PARTS n: as n tests that may run side by side
 #   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
 #   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (with BYTEPS_FUZZ)
 
@@ -15,6 +16,9 @@ function(byteps_configure_toolchain)
   if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE RelWithDebInfo PARENT_SCOPE)
   endif()
+  # -g1: a backtrace has names and lines. More would cost a quarter of the build's time; a build of
+  # type Debug has it.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG" PARENT_SCOPE)
   # -ffp-contract=off: a fused multiply-add would change bits between compilers (ARCHITECTURE.md,
   # "same inputs, same bits").
   add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
@@ -86,7 +90,7 @@ function(byteps_test name)
   if(NOT BYTEPS_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PARTS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -95,10 +99,21 @@ function(byteps_test name)
   endif()
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${RAPIDCHECK_INCLUDE_DIR})
+  # What is tested is optimized; the tests themselves are compiled more often than they run.
+  target_compile_options(test_${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(test_${name} PRIVATE ${ARG_DEPS} ${RAPIDCHECK_LIBRARY}
                         GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND test_${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(NOT ARG_PARTS)
+    add_test(NAME ${name} COMMAND test_${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    return()
+  endif()
+  foreach(part RANGE 1 ${ARG_PARTS})
+    math(EXPR index "${part} - 1")
+    add_test(NAME ${name}_${part} COMMAND test_${name})
+    set_tests_properties(${name}_${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
+                         "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 function(byteps_bench name)

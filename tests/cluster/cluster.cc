@@ -175,6 +175,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.version = kVersion;
   worker.join.local_rank = 1;  // says nothing about waiting
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
+  worker.protocol.overdue_after = kOverdueAfter;
   worker.start_limit = kPatience;
   worker.operation_limit = options_.operation_limit;
   return worker;

@@ -46,6 +46,10 @@ struct ClusterOptions {
   int exit_notices = -1;  // what a launcher writes is read from here
 };
 
+// As WorkerOptions::overdue_after, but short: a difference between old specs is told after one or
+// two of these.
+inline constexpr Duration kOverdueAfter = milliseconds(100);
+
 // Process numbers that members announce.
 inline constexpr uint32_t kFirstWorkerProcess = 1000;
 inline constexpr uint32_t kFirstServerProcess = 2000;

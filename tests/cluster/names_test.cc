@@ -116,7 +116,7 @@ TEST_P(Names, ARankThatIsLateIsNoMismatch) {
   ExpectWorks(cluster, {Op::kAverage}, 2);
   for (const Use& use : {Use{Op::kSum}, Use{Op::kMax}}) {
     TicketRef early = Submit(cluster, 0, use);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1700));  // tidy-allow(sleep): lateness
+    std::this_thread::sleep_for(4 * kOverdueAfter);  // tidy-allow(sleep): lateness
     TicketRef late = Submit(cluster, 1, use);
     EXPECT_TRUE(early->WaitStatus().ok()) << early->WaitStatus().ToString();
     EXPECT_TRUE(late->WaitStatus().ok());
@@ -163,7 +163,7 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
     uint32_t group = rank < 2 ? 1 : 2;
     tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, group}));
     // Long enough that both sets' first ranks say that they wait.
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // tidy-allow(sleep): lateness
+    std::this_thread::sleep_for(2 * kOverdueAfter);  // tidy-allow(sleep): lateness
   }
   for (const TicketRef& ticket : tickets) EXPECT_TRUE(ticket->WaitStatus().ok());
   cluster.LeaveInOrder();

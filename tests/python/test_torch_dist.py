@@ -35,7 +35,7 @@ def check_alone(environment, name: str) -> None:
     assert "all right 0/1" in result.stdout
 
 
-@shapes((2, 1), (3, 2))
+@shapes((3, 2))
 def test_collectives(environment, workers, servers) -> None:
     check({**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers)
 

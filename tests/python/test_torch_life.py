@@ -91,7 +91,7 @@ SCRIPTS = sorted(path.stem for path in (JOBS / "usage").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@shapes((3, 2))
+@shapes((2, 2))
 def test_scripts_of_other_libraries_users(environment, script, workers, servers) -> None:
     code, out, err = finish(job(environment, f"usage/{script}", workers, servers))
     assert code == 0, out + err

@@ -6,6 +6,9 @@
 export CCACHE_NOHASHDIR=1
 export CCACHE_BASEDIR=
 
+# The wheel's too. ccache takes the compiler's name into account: not c++ here and g++ there.
+readonly GCC=(-DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo)
+
 jobs_count() { echo "${DEV_JOBS:-$(nproc)}"; }
 
 # configure DIR ARGUMENT...: quick, and does nothing when the arguments are those of the last time.
@@ -25,7 +28,7 @@ flavour_arguments() {
   local clang=(-DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Lane)
   local lines=-gline-tables-only # all that a sanitizer's report needs
   case "$1" in
-    gcc) printf '%s\n' -DCMAKE_BUILD_TYPE=RelWithDebInfo ;;
+    gcc) printf '%s\n' "${GCC[@]}" ;;
     # clang at -O0 compiles three times as fast as gcc at -O1 under ASan.
     asan)
       printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O0 $lines" \

@@ -120,7 +120,8 @@ wheel_key() {
 install_wheel() {
   pip_quiet --no-build-isolation --no-deps --force-reinstall \
     --config-settings=build-dir=build/wheel \
-    --config-settings=cmake.build-type=RelWithDebInfo .
+    --config-settings=cmake.build-type=RelWithDebInfo \
+    --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ .
 }
 
 # ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.

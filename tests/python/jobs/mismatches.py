@@ -1,0 +1,9 @@
+"""A worker: mistakes of all kinds, each an error on every rank, after which all goes on."""
+
+from __future__ import annotations
+
+import checks
+import checks_mismatch
+
+if __name__ == "__main__":
+    checks.run(checks_mismatch)

@@ -109,8 +109,10 @@ typedef struct byteps_result {
   /* Allgather: rows of all ranks together. Alltoall, reducescatter: of this one. Join: the rank
    * that joined last. */
   int64_t first_dimension;
-  uint32_t members;               /* number of ranks whose contribution is in the result */
-  const int64_t* received_splits; /* alltoall: rows from each rank; as long-lived as data */
+  uint32_t members; /* number of ranks whose contribution is in the result */
+  /* Allgather, alltoall: the rows from each rank of the process set, none from one that does not
+   * take part; as long-lived as data. */
+  const int64_t* received_splits;
   size_t received_split_count;
 } byteps_result;
 

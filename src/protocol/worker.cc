@@ -97,9 +97,8 @@ StageVerdict Worker::EnterKeep(Tensor& tensor) {
   task.outcome.gathered = std::make_unique_for_overwrite<std::byte[]>(bytes);
   task.outcome.gathered_bytes = bytes;
   arithmetic_.Copy(task.outcome.gathered.get(), operation.input, bytes);
-  for (uint64_t rows : operation.splits) {
-    task.outcome.received_splits.push_back(static_cast<int64_t>(rows));
-  }
+  // Nobody else is here: what this rank keeps is all that it receives.
+  task.outcome.received_splits = {static_cast<int64_t>(operation.rows)};
   return StageVerdict::kDone;
 }
 

@@ -71,7 +71,7 @@ struct Outcome {
   std::unique_ptr<std::byte[]> gathered;
   uint64_t gathered_bytes = 0;
   uint64_t rows = 0;                     // join: the rank that joined last
-  std::vector<int64_t> received_splits;  // alltoall: rows from each rank of the group
+  std::vector<int64_t> received_splits;  // of both: the rows from each rank of the group
 };
 
 // What a worker asks of its driver. No call comes back into the worker, except that Complete may

@@ -183,6 +183,7 @@ Status Worker::MakeRoomForGather(Task& task) {
     if (!task.outcome.receipt->Contains(roster_[group.places[i]].slot)) task.table[i] = 0;
     if (i == group.self) rows_before = rows;
     rows = Plus(rows, task.table[i]);
+    task.outcome.received_splits.push_back(static_cast<int64_t>(task.table[i]));
   }
   std::optional<uint64_t> bytes = RowsBytes(rows, row_bytes);
   if (!bytes.has_value() || *bytes > options_.gathered_bytes_max) {

@@ -216,6 +216,7 @@ TEST_P(Operations, AllgatherOfRowCountsThatDifferAndChange) {
       ASSERT_TRUE(ended.ok()) << ended.ToString();
       const protocol::Outcome* outcome = ticket->Wait();
       EXPECT_EQ(outcome->rows, rows[0] + rows[1] + rows[2]);
+      EXPECT_TRUE(std::ranges::equal(outcome->received_splits, rows));
       ASSERT_EQ(outcome->gathered_bytes, expected.size());
       if (expected.empty()) continue;
       EXPECT_EQ(std::memcmp(outcome->gathered.get(), expected.data(), expected.size()), 0);

@@ -117,10 +117,13 @@ TEST_P(Rounds, ProcessSetsOverlapAndRunAtOnce) {
       }
       if (op != Op::kAllgather) continue;
       std::vector<double> rows;
+      std::vector<int64_t> from_each;
       for (uint32_t member = 0; member < 4; ++member) {
         if (std::find(ranks.begin(), ranks.end(), member) == ranks.end()) continue;
+        from_each.push_back(member + 1);
         rows.insert(rows.end(), 100 * (member + 1), value(set, member, round));
       }
+      EXPECT_EQ(outcome->received_splits, from_each) << set << " " << rank;
       Bytes got(outcome->gathered.get(), outcome->gathered.get() + outcome->gathered_bytes);
       EXPECT_TRUE(got == Encode(DataType::kFloat64, rows)) << set << " " << rank;
     }

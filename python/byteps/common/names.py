@@ -47,3 +47,11 @@ class GivenNames:
             self._counts[name] += 1
             count = self._counts[name]
         return name if count == 1 else f"{name}#{count}"
+
+    def ending(self, process_set: int | None) -> str:
+        """Return what the names of a set's next optimizer end with; nothing for the first of all.
+
+        Ranks agree if they make their optimizers for that set in the same order, whatever else
+        they name.
+        """
+        return self.give(f"@{process_set}" if process_set else "")

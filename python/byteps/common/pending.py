@@ -135,6 +135,7 @@ class PendingTable:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._pending: dict[int, Waitable] = {}
+        self._abandoned: dict[int, Waitable] = {}
 
     def add(self, pending: Waitable, name: str = "") -> Handle:
         """Return a new handle for `pending`."""
@@ -178,6 +179,21 @@ class PendingTable:
             return pending.finish()
         finally:
             self._forget(handle)
+
+    def abandon(self, handle: int) -> None:
+        """Forget an operation that other ranks may never begin; its name is free when it is over.
+
+        Its memory is kept until then.
+        """
+        pending = self._pending.pop(handle, None)
+        if pending is not None:
+            self._abandoned[handle] = pending
+
+    def sweep(self) -> None:
+        """Let go of the abandoned operations that are over."""
+        for handle, pending in list(self._abandoned.items()) if self._abandoned else ():
+            if pending.is_complete() and self._abandoned.pop(handle, None) is not None:
+                pending.release()
 
     def _forget(self, handle: int) -> None:
         pending = self._pending.pop(handle, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session", "SubmissionGroup"]
 
 NAME_PREFIX = "byteps."
+
+_DETAIL_MAX = 1024  # bytes that the job takes
 
 
 @dataclass(slots=True)
@@ -46,6 +49,17 @@ class Request:
         if self.process_set:
             text += f" in process set {self.process_set}"
         return f"{text}; {self.detail}" if self.detail else text
+
+
+def shortened(detail: str) -> str:
+    """Return a text that the job takes: of a long one begin, end, and a sum of the whole."""
+    if not detail.isascii():
+        detail = detail.encode("ascii", "backslashreplace").decode()
+    if len(detail) <= _DETAIL_MAX:
+        return detail
+    half = _DETAIL_MAX // 2 - 40
+    total = f"{len(detail)} characters with the sum {zlib.crc32(detail.encode()):08x}"
+    return f"{detail[:half]} ... ({total}) ... {detail[-half:]}"
 
 
 class Session:
@@ -84,6 +98,7 @@ class Session:
         DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
         name = NAME_PREFIX + request.name
+        request.detail = shortened(request.detail)
         holder = self._taken.setdefault(name, request)
         if holder is not request:
             raise DuplicateNameError(

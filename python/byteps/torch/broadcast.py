@@ -8,10 +8,14 @@ from typing import Any
 import torch
 
 from byteps.common import default
+from byteps.common.errors import BytepsError
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.types import Operation
 from byteps.torch.copies import broadcast_async_
+from byteps.torch.meeting import meet
 from byteps.torch.objects import broadcast_object
-from byteps.torch.submit import finished
+from byteps.torch.submit import Call, check_root
 
 __all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -25,17 +29,49 @@ def broadcast_parameters(
     """Overwrite tensors with the root's, bit for bit; all of them are on their way at once.
 
     `params` is a dict such as `model.state_dict()`, or a list of tensors or of (name, tensor).
+    Other names on some rank are a MismatchError on every rank.
 
     Example::
 
         bps.broadcast_parameters(model.state_dict(), root_rank=0)
     """
-    started = [
+    named = _named(params)
+    check_root(root_rank, process_set)
+    names = ", ".join(name for name, _ in named)
+    meet(
+        Call(
+            Operation.BARRIER,
+            f"broadcast_parameters {prefix}",
+            process_set=process_set,
+            detail=f"root {root_rank}; {len(named)} tensors: {names}",
+        )
+    )
+    finish_copies(start_copies(named, root_rank, prefix, process_set))
+
+
+def start_copies(
+    named: Iterable[tuple[str, torch.Tensor]],
+    root_rank: int,
+    prefix: str,
+    process_set: ProcessSet = global_process_set,
+) -> list[Handle]:
+    """Start to overwrite tensors with the root's. All ranks have tensors of the same names."""
+    return [
         broadcast_async_(tensor.detach(), root_rank, prefix + name, process_set)
-        for name, tensor in _named(params)
+        for name, tensor in named
     ]
+
+
+def finish_copies(started: Iterable[Handle]) -> None:
+    """Wait for all copies, also after a failure; raise the first error."""
+    errors = []
     for handle in started:
-        finished(handle)
+        try:
+            default.pending().synchronize(handle)
+        except BytepsError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _named(params: object) -> list[tuple[str, torch.Tensor]]:
@@ -81,12 +117,8 @@ def broadcast_optimizer_state(
     skeleton = _take_out(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank, f"{prefix}optimizer_state")
     state = None if is_root else _put_in(skeleton, tensors)
-    started = [
-        broadcast_async_(tensor, root_rank, f"{prefix}optimizer_state.{i}")
-        for i, tensor in enumerate(tensors)
-    ]
-    for handle in started:
-        finished(handle)
+    numbered = [(str(i), tensor) for i, tensor in enumerate(tensors)]
+    finish_copies(start_copies(numbered, root_rank, f"{prefix}optimizer_state."))
     if state is not None:
         optimizer.load_state_dict(state)
         _restore_types(optimizer, state["state"])

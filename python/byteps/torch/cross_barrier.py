@@ -29,6 +29,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
+from byteps.common.errors import BytepsError, MismatchError
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
@@ -87,8 +88,9 @@ def CrossBarrier(  # noqa: N802  a name of the contract
         )
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
-    # A name that an earlier optimizer has gets a number: both may be on their way at once.
-    named = [(default.current().given.give(name), parameter) for name, parameter in named]
+    # What keeps its names apart from those of earlier optimizers: all may be on their way.
+    ending = default.current().given.ending(None)
+    named = [(name + ending, parameter) for name, parameter in named]
     base = type(optimizer)
     derived = type(base.__name__, (_CrossBarrierMixin, base), {"__module__": base.__module__})
     crossing: Any = object.__new__(derived)
@@ -97,7 +99,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     crossing._base = base
     crossing._updater = _Updater()
     crossing._exchange = GradientExchange(named, compression)
-    crossing._name = default.current().given.give("CrossBarrier")
+    crossing._name = f"optimizer{ending}"
     crossing._passes_per_step = backward_passes_per_step
     crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
     crossing._steps_left = num_steps
@@ -218,7 +220,7 @@ class _CrossBarrierMixin:
         self._updater.wait()  # for parameters that forward did not use
         self._call_hooks("_optimizer_step_pre_hooks")
         trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
-        usage = UsageOf(trained, self._name)
+        usage = UsageOf({p: self._exchange.names[p] for p in trained}, self._name)
         updates = []
         for group in self.param_groups:
             options = {key: _as_now(value) for key, value in group.items() if key != "params"}
@@ -252,8 +254,15 @@ class _CrossBarrierMixin:
             exchange.send(parameter)
 
         def apply(parameter: torch.Tensor) -> None:
+            try:
+                used = usage.used()
+            except MismatchError:
+                exchange.forget(parameter)
+                raise
+            except BytepsError:
+                exchange.receive(parameter)
+                raise
             average = exchange.receive(parameter)
-            used = usage.used()
             if without:
                 if parameter not in used:  # by no rank: as if alone
                     return

@@ -10,14 +10,14 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
-from byteps.common.errors import BytepsError
+from byteps.common.errors import BytepsError, MismatchError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
 from byteps.torch.compression import Compressor
 from byteps.torch.grouped import start_group
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, exchange, finished
-from byteps.torch.usage import NO_GRADIENT, Usage, layout_of, zeros_of
+from byteps.torch.usage import NO_GRADIENT, Usage, layout_of, usage_call, zeros_of
 
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -79,6 +79,11 @@ class _Slot:
         self.wire: torch.Tensor | None = None
         self.context: object = None
 
+    def full_name(self) -> str:
+        """Return what must be equal on all ranks: the name, and that of the group if it has one."""
+        unit = cast(_Unit, self.unit)
+        return self.name if len(unit.slots) == 1 else f"{self.name} in {unit.call.name}"
+
 
 class _Unit:
     """Parameters whose gradients travel as one operation; mostly one."""
@@ -105,9 +110,11 @@ class Exchange:
         self._flying: list[_Unit] = []
         self._settled = False
         # Who has a gradient of what: asked once in a step, of these parameters.
-        self._name = default.current().given.give("DistributedOptimizer")
+        # What keeps its names apart from those of earlier optimizers: all may be on their way.
+        self._ending = default.current().given.ending(options.process_set.process_set_id)
         self._usage: Usage | None = None
         self._asked: list[_Slot] = []
+        self._question: Call | None = None
 
     @property
     def is_active(self) -> bool:
@@ -128,12 +135,8 @@ class Exchange:
         return not self._flying and not self._settled
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
-        """Name a parameter. The order of the calls is the model's: the first is most urgent.
-
-        A name that an earlier optimizer has gets a number: both may be on their way at once.
-        """
-        name = default.current().given.give(name)
-        self._slots[parameter] = _Slot(parameter, name, -len(self._slots))
+        """Name a parameter. The order of the calls is the model's: the first is most urgent."""
+        self._slots[parameter] = _Slot(parameter, name + self._ending, -len(self._slots))
 
     def knows(self, parameter: torch.Tensor) -> bool:
         """Return whether the parameter has a name."""
@@ -169,8 +172,7 @@ class Exchange:
             for slot in group:
                 by_type.setdefault(slot.parameter.dtype, []).append(slot)
             for same_type in by_type.values():
-                name = default.current().given.give(f"group.{number}")
-                self._make_unit(same_type, f"Gradient.{name}")
+                self._make_unit(same_type, f"Gradient.group.{number}{self._ending}")
                 number += 1
 
     def _slot_of(self, tensor: object) -> _Slot:
@@ -276,12 +278,19 @@ class Exchange:
         """Send what was not sent, wait for everything, write the averages back."""
         units = [slot.unit for slot in self._watched if slot.parameter.requires_grad]
         rest = [u for u in dict.fromkeys(units) if u and not u.is_done and not u.flights]
-        if not self._settled and self._usage is None and (rest or self._flying):
+        if not self._settled and self._usage is None:
             self._ask()
-        self._submit_rest(rest)
-        flying, self._flying = self._flying, []
         errors: list[BytepsError] = []
         results: list[tuple[_Slot, Any]] = []
+        try:
+            self._submit_rest(rest)
+            self._learn()
+        except MismatchError:
+            self._abandon()
+            raise
+        except BytepsError as error:
+            errors.append(error)
+        flying, self._flying = self._flying, []
         for unit in flying:
             unit.is_done = True
             for handle, slots in unit.flights:
@@ -292,10 +301,6 @@ class Exchange:
                     continue
                 results += [(slot, result) for slot in slots]
             unit.flights = []
-        try:
-            self._learn()
-        except BytepsError as error:
-            errors.append(error)
         for slot, result in results:
             self._write_back(slot, result)
         if errors:
@@ -304,10 +309,26 @@ class Exchange:
 
     def _ask(self) -> None:
         """Start to ask who has a gradient of what."""
-        self._asked = list(self._watched)
+        trained = [slot for slot in self._watched if slot.parameter.requires_grad]
+        if self._question is None or self._asked != trained:
+            self._asked = trained
+            names = [slot.full_name() for slot in trained]
+            self._question = usage_call(f"optimizer{self._ending}", names, self.options.process_set)
         layouts = [slot.own_layout or self._layout_of(slot) for slot in self._asked]
-        self._usage = Usage(layouts, self._name, self.options.process_set)
+        self._usage = Usage(layouts, self._question)
         self._settled = True
+
+    def _abandon(self) -> None:
+        """Wait for no gradient: some are of parameters that other ranks do not have."""
+        self._usage = None
+        self._settled = True
+        for unit in self._flying:
+            for handle, _ in unit.flights:
+                number = handle.handle if isinstance(handle, SparseHandle) else handle
+                default.pending().abandon(number)
+            unit.flights = []
+        self._flying = []
+        self.begin_step()
 
     def _layout_of(self, slot: _Slot) -> int:
         return layout_of(slot.parameter, self.options.sparse_as_dense)

@@ -84,6 +84,11 @@ class GradientExchange:
             parameter.grad.detach().copy_(average)
         return parameter.grad
 
+    def forget(self, parameter: torch.Tensor | None = None) -> None:
+        """Do not wait for the gradient, or for any: other ranks may never send theirs."""
+        for one in list(self._sent) if parameter is None else [parameter]:
+            default.pending().abandon(self._sent.pop(one).handle)
+
     def receive_all(self) -> dict[torch.Tensor, torch.Tensor]:
         """Wait for all, also after a failure; raise the first error, or return the averages."""
         averages, errors = {}, []

@@ -21,7 +21,7 @@ def barrier(process_set: ProcessSet | str | None = None, name: str | None = None
     if isinstance(process_set, str):  # a name in the first place, as it was once
         process_set, name = None, process_set
     call = Call(Operation.BARRIER, name, process_set=process_set or global_process_set)
-    _meet(call)
+    meet(call)
 
 
 def join(device: int = -1) -> int:
@@ -38,13 +38,14 @@ def join(device: int = -1) -> int:
         last = bps.join()
     """
     del device
-    last = _meet(Call(Operation.JOIN, "join"))
+    last = meet(Call(Operation.JOIN, "join"))
     # Ranks have made different numbers of calls without a name.
     default.current().unnamed.begin_again()
     return last
 
 
-def _meet(call: Call) -> int:
+def meet(call: Call) -> int:
+    """Block until every rank has made the same call without a tensor; return its result."""
     session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
     pending = Pending(session, handle, lambda: session.result(handle)[1])
     result = default.pending().synchronize(default.pending().add(pending, name))

@@ -63,6 +63,7 @@ def submit(
 ) -> tuple[Session, str, int]:
     """Start the operation on host memory; return the session, the name and the native handle."""
     session = default.current()
+    default.pending().sweep()
     request = Request(
         "",
         call.operation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -36,46 +36,59 @@ def zeros_of(parameter: torch.Tensor, layout: int) -> torch.Tensor:
     return torch.sparse_coo_tensor(indices, rows, shape, is_coalesced=True, check_invariants=False)
 
 
-class Usage:
-    """The layouts of some gradients, over all ranks: on its way, beside the gradients."""
+def usage_call(
+    name: str, names: Sequence[str], process_set: ProcessSet = global_process_set
+) -> Call:
+    """Return the call that asks who has gradients of the parameters of these names.
 
-    def __init__(
-        self,
-        layouts: Sequence[int],
-        name: str,
-        process_set: ProcessSet = global_process_set,
-    ) -> None:
-        """Start to ask. All ranks ask under the same name, for as many parameters."""
-        call = Call(
-            Operation.MAX,
-            f"{name}.used.{len(layouts)}",
-            priority=_BEFORE_ALL_GRADIENTS,
-            process_set=process_set,
-        )
+    Ranks that mean other parameters get a MismatchError with both lists.
+    """
+    return Call(
+        Operation.MAX,
+        f"{name}.used",
+        priority=_BEFORE_ALL_GRADIENTS,
+        process_set=process_set,
+        detail=f"{len(names)} parameters: {', '.join(names)}",
+    )
+
+
+class Usage:
+    """The layouts of some gradients, over all ranks: on its way, beside the gradients.
+
+    Wait for it before the gradients: a rank that has other parameters never sends some of them.
+    """
+
+    def __init__(self, layouts: Sequence[int], call: Call) -> None:
+        """Start to ask. All ranks ask for the same parameters."""
         own = torch.tensor(layouts, dtype=torch.uint8)
-        self._handle: int | None = exchange(call, own, own)
-        self._answer: list[int] = []
+        self._handle = exchange(call, own, own)
 
     def wait(self) -> list[int]:
-        """Return the layouts, in the order of the question. One thread at a time."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            self._answer = cast("list[int]", finished(handle).tolist())
-        return self._answer
+        """Return the layouts, in the order of the question. Once only."""
+        return cast("list[int]", finished(self._handle).tolist())
 
 
 class UsageOf:
     """The usage of some parameters, by parameter. One thread at a time."""
 
-    def __init__(self, parameters: Iterable[torch.Tensor], name: str) -> None:
-        """Start to ask who has a gradient of the parameters."""
+    def __init__(self, parameters: Mapping[torch.Tensor, str], name: str) -> None:
+        """Start to ask who has a gradient of the parameters, which have these names."""
         self._parameters = list(parameters)
-        self._usage = Usage([layout_of(parameter) for parameter in self._parameters], name)
+        call = usage_call(name, list(parameters.values()))
+        self._usage = Usage([layout_of(parameter) for parameter in self._parameters], call)
         self._used: set[torch.Tensor] | None = None
+        self._error: Exception | None = None
 
     def used(self) -> set[torch.Tensor]:
         """Wait; return the parameters of which some rank has a gradient."""
+        if self._error is not None:
+            raise self._error
         if self._used is None:
-            pairs = zip(self._parameters, self._usage.wait(), strict=True)
+            try:
+                layouts = self._usage.wait()
+            except Exception as error:
+                self._error = error
+                raise
+            pairs = zip(self._parameters, layouts, strict=True)
             self._used = {parameter for parameter, layout in pairs if layout != NO_GRADIENT}
         return self._used

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import checks
+import checks_lists
 import checks_mismatch
 
 if __name__ == "__main__":
-    checks.run(checks_mismatch)
+    checks.run(checks_mismatch, checks_lists)

@@ -9,8 +9,9 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
+from byteps.common.errors import MismatchError
 from byteps.common.session import Session
-from byteps.torch.broadcast import broadcast_parameters
+from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.untraced import untraced
@@ -80,7 +81,7 @@ class DistributedDataParallel(torch.nn.Module):
     def _broadcast_buffers(self) -> None:
         buffers = list(self.module.named_buffers())
         if buffers and default.size() > 1:
-            broadcast_parameters(buffers, 0, f"Buffer.{self._prefix}")
+            finish_copies(start_copies(buffers, 0, f"Buffer.{self._prefix}"))
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -130,11 +131,15 @@ class DistributedDataParallel(torch.nn.Module):
         self._in_backward = self._owed = False
         exchange = self._exchange
         exchange.send_rest()
-        usage = UsageOf(exchange.parameters, f"{self._prefix}DistributedDataParallel")
+        names = {parameter: exchange.names[parameter] for parameter in exchange.parameters}
+        usage = UsageOf(names, f"{self._prefix}DistributedDataParallel")
         try:
-            averages = exchange.receive_all()
-        finally:
             used = usage.used()
+        except MismatchError:
+            exchange.forget()
+            raise
+        finally:
+            averages = exchange.receive_all()
         for parameter, average in averages.items():
             if parameter.grad is None and parameter in used:
                 parameter.grad = average

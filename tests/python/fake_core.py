@@ -130,7 +130,8 @@ class FakeSession:
         return len(item.gathered), rows * self._world.size, self._world.size
 
     def received_splits(self, handle: int) -> list[int]:
-        return []
+        item = self._operations[handle]
+        return [item.shape[0]] * self._world.size if item.shape else []
 
     def handle_members(self, handle: int) -> list[int]:
         failed = self._operations[handle].name in self._world.failing

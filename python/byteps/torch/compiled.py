@@ -8,7 +8,6 @@ they are plain functions, at which a graph breaks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,8 +15,8 @@ import torch
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.reduction import Average, ReduceOp, Sum
-from byteps.torch.allreduce import allreduce
-from byteps.torch.nonlinear import gradients
+from byteps.torch.allreduce import allreduce, reduce_call
+from byteps.torch.nonlinear import gradient
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
 from byteps.torch.untraced import HAS_OPERATIONS
 
@@ -106,27 +105,30 @@ def _allreduce(
 def _keep_allreduce(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     tensor, ctx.name, *ctx.options = inputs
     if ReduceOp[ctx.options[0]] not in (Average, Sum):
-        ctx.save_for_backward(tensor, output)
+        ctx.save_for_backward(tensor)
 
 
-def _allreduce_backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+def _allreduce_backward(ctx: Any, incoming: torch.Tensor) -> tuple[Any, ...]:
     """Return the same combination of the ranks' gradients, if it is linear."""
-    name, (kind, *factors) = f"{ctx.name}.backward", ctx.options
-    op = ReduceOp[kind]
-    if op in (Average, Sum):
-        result = torch.ops.byteps.allreduce(gradient, name, *ctx.options)
-        return result, None, None, None, None
-
-    def combine(
-        op: ReduceOp, tensors: Sequence[torch.Tensor], before: float, after: float
-    ) -> Sequence[torch.Tensor]:
-        rows, whole = torch.stack(list(tensors)), f"{name}.{op.name.lower()}"
-        combined: torch.Tensor = torch.ops.byteps.allreduce(rows, whole, op.name, before, after)
-        return combined.unbind()
-
-    tensor, output = ctx.saved_tensors
-    result = gradients(op, tuple(factors), [tensor], [output], [gradient], combine)[0]
+    name, options = f"{ctx.name}.backward", ctx.options
+    if ReduceOp[options[0]] in (Average, Sum):
+        result = torch.ops.byteps.allreduce(incoming, name, *options)
+    else:
+        tensor = ctx.saved_tensors[0]
+        result = torch.ops.byteps.allreduce_gradient(tensor, incoming, name, *options)
     return result, None, None, None, None
+
+
+def _allreduce_gradient(
+    tensor: torch.Tensor,
+    incoming: torch.Tensor,
+    name: str,
+    op: str,
+    before: float,
+    after: float,
+) -> torch.Tensor:
+    call = reduce_call(ReduceOp[op], name, before, after)
+    return gradient(call, call.operation, tensor.detach(), incoming.detach())
 
 
 def _define() -> None:
@@ -136,12 +138,18 @@ def _define() -> None:
     _LIBRARY.define("push_pull_wait(Tensor(a!) tensor, Tensor handle) -> ()")
     reduction = "str name, str op='AVERAGE', float before=1.0, float after=1.0"
     _LIBRARY.define(f"allreduce(Tensor tensor, {reduction}) -> Tensor")
+    _LIBRARY.define(
+        "allreduce_gradient(Tensor tensor, Tensor incoming, str name, str op, float before, "
+        "float after) -> Tensor"
+    )
     _LIBRARY.impl("allreduce", _allreduce, _ANY_DEVICE)
+    _LIBRARY.impl("allreduce_gradient", _allreduce_gradient, _ANY_DEVICE)
     _LIBRARY.impl("push_pull", _push_pull, _ANY_DEVICE)
     _LIBRARY.impl("push_pull_start", _start, _ANY_DEVICE)
     _LIBRARY.impl("push_pull_wait", _wait, _ANY_DEVICE)
     fake = torch.library.register_fake
     fake("byteps::allreduce", _fake_push_pull, lib=_LIBRARY)
+    fake("byteps::allreduce_gradient", _fake_push_pull, lib=_LIBRARY)
     fake("byteps::push_pull", _fake_push_pull, lib=_LIBRARY)
     fake("byteps::push_pull_start", _fake_start, lib=_LIBRARY)
     fake("byteps::push_pull_wait", lambda tensor, handle: None, lib=_LIBRARY)

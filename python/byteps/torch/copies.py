@@ -9,8 +9,8 @@ import torch
 from byteps.common import default
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, operation_of
 from byteps.common.types import Operation
+from byteps.torch.linear import combined
 from byteps.torch.submit import Call, apply, check_root, exchange, finished
 
 
@@ -92,13 +92,14 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.root_rank = call.root_rank
+        ctx.is_root = default.rank() == call.root_rank
         ctx.call = call.backward(handle)
-        ctx.call.operation, ctx.call.root_rank = operation_of(Average), 0
+        ctx.call.operation, ctx.call.root_rank = Operation.AVERAGE, 0
         return finished(handle)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        average = finished(exchange(ctx.call, gradients[0], None))
-        is_root = default.rank() == ctx.root_rank
-        return average if is_root else torch.zeros_like(average), None
+        average = combined(gradients[0], ctx.call)
+        # Not zeros of their own: what goes further back must pass the average on all ranks.
+        others = torch.tensor(not ctx.is_root, device=average.device)
+        return average.masked_fill(others, 0.0), None

@@ -12,11 +12,10 @@ import torch
 from byteps.common import default
 from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, operation_of
 from byteps.common.types import Operation
-from byteps.torch.grouped import check_one_device, finished_list
-from byteps.torch.memory import data_type, host_memory
-from byteps.torch.submit import Call, apply, exchange, finished, submit
+from byteps.torch.linear import combined
+from byteps.torch.memory import check_one_device, data_type, host_memory
+from byteps.torch.submit import Call, apply, submit
 
 
 def allgather_async(
@@ -47,8 +46,16 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    gathered: torch.Tensor = apply(_Allgather, tensor, gather_call(name, process_set))
-    return gathered
+    return gathered(tensor, gather_call(name, process_set), Operation.AVERAGE)[0]
+
+
+def gathered(tensor: torch.Tensor, call: Call, back: Operation) -> tuple[torch.Tensor, int]:
+    """Return the tensors of all ranks, joined, and where this rank's begins.
+
+    The gradient is this rank's part of what `back` makes of all ranks' gradients.
+    """
+    joined, before = apply(_Allgather, tensor, call, back)
+    return joined, int(before)
 
 
 def gather_call(name: str | None, process_set: ProcessSet = global_process_set) -> Call:
@@ -59,9 +66,10 @@ def gather_call(name: str | None, process_set: ProcessSet = global_process_set) 
 def start_gather(
     call: Call,
     tensor: torch.Tensor,
-    then: Callable[[torch.Tensor], object] | None = None,
+    then: Callable[[torch.Tensor, list[int]], object] | None = None,
 ) -> Handle:
-    """Start an allgather. `then` makes what `synchronize` returns of the joined tensor."""
+    """Start an allgather. `then` makes what `synchronize` returns: of the tensors of all ranks,
+    joined, and of the numbers of their rows, none for a rank that does not take part."""
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
     dtype = data_type(rows)
     memory = host_memory(rows)
@@ -71,7 +79,9 @@ def start_gather(
         size_bytes, first_dimension, _ = session.result(handle)
         joined = torch.empty((first_dimension, *rows.shape[1:]), dtype=rows.dtype)
         session.copy_result(handle, joined.data_ptr(), size_bytes)
-        return joined.to(tensor.device) if then is None else then(joined)
+        if then is not None:
+            return then(joined, session.received_splits(handle))
+        return joined.to(tensor.device)
 
     return default.pending().add(Pending(session, handle, finish, (memory,)), name)
 
@@ -80,22 +90,21 @@ class _Allgather(torch.autograd.Function):
     """allgather as autograd sees it."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call, back: Operation) -> Any:
+        handle = start_gather(call, tensor, lambda *result: result)
+        received: Any = default.pending().synchronize(handle)
+        joined, counts = received
+        place = call.process_set.rank()
+        ctx.call = replace(call.backward(handle), operation=back)
         ctx.shape = tensor.shape
-        handle = start_gather(call, tensor)
-        back = call.backward(handle)
-        ctx.rows_call = replace(back, name=f"{back.name}.rows")
-        ctx.call = replace(back, operation=operation_of(Average))
-        return finished(handle)
+        ctx.own = slice(sum(counts[:place]), sum(counts[: place + 1]))
+        before = torch.tensor(ctx.own.start)
+        ctx.mark_non_differentiable(before)
+        return joined.to(tensor.device), before
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        rows = ctx.shape[0] if ctx.shape else 1
-        counts = finished(start_gather(ctx.rows_call, torch.tensor([rows])))
-        average = finished(exchange(ctx.call, gradients[0], None))
-        place = ctx.call.process_set.rank()
-        before = int(counts[:place].sum())
-        return average[before : before + rows].reshape(ctx.shape), None
+        return combined(gradients[0], ctx.call)[ctx.own].reshape(ctx.shape), None, None
 
 
 def grouped_allgather_async(
@@ -134,39 +143,42 @@ class _GroupedAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
-        handle = _start_grouped(call, tensors)
+        device = check_one_device(tensors)
+        handle = start_gather_parts(call, tensors, lambda *result: result)
+        received: Any = default.pending().synchronize(handle)
+        parts, place = received
+        before = [sum(len(part) for part in ranks[:place]) for ranks in parts]
         ctx.shapes = [tensor.shape for tensor in tensors]
-        ctx.back = call.backward(handle)
-        return tuple(finished_list(handle))
+        ctx.own = [
+            slice(begin, begin + len(ranks[place]))
+            for begin, ranks in zip(before, parts, strict=True)
+        ]
+        ctx.call = replace(call.backward(handle), operation=Operation.AVERAGE)
+        return tuple(torch.cat(ranks).to(device) for ranks in parts)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        results: list[torch.Tensor | None] = [None]
-        counts = torch.tensor([[shape[0] if shape else 1 for shape in ctx.shapes]])
-        rows_call = replace(ctx.back, name=f"{ctx.back.name}.rows", operation=Operation.ALLGATHER)
-        before = finished(start_gather(rows_call, counts))[: ctx.back.process_set.rank()].sum(0)
-        for i, (gradient, shape) in enumerate(zip(gradients, ctx.shapes, strict=True)):
-            name = f"{ctx.back.name}.{i}"
-            call = replace(ctx.back, name=name, operation=operation_of(Average))
-            average = finished(exchange(call, gradient, None))
-            begin = int(before[i])
-            results.append(average[begin : begin + int(counts[0, i])].reshape(shape))
-        return tuple(results)
+        found: list[torch.Tensor | None] = [None]
+        for i, (gradient, own) in enumerate(zip(gradients, ctx.own, strict=True)):
+            average = combined(gradient, replace(ctx.call, name=f"{ctx.call.name}.{i}"))
+            found.append(average[own].reshape(ctx.shapes[i]))
+        return tuple(found)
 
 
 def _start_grouped(call: Call, tensors: Sequence[torch.Tensor]) -> Handle:
     device = check_one_device(tensors)
     return start_gather_parts(
-        call, tensors, lambda parts: [torch.cat(ranks).to(device) for ranks in parts]
+        call, tensors, lambda parts, _: [torch.cat(ranks).to(device) for ranks in parts]
     )
 
 
 def start_gather_parts(
     call: Call,
     tensors: Sequence[torch.Tensor],
-    then: Callable[[list[list[torch.Tensor]]], object],
+    then: Callable[[list[list[torch.Tensor]], int], object],
 ) -> Handle:
-    """Gather several tensors as one of bytes; `then` gets, for each tensor, those of all ranks.
+    """Gather several tensors as one of bytes. `then` gets, for each tensor, those of all ranks that
+    take part, and which of these are this rank's.
 
     A rank sends how many rows its tensors have, then the rows.
     """
@@ -178,7 +190,13 @@ def start_gather_parts(
     heads = torch.tensor([t.shape[0] for t in rows], dtype=torch.int64)
     pieces = [heads, *[host_memory(t).detach() for t in rows]]
     sent = torch.cat([_bytes_of(piece) for piece in pieces])
-    return start_gather(call, sent, lambda joined: then(_take_apart(joined, rows)))
+    place = call.process_set.rank()
+
+    def finish(joined: torch.Tensor, counts: list[int]) -> object:
+        before = sum(count > 0 for count in counts[:place])  # who is there sends heads at least
+        return then(_take_apart(joined, rows), before)
+
+    return start_gather(call, sent, finish)
 
 
 def _take_apart(received: torch.Tensor, rows: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:

@@ -10,15 +10,22 @@ from typing import Any, Protocol
 import torch
 
 from byteps.common import default
-from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending, PendingGroup, Receipt
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import ReduceOp, choose_op
-from byteps.torch.allreduce import LINEAR, reduce_call
+from byteps.torch.allreduce import reduce_call
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
-from byteps.torch.nonlinear import gradients
-from byteps.torch.submit import Call, apply, submit
+from byteps.torch.linear import LINEAR
+from byteps.torch.memory import (
+    check_one_device,
+    check_writable,
+    data_type,
+    host_memory,
+    is_plain,
+    scaled,
+)
+from byteps.torch.nonlinear import gradient
+from byteps.torch.submit import Call, apply, finished_list, submit
 
 Tensors = Sequence[torch.Tensor]
 
@@ -114,51 +121,27 @@ class _GroupedAllreduce(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = start_group(call, tensors, None)
         ctx.call = call.backward(handle)
-        outputs = tuple(finished_list(handle))
         if call.operation not in LINEAR:
-            ctx.save_for_backward(*tensors, *outputs)
-        return outputs
+            ctx.save_for_backward(*tensors)
+        return tuple(finished_list(handle))
 
     @staticmethod
     def backward(ctx: Any, *incoming: torch.Tensor) -> Any:
         call: Call = ctx.call
         if call.operation in LINEAR:
-            return None, *finished_list(start_group(call, incoming, None))
-        saved = list(zip(*[iter(ctx.saved_tensors)] * len(incoming), strict=True))
-        places = [i for i, tensor in enumerate(saved[0]) if tensor.is_floating_point()]
-
-        def combine(op: ReduceOp, tensors: Tensors, before: float, after: float) -> Tensors:
-            return finished_list(start_group(call.part(op, before, after), tensors, None))
-
-        own, outputs, arrived = ([x[i] for i in places] for x in (*saved, incoming))
-        factors = (call.prescale, call.postscale)
-        found = gradients(ReduceOp(call.operation), factors, own, outputs, arrived, combine)
-        by_place = dict(zip(places, found, strict=True))
-        return None, *[by_place.get(i) for i in range(len(incoming))]
-
-
-def finished_list(handle: int) -> list[torch.Tensor]:
-    """Wait for an operation whose result is a list of tensors."""
-    result: Any = default.pending().synchronize(handle)
-    return list(result)
+            return None, *apply(_GroupedAllreduce, call, *incoming)
+        found: list[torch.Tensor | None] = []
+        for i, (tensor, its) in enumerate(zip(ctx.saved_tensors, incoming, strict=True)):
+            one = replace(call, name=f"{call.name}.{i}")
+            has = tensor.is_floating_point()
+            found.append(gradient(one, call.operation, tensor, its) if has else None)
+        return None, *found
 
 
 def describe_tensors(tensors: Tensors) -> str:
     """Return how many tensors of which shapes and types a group has, in words."""
     texts = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
     return f"{len(tensors)} tensors: {', '.join(texts)}"
-
-
-def check_one_device(tensors: Tensors) -> torch.device:
-    """Return the device of all tensors of a group; raise for what cannot be exchanged."""
-    for tensor in tensors:
-        data_type(tensor)
-    devices = {str(tensor.device): tensor.device for tensor in tensors}
-    if len(devices) > 1:
-        raise InvalidArgumentError(
-            f"the tensors of a group must be on one device; these are on {', '.join(devices)}."
-        )
-    return next(iter(devices.values()), torch.device("cpu"))
 
 
 def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None) -> Handle:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from byteps.common.errors import InvalidArgumentError
@@ -41,6 +43,18 @@ def data_type(tensor: torch.Tensor) -> DataType:
             "sparse_allreduce_async, or to_dense() first."
         )
     return dtype
+
+
+def check_one_device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """Return the device of all tensors of a group; raise for what cannot be exchanged."""
+    for tensor in tensors:
+        data_type(tensor)
+    devices = {str(tensor.device): tensor.device for tensor in tensors}
+    if len(devices) > 1:
+        raise InvalidArgumentError(
+            f"the tensors of a group must be on one device; these are on {', '.join(devices)}."
+        )
+    return next(iter(devices.values()), torch.device("cpu"))
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

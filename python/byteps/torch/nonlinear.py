@@ -1,70 +1,63 @@
-"""Gradients of minima, maxima and products over ranks."""
+"""Minima, maxima and products over ranks as autograd sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
-from byteps.common.reduction import Product, ReduceOp, Sum
-from byteps.torch.memory import scaled
-
-Tensors = Sequence[torch.Tensor]
-# Combines tensors over all ranks: operation, tensors, prescale and postscale factor.
-Combine = Callable[[ReduceOp, Tensors, float, float], Tensors]
+from byteps.common.types import Operation
+from byteps.torch.gather import gathered
+from byteps.torch.linear import combined
+from byteps.torch.submit import Call, apply, exchange, finished
 
 
-def gradients(
-    op: ReduceOp,
-    factors: tuple[float, float],
-    tensors: Tensors,
-    outputs: Tensors,
-    incoming: Tensors,
-    combine: Combine,
-) -> list[torch.Tensor]:
-    """Return the gradients of this rank's tensors: those of the sum of all ranks' losses.
+class _Nonlinear(torch.autograd.Function):
+    """A minimum, a maximum or a product."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        handle = exchange(call, tensor, None)
+        ctx.call = call.backward(handle)
+        ctx.save_for_backward(tensor)
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *incoming: torch.Tensor) -> Any:
+        return gradient(ctx.call, ctx.call.operation, ctx.saved_tensors[0], incoming[0]), None
+
+
+def combined_nonlinearly(tensor: torch.Tensor, call: Call) -> torch.Tensor:
+    """Return a minimum, a maximum or a product over all ranks."""
+    result: torch.Tensor = apply(_Nonlinear, tensor, call)
+    return result
+
+
+def gradient(
+    call: Call, operation: Operation, tensor: torch.Tensor, incoming: torch.Tensor
+) -> torch.Tensor:
+    """Return the gradient of this rank's tensor: that of the sum of all ranks' losses.
+
+    `incoming` is what this rank's result has.
+    """
+    total = combined(incoming, call.part("sum", Operation.SUM))
+    return gradient_of_total(call, operation, tensor, total)
+
+
+def gradient_of_total(
+    call: Call, operation: Operation, tensor: torch.Tensor, total: torch.Tensor
+) -> torch.Tensor:
+    """Return the gradient of this rank's tensor, of what the results of all ranks have in sum.
 
     That of an extreme belongs to the ranks that have it, in equal shares.
     """
-    if op is Product:
-        return _of_products(factors, tensors, incoming, combine)
-    return _of_extremes(factors, tensors, outputs, incoming, combine)
-
-
-def _of_extremes(
-    factors: tuple[float, float],
-    tensors: Tensors,
-    outputs: Tensors,
-    incoming: Tensors,
-    combine: Combine,
-) -> list[torch.Tensor]:
-    before, after = factors
-    own = [_times(_times(tensor, before), after) for tensor in tensors]
-    has = [(x == y).to(x.dtype) for x, y in zip(own, outputs, strict=True)]
-    sums = combine(Sum, [*incoming, *has], 1.0, 1.0)
-    totals, counts = sums[: len(has)], sums[len(has) :]
-    return [
-        total * (h / count.clamp(min=1.0)) * (before * after)
-        for total, count, h in zip(totals, counts, has, strict=True)
-    ]
-
-
-def _of_products(
-    factors: tuple[float, float], tensors: Tensors, incoming: Tensors, combine: Combine
-) -> list[torch.Tensor]:
-    # What all others have, also where this rank's element is zero.
-    zeros = [(tensor == 0).to(tensor.dtype) for tensor in tensors]
-    others = [x + zero for x, zero in zip(tensors, zeros, strict=True)]
-    sums = combine(Sum, [*incoming, *zeros], 1.0, 1.0)
-    totals, counts = sums[: len(zeros)], sums[len(zeros) :]
-    products = combine(Product, others, *factors)
-    return [
-        total * (product / other) * (count == zero).to(total.dtype)
-        for total, product, other, count, zero in zip(
-            totals, products, others, counts, zeros, strict=True
-        )
-    ]
-
-
-def _times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
-    return tensor if factor == 1.0 else scaled(tensor, factor)
+    rows, place = gathered(tensor[None], call.part("rows", Operation.ALLGATHER), Operation.SUM)
+    if call.prescale != 1.0:
+        rows = rows * call.prescale
+    if operation is Operation.PRODUCT:
+        share = torch.cat([rows[:place], rows[place + 1 :]]).prod(0)
+    else:
+        extreme = rows.amax(0) if operation is Operation.MAX else rows.amin(0)
+        has = rows == extreme
+        share = has[place].to(rows.dtype) / has.sum(0)
+    return total * share * (call.prescale * call.postscale)

@@ -39,6 +39,7 @@ from byteps.torch.grouped import (
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
+from byteps.torch.linear import combined
 from byteps.torch.meeting import barrier, join
 from byteps.torch.objects import allgather_object, broadcast_object
 from byteps.torch.scatter import (
@@ -50,7 +51,7 @@ from byteps.torch.scatter import (
     reducescatter_async,
 )
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
-from byteps.torch.submit import Call, apply, exchange, finished
+from byteps.torch.submit import Call, exchange, finished
 from byteps.torch.untraced import is_compiling
 
 __all__ = [
@@ -164,22 +165,8 @@ def push_pull(
     if is_compiling():  # byteps.torch.compiled
         summed = torch.ops.byteps.push_pull(compressed, name, average, priority)
     else:
-        summed = apply(_PushPull, compressed, _push_pull(average, name, priority))
+        summed = combined(compressed, _push_pull(average, name, priority))
     return compression.decompress(summed, context)
-
-
-class _PushPull(torch.autograd.Function):
-    """push_pull as autograd sees it."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
-        handle = exchange(call, tensor, None)
-        ctx.call = call.backward(handle)
-        return finished(handle)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return finished(exchange(ctx.call, gradients[0], None)), None
 
 
 def _push_pull(average: bool, name: str | None, priority: int) -> Call:

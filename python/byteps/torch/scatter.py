@@ -14,12 +14,13 @@ from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, operation_of
 from byteps.common.types import Operation
-from byteps.torch.allreduce import LINEAR
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.gather import start_gather
-from byteps.torch.grouped import check_one_device, describe_tensors, finished_list, start_packs
-from byteps.torch.memory import data_type, host_memory, scaled
-from byteps.torch.submit import Call, apply, finished, submit
+from byteps.torch.gather import gathered
+from byteps.torch.grouped import describe_tensors, start_packs
+from byteps.torch.linear import LINEAR
+from byteps.torch.memory import check_one_device, data_type, host_memory, scaled
+from byteps.torch.nonlinear import gradient_of_total
+from byteps.torch.submit import Call, apply, finished, finished_list, submit
 
 Tensors = Sequence[torch.Tensor]
 
@@ -54,8 +55,8 @@ def reducescatter(
     """Return this rank's rows of the combination of all ranks' tensors.
 
     Rows are dealt in the order of ranks, as evenly as possible: the first ranks get one more if
-    they must. The gradient is that of an allreduce of which only these rows are used: the ranks'
-    gradients joined, divided by their number for an average.
+    they must. The gradient is that of an allreduce of which only these rows are used: of a sum,
+    the ranks' gradients joined; of an average, that divided by their number.
 
     Example::
 
@@ -152,22 +153,16 @@ def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
     return default.pending().add(Pending(session, handle, finish, (source, target)), name)
 
 
-def _gather_gradient(call: Call, gradient: torch.Tensor) -> torch.Tensor:
-    factor = call.prescale * call.postscale
-    if call.combine == Average.value:
-        factor /= call.process_set.size()
+def _gradient(call: Call, tensor: torch.Tensor | None, incoming: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of this rank's tensor, of which only what is not linear needs values."""
     back = replace(call, operation=Operation.ALLGATHER, prescale=1.0, postscale=1.0)
-    joined = finished(start_gather(back, gradient))
-    return joined if factor == 1.0 else joined * factor
-
-
-def _check_gradient(operation: Operation) -> None:
-    """Refuse gradients of what is not linear."""
-    if operation not in LINEAR:
-        raise NotImplementedError(
-            f"there is no gradient of {operation.name.lower()} over ranks; detach() the tensor, or "
-            "use op=Average or op=Sum."
-        )
+    total, _ = gathered(incoming, back, Operation.SUM)
+    if tensor is not None:
+        return gradient_of_total(call, call.combine, tensor, total)
+    factor = call.prescale * call.postscale
+    if call.combine is Operation.AVERAGE:
+        factor /= call.process_set.size()
+    return total if factor == 1.0 else total * factor
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -177,12 +172,12 @@ class _Reducescatter(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = _start_scatter(call, tensor)
         ctx.call = call.backward(handle)
+        ctx.save_for_backward(None if call.combine in LINEAR else tensor)
         return finished(handle)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        _check_gradient(ctx.call.combine)
-        return _gather_gradient(ctx.call, gradients[0]), None
+        return _gradient(ctx.call, ctx.saved_tensors[0], gradients[0]), None
 
 
 class _GroupedReducescatter(torch.autograd.Function):
@@ -192,16 +187,17 @@ class _GroupedReducescatter(torch.autograd.Function):
     def forward(ctx: Any, call: Call, *tensors: torch.Tensor) -> Any:
         handle = _start_scatter_group(call, tensors)
         ctx.call = call.backward(handle)
+        ctx.has = [tensor.is_floating_point() for tensor in tensors]
+        ctx.save_for_backward(*[None if call.combine in LINEAR else tensor for tensor in tensors])
         return tuple(finished_list(handle))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        _check_gradient(ctx.call.combine)
-        results: list[torch.Tensor | None] = [None]
-        for i, gradient in enumerate(gradients):
+        found: list[torch.Tensor | None] = [None]
+        for i, (tensor, incoming) in enumerate(zip(ctx.saved_tensors, gradients, strict=True)):
             call = replace(ctx.call, name=f"{ctx.call.name}.{i}")
-            results.append(_gather_gradient(call, gradient))
-        return tuple(results)
+            found.append(_gradient(call, tensor, incoming) if ctx.has[i] else None)
+        return tuple(found)
 
 
 def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
@@ -360,5 +356,4 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        returned: Any = default.pending().synchronize(_start_alltoall(ctx.call, gradients[0]))
-        return returned[0], None
+        return apply(_Alltoall, gradients[0], ctx.call)[0], None

@@ -60,7 +60,7 @@ def sparse_allreduce_async(
         detail=f"sparse {op.name.lower()} of {shape}, {sparse_dimensions} dimensions sparse",
     )
 
-    def combine(parts: list[list[torch.Tensor]]) -> torch.Tensor:
+    def combine(parts: list[list[torch.Tensor]], _: int) -> torch.Tensor:
         values = _sum_by_row(parts[0], parts[1])
         if op is Average:
             ranks = set(process_set.ranks) & set(default.current().members())

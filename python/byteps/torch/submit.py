@@ -12,7 +12,6 @@ from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
-from byteps.common.reduction import ReduceOp, operation_of
 from byteps.common.session import Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
@@ -46,11 +45,10 @@ class Call:
         """Return the call that computes a gradient, named after the one that `handle` is of."""
         return replace(self, name=f"{handle.name}.backward")
 
-    def part(self, op: ReduceOp, prescale: float, postscale: float) -> Call:
-        """Return one of several calls that this one is made of."""
-        name = f"{self.name}.{op.name.lower()}"
-        operation = operation_of(op)
-        return replace(self, name=name, operation=operation, prescale=prescale, postscale=postscale)
+    def part(self, text: str, operation: Operation) -> Call:
+        """Return one of several calls that this one is made of, without its factors."""
+        name = f"{self.name}.{text}"
+        return replace(self, name=name, operation=operation, prescale=1.0, postscale=1.0)
 
 
 def submit(
@@ -115,6 +113,11 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
 def finished(handle: int) -> torch.Tensor:
     """Wait for an operation whose result is a tensor."""
     return cast(torch.Tensor, default.pending().synchronize(handle))
+
+
+def finished_list(handle: int) -> list[torch.Tensor]:
+    """Wait for an operation whose result is a list of tensors."""
+    return list(cast("list[torch.Tensor]", default.pending().synchronize(handle)))
 
 
 def check_root(root_rank: int, process_set: ProcessSet) -> None:

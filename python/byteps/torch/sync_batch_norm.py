@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from byteps.common import default
 from byteps.common.types import Operation
@@ -114,6 +115,7 @@ class _Normalize(torch.autograd.Function):
         return output.to(tensor.dtype), mean, variance, counts
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         normalized, inverse, weight = ctx.saved_tensors
         gradient = gradients[0].to(normalized.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from checks_scatter import part
 
 import byteps.torch as bps
 
@@ -53,15 +54,24 @@ def check_nonlinear(rank: int, size: int) -> None:
             assert torch.allclose(joined, own.grad, rtol=0, atol=1e-12), options
 
 
-def check_no_gradient_of_scattered_extremes(rank: int, size: int) -> None:
-    tensor = leaf(size)
-    result = bps.reducescatter(tensor, name="largest", op=bps.Max)
-    try:
-        result.sum().backward()
-    except NotImplementedError as error:
-        assert "no gradient of max" in str(error), error  # noqa: PT017
-    else:
-        raise AssertionError("no error")
+def check_scattered_nonlinear(rank: int, size: int) -> None:
+    """The same of reducescatter, of which a rank has its rows."""
+    generator = torch.Generator().manual_seed(6)
+    shape = (size, 2 * size + 1, 3)
+    ranks = torch.randint(-2, 3, shape, generator=generator).double().requires_grad_()
+    weights = torch.randn(shape[1:], generator=generator, dtype=torch.float64)
+    mine = part(shape[1], rank, size)
+    for op in (bps.Min, bps.Max, bps.Product):
+        options = {"op": op, "prescale_factor": 0.5, "postscale_factor": -3.0}
+        ranks.grad = None
+        (combined_alone(op, ranks * 0.5) * -3.0 * weights).sum().backward()
+        own = ranks[rank].detach().clone().requires_grad_()
+        (bps.reducescatter(own, name=f"scattered {op}", **options) * weights[mine]).sum().backward()
+        assert torch.allclose(own.grad, ranks.grad[rank], rtol=0, atol=1e-12), options
+        own.grad = None
+        rows = bps.grouped_reducescatter([own, own], name=f"scattered group {op}", **options)
+        (rows[1] * weights[mine]).sum().backward()
+        assert torch.allclose(own.grad, ranks.grad[rank], rtol=0, atol=1e-12), options
 
 
 def check_grouped_allreduce(rank: int, size: int) -> None:

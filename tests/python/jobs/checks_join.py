@@ -28,6 +28,28 @@ def check_uneven_steps(rank: int, size: int) -> None:
     assert bps.allreduce(torch.ones(1), op=bps.Sum).item() == size
 
 
+def check_gradients(rank: int, size: int) -> None:
+    """Of results that have no rows of the ranks before this one."""
+    for step in range(size):
+        there = list(range(step, size))  # the first ranks join first
+        if rank in there:
+            leaf = torch.ones(rank + 1, requires_grad=True)
+            rows = bps.allgather(leaf, name="joined gradient")
+            again = bps.grouped_allgather([torch.ones(0), leaf], name="joined gradients")[1]
+            weights = torch.arange(len(rows)).float()
+            (rows * weights + again * weights).sum().backward()
+            begin = sum(r + 1 for r in range(step, rank))
+            mine = weights[begin : begin + rank + 1]
+            assert torch.allclose(leaf.grad, 2 * mine * len(there) / size)
+            single = torch.tensor(float(rank), requires_grad=True)
+            bps.allreduce(single, name="joined extreme", op=bps.Max).backward()
+            assert single.grad.item() == (len(there) if rank == size - 1 else 0)
+        elif rank == step - 1:
+            bps.join()
+    if rank == size - 1:
+        bps.join()
+
+
 def check_uneven_training(rank: int, size: int) -> None:
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
     optimizer = bps.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("uneven", weight)])

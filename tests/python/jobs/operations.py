@@ -11,6 +11,7 @@ import checks_join
 import checks_scatter
 import checks_sets
 import checks_sparse
+import checks_twice
 
 if __name__ == "__main__":
     checks.run(
@@ -20,6 +21,7 @@ if __name__ == "__main__":
         checks_scatter,
         checks_sparse,
         checks_gradients,
+        checks_twice,
         checks_sets,
         checks_join,
         times=2,

@@ -213,3 +213,53 @@ def test_process_sets_are_registered_in_order(core) -> None:
         first.rank()
     default.shutdown()
     assert first.process_set_id is None
+
+
+def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
+    default.init()
+    session = default.current()
+    request = Request("slow", Operation.SUM, DataType.FLOAT32, (0,), 0, 0, detail="device cpu")
+    handle = session.start(request)
+    timeouts: list[int] = []
+    native_wait = session._native.wait
+
+    def wait(handle: int, timeout_ms: int) -> None:
+        timeouts.append(timeout_ms)
+        if len(timeouts) < 3:
+            raise errors.DeadlineError("the wait timed out")
+        native_wait(handle, timeout_ms)
+
+    monkeypatch.setattr(session._native, "wait", wait)
+    session.wait(handle)
+    assert timeouts == [60_000, 60_000, 120_000]
+    assert len(caplog.messages) == 2
+    start = "rank 0 has waited 120 s for tensor 'byteps.slow' (sum of float32[0]; device cpu):"
+    assert caplog.messages[1].startswith(start)
+
+
+def test_an_operation_that_ends_in_a_deadline_is_not_waited_for_again(core) -> None:
+    default.init()
+    core.failing["byteps.late"] = errors.DeadlineError.code
+    session = default.current()
+    handle = session.start(Request("late", Operation.SUM, DataType.FLOAT32, (0,), 0, 0))
+    with pytest.raises(errors.DeadlineError, match="late failed"):
+        session.wait(handle)
+
+
+def test_a_text_that_is_too_long_is_told_from_others(core) -> None:
+    default.init()
+
+    def detail_of(text: str) -> str:
+        session = default.current()
+        request = Request("long", Operation.SUM, DataType.FLOAT32, (0,), 0, 0, detail=text)
+        session.release(session.start(request))
+        return core.started[-1].detail
+
+    text = ", ".join(f"parameter{i}" for i in range(300))
+    short = detail_of(text)
+    assert len(short.encode()) <= 1024
+    assert short.startswith("parameter0, ")
+    assert short.endswith(", parameter299")
+    assert detail_of(text.replace("150", "\u00fc")) != short
+    assert len(detail_of("\u00fc" * 600).encode()) <= 1024
+    assert detail_of("\u00fc") == "\\xfc"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byteps.common.errors import DuplicateNameError
+from byteps.common.errors import DeadlineError, DuplicateNameError
 from byteps.common.names import GivenNames, UnnamedCalls
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt
 from byteps.common.submissions import SubmissionGroup
@@ -23,6 +24,8 @@ __all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session",
 NAME_PREFIX = "byteps."
 
 _DETAIL_MAX = 1024  # bytes that the job takes
+_LONG_WAIT_S = 60
+_LOG = logging.getLogger("byteps")
 
 
 @dataclass(slots=True)
@@ -143,8 +146,34 @@ class Session:
         return self._native.poll(handle) != 0
 
     def wait(self, handle: int, timeout_ms: int = -1) -> None:
-        """Block until the operation is over; raise if it failed. Ctrl-C gets through."""
-        self._native.wait(handle, timeout_ms)
+        """Block until the operation is over; raise if it failed. Ctrl-C gets through.
+
+        A wait of a minute is told, so that ranks which wait for each other say for what.
+        """
+        if timeout_ms >= 0:
+            self._native.wait(handle, timeout_ms)
+            return
+        waited_s, next_s = 0, _LONG_WAIT_S
+        while True:
+            try:
+                self._native.wait(handle, next_s * 1000)
+            except DeadlineError:
+                if self._native.poll(handle) != 0:
+                    raise
+            else:
+                return
+            waited_s, next_s = waited_s + next_s, waited_s + next_s
+            self._tell_of_wait(handle, waited_s)
+
+    def _tell_of_wait(self, handle: int, waited_s: int) -> None:
+        name = self._names.get(handle, "")
+        request = self._taken.get(name)
+        what = f" ({request.describe()})" if request is not None else ""
+        _LOG.warning(
+            "rank %d has waited %d s for tensor '%s'%s: another rank is late, or makes other calls "
+            "or the same in another order. BYTEPS_OPERATION_TIMEOUT would end such a wait.",
+            self.rank, waited_s, name, what,
+        )  # fmt: skip
 
     def result(self, handle: int) -> tuple[int, int, int]:
         """Return (bytes, first dimension, members) of a complete operation."""

@@ -273,6 +273,43 @@ def test_allgather() -> None:
 def test_broadcast_checks_the_root() -> None:
     with pytest.raises(bps.InvalidArgumentError, match="root_rank is 2"):
         bps.broadcast(torch.ones(1), 2)
+    with pytest.raises(bps.InvalidArgumentError, match="root_rank is None; it must be a whole"):
+        bps.broadcast(torch.ones(1), None)
+
+
+def test_what_is_no_process_set() -> None:
+    for call in (bps.allreduce, bps.reducescatter, bps.alltoall, bps.allgather):
+        with pytest.raises(bps.InvalidArgumentError, match=r"process_set is \[0, 1\]"):
+            call(torch.ones(2), process_set=[0, 1])
+        with pytest.raises(bps.InvalidArgumentError, match="name is 5; it must be a text"):
+            call(torch.ones(2), name=5)
+
+
+def test_autograd_refuses_what_was_changed_in_place() -> None:
+    for change in (
+        bps.allreduce_,
+        bps.push_pull_inplace,
+        lambda t, name: bps.broadcast_(t, 1, name),
+    ):
+        tensor = torch.ones(3, requires_grad=True)
+        doubled = tensor * 2
+        result = (doubled * doubled).sum()
+        change(doubled, name="changed")
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.backward()
+    with torch.inference_mode():
+        assert bps.allreduce_(torch.ones(2), name="of inference", op=bps.Sum).tolist() == [2, 2]
+
+
+def test_buffers_may_be_broadcast_between_two_forwards_and_backward() -> None:
+    from byteps.torch.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    )
+    first, second = model(torch.rand(4, 2)), model(torch.rand(4, 2))
+    (first.pow(2).sum() + second.pow(3).sum()).backward()
+    assert model.module[0].weight.grad is not None
 
 
 def test_broadcast_parameters_walks_dicts_in_order_of_names(core) -> None:

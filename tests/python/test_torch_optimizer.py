@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import pytest
@@ -50,6 +52,15 @@ def test_class_groups_and_state_are_shared(model) -> None:
     assert outer.state is inner.state
 
 
+def test_what_cannot_be_copied_or_wrapped_again_says_so(model) -> None:
+    optimizer = wrap(model)
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"save its state_dict\(\)"):
+            copying(optimizer)
+    with pytest.raises(ValueError, match="distributed already"):
+        bps.DistributedOptimizer(optimizer, model.named_parameters())
+
+
 def test_an_optimizer_whose_constructor_needs_more_than_parameters(model) -> None:
     class Needy(torch.optim.SGD):
         def __init__(self, params, must_be_given):
@@ -73,8 +84,6 @@ def test_a_scheduler_bound_to_the_inner_optimizer_does_not_replace_step(model, c
 
 
 def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
-    import copy
-
     alone = copy.deepcopy(model)
     optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
     distributed = wrap(model)

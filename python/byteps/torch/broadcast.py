@@ -55,9 +55,12 @@ def start_copies(
     prefix: str,
     process_set: ProcessSet = global_process_set,
 ) -> list[Handle]:
-    """Start to overwrite tensors with the root's. All ranks have tensors of the same names."""
+    """Start to overwrite tensors with the root's. All ranks have tensors of the same names.
+
+    Autograd is not told, for that of buffers in a second forward is no reason to refuse a backward.
+    """
     return [
-        broadcast_async_(tensor.detach(), root_rank, prefix + name, process_set)
+        broadcast_async_(tensor.data, root_rank, prefix + name, process_set)
         for name, tensor in named
     ]
 

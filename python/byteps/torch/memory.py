@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.autograd.graph import increment_version
 
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.types import DataType
@@ -89,6 +90,14 @@ def check_writable(tensor: torch.Tensor) -> None:
             "a tensor that was expanded cannot be changed in place: several of its elements are "
             "one. Use the form that returns a new tensor, or clone() it first."
         )
+
+
+def tell_of_change(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, whose memory was written: autograd refuses what was computed with the old
+    values, as after torch's own operations in place."""
+    if not tensor.is_inference():
+        increment_version(tensor)
+    return tensor
 
 
 def scaled(tensor: torch.Tensor, factor: float) -> torch.Tensor:

@@ -102,6 +102,13 @@ class _DistributedMixin:
         self._exchange.begin_step()  # GradScaler skips steps
         cast(Any, super()).zero_grad(set_to_none)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be copied or pickled: hooks of the parameters belong to this object."""
+        raise TypeError(
+            "a distributed optimizer cannot be copied or pickled; save its state_dict(), or copy "
+            "the optimizer that it was made of."
+        )
+
     def _watch_parameters(self) -> None:
         """Watch all parameters that are trained, also those unfrozen or added meanwhile."""
         for group in self.__dict__["param_groups"]:
@@ -154,6 +161,8 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
             "BYTEPS_ENABLE_ASYNC asks for asynchronous training, which this version does not have; "
             "unset it on all workers and servers."
         )
+    if isinstance(optimizer, _DistributedMixin):
+        raise ValueError("the optimizer is distributed already; wrap the one it was made of.")
     session = default.current()
     options = ExchangeOptions(
         compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,

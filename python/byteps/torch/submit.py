@@ -14,7 +14,14 @@ from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.session import Request, Session
 from byteps.common.types import DataType, Operation
-from byteps.torch.memory import check_writable, data_type, host_memory, is_plain, scaled
+from byteps.torch.memory import (
+    check_writable,
+    data_type,
+    host_memory,
+    is_plain,
+    scaled,
+    tell_of_change,
+)
 
 _REDUCTIONS = (
     Operation.SUM,
@@ -40,6 +47,15 @@ class Call:
     detail: str = ""  # what else must be equal on all ranks, in words
     combine: Operation = Operation.SUM
     splits: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise for what is no name or no process set."""
+        if self.name is not None and not isinstance(self.name, str):
+            raise InvalidArgumentError(f"name is {self.name!r}; it must be a text.")
+        if not isinstance(self.process_set, ProcessSet):
+            raise InvalidArgumentError(
+                f"process_set is {self.process_set!r}; give a ProcessSet, from add_process_set."
+            )
 
     def backward(self, handle: Handle) -> Call:
         """Return the call that computes a gradient, named after the one that `handle` is of."""
@@ -90,6 +106,7 @@ def submit(
 
 def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> Handle:
     """Start an operation whose result has the tensor's shape; without `output`, a new tensor."""
+    in_place = output is not None
     dtype = data_type(tensor)
     if call.prescale != 1.0 or call.postscale != 1.0:
         _check_factors(tensor, call)
@@ -105,7 +122,7 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
     session, name, handle = submit(call, tensor.device, dtype, tensor.shape, source, target)
-    finish = _finish(output, target, call.postscale)
+    finish = _finish(output, target, call.postscale, in_place)
     pending = Pending(session, handle, finish, (tensor, source, target))
     return default.pending().add(pending, name)
 
@@ -122,6 +139,8 @@ def finished_list(handle: int) -> list[torch.Tensor]:
 
 def check_root(root_rank: int, process_set: ProcessSet) -> None:
     """Raise when the root is no rank of the set."""
+    if not isinstance(root_rank, int):
+        raise InvalidArgumentError(f"root_rank is {root_rank!r}; it must be a whole number.")
     if process_set is global_process_set:
         size = default.size()
         if not 0 <= root_rank < size:
@@ -153,11 +172,11 @@ def _check_factors(tensor: torch.Tensor, call: Call) -> None:
 
 
 def _finish(
-    output: torch.Tensor, target: torch.Tensor, postscale: float
+    output: torch.Tensor, target: torch.Tensor, postscale: float, in_place: bool
 ) -> Callable[[], torch.Tensor]:
     """Return what brings the result from host memory to where the user wants it."""
     if target is output and postscale == 1.0:
-        return lambda: output
+        return (lambda: tell_of_change(output)) if in_place else (lambda: output)
 
     def finish() -> torch.Tensor:
         with torch.no_grad():

@@ -191,15 +191,16 @@ TEST(RecoveryTest, AnErrorReachesEveryRank) {
   EXPECT_EQ(job.outcome(1, late)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
-TEST(RecoveryTest, AnErrorWithoutAReasonIsAnError) {
-  Job job(2, 1);
+TEST(RecoveryTest, WhoGivesUpSaysOfWhatAndIsToldWhoIsNotThere) {
+  Job job(4, 1);
   OperationId id = job.Submit(0, "a", 1);
+  job.Submit(2, "a", 1);
   job.All();
-  job.workers[0]->machine.Abort(id, "");
+  job.workers[0]->machine.Abort(id, "rank 0 is tired");
   job.All();
   ASSERT_NE(job.outcome(0, id), nullptr);
-  EXPECT_EQ(job.outcome(0, id)->status.code(), StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(job.outcome(0, id)->status.message(), "no reason was given");
+  EXPECT_EQ(job.outcome(0, id)->status.message(),
+            "rank 0 is tired for tensor 'a', sum of uint8[4]; it has no part of rank 1, 3");
 }
 
 // A rank that gives up again and again does not wait for one that hangs, whose errors are kept for

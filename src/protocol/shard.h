@@ -303,6 +303,7 @@ class Shard {
   bool MayBeExempt(const Round& round) const;
   bool IsExempt(const Piece& piece, Slot slot) const;
   bool OnlyExemptMissing(const Piece& piece) const;
+  std::string Missing(const Piece& piece, bool exempt) const;
   uint32_t ExemptCount(const Piece& piece) const;
   std::optional<Status> NobodyBrings(const Piece& piece) const;
   Receipt ConcernedBy(const Piece& piece) const;

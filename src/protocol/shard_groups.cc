@@ -116,19 +116,29 @@ uint32_t Shard::ExemptCount(const Piece& piece) const {
   return count;
 }
 
+// The numbers of those who have not pushed; of those who need not, or of the others.
+std::string Shard::Missing(const Piece& piece, bool exempt) const {
+  constexpr int kNamedMax = 16;
+  std::string who;
+  int count = 0;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool here = piece.round->contributions[slot].arrived;
+    bool missing = TakesPart(*piece.round->group, slot) && !here;
+    if (!missing || IsExempt(piece, slot) != exempt) continue;
+    if (++count <= kNamedMax) who += (who.empty() ? "" : ", ") + std::to_string(slot);
+  }
+  if (count > kNamedMax) who += " and " + std::to_string(count - kNamedMax) + " more";
+  return who;
+}
+
 // A broadcast from one that has joined.
 std::optional<Status> Shard::NobodyBrings(const Piece& piece) const {
   const Round& round = *piece.round;
   bool empty = round.combine == Combine::kOverlay && round.piece_bytes > 0 &&
                round.pushed_bytes == 0 && ExemptCount(piece) > 0;
   if (!empty) return std::nullopt;
-  std::string who;
-  for (Slot slot = 0; slot < members_.size(); ++slot) {
-    bool missing = TakesPart(*round.group, slot) && !round.contributions[slot].arrived;
-    if (missing) who += (who.empty() ? "" : ", ") + std::to_string(slot);
-  }
   return Status(StatusCode::kInvalidArgument,
-                "nobody brings the bytes, because rank " + who +
+                "nobody brings the bytes, because rank " + Missing(piece, true) +
                     " has joined: it has no more data; a rank that has joined cannot be the root");
 }
 

@@ -278,7 +278,9 @@ void Shard::OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const 
   if (round == nullptr || round->abort.has_value()) return;
   auto found = pieces_.find(KeyOf(ref));
   if (epoch < found->second.since) return;
-  round->abort = Status(StatusCode::kDeadlineExceeded, why);
+  std::string missing = Missing(found->second, false);
+  std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
+  round->abort = Status(StatusCode::kDeadlineExceeded, why + whom);
   DecideIfPossible(found->second);
 }
 

@@ -178,7 +178,8 @@ class Worker {
   void OnStable(ShardId from, const wire::Progress& stable);
 
   // Asks the owners to end the operation in an error, on every rank or on none; what they decide
-  // ends it. No effect once it has ended.
+  // ends it. The error says `why`, for which tensor, and who is not there. No effect once it has
+  // ended.
   void Abort(OperationId id, const std::string& why);
 
   // Others may depend on what this worker holds: it must not leave yet.

@@ -302,11 +302,15 @@ void Worker::Abort(OperationId id, const std::string& why) {
     if (tensor == nullptr || tensor->task->operation.id != id) continue;
     // Others may have data for as long as they like; while they do, their operations have limits.
     if (tensor->spec.op == wire::Op::kJoin) return;
+    wire::TensorSpec what = tensor->spec;
+    what.detail.clear();
+    std::string text =
+        why + " for tensor '" + tensor->task->operation.name + "', " + wire::Describe(what);
     for (uint32_t i = tensor->first_piece; i < EndPiece(*tensor); ++i) {
       const Piece& piece = tensor->pieces[i];
       bool asks = IsActive(*tensor, i) && piece.step != PieceStep::kDone &&
                   piece.owner != kNoShard && links_[piece.owner].up;
-      if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor->id, i, piece.round}, why);
+      if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor->id, i, piece.round}, text);
     }
     return;
   }

@@ -213,6 +213,16 @@ TEST_F(WorkerTest, AnErrorVerdictEndsTheOperationWithItsLastPiece) {
   EXPECT_EQ(worker->bytes_in_flight(), 0u);
 }
 
+TEST_F(WorkerTest, AnErrorWithoutAReasonIsAnError) {
+  Start(2, 1, 1 << 20, 64);
+  std::string bytes(64, 'x');
+  ASSERT_TRUE(worker->Submit(InPlace(1, "w", bytes)).ok());
+  Declared("w", 7);
+  EXPECT_TRUE(Answer(driver.pushes[0], "", StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(driver.outcomes[1].status,
+            Status(StatusCode::kDeadlineExceeded, "no reason was given"));
+}
+
 TEST_F(WorkerTest, AnswersThatNobodyAskedForAreRefused) {
   Start(2, 2);
   std::string bytes(64, 'x');

@@ -253,9 +253,7 @@ void WorkerEngine::AbortLateOnes() {
   for (const auto& [id, due] : due_) {
     if (due > now || phase_ != Phase::kReady) break;  // limits are equal: later ones are due later
     machine_.Abort(id, "rank " + std::to_string(rank_) +
-                           " has waited longer than the limit for an operation "
-                           "(BYTEPS_OPERATION_TIMEOUT); some rank has not started it, or stands "
-                           "still");
+                           " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
   }
 }
 

@@ -102,13 +102,21 @@ class ControlTest : public testing::Test {
   void Wait(Duration duration, const std::set<ConnectionId>& talkers = {}) {
     Time end = now + duration;
     while (now < end) {
-      now = std::min(end, now + milliseconds(50));
+      now = std::min(end, now + milliseconds(20));
       for (ConnectionId id : talkers) Say(id, wire::Alive{});
       while (coordinator().NextTick().has_value() && *coordinator().NextTick() <= now) {
         coordinator().OnTick(now);
         Pump();
       }
     }
+  }
+
+  // The coordinator's process is stopped; when it goes on, what is due comes before what was said.
+  void StandStill(Duration duration) {
+    now += duration;
+    std::optional<Time> due = coordinator().NextTick();
+    if (due.has_value() && *due <= now) coordinator().OnTick(now);
+    Pump();
   }
 
   // The process at `from` has a new connection to the coordinator.

@@ -7,9 +7,23 @@
 
 namespace byteps::protocol {
 
+namespace {
+
+// Fine enough to tell a standstill from the shortest silence that counts.
+Duration StepFor(const CoordinatorOptions& options) {
+  Duration step = milliseconds(25);
+  for (Duration limit : {options.grace, options.silence_evict, options.silence_end}) {
+    if (limit > Duration::zero()) step = std::min(step, limit / 4);
+  }
+  return step;
+}
+
+}  // namespace
+
 Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& driver, Time now)
     : options_(options),
       driver_(driver),
+      clock_(now, StepFor(options)),
       now_(now),
       started_(now),
       gathering_since_(now),
@@ -17,6 +31,12 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
       term_(TermAfter(0)),
       suspicions_(options.grace) {
   declarations_.Number(1, kTensorsOfTerm - 1);
+  EndCall();
+}
+
+void Coordinator::BeginCall(Time now) {
+  clock_.Advance(now);
+  now_ = clock_.now();
 }
 
 // The upper half counts; the lower one tells coordinators apart that count alike.
@@ -25,7 +45,24 @@ uint64_t Coordinator::TermAfter(uint64_t term) const {
 }
 
 void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Time now) {
-  now_ = now;
+  BeginCall(now);
+  Hear(from, message);
+  EndCall();
+}
+
+void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
+  BeginCall(now);
+  Miss(id, why);
+  EndCall();
+}
+
+void Coordinator::OnTick(Time now) {
+  BeginCall(now);
+  DoWhatIsDue();
+  EndCall();
+}
+
+void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   const auto* join = std::get_if<wire::Join>(&message);
   const auto* report = std::get_if<wire::Report>(&message);
   if (phase_ == Phase::kOver) {  // who could not be told hears it when it comes back
@@ -39,7 +76,7 @@ void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Tim
   } else if (const auto* known = std::get_if<wire::Known>(&message)) {
     known_[from].push_back(*known);
   } else if (Member* member = roster_.At(from)) {
-    suspicions_.Heard(member->incarnation(), now);
+    suspicions_.Heard(member->incarnation(), now_);
     OnMemberMessage(*member, message);
     bool frequent = std::holds_alternative<wire::Alive>(message) ||
                     std::holds_alternative<wire::Declare>(message) ||
@@ -158,8 +195,7 @@ void Coordinator::AnswerSync() {
   HearOfSyncs({view_.generation, synced_.begin()->second});
 }
 
-void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
-  now_ = now;
+void Coordinator::Miss(ConnectionId id, const std::string& why) {
   known_.erase(id);
   const Member* found = roster_.At(id);
   if (found == nullptr || phase_ == Phase::kOver) return;
@@ -167,7 +203,7 @@ void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
   roster_.Remove(id);
   synced_.erase(member.incarnation());
   if (member.standing == Standing::kIn) {
-    suspicions_.Closed(member.incarnation(), kOwnConnection, why, now);
+    suspicions_.Closed(member.incarnation(), kOwnConnection, why, now_);
   } else if (member.standing == Standing::kWaiting) {
     // It had not started yet; another one may take its place.
     driver_.Report(NameOf(member) + " went away before the job started: " + why);
@@ -207,12 +243,13 @@ void Coordinator::TellAll(const wire::Message& message) {
 void Coordinator::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
   phase_ = Phase::kOver;
+  clock_.WaitFor(std::nullopt);
   over_ = {why.code(), why.message()};
   TellAll(over_);
   driver_.Finish(why);
 }
 
-std::optional<Time> Coordinator::NextTick() const {
+std::optional<Time> Coordinator::NextDue() const {
   if (phase_ == Phase::kOver) return std::nullopt;
   std::optional<Time> next;
   auto at = [&](Time time) { next = next.has_value() ? std::min(*next, time) : time; };
@@ -232,29 +269,28 @@ std::optional<Time> Coordinator::NextTick() const {
   return next;
 }
 
-void Coordinator::OnTick(Time now) {
-  now_ = now;
+void Coordinator::DoWhatIsDue() {
   if (phase_ == Phase::kOver) return;
-  if (change_.has_value() && now >= change_since_ + options_.quorum_patience) {
+  if (change_.has_value() && now_ >= change_since_ + options_.quorum_patience) {
     return End({StatusCode::kPeerLost,
                 "quorum lost: cannot see " + change_->Missing(Discounted()) +
                     ", and without them nobody may decide who is in the job; check the network, "
                     "end what is left and start the job again"});
   }
   if (recovery_.has_value()) {
-    if (now < recovery_since_ + options_.recovery_patience) return;
+    if (now_ < recovery_since_ + options_.recovery_patience) return;
     return End({StatusCode::kPeerLost,
                 "quorum lost: the coordinator was restarted and cannot see " +
                     recovery_->Missing() +
                     "; check the network, end what is left and start the job again"});
   }
-  if (no_server_since_.has_value() && now >= *no_server_since_ + options_.server_patience) {
+  if (no_server_since_.has_value() && now_ >= *no_server_since_ + options_.server_patience) {
     return End({StatusCode::kPeerLost, "no server is left: " + last_server_loss_ +
                                            "; start the job again, with more servers or "
                                            "with restarts allowed"});
   }
   if (Waits() && !change_.has_value()) TickWhileGathering();
-  if (leases_due_.has_value() && now >= *leases_due_) {
+  if (leases_due_.has_value() && now_ >= *leases_due_) {
     leases_due_.reset();
     EndIfNobodyComesBack();
   }

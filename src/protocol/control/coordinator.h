@@ -8,8 +8,9 @@
 // It keeps nothing on disk. One that was restarted learns from the members' reports what was
 // decided, and goes on (docs/membership.md).
 //
-// No I/O, no clock, no thread: one driver calls it, from one thread. `now` never goes back. The
-// parts: roster.h (who is connected), view_change.h, recovery.h, suspicions.h, declarations.h.
+// No I/O, no clock, no thread: one driver calls it, from one thread. Time in which it was not
+// called although it had asked for it is held against nobody (listening_clock.h). The parts:
+// roster.h (who is connected), view_change.h, recovery.h, suspicions.h, declarations.h.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include "src/base/types.h"
 #include "src/protocol/control/control_mistakes.h"
 #include "src/protocol/control/declarations.h"
+#include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/quorum.h"
 #include "src/protocol/control/recovery.h"
 #include "src/protocol/control/roster.h"
@@ -93,7 +95,7 @@ class Coordinator {
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
   // Changes with every call.
-  std::optional<Time> NextTick() const;
+  std::optional<Time> NextTick() const { return clock_.NextCall(); }
 
   // Ends the job for everybody, as if a member had been lost.
   void End(const Status& why);
@@ -120,6 +122,12 @@ class Coordinator {
   };
 
   // coordinator.cc: messages, time and the end.
+  void BeginCall(Time now);
+  void EndCall() { clock_.WaitFor(NextDue()); }
+  std::optional<Time> NextDue() const;
+  void Hear(ConnectionId from, const wire::Message& message);
+  void Miss(ConnectionId id, const std::string& why);
+  void DoWhatIsDue();
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnDeclare(const Member& member, const wire::Declare& declare);
   void OnOverdue(const Member& member, const wire::Overdue& overdue);
@@ -212,7 +220,8 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   CoordinatorDriver& driver_;
-  Time now_;
+  ListeningClock clock_;
+  Time now_;  // as that clock counts
   Phase phase_ = Phase::kGathering;
   wire::JobOver over_;  // once it is
   const Time started_;

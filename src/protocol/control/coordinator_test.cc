@@ -149,15 +149,12 @@ TEST_F(CoordinatorTest, SilenceIsLoss) {
 TEST_F(CoordinatorTest, ACoordinatorThatStoodStillListensBeforeItJudges) {
   StartJob();
   for (int i = 0; i < 3; ++i) {
-    now += seconds(60);
-    coordinator().OnTick(now);
-    coordinator().OnTick(now);
+    StandStill(seconds(60));
     for (ConnectionId id : {10, 11, 20}) Say(id, wire::Alive{});
     EXPECT_TRUE(driver.finished.empty());
   }
-  now += seconds(60);
-  coordinator().OnTick(now);
-  Wait(seconds(3));
+  StandStill(seconds(60));
+  Wait(milliseconds(5200));
   EXPECT_EQ(driver.finished.size(), 1u) << "and then does judge";
 }
 

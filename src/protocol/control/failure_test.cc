@@ -164,6 +164,41 @@ TEST_F(FailureTest, WhoIsConnectedAgainWithinTheGraceIsNotLost) {
   EXPECT_EQ(coordinator().epoch(), 1u);
 }
 
+// The coordinator is stopped. What the members said meanwhile is read after the tick that is late.
+TEST_F(FailureTest, AStandstillIsNotHeldAgainstWhoIsAwayForAMoment) {
+  StartJob();
+  Lose(12);
+  Wait(milliseconds(50), {10, 11, 20, 21});
+  StandStill(seconds(3));
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Reconnect(12, 112);
+  Wait(seconds(2), {10, 11, 112, 20, 21});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+}
+
+TEST_F(FailureTest, StandstillsInARowAreNotHeldAgainstTheSilent) {
+  StartJob();
+  for (int i = 0; i < 5; ++i) {
+    StandStill(seconds(2));
+    Wait(milliseconds(1));
+  }
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Wait(seconds(2), {10, 11, 12, 20});
+  EXPECT_EQ(Workers(ViewOf(10)), (std::vector<uint64_t>{0, 1, 2}));
+  EXPECT_FALSE(ViewOf(10).servers[1].alive) << "who says nothing afterwards is lost";
+}
+
+TEST_F(FailureTest, AStandstillTakesNoTimeFromAQuorum) {
+  StartJob();
+  deaf = {11, 12, 20};
+  Suspect(10, Role::kServer, 1, Suspicion::kNonsense);
+  StandStill(seconds(11));
+  EXPECT_TRUE(driver.finished.empty()) << EndText();
+  deaf.clear();
+  for (ConnectionId id : {11, 12, 20}) Say(id, members.at(id).Greeting());
+  EXPECT_EQ(coordinator().epoch(), 2u);
+}
+
 TEST_F(FailureTest, SilenceEvicts) {
   StartJob();
   Wait(milliseconds(850), {10, 11, 20, 21});

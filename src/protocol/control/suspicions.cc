@@ -19,7 +19,6 @@ void Suspicions::Heard(uint64_t who, Time now) {
   if (found == watched_.end()) return;
   Watched& one = found->second;
   one.heard = now;
-  one.doubted.reset();
   if (!one.parties.contains(kOwnConnection)) one.parties.clear();
 }
 
@@ -60,10 +59,7 @@ std::optional<Time> Suspicions::DueOf(const Watched& one) const {
   std::optional<Time> due;
   if (!one.parties.empty()) due = one.closed + grace_;
   if (one.silence_max == Duration::zero()) return due;
-  Duration last_part = one.silence_max / 2;  // two heartbeats at least
-  Time silence = one.doubted.has_value()
-                     ? std::max(one.heard + one.silence_max, *one.doubted + last_part)
-                     : one.heard + one.silence_max - last_part;
+  Time silence = one.heard + one.silence_max;
   return due.has_value() ? std::min(*due, silence) : silence;
 }
 
@@ -86,8 +82,6 @@ std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {
                   (!one.parties.empty() && one.closed + grace_ <= now);
     if (closed) {
       losses.push_back({who, one.why, away && one.exit_hint});
-    } else if (!one.doubted.has_value()) {
-      one.doubted = now;
     } else {
       auto silent = std::chrono::duration_cast<milliseconds>(now - one.heard);
       losses.push_back({who, "it has been silent for " + std::to_string(silent.count()) + " ms"});

@@ -1,8 +1,9 @@
 // When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
 //
 //   * Two parties saw its connections close: at once. One did: when it stays silent for the grace.
-//   * It has been silent for its limit. The last half of it must pass after the silence was first
-//     noticed, so that a coordinator that stood still itself listens before it judges.
+//   * It has been silent for its limit.
+//
+// Time is that in which the coordinator listened (listening_clock.h).
 //
 // A value without I/O; members are known by incarnation.
 #pragma once
@@ -49,16 +50,15 @@ class Suspicions {
   bool IsAway(uint64_t who) const;
 
   std::optional<Time> NextDue() const;
-  // Who is lost now; each is forgotten. Silence that is noticed for the first time is written down.
+  // Who is lost now; each is forgotten.
   std::vector<Loss> Judge(Time now);
 
  private:
   struct Watched {
     Duration silence_max{};
     Time heard{};
-    std::optional<Time> doubted;  // since when its silence is suspicious
-    std::set<uint64_t> parties;   // who saw a connection to it close
-    Time closed{};                // when the first of them did
+    std::set<uint64_t> parties;  // who saw a connection to it close
+    Time closed{};               // when the first of them did
     std::string why;
     bool exit_hint = false;
   };

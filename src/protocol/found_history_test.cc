@@ -90,6 +90,27 @@ TEST(FoundHistoryTest, WhoPushedAnEarlierOneOfErrorsInARowIsAnswered) {
   EXPECT_EQ(job.outcome(1, waits)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
+// Simulated seed 116105: two pieces of one operation end with an error each, for reasons of their
+// own, and are heard of in this order by one worker and in that by the other.
+TEST(FoundHistoryTest, OfTwoErrorsAllRanksSayTheSameOne) {
+  Job job(3, 2);
+  OperationId id = 0;
+  for (Slot slot : {0u, 1u}) {
+    id = job.Submit(slot, "a", 1, 128);
+    for (ShardId shard : {0u, 1u}) job.Up(slot, shard);
+  }
+  job.workers[0]->machine.Abort(id, "worker 0 gives up");
+  job.workers[1]->machine.Abort(id, "worker 1 gives up");
+  for (Slot slot : {0u, 1u}) job.Up(slot, slot);  // the owners hear of one each
+  for (Slot slot : {0u, 1u}) {
+    job.Down(slot, 1 - slot);
+    job.Down(slot, slot);
+  }
+  ASSERT_NE(job.outcome(0, id), nullptr);
+  ASSERT_NE(job.outcome(1, id), nullptr);
+  EXPECT_EQ(job.outcome(0, id)->status.message(), job.outcome(1, id)->status.message());
+}
+
 // Simulated seed 139612: worker 2 has skipped the view with which the generation began, and worker
 // 1 is lost when it hears of it. Its group still has three places: the layout of an allgather is
 // that of the others.

@@ -239,8 +239,9 @@ class Worker {
     // By place in the group. Allgather, after its layout: rows. Alltoall: a row of numbers for each
     // sender, rows for each receiver. Join: this rank, then the last one.
     std::vector<uint64_t> table;
-    uint32_t attempt = 0;  // at one receipt for an atomic tensor
-    uint32_t lacking = 0;  // pieces of which this rank wants bytes and has none
+    uint32_t attempt = 0;       // at one receipt for an atomic tensor
+    uint32_t lacking = 0;       // pieces of which this rank wants bytes and has none
+    uint32_t failed_piece = 0;  // once it has an error: the first piece with one
     std::unique_ptr<std::byte[]> kept_input;
     Outcome outcome;
     bool seen = false;      // at a look for operations that do not end

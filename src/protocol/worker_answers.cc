@@ -190,7 +190,8 @@ void Worker::AcknowledgeNow() {
 // The verdict's bytes go where they are wanted; what was staged is kept as the copy.
 void Worker::TakeBytes(Tensor& tensor, Link& link) {
   const wire::DataHeader& header = link.incoming;
-  Piece& piece = tensor.pieces[header.ref.piece];
+  uint32_t number = header.ref.piece;
+  Piece& piece = tensor.pieces[number];
   Outcome& outcome = tensor.task->outcome;
   bool error = header.status != StatusCode::kOk;
   const std::byte* bytes = nullptr;
@@ -200,20 +201,20 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
     count = link.payload_bytes - header.receipt;
   }
   if (!error) AddReceipt(*tensor.task, piece.members);
-  if (error && outcome.status.ok()) {
+  if (error && (outcome.status.ok() || number < tensor.task->failed_piece)) {
     // Other pieces may still be on their way into the user's memory: the operation ends with the
-    // last of them, not here.
+    // last of them, not here. On every rank it is the first piece's error, whichever came first.
+    tensor.task->failed_piece = number;
     const auto* text = reinterpret_cast<const char*>(bytes);
     outcome.status =
         Status(header.status, count > 0 ? std::string(text, count) : "no reason was given");
   }
   if (bytes == nullptr) return;
   if (!error) {
-    ByteSpan want = SpansOf(tensor, header.ref.piece).want;
+    ByteSpan want = SpansOf(tensor, number).want;
     arithmetic_.Copy(want.data(), bytes, want.size());
   }
-  bool whole =
-      header.receipt == 0 && (error || count == SpansOf(tensor, header.ref.piece).piece_bytes);
+  bool whole = header.receipt == 0 && (error || count == SpansOf(tensor, number).piece_bytes);
   if (!whole && !error) return;
   piece.copy = link.staged;
   if (!whole) {

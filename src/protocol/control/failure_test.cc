@@ -135,16 +135,27 @@ TEST_F(FailureTest, StrictCountsTheDead) {
 
 // Suspicion.
 
-TEST_F(FailureTest, TwoPartiesAreEnoughAtOnce) {
+TEST_F(FailureTest, WhoIsAwayForTheCoordinatorAndAnotherOneIsLostAtOnce) {
   StartJob();
-  Suspect(10, Role::kServer, 1, Suspicion::kClosed);
-  EXPECT_EQ(To<wire::Query>(21).size(), 1u) << "does it live?";
-  EXPECT_EQ(coordinator().epoch(), 1u) << "it answered";
   deaf.insert(21);
   Suspect(10, Role::kServer, 1, Suspicion::kClosed);
+  EXPECT_EQ(To<wire::Query>(21).size(), 1u) << "does it live?";
   EXPECT_EQ(coordinator().epoch(), 1u);
-  Suspect(11, Role::kServer, 1, Suspicion::kClosed);
+  Lose(21);
   EXPECT_EQ(coordinator().epoch(), 2u);
+}
+
+// Simulated seed 6045. Whatever was between them forgot many connections at once.
+TEST_F(FailureTest, WhoAnswersIsNotLostThoughManyOfItsConnectionsWereClosed) {
+  StartJob();
+  deaf.insert(12);
+  Suspect(20, Role::kWorker, 2, Suspicion::kClosed);
+  Suspect(21, Role::kWorker, 2, Suspicion::kClosed);
+  EXPECT_EQ(coordinator().epoch(), 1u) << "the answer is on its way";
+  deaf.clear();
+  Say(12, members.at(12).Greeting());
+  Wait(seconds(1), {10, 11, 12, 20, 21});
+  EXPECT_EQ(coordinator().epoch(), 1u);
 }
 
 TEST_F(FailureTest, OnePartyAndSilenceForTheGrace) {
@@ -329,10 +340,12 @@ TEST_F(FailureTest, ConnectionsThatEndWithTheirGenerationAccuseNobody) {
   for (ConnectionId id : {20, 21}) {
     Say(id, wire::Suspect{Role::kWorker, 0, IncarnationAt(10), Suspicion::kClosed, "x", 1});
   }
+  Wait(milliseconds(100), {11, 13, 20, 21});
   EXPECT_EQ(Workers(coordinator().view()), (std::vector<uint64_t>{0, 1, 3}));
   for (ConnectionId id : {20, 21}) {
     Say(id, wire::Suspect{Role::kWorker, 0, IncarnationAt(10), Suspicion::kClosed, "x", 2});
   }
+  Wait(milliseconds(100), {11, 13, 20, 21});
   EXPECT_EQ(Workers(coordinator().view()), (std::vector<uint64_t>{1, 3}));
 }
 

@@ -54,8 +54,7 @@ bool Suspicions::IsAway(uint64_t who) const {
 }
 
 std::optional<Time> Suspicions::DueOf(const Watched& one) const {
-  bool away = one.parties.contains(kOwnConnection);
-  if (one.parties.size() >= 2 || (away && one.exit_hint)) return one.closed;
+  if (one.IsGone()) return one.closed;
   std::optional<Time> due;
   if (!one.parties.empty()) due = one.closed + grace_;
   if (one.silence_max == Duration::zero()) return due;
@@ -77,11 +76,9 @@ std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {
   for (auto& [who, one] : watched_) {
     std::optional<Time> due = DueOf(one);
     if (!due.has_value() || *due > now) continue;
-    bool away = one.parties.contains(kOwnConnection);
-    bool closed = one.parties.size() >= 2 || (away && one.exit_hint) ||
-                  (!one.parties.empty() && one.closed + grace_ <= now);
+    bool closed = one.IsGone() || (!one.parties.empty() && one.closed + grace_ <= now);
     if (closed) {
-      losses.push_back({who, one.why, away && one.exit_hint});
+      losses.push_back({who, one.why, one.IsGone() && one.exit_hint});
     } else {
       auto silent = std::chrono::duration_cast<milliseconds>(now - one.heard);
       losses.push_back({who, "it has been silent for " + std::to_string(silent.count()) + " ms"});

@@ -1,6 +1,9 @@
 // When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
 //
-//   * Two parties saw its connections close: at once. One did: when it stays silent for the grace.
+//   * The coordinator and another one saw its connections close: at once. So it is when the
+//   launcher
+//     saw its process end. Only others did, or only the coordinator: when it stays silent for the
+//     grace. A reset of many connections of one that lives is asked about first.
 //   * It has been silent for its limit.
 //
 // Time is that in which the coordinator listened (listening_clock.h).
@@ -57,6 +60,10 @@ class Suspicions {
   struct Watched {
     Duration silence_max{};
     Time heard{};
+    bool IsGone() const {
+      return parties.contains(kOwnConnection) && (parties.size() >= 2 || exit_hint);
+    }
+
     std::set<uint64_t> parties;  // who saw a connection to it close
     Time closed{};               // when the first of them did
     std::string why;

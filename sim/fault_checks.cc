@@ -97,6 +97,22 @@ void Play::CheckAllAgreements() {
   }
 }
 
+// Nobody is given up without a reason. Of two that cannot talk to each other a worker may have to
+// go because of a server; who is asked whether it lives may be heard too late over a slow link.
+void Play::CheckLosses() {
+  Status outcome = cluster_->coordinator_outcome().value_or(Status::Ok());
+  if (!outcome.ok() && !TooMuchLost()) {
+    Violation("the job ended without a reason: " + outcome.ToString());
+  }
+  auto servers = hit_.begin() + static_cast<ptrdiff_t>(cluster_->first_workers());
+  bool server_hit = std::find(servers, hit_.end(), true) != hit_.end();
+  if (coordinator_hit_ || coordinator_slow_ || server_hit) return;
+  for (uint32_t worker = 0; worker < cluster_->first_workers(); ++worker) {
+    bool hit = hit_[worker] || !cluster_->evicted(worker);
+    if (!hit) Violation("worker " + std::to_string(worker) + " was left behind without a reason");
+  }
+}
+
 void Play::CheckRest() {
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     if (ended_[worker]) return;

@@ -413,6 +413,22 @@ void LateMajority(Dice& dice, FaultScript& script) {
   }
 }
 
+// The coordinator doubts somebody who lives, or its clock jumps, and it is stopped again and again.
+void Sleeper(Dice& dice, FaultScript& script) {
+  static constexpr Fault kCauses[] = {Fault::kCutData, Fault::kClock, Fault::kCutControl};
+  FaultEvent cause = FaultOf(kCauses[dice.Below(3)], dice, script);
+  if (cause.fault == Fault::kClock) cause.a = Workers(script) + Servers(script);
+  script.events.push_back(cause);
+  Duration at = cause.at;
+  for (uint64_t stops = dice.From(1, 3); stops > 0; --stops) {
+    FaultEvent stop = FaultOf(Fault::kFreezeCoordinator, dice, script);
+    at += dice.OneIn(2) ? Soon(dice) : dice.Between(milliseconds(0), milliseconds(120));
+    stop.at = at;
+    at += stop.lasts;
+    script.events.push_back(stop);
+  }
+}
+
 }  // namespace
 
 FaultEvent FaultOf(Fault fault, Dice& dice, const FaultScript& script) {
@@ -468,8 +484,8 @@ void PlanPair(Dice& dice, uint64_t pair, FaultScript& script) {
 
 void PlanHistory(Dice& dice, FaultScript& script) {
   static constexpr void (*kHistories[])(Dice&, FaultScript&) = {
-      OwnerLost, StableForSome, MovedAndBack,   GivenUp,          AnswerWithheld, Zombie,
-      Leaver,    Interregnum,   MovedWhileAway, VerdictAfterPush, SumInOneHand,   LateMajority};
+      OwnerLost,   StableForSome,  MovedAndBack,     GivenUp,      AnswerWithheld, Zombie, Leaver,
+      Interregnum, MovedWhileAway, VerdictAfterPush, SumInOneHand, LateMajority,   Sleeper};
   kHistories[dice.Below(std::size(kHistories))](dice, script);
 }
 

@@ -159,11 +159,9 @@ bool Play::TooMuchLost() const {
 
 void Play::NoteHit(const FaultEvent& event) {
   uint32_t all = workers() + cluster_->server_count();
-  bool jump = event.fault == Fault::kClock && event.a == all;
-  bool cut_off = event.fault == Fault::kPartition && event.a == all;
-  // After the first jump of its clock the coordinator waits before it judges.
-  bool again = std::count(result_.played.begin(), result_.played.end(), Fault::kClock) > 1;
-  if (cut_off || (jump && again)) coordinator_hit_ = true;
+  // Stops and jumps of the coordinator's clock cost nobody anything.
+  if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
+  if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
   auto hit = [&](uint32_t node) {
     bool late = node < workers() && node >= cluster_->first_workers();
     if (late || node >= all) return;
@@ -384,6 +382,7 @@ void Play::Finish() {
   // What is still broken heals, then everything comes to rest.
   cluster_->RunUntilIdle(std::max(cluster_->network().now(), last_ + seconds(2)) + kRest);
   if (!result_.violation.has_value()) CheckRest();
+  CheckLosses();
   CheckAllAgreements();
   for (const std::string& text : cluster_->violations()) Violation(text);
 }

@@ -53,6 +53,7 @@ std::vector<Entry> OfFaults() {
           Of("no-quorum", CoordinatorMistake::kNoQuorum),
           Of("read-once", CoordinatorMistake::kReadOnce),
           Of("discount-despite-strict", CoordinatorMistake::kDiscountDespiteStrict),
+          Of("count-own-standstill", CoordinatorMistake::kCountOwnStandstill),
           Of("act-on-propose", MembershipMistake::kActOnPropose),
           Of("obey-lower-term", MembershipMistake::kObeyLowerTerm)};
 }

@@ -83,6 +83,7 @@ class Play {
   void CheckGathered(const Played& played);
   void CheckAgreement(const Played& played);
   void CheckAllAgreements();
+  void CheckLosses();
   void CheckRest();
   std::string NameOf(const Played& played) const {
     return "worker " + std::to_string(played.worker) + ", tensor " + std::to_string(played.tensor) +
@@ -112,6 +113,7 @@ class Play {
   std::map<std::pair<Moment, uint32_t>, uint32_t> moments_of_;  // of a worker
   std::vector<bool> hit_;  // workers and servers that somebody may take for dead
   bool coordinator_hit_ = false;
+  bool coordinator_slow_ = false;  // an answer takes it longer than the grace
   bool aborts_ = false;
   bool came_ = false;  // the late worker
   Time last_{};        // by then all has healed

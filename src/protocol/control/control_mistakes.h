@@ -14,6 +14,7 @@ enum class CoordinatorMistake : uint8_t {
   kNoQuorum,               // commits without waiting for promises
   kReadOnce,               // restarted: does not read again for the view that it has completed
   kDiscountDespiteStrict,  // does not count the dead although two coordinators may live
+  kCountOwnStandstill,     // holds time in which it was stopped against the others
 };
 
 enum class MembershipMistake : uint8_t {

@@ -36,7 +36,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
 
 void Coordinator::BeginCall(Time now) {
   clock_.Advance(now);
-  now_ = clock_.now();
+  bool wrong = options_.mistake == CoordinatorMistake::kCountOwnStandstill;
+  now_ = wrong ? now : clock_.now();
 }
 
 // The upper half counts; the lower one tells coordinators apart that count alike.

@@ -1,9 +1,9 @@
 // When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
 //
-//   * The coordinator and another one saw its connections close: at once. So it is when the
-//   launcher
-//     saw its process end. Only others did, or only the coordinator: when it stays silent for the
-//     grace. A reset of many connections of one that lives is asked about first.
+//   * The coordinator and another one saw its connections close: at once. So if the coordinator did
+//     and the launcher saw its process end.
+//   * Only others did, or only the coordinator: when it stays silent for the grace. A reset of many
+//     connections of one that lives is asked about first.
 //   * It has been silent for its limit.
 //
 // Time is that in which the coordinator listened (listening_clock.h).

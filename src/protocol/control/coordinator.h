@@ -248,7 +248,8 @@ class Coordinator {
   Incarnations leaving_;
   std::map<uint64_t, uint32_t> synced_;  // who waits at a sync point: at which one
   SyncPoints passed_;
-  std::set<std::pair<uint64_t, uint64_t>> unreachable_;  // worker, server
+  // Worker, server: when it said so. Also of servers that are gone since.
+  std::map<std::pair<uint64_t, uint64_t>, Time> unreachable_;
   Suspicions suspicions_;
   std::optional<Time> no_server_since_;
   std::string last_server_loss_ = "all were lost";

@@ -245,6 +245,37 @@ TEST_F(FailureTest, OfTwoThatCannotTalkTheServerGoesWhenOneIsMissedOfMany) {
   EXPECT_EQ(Workers(ViewOf(11)), (std::vector<uint64_t>{1, 2})) << "one of two: the worker";
 }
 
+// The connections of one server are cut, but for the one to the coordinator.
+TEST_F(FailureTest, AServerThatNobodyReachesCostsNoWorker) {
+  StartJob();
+  for (ConnectionId worker : {10, 11, 12}) {
+    Suspect(worker, Role::kServer, 1, Suspicion::kUnreachable);
+  }
+  EXPECT_FALSE(ViewOf(10).servers[1].alive);
+  EXPECT_TRUE(ViewOf(10).servers[0].alive);
+  EXPECT_EQ(ViewOf(10).workers.size(), 3u);
+}
+
+TEST_F(FailureTest, AWorkerThatReachesNobodyCostsOneServer) {
+  options.server_count = 4;
+  StartJob();
+  Suspect(10, Role::kServer, 1, Suspicion::kUnreachable);
+  Suspect(10, Role::kServer, 2, Suspicion::kUnreachable);
+  EXPECT_EQ(Workers(ViewOf(11)), (std::vector<uint64_t>{1, 2}));
+  EXPECT_FALSE(ViewOf(11).servers[1].alive);
+  EXPECT_TRUE(ViewOf(11).servers[2].alive);
+}
+
+TEST_F(FailureTest, WhatAWorkerMissedLongAgoIsNotHeldAgainstIt) {
+  options.server_count = 4;
+  StartJob();
+  Suspect(10, Role::kServer, 1, Suspicion::kUnreachable);
+  Wait(seconds(6), {10, 11, 12, 20, 22, 23});
+  Suspect(10, Role::kServer, 2, Suspicion::kUnreachable);
+  EXPECT_FALSE(ViewOf(11).servers[2].alive);
+  EXPECT_EQ(ViewOf(11).workers.size(), 3u);
+}
+
 TEST_F(FailureTest, WhenTheWorkerIsNeededTheServerGoes) {
   options.min_workers = 0;
   StartJob();

@@ -7,6 +7,9 @@
 namespace byteps::protocol {
 namespace {
 
+// What a worker cannot reach within this time has one cause.
+constexpr Duration kSameTrouble = seconds(5);
+
 // The member of the view that has this place; a worker's is its slot, or its rank.
 std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t index, bool by_rank) {
   if (role == Role::kWorker) {
@@ -81,18 +84,22 @@ void Coordinator::OnUnreachable(const Member& from, const wire::Suspect& suspect
   bool from_worker = from.role() == Role::kWorker;
   uint64_t worker = from_worker ? from.incarnation() : target;
   uint64_t server = from_worker ? target : from.incarnation();
-  unreachable_.insert({worker, server});
-  size_t living = 0;
-  size_t unseen = 0;
+  unreachable_[{worker, server}] = now_;
+  std::erase_if(unreachable_,
+                [&](const auto& entry) { return entry.second + kSameTrouble <= now_; });
+  size_t missed = 0;
+  for (const auto& [pair, when] : unreachable_) missed += pair.first == worker ? 1 : 0;
+  size_t all = missed;
   for (const wire::ServerInfo& one : view_.servers) {
-    if (!one.alive || lost_.contains(one.incarnation)) continue;
-    ++living;
-    unseen += unreachable_.contains({worker, one.incarnation}) ? 1 : 0;
+    bool counts = one.alive && !lost_.contains(one.incarnation);
+    all += counts && !unreachable_.contains({worker, one.incarnation}) ? 1 : 0;
   }
-  // The worker's own network is the likelier cause when it misses half of the servers; but when
-  // losing it ends the job, a server goes as long as another one is left to it.
-  bool others = unseen < living;
-  bool server_goes = others && (2 * unseen < living || EndsTheJob(worker));
+  // A server is replaced without a loss, and one that nobody reaches would cost every worker; so
+  // the first server that a worker misses goes. Its own network is the likelier cause when it soon
+  // misses another one and so half of them; but when losing it ends the job, servers go as long as
+  // another one is left to it.
+  bool others = missed < all;
+  bool server_goes = others && (missed == 1 || 2 * missed < all || EndsTheJob(worker));
   Lose(server_goes ? server : worker, suspect.text, false);
 }
 

@@ -230,8 +230,7 @@ void Coordinator::ForgetStale() {
   std::erase_if(synced_, [&](const auto& entry) { return stale(entry.first); });
   std::erase_if(awaited_, stale);
   declarations_.ForgetOverdue(stale);
-  std::erase_if(unreachable_,
-                [&](const auto& pair) { return stale(pair.first) || stale(pair.second); });
+  std::erase_if(unreachable_, [&](const auto& entry) { return stale(entry.first.first); });
 }
 
 // Members that are new in this view.

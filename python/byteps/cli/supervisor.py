@@ -30,8 +30,10 @@ from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_stat
 from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# How long the first failure waits for a cause that shows later (Supervisor._judge).
+# How long the first failure waits for a cause that shows later (Supervisor._judge). A scheduler
+# that ends itself has heard of a loss, and Python takes its time to end.
 _CAUSE_WINDOW_S = 0.5
+_CAUSE_WINDOW_OF_SCHEDULER_S = 2.0
 _DRAIN_LIMIT_S = 10.0
 # The same when the scheduler has ended in order: it has told all servers that it knew.
 _TOLD_LIMIT_S = 0.5
@@ -206,8 +208,9 @@ class Supervisor:
             self._outcome.finished.append(child.spec.label)
         elif not self._ending:
             self._suspects.append(child)
-            if self._judge_at is None:
-                self._judge_at = time.monotonic() + _CAUSE_WINDOW_S
+            own = child.spec.role == "scheduler"
+            until = time.monotonic() + (_CAUSE_WINDOW_OF_SCHEDULER_S if own else _CAUSE_WINDOW_S)
+            self._judge_at = min(until, self._judge_at or until)
 
     def _look_for_the_end(self) -> None:
         if not self._workers_are_done():

@@ -135,14 +135,43 @@ TEST_F(FailureTest, StrictCountsTheDead) {
 
 // Suspicion.
 
-TEST_F(FailureTest, WhoIsAwayForTheCoordinatorAndAnotherOneIsLostAtOnce) {
+TEST_F(FailureTest, WhoIsAwayForTheCoordinatorAndAnotherOneIsLostAlmostAtOnce) {
   StartJob();
   deaf.insert(21);
   Suspect(10, Role::kServer, 1, Suspicion::kClosed);
   EXPECT_EQ(To<wire::Query>(21).size(), 1u) << "does it live?";
   EXPECT_EQ(coordinator().epoch(), 1u);
   Lose(21);
+  Wait(milliseconds(10), {10, 11, 12, 20});
   EXPECT_EQ(coordinator().epoch(), 2u);
+}
+
+// As when a firewall starts again, or addresses change.
+TEST_F(FailureTest, ConnectionsThatAreAllResetTogetherAccuseNobodyWhoComesBack) {
+  StartJob();
+  for (ConnectionId id : {10, 11, 12, 20, 21}) {
+    if (id != 20) Suspect(20, Role::kServer, 1, Suspicion::kClosed);
+    Lose(id);
+  }
+  Wait(milliseconds(60));
+  for (ConnectionId id : {10, 11, 12, 20, 21}) Reconnect(id, id + 100);
+  for (ConnectionId id : {110, 111, 112}) Suspect(id, Role::kServer, 1, Suspicion::kClosed);
+  Wait(seconds(1), {110, 111, 112, 120, 121});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  EXPECT_TRUE(driver.finished.empty()) << EndText();
+}
+
+TEST_F(FailureTest, OfManyResetTogetherWhoStaysAwayForTheGraceIsLost) {
+  StartJob();
+  Lose(12);
+  Lose(21);
+  Suspect(20, Role::kWorker, 2, Suspicion::kClosed);
+  Wait(milliseconds(60), {10, 11, 20});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Reconnect(21, 121);
+  Wait(milliseconds(60), {10, 11, 20, 121});
+  EXPECT_EQ(Workers(ViewOf(10)), (std::vector<uint64_t>{0, 1}));
+  EXPECT_TRUE(ViewOf(10).servers[1].alive);
 }
 
 // Simulated seed 6045. Whatever was between them forgot many connections at once.

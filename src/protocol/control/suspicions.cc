@@ -53,8 +53,18 @@ bool Suspicions::IsAway(uint64_t who) const {
   return found != watched_.end() && found->second.parties.contains(kOwnConnection);
 }
 
+// If others went at the same moment, it was something between them and the coordinator, most
+// likely.
+bool Suspicions::WentAlone(const Watched& one) const {
+  return std::none_of(watched_.begin(), watched_.end(), [&](const auto& entry) {
+    const Watched& other = entry.second;
+    return &other != &one && other.parties.contains(kOwnConnection) && !other.exit_hint;
+  });
+}
+
 std::optional<Time> Suspicions::DueOf(const Watched& one) const {
-  if (one.IsGone()) return one.closed;
+  if (one.IsGone() && one.exit_hint) return one.closed;
+  if (one.IsGone() && WentAlone(one)) return one.closed + settle_;
   std::optional<Time> due;
   if (!one.parties.empty()) due = one.closed + grace_;
   if (one.silence_max == Duration::zero()) return due;

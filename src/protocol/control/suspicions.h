@@ -1,9 +1,9 @@
 // When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
 //
-//   * The coordinator and another one saw its connections close: at once. So if the coordinator did
-//     and the launcher saw its process end.
-//   * Only others did, or only the coordinator: when it stays silent for the grace. A reset of many
-//     connections of one that lives is asked about first.
+//   * Its connection to the coordinator closed, and the launcher saw its process end: at once.
+//   * That connection and one to another member closed: almost at once, if it is the only one.
+//   * One of these, or several members at the same moment, as when something between them resets
+//     all connections: when it is not back, or stays silent, for the grace.
 //   * It has been silent for its limit.
 //
 // Time is that in which the coordinator listened (listening_clock.h).
@@ -34,7 +34,7 @@ class Suspicions {
     bool exited = false;  // the launcher said so: proven dead
   };
 
-  explicit Suspicions(Duration grace) : grace_(grace) {}
+  explicit Suspicions(Duration grace) : grace_(grace), settle_(grace / 20) {}
 
   // Watches `who` from now on, if it is not watched already. `silence_max` 0: silence is no reason.
   void Watch(uint64_t who, Duration silence_max, Time now);
@@ -69,9 +69,11 @@ class Suspicions {
     std::string why;
     bool exit_hint = false;
   };
+  bool WentAlone(const Watched& one) const;
   std::optional<Time> DueOf(const Watched& one) const;
 
   Duration grace_;
+  Duration settle_;  // in which connections that are reset together are seen to close
   std::map<uint64_t, Watched> watched_;
 };
 

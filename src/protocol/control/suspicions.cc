@@ -39,6 +39,17 @@ void Suspicions::Closed(uint64_t who, uint64_t party, const std::string& why, Ti
     one.why = why;
   }
   one.parties.insert(party);
+  if (party == kOwnConnection) LookForCompany(one, now);
+}
+
+// Then it was something between them and the coordinator, most likely.
+void Suspicions::LookForCompany(Watched& one, Time now) {
+  one.went = now;
+  one.in_company = false;
+  for (auto& [who, other] : watched_) {
+    if (&other == &one || !other.went.has_value() || *other.went + settle_ < now) continue;
+    one.in_company = other.in_company = true;
+  }
 }
 
 void Suspicions::HintExit(uint64_t who, Time now) {
@@ -53,18 +64,9 @@ bool Suspicions::IsAway(uint64_t who) const {
   return found != watched_.end() && found->second.parties.contains(kOwnConnection);
 }
 
-// If others went at the same moment, it was something between them and the coordinator, most
-// likely.
-bool Suspicions::WentAlone(const Watched& one) const {
-  return std::none_of(watched_.begin(), watched_.end(), [&](const auto& entry) {
-    const Watched& other = entry.second;
-    return &other != &one && other.parties.contains(kOwnConnection) && !other.exit_hint;
-  });
-}
-
 std::optional<Time> Suspicions::DueOf(const Watched& one) const {
   if (one.IsGone() && one.exit_hint) return one.closed;
-  if (one.IsGone() && WentAlone(one)) return one.closed + settle_;
+  if (one.IsGone() && !one.in_company) return one.closed + settle_;
   std::optional<Time> due;
   if (!one.parties.empty()) due = one.closed + grace_;
   if (one.silence_max == Duration::zero()) return due;

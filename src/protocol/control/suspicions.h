@@ -68,8 +68,10 @@ class Suspicions {
     Time closed{};               // when the first of them did
     std::string why;
     bool exit_hint = false;
+    std::optional<Time> went;  // when its connection to the coordinator closed the last time
+    bool in_company = false;   // another one's closed at that moment
   };
-  bool WentAlone(const Watched& one) const;
+  void LookForCompany(Watched& one, Time now);
   std::optional<Time> DueOf(const Watched& one) const;
 
   Duration grace_;

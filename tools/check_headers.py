@@ -1,7 +1,9 @@
-"""Each header compiles alone. What compiled before is not compiled again until it, or a header of
-ours that it includes, changes; the record is build/headers/. ccache answers in a new clone."""
+"""Each header compiles alone. One that is the first include of its own source file is left to the
+build. What compiled before is not compiled again until it, or a header of ours that it includes,
+changes; the record is build/headers/. ccache answers in a new clone."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ from repo import ROOT, Finding, files, report
 FLAGS = ["-std=c++20", "-O0", "-Wall", "-Wextra", "-c"]
 PRIVATE_SUFFIXES = ("-inl.h",)  # Highway's: once per instruction set, never alone
 DEFINES = ["-DFMT_HEADER_ONLY=1", "-DSPDLOG_FMT_EXTERNAL"]
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.M)
 
 
 def compiler() -> list[str]:
@@ -45,6 +48,12 @@ def is_current(record: Path, root: Path) -> bool:
     return all(p.exists() and p.stat().st_mtime <= age for p in named)
 
 
+def is_left_to_the_build(header: str, root: Path) -> bool:
+    source = (root / header).with_suffix(".cc")
+    first = INCLUDE.search(source.read_text()) if source.exists() else None
+    return first is not None and first[1] == header
+
+
 def check_header(header: str, root: Path, records: Path) -> Finding | None:
     record = records / (header.replace("/", "__") + ".d")
     if is_current(record, root):
@@ -73,6 +82,7 @@ def check(root: Path = ROOT, records: Path | None = None) -> list[Finding]:
     records = records or root / "build" / "headers"
     records.mkdir(parents=True, exist_ok=True)
     headers = [p for p in files(root) if p.endswith(".h") and not p.endswith(PRIVATE_SUFFIXES)]
+    headers = [p for p in headers if not is_left_to_the_build(p, root)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         results = list(pool.map(lambda h: check_header(h, root, records), headers))
     return [finding for finding in results if finding]

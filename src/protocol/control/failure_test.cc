@@ -240,6 +240,37 @@ TEST_F(FailureTest, AStandstillTakesNoTimeFromAQuorum) {
   EXPECT_EQ(coordinator().epoch(), 2u);
 }
 
+// The coordinator's own link was cut: what was held up comes at different times.
+TEST_F(FailureTest, MostAreNotSilentAtTheSameTime) {
+  StartJob();
+  Wait(milliseconds(1300));
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Wait(milliseconds(300), {10, 11, 20});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Wait(seconds(2), {10, 11, 12, 20, 21});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+}
+
+// The cut is so long that connections end of it, as they do after a second without an answer.
+TEST_F(FailureTest, MostAreNotAwayAtTheSameTime) {
+  StartJob();
+  Wait(milliseconds(950));
+  for (ConnectionId id : {10, 11, 12, 20, 21}) Lose(id);
+  Wait(milliseconds(700));
+  for (ConnectionId id : {10, 11, 12, 20, 21}) Reconnect(id, id + 100);
+  Wait(seconds(2), {110, 111, 112, 120, 121});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  EXPECT_TRUE(driver.finished.empty()) << EndText();
+}
+
+TEST_F(FailureTest, WhoIsStillSilentWhenTheOthersAreHeardAgainIsLost) {
+  StartJob();
+  Wait(milliseconds(1300));
+  Wait(seconds(2), {10, 11, 12, 20});
+  EXPECT_EQ(Workers(ViewOf(10)), (std::vector<uint64_t>{0, 1, 2}));
+  EXPECT_FALSE(ViewOf(10).servers[1].alive);
+}
+
 TEST_F(FailureTest, SilenceEvicts) {
   StartJob();
   Wait(milliseconds(850), {10, 11, 20, 21});

@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace byteps::protocol {
+namespace {
+
+// Of its own link by the coordinator; longer than TCP's back-off after a cut of two seconds.
+constexpr Duration kDoubtMax = seconds(3);
+constexpr Duration kHold = seconds(1);
+
+}  // namespace
 
 void Suspicions::Watch(uint64_t who, Duration silence_max, Time now) {
   auto [found, fresh] = watched_.try_emplace(who);
@@ -66,11 +73,11 @@ bool Suspicions::IsAway(uint64_t who) const {
 
 std::optional<Time> Suspicions::DueOf(const Watched& one) const {
   if (one.IsGone() && one.exit_hint) return one.closed;
-  if (one.IsGone() && !one.in_company) return one.closed + settle_;
+  if (one.IsGone() && !one.in_company) return std::max(one.closed + settle_, held_until_);
   std::optional<Time> due;
-  if (!one.parties.empty()) due = one.closed + grace_;
+  if (!one.parties.empty()) due = std::max(one.closed + grace_, held_until_);
   if (one.silence_max == Duration::zero()) return due;
-  Time silence = one.heard + one.silence_max;
+  Time silence = std::max(one.heard + one.silence_max, held_until_);
   return due.has_value() ? std::min(*due, silence) : silence;
 }
 
@@ -83,7 +90,22 @@ std::optional<Time> Suspicions::NextDue() const {
   return next;
 }
 
+// What was held up on the way comes at different times: silence counts again only after a while.
+void Suspicions::DoubtOwnLink(Time now) {
+  auto silent = std::count_if(watched_.begin(), watched_.end(), [&](const auto& entry) {
+    const Watched& one = entry.second;
+    return one.silence_max > Duration::zero() && one.heard + one.silence_max / 2 <= now;
+  });
+  if (2 * static_cast<size_t>(silent) <= watched_.size()) {
+    if (now >= held_until_) doubted_since_.reset();
+    return;
+  }
+  if (!doubted_since_.has_value()) doubted_since_ = now;
+  if (now < *doubted_since_ + kDoubtMax) held_until_ = now + kHold;
+}
+
 std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {
+  DoubtOwnLink(now);
   std::vector<Loss> losses;
   for (auto& [who, one] : watched_) {
     std::optional<Time> due = DueOf(one);

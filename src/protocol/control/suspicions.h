@@ -4,7 +4,9 @@
 //   * That connection and one to another member closed: almost at once, if it is the only one.
 //   * One of these, or several members at the same moment, as when something between them resets
 //     all connections: when it is not back, or stays silent, for the grace.
-//   * It has been silent for its limit.
+//   * It has been silent for its limit, and most others have not. If they have, the coordinator's
+//     own link is doubted first: they have three seconds more. Nothing is lost by that, as most
+//     must agree to a view without it.
 //
 // Time is that in which the coordinator listened (listening_clock.h).
 //
@@ -72,11 +74,14 @@ class Suspicions {
     bool in_company = false;   // another one's closed at that moment
   };
   void LookForCompany(Watched& one, Time now);
+  void DoubtOwnLink(Time now);
   std::optional<Time> DueOf(const Watched& one) const;
 
   Duration grace_;
   Duration settle_;  // in which connections that are reset together are seen to close
   std::map<uint64_t, Watched> watched_;
+  std::optional<Time> doubted_since_;  // the own link
+  Time held_until_{};                  // by then no silence counts
 };
 
 }  // namespace byteps::protocol

@@ -76,6 +76,15 @@ def expect_all_right(environment, name: str, workers: int, servers: int) -> None
         assert f"[worker {rank}] all right {rank}/{workers}" in out
 
 
+def expect_all_right_alone(environment, name: str) -> None:
+    command = [sys.executable, str(JOBS / f"{name}.py")]
+    result = subprocess.run(
+        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert result.returncode == 0, result.stderr
+    assert "all right 0/1" in result.stdout
+
+
 @shapes((1, 3), (2, 1), (3, 2), (4, 3))
 def test_every_operation(environment, workers, servers) -> None:
     expect_all_right(environment, "operations", workers, servers)
@@ -108,12 +117,7 @@ def test_training_equals_training_alone(environment, workers, servers) -> None:
 
 @pytest.mark.parametrize("job_name", ["operations", "mismatches"])
 def test_one_process_without_a_launcher(environment, job_name) -> None:
-    command = [sys.executable, str(JOBS / f"{job_name}.py")]
-    result = subprocess.run(
-        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert result.returncode == 0, result.stderr
-    assert "all right 0/1" in result.stdout
+    expect_all_right_alone(environment, job_name)
 
 
 @pytest.mark.parametrize("victim", ["worker 1", "server 0", "scheduler"])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 
 import pytest
 import test_jobs
-from processes import LIMIT_S, finish
+from processes import finish
 from shapes import shapes
-from test_jobs import JOBS, MISSING, job
+from test_jobs import MISSING, expect_all_right, expect_all_right_alone, job
 
 environment = test_jobs.environment
 
@@ -19,48 +17,34 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def check(environment, name: str, workers: int, servers: int) -> None:
-    code, out, err = finish(job(environment, name, workers, servers))
-    assert code == 0, out + err
-    for rank in range(workers):
-        assert f"[worker {rank}] all right {rank}/{workers}" in out
-
-
-def check_alone(environment, name: str) -> None:
-    command = [sys.executable, str(JOBS / f"{name}.py")]
-    result = subprocess.run(
-        command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert result.returncode == 0, result.stderr
-    assert "all right 0/1" in result.stdout
-
-
 @shapes((3, 2))
 def test_collectives(environment, workers, servers) -> None:
-    check({**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers)
+    expect_all_right(
+        {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers
+    )
 
 
 def test_collectives_of_one_process(environment) -> None:
-    check_alone(environment, "collectives")
+    expect_all_right_alone(environment, "collectives")
 
 
 @shapes((4, 2))
 def test_every_way_of_training_equals_training_alone(environment, workers, servers) -> None:
-    check(environment, "training_ways", workers, servers)
+    expect_all_right(environment, "training_ways", workers, servers)
 
 
 @shapes((3, 2))
 def test_layers_and_wrappers(environment, workers, servers) -> None:
-    check(environment, "layers", workers, servers)
+    expect_all_right(environment, "layers", workers, servers)
 
 
 def test_compiled_in_one_process(environment) -> None:
-    check_alone(environment, "compiled")
+    expect_all_right_alone(environment, "compiled")
 
 
 @shapes((2, 1))
 def test_compiled(environment, workers, servers) -> None:
-    check(environment, "compiled", workers, servers)
+    expect_all_right(environment, "compiled", workers, servers)
 
 
 def test_torch_may_say_where_to_meet(environment) -> None:

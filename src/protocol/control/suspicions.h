@@ -5,8 +5,8 @@
 //   * One of these, or several members at the same moment, as when something between them resets
 //     all connections: when it is not back, or stays silent, for the grace.
 //   * It has been silent for its limit, and most others have not. If they have, the coordinator's
-//     own link is doubted first: they have three seconds more. Nothing is lost by that, as most
-//     must agree to a view without it.
+//     own link is doubted: for up to four seconds only an end that the launcher saw counts. Nothing
+//     is lost by that, as most must agree to a view without it.
 //
 // Time is that in which the coordinator listened (listening_clock.h).
 //
@@ -81,7 +81,7 @@ class Suspicions {
   Duration settle_;  // in which connections that are reset together are seen to close
   std::map<uint64_t, Watched> watched_;
   std::optional<Time> doubted_since_;  // the own link
-  Time held_until_{};                  // by then no silence counts
+  Time held_until_{};                  // until then nothing but a seen end counts
 };
 
 }  // namespace byteps::protocol

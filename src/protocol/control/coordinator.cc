@@ -11,6 +11,8 @@ namespace {
 
 // Fine enough to tell a standstill from the shortest silence that counts.
 Duration StepFor(const CoordinatorOptions& options) {
+  // No gap is a standstill then.
+  if (options.mistake == CoordinatorMistake::kCountOwnStandstill) return seconds(3600);
   Duration step = milliseconds(25);
   for (Duration limit : {options.grace, options.silence_evict, options.silence_end}) {
     if (limit > Duration::zero()) step = std::min(step, limit / 4);
@@ -36,8 +38,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
 
 void Coordinator::BeginCall(Time now) {
   clock_.Advance(now);
-  bool wrong = options_.mistake == CoordinatorMistake::kCountOwnStandstill;
-  now_ = wrong ? now : clock_.now();
+  now_ = clock_.now();
 }
 
 // The upper half counts; the lower one tells coordinators apart that count alike.

@@ -5,6 +5,12 @@
 #include "sim/nodes.h"
 
 namespace byteps::sim {
+namespace {
+
+// Far more than any job has; a machine that asks to be called at once, for ever, has them all.
+constexpr uint64_t kEventsAtOnce = 3'000'000;
+
+}  // namespace
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(options.network) {
   for (double link : options_.host_links) network_.AddHost(link);
@@ -270,9 +276,19 @@ void Cluster::SlowLink(uint32_t node, double factor) {
 
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }
 
+bool Cluster::Step() {
+  Time before = network_.now();
+  if (!network_.Step()) return false;
+  events_at_once_ = network_.now() == before ? events_at_once_ + 1 : 0;
+  if (events_at_once_ <= kEventsAtOnce) return true;
+  violations_.push_back("hang: time stands still, " + std::to_string(events_at_once_) +
+                        " events are at one moment");
+  return false;
+}
+
 bool Cluster::RunUntilIdle(Time until) {
   while (network_.now() < until) {
-    if (!network_.Step()) return true;
+    if (!Step()) return true;
   }
   return false;
 }

@@ -150,6 +150,8 @@ class Cluster {
   std::vector<const wire::View*> views() const;
   size_t copies_held() const;
 
+  // Runs one event; false when there is none, or when time does not get on.
+  bool Step();
   // Runs until nothing happens any more or `until` is reached; false in the latter case.
   bool RunUntilIdle(Time until);
 
@@ -203,6 +205,7 @@ class Cluster {
   std::vector<wire::Suspect> exits_;  // that the launcher has seen
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};
+  uint64_t events_at_once_ = 0;
   std::function<void(const std::string&)> log_;
 };
 

@@ -336,7 +336,7 @@ void Play::Begin() {
     auto in = std::count_if(views.begin(), views.end(), [](auto* view) { return view->epoch > 0; });
     return static_cast<size_t>(in) == hit_.size();
   };
-  while (!begun() && cluster_->network().Step()) {
+  while (!begun() && cluster_->Step()) {
   }
   last_ = cluster_->network().now();
   cluster_->on_moment = [this](Moment moment, uint32_t worker, uint32_t server) {
@@ -355,7 +355,7 @@ FaultResult Play::Run() {
   Begin();
   Time limit(kLimit);
   while (!AllDone() && !result_.violation.has_value() && cluster_->violations().empty() &&
-         cluster_->network().now() < limit && cluster_->network().Step()) {
+         cluster_->network().now() < limit && cluster_->Step()) {
   }
   waiting_.clear();  // what has not come by now comes no more
   result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());

@@ -56,6 +56,12 @@ const std::map<protocol::OperationId, Status>& Cluster::refusals(uint32_t worker
   return workers_[worker]->refusals;
 }
 
+// Behind what is to be submitted now.
+void Cluster::Stick(uint32_t worker) {
+  network_.At(network_.now(), workers_[worker].get(),
+              [this, worker] { workers_[worker]->Stick(); });
+}
+
 void Cluster::Leave(uint32_t worker) { workers_[worker]->Leave(); }
 
 void Cluster::KillWorker(uint32_t worker) {

@@ -61,6 +61,7 @@ struct ClusterOptions {
   uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
   std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
+  Duration overdue_after = protocol::WorkerOptions().overdue_after;
   Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };
@@ -104,6 +105,9 @@ class Cluster {
   // With those that have part in it, or kNobody.
   std::function<void(Moment moment, uint32_t worker, uint32_t server)> on_moment;
 
+  // From now on the worker's user begins nothing before all that is open has ended, and says so.
+  // The next Submit ends that.
+  void Stick(uint32_t worker);
   // The worker is between operations.
   void Sync(uint32_t worker);
   void Leave(uint32_t worker);

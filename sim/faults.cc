@@ -25,6 +25,7 @@ Play::Play(const FaultOptions& options)
       script_(options.script.has_value() ? *options.script : WriteFaults(options.seed)) {
   script_.cluster.arithmetic = &arithmetic_;
   script_.cluster.mistakes = options.mistakes;
+  if (Sticks()) script_.cluster.overdue_after = kOverdueAfter;
 }
 
 // Worker w brings 2^w and the tag of its round in every element, so a sum names its members and its
@@ -46,6 +47,7 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
     played.round = round;
     cluster_->Submit(worker, cluster_->network().now(), OperationOf(played, id));
   }
+  if (Sticks()) cluster_->Stick(worker);
 }
 
 protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) const {

@@ -13,7 +13,7 @@ const char* NameOf(const wire::Message& message) {
   static constexpr const char* kNames[] = {
       "join",   "refused", "waiting", "propose",  "promise",        "commit", "query",
       "report", "known",   "declare", "declared", "declare failed", "sync",   "go on",
-      "leave",  "alive",   "suspect", "job over", "overdue"};
+      "leave",  "alive",   "suspect", "job over", "overdue",        "unbegun"};
   static_assert(std::size(kNames) == std::variant_size_v<wire::Message>);
   return kNames[message.index()];
 }

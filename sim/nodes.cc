@@ -11,6 +11,7 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options) {
   made.version = kVersion;
   made.min_workers = options.min_workers;
   made.mistake = options.mistakes.coordinator;
+  made.judge_after = options.overdue_after;
   if (options.heartbeat == Duration::zero()) {
     made.silence_evict = made.silence_end = Duration::zero();
   }

@@ -139,6 +139,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   bool said_leave() const { return said_leave_.has_value(); }
   void CutControl(Time until) { control_.Cut(until); }
   void Submit(protocol::Operation operation);
+  void Stick();
   // As the runtime does: again and again until they have ended.
   void AbortOpen();
   void Sync();
@@ -218,6 +219,8 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   bool syncing_ = false;
   bool stopped_ = false;
   std::vector<protocol::Operation> early_;
+  bool sticks_ = false;
+  std::map<protocol::OperationId, std::string> open_names_;
   std::vector<Link> links_;
   std::map<ShardId, ByteSpan> places_;
 };

@@ -91,6 +91,10 @@ class Play {
   }
   static uint64_t Tag(uint32_t tensor, uint32_t round) { return round * 8 + tensor + 1; }
 
+  // Its users say when they can do nothing but wait, and soon. Nobody may be told of a mismatch.
+  bool Sticks() const { return options_.seed % 4 == 0; }
+
+  static constexpr Duration kOverdueAfter = milliseconds(2);
   static constexpr uint64_t kTagUnit = uint64_t{1} << 20;
 
   FaultOptions options_;

@@ -17,6 +17,7 @@ protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   protocol::WorkerOptions made;
   made.credit.fixed_bytes = options.credit_bytes;
   made.mistake = options.mistakes.worker;
+  made.overdue_after = options.overdue_after;
   made.first_round = options.rounds_begin + 1;
   return made;
 }
@@ -60,11 +61,22 @@ void WorkerNode::Submit(protocol::Operation operation) {
   }
   protocol::OperationId id = operation.id;
   Completion& completion = completions[id];
+  sticks_ = false;
+  open_names_[id] = operation.name;
   Status accepted = machine_.Submit(std::move(operation));
   if (!accepted.ok()) {
     if (completion.completions == 0) completions.erase(id);
     refusals[id] = accepted;
+    open_names_.erase(id);
   }
+  ticker_.Arm();
+}
+
+// In any of what is open.
+void WorkerNode::Stick() {
+  if (!alive || stopped_) return;
+  sticks_ = true;
+  machine_.SetStuck(open_names_.empty() ? "" : open_names_.begin()->second);
   ticker_.Arm();
 }
 
@@ -253,6 +265,7 @@ void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
   }
+  if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     bool ok = over->code == StatusCode::kOk;
     Stop(Status(ok ? StatusCode::kShutdown : over->code, over->text));
@@ -414,10 +427,13 @@ void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   }
   cluster_.last_completion_ = completion.at;
   cluster_.Note(Moment::kHandedOver, rank_, kNobody);
+  open_names_.erase(id);
   if (cluster_.on_complete) {
     // Users submit from their own thread, never from inside a completion.
-    cluster_.network_.At(cluster_.network_.now(), this,
-                         [this, id] { cluster_.on_complete(rank_, id); });
+    cluster_.network_.At(cluster_.network_.now(), this, [this, id] {
+      if (sticks_) Stick();
+      cluster_.on_complete(rank_, id);
+    });
   }
 }
 

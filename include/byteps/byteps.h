@@ -170,6 +170,13 @@ BYTEPS_API int byteps_poll(byteps_session* session, byteps_handle handle);
 BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle,
                                    int64_t timeout_ms, byteps_error* error);
 
+/* A promise: this process starts nothing before its open operation of this name is complete, as
+ * when its only thread blocks in byteps_wait without a limit. Null, or the next byteps_start, takes
+ * it back. Ranks that wait for each other in different operations then get BYTEPS_MISMATCH. Does
+ * not block. Without it nothing is lost but that error. */
+BYTEPS_API byteps_code byteps_set_stuck(byteps_session* session, const char* name,
+                                        byteps_error* error);
+
 /* The result of a complete operation; valid until byteps_release. */
 BYTEPS_API byteps_code byteps_get_result(byteps_session* session, byteps_handle handle,
                                          byteps_result* result, byteps_error* error);

@@ -132,6 +132,13 @@ class Session {
     }
   }
 
+  void SetStuck(const std::optional<std::string>& name) {
+    CheckProcess();
+    byteps_error error{};
+    RaiseIfFailed(byteps_set_stuck(session_, name.has_value() ? name->c_str() : nullptr, &error),
+                  error);
+  }
+
   std::tuple<uint64_t, int64_t, uint32_t> Result(uint64_t handle) {
     const byteps_result result = GetResult(handle);
     return {result.bytes, result.first_dimension, result.members};
@@ -259,6 +266,7 @@ void BindSession(nb::module_& module) {
       .def("remove_process_set", &Session::RemoveProcessSet, nb::arg("number"))
       .def("poll", &Session::Poll, nb::arg("handle"))
       .def("wait", &Session::Wait, nb::arg("handle"), nb::arg("timeout_ms"))
+      .def("set_stuck", &Session::SetStuck, nb::arg("name").none())
       .def("result", &Session::Result, nb::arg("handle"))
       .def("received_splits", &Session::ReceivedSplits, nb::arg("handle"))
       .def("handle_members", &Session::HandleMembers, nb::arg("handle"))

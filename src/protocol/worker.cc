@@ -30,6 +30,7 @@ Worker::~Worker() = default;
 Status Worker::Submit(Operation operation) {
   assert(ready_);
   if (stopped_.has_value()) return *stopped_;
+  if (!stuck_.empty()) SetStuck("");
   Status checked = CheckOperation(operation);
   if (!checked.ok()) return checked;
   Name& name = NameOf(operation.name);

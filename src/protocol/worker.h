@@ -161,8 +161,14 @@ class Worker {
   // Fixes the place of `name` among names of equal priority, before its first use.
   void Declare(const std::string& name);
 
+  // The user's process can begin nothing before the open operation of this name has ended; empty:
+  // it can. Ranks that wait for each other so can be told (control/stuck_ranks.h). Taken back by
+  // the next Submit, too.
+  void SetStuck(const std::string& name);
+
   void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
+  void OnUnbegun(const wire::Unbegun& question);
 
   // What a restarted coordinator must know, in messages of bounded size; then asks again what it
   // had not answered.
@@ -354,6 +360,9 @@ class Worker {
   void LookForOverdue(Time now);
   void ReportOverdue(const std::vector<const Tensor*>& late);
   void TakeBackOverdue(const Tensor& tensor);
+  void ReportAgain(const std::string& name);
+  bool IsStuckIn(const Tensor& tensor) const;
+  bool HasBegun(const wire::NamedUse& use) const;
 
   Status DealPieces(Tensor& tensor, uint32_t first_piece, uint64_t bytes, uint32_t piece_bytes);
   Status DealSections(Tensor& tensor, uint32_t first_piece, const std::vector<uint64_t>& bytes);
@@ -470,6 +479,7 @@ class Worker {
   std::unordered_map<TensorId, Tensor*> by_id_;  // those that are declared
   std::vector<wire::PieceRef> wanted_unknown_;   // of tensors not declared here yet
   std::vector<wire::DeclareFailed> failures_;    // all that were told
+  std::string stuck_;                            // SetStuck
   size_t open_operations_ = 0;
   bool looks_ = false;  // some open operation may become overdue
   std::optional<Time> next_look_;

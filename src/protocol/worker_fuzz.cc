@@ -60,7 +60,7 @@ class Play {
                                          {tensor},
                                          StatusCode::kMismatch,
                                          "no",
-                                         {{Next() % 2U, Next() % 2U, Next() % 3U}}});
+                                         {AnyUse()}});
       case 3: return worker_->OnWant(Next() % 3U, {{tensor, Next() % 4U, Next() % 4U}});
       case 4:
         now_ += milliseconds(1);
@@ -70,6 +70,12 @@ class Play {
       case 6: return AnswerPush();
       default: return Churn();
     }
+  }
+
+  wire::NamedUse AnyUse() {
+    uint8_t what = Next();
+    return {std::string(1, static_cast<char>('a' + what / 64)),
+            {what % 2U, what / 2 % 2U, what / 4 % 4U}};
   }
 
   // Members and connections come and go.
@@ -89,6 +95,10 @@ class Play {
         }
         return;
       case 4: view_.workers.resize(1); break;
+      case 5:
+        return worker_->SetStuck(what < 128 ? std::string(1, static_cast<char>('a' + what / 32))
+                                            : "");
+      case 6: return worker_->OnUnbegun({AnyUse(), {AnyUse(), AnyUse()}});
       default:
         receiving_.erase(shard);
         worker_->OnShardDown(shard);

@@ -1,6 +1,7 @@
 // What names stand for on this rank: which tensor is meant, what the coordinator is asked and told
 // of it, and what follows when the ranks disagree (declarations.h).
 #include <algorithm>
+#include <utility>
 
 #include "src/protocol/worker.h"
 
@@ -126,14 +127,15 @@ void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
 void Worker::FailDoomed(Tensor& tensor) {
   Course& course = tensor.course;
   const wire::DeclareFailed why = *course.doomed;
-  Name& name = course.name;
   tensor.task->reported = false;  // the coordinator knows
   Fail(tensor, Status(why.code, why.text));
   Undeclare(course);
-  for (const wire::Use& use : why.also) {
-    Course& other = CourseOf(name, use.group);
-    if (other.attempt > use.attempt) continue;
-    other.attempt = use.attempt;
+  for (const wire::NamedUse& also : why.also) {
+    Course& other = CourseOf(NameOf(also.name), also.use.group);
+    const Tensor* open = other.name.open;
+    bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
+    if (other.attempt > also.use.attempt || own_end) continue;
+    other.attempt = also.use.attempt;
     Undeclare(other);
   }
 }
@@ -182,8 +184,11 @@ void Worker::ReportOverdue(const std::vector<const Tensor*>& late) {
   };
   for (const Tensor* tensor : late) {
     const Course& course = tensor->course;
-    wire::OverdueUse use{
-        tensor->name, {course.group, course.attempt, tensor->round}, tensor->id, {}};
+    wire::OverdueUse use{tensor->name,
+                         {course.group, course.attempt, tensor->round},
+                         tensor->id,
+                         {},
+                         IsStuckIn(*tensor)};
     for (const auto& [group, other] : course.name.courses) {
       if (group != course.group) use.elsewhere.push_back({group, other.attempt, other.round});
     }
@@ -209,6 +214,51 @@ void Worker::TakeBackOverdue(const Tensor& tensor) {
   driver_.SendControl(wire::Overdue{{{tensor.name, use, UINT32_MAX, {}}}, {}});
 }
 
+void Worker::SetStuck(const std::string& name) {
+  if (name == stuck_) return;
+  std::string before = std::exchange(stuck_, name);
+  ReportAgain(before);
+  ReportAgain(name);
+}
+
+// What was told of its open operation is not the whole truth any more.
+void Worker::ReportAgain(const std::string& name) {
+  auto found = names_.find(name);
+  const Tensor* open = found == names_.end() ? nullptr : found->second->open;
+  if (open != nullptr && open->task->reported) ReportOverdue({open});
+}
+
+// Not in a join: who has joined keeps nobody waiting.
+bool Worker::IsStuckIn(const Tensor& tensor) const {
+  return !stuck_.empty() && tensor.name == stuck_ && tensor.spec.op != wire::Op::kJoin;
+}
+
+void Worker::OnUnbegun(const wire::Unbegun& question) {
+  auto found = names_.find(question.stuck.name);
+  const Tensor* open = found == names_.end() ? nullptr : found->second->open;
+  if (open == nullptr || !open->task->reported || !IsStuckIn(*open)) return;
+  const wire::Use use{open->course.group, open->course.attempt, open->round};
+  if (use != question.stuck.use) return;
+  wire::Unbegun answer{question.stuck, {}};
+  for (const wire::NamedUse& one : question.uses) {
+    if (!HasBegun(one)) answer.uses.push_back(one);
+  }
+  if (!answer.uses.empty()) driver_.SendControl(answer);
+}
+
+// This use or a later one.
+bool Worker::HasBegun(const wire::NamedUse& use) const {
+  auto found = names_.find(use.name);
+  if (found == names_.end()) return false;
+  const Name& name = *found->second;
+  auto at = name.courses.find(use.use.group);
+  if (at == name.courses.end()) return false;
+  const Course& course = at->second;
+  bool begins = name.open != nullptr && &name.open->course == &course && IsDeclaring(*name.open);
+  uint64_t round = begins ? NextRound(course) : course.round;
+  return !(wire::Use{course.group, course.attempt, round} < use.use);
+}
+
 std::vector<wire::Known> Worker::Known() const {
   std::vector<wire::Known> parts(1);
   size_t bytes = 0;
@@ -222,6 +272,7 @@ std::vector<wire::Known> Worker::Known() const {
   };
   for (const wire::DeclareFailed& failed : failures_) {
     size_t more = failed.name.size() + failed.text.size() + kUseBytes * (1 + failed.also.size());
+    for (const wire::NamedUse& also : failed.also) more += also.name.size();
     part(more + sizeof(TensorId) * failed.tensors.size()).failed.push_back(failed);
   }
   for (const Tensor* tensor : Tensors()) {

@@ -19,11 +19,13 @@ class WorkerNamesTest : public testing::Test {
     EXPECT_TRUE(worker.AddGroup(1, {0, 1}).ok());
   }
 
-  Status Submit(OperationId id, Op op, int64_t bytes = 8, uint32_t group = 0) {
+  Status Submit(OperationId id, Op op, int64_t bytes = 8, uint32_t group = 0,
+                const std::string& name = "x") {
     Operation operation;
     operation.id = id;
-    operation.name = "x";
+    operation.name = name;
     operation.spec = {op, DataType::kUint8, 0, {bytes}, false, Op::kSum, group};
+    if (op == Op::kJoin) operation.spec.shape.clear();
     memory.push_back(std::make_unique<std::byte[]>(64));
     operation.input = operation.output = memory.back().get();
     return worker.Submit(operation);
@@ -57,7 +59,7 @@ class WorkerNamesTest : public testing::Test {
   }
 
   static wire::DeclareFailed Failure(const wire::Use& use,
-                                     const std::vector<wire::Use>& also = {}) {
+                                     const std::vector<wire::NamedUse>& also = {}) {
     return {"x", use, {7}, StatusCode::kMismatch, "ranks disagree", also};
   }
 
@@ -154,14 +156,14 @@ TEST_F(WorkerNamesTest, ANameIsTakenInAllGroupsButCountsInEachForItself) {
 
 // One failure in two groups: whichever the rank uses first raises it, and then it is over.
 TEST_F(WorkerNamesTest, AFailureInTwoGroupsIsRaisedOnce) {
-  worker.OnDeclareFailed(Failure({0, 0, 1}, {{1, 0, 1}}));  // never heard of
+  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // never heard of
   Use(1, Op::kSum, 7);
   ASSERT_TRUE(Submit(2, Op::kSum, 8, 1).ok());
   ++answered;
   Declared(8, 1);
   Answer();
-  worker.OnDeclareFailed(Failure({0, 0, 2}, {{1, 0, 2}}));
-  worker.OnDeclareFailed(Failure({1, 0, 2}, {{0, 0, 2}}));
+  worker.OnDeclareFailed(Failure({0, 0, 2}, {{"x", {1, 0, 2}}}));
+  worker.OnDeclareFailed(Failure({1, 0, 2}, {{"x", {0, 0, 2}}}));
   ASSERT_TRUE(Submit(3, Op::kSum, 8, 1).ok());
   EXPECT_EQ(CodeOf(3), StatusCode::kMismatch);
   ASSERT_TRUE(Submit(4, Op::kSum).ok());
@@ -235,6 +237,99 @@ TEST_F(WorkerNamesTest, WhatWasToldAndEndsInAnErrorIsTakenBack) {
   ASSERT_EQ(Told().size(), 3u);
   worker.OnDeclareFailed(Failure({0, 0, 2}));
   EXPECT_EQ(Told().size(), 3u) << "the coordinator knows";
+}
+
+TEST_F(WorkerNamesTest, AFailureOfSeveralNamesIsRaisedOnce) {
+  Use(1, Op::kSum, 7);
+  worker.OnDeclareFailed(Failure({0, 0, 2}, {{"y", {0, 0, 1}}}));
+  worker.OnDeclareFailed({"y", {0, 0, 1}, {}, StatusCode::kMismatch, "no", {{"x", {0, 0, 2}}}});
+  ASSERT_TRUE(Submit(2, Op::kSum).ok());
+  EXPECT_EQ(CodeOf(2), StatusCode::kMismatch);
+  ASSERT_TRUE(Submit(3, Op::kSum, 8, 0, "y").ok());
+  EXPECT_FALSE(driver.outcomes.contains(3));
+  EXPECT_EQ(asked().back().name, "y");
+  EXPECT_EQ(asked().back().attempt, 1u);
+}
+
+// Each open operation needs an end of its own.
+TEST_F(WorkerNamesTest, AFailureOfSeveralOpenOperationsEndsEach) {
+  ASSERT_TRUE(Submit(1, Op::kSum).ok());
+  Declared(7);
+  ASSERT_TRUE(Submit(2, Op::kSum, 8, 0, "y").ok());
+  worker.OnDeclared({"y", 0, 0, 8, {0, 1}});
+  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"y", {0, 0, 1}}}));
+  EXPECT_EQ(CodeOf(1), StatusCode::kMismatch);
+  EXPECT_FALSE(driver.outcomes.contains(2));
+  worker.OnDeclareFailed({"y", {0, 0, 1}, {8}, StatusCode::kMismatch, "no", {{"x", {0, 0, 1}}}});
+  EXPECT_EQ(CodeOf(2), StatusCode::kMismatch);
+  for (const char* name : {"x", "y"}) {
+    ASSERT_TRUE(Submit(name[0], Op::kSum, 8, 0, name).ok());
+    EXPECT_EQ(asked().back().attempt, 1u) << name;
+  }
+}
+
+TEST_F(WorkerNamesTest, WhoIsStuckSaysSoAndWhatItHasNotBegun) {
+  Use(1, Op::kSum, 7);
+  ASSERT_TRUE(Submit(2, Op::kSum, 8, 0, "y").ok());
+  ASSERT_TRUE(Submit(3, Op::kSum).ok());
+  worker.SetStuck("x");
+  EXPECT_TRUE(Told().empty()) << "nothing is overdue";
+  Look();
+  Look();
+  ASSERT_EQ(Told().size(), 1u);
+  EXPECT_TRUE(Told()[0].stuck);
+  const wire::NamedUse stuck{"x", {0, 0, 2}};
+  worker.OnUnbegun({stuck,
+                    {{"x", {1, 0, 1}},
+                     {"y", {0, 0, 1}},
+                     {"y", {0, 0, 2}},
+                     {"y", {0, 1, 1}},
+                     {"y", {1, 0, 1}},
+                     {"z", {0, 0, 1}}}});
+  ASSERT_EQ(Sent<wire::Unbegun>().size(), 1u);
+  EXPECT_EQ(Sent<wire::Unbegun>()[0], (wire::Unbegun{stuck,
+                                                     {{"x", {1, 0, 1}},
+                                                      {"y", {0, 0, 2}},
+                                                      {"y", {0, 1, 1}},
+                                                      {"y", {1, 0, 1}},
+                                                      {"z", {0, 0, 1}}}}))
+      << "y has been submitted, and has no number yet";
+  worker.OnUnbegun({{"x", {0, 0, 1}}, {{"z", {0, 0, 1}}}});
+  worker.OnUnbegun({{"y", {0, 0, 1}}, {{"z", {0, 0, 1}}}});
+  EXPECT_EQ(Sent<wire::Unbegun>().size(), 1u) << "it is not stuck there";
+  worker.AskAgain();
+  EXPECT_TRUE(Told().back().stuck) << "to a coordinator without memory, too";
+}
+
+TEST_F(WorkerNamesTest, WhoCanGoOnTakesItBack) {
+  ASSERT_TRUE(Submit(1, Op::kSum).ok());
+  Declared(7);
+  Look();
+  Look();
+  EXPECT_FALSE(Told().back().stuck);
+  worker.SetStuck("x");
+  worker.SetStuck("x");
+  ASSERT_EQ(Told().size(), 2u) << "it waits only now";
+  EXPECT_TRUE(Told().back().stuck);
+  worker.SetStuck("");
+  ASSERT_EQ(Told().size(), 3u);
+  EXPECT_FALSE(Told().back().stuck);
+  worker.SetStuck("x");
+  ASSERT_TRUE(Submit(2, Op::kSum, 8, 0, "y").ok());
+  ASSERT_EQ(Told().size(), 5u) << "a submission shows that it is not";
+  EXPECT_FALSE(Told().back().stuck);
+  worker.OnUnbegun({{"x", {0, 0, 1}}, {{"z", {0, 0, 1}}}});
+  EXPECT_TRUE(Sent<wire::Unbegun>().empty());
+}
+
+TEST_F(WorkerNamesTest, WhoHasJoinedIsNotStuck) {
+  ASSERT_TRUE(Submit(1, Op::kJoin, 0).ok());
+  Declared(7);
+  worker.SetStuck("x");
+  Look();
+  Look();
+  ASSERT_EQ(Told().size(), 1u);
+  EXPECT_FALSE(Told()[0].stuck);
 }
 
 TEST_F(WorkerNamesTest, WhatIsQuickIsNotTold) {

@@ -36,6 +36,8 @@ class Engine {
   // happens exactly once for every call.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
+  // Worker::SetStuck, after what was submitted before. Does not block.
+  virtual void SetStuck(const std::string& name) = 0;
   // Worker::AddGroup and RemoveGroup. Blocks for a moment: in force, and told to the shards, for
   // operations that are submitted after it.
   virtual Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) = 0;

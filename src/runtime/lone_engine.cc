@@ -36,6 +36,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
     machine_.Declare(name);
   }
 
+  void SetStuck(const std::string&) override {}
+
   std::vector<uint32_t> Members() override { return {0}; }
 
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override {

@@ -107,6 +107,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
   }
+  if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
   if (std::holds_alternative<wire::Leave>(message) && phase_ == Phase::kLeaving) Left();
   OnEvent();
 }
@@ -284,6 +285,13 @@ Status WorkerEngine::RemoveGroup(uint32_t number) {
 
 void WorkerEngine::Declare(const std::string& name) {
   loop_->Post([this, name] { machine_.Declare(name); });
+}
+
+void WorkerEngine::SetStuck(const std::string& name) {
+  loop_->Post([this, name] {
+    TakeSubmissions();
+    machine_.SetStuck(name);
+  });
 }
 
 void WorkerEngine::GiveUp(const std::string& why) {

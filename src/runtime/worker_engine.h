@@ -40,6 +40,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
 
   void Submit(protocol::Operation operation, Done done) override;
   void Declare(const std::string& name) override;
+  void SetStuck(const std::string& name) override;
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override;
   Status RemoveGroup(uint32_t number) override;
   std::vector<uint32_t> Members() override;

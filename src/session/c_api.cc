@@ -263,6 +263,14 @@ byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t t
   });
 }
 
+byteps_code byteps_set_stuck(byteps_session* session, const char* name, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the session");
+    session->session->SetStuck(name == nullptr ? "" : name);
+    return Status::Ok();
+  });
+}
+
 byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byteps_result* result,
                               byteps_error* error) {
   return Guard(error, [&]() -> Status {

@@ -40,6 +40,8 @@ class Session {
 
   void Declare(const std::string& name);
 
+  void SetStuck(const std::string& name) { engine_->SetStuck(name); }
+
   // Engine::AddGroup and RemoveGroup.
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
     return engine_->AddGroup(number, ranks);

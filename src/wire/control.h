@@ -167,6 +167,11 @@ struct Use {
   uint64_t round = 1;
   friend auto operator<=>(const Use&, const Use&) = default;
 };
+struct NamedUse {
+  std::string name;
+  Use use;
+  friend auto operator<=>(const NamedUse&, const NamedUse&) = default;
+};
 
 // A worker uses a name with this spec for the first time in this attempt, in this round.
 struct Declare {
@@ -188,15 +193,15 @@ struct Declared {
 };
 
 // The attempt fails on every rank of the group, from the round of `use` on; its tensors are
-// retired. It is one failure with that of `also`, uses in other groups: a rank that has raised it
-// in one of them has raised it in all.
+// retired. It is one failure with that of `also`, uses of this name in other groups or of other
+// names: a rank that has raised it in one of them has raised it in all.
 struct DeclareFailed {
   std::string name;
   Use use;
   std::vector<TensorId> tensors;
   StatusCode code = StatusCode::kMismatch;
   std::string text;
-  std::vector<Use> also;
+  std::vector<NamedUse> also;
   friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
 };
 
@@ -207,6 +212,7 @@ struct OverdueUse {
   Use use;
   TensorId tensor = UINT32_MAX;  // UINT32_MAX: it was told of, and has ended in an error since
   std::vector<Use> elsewhere;    // the sender's last uses of this name in other groups
+  bool stuck = false;            // the sender can begin nothing before it has ended
   friend bool operator==(const OverdueUse&, const OverdueUse&) = default;
 };
 struct GroupRanks {
@@ -218,6 +224,14 @@ struct Overdue {
   std::vector<OverdueUse> uses;
   std::vector<GroupRanks> groups;  // those of `uses`, except for 0: everybody
   friend bool operator==(const Overdue&, const Overdue&) = default;
+};
+
+// To a worker that is stuck in a use: which of `uses` have you not begun? And back: these. It may
+// have begun an earlier one of the same name, no later one.
+struct Unbegun {
+  NamedUse stuck;
+  std::vector<NamedUse> uses;
+  friend bool operator==(const Unbegun&, const Unbegun&) = default;
 };
 
 // What a worker knows of declarations, for a coordinator that has lost them; comes before its
@@ -295,9 +309,9 @@ struct JobOver {
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
-using Message =
-    std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known, Declare,
-                 Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver, Overdue>;
+using Message = std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known,
+                             Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect,
+                             JobOver, Overdue, Unbegun>;
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;

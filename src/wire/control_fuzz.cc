@@ -27,8 +27,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
   view.workers = {{0, 0, 7, "a", 1, 0, 1}, {1, 1, 8, "b", 2, 0, 1}};
   view.gone = {{2, 2, 9, "b", 3, 0, 1}};
   view.servers = {{0, 9, "c", "c:1", 3, 0, {5, 5}, true, 5}};
-  const wire::DeclareFailed failed{"w",       {3, 1, 5},  {77}, byteps::StatusCode::kMismatch,
-                                   "differs", {{0, 1, 2}}};
+  const wire::DeclareFailed failed{
+      "w", {3, 1, 5}, {77}, byteps::StatusCode::kMismatch, "differs", {{"v", {0, 1, 2}}}};
   const wire::TensorSpec spec{wire::Op::kSum, byteps::DataType::kInt8, 0, {3, 4}};
   const wire::Message examples[] = {
       wire::Join{.host = "a", .address = "b", .version = "1", .node = "n"},
@@ -44,7 +44,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
       wire::GoOn{2, 4},
       wire::Declare{"w", 1, spec, 5},
       wire::Declared{"w", 3, 1, 77, {1, 2, 3}},
-      wire::Overdue{{{"w", {3, 1, 5}, 77, {{0, 1, 2}}}}, {{3, {0, 1}}}},
+      wire::Overdue{{{"w", {3, 1, 5}, 77, {{0, 1, 2}}, true}}, {{3, {0, 1}}}},
+      wire::Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 1, 2}}}},
       failed,
       wire::Leave{},
       wire::Suspect{byteps::Role::kServer, 1, 9, wire::Suspicion::kClosed, "closed"},

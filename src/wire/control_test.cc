@@ -23,7 +23,8 @@ std::vector<Message> OneOfEach() {
   next.epoch = 6;
   next.workers[1].left = true;
   TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}, true};
-  DeclareFailed failed{"w", {3, 1, 5}, {77, 78}, StatusCode::kMismatch, "differs", {{0, 2, 9}}};
+  DeclareFailed failed{"w",       {3, 1, 5},         {77, 78}, StatusCode::kMismatch,
+                       "differs", {{"v", {0, 2, 9}}}};
   return {join,
           Refused{StatusCode::kRefused, "the job is full"},
           Waiting{"1/2 workers"},
@@ -42,7 +43,8 @@ std::vector<Message> OneOfEach() {
           Alive{},
           Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
           JobOver{StatusCode::kPeerLost, "server 1 was lost"},
-          Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}}}, {{3, {0, 2}}}}};
+          Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
+          Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}}};
 }
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {

@@ -108,6 +108,7 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.protocol.server_patience = options_.server_patience;
   process.protocol.quorum_patience = kPatience;
   process.protocol.recovery_patience = kPatience;
+  process.protocol.judge_after = kOverdueAfter;
   process.exit_notices = options_.exit_notices;
   process.host = kHost;
   coordinator_transport_ = std::make_unique<SharedTransport>(transport_);

@@ -2,6 +2,8 @@
 // else. A rank that differs is told, and so is everybody else.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <thread>
 
 #include "tests/cluster/cluster.h"
@@ -67,6 +69,44 @@ class Names : public ::testing::TestWithParam<Medium> {
           << ticket->WaitStatus().ToString();
       EXPECT_EQ(ticket->WaitStatus().message(), text);
     }
+  }
+
+  // Synchronous calls of names, by rank, as a process with one thread makes them; each rank's ends
+  // in their order, and after an error it makes no more.
+  std::vector<std::vector<Status>> Call(Cluster& cluster,
+                                        const std::vector<std::vector<std::string>>& names) {
+    std::vector<std::vector<Status>> ends(names.size());
+    std::vector<std::thread> ranks;
+    for (uint32_t rank = 0; rank < names.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        for (const std::string& name : names[rank]) {
+          Bytes data = Encode(DataType::kFloat32, std::vector<double>(10, rank + 1.0));
+          protocol::Operation operation =
+              OperationOn(name, Op::kSum, DataType::kFloat32, {10}, data, data);
+          TicketRef ticket = cluster.Submit(rank, std::move(operation));
+          cluster.engine(rank).SetStuck(name);
+          ends[rank].push_back(ticket->WaitStatus());
+          cluster.engine(rank).SetStuck("");
+          if (!ends[rank].back().ok()) return;
+        }
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    return ends;
+  }
+
+  // The last call of each rank ends in the same mismatch, the ones before in order.
+  void ExpectCircle(Cluster& cluster, const std::vector<std::vector<std::string>>& names,
+                    const std::vector<size_t>& good) {
+    std::vector<std::vector<Status>> ends = Call(cluster, names);
+    std::string text = ends[0].back().message();
+    for (size_t rank = 0; rank < names.size(); ++rank) {
+      ASSERT_EQ(ends[rank].size(), good[rank] + 1) << rank;
+      EXPECT_EQ(ends[rank].back().code(), StatusCode::kMismatch) << ends[rank].back().ToString();
+      EXPECT_EQ(ends[rank].back().message(), text);
+    }
+    EXPECT_NE(text.find("ranks wait for each other: rank"), std::string::npos) << text;
+    EXPECT_NE(text.find("has not begun"), std::string::npos) << text;
   }
 
   std::vector<std::unique_ptr<Bytes>> memory_;
@@ -169,6 +209,78 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
   cluster.LeaveInOrder();
 }
 
+TEST_P(Names, AnotherNumberOfCallsIsTold) {
+  Cluster cluster(Size(2));
+  ASSERT_TRUE(cluster.Start().ok());
+  for (int time = 0; time < 2; ++time) {
+    ExpectCircle(cluster, {{"x", "x", "x", "end"}, {"x", "x", "end"}}, {2, 2});
+    ExpectWorks(cluster, {Op::kSum}, 2);
+    if (HasFatalFailure()) return;
+  }
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, AnotherOrderOfCallsIsTold) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  for (int time = 0; time < 2; ++time) {
+    ExpectCircle(cluster, {{"x", "y"}, {"y", "x"}, {"x", "y"}}, {0, 0, 0});
+    ExpectWorks(cluster, {Op::kSum}, 3);
+    if (HasFatalFailure()) return;
+  }
+  cluster.LeaveInOrder();
+}
+
+// Who has begun all that others wait for makes nobody wait, in whatever order it waits itself.
+TEST_P(Names, RanksThatBeginAllAndThenWaitAreNoCircle) {
+  Cluster cluster(Size(2));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::thread> ranks;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      std::vector<std::string> names = {"x", "y", "z"};
+      if (rank == 1) std::reverse(names.begin(), names.end());
+      std::map<std::string, Bytes> data;
+      std::map<std::string, TicketRef> tickets;
+      for (const std::string& name : names) {
+        Bytes& own = data[name] = Bytes(40);
+        tickets[name] =
+            cluster.Submit(rank, OperationOn(name, Op::kSum, DataType::kFloat32, {10}, own, own));
+        std::this_thread::sleep_for(2 * kOverdueAfter);  // tidy-allow(sleep): lateness
+      }
+      for (const std::string& name : names) {
+        cluster.engine(rank).SetStuck(name);
+        EXPECT_TRUE(tickets[name]->WaitStatus().ok()) << tickets[name]->WaitStatus().ToString();
+        cluster.engine(rank).SetStuck("");
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  cluster.LeaveInOrder();
+}
+
+// The others are stuck in one operation after another, for long each time.
+TEST_P(Names, ARankThatIsLateIsInNoCircle) {
+  Cluster cluster(Size(3));
+  ASSERT_TRUE(cluster.Start().ok());
+  std::thread late([&] {
+    for (const char* name : {"x", "y", "x"}) {
+      std::this_thread::sleep_for(4 * kOverdueAfter);  // tidy-allow(sleep): lateness
+      Bytes data(40);
+      TicketRef ticket =
+          cluster.Submit(2, OperationOn(name, Op::kSum, DataType::kFloat32, {10}, data, data));
+      cluster.engine(2).SetStuck(name);
+      EXPECT_TRUE(ticket->WaitStatus().ok()) << ticket->WaitStatus().ToString();
+      cluster.engine(2).SetStuck("");
+    }
+  });
+  for (const std::vector<Status>& ends : Call(cluster, {{"x", "y", "x"}, {"x", "y", "x"}})) {
+    for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end.ToString();
+  }
+  late.join();
+  cluster.LeaveInOrder();
+}
+
 // Who has joined misses uses of the name, and mistakes, too.
 TEST_P(Names, RanksThatHadJoinedCountAsTheOthersDo) {
   Cluster cluster(Size(3));
@@ -216,6 +328,30 @@ TEST_P(Names, ServersMayDieInBetween) {
     ExpectMismatch(cluster, {Op::kSum}, {Op::kAverage, 50000}, 2);
     if (HasFatalFailure()) return;
   }
+  ExpectWorks(cluster, {Op::kSum}, 2);
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
+  ClusterOptions options = Size(2);
+  options.silence_end = seconds(2);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectWorks(cluster, {Op::kSum}, 2);
+  Bytes first(40), second(40);
+  auto stick = [&](uint32_t rank, const char* name, Bytes& data) {
+    TicketRef ticket =
+        cluster.Submit(rank, OperationOn(name, Op::kSum, DataType::kFloat32, {10}, data, data));
+    cluster.engine(rank).SetStuck(name);
+    return ticket;
+  };
+  TicketRef a = stick(0, "a", first);
+  std::this_thread::sleep_for(3 * kOverdueAfter);  // tidy-allow(sleep): its report goes out
+  cluster.KillCoordinator();
+  TicketRef b = stick(1, "b", second);
+  ASSERT_TRUE(cluster.RestartCoordinator().ok());
+  EXPECT_EQ(a->WaitStatus().code(), StatusCode::kMismatch) << a->WaitStatus().ToString();
+  EXPECT_EQ(b->WaitStatus().code(), StatusCode::kMismatch) << b->WaitStatus().ToString();
   ExpectWorks(cluster, {Op::kSum}, 2);
   cluster.LeaveInOrder();
 }

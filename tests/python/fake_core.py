@@ -59,6 +59,7 @@ class World:
         self.lost: set[int] = set()
         self.sets: dict[int, list[int]] = {}
         self.gave_up: list[str] = []
+        self.stuck: list[str | None] = []
 
     def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -123,6 +124,9 @@ class FakeSession:
                 values = np.frombuffer(data, NUMPY[item.dtype])
                 data = (values * self._world.size).astype(values.dtype).tobytes()
             ctypes.memmove(item.output_pointer, data, size)
+
+    def set_stuck(self, name: str | None) -> None:
+        self._world.stuck.append(name)
 
     def result(self, handle: int) -> tuple[int, int, int]:
         item = self._operations[handle]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -225,16 +227,76 @@ def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
 
     def wait(handle: int, timeout_ms: int) -> None:
         timeouts.append(timeout_ms)
-        if len(timeouts) < 3:
+        if len(timeouts) < 4:
             raise errors.DeadlineError("the wait timed out")
         native_wait(handle, timeout_ms)
 
     monkeypatch.setattr(session._native, "wait", wait)
     session.wait(handle)
-    assert timeouts == [60_000, 60_000, 120_000]
+    assert timeouts == [400, 60_000, 60_000, 120_000]
     assert len(caplog.messages) == 2
     start = "rank 0 has waited 120 s for tensor 'byteps.slow' (sum of float32[0]; device cpu):"
     assert caplog.messages[1].startswith(start)
+
+
+@pytest.fixture
+def slow(core, monkeypatch) -> int:
+    """An operation that takes longer than a wait looks on."""
+    default.init()
+    session = default.current()
+    native_wait = session._native.wait
+
+    def wait(handle: int, timeout_ms: int) -> None:
+        if timeout_ms < 1000:
+            raise errors.DeadlineError("the wait timed out")
+        native_wait(handle, timeout_ms)
+
+    monkeypatch.setattr(session._native, "wait", wait)
+    return session.start(Request("slow", Operation.SUM, DataType.FLOAT32, (0,), 0, 0))
+
+
+def test_the_only_thread_is_stuck_while_it_waits(core, slow) -> None:
+    default.current().wait(slow)
+    assert core.stuck == ["byteps.slow", None]
+
+
+def test_who_is_interrupted_is_not_stuck_any_more(core, slow, monkeypatch) -> None:
+    session = default.current()
+
+    def interrupted(handle: int, timeout_ms: int) -> None:
+        raise errors.DeadlineError("no") if timeout_ms < 1000 else KeyboardInterrupt
+
+    monkeypatch.setattr(session._native, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.wait(slow)
+    assert core.stuck == ["byteps.slow", None]
+
+
+@pytest.mark.parametrize("start", [threading.Thread, None])
+def test_a_process_with_another_thread_is_not_stuck(core, slow, start) -> None:
+    done, begun = threading.Event(), threading.Event()
+
+    def run() -> None:
+        begun.set()
+        done.wait()
+
+    if start is None:
+        _thread.start_new_thread(run, ())  # `threading` does not know of it
+    else:
+        start(target=run).start()
+    begun.wait()
+    try:
+        default.current().wait(slow)
+    finally:
+        done.set()
+    assert core.stuck == []
+
+
+def test_a_wait_of_another_thread_is_not_one_of_the_process(core, slow) -> None:
+    waiter = threading.Thread(target=default.current().wait, args=(slow,))
+    waiter.start()
+    waiter.join()
+    assert core.stuck == []
 
 
 def test_an_operation_that_ends_in_a_deadline_is_not_waited_for_again(core) -> None:

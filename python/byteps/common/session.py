@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ __all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session",
 NAME_PREFIX = "byteps."
 
 _DETAIL_MAX = 1024  # bytes that the job takes
+_STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _LONG_WAIT_S = 60
 _LOG = logging.getLogger("byteps")
 
@@ -52,6 +54,15 @@ class Request:
         if self.process_set:
             text += f" in process set {self.process_set}"
         return f"{text}; {self.detail}" if self.detail else text
+
+
+def _is_only_thread() -> bool:
+    """Return whether no other thread of this process can call anything while this one waits.
+
+    The second look finds threads that were not started by `threading`.
+    """
+    main = threading.main_thread().ident == threading.get_ident()
+    return main and threading.active_count() == 1 and len(sys._current_frames()) == 1
 
 
 def shortened(detail: str) -> str:
@@ -148,22 +159,34 @@ class Session:
     def wait(self, handle: int, timeout_ms: int = -1) -> None:
         """Block until the operation is over; raise if it failed. Ctrl-C gets through.
 
-        A wait of a minute is told, so that ranks which wait for each other say for what.
+        When nothing else of this process can go on meanwhile, the job is told: ranks that wait for
+        each other get a MismatchError. Other waits of a minute are told as a warning.
         """
         if timeout_ms >= 0:
             self._native.wait(handle, timeout_ms)
             return
-        waited_s, next_s = 0, _LONG_WAIT_S
-        while True:
-            try:
-                self._native.wait(handle, next_s * 1000)
-            except DeadlineError:
-                if self._native.poll(handle) != 0:
-                    raise
-            else:
-                return
-            waited_s, next_s = waited_s + next_s, waited_s + next_s
-            self._tell_of_wait(handle, waited_s)
+        if self._is_over(handle, _STUCK_AFTER_MS):
+            return
+        stuck = _is_only_thread()
+        try:
+            if stuck:
+                self._native.set_stuck(self._names.get(handle))
+            waited_s, next_s = 0, _LONG_WAIT_S
+            while not self._is_over(handle, next_s * 1000):
+                waited_s, next_s = waited_s + next_s, waited_s + next_s
+                self._tell_of_wait(handle, waited_s)
+        finally:
+            if stuck:
+                self._native.set_stuck(None)
+
+    def _is_over(self, handle: int, timeout_ms: int) -> bool:
+        try:
+            self._native.wait(handle, timeout_ms)
+        except DeadlineError:
+            if self._native.poll(handle) != 0:
+                raise  # the operation's own
+            return False
+        return True
 
     def _tell_of_wait(self, handle: int, waited_s: int) -> None:
         name = self._names.get(handle, "")

@@ -82,7 +82,8 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
     OnMemberMessage(*member, message);
     bool frequent = std::holds_alternative<wire::Alive>(message) ||
                     std::holds_alternative<wire::Declare>(message) ||
-                    std::holds_alternative<wire::Overdue>(message);
+                    std::holds_alternative<wire::Overdue>(message) ||
+                    std::holds_alternative<wire::Unbegun>(message);
     if (frequent) return;  // they change no view
   } else if (const auto* suspect = std::get_if<wire::Suspect>(&message);
              suspect != nullptr && suspect->why == wire::Suspicion::kExited) {
@@ -109,6 +110,8 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
     OnDeclare(member, *declare);
   } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
     OnOverdue(member, *overdue);
+  } else if (const auto* unbegun = std::get_if<wire::Unbegun>(&message)) {
+    OnUnbegun(member, *unbegun);
   } else if (const auto* sync = std::get_if<wire::Sync>(&message)) {
     OnSync(member, *sync);
   } else if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
@@ -126,6 +129,13 @@ void Coordinator::OnOverdue(const Member& member, const wire::Overdue& overdue) 
   if (member.role() != Role::kWorker) return;
   if (!awaited_.empty()) return held_.emplace_back(member.incarnation(), overdue), void();
   Deliver(declarations_.OnOverdue({member.incarnation(), member.index}, overdue));
+}
+
+// An answer to a question of before a restart is asked for again.
+void Coordinator::OnUnbegun(const Member& member, const wire::Unbegun& answer) {
+  if (member.role() != Role::kWorker || !awaited_.empty()) return;
+  bool more = declarations_.OnUnbegun({member.incarnation(), member.index}, answer);
+  if (more && !judge_at_.has_value()) judge_at_ = now_ + options_.judge_after;
 }
 
 void Coordinator::Deliver(const Declarations::Answers& answers) {
@@ -266,6 +276,7 @@ std::optional<Time> Coordinator::NextDue() const {
     }
     if (no_server_since_.has_value()) at(*no_server_since_ + options_.server_patience);
     if (leases_due_.has_value()) at(*leases_due_);
+    if (judge_at_.has_value()) at(*judge_at_);
   }
   if (change_.has_value()) at(change_since_ + options_.quorum_patience);
   return next;
@@ -295,6 +306,10 @@ void Coordinator::DoWhatIsDue() {
   if (leases_due_.has_value() && now_ >= *leases_due_) {
     leases_due_.reset();
     EndIfNobodyComesBack();
+  }
+  if (judge_at_.has_value() && now_ >= *judge_at_) {
+    judge_at_.reset();
+    Deliver(declarations_.JudgeStuck());
   }
   JudgeSilence();
   Advance();

@@ -78,6 +78,8 @@ struct CoordinatorOptions {
   Duration server_patience = seconds(10);
   Duration quorum_patience = seconds(10);
   Duration recovery_patience = seconds(10);
+  // From the first word that ranks may be stuck in a circle to the verdict, which so has them all.
+  Duration judge_after = milliseconds(500);
 
   CoordinatorMistake mistake = CoordinatorMistake::kNone;
 };
@@ -131,6 +133,7 @@ class Coordinator {
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnDeclare(const Member& member, const wire::Declare& declare);
   void OnOverdue(const Member& member, const wire::Overdue& overdue);
+  void OnUnbegun(const Member& member, const wire::Unbegun& answer);
   void OnLeave(Member& member, const wire::Leave& leave);
   void OnSync(const Member& member, const wire::Sync& sync);
   void HearOfSyncs(SyncPoints passed);
@@ -257,6 +260,7 @@ class Coordinator {
   bool leavers_ = false;            // workers that left before may be among them
 
   Declarations declarations_;
+  std::optional<Time> judge_at_;                            // ranks that are stuck
   bool rebuilding_ = false;                                 // declarations, from what workers know
   Incarnations awaited_;                                    // workers that have not told yet
   std::map<ConnectionId, std::vector<wire::Known>> known_;  // of connections that will report

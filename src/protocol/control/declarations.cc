@@ -42,6 +42,7 @@ void Declarations::Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t 
   workers_ = workers;
   piece_bytes_max_ = piece_bytes_max;
   names_.clear();
+  stuck_.Clear();
 }
 
 void Declarations::Number(TensorId first, uint32_t count) {
@@ -135,6 +136,11 @@ Declarations::Answers Declarations::Fail(Name& name, wire::DeclareFailed failed)
     const wire::Use& use = entry.second.use;
     return use.group == attempt.failed->use.group && use.attempt <= attempt.failed->use.attempt;
   });
+  stuck_.RemoveIf([&](const StuckRanks::Wait& wait) {
+    const wire::Use& use = wait.use.use;
+    return wait.use.name == attempt.failed->name && use.group == attempt.failed->use.group &&
+           use.attempt <= attempt.failed->use.attempt;
+  });
   Answers answers;
   if (!attempt.failed->tensors.empty()) answers.push_back({kServers, *attempt.failed});
   for (uint64_t told : attempt.told) answers.push_back({told, *attempt.failed});
@@ -152,19 +158,21 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     if (attempt.failed.has_value()) answers.push_back({rank.incarnation, *attempt.failed});
   }
   for (const wire::DeclareFailed& failed : known.failed) {
-    Name& name = names_[failed.name];
     // A failure in one group is one in the others: perhaps nobody is left who was told of those.
-    std::vector<wire::Use> uses = failed.also;
-    uses.push_back(failed.use);
-    for (const wire::Use& use : uses) {
-      if (use.attempt >= kAttemptsKnownMax) continue;
-      Attempt& attempt = At(name, use.group, use.attempt);
+    const wire::NamedUse itself = {failed.name, failed.use};
+    std::vector<wire::NamedUse> uses = failed.also;
+    uses.push_back(itself);
+    for (const wire::NamedUse& one : uses) {
+      if (one.use.attempt >= kAttemptsKnownMax) continue;
+      Name& name = names_[one.name];
+      Attempt& attempt = At(name, one.use.group, one.use.attempt);
       if (attempt.failed.has_value()) continue;
       wire::DeclareFailed here = failed;
-      here.use = use;
+      here.name = one.name;
+      here.use = one.use;
       here.also = uses;
-      std::erase(here.also, use);
-      for (TensorId tensor : use == failed.use ? failed.tensors : std::vector<TensorId>()) {
+      std::erase(here.also, one);
+      for (TensorId tensor : one == itself ? failed.tensors : std::vector<TensorId>()) {
         if (FindTensor(attempt, tensor) == nullptr) attempt.retired.push_back(tensor);
       }
       Answers more = Fail(name, std::move(here));

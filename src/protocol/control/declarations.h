@@ -26,6 +26,7 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/plan/piece_assigner.h"
+#include "src/protocol/control/stuck_ranks.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -57,6 +58,10 @@ class Declarations {
 
   // Operations of a rank do not end: do others mean something else?
   Answers OnOverdue(const Rank& rank, const wire::Overdue& overdue);
+  // A rank that is stuck answers what it has not begun. True: JudgeStuck should follow soon, when
+  // others that are stuck have said so, too: all get the same error then.
+  bool OnUnbegun(const Rank& rank, const wire::Unbegun& answer);
+  Answers JudgeStuck();
   // Forgets what ranks for which `gone` is true (by incarnation) wait for: they say it again, or
   // nobody waits for them any more.
   void ForgetOverdue(const std::function<bool(uint64_t)>& gone);
@@ -111,14 +116,16 @@ class Declarations {
   static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
                                       const Attempt& attempt, const Rank& rank,
                                       const wire::TensorSpec& spec);
-  static Answers Fail(Name& name, wire::DeclareFailed failed);
+  Answers Fail(Name& name, wire::DeclareFailed failed);
 
   // declarations_check.cc
   Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
   static bool WaitsInVain(const Wait& wait, const Wait& other);
   static std::vector<uint32_t> FindCircle(const Name& name, uint32_t from);
-  static Answers FailCircle(const std::string& text, Name& name,
-                            const std::vector<uint32_t>& circle);
+  Answers FailCircle(const std::string& text, Name& name, const std::vector<uint32_t>& circle);
+  std::string SideOf(const wire::NamedUse& use, const StuckRanks::Circle& circle);
+  Answers AddStuck(const Rank& rank, const wire::OverdueUse& use);
+  Answers FailAll(const std::vector<wire::NamedUse>& uses, const std::string& text);
 
   std::optional<plan::PieceAssigner> dealer_;
   uint32_t workers_ = 0;
@@ -126,6 +133,7 @@ class Declarations {
   TensorId next_tensor_ = 1;
   TensorId end_tensor_ = UINT32_MAX;
   Names names_;
+  StuckRanks stuck_;
 };
 
 }  // namespace byteps::protocol

@@ -1,4 +1,5 @@
-// What ranks say of operations that do not end, and what follows from it.
+// What ranks say of operations that do not end, and what follows from it. stuck_ranks.h has
+// circles over several names, of ranks that can do nothing else meanwhile.
 //
 // In one group: ranks that mean different tensors in one round disagree (declarations.h).
 //
@@ -24,6 +25,10 @@
 namespace byteps::protocol {
 namespace {
 
+// What a message names of a circle.
+constexpr size_t kSidesMax = 4;
+constexpr size_t kRanksMax = 8;
+
 // Of a round as workers count them, not of one on the wire (wire/data.h).
 uint64_t JoinsOf(uint64_t round) { return round / wire::FirstRoundAfter(1); }
 
@@ -40,6 +45,9 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
     if (found == names_.end()) continue;
     Name& name = found->second;
     name.waits.erase(rank.number);
+    stuck_.RemoveIf([&](const StuckRanks::Wait& wait) {
+      return wait.incarnation == rank.incarnation && (use.stuck || wait.use.name == use.name);
+    });
     Answers more = CheckUse(rank, use);
     auto ranks = groups.find(use.use.group);
     bool whole = use.use.group == 0 || ranks != groups.end();
@@ -50,7 +58,11 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
       name.waits[rank.number] = {rank.incarnation, use.use, use.tensor, use.elsewhere,
                                  use.use.group == 0 ? nullptr : ranks->second};
       std::vector<uint32_t> circle = FindCircle(name, rank.number);
-      if (!circle.empty()) more = FailCircle(use.name, name, circle);
+      if (!circle.empty()) {
+        more = FailCircle(use.name, name, circle);
+      } else if (use.stuck) {
+        more = AddStuck(rank, use);
+      }
     }
     answers.insert(answers.end(), more.begin(), more.end());
   }
@@ -133,24 +145,73 @@ Declarations::Answers Declarations::FailCircle(const std::string& text, Name& na
     sides += (i == 0 ? "rank " : ", rank ") + std::to_string(circle[i]) + " has " +
              wire::Describe(spec) + (spec.group == 0 ? " of all ranks" : "");
   }
+  std::vector<wire::NamedUse> named;
+  for (const auto& [group, use] : uses) named.push_back({text, use});
+  return FailAll(named, "ranks disagree about tensor '" + text + "': " + sides +
+                            "; use the same name, shape, dtype, operation and process set on "
+                            "every rank");
+}
+
+// As one failure.
+Declarations::Answers Declarations::FailAll(const std::vector<wire::NamedUse>& uses,
+                                            const std::string& text) {
   Answers answers;
-  for (const auto& [group, use] : uses) {
-    wire::DeclareFailed failed{text, use, {}, StatusCode::kMismatch, "", {}};
-    failed.text = "ranks disagree about tensor '" + text + "': " + sides +
-                  "; use the same name, shape, dtype, operation and process set on every rank";
-    for (const auto& [other, also] : uses) {
-      if (other != group) failed.also.push_back(also);
-    }
-    Answers more = Fail(name, std::move(failed));
+  for (const wire::NamedUse& one : uses) {
+    wire::DeclareFailed failed{one.name, one.use, {}, StatusCode::kMismatch, text, uses};
+    std::erase(failed.also, one);
+    Answers more = Fail(names_.at(one.name), std::move(failed));
     answers.insert(answers.end(), more.begin(), more.end());
   }
   return answers;
+}
+
+Declarations::Answers Declarations::AddStuck(const Rank& rank, const wire::OverdueUse& use) {
+  const Wait& wait = names_.at(use.name).waits.at(rank.number);
+  Answers answers;
+  for (StuckRanks::Question& question :
+       stuck_.Add(rank.number, {rank.incarnation, {use.name, use.use}, use.tensor, wait.ranks})) {
+    answers.push_back({question.to, std::move(question.message)});
+  }
+  return answers;
+}
+
+bool Declarations::OnUnbegun(const Rank& rank, const wire::Unbegun& answer) {
+  return stuck_.OnUnbegun(rank.number, rank.incarnation, answer);
+}
+
+Declarations::Answers Declarations::JudgeStuck() {
+  Answers answers;
+  for (const StuckRanks::Circle& circle : stuck_.Circles()) {
+    std::string text = "ranks wait for each other: ";
+    for (size_t i = 0; i < std::min(circle.size(), kSidesMax); ++i) {
+      text += (i == 0 ? "" : "; ") + SideOf(circle[i], circle);
+    }
+    text += "; make the same calls in the same order on every rank";
+    Answers more = FailAll(circle, text);
+    answers.insert(answers.end(), more.begin(), more.end());
+  }
+  return answers;
+}
+
+std::string Declarations::SideOf(const wire::NamedUse& use, const StuckRanks::Circle& circle) {
+  auto in = stuck_.In(use);
+  std::string text = in.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(in.size(), kRanksMax); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(in[i].first);
+  }
+  if (in.size() > kRanksMax) text += " and others";
+  text += (in.size() == 1 ? " waits for '" : " wait for '") + use.name + "'";
+  const Attempt* attempt = FindAttempt(names_.at(use.name), use.use.group, use.use.attempt);
+  const auto* variant = attempt == nullptr ? nullptr : FindTensor(*attempt, in[0].second->tensor);
+  if (variant != nullptr) text += " (" + wire::Describe(variant->first) + ")";
+  return text + ", which rank " + std::to_string(stuck_.Lacking(use, circle)) + " has not begun";
 }
 
 void Declarations::ForgetOverdue(const std::function<bool(uint64_t)>& gone) {
   for (auto& [text, name] : names_) {
     std::erase_if(name.waits, [&](const auto& entry) { return gone(entry.second.incarnation); });
   }
+  stuck_.RemoveIf([&](const StuckRanks::Wait& wait) { return gone(wait.incarnation); });
 }
 
 }  // namespace byteps::protocol

@@ -39,6 +39,7 @@ class DeclarationsTest : public testing::Test {
       }
       auto rank = static_cast<uint32_t>(answer.to - 100);
       if (failed != nullptr) said[rank] = "failed";
+      if (std::holds_alternative<wire::Unbegun>(answer.message)) said[rank] = "asked";
       const auto* declared = std::get_if<wire::Declared>(&answer.message);
       if (declared != nullptr) said[rank] = "T" + std::to_string(declared->tensor);
     }
@@ -57,6 +58,22 @@ class DeclarationsTest : public testing::Test {
     if (!ranks.empty()) overdue.groups.push_back({use.group, ranks});
     return Note(names.OnOverdue(Rank(rank), overdue));
   }
+
+  // Rank 0 is stuck in "x" as T1, rank 1 in "y" as T2; both have said what they want.
+  void DeclareTwo() {
+    Declare(0, 1, Spec(3));
+    Note(names.OnDeclare(Rank(1), {"y", 0, Spec(4), 1}));
+  }
+  std::map<uint32_t, std::string> Stuck(uint32_t rank, const wire::NamedUse& use, TensorId tensor) {
+    return Note(names.OnOverdue(Rank(rank), {{{use.name, use.use, tensor, {}, true}}, {}}));
+  }
+  std::map<uint32_t, std::string> Lacks(uint32_t rank, const wire::NamedUse& in,
+                                        const wire::NamedUse& what) {
+    static_cast<void>(names.OnUnbegun(Rank(rank), {in, {what}}));
+    return Note(names.JudgeStuck());
+  }
+  const wire::NamedUse in_x{"x", {0, 0, 1}};
+  const wire::NamedUse in_y{"y", {0, 0, 1}};
 
   using Said = std::map<uint32_t, std::string>;
   Declarations names;
@@ -127,7 +144,7 @@ TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoGroupsFailInBothOnce) {
   EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
   for (const wire::DeclareFailed& failed : failures) {
     ASSERT_EQ(failed.also.size(), 1u);
-    EXPECT_EQ(failed.also[0], (wire::Use{1 - failed.use.group, 0, 2}));
+    EXPECT_EQ(failed.also[0], (wire::NamedUse{"x", {1 - failed.use.group, 0, 2}}));
     for (const char* part : {"rank 0 has sum of float32[3] of all ranks",
                              "rank 1 has sum of float32[3] in process set 1"}) {
       EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
@@ -172,6 +189,83 @@ TEST_F(DeclarationsTest, WhoIsGoneOrHasJoinedOrTakesItBackIsInNoCircle) {
   EXPECT_EQ(Overdue(1, {1, 0, joined + 1}, 2, {0, 1}), (Said{{0, "failed"}, {1, "failed"}}));
 }
 
+TEST_F(DeclarationsTest, RanksThatAreStuckInDifferentNamesFailInBothOnce) {
+  DeclareTwo();
+  EXPECT_EQ(Stuck(0, in_x, 1), (Said{}));
+  EXPECT_EQ(Stuck(1, in_y, 2), (Said{{0, "asked"}, {1, "asked"}}));
+  EXPECT_EQ(Lacks(0, in_x, in_y), (Said{}));
+  EXPECT_EQ(Lacks(1, in_y, in_x), (Said{{0, "failed"}, {1, "failed"}}));
+  EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
+  ASSERT_EQ(failures.size(), 4u) << "two for the servers";
+  for (const wire::DeclareFailed& failed : failures) {
+    EXPECT_EQ(failed.also, (std::vector<wire::NamedUse>{failed.name == "x" ? in_y : in_x}));
+    for (const char* part :
+         {"rank 0 waits for 'x' (sum of float32[3]), which rank 1 has not begun",
+          "rank 1 waits for 'y' (sum of float32[4]), which rank 0 has not begun", "same order"}) {
+      EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
+    }
+  }
+  EXPECT_EQ(Lacks(1, in_y, in_x), (Said{})) << "said again";
+  EXPECT_EQ(Stuck(0, in_x, 1), (Said{{0, "failed"}})) << "its report was under way";
+  EXPECT_EQ(Declare(0, 1, Spec(3), 1), (Said{{0, "T3"}}));
+}
+
+// Any two of them are a circle, too.
+TEST_F(DeclarationsTest, AllWhoAreStuckThenAreToldAsOne) {
+  const wire::NamedUse in_z{"z", {0, 0, 1}};
+  DeclareTwo();
+  Note(names.OnDeclare(Rank(2), {"z", 0, Spec(5), 1}));
+  Stuck(0, in_x, 1);
+  Stuck(1, in_y, 2);
+  EXPECT_TRUE(names.OnUnbegun(Rank(0), {in_x, {in_y}}));
+  EXPECT_TRUE(names.OnUnbegun(Rank(1), {in_y, {in_x}}));
+  Stuck(2, in_z, 3);
+  EXPECT_TRUE(names.OnUnbegun(Rank(0), {in_x, {in_z}}));
+  EXPECT_EQ(Lacks(2, in_z, in_y), (Said{{0, "failed"}, {1, "failed"}, {2, "failed"}}));
+  for (const wire::DeclareFailed& failed : failures) {
+    EXPECT_EQ(failed.also.size(), 2u);
+    EXPECT_EQ(failed.text, failures[0].text);
+    for (const char* part :
+         {"rank 0 waits for 'x'", "rank 1 waits for 'y'", "rank 2 waits for 'z'"}) {
+      EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
+    }
+  }
+}
+
+TEST_F(DeclarationsTest, WhoCanGoOnIsNotStuckAnyMore) {
+  DeclareTwo();
+  auto both_lack = [&] {
+    Said first = Lacks(0, in_x, in_y);
+    Said second = Lacks(1, in_y, in_x);
+    return first.empty() && second.empty();
+  };
+  auto both_stick = [&] {
+    Stuck(0, in_x, 1);
+    Stuck(1, in_y, 2);
+  };
+  both_stick();
+  Overdue(0, in_x.use, 1);  // Ctrl-C: it is open, but nobody waits
+  EXPECT_TRUE(both_lack());
+  both_stick();
+  Overdue(0, in_x.use, UINT32_MAX);  // an error has ended it
+  EXPECT_TRUE(both_lack());
+  both_stick();
+  names.ForgetOverdue([](uint64_t incarnation) { return incarnation == 101; });
+  EXPECT_TRUE(both_lack());
+  both_stick();
+  Begin(names);  // a generation
+  EXPECT_TRUE(both_lack());
+  EXPECT_TRUE(failures.empty());
+}
+
+TEST_F(DeclarationsTest, WhoDoesNotSayThatItIsStuckIsAskedNothing) {
+  DeclareTwo();
+  EXPECT_EQ(Overdue(0, in_x.use, 1), (Said{}));
+  EXPECT_EQ(Stuck(1, in_y, 2), (Said{}));
+  EXPECT_EQ(Lacks(0, in_x, in_y), (Said{}));
+  EXPECT_EQ(Lacks(1, in_y, in_x), (Said{}));
+}
+
 TEST_F(DeclarationsTest, ANameWithTooManySpecsFailsWithAdvice) {
   int64_t elements = 0;
   while (failures.empty() && elements < 100000) {
@@ -191,7 +285,8 @@ TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   Declare(0, 1, Spec(3));
   Declare(0, 2, Spec(4));
   std::vector<uint64_t> placement = {0, 0, 2};
-  wire::DeclareFailed failed{"y", {0, 0, 2}, {7, 8}, StatusCode::kMismatch, "differ", {{1, 3, 5}}};
+  wire::DeclareFailed failed{"y",      {0, 0, 2},         {7, 8}, StatusCode::kMismatch,
+                             "differ", {{"y", {1, 3, 5}}}};
   Declarations fresh;
   Begin(fresh);
   fresh.Number(1 << 22, 1000);
@@ -203,7 +298,7 @@ TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"x", 0, Spec(4), 2})), (Said{{1, "T2"}}));
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 3, Spec(4, 1), 5})), (Said{{1, "failed"}}));
   EXPECT_EQ(failures.back().use, (wire::Use{1, 3, 5}));
-  EXPECT_EQ(failures.back().also, (std::vector<wire::Use>{{0, 0, 2}}));
+  EXPECT_EQ(failures.back().also, (std::vector<wire::NamedUse>{{"y", {0, 0, 2}}}));
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 4, Spec(4, 1), 1})), (Said{{1, "T4194304"}}));
   Note(fresh.FailedForServer(9));
   EXPECT_EQ(failures.back().tensors, (std::vector<TensorId>{7, 8}));

@@ -1,0 +1,322 @@
+// Control messages from bytes. Nothing is believed that has not been checked; control.cc writes
+// them.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "src/wire/control.h"
+#include "src/wire/control_generated.h"
+
+namespace byteps::wire {
+namespace {
+
+std::string Text(const flatbuffers::String* text) { return text == nullptr ? "" : text->str(); }
+
+// The verifier sees to the place of a vector's length, not of its elements: they may be misaligned.
+template <typename T>
+std::vector<T> Numbers(const flatbuffers::Vector<T>* numbers) {
+  static_assert(std::endian::native == std::endian::little);
+  if (numbers == nullptr || numbers->size() == 0) return {};
+  std::vector<T> values(numbers->size());
+  std::memcpy(values.data(), numbers->Data(), values.size() * sizeof(T));
+  return values;
+}
+
+Status Malformed(const char* what) {
+  return {StatusCode::kProtocol, std::string("malformed control message: ") + what};
+}
+
+// Enumerators from outside are checked before they become enumerators.
+bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
+bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(StatusCode::kInternal); }
+
+Result<Join> Read(const fb::Join& m) {
+  if (!ValidRole(m.role())) return Malformed("unknown role");
+  Join join;
+  join.role = static_cast<Role>(m.role());
+  join.rank = m.rank();
+  join.incarnation = m.incarnation();
+  join.host = Text(m.host());
+  join.address = Text(m.address());
+  join.shards = m.shards();
+  join.link_mbit = m.link_mbit();
+  join.process = m.process();
+  join.worker_count = m.worker_count();
+  join.server_count = m.server_count();
+  join.piece_bytes_max = m.piece_bytes_max();
+  join.version = Text(m.version());
+  join.local_rank = m.local_rank();
+  join.local_size = m.local_size();
+  join.node = Text(m.node());
+  return join;
+}
+
+// A view's tables may share their parts, so that few bytes unfold into many. What a correct sender
+// writes unfolds into no more than it is long.
+uint64_t UnfoldedBytes(const fb::View& m) {
+  uint64_t bytes = uint64_t{8} * (m.workers()->size() + m.servers()->size() + m.gone()->size());
+  auto add = [&](const flatbuffers::String* text) { bytes += text == nullptr ? 0 : text->size(); };
+  for (const auto* workers : {m.workers(), m.gone()}) {
+    for (const fb::Worker* w : *workers) add(w->host());
+  }
+  for (const fb::Server* s : *m.servers()) {
+    add(s->host());
+    add(s->address());
+    if (s->shard_weights() != nullptr) bytes += uint64_t{4} * s->shard_weights()->size();
+  }
+  return bytes;
+}
+
+// False: one has a slot that no job has.
+bool Read(const flatbuffers::Vector<flatbuffers::Offset<fb::Worker>>& tables,
+          std::vector<WorkerInfo>& workers) {
+  for (const fb::Worker* w : tables) {
+    if (w->slot() >= kMembersMax) return false;
+    workers.push_back({w->slot(), w->rank(), w->incarnation(), Text(w->host()), w->process(),
+                       w->local_rank(), w->local_size(), w->left()});
+  }
+  return true;
+}
+
+Result<View> Read(const fb::View* table, size_t message_bytes) {
+  View view;
+  if (table == nullptr) return Malformed("a view is missing");
+  const fb::View& m = *table;
+  view.epoch = m.epoch();
+  view.generation = m.generation();
+  view.began = m.began();
+  view.piece_bytes_max = m.piece_bytes_max();
+  bool whole = m.workers() != nullptr && m.servers() != nullptr && m.gone() != nullptr;
+  if (!whole) return Malformed("a view without members");
+  if (UnfoldedBytes(m) > message_bytes) return Malformed("a view with shared parts");
+  if (!Read(*m.workers(), view.workers) || !Read(*m.gone(), view.gone)) {
+    return Malformed("a slot that no job has");
+  }
+  for (const fb::Server* s : *m.servers()) {
+    view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
+                            s->process(), s->first_shard(), Numbers(s->shard_weights()), s->alive(),
+                            s->since()});
+  }
+  return view;
+}
+
+Result<Message> Decode(const fb::Propose& m, size_t message_bytes) {
+  Result<View> present = Read(m.present(), message_bytes);
+  if (!present.ok()) return present.status();
+  Result<View> next = Read(m.next(), message_bytes);
+  if (!next.ok()) return next.status();
+  return Message(Propose{m.term(), std::move(present).value(), std::move(next).value()});
+}
+
+Result<Message> Decode(const fb::Commit& m, size_t message_bytes) {
+  Result<View> view = Read(m.view(), message_bytes);
+  if (!view.ok()) return view.status();
+  return Message(Commit{m.term(), std::move(view).value()});
+}
+
+Result<Message> Decode(const fb::Report& m, size_t message_bytes) {
+  if (m.self() == nullptr) return Malformed("a report of nobody");
+  Result<Join> self = Read(*m.self());
+  if (!self.ok()) return self.status();
+  Result<View> committed = Read(m.committed(), message_bytes);
+  if (!committed.ok()) return committed.status();
+  Result<View> promised = Read(m.promised(), message_bytes);
+  if (!promised.ok()) return promised.status();
+  return Message(Report{std::move(self).value(), m.term(), std::move(committed).value(),
+                        m.promised_term(), std::move(promised).value(), m.syncs()});
+}
+
+template <typename T, typename Table>
+T ReadPoint(const Table& m) {
+  return {m.generation(), m.point()};
+}
+
+Result<TensorSpec> Read(const fb::Spec* m) {
+  if (m == nullptr) return Malformed("a tensor without a description");
+  if (m->op() >= kOpCount) return Malformed("unknown operation");
+  if (m->dtype() >= kDataTypeCount) return Malformed("unknown dtype");
+  if (m->combine() >= kReductionCount) return Malformed("unknown reduction");
+  return TensorSpec{static_cast<Op>(m->op()),
+                    static_cast<DataType>(m->dtype()),
+                    m->root(),
+                    Numbers(m->shape()),
+                    m->atomic(),
+                    static_cast<Op>(m->combine()),
+                    m->group(),
+                    Text(m->detail())};
+}
+
+Declared Read(const fb::Declared& m) {
+  return {Text(m.name()), m.group(), m.attempt(), m.tensor(), Numbers(m.placement())};
+}
+
+Use Read(const fb::Use* m) {
+  return m == nullptr ? Use() : Use{m->group(), m->attempt(), m->round()};
+}
+
+template <typename Tables>
+std::vector<Use> ReadUses(const Tables* tables) {
+  std::vector<Use> uses;
+  if (tables == nullptr) return uses;
+  for (const fb::Use* one : *tables) uses.push_back(Read(one));
+  return uses;
+}
+
+// A use takes more bytes on the wire than these.
+constexpr size_t kUseBytes = 4;
+
+NamedUse ReadNamed(const fb::Use& m) { return {Text(m.name()), Read(&m)}; }
+
+// Empty: they unfold into more than `bytes`.
+template <typename Tables>
+std::optional<std::vector<NamedUse>> ReadNamedUses(const Tables* tables, size_t bytes) {
+  std::vector<NamedUse> uses;
+  if (tables == nullptr) return uses;
+  size_t unfolded = 0;
+  for (const fb::Use* one : *tables) {
+    unfolded += kUseBytes + (one->name() == nullptr ? 0 : one->name()->size());
+    if (unfolded > bytes) return std::nullopt;
+    uses.push_back(ReadNamed(*one));
+  }
+  return uses;
+}
+
+size_t BytesOf(const std::vector<NamedUse>& uses) {
+  size_t bytes = 0;
+  for (const NamedUse& one : uses) bytes += kUseBytes + one.name.size();
+  return bytes;
+}
+
+Result<DeclareFailed> Read(const fb::DeclareFailed& m, size_t message_bytes) {
+  if (!ValidCode(m.code())) return Malformed("unknown status");
+  std::optional<std::vector<NamedUse>> also = ReadNamedUses(m.also(), message_bytes);
+  if (!also.has_value()) return Malformed("a list with shared parts");
+  return DeclareFailed{Text(m.name()),       Read(m.use()),
+                       Numbers(m.tensors()), static_cast<StatusCode>(m.code()),
+                       Text(m.text()),       *std::move(also)};
+}
+
+Result<Message> Decode(const fb::Declare& m) {
+  Result<TensorSpec> spec = Read(m.spec());
+  if (!spec.ok()) return spec.status();
+  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round()});
+}
+
+// As with views: nothing unfolds into more than the message is long.
+Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
+  Known known;
+  size_t unfolded = 0;
+  if (m.tensors() == nullptr || m.failed() == nullptr) return Malformed("a list is missing");
+  for (const fb::KnownTensor* one : *m.tensors()) {
+    if (one->declared() == nullptr) return Malformed("a tensor without a number");
+    Result<TensorSpec> spec = Read(one->spec());
+    if (!spec.ok()) return spec.status();
+    Declared declared = Read(*one->declared());
+    unfolded += declared.name.size() + 8 * (declared.placement.size() + spec->shape.size()) + 8;
+    unfolded += spec->detail.size();
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    known.tensors.push_back({std::move(declared), std::move(spec).value()});
+  }
+  for (const fb::DeclareFailed* one : *m.failed()) {
+    Result<DeclareFailed> failed = Read(*one, message_bytes);
+    if (!failed.ok()) return failed.status();
+    unfolded += failed->name.size() + failed->text.size() + 4 * failed->tensors.size() +
+                BytesOf(failed->also) + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    known.failed.push_back(std::move(failed).value());
+  }
+  return Message(std::move(known));
+}
+
+Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
+  Overdue overdue;
+  size_t unfolded = 0;
+  if (m.uses() == nullptr || m.groups() == nullptr) return Malformed("a list is missing");
+  for (const fb::OverdueUse* one : *m.uses()) {
+    OverdueUse use{Text(one->name()), Read(one->use()), one->tensor(), ReadUses(one->elsewhere()),
+                   one->stuck()};
+    unfolded += use.name.size() + kUseBytes * use.elsewhere.size() + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    overdue.uses.push_back(std::move(use));
+  }
+  for (const fb::Group* one : *m.groups()) {
+    GroupRanks group{one->number(), Numbers(one->ranks())};
+    unfolded += 4 * group.ranks.size() + 4;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    overdue.groups.push_back(std::move(group));
+  }
+  return Message(std::move(overdue));
+}
+
+Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
+  if (m.stuck() == nullptr) return Malformed("a question about nothing");
+  std::optional<std::vector<NamedUse>> uses = ReadNamedUses(m.uses(), message_bytes);
+  if (!uses.has_value()) return Malformed("a list with shared parts");
+  return Message(Unbegun{ReadNamed(*m.stuck()), *std::move(uses)});
+}
+
+Result<Message> Decode(const fb::Suspect& m) {
+  if (!ValidRole(m.role())) return Malformed("unknown role");
+  if (m.why() > static_cast<uint8_t>(Suspicion::kExited)) return Malformed("unknown suspicion");
+  return Message(Suspect{static_cast<Role>(m.role()), m.index(), m.incarnation(),
+                         static_cast<Suspicion>(m.why()), Text(m.text()), m.generation()});
+}
+
+template <typename T>
+Result<Message> Wrap(Result<T> value) {
+  if (!value.ok()) return value.status();
+  return Message(std::move(value).value());
+}
+
+template <typename T, typename Table>
+Result<Message> DecodeCodeAndText(const Table& m) {
+  if (!ValidCode(m.code())) return Malformed("unknown status");
+  return Message(T{static_cast<StatusCode>(m.code()), Text(m.text())});
+}
+
+}  // namespace
+
+Result<Message> DecodeControl(ConstByteSpan bytes) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  // The verifier reads numbers in place, so the bytes must be aligned.
+  std::vector<uint64_t> aligned;
+  if (reinterpret_cast<uintptr_t>(data) % alignof(uint64_t) != 0) {
+    aligned.resize((bytes.size() + 7) / 8);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(aligned.data()));
+    data = reinterpret_cast<const uint8_t*>(aligned.data());
+  }
+  flatbuffers::Verifier verifier(data, bytes.size());
+  if (bytes.size() < 8 || !fb::VerifyMessageBuffer(verifier)) return Malformed("no such message");
+  const fb::Message* message = fb::GetMessage(data);
+  if (message->body() == nullptr) return Malformed("empty");
+  switch (message->body_type()) {
+    case fb::Body_Join: return Wrap(Read(*message->body_as_Join()));
+    case fb::Body_Refused: return DecodeCodeAndText<Refused>(*message->body_as_Refused());
+    case fb::Body_Waiting: return Message(Waiting{Text(message->body_as_Waiting()->text())});
+    case fb::Body_Propose: return Decode(*message->body_as_Propose(), bytes.size());
+    case fb::Body_Promise: {
+      const fb::Promise& promise = *message->body_as_Promise();
+      return Message(Promise{promise.term(), promise.epoch()});
+    }
+    case fb::Body_Commit: return Decode(*message->body_as_Commit(), bytes.size());
+    case fb::Body_Query: return Message(Query{message->body_as_Query()->term()});
+    case fb::Body_Report: return Decode(*message->body_as_Report(), bytes.size());
+    case fb::Body_Known: return Decode(*message->body_as_Known(), bytes.size());
+    case fb::Body_Sync: return Message(ReadPoint<Sync>(*message->body_as_Sync()));
+    case fb::Body_GoOn: return Message(ReadPoint<GoOn>(*message->body_as_GoOn()));
+    case fb::Body_Declare: return Decode(*message->body_as_Declare());
+    case fb::Body_Declared: return Message(Read(*message->body_as_Declared()));
+    case fb::Body_DeclareFailed: return Wrap(Read(*message->body_as_DeclareFailed(), bytes.size()));
+    case fb::Body_Leave: return Message(Leave{message->body_as_Leave()->clean()});
+    case fb::Body_Alive: return Message(Alive{});
+    case fb::Body_Suspect: return Decode(*message->body_as_Suspect());
+    case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
+    case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());
+    case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
+    case fb::Body_NONE: break;
+  }
+  return Malformed("unknown kind");
+}
+
+}  // namespace byteps::wire

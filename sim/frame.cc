@@ -18,6 +18,16 @@ const char* NameOf(const wire::Message& message) {
   return kNames[message.index()];
 }
 
+std::string Describe(const wire::Message& message) {
+  std::string text = NameOf(message);
+  if (const auto* declare = std::get_if<wire::Declare>(&message)) {
+    text += " '" + declare->name + "'";
+  } else if (const auto* declared = std::get_if<wire::Declared>(&message)) {
+    text += " '" + declared->name + "': tensor " + std::to_string(declared->tensor);
+  }
+  return text;
+}
+
 }  // namespace
 
 Frame& FramePool::Take() {
@@ -132,7 +142,7 @@ std::string Describe(const Frame& frame) {
                       std::to_string(ref.piece) + " round " + std::to_string(ref.round) + ", " +
                       std::to_string(frame.payload_bytes) + " bytes";
   switch (frame.type) {
-    case FrameType::kControl: return NameOf(MessageOf(frame));
+    case FrameType::kControl: return Describe(MessageOf(frame));
     case FrameType::kPush: return "push of " + piece;
     case FrameType::kAnswer:
       return "answer " + std::to_string(frame.header.count) + " for " + piece +

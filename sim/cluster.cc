@@ -14,7 +14,7 @@ constexpr uint64_t kEventsAtOnce = 3'000'000;
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(options.network) {
   for (double link : options_.host_links) network_.AddHost(link);
-  coordinator_ = std::make_unique<CoordinatorNode>(*this);
+  coordinator_ = std::make_unique<CoordinatorNode>(*this, 0);
   ShardId next_shard = 0;
   for (uint32_t i = 0; i < options_.servers.size(); ++i) {
     servers_.push_back(std::make_unique<ServerNode>(*this, i, next_shard, NextIncarnation()));
@@ -98,7 +98,7 @@ void Cluster::RestartCoordinator() {
   if (!coordinator_->dead) return;
   Log("another coordinator");
   old_coordinators_.push_back(std::move(coordinator_));
-  coordinator_ = std::make_unique<CoordinatorNode>(*this);
+  coordinator_ = std::make_unique<CoordinatorNode>(*this, old_coordinators_.size());
   for (const wire::Suspect& exit : exits_) {
     coordinator_->OnExit(exit.role, exit.index, exit.incarnation);
   }

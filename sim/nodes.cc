@@ -1,10 +1,14 @@
 #include "sim/nodes.h"
 
+#include "sim/dice.h"
+
 namespace byteps::sim {
 namespace {
 
-protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options) {
+protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options, uint64_t process) {
   protocol::CoordinatorOptions made;
+  Dice dice(options.network.seed * 1000 + process);
+  made.nonce = static_cast<uint32_t>(dice.From(1, UINT32_MAX));
   made.worker_machines = static_cast<uint32_t>(options.worker_hosts.size()) - options.late_workers;
   made.server_count = static_cast<uint32_t>(options.servers.size());
   made.piece_bytes_max = options.piece_bytes_max;
@@ -43,10 +47,10 @@ void Ticker::Ring(Time when) {
   Arm();
 }
 
-CoordinatorNode::CoordinatorNode(Cluster& cluster)
+CoordinatorNode::CoordinatorNode(Cluster& cluster, uint64_t process)
     : cluster_(cluster),
       clock_(cluster.network_),
-      machine_(OptionsOf(cluster.options_), *this, clock_.now()),
+      machine_(OptionsOf(cluster.options_, process), *this, clock_.now()),
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {

@@ -16,7 +16,8 @@ namespace byteps::sim {
 
 class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDriver {
  public:
-  explicit CoordinatorNode(Cluster& cluster);
+  // `process`: how many there have been before.
+  CoordinatorNode(Cluster& cluster, uint64_t process);
 
   void OnHead(ConnectionId, uint32_t, const Frame&) override {}
   void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;

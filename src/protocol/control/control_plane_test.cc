@@ -313,7 +313,7 @@ class World {
       StepOfNode(nodes_[Pick(nodes_.size())]);
     } else if (what < 92) {
       if (!living.empty()) Tick(*processes_[living[Pick(living.size())]]->machine);
-    } else if (what < 95) {
+    } else if (what < 93) {
       if (!living.empty()) CrashCoordinator(living[Pick(living.size())]);
     } else if (what < 99) {
       if (living.size() < (rules_.strict ? 2u : 1u)) StartCoordinator();

@@ -46,6 +46,11 @@ uint64_t Coordinator::TermAfter(uint64_t term) const {
   return (((term >> 32) + 1) << 32) | options_.nonce;
 }
 
+// Another coordinator has this count. It may have numbered tensors by it.
+bool Coordinator::CountsAlike(uint64_t term) const {
+  return term != term_ && (term >> 32) == (term_ >> 32);
+}
+
 void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Time now) {
   BeginCall(now);
   Hear(from, message);

@@ -146,6 +146,7 @@ class Coordinator {
   void TellAll(const wire::Message& message);
   bool Elastic() const { return options_.min_workers > 0; }
   uint64_t TermAfter(uint64_t term) const;
+  bool CountsAlike(uint64_t term) const;
 
   // gathering.cc: joining, ranks and the first view of a generation.
   void OnJoin(ConnectionId from, const wire::Join& join);

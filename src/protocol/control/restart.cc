@@ -19,7 +19,7 @@ void Coordinator::OnReport(ConnectionId from, const wire::Report& report) {
   bool superseded = report.term > term_;
   HearOfSyncs({report.committed.generation, report.syncs});
   if (recovery_.has_value()) {
-    if (superseded) Recover(report.term);
+    if (superseded || CountsAlike(report.term)) Recover(report.term);
     return OnReportInRecovery(from, report);
   }
   bool withdrawn = report.committed.epoch == 0 && std::find(withdrawn_.begin(), withdrawn_.end(),

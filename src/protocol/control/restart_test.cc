@@ -229,6 +229,22 @@ TEST_F(RestartTest, DeclarationsComeBackFromWorkers) {
   EXPECT_NE(To<wire::Declared>(112).back().placement, a.placement) << "dealing goes on";
 }
 
+// Simulated seed 201726. The first one that the third coordinator hears has not met the second.
+TEST_F(RestartTest, EveryCoordinatorNumbersTensorsOfItsOwn) {
+  StartJob();
+  Restart();
+  ReconnectAll({10, 11, 12, 20});
+  Say(110, DeclareOf("a", 3));
+  options.nonce = 1;  // the higher one of two terms that count alike
+  Restart();
+  Reconnect(21, 121);
+  ReconnectAll({110, 111, 112});
+  Say(210, DeclareOf("b", 3));
+  ASSERT_FALSE(To<wire::Declared>(110).empty());
+  ASSERT_FALSE(To<wire::Declared>(210).empty());
+  EXPECT_NE(To<wire::Declared>(210).back().tensor, To<wire::Declared>(110).back().tensor);
+}
+
 TEST_F(RestartTest, ARepeatedDeclareIsAnsweredAgain) {
   StartJob();
   Say(10, DeclareOf("a", 3));

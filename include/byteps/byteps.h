@@ -36,7 +36,8 @@ typedef enum byteps_code {
   BYTEPS_PROTOCOL = 9,
   BYTEPS_UNAVAILABLE = 10,
   BYTEPS_EXHAUSTED = 11,
-  BYTEPS_INTERNAL = 12
+  BYTEPS_INTERNAL = 12,
+  BYTEPS_OUT_OF_STEP = 13
 } byteps_code;
 
 typedef struct byteps_error {

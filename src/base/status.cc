@@ -16,6 +16,7 @@ std::string_view StatusCodeName(StatusCode code) {
     case StatusCode::kProtocol: return "protocol error";
     case StatusCode::kUnavailable: return "unavailable";
     case StatusCode::kExhausted: return "limit reached";
+    case StatusCode::kOutOfStep: return "out of step";
     case StatusCode::kInternal: return "internal error";
   }
   return "unknown";

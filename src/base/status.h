@@ -29,7 +29,9 @@ enum class StatusCode : int {
   kUnavailable = 10,      // nobody answers at the address
   kExhausted = 11,        // a limit was reached
   kInternal = 12,         // a bug of ours
+  kOutOfStep = 13,        // ranks made other calls, or another order; raised on every rank
 };
+inline constexpr StatusCode kLastStatusCode = StatusCode::kOutOfStep;
 
 std::string_view StatusCodeName(StatusCode code);
 

@@ -29,7 +29,7 @@ Status Malformed(const char* what) {
 
 // Enumerators from outside are checked before they become enumerators.
 bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
-bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(StatusCode::kInternal); }
+bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(kLastStatusCode); }
 
 Result<Join> Read(const fb::Join& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");

@@ -84,7 +84,7 @@ Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
   auto status = static_cast<uint8_t>(at[kStatusAt]);
   if (combine >= kCombineCount) return Malformed("unknown combination");
   if (dtype >= kDataTypeCount) return Malformed("unknown dtype");
-  if (status > static_cast<uint8_t>(StatusCode::kInternal)) return Malformed("unknown status");
+  if (status > static_cast<uint8_t>(kLastStatusCode)) return Malformed("unknown status");
   DataHeader header;
   header.ref.tensor = GetLittle<uint32_t>(at + kTensorAt);
   header.ref.piece = GetLittle<uint32_t>(at + kPieceAt);

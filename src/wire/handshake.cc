@@ -98,7 +98,7 @@ Result<Welcome> DecodeWelcome(ConstByteSpan bytes) {
     return Malformed("welcome");
   }
   const std::byte* at = bytes.data();
-  if (static_cast<uint8_t>(at[6]) > static_cast<uint8_t>(StatusCode::kInternal)) {
+  if (static_cast<uint8_t>(at[6]) > static_cast<uint8_t>(kLastStatusCode)) {
     return Malformed("welcome");
   }
   Welcome welcome;

@@ -102,7 +102,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     std::string text = ends[0].back().message();
     for (size_t rank = 0; rank < names.size(); ++rank) {
       ASSERT_EQ(ends[rank].size(), good[rank] + 1) << rank;
-      EXPECT_EQ(ends[rank].back().code(), StatusCode::kMismatch) << ends[rank].back().ToString();
+      EXPECT_EQ(ends[rank].back().code(), StatusCode::kOutOfStep) << ends[rank].back().ToString();
       EXPECT_EQ(ends[rank].back().message(), text);
     }
     EXPECT_NE(text.find("ranks wait for each other: rank"), std::string::npos) << text;
@@ -350,8 +350,8 @@ TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
   cluster.KillCoordinator();
   TicketRef b = stick(1, "b", second);
   ASSERT_TRUE(cluster.RestartCoordinator().ok());
-  EXPECT_EQ(a->WaitStatus().code(), StatusCode::kMismatch) << a->WaitStatus().ToString();
-  EXPECT_EQ(b->WaitStatus().code(), StatusCode::kMismatch) << b->WaitStatus().ToString();
+  EXPECT_EQ(a->WaitStatus().code(), StatusCode::kOutOfStep) << a->WaitStatus().ToString();
+  EXPECT_EQ(b->WaitStatus().code(), StatusCode::kOutOfStep) << b->WaitStatus().ToString();
   ExpectWorks(cluster, {Op::kSum}, 2);
   cluster.LeaveInOrder();
 }

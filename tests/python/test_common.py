@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import json
 import os
 import re
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 import byteps
 from byteps import common
 from byteps.common import build, default, errors, process_sets, programs
+from byteps.common import session as session_module
 from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
 from byteps.common.session import Request
 from byteps.common.types import DataType, Operation
@@ -92,6 +96,20 @@ def test_names_of_unnamed_calls_are_used_again_after_many_or_after_a_join() -> N
     unnamed.begin_again()
     assert unnamed.name("") == "noname.1"
     assert unnamed.name("set1.") == "set1.noname.1"
+
+
+def test_unnamed_calls_that_not_all_ranks_made_do_not_count() -> None:
+    unnamed = UnnamedCalls()
+    names = [unnamed.name("set1.") for _ in range(4)]
+    unnamed.name("")
+    for other in ("grad", "noname.7", "set2.noname.1"):
+        unnamed.take_back(other)
+    for name in names[1:]:
+        unnamed.take_back(name)
+    assert [unnamed.name("set1.") for _ in range(2)] == names[1:3]
+    assert unnamed.name("") == "noname.2"
+    unnamed.take_back(names[1])  # the one after it stands
+    assert unnamed.name("set1.") == names[3]
 
 
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:
@@ -241,7 +259,8 @@ def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
 
 @pytest.fixture
 def slow(core, monkeypatch) -> int:
-    """An operation that takes longer than a wait looks on."""
+    """An operation that takes longer than a wait looks on. Test runners may have threads."""
+    monkeypatch.setattr(session_module, "_STUCK_BESIDE_OTHERS_AFTER_MS", 500)
     default.init()
     session = default.current()
     native_wait = session._native.wait
@@ -252,10 +271,35 @@ def slow(core, monkeypatch) -> int:
         native_wait(handle, timeout_ms)
 
     monkeypatch.setattr(session._native, "wait", wait)
-    return session.start(Request("slow", Operation.SUM, DataType.FLOAT32, (0,), 0, 0))
+    return session.start(small("slow"))
 
 
-def test_the_only_thread_is_stuck_while_it_waits(core, slow) -> None:
+def small(name: str) -> Request:
+    return Request(name, Operation.SUM, DataType.FLOAT32, (0,), 0, 0)
+
+
+@contextlib.contextmanager
+def thread_that(does: Callable[[], object], start: object = threading.Thread) -> Iterator[None]:
+    """Have a thread that has done this and lives."""
+    done, begun = threading.Event(), threading.Event()
+
+    def run() -> None:
+        does()
+        begun.set()
+        done.wait()
+
+    if start is None:
+        _thread.start_new_thread(run, ())  # `threading` does not know of it
+    else:
+        start(target=run).start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def test_the_main_thread_is_stuck_while_it_waits(core, slow) -> None:
     default.current().wait(slow)
     assert core.stuck == ["byteps.slow", None]
 
@@ -273,23 +317,44 @@ def test_who_is_interrupted_is_not_stuck_any_more(core, slow, monkeypatch) -> No
 
 
 @pytest.mark.parametrize("start", [threading.Thread, None])
-def test_a_process_with_another_thread_is_not_stuck(core, slow, start) -> None:
-    done, begun = threading.Event(), threading.Event()
+def test_beside_a_thread_that_starts_nothing_it_is_stuck_later(core, slow, start) -> None:
+    waits = []
+    session = default.current()
+    with thread_that(lambda: None, start), pytest.MonkeyPatch.context() as patch:
+        native_wait = session._native.wait
+        patch.setattr(session._native, "wait", lambda h, ms: waits.append(ms) or native_wait(h, ms))
+        session.wait(slow)
+    assert waits[1] == session_module._STUCK_BESIDE_OTHERS_AFTER_MS
+    assert core.stuck == ["byteps.slow", None]
 
-    def run() -> None:
-        begun.set()
-        done.wait()
 
-    if start is None:
-        _thread.start_new_thread(run, ())  # `threading` does not know of it
-    else:
-        start(target=run).start()
-    begun.wait()
-    try:
-        default.current().wait(slow)
-    finally:
-        done.set()
+@pytest.mark.parametrize("start", [threading.Thread, None])
+def test_beside_a_thread_that_starts_operations_it_is_not_stuck(core, slow, start) -> None:
+    session = default.current()
+    with thread_that(lambda: session.start(small("other")), start):
+        session.wait(slow)
     assert core.stuck == []
+
+
+def test_beside_a_thread_of_this_package_it_is_not_stuck(core, slow) -> None:
+    with thread_that(lambda: None, partial(threading.Thread, name="byteps-group")):
+        default.current().wait(slow)
+    assert core.stuck == []
+
+
+def test_an_operation_of_another_thread_takes_it_back(core, slow, monkeypatch) -> None:
+    session = default.current()
+    native_wait = session._native.wait
+
+    def wait(handle: int, timeout_ms: int) -> None:
+        if timeout_ms > 1000:
+            with thread_that(lambda: session.start(small("first"))):
+                assert core.stuck == ["byteps.slow", None]
+        native_wait(handle, timeout_ms)
+
+    monkeypatch.setattr(session._native, "wait", wait)
+    session.wait(slow)
+    assert core.stuck == ["byteps.slow", None, None]
 
 
 def test_a_wait_of_another_thread_is_not_one_of_the_process(core, slow) -> None:
@@ -303,7 +368,7 @@ def test_an_operation_that_ends_in_a_deadline_is_not_waited_for_again(core) -> N
     default.init()
     core.failing["byteps.late"] = errors.DeadlineError.code
     session = default.current()
-    handle = session.start(Request("late", Operation.SUM, DataType.FLOAT32, (0,), 0, 0))
+    handle = session.start(small("late"))
     with pytest.raises(errors.DeadlineError, match="late failed"):
         session.wait(handle)
 

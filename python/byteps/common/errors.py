@@ -15,6 +15,7 @@ __all__ = [
     "InvalidArgumentError",
     "MismatchError",
     "NotInitializedError",
+    "OutOfStepError",
     "PeerLostError",
     "ProtocolError",
     "RefusedError",
@@ -51,6 +52,12 @@ class MismatchError(BytepsError, ValueError):
     """Ranks disagree about the name, shape, type or operation of a tensor."""
 
     code = 2
+
+
+class OutOfStepError(MismatchError):
+    """Ranks wait for each other: they made other calls, or the same ones in another order."""
+
+    code = 13
 
 
 class DuplicateNameError(BytepsError, ValueError):
@@ -127,6 +134,7 @@ _BY_CODE: dict[int, type[BytepsError]] = {
     for error in (
         InvalidArgumentError,
         MismatchError,
+        OutOfStepError,
         DuplicateNameError,
         PeerLostError,
         EvictedError,

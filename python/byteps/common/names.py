@@ -20,18 +20,39 @@ class UnnamedCalls:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self._taken_back: set[str] = set()
 
     def name(self, scope: str) -> str:
         """Return a name for the next unnamed call among the ranks that `scope` stands for."""
         with self._lock:
             self._counts[scope] += 1
-            number = (self._counts[scope] - 1) % UNNAMED_CALLS_AT_ONCE + 1
-        return f"{scope}noname.{number}"
+            name = self._last_name(scope)
+            self._taken_back.discard(name)
+        return name
+
+    def _last_name(self, scope: str) -> str:
+        return f"{scope}noname.{(self._counts[scope] - 1) % UNNAMED_CALLS_AT_ONCE + 1}"
+
+    def take_back(self, name: str) -> None:
+        """Do not count the call that has got `name`: not all ranks made it.
+
+        Then those that did and those that did not count alike from here on. A call that later ones
+        follow counts until they are taken back, too. Other names are passed over.
+        """
+        scope, unnamed, _ = name.rpartition("noname.")
+        with self._lock:
+            if not unnamed or scope not in self._counts:
+                return
+            self._taken_back.add(name)
+            while self._counts[scope] and self._last_name(scope) in self._taken_back:
+                self._taken_back.remove(self._last_name(scope))
+                self._counts[scope] -= 1
 
     def begin_again(self) -> None:
         """Count from one again: ranks that made different numbers of calls agree from here on."""
         with self._lock:
             self._counts.clear()
+            self._taken_back.clear()
 
 
 class GivenNames:

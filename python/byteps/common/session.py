@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byteps.common.errors import DeadlineError, DuplicateNameError
+from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt
 from byteps.common.submissions import SubmissionGroup
@@ -25,7 +25,10 @@ __all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session",
 NAME_PREFIX = "byteps."
 
 _DETAIL_MAX = 1024  # bytes that the job takes
+OWN_THREADS = "byteps-"  # how the names of this package's threads begin
+
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
+_STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
 _LOG = logging.getLogger("byteps")
 
@@ -54,15 +57,6 @@ class Request:
         if self.process_set:
             text += f" in process set {self.process_set}"
         return f"{text}; {self.detail}" if self.detail else text
-
-
-def _is_only_thread() -> bool:
-    """Return whether no other thread of this process can call anything while this one waits.
-
-    The second look finds threads that were not started by `threading`.
-    """
-    main = threading.main_thread().ident == threading.get_ident()
-    return main and threading.active_count() == 1 and len(sys._current_frames()) == 1
 
 
 def shortened(detail: str) -> str:
@@ -97,6 +91,8 @@ class Session:
         # Names, as users say them, of which a result has one set of contributors.
         self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
+        self._callers: set[int] = set()  # threads that have started operations
+        self._stuck: int | None = None  # the thread that has said so
         self._timeline: Timeline | None = None
 
     def declare(self, name: str, atomic: bool = False) -> None:
@@ -111,6 +107,10 @@ class Session:
         Its name is taken until then, in all process sets; a second operation of that name is a
         DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
+        thread = threading.get_ident()
+        self._callers.add(thread)
+        if self._stuck not in (None, thread):
+            self._native.set_stuck(None)
         name = NAME_PREFIX + request.name
         request.detail = shortened(request.detail)
         holder = self._taken.setdefault(name, request)
@@ -160,28 +160,56 @@ class Session:
         """Block until the operation is over; raise if it failed. Ctrl-C gets through.
 
         When nothing else of this process can go on meanwhile, the job is told: ranks that wait for
-        each other get a MismatchError. Other waits of a minute are told as a warning.
+        each other get an OutOfStepError. Other waits of a minute are told as a warning.
         """
         if timeout_ms >= 0:
-            self._native.wait(handle, timeout_ms)
+            self._wait(handle, timeout_ms)
             return
         if self._is_over(handle, _STUCK_AFTER_MS):
             return
-        stuck = _is_only_thread()
+        if self._has_other_threads() and self._is_over(handle, _STUCK_BESIDE_OTHERS_AFTER_MS):
+            return
+        stuck = not self._may_others_call()
         try:
             if stuck:
+                self._stuck = threading.get_ident()
                 self._native.set_stuck(self._names.get(handle))
+                if self._may_others_call():  # since a moment ago
+                    self._native.set_stuck(None)
             waited_s, next_s = 0, _LONG_WAIT_S
             while not self._is_over(handle, next_s * 1000):
                 waited_s, next_s = waited_s + next_s, waited_s + next_s
                 self._tell_of_wait(handle, waited_s)
         finally:
             if stuck:
+                self._stuck = None
                 self._native.set_stuck(None)
+
+    def _has_other_threads(self) -> bool:
+        # The second look finds threads that were not started by `threading`.
+        return threading.active_count() > 1 or len(sys._current_frames()) > 1
+
+    def _may_others_call(self) -> bool:
+        """Return whether another thread may start an operation while this one waits.
+
+        One that has never done so, like a progress bar's or a watchdog's, does not count.
+        """
+        me = threading.get_ident()
+        threads = threading.enumerate()
+        others = {*sys._current_frames(), *(thread.ident for thread in threads)} - {me}
+        own = any(thread.name.startswith(OWN_THREADS) for thread in threads)
+        return me != threading.main_thread().ident or own or not others.isdisjoint(self._callers)
+
+    def _wait(self, handle: int, timeout_ms: int) -> None:
+        try:
+            self._native.wait(handle, timeout_ms)
+        except OutOfStepError:
+            self.unnamed.take_back(self._names.get(handle, "").removeprefix(NAME_PREFIX))
+            raise
 
     def _is_over(self, handle: int, timeout_ms: int) -> bool:
         try:
-            self._native.wait(handle, timeout_ms)
+            self._wait(handle, timeout_ms)
         except DeadlineError:
             if self._native.poll(handle) != 0:
                 raise  # the operation's own

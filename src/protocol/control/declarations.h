@@ -125,7 +125,8 @@ class Declarations {
   Answers FailCircle(const std::string& text, Name& name, const std::vector<uint32_t>& circle);
   std::string SideOf(const wire::NamedUse& use, const StuckRanks::Circle& circle);
   Answers AddStuck(const Rank& rank, const wire::OverdueUse& use);
-  Answers FailAll(const std::vector<wire::NamedUse>& uses, const std::string& text);
+  Answers FailAll(const std::vector<wire::NamedUse>& uses, StatusCode code,
+                  const std::string& text);
 
   std::optional<plan::PieceAssigner> dealer_;
   uint32_t workers_ = 0;

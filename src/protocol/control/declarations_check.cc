@@ -147,17 +147,18 @@ Declarations::Answers Declarations::FailCircle(const std::string& text, Name& na
   }
   std::vector<wire::NamedUse> named;
   for (const auto& [group, use] : uses) named.push_back({text, use});
-  return FailAll(named, "ranks disagree about tensor '" + text + "': " + sides +
-                            "; use the same name, shape, dtype, operation and process set on "
-                            "every rank");
+  return FailAll(named, StatusCode::kMismatch,
+                 "ranks disagree about tensor '" + text + "': " + sides +
+                     "; use the same name, shape, dtype, operation and process set on "
+                     "every rank");
 }
 
 // As one failure.
 Declarations::Answers Declarations::FailAll(const std::vector<wire::NamedUse>& uses,
-                                            const std::string& text) {
+                                            StatusCode code, const std::string& text) {
   Answers answers;
   for (const wire::NamedUse& one : uses) {
-    wire::DeclareFailed failed{one.name, one.use, {}, StatusCode::kMismatch, text, uses};
+    wire::DeclareFailed failed{one.name, one.use, {}, code, text, uses};
     std::erase(failed.also, one);
     Answers more = Fail(names_.at(one.name), std::move(failed));
     answers.insert(answers.end(), more.begin(), more.end());
@@ -187,7 +188,7 @@ Declarations::Answers Declarations::JudgeStuck() {
       text += (i == 0 ? "" : "; ") + SideOf(circle[i], circle);
     }
     text += "; make the same calls in the same order on every rank";
-    Answers more = FailAll(circle, text);
+    Answers more = FailAll(circle, StatusCode::kOutOfStep, text);
     answers.insert(answers.end(), more.begin(), more.end());
   }
   return answers;

@@ -198,6 +198,7 @@ TEST_F(DeclarationsTest, RanksThatAreStuckInDifferentNamesFailInBothOnce) {
   EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
   ASSERT_EQ(failures.size(), 4u) << "two for the servers";
   for (const wire::DeclareFailed& failed : failures) {
+    EXPECT_EQ(failed.code, StatusCode::kOutOfStep);
     EXPECT_EQ(failed.also, (std::vector<wire::NamedUse>{failed.name == "x" ? in_y : in_x}));
     for (const char* part :
          {"rank 0 waits for 'x' (sum of float32[3]), which rank 1 has not begun",

@@ -302,17 +302,53 @@ def check_number(rank: int, size: int) -> None:
         last()
 
 
-def check_order(rank: int, size: int) -> None:
-    """Rank 0 makes two calls in the other order."""
+def check_unnamed_number(rank: int, size: int) -> None:
+    """Rank 0 makes a call without a name more than the others; the next ones meet."""
     if size < 2:
         return
     for _ in range(2):
-        calls: list[Callable[[], object]] = [
-            partial(bps.allreduce, torch.ones(2), name=name) for name in ("one", "two")
-        ]
-        tell(calls if rank == 0 else calls[::-1], 0, "'byteps.one'", "'byteps.two'")
-        for call in calls:
-            call()
+        assert bps.allreduce(torch.ones(2), op=bps.Sum).tolist() == [size] * 2
+        last = partial(bps.allreduce, torch.ones(3), name="end", op=bps.Sum)
+        more = [bps.allreduce_async(torch.ones(2)) for _ in range(2 if rank == 0 else 0)]
+        for handle in more:
+            expect(bps.OutOfStepError, partial(bps.synchronize, handle), "noname.", "'byteps.end'")
+        for _ in range(0 if rank == 0 else 2):
+            expect(bps.OutOfStepError, last, "noname.", "'byteps.end'")
+        assert bps.allreduce(torch.ones(2), op=bps.Sum).tolist() == [size] * 2
+        assert last().tolist() == [size] * 3
+
+
+def check_unnamed_sets(rank: int, size: int) -> None:
+    """Calls without a name, of one rank in a set and of the others among all."""
+    if size < 3:
+        return
+    pair = bps.add_process_set([0, 1])
+    for _ in range(2):
+        among_all = partial(bps.allreduce, torch.ones(2), op=bps.Sum)
+        among_two = partial(among_all, process_set=pair)
+        expect(
+            bps.OutOfStepError, among_two if rank == 1 else among_all, "noname.", "has not begun"
+        )
+        if pair.included():
+            assert among_two().tolist() == [2] * 2
+        assert among_all().tolist() == [size] * 2
+    assert bps.remove_process_set(pair)
+
+
+def swap(rank: int) -> None:
+    """Let rank 0 make two calls in the other order."""
+    calls: list[Callable[[], object]] = [
+        partial(bps.allreduce, torch.ones(2), name=name) for name in ("one", "two")
+    ]
+    tell(calls if rank == 0 else calls[::-1], 0, "'byteps.one'", "'byteps.two'")
+    for call in calls:
+        call()
+
+
+def check_order(rank: int, size: int) -> None:
+    """Two calls in different orders."""
+    for _ in range(2 if size > 1 else 0):
+        swap(rank)
 
 
 def check_circle(rank: int, size: int) -> None:
@@ -336,6 +372,17 @@ def check_circle(rank: int, size: int) -> None:
         bps.barrier()
     for one in sets:
         assert bps.remove_process_set(one)
+
+
+def check_watchdog(rank: int, size: int) -> None:
+    """A thread that makes no calls, like that of a progress bar, hides a mismatch for a while."""
+    if size < 2:
+        return
+    watchdog = threading.Timer(60, lambda: None)
+    watchdog.start()
+    swap(rank)
+    watchdog.cancel()
+    watchdog.join()
 
 
 def check_second_thread(rank: int, size: int) -> None:

@@ -96,6 +96,11 @@ def test_every_mismatch(environment, workers, servers) -> None:
     expect_all_right(environment, "mismatches", workers, servers)
 
 
+@shapes((3, 2))
+def test_every_order_of_calls(environment, workers, servers) -> None:
+    expect_all_right(environment, "orders", workers, servers)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -115,7 +120,7 @@ def test_training_equals_training_alone(environment, workers, servers) -> None:
     assert out.count("all right") == workers
 
 
-@pytest.mark.parametrize("job_name", ["operations", "mismatches"])
+@pytest.mark.parametrize("job_name", ["operations", "mismatches", "orders"])
 def test_one_process_without_a_launcher(environment, job_name) -> None:
     expect_all_right_alone(environment, job_name)
 

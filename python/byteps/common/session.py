@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls
@@ -91,8 +92,10 @@ class Session:
         # Names, as users say them, of which a result has one set of contributors.
         self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
-        self._callers: set[int] = set()  # threads that have started operations
-        self._stuck: int | None = None  # the thread that has said so
+        # Threads that have started operations; the last one apart, as that is the same mostly.
+        self._callers: WeakSet[threading.Thread] = WeakSet()
+        self._last_caller: threading.Thread | None = None
+        self._stuck: threading.Thread | None = None  # the one that has said so
         self._timeline: Timeline | None = None
 
     def declare(self, name: str, atomic: bool = False) -> None:
@@ -107,8 +110,10 @@ class Session:
         Its name is taken until then, in all process sets; a second operation of that name is a
         DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
-        thread = threading.get_ident()
-        self._callers.add(thread)
+        thread = threading.current_thread()
+        if thread is not self._last_caller:
+            self._callers.add(thread)
+            self._last_caller = thread
         if self._stuck not in (None, thread):
             self._native.set_stuck(None)
         name = NAME_PREFIX + request.name
@@ -172,7 +177,7 @@ class Session:
         stuck = not self._may_others_call()
         try:
             if stuck:
-                self._stuck = threading.get_ident()
+                self._stuck = threading.current_thread()
                 self._native.set_stuck(self._names.get(handle))
                 if self._may_others_call():  # since a moment ago
                     self._native.set_stuck(None)
@@ -194,11 +199,11 @@ class Session:
 
         One that has never done so, like a progress bar's or a watchdog's, does not count.
         """
-        me = threading.get_ident()
-        threads = threading.enumerate()
-        others = {*sys._current_frames(), *(thread.ident for thread in threads)} - {me}
-        own = any(thread.name.startswith(OWN_THREADS) for thread in threads)
-        return me != threading.main_thread().ident or own or not others.isdisjoint(self._callers)
+        me = threading.current_thread()
+        others = (thread for thread in threading.enumerate() if thread is not me)
+        return me is not threading.main_thread() or any(
+            other in self._callers or other.name.startswith(OWN_THREADS) for other in others
+        )
 
     def _wait(self, handle: int, timeout_ms: int) -> None:
         try:

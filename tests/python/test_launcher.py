@@ -95,6 +95,13 @@ def test_the_first_failure_ends_the_job_with_its_exit_code(lasting) -> None:
     assert "worker 1 ended with exit code 7; ending the job" in err
 
 
+def test_a_chosen_exit_code_comes_before_that_of_an_exception(lasting) -> None:
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && sleep 0.1 && exit 7; exit 1"
+    code, _, err = finish(bps_run(lasting, "-np", "3", "sh", "-c", script))
+    assert code == 7
+    assert "worker 1 ended with exit code 7; ending the job" in err
+
+
 def test_a_worker_killed_by_a_signal_is_named(lasting) -> None:
     script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; sleep 1000"
     code, _, err = finish(bps_run(lasting, "-np", "2", "sh", "-c", script))

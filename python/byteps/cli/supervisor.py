@@ -228,13 +228,15 @@ class Supervisor:
         return any(c.spec.role == "scheduler" and c.status == 0 for c in self._children)
 
     def _judge(self, killed_only: bool) -> None:
-        """React to losses: kills before all, workers before others.
+        """React to losses: kills before all, workers before others, exceptions last.
 
         Who ended with an exit code may have done so because of a process that was killed, whose
-        connections closed before it counted as ended; so these wait for a moment.
+        connections closed before it counted as ended; so these wait for a moment. Code 1 is
+        Python's when nobody catches the error of an operation, as of one that another rank left;
+        another code is somebody's choice.
         """
         ready = [c for c in self._suspects if not killed_only or (c.status or 0) < 0]
-        ready.sort(key=lambda child: ((child.status or 0) > 0, not child.spec.is_worker))
+        ready.sort(key=lambda one: ((one.status or 0) > 0, not one.spec.is_worker, one.status == 1))
         # One that ends the job makes the others unimportant.
         ends = [c for c in ready if self._judge_of_losses.judge(self._loss(c)).action == Action.END]
         for child in ends[:1] or ready:

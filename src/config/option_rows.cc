@@ -121,7 +121,8 @@ constexpr OptionRow kRows[] = {
      .field = &Options::node_host,
      .text_limit = kHostLimit,
      .text_allowed = IsHostOrEmpty,
-     .help = "Address that this process announces. Not set: that of the route to the scheduler."},
+     .help = "Address that this process announces, or a name for it; it may be that of a host "
+             "that forwards the port. Not set: that of the route to the scheduler."},
     {.name = "interface",
      .variable = "DMLC_INTERFACE",
      .field = &Options::interface,

@@ -69,11 +69,15 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
 // A wish for an address is checked before the job starts; without one the connection to the
 // coordinator decides.
 Result<std::string> AnnouncedHost(const config::Options& options) {
-  bool wish =
-      !options.node_host.empty() || !options.interface.empty() || !options.address_cidr.empty();
-  if (!wish) return std::string();
+  if (!options.node_host.empty()) {
+    Result<std::string> host = transport::ResolveHost(options.node_host);
+    if (host.ok()) return host;
+    return Status(StatusCode::kInvalidArgument,
+                  "option node_host (DMLC_NODE_HOST): " + host.status().message());
+  }
+  if (options.interface.empty() && options.address_cidr.empty()) return std::string();
   return transport::ChooseAddress(
-      {config::RootAddress(options), options.interface, options.address_cidr, options.node_host});
+      {config::RootAddress(options), options.interface, options.address_cidr});
 }
 
 // Turns SIGTERM and SIGINT into a call, for as long as it lives. The signals must be blocked in

@@ -53,7 +53,6 @@ std::string DescribeWishes(const AddressChoice& choice) {
   };
   add("the interface", choice.interface);
   add("the network", choice.cidr);
-  add("the address", choice.address);
   return text.empty() ? "any wish" : text;
 }
 
@@ -161,19 +160,12 @@ Result<std::string> PickAddress(const AddressChoice& choice,
     if (!parsed.ok()) return parsed.status();
     network = parsed.value();
   }
-  std::optional<IpAddress> wanted;
-  if (!choice.address.empty()) {
-    Result<IpAddress> parsed = ParseIpAddress(choice.address);
-    if (!parsed.ok()) return parsed.status();
-    wanted = parsed.value();
-  }
   Ranked best;
   for (const InterfaceAddress& candidate : candidates) {
     Result<IpAddress> address = ParseIpAddress(candidate.address);
     if (!address.ok()) continue;
     if (!candidate.interface.starts_with(choice.interface)) continue;
     if (network && !Contains(*network, address.value())) continue;
-    if (wanted && *wanted != address.value()) continue;
     int rank = RankOf(candidate, address.value(), candidate.address == route_source);
     if (best.candidate == nullptr || rank < best.rank) best = {&candidate, rank};
   }

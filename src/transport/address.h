@@ -1,6 +1,6 @@
 // Addresses of hosts and ports as text, and the choice of this host's own address.
 //
-// Everything but ChooseAddress, ListAddresses and RouteSource is pure.
+// Everything but ChooseAddress, ListAddresses, ResolveHost and RouteSource is pure.
 #pragma once
 
 #include <array>
@@ -59,7 +59,6 @@ struct AddressChoice {
   std::string target;
   std::string interface;  // the interface's name begins with this
   std::string cidr;       // the address lies in this
-  std::string address;    // exactly this one
 };
 
 // The choice among `candidates`. `route_source` is the address from which the route to the target
@@ -78,5 +77,9 @@ Result<std::string> RouteSource(const std::string& target);
 
 // PickAddress with what this host has. May block as RouteSource does.
 Result<std::string> ChooseAddress(const AddressChoice& choice);
+
+// `host` itself if it is an address, whoever has it (another host may forward it here); of a name
+// an address that it stands for, of this host if there is one. May block as RouteSource does.
+Result<std::string> ResolveHost(const std::string& host);
 
 }  // namespace byteps::transport

@@ -94,8 +94,6 @@ TEST_F(PickAddressTest, WishesRestrict) {
   EXPECT_EQ(Pick({.cidr = "10.0.0.0/8"}), "10.0.0.5");
   EXPECT_EQ(Pick({.cidr = "fd00::/8"}), "fd00::5");
   EXPECT_EQ(Pick({.interface = "ib0", .cidr = "10.0.0.0/8"}), "10.1.0.5");
-  EXPECT_EQ(Pick({.address = "10.1.0.5"}), "10.1.0.5");
-  EXPECT_EQ(Pick({.address = "fd00:0::5"}), "fd00::5");
 }
 
 TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
@@ -105,9 +103,18 @@ TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
   for (const char* part : {"'wlan'", "'10.0.0.0/8'", "192.168.1.5 (eth0)", "10.1.0.5 (ib0)"}) {
     EXPECT_NE(picked.status().message().find(part), std::string::npos) << picked.status().message();
   }
-  EXPECT_FALSE(PickAddress({.address = "10.9.9.9"}, candidates_, "").ok());
-  EXPECT_FALSE(PickAddress({.address = "node7"}, candidates_, "").ok());
   EXPECT_FALSE(PickAddress({.cidr = "x"}, candidates_, "").ok());
+}
+
+TEST(ResolveHostTest, AnAddressIsItselfAndANameMeansThisHostIfItCan) {
+  EXPECT_EQ(ResolveHost("10.9.9.9").value(), "10.9.9.9");
+  EXPECT_EQ(ResolveHost("fd00::5").value(), "fd00::5");
+  auto local = ResolveHost("localhost");
+  ASSERT_TRUE(local.ok()) << local.status().ToString();
+  EXPECT_TRUE(local.value() == "127.0.0.1" || local.value() == "::1") << local.value();
+  auto wrong = ResolveHost(std::string(300, 'x'));
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.status().message().find("xxx"), std::string::npos);
 }
 
 TEST(ChooseAddressTest, TheRouteToLoopbackStartsAtLoopback) {

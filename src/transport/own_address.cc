@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -57,6 +58,22 @@ Result<std::string> SourceTowards(const addrinfo& target) {
   return Literal(own_address);
 }
 
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+Result<Addresses> Resolve(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* head = nullptr;
+  const char* name = host.empty() ? nullptr : host.c_str();
+  int error = getaddrinfo(name, std::to_string(port).c_str(), &hints, &head);
+  if (error != 0) {
+    return Status(StatusCode::kUnavailable, "cannot resolve '" + host +
+                                                "': " + gai_strerror(error) +
+                                                "; check the name and the resolver");
+  }
+  return Addresses(head, freeaddrinfo);
+}
+
 }  // namespace
 
 Result<std::vector<InterfaceAddress>> ListAddresses() {
@@ -81,21 +98,11 @@ Result<std::vector<InterfaceAddress>> ListAddresses() {
 Result<std::string> RouteSource(const std::string& target) {
   Result<HostPort> parsed = ParseHostPort(target);
   if (!parsed.ok()) return parsed.status();
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* head = nullptr;
   // A datagram socket cannot be connected to port 0 on every system; any other does.
-  std::string port = std::to_string(parsed->port == 0 ? 9 : parsed->port);
-  const char* host = parsed->host.empty() ? nullptr : parsed->host.c_str();
-  int error = getaddrinfo(host, port.c_str(), &hints, &head);
-  if (error != 0) {
-    return Status(StatusCode::kUnavailable, "cannot resolve '" + parsed->host +
-                                                "': " + gai_strerror(error) +
-                                                "; check the name and the resolver");
-  }
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(head, freeaddrinfo);
+  Result<Addresses> addresses = Resolve(parsed->host, parsed->port == 0 ? 9 : parsed->port);
+  if (!addresses.ok()) return addresses.status();
   Result<std::string> source = Status(StatusCode::kUnavailable, "no address");
-  for (const addrinfo* entry = head; entry != nullptr; entry = entry->ai_next) {
+  for (const addrinfo* entry = addresses->get(); entry != nullptr; entry = entry->ai_next) {
     source = SourceTowards(*entry);
     if (source.ok()) return source;
   }
@@ -106,7 +113,7 @@ Result<std::string> RouteSource(const std::string& target) {
 Result<std::string> ChooseAddress(const AddressChoice& choice) {
   Result<std::vector<InterfaceAddress>> candidates = ListAddresses();
   if (!candidates.ok()) return candidates.status();
-  bool wished = !choice.interface.empty() || !choice.cidr.empty() || !choice.address.empty();
+  bool wished = !choice.interface.empty() || !choice.cidr.empty();
   std::string source;
   if (!choice.target.empty()) {
     Result<std::string> route = RouteSource(choice.target);
@@ -119,6 +126,23 @@ Result<std::string> ChooseAddress(const AddressChoice& choice) {
     }
   }
   return PickAddress(choice, candidates.value(), source);
+}
+
+Result<std::string> ResolveHost(const std::string& host) {
+  if (ParseIpAddress(host).ok()) return host;
+  Result<Addresses> addresses = Resolve(host, 9);
+  if (!addresses.ok()) return addresses.status();
+  Result<std::vector<InterfaceAddress>> own = ListAddresses();
+  if (!own.ok()) return own.status();
+  std::string first;
+  for (const addrinfo* entry = addresses->get(); entry != nullptr; entry = entry->ai_next) {
+    std::string literal = Literal(entry->ai_addr);
+    bool here = std::any_of(own->begin(), own->end(),
+                            [&](const InterfaceAddress& one) { return one.address == literal; });
+    if (here) return literal;
+    if (first.empty()) first = literal;
+  }
+  return first;
 }
 
 }  // namespace byteps::transport

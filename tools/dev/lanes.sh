@@ -52,7 +52,7 @@ lane_matrix() {
   ensure_wheel || return
   LANE_LOGS+=("$LOGS/matrix.log")
   step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -ra \
-    --timeout=300 "${files[@]}"
+    --timeout=300 -n "$(jobs_count)" "${files[@]}"
 }
 
 lane_sim() {

@@ -294,7 +294,7 @@ bool Cluster::Step() {
 
 bool Cluster::RunUntilIdle(Time until) {
   while (network_.now() < until) {
-    if (!Step()) return true;
+    if (!Step()) return events_at_once_ <= kEventsAtOnce;
   }
   return false;
 }

@@ -123,7 +123,10 @@ class Session {
       const bool last = timeout_ms >= 0 && timeout_ms <= kSignalCheckMs;
       const int64_t slice_ms = last ? timeout_ms : kSignalCheckMs;
       byteps_code code = WaitSlice(handle, slice_ms, &error);
-      if (code != BYTEPS_DEADLINE_EXCEEDED || last || byteps_poll(session_, handle) != 0) {
+      // It may have ended since, while this thread waited for the interpreter.
+      const bool ended = code == BYTEPS_DEADLINE_EXCEEDED && byteps_poll(session_, handle) != 0;
+      if (ended) code = byteps_wait(session_, handle, 0, &error);
+      if (code != BYTEPS_DEADLINE_EXCEEDED || ended || last) {
         RaiseIfFailed(code, error);
         return;
       }
@@ -215,9 +218,7 @@ class Session {
   // end between the wait and the question whether it has: asking again tells how it really ended.
   byteps_code WaitSlice(uint64_t handle, int64_t slice_ms, byteps_error* error) {
     nb::gil_scoped_release release;
-    const byteps_code code = byteps_wait(session_, handle, slice_ms, error);
-    if (code != BYTEPS_DEADLINE_EXCEEDED || byteps_poll(session_, handle) == 0) return code;
-    return byteps_wait(session_, handle, 0, error);
+    return byteps_wait(session_, handle, slice_ms, error);
   }
 
   // Asks again when there are more than there was room for.

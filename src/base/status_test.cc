@@ -19,7 +19,7 @@ TEST(StatusTest, AnErrorSaysItsKindAndItsText) {
 }
 
 TEST(StatusTest, EveryCodeHasAName) {
-  for (int code = 0; code <= static_cast<int>(StatusCode::kInternal); ++code) {
+  for (int code = 0; code <= static_cast<int>(kLastStatusCode); ++code) {
     EXPECT_NE(StatusCodeName(static_cast<StatusCode>(code)), "unknown") << code;
   }
 }

@@ -70,7 +70,8 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
 // coordinator decides.
 Result<std::string> AnnouncedHost(const config::Options& options) {
   if (!options.node_host.empty()) {
-    Result<std::string> host = transport::ResolveHost(options.node_host);
+    Result<std::string> host =
+        transport::ResolveHost(options.node_host, config::RootAddress(options));
     if (host.ok()) return host;
     return Status(StatusCode::kInvalidArgument,
                   "option node_host (DMLC_NODE_HOST): " + host.status().message());

@@ -141,6 +141,12 @@ Result<Cidr> ParseCidr(std::string_view text) {
   return cidr;
 }
 
+bool IsLoopback(const IpAddress& address) {
+  if (address.bits == 32) return address.bytes[0] == 127;
+  auto last = address.bytes.begin() + 15;
+  return *last == 1 && std::all_of(address.bytes.begin(), last, [](uint8_t b) { return b == 0; });
+}
+
 bool Contains(const Cidr& cidr, const IpAddress& address) {
   if (cidr.base.bits != address.bits) return false;
   for (int bit = 0; bit < cidr.prefix_bits; ++bit) {

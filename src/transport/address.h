@@ -78,8 +78,12 @@ Result<std::string> RouteSource(const std::string& target);
 // PickAddress with what this host has. May block as RouteSource does.
 Result<std::string> ChooseAddress(const AddressChoice& choice);
 
+// 127.0.0.0/8 or ::1.
+bool IsLoopback(const IpAddress& address);
+
 // `host` itself if it is an address, whoever has it (another host may forward it here); of a name
-// an address that it stands for, of this host if there is one. May block as RouteSource does.
-Result<std::string> ResolveHost(const std::string& host);
+// an address that it stands for, of this host if there is one. Loopback only if the way to `target`
+// ("host:port") is loopback, too. May block as RouteSource does.
+Result<std::string> ResolveHost(const std::string& host, const std::string& target);
 
 }  // namespace byteps::transport

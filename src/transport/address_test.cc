@@ -106,13 +106,23 @@ TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
   EXPECT_FALSE(PickAddress({.cidr = "x"}, candidates_, "").ok());
 }
 
+TEST(AddressTest, Loopback) {
+  for (const char* text : {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1"}) {
+    EXPECT_TRUE(IsLoopback(ParseIpAddress(text).value())) << text;
+  }
+  for (const char* text : {"128.0.0.1", "10.0.0.127", "::2", "fd00::1", "::"}) {
+    EXPECT_FALSE(IsLoopback(ParseIpAddress(text).value())) << text;
+  }
+}
+
 TEST(ResolveHostTest, AnAddressIsItselfAndANameMeansThisHostIfItCan) {
-  EXPECT_EQ(ResolveHost("10.9.9.9").value(), "10.9.9.9");
-  EXPECT_EQ(ResolveHost("fd00::5").value(), "fd00::5");
-  auto local = ResolveHost("localhost");
+  EXPECT_EQ(ResolveHost("10.9.9.9", "127.0.0.1:1").value(), "10.9.9.9");
+  EXPECT_EQ(ResolveHost("fd00::5", "127.0.0.1:1").value(), "fd00::5");
+  auto local = ResolveHost("localhost", "127.0.0.1:1");
   ASSERT_TRUE(local.ok()) << local.status().ToString();
   EXPECT_TRUE(local.value() == "127.0.0.1" || local.value() == "::1") << local.value();
-  auto wrong = ResolveHost(std::string(300, 'x'));
+  EXPECT_FALSE(ResolveHost("localhost", "no route").ok()) << "others would not find it";
+  auto wrong = ResolveHost(std::string(300, 'x'), "127.0.0.1:1");
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.status().message().find("xxx"), std::string::npos);
 }

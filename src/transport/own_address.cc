@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace byteps::transport {
@@ -128,21 +129,30 @@ Result<std::string> ChooseAddress(const AddressChoice& choice) {
   return PickAddress(choice, candidates.value(), source);
 }
 
-Result<std::string> ResolveHost(const std::string& host) {
+Result<std::string> ResolveHost(const std::string& host, const std::string& target) {
   if (ParseIpAddress(host).ok()) return host;
   Result<Addresses> addresses = Resolve(host, 9);
   if (!addresses.ok()) return addresses.status();
   Result<std::vector<InterfaceAddress>> own = ListAddresses();
   if (!own.ok()) return own.status();
-  std::string first;
+  std::string best;
+  int rank_of_best = 4;
   for (const addrinfo* entry = addresses->get(); entry != nullptr; entry = entry->ai_next) {
     std::string literal = Literal(entry->ai_addr);
+    Result<IpAddress> address = ParseIpAddress(literal);
+    if (!address.ok()) continue;
     bool here = std::any_of(own->begin(), own->end(),
                             [&](const InterfaceAddress& one) { return one.address == literal; });
-    if (here) return literal;
-    if (first.empty()) first = literal;
+    int rank = (IsLoopback(address.value()) ? 2 : 0) + (here ? 0 : 1);
+    if (rank < rank_of_best) std::tie(best, rank_of_best) = std::pair(literal, rank);
   }
-  return first;
+  if (rank_of_best < 2) return best;
+  Result<std::string> source = RouteSource(target);
+  Result<IpAddress> own_end = source.ok() ? ParseIpAddress(source.value()) : source.status();
+  if (!best.empty() && own_end.ok() && IsLoopback(own_end.value())) return best;
+  return Status(StatusCode::kInvalidArgument,
+                "'" + host + "' stands for " + (best.empty() ? "nothing" : best) +
+                    " here, where other hosts cannot reach this one; give an address");
 }
 
 }  // namespace byteps::transport

@@ -258,6 +258,20 @@ def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
     assert caplog.messages[1].startswith(start)
 
 
+def test_an_operation_that_ends_while_a_wait_gives_up_has_ended_well(core, monkeypatch) -> None:
+    default.init()
+    session = default.current()
+    native_wait = session._native.wait
+
+    def wait(handle: int, timeout_ms: int) -> None:
+        native_wait(handle, timeout_ms)
+        if timeout_ms > 0:
+            raise errors.DeadlineError("the wait timed out a moment before")
+
+    monkeypatch.setattr(session._native, "wait", wait)
+    session.wait(session.start(small("just in time")))
+
+
 @pytest.fixture
 def slow(core, monkeypatch) -> int:
     """An operation that takes longer than a wait looks on. Test runners may have threads."""

@@ -42,7 +42,7 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -ra --timeout=300 \
-    -n "$(jobs_count)" "${folders[@]}"
+    --durations=10 -n "$(jobs_count)" "${folders[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.

@@ -31,6 +31,8 @@ OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
+# Threads that have started operations, in any session.
+_CALLERS: WeakSet[threading.Thread] = WeakSet()
 _LOG = logging.getLogger("byteps")
 
 
@@ -92,9 +94,7 @@ class Session:
         # Names, as users say them, of which a result has one set of contributors.
         self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
-        # Threads that have started operations; the last one apart, as that is the same mostly.
-        self._callers: WeakSet[threading.Thread] = WeakSet()
-        self._last_caller: threading.Thread | None = None
+        self._last_caller: threading.Thread | None = None  # the same mostly
         self._stuck: threading.Thread | None = None  # the one that has said so
         self._timeline: Timeline | None = None
 
@@ -112,7 +112,7 @@ class Session:
         """
         thread = threading.current_thread()
         if thread is not self._last_caller:
-            self._callers.add(thread)
+            _CALLERS.add(thread)
             self._last_caller = thread
         if self._stuck not in (None, thread):
             self._native.set_stuck(None)
@@ -202,7 +202,7 @@ class Session:
         me = threading.current_thread()
         others = (thread for thread in threading.enumerate() if thread is not me)
         return me is not threading.main_thread() or any(
-            other in self._callers or other.name.startswith(OWN_THREADS) for other in others
+            other in _CALLERS or other.name.startswith(OWN_THREADS) for other in others
         )
 
     def _wait(self, handle: int, timeout_ms: int) -> None:
@@ -216,9 +216,9 @@ class Session:
         try:
             self._wait(handle, timeout_ms)
         except DeadlineError:
-            if self._native.poll(handle) != 0:
-                raise  # the operation's own
-            return False
+            if self._native.poll(handle) == 0:
+                return False
+            self._wait(handle, 0)  # it has ended since, or that was the operation's own error
         return True
 
     def _tell_of_wait(self, handle: int, waited_s: int) -> None:

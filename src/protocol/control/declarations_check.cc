@@ -17,6 +17,7 @@
 // operation ends in an error: the worker takes back what it reported of such a one; only when that
 // word and another rank's report cross on their way can a name fail again that has just failed.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/protocol/control/declarations.h"
@@ -28,6 +29,17 @@ namespace {
 // What a message names of a circle.
 constexpr size_t kSidesMax = 4;
 constexpr size_t kRanksMax = 8;
+
+// An attempt fails from its earliest round on. The circle is in order.
+StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
+  StuckRanks::Circle earliest;
+  std::unique_copy(circle.begin(), circle.end(), std::back_inserter(earliest),
+                   [](const wire::NamedUse& a, const wire::NamedUse& b) {
+                     return a.name == b.name && a.use.group == b.use.group &&
+                            a.use.attempt == b.use.attempt;
+                   });
+  return earliest;
+}
 
 // Of a round as workers count them, not of one on the wire (wire/data.h).
 uint64_t JoinsOf(uint64_t round) { return round / wire::FirstRoundAfter(1); }
@@ -45,9 +57,8 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
     if (found == names_.end()) continue;
     Name& name = found->second;
     name.waits.erase(rank.number);
-    stuck_.RemoveIf([&](const StuckRanks::Wait& wait) {
-      return wait.incarnation == rank.incarnation && (use.stuck || wait.use.name == use.name);
-    });
+    stuck_.Remove(rank.number, rank.incarnation, use.name);
+    if (use.stuck) stuck_.Remove(rank.number, rank.incarnation);
     Answers more = CheckUse(rank, use);
     auto ranks = groups.find(use.use.group);
     bool whole = use.use.group == 0 || ranks != groups.end();
@@ -183,12 +194,16 @@ bool Declarations::OnUnbegun(const Rank& rank, const wire::Unbegun& answer) {
 Declarations::Answers Declarations::JudgeStuck() {
   Answers answers;
   for (const StuckRanks::Circle& circle : stuck_.Circles()) {
+    // Those of one that failed before it are not stuck any more.
+    bool old = std::any_of(circle.begin(), circle.end(),
+                           [&](const wire::NamedUse& use) { return stuck_.In(use).empty(); });
+    if (old) continue;
     std::string text = "ranks wait for each other: ";
     for (size_t i = 0; i < std::min(circle.size(), kSidesMax); ++i) {
       text += (i == 0 ? "" : "; ") + SideOf(circle[i], circle);
     }
     text += "; make the same calls in the same order on every rank";
-    Answers more = FailAll(circle, StatusCode::kOutOfStep, text);
+    Answers more = FailAll(Earliest(circle), StatusCode::kOutOfStep, text);
     answers.insert(answers.end(), more.begin(), more.end());
   }
   return answers;

@@ -211,6 +211,41 @@ TEST_F(DeclarationsTest, RanksThatAreStuckInDifferentNamesFailInBothOnce) {
   EXPECT_EQ(Declare(0, 1, Spec(3), 1), (Said{{0, "T3"}}));
 }
 
+// Two circles have one name in different rounds; the first one fails both rounds.
+TEST_F(DeclarationsTest, AWordThatFailedWithAnotherCircleIsNoCircle) {
+  const wire::NamedUse in_later_x{"x", {0, 0, 2}};
+  const wire::NamedUse in_z{"z", {0, 0, 1}};
+  DeclareTwo();
+  Note(names.OnDeclare(Rank(3), {"z", 0, Spec(5), 1}));
+  Stuck(0, in_x, 1);
+  Stuck(1, in_y, 2);
+  Stuck(2, in_later_x, 1);
+  Stuck(3, in_z, 3);
+  EXPECT_TRUE(names.OnUnbegun(Rank(0), {in_x, {in_y}}));
+  EXPECT_TRUE(names.OnUnbegun(Rank(1), {in_y, {in_x}}));
+  EXPECT_TRUE(names.OnUnbegun(Rank(2), {in_later_x, {in_z}}));
+  EXPECT_EQ(Lacks(3, in_z, in_later_x), (Said{{0, "failed"}, {1, "failed"}}));
+  for (const wire::DeclareFailed& failed : failures) EXPECT_NE(failed.name, "z");
+}
+
+// The attempt fails once, from the first of its rounds on.
+TEST_F(DeclarationsTest, ACircleOfTwoRoundsOfANameFailsTheEarlierOne) {
+  const wire::NamedUse in_later_x{"x", {0, 0, 2}};
+  DeclareTwo();
+  Stuck(0, in_x, 1);
+  Stuck(1, in_y, 2);
+  Stuck(2, in_later_x, 1);
+  EXPECT_TRUE(names.OnUnbegun(Rank(0), {in_x, {in_y}}));
+  EXPECT_TRUE(names.OnUnbegun(Rank(2), {in_later_x, {in_y}}));
+  Note(names.OnUnbegun(Rank(1), {in_y, {in_x, in_later_x}}) ? names.JudgeStuck()
+                                                            : Declarations::Answers{});
+  ASSERT_FALSE(failures.empty());
+  for (const wire::DeclareFailed& failed : failures) {
+    EXPECT_EQ(failed.use.round, 1u) << failed.name;
+    EXPECT_EQ(failed.also.size(), 1u);
+  }
+}
+
 // Any two of them are a circle, too.
 TEST_F(DeclarationsTest, AllWhoAreStuckThenAreToldAsOne) {
   const wire::NamedUse in_z{"z", {0, 0, 1}};

@@ -54,6 +54,17 @@ void StuckRanks::Ask(uint32_t rank, Stuck& of, const Wait& about,
   questions.back().message.uses.push_back(about.use);
 }
 
+void StuckRanks::Remove(uint32_t rank, uint64_t incarnation, const std::string& name) {
+  auto found = stuck_.find(rank);
+  if (found != stuck_.end() && found->second.wait.use.name == name) Remove(rank, incarnation);
+}
+
+void StuckRanks::Remove(uint32_t rank, uint64_t incarnation) {
+  auto found = stuck_.find(rank);
+  bool same = found != stuck_.end() && found->second.wait.incarnation == incarnation;
+  if (same) stuck_.erase(found);
+}
+
 void StuckRanks::RemoveIf(const std::function<bool(const Wait&)>& gone) {
   std::erase_if(stuck_, [&](const auto& entry) { return gone(entry.second.wait); });
 }

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,9 @@ class StuckRanks {
 
   // The rank is stuck in this use, whatever it was before. What others must be asked now.
   std::vector<Question> Add(uint32_t rank, const Wait& wait);
-  // It is not, as far as is known.
+  // It is not, as far as is known: in this name; in any.
+  void Remove(uint32_t rank, uint64_t incarnation, const std::string& name);
+  void Remove(uint32_t rank, uint64_t incarnation);
   void RemoveIf(const std::function<bool(const Wait&)>& gone);
   void Clear() { stuck_.clear(); }
 

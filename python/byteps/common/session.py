@@ -26,8 +26,7 @@ __all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session",
 NAME_PREFIX = "byteps."
 
 _DETAIL_MAX = 1024  # bytes that the job takes
-OWN_THREADS = "byteps-"  # how the names of this package's threads begin
-
+_OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
@@ -94,8 +93,8 @@ class Session:
         # Names, as users say them, of which a result has one set of contributors.
         self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
-        self._last_caller: threading.Thread | None = None  # the same mostly
-        self._stuck: threading.Thread | None = None  # the one that has said so
+        self._last_caller: threading.Thread | None = None  # in _CALLERS already
+        self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
         self._timeline: Timeline | None = None
 
     def declare(self, name: str, atomic: bool = False) -> None:
@@ -202,7 +201,7 @@ class Session:
         me = threading.current_thread()
         others = (thread for thread in threading.enumerate() if thread is not me)
         return me is not threading.main_thread() or any(
-            other in _CALLERS or other.name.startswith(OWN_THREADS) for other in others
+            other in _CALLERS or other.name.startswith(_OWN_THREADS) for other in others
         )
 
     def _wait(self, handle: int, timeout_ms: int) -> None:

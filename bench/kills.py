@@ -67,9 +67,8 @@ class Victim:
         """Do it; return when."""
         if not isinstance(job, CutJob):
             return job.send(label, self.number)
-        moment = time.monotonic()
         job.set_link(label, "down")
-        return moment
+        return time.monotonic()  # starting the command may take longer than a round
 
     def undo(self, job: KillJob, label: str) -> None:
         """Bring it back."""

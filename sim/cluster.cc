@@ -104,6 +104,42 @@ void Cluster::RestartCoordinator() {
   }
 }
 
+void Cluster::Rival(uint64_t nodes) {
+  auto lives = [](const auto& one) { return !one->dead; };
+  bool two = std::any_of(old_coordinators_.begin(), old_coordinators_.end(), lives);
+  if (!two) {
+    Log("a second coordinator");
+    old_coordinators_.push_back(std::move(coordinator_));
+    coordinator_ = std::make_unique<CoordinatorNode>(*this, old_coordinators_.size());
+    for (const wire::Suspect& exit : exits_) {
+      coordinator_->OnExit(exit.role, exit.index, exit.incarnation);
+    }
+    to_newer_ = 0;
+  }
+  uint64_t moved = to_newer_ ^ nodes;
+  to_newer_ = nodes;
+  for (uint32_t node = 0; node < workers_.size() + servers_.size(); ++node) {
+    if ((moved >> node & 1) != 0) CutControl(node, Duration::zero());
+  }
+}
+
+void Cluster::EndRivals() {
+  for (auto& old : old_coordinators_) {
+    if (old->dead) continue;
+    Log("the older coordinator ends");
+    old->Stop();
+  }
+}
+
+CoordinatorNode* Cluster::CoordinatorOf(uint32_t node) const {
+  if ((to_newer_ >> node & 1) == 0) {
+    for (const auto& old : old_coordinators_) {
+      if (!old->dead) return old.get();
+    }
+  }
+  return coordinator_.get();
+}
+
 void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut) {
   std::optional<ConnectionId> connection = workers_[worker]->data(shard);
   if (!connection.has_value()) return;
@@ -138,6 +174,9 @@ void Cluster::StepClock(uint32_t node, Duration by) {
 void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
   exits_.push_back({role, index, incarnation, wire::Suspicion::kExited, "it has ended"});
   if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
+  for (auto& old : old_coordinators_) {
+    if (!old->dead) old->OnExit(role, index, incarnation);
+  }
 }
 
 uint32_t Cluster::WorkerAt(uint32_t reader, Slot slot) const {
@@ -299,7 +338,12 @@ bool Cluster::RunUntilIdle(Time until) {
   return false;
 }
 
-std::optional<Status> Cluster::coordinator_outcome() const { return coordinator_->outcome; }
+std::optional<Status> Cluster::coordinator_outcome() const {
+  for (const auto& old : old_coordinators_) {
+    if (old->outcome.has_value() && !old->outcome->ok()) return old->outcome;
+  }
+  return coordinator_->outcome;
+}
 
 size_t Cluster::verdicts_held() const {
   size_t held = 0;

@@ -57,6 +57,7 @@ struct ClusterOptions {
   // 0: members are not watched by their silence.
   Duration heartbeat = Duration::zero();
   uint32_t min_workers = 0;                    // 0: all; losing one ends the job
+  bool strict = false;                         // two coordinators may live at once
   uint64_t rounds_begin = 0;                   // rounds count from after this
   uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
@@ -117,6 +118,10 @@ class Cluster {
   // Another process takes the place.
   void RestartServer(uint32_t server);
   void RestartCoordinator();
+  // Two coordinators live at once. From now on the nodes (workers, then servers) whose bit is set
+  // find the newer one, the others the older one.
+  void Rival(uint64_t nodes);
+  void EndRivals();  // the newer one is left
   void CutDataConnection(uint32_t worker, uint32_t shard);
   // One direction carries nothing, and nobody is told.
   void CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut);
@@ -161,6 +166,7 @@ class Cluster {
 
   // A line per violation seen by the nodes themselves (a protocol error between correct peers).
   const std::vector<std::string>& violations() const { return violations_; }
+  // Of the present one, or of an earlier one that has ended the job.
   std::optional<Status> coordinator_outcome() const;
   // When an operation ended last.
   Time last_completion() const { return last_completion_; }
@@ -188,6 +194,8 @@ class Cluster {
     if (on_moment) on_moment(moment, worker, server);
   }
   const MemberControl* ControlOf(uint32_t node) const;
+  // The one that this node finds at the address that it knows.
+  CoordinatorNode* CoordinatorOf(uint32_t node) const;
   // A view came into force at a member: no other one that lives may hold another one of its epoch.
   void OnViewInForce(uint64_t incarnation, const wire::View& view);
   bool Lives(uint64_t incarnation) const;
@@ -197,6 +205,7 @@ class Cluster {
   Network network_;
   uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
+  uint64_t to_newer_ = 0;  // nodes that find it while an older one lives, too
   // Processes of which another one took the place; events may still name them.
   std::vector<std::unique_ptr<CoordinatorNode>> old_coordinators_;
   std::vector<std::unique_ptr<ServerNode>> old_servers_;

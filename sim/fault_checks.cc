@@ -118,6 +118,8 @@ void Play::CheckRest() {
     if (ended_[worker]) return;
   }
   if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
+  // Where the dead count, nothing gets on without them until the job ends for want of a quorum.
+  if (script_.cluster.strict && TooMuchLost()) return;
   if (cluster_->verdicts_held() > 0) {
     Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
   }

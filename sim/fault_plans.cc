@@ -78,7 +78,7 @@ void OwnerLost(Dice& dice, FaultScript& script) {
   script.events.push_back(After(moment, nth, dies ? Fault::kKillServer : Fault::kAccuseServer,
                                 Target::kHere, dice, script));
   script.events.back().at = Duration::zero();
-  auto other = static_cast<Fault>(dice.Below(kFaultCount));
+  auto other = static_cast<Fault>(dice.Below(kAnyJobFaultCount));
   Target target = dice.OneIn(2) ? Target::kHere : Target::kNext;
   script.events.push_back(After(moment, nth, other, target, dice, script));
 }
@@ -205,7 +205,7 @@ void Zombie(Dice& dice, FaultScript& script) {
   lag.at = Duration::zero();
   script.events.push_back(lag);
   if (dice.OneIn(2)) {
-    auto other = static_cast<Fault>(dice.Below(kFaultCount));
+    auto other = static_cast<Fault>(dice.Below(kAnyJobFaultCount));
     script.events.push_back(After(moment, nth, other, Target::kNext, dice, script));
   }
 }
@@ -240,7 +240,7 @@ void Leaver(Dice& dice, FaultScript& script) {
     script.events.back().nth = operation;
     script.events.back().at = dice.Between(Duration::zero(), microseconds(300));
   }
-  if (dice.OneIn(3)) add(static_cast<Fault>(dice.Below(kFaultCount)));
+  if (dice.OneIn(3)) add(static_cast<Fault>(dice.Below(kAnyJobFaultCount)));
 }
 
 // The coordinator is lost in the middle of a change that few have heard of, and these are away when
@@ -413,6 +413,88 @@ void LateMajority(Dice& dice, FaultScript& script) {
   }
 }
 
+// Three workers and two servers on even links, and nobody comes later: who has a majority is plain.
+void MakeFive(Dice& dice, FaultScript& script) {
+  MakeLarge(dice, script);
+  ClusterOptions& cluster = script.cluster;
+  cluster.late_workers = 0;
+  cluster.worker_hosts.resize(3);
+  script.pause.resize(3);
+  script.order.resize(3);
+  cluster.servers.resize(2);
+  cluster.network.jitter_max = Duration::zero();
+  std::fill(cluster.host_links.begin(), cluster.host_links.end(), 1e8);
+}
+
+constexpr uint32_t kFive = 5;
+
+FaultEvent& Accuse(FaultScript& script, const FaultEvent& trigger, uint32_t node, Duration at,
+                   Dice& dice) {
+  bool worker = node < Workers(script);
+  return Add(script, trigger, worker ? Fault::kAccuseWorker : Fault::kAccuseServer,
+             worker ? node : node - Workers(script), at, dice);
+}
+
+// Two views follow one another. Only worker 1 lives that knows of the second; worker 2 has promised
+// the first and heard no more, the servers have heard of neither. Another coordinator asks these
+// before worker 1 is back.
+void Overtaken(Dice& dice, FaultScript& script) {
+  MakeFive(dice, script);
+  Duration latency = script.cluster.network.latency;
+  Duration begin = milliseconds(10);
+  Duration away = dice.Between(milliseconds(20), milliseconds(80));
+  uint32_t first = dice.OneIn(2) ? 3 : 4;
+  uint32_t second = 3 + 4 - first;
+  FaultEvent start;
+  for (uint32_t server : {3u, 4u}) {
+    Add(script, start, Fault::kCutControl, server, begin, dice).lasts = away;
+  }
+  Accuse(script, start, first, begin + latency, dice);
+  // When its promise has arrived, and what follows has not come back.
+  Add(script, Trigger(Moment::kProposed, 1, 2), Fault::kCutControl, 2, latency * 3 / 2, dice)
+      .lasts = away;
+  Accuse(script, Trigger(Moment::kApplied, 1, 1), second, Duration::zero(), dice);
+  FaultEvent end = Trigger(Moment::kApplied, 2, 1);
+  Add(script, end, Fault::kKillCoordinator, 0, Duration::zero(), dice).lasts =
+      dice.Between(milliseconds(1), milliseconds(30));
+  Add(script, end, Fault::kKillWorker, 0, Duration::zero(), dice).lasts = kForEver;
+  Add(script, end, Fault::kCutControl, 1, Duration::zero(), dice).lasts =
+      dice.Between(milliseconds(200), milliseconds(800));
+}
+
+// Three of five find a second coordinator, which drops one of the others; two of the three end, and
+// the first coordinator hears of that. Some may find the first one again.
+void TwoCoordinators(Dice& dice, FaultScript& script) {
+  MakeFive(dice, script);
+  script.cluster.strict = true;
+  std::vector<uint32_t> nodes = {1, 2, 3, 4};
+  std::shuffle(nodes.begin(), nodes.end(), dice.engine());
+  nodes.insert(nodes.begin(), 0);  // it accuses
+  FaultEvent rival = FaultOf(Fault::kRival, dice, script);
+  rival.at = dice.Between(Duration::zero(), milliseconds(20));
+  rival.lasts = dice.Between(milliseconds(200), milliseconds(1500));
+  rival.b = 1u << nodes[0] | 1u << nodes[1] | 1u << nodes[2];
+  script.events.push_back(rival);
+  FaultEvent start;
+  Duration at = rival.at + dice.Between(milliseconds(22), milliseconds(80));
+  Accuse(script, start, nodes[3 + dice.Below32(2)], at, dice);
+  at += dice.Between(milliseconds(1), milliseconds(30));
+  if (dice.OneIn(2)) {
+    FaultEvent again = rival;
+    again.at = at;
+    again.b = dice.Below32(1u << kFive);
+    script.events.push_back(again);
+    if (dice.OneIn(2)) return;
+  }
+  at += dice.Between(milliseconds(0), milliseconds(30));
+  for (uint32_t i = 0; i < 2; ++i) {
+    bool worker = nodes[i] < Workers(script);
+    Add(script, start, worker ? Fault::kKillWorker : Fault::kKillServer,
+        worker ? nodes[i] : nodes[i] - Workers(script), at, dice)
+        .lasts = kForEver;
+  }
+}
+
 // The coordinator doubts somebody who lives, or its clock jumps, and it is stopped again and again.
 void Sleeper(Dice& dice, FaultScript& script) {
   static constexpr Fault kCauses[] = {Fault::kCutData, Fault::kClock, Fault::kCutControl};
@@ -459,8 +541,8 @@ FaultEvent FaultOf(Fault fault, Dice& dice, const FaultScript& script) {
 
 void PlanPair(Dice& dice, uint64_t pair, FaultScript& script) {
   if (dice.OneIn(2)) MakeLarge(dice, script);
-  auto first = static_cast<Fault>(pair % kFaultCount);
-  auto second = static_cast<Fault>(pair / kFaultCount % kFaultCount);
+  auto first = static_cast<Fault>(pair % kAnyJobFaultCount);
+  auto second = static_cast<Fault>(pair / kAnyJobFaultCount % kAnyJobFaultCount);
   Moment moment = SomeMoment(dice);
   auto nth = static_cast<uint32_t>(dice.From(1, 8));
   for (Fault fault : {first, second}) {
@@ -484,8 +566,9 @@ void PlanPair(Dice& dice, uint64_t pair, FaultScript& script) {
 
 void PlanHistory(Dice& dice, FaultScript& script) {
   static constexpr void (*kHistories[])(Dice&, FaultScript&) = {
-      OwnerLost,   StableForSome,  MovedAndBack,     GivenUp,      AnswerWithheld, Zombie, Leaver,
-      Interregnum, MovedWhileAway, VerdictAfterPush, SumInOneHand, LateMajority,   Sleeper};
+      OwnerLost,    StableForSome, MovedAndBack, GivenUp,        AnswerWithheld,
+      Zombie,       Leaver,        Interregnum,  MovedWhileAway, VerdictAfterPush,
+      SumInOneHand, LateMajority,  Sleeper,      Overtaken,      TwoCoordinators};
   kHistories[dice.Below(std::size(kHistories))](dice, script);
 }
 

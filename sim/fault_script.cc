@@ -111,7 +111,8 @@ FaultScript WriteFaults(uint64_t seed) {
   switch (dice.Below(4)) {
     case 0:
       for (uint64_t i = dice.From(1, 3); i > 0; --i) {
-        script.events.push_back(FaultOf(static_cast<Fault>(dice.Below(kFaultCount)), dice, script));
+        script.events.push_back(
+            FaultOf(static_cast<Fault>(dice.Below(kAnyJobFaultCount)), dice, script));
       }
       break;
     case 1: PlanPair(dice, seed / 2, script); break;
@@ -133,7 +134,7 @@ const char* NameOf(Fault fault) {
       "partition",     "jitter",        "lag",
       "slow link",     "clock",         "abort",
       "accuse worker", "accuse server", "leave",
-      "join"};
+      "join",          "rival"};
   return kNames[static_cast<size_t>(fault)];
 }
 
@@ -145,6 +146,7 @@ std::string Describe(const FaultScript& script) {
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.rounds) + " rounds, credit " +
                      std::to_string(script.cluster.credit_bytes);
+  if (script.cluster.strict) text += ", strict";
   if (script.cluster.late_workers > 0) {
     text += ", the last worker comes later, sync points every " +
             std::to_string(script.sync_every) + " rounds";

@@ -164,6 +164,8 @@ void Play::NoteHit(const FaultEvent& event) {
   // Stops and jumps of the coordinator's clock cost nobody anything.
   if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
   if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
+  // Who finds the one that has fewer members may be left behind, or lose its job.
+  if (event.fault == Fault::kRival) coordinator_hit_ = true;
   auto hit = [&](uint32_t node) {
     bool late = node < workers() && node >= cluster_->first_workers();
     if (late || node >= all) return;
@@ -256,6 +258,7 @@ void Play::InjectAtProcess(const FaultEvent& event) {
     case Fault::kKillWorker: return cluster.KillWorker(event.a);
     case Fault::kKillServer: return cluster.KillServer(event.a);
     case Fault::kKillCoordinator: return cluster.KillCoordinator();
+    case Fault::kRival: return cluster.Rival(event.b);
     case Fault::kFreezeWorker: return cluster.FreezeWorker(event.a, true);
     case Fault::kFreezeServer: return cluster.FreezeServer(event.a, true);
     case Fault::kFreezeCoordinator: return cluster.FreezeCoordinator(true);
@@ -292,6 +295,7 @@ void Play::Heal(const FaultEvent& event) {
   switch (event.fault) {
     case Fault::kKillServer: cluster_->RestartServer(event.a); break;
     case Fault::kKillCoordinator: cluster_->RestartCoordinator(); break;
+    case Fault::kRival: cluster_->EndRivals(); break;
     case Fault::kFreezeWorker: cluster_->FreezeWorker(event.a, false); break;
     case Fault::kFreezeServer: cluster_->FreezeServer(event.a, false); break;
     case Fault::kFreezeCoordinator: cluster_->FreezeCoordinator(false); break;

@@ -33,8 +33,10 @@ enum class Fault : uint8_t {
   kAccuseServer,  // the same; another one takes its place
   kLeave,         // worker `a` leaves in order when its round has ended
   kJoin,          // a worker comes and is let in at the next sync point
+  kRival,  // of a strict job: a second coordinator beside the first; the nodes in `b` come to it
 };
-inline constexpr int kFaultCount = 19;
+inline constexpr int kFaultCount = 20;
+inline constexpr int kAnyJobFaultCount = 19;  // those before kRival
 const char* NameOf(Fault fault);
 
 // Whom a fault that waits for a moment hits: the one it names, one that has part in the moment, or

@@ -27,7 +27,8 @@ MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, 
 
 void MemberControl::Connect() {
   if (stopped_ || connection_.has_value()) return;
-  CoordinatorNode* coordinator = cluster_.coordinator_.get();
+  uint32_t before = role_ == Role::kWorker ? 0 : cluster_.worker_count();
+  CoordinatorNode* coordinator = cluster_.CoordinatorOf(before + index_);
   if (coordinator->dead || cluster_.network_.now() < cut_until_) return TryAgain();
   connection_ = cluster_.network_.Connect(
       host_, owner_, kControlTag, cluster_.options_.coordinator_host, coordinator, kControlTag);

@@ -14,6 +14,7 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options, uint64_t p
   made.piece_bytes_max = options.piece_bytes_max;
   made.version = kVersion;
   made.min_workers = options.min_workers;
+  made.strict = options.strict;
   made.mistake = options.mistakes.coordinator;
   made.judge_after = options.overdue_after;
   if (options.heartbeat == Duration::zero()) {
@@ -87,6 +88,9 @@ void CoordinatorNode::Finish(const Status& how) {
   outcome = how;
   ticker_.Stop();
   cluster_.Log("coordinator: finished: " + how.ToString());
+  if (cluster_.coordinator_.get() == this) return;
+  // Of two, the older one: its process ends when the members have been told.
+  cluster_.network_.At(cluster_.network_.now() + seconds(1), this, [this] { Stop(); });
 }
 
 // A launcher has no connection of its own here; it speaks to the coordinator at once.

@@ -8,9 +8,6 @@
 
 namespace byteps::sim {
 
-// One fault of this kind, against some node of the script, at some time.
-FaultEvent FaultOf(Fault fault, Dice& dice, const FaultScript& script);
-
 // Two kinds close together: `pair` counts through all of them.
 void PlanPair(Dice& dice, uint64_t pair, FaultScript& script);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/dice.h"
+#include "sim/fault_parts.h"
 #include "sim/fault_plans.h"
 
 namespace byteps::sim {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import warnings
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from wrapped import exchanged, gradients_of, loss_of, wrap  # noqa: E402
 
 import byteps.torch as bps  # noqa: E402
 from byteps.common.errors import PeerLostError  # noqa: E402
@@ -25,64 +26,6 @@ def model():
     return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
 
 
-def wrap(model, **options):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return bps.DistributedOptimizer(optimizer, model.named_parameters(), **options)
-
-
-def loss_of(model):
-    return model(torch.ones(2, 3)).pow(2).sum()
-
-
-def gradients_of(core) -> list[str]:
-    return [name for name in core.names() if name.startswith("byteps.Gradient.")]
-
-
-def exchanged(core):
-    """Return the operations on gradients, not those that ask who has one."""
-    return [item for item in core.started if not item.name.endswith(".used")]
-
-
-def test_class_groups_and_state_are_shared(model) -> None:
-    inner = torch.optim.Adam(model.parameters(), lr=0.1)
-    outer = bps.DistributedOptimizer(inner, model.named_parameters())
-    assert type(outer).__name__ == "Adam"
-    assert isinstance(outer, torch.optim.Adam)
-    assert outer.param_groups is inner.param_groups
-    assert outer.state is inner.state
-
-
-def test_what_cannot_be_copied_or_wrapped_again_says_so(model) -> None:
-    optimizer = wrap(model)
-    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match=r"save its state_dict\(\)"):
-            copying(optimizer)
-    with pytest.raises(ValueError, match="distributed already"):
-        bps.DistributedOptimizer(optimizer, model.named_parameters())
-
-
-def test_an_optimizer_whose_constructor_needs_more_than_parameters(model) -> None:
-    class Needy(torch.optim.SGD):
-        def __init__(self, params, must_be_given):
-            super().__init__(params, lr=must_be_given)
-
-    outer = bps.DistributedOptimizer(Needy(model.parameters(), 0.1), model.named_parameters())
-    loss_of(model).backward()
-    outer.step()
-
-
-def test_a_scheduler_bound_to_the_inner_optimizer_does_not_replace_step(model, core) -> None:
-    inner = torch.optim.SGD(model.parameters(), lr=1.0)
-    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
-    outer = bps.DistributedOptimizer(inner, model.named_parameters())
-    loss_of(model).backward()
-    outer.step()
-    inner.step()
-    scheduler.step()
-    assert len(gradients_of(core)) == 4
-    assert outer.param_groups[0]["lr"] == 0.5
-
-
 def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
     alone = copy.deepcopy(model)
     optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
@@ -96,16 +39,6 @@ def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
         assert torch.equal(expected, parameter)
 
 
-def test_step_hooks_run_once_also_after_a_loaded_state(model) -> None:
-    calls = []
-    optimizer = wrap(model)
-    optimizer.load_state_dict(optimizer.state_dict())
-    optimizer.register_step_post_hook(lambda *_: calls.append(1))
-    loss_of(model).backward()
-    optimizer.step()
-    assert len(calls) == 1
-
-
 def test_names_are_declared_gradients_first_in_alphabetical_order(model, core) -> None:
     wrap(model)
     names = sorted(name for name, _ in model.named_parameters())
@@ -115,7 +48,7 @@ def test_names_are_declared_gradients_first_in_alphabetical_order(model, core) -
 
 
 def test_parameters_near_the_input_are_most_urgent(model, core) -> None:
-    wrap(model)
+    _kept = wrap(model)
     loss_of(model).backward()
     priorities = {item.name: item.priority for item in core.started}
     order = [f"byteps.Gradient.{name}" for name, _ in model.named_parameters()]
@@ -134,7 +67,7 @@ def test_gradients_leave_during_backward_and_only_once(model, core) -> None:
 def test_names_without_named_parameters_do_not_collide_between_groups(core) -> None:
     parameters = [torch.nn.Parameter(torch.ones(1)) for _ in range(3)]
     groups = [{"params": parameters[:2]}, {"params": parameters[2:]}]
-    bps.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1))
+    _kept = bps.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1))
     sum(p.sum() for p in parameters).backward()
     assert len(set(gradients_of(core))) == 3
     assert "byteps.Gradient.push_pull.noname.0" in gradients_of(core)
@@ -317,6 +250,19 @@ def test_two_optimizers_may_have_parameters_of_one_name(core) -> None:
     ]
 
 
+def test_groups_have_parameters_of_this_optimizer_only(core) -> None:
+    one, other = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.ones(1))
+    named = [("one", one), ("other", other)]
+    optimizer = bps.DistributedOptimizer(
+        torch.optim.SGD([one], lr=0.1), named, op=bps.Sum, num_groups=1
+    )
+    (one.sum() + other.sum()).backward()
+    optimizer.step()
+    assert (one.grad.item(), other.grad.item()) == (2.0, 1.0)
+    with pytest.raises(ValueError, match="groups should be"):
+        bps.DistributedOptimizer(torch.optim.SGD([one], lr=0.1), named, groups=[[one, other]])
+
+
 def test_neighbours_travel_in_groups(model, core) -> None:
     optimizer = wrap(model, num_groups=2)
     loss_of(model).backward()
@@ -433,12 +379,16 @@ def test_a_gradient_scaler_sees_the_averages(model, core, idiom) -> None:
     optimizer.zero_grad()
 
 
-def test_a_gradient_scaler_skips_a_step(model, core) -> None:
+@pytest.mark.parametrize("clear", ["optimizer", "model", "keep"])
+def test_a_gradient_scaler_skips_a_step(model, core, clear) -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     optimizer = wrap(model)
     before = [p.detach().clone() for p in model.parameters()]
     for factor in (float("inf"), 1.0):
-        optimizer.zero_grad()
+        if clear == "optimizer":
+            optimizer.zero_grad()
+        else:
+            model.zero_grad(set_to_none=clear == "model")
         scaler.scale(loss_of(model) * factor).backward()
         scaler.step(optimizer)
         scaler.update()

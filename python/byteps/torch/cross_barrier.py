@@ -36,6 +36,7 @@ from byteps.torch.gradients import GradientExchange
 from byteps.torch.ops import poll, synchronize
 from byteps.torch.untraced import untraced
 from byteps.torch.usage import UsageOf
+from byteps.torch.wrapping import shared, watch_gradient
 
 __all__ = [
     "Compression",
@@ -312,9 +313,11 @@ class _CrossBarrierMixin:
         return cast("dict[str, Any]", cast(Any, super()).state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Replace the state after the last step."""
+        """Replace the state after the last step, also that of the optimizer that this one was made
+        of."""
         self._updater.wait()
-        cast(Any, super()).load_state_dict(state_dict)
+        with shared(self):
+            cast(Any, super()).load_state_dict(state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refuse: the names of the parameters are fixed."""
@@ -325,12 +328,6 @@ class _CrossBarrierMixin:
     def _watch(self, model: torch.nn.Module) -> None:
         """Send gradients as backward finishes them; let modules wait for their parameters."""
         this = weakref.ref(self)
-
-        @untraced
-        def on_gradient(parameter: torch.Tensor) -> None:
-            optimizer = this()
-            if optimizer is not None:
-                optimizer._on_gradient(parameter)
 
         @untraced
         def before_forward(module: torch.nn.Module, inputs: object) -> None:
@@ -346,7 +343,7 @@ class _CrossBarrierMixin:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    parameter.register_post_accumulate_grad_hook(on_gradient)
+                    watch_gradient(parameter, self, _CrossBarrierMixin._on_gradient)
         for module in model.modules():
             if next(module.parameters(recurse=False), None) is not None:
                 module.register_forward_pre_hook(before_forward)

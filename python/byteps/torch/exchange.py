@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -18,6 +17,7 @@ from byteps.torch.grouped import start_group
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, exchange, finished
 from byteps.torch.usage import NO_GRADIENT, Usage, layout_of, usage_call, zeros_of
+from byteps.torch.wrapping import watch_gradient
 
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -150,20 +150,23 @@ class Exchange:
         """Return a name for a parameter that has none."""
         return f"push_pull.noname.{len(self._slots)}"
 
-    def set_groups(self, groups: int | Sequence[Sequence[torch.Tensor]]) -> None:
+    def set_groups(
+        self, groups: int | Sequence[Sequence[torch.Tensor]], own: Collection[torch.Tensor]
+    ) -> None:
         """Make gradients travel together: a number of groups of neighbours, or lists of them.
 
-        Parameters of different types do not share a group.
+        Parameters of different types do not share a group. `own` are those of the optimizer; others
+        may have names.
         """
         if isinstance(groups, int):
             if groups < 0:
                 raise ValueError(f"the number of groups is {groups}; it cannot be negative.")
-            slots = [slot for slot in self._slots.values() if slot.parameter.requires_grad]
+            slots = [slot for p, slot in self._slots.items() if p.requires_grad and p in own]
             count = min(groups, len(slots))
             lists = [slots[len(slots) * i // count : len(slots) * (i + 1) // count]
                      for i in range(count)]  # fmt: skip
         else:
-            lists = [[self._slot_of(tensor) for tensor in group] for group in groups]
+            lists = [[self._slot_of(tensor, own) for tensor in group] for group in groups]
             if len({id(slot) for group in lists for slot in group}) != sum(map(len, lists)):
                 raise ValueError("a parameter is in two groups.")
         number = 0
@@ -175,8 +178,8 @@ class Exchange:
                 self._make_unit(same_type, f"Gradient.group.{number}{self._ending}")
                 number += 1
 
-    def _slot_of(self, tensor: object) -> _Slot:
-        if not isinstance(tensor, torch.Tensor) or tensor not in self._slots:
+    def _slot_of(self, tensor: object, own: Collection[torch.Tensor]) -> _Slot:
+        if not isinstance(tensor, torch.Tensor) or tensor not in own:
             raise ValueError(
                 "groups should be a number, or lists of parameters of the optimizer; there is "
                 f"{type(tensor).__name__} that is none."
@@ -211,8 +214,7 @@ class Exchange:
             self._make_unit([slot], f"Gradient.{slot.name}")
         slot.passes_left = self._passes_per_step
         self._watched.append(slot)
-        register = cast(Any, parameter).register_post_accumulate_grad_hook
-        register(partial(self._on_gradient, slot))
+        watch_gradient(parameter, self, Exchange._on_gradient)
 
     def set_passes(self, passes: int) -> None:
         """Expect so many backward passes before a step."""
@@ -220,9 +222,14 @@ class Exchange:
         for slot in self._watched:
             slot.passes_left = passes
 
-    def _on_gradient(self, slot: _Slot, parameter: torch.Tensor) -> None:
+    def _on_gradient(self, parameter: torch.Tensor) -> None:
         if not self.is_active:
             return
+        slot = self._slots[parameter]
+        if self.options.op is Average and self._settled and not self._flying:
+            # The step was skipped (GradScaler) and the gradients cleared behind our back. If they
+            # were not, what comes on top of an average has the same average.
+            self.begin_step()
         if slot.passes_left <= 0:
             raise AssertionError(_TOO_MANY_PASSES)
         slot.passes_left -= 1

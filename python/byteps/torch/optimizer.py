@@ -15,6 +15,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import Exchange, ExchangeOptions
+from byteps.torch.wrapping import shared
 
 
 class _DistributedMixin:
@@ -102,6 +103,11 @@ class _DistributedMixin:
         self._exchange.begin_step()  # GradScaler skips steps
         cast(Any, super()).zero_grad(set_to_none)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Replace the state, also that of the optimizer that this one was made of."""
+        with shared(self):
+            cast(Any, super()).load_state_dict(state_dict)
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refuse to be copied or pickled: hooks of the parameters belong to this object."""
         raise TypeError(
@@ -163,7 +169,6 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         )
     if isinstance(optimizer, _DistributedMixin):
         raise ValueError("the optimizer is distributed already; wrap the one it was made of.")
-    session = default.current()
     options = ExchangeOptions(
         compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,
         process_set,
@@ -171,10 +176,11 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     options.check()
     exchange = Exchange(options)
     _name_parameters(exchange, optimizer, _checked(named_parameters))
-    exchange.set_groups(groups if groups is not None else num_groups)
+    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    exchange.set_groups(groups if groups is not None else num_groups, own)
     for prefix in ("Gradient", "Parameter"):
         for name in sorted(exchange.names()):
-            session.declare(f"{prefix}.{name}")
+            default.declare(f"{prefix}.{name}")
     base = type(optimizer)
     derived = type(base.__name__, (_DistributedMixin, base), {"__module__": base.__module__})
     distributed: Any = object.__new__(derived)

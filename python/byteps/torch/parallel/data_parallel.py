@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -16,6 +16,7 @@ from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.untraced import untraced
 from byteps.torch.usage import UsageOf
+from byteps.torch.wrapping import watch_gradient
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -61,11 +62,11 @@ class DistributedDataParallel(torch.nn.Module):
         self._owed = False
         for prefix in ("Gradient", "Parameter"):
             for name in sorted(name for name, _ in trained):
-                session.declare(f"{prefix}.{self._prefix}{name}")
+                default.declare(f"{prefix}.{self._prefix}{name}")
         broadcast_parameters(module.state_dict(), 0, f"Parameter.{self._prefix}")
         if session.size > 1:
             for parameter in self._exchange.parameters:
-                cast(Any, parameter).register_post_accumulate_grad_hook(self._on_gradient)
+                watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the module, on rank 0's buffers."""
@@ -109,7 +110,6 @@ class DistributedDataParallel(torch.nn.Module):
         if self._owed and default.size() > 1:
             self._finish()
 
-    @untraced
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         if not self.require_backward_grad_sync:
             return

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import byteps.torch as bps  # noqa: E402
+from byteps.common import default  # noqa: E402
 from byteps.common.errors import DuplicateNameError, PeerLostError, ShutdownError  # noqa: E402
 from byteps.common.types import DataType, Operation  # noqa: E402
 
@@ -275,6 +276,39 @@ def test_broadcast_checks_the_root() -> None:
         bps.broadcast(torch.ones(1), 2)
     with pytest.raises(bps.InvalidArgumentError, match="root_rank is None; it must be a whole"):
         bps.broadcast(torch.ones(1), None)
+    numpy = pytest.importorskip("numpy")
+    assert bps.broadcast(torch.ones(1), numpy.int64(1)).tolist() == [1.0]
+
+
+def test_what_is_no_tensor_says_so() -> None:
+    for call in (bps.allreduce, bps.allgather, bps.alltoall, bps.reducescatter, bps.push_pull):
+        for thing in ([1.0], 1.0, None):
+            with pytest.raises(bps.InvalidArgumentError, match="take tensors of torch"):
+                call(thing, name="thing")
+    with pytest.raises(bps.InvalidArgumentError, match="sparse COO tensors; this one is list"):
+        bps.sparse_allreduce_async([1.0])
+
+
+def test_a_group_that_cannot_be_scaled_is_refused_before_it_is_sent() -> None:
+    for call in (bps.grouped_allreduce_, bps.grouped_reducescatter):
+        tensors = [torch.ones(2), torch.ones(2, dtype=torch.bool)]
+        with pytest.raises(bps.InvalidArgumentError, match="bool tensor cannot be scaled"):
+            call(tensors, name="group", op=bps.Sum, postscale_factor=2.0)
+        assert tensors[0].tolist() == [1.0, 1.0]
+
+
+def test_parameters_that_cannot_be_broadcast_leave_nothing_behind() -> None:
+    good, bad = torch.zeros(2), torch.zeros(2, dtype=torch.complex64)
+    for named in ({"a": good, "b": bad}, [("a", good), ("a", good)]):
+        with pytest.raises(bps.InvalidArgumentError):
+            bps.broadcast_parameters(named, root_rank=0)
+    bps.broadcast_parameters({"a": good}, root_rank=0)
+
+
+def test_a_sparse_average_counts_who_was_lost_since(monkeypatch) -> None:
+    get = bps.sparse_allreduce_async(torch.eye(2).to_sparse(), name="rows")
+    monkeypatch.setattr(type(default.current()), "members", lambda _: [0])
+    assert torch.equal(get().to_dense(), torch.eye(2))
 
 
 def test_what_is_no_process_set() -> None:

@@ -8,14 +8,15 @@ from typing import Any
 import torch
 
 from byteps.common import default
-from byteps.common.errors import BytepsError
+from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.copies import broadcast_async_
 from byteps.torch.meeting import meet
+from byteps.torch.memory import check_writable, data_type
 from byteps.torch.objects import broadcast_object
-from byteps.torch.submit import Call, check_root
+from byteps.torch.submit import Call, checked_root
 
 __all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -36,7 +37,8 @@ def broadcast_parameters(
         bps.broadcast_parameters(model.state_dict(), root_rank=0)
     """
     named = _named(params)
-    check_root(root_rank, process_set)
+    root_rank = checked_root(root_rank, process_set)
+    _check_copies(named)
     names = ", ".join(name for name, _ in named)
     meet(
         Call(
@@ -58,11 +60,24 @@ def start_copies(
     """Start to overwrite tensors with the root's. All ranks have tensors of the same names.
 
     Autograd is not told, for that of buffers in a second forward is no reason to refuse a backward.
+    Starts none if one of them cannot be copied.
     """
+    named = list(named)
+    _check_copies(named)
     return [
         broadcast_async_(tensor.data, root_rank, prefix + name, process_set)
         for name, tensor in named
     ]
+
+
+def _check_copies(named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    names = set()
+    for name, tensor in named:
+        data_type(tensor)
+        check_writable(tensor)
+        if name in names:
+            raise InvalidArgumentError(f"two tensors have the name {name!r}.")
+        names.add(name)
 
 
 def finish_copies(started: Iterable[Handle]) -> None:

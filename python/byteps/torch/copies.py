@@ -11,7 +11,7 @@ from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.linear import combined
-from byteps.torch.submit import Call, apply, check_root, exchange, finished
+from byteps.torch.submit import Call, apply, checked_root, exchange, finished
 
 
 def broadcast_async(
@@ -82,8 +82,8 @@ def broadcast_call(
     root_rank: int, name: str | None, process_set: ProcessSet = global_process_set
 ) -> Call:
     """Return the call of a broadcast."""
-    check_root(root_rank, process_set)
-    return Call(Operation.BROADCAST, name, root_rank, process_set=process_set)
+    root = checked_root(root_rank, process_set)
+    return Call(Operation.BROADCAST, name, root, process_set=process_set)
 
 
 class _Broadcast(torch.autograd.Function):

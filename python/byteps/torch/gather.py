@@ -66,10 +66,12 @@ def gather_call(name: str | None, process_set: ProcessSet = global_process_set) 
 def start_gather(
     call: Call,
     tensor: torch.Tensor,
-    then: Callable[[torch.Tensor, list[int]], object] | None = None,
+    then: Callable[[torch.Tensor, list[int], list[int]], object] | None = None,
 ) -> Handle:
     """Start an allgather. `then` makes what `synchronize` returns: of the tensors of all ranks,
-    joined, and of the numbers of their rows, none for a rank that does not take part."""
+    joined, of the numbers of their rows, none for a rank that does not take part, and of who took
+    part."""
+    data_type(tensor)
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
     dtype = data_type(rows)
     memory = host_memory(rows)
@@ -80,7 +82,7 @@ def start_gather(
         joined = torch.empty((first_dimension, *rows.shape[1:]), dtype=rows.dtype)
         session.copy_result(handle, joined.data_ptr(), size_bytes)
         if then is not None:
-            return then(joined, session.received_splits(handle))
+            return then(joined, session.received_splits(handle), session.handle_members(handle))
         return joined.to(tensor.device)
 
     return default.pending().add(Pending(session, handle, finish, (memory,)), name)
@@ -93,7 +95,7 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, call: Call, back: Operation) -> Any:
         handle = start_gather(call, tensor, lambda *result: result)
         received: Any = default.pending().synchronize(handle)
-        joined, counts = received
+        joined, counts, _ = received
         place = call.process_set.rank()
         ctx.call = replace(call.backward(handle), operation=back)
         ctx.shape = tensor.shape
@@ -146,7 +148,7 @@ class _GroupedAllgather(torch.autograd.Function):
         device = check_one_device(tensors)
         handle = start_gather_parts(call, tensors, lambda *result: result)
         received: Any = default.pending().synchronize(handle)
-        parts, place = received
+        parts, place, _ = received
         before = [sum(len(part) for part in ranks[:place]) for ranks in parts]
         ctx.shapes = [tensor.shape for tensor in tensors]
         ctx.own = [
@@ -168,17 +170,17 @@ class _GroupedAllgather(torch.autograd.Function):
 def _start_grouped(call: Call, tensors: Sequence[torch.Tensor]) -> Handle:
     device = check_one_device(tensors)
     return start_gather_parts(
-        call, tensors, lambda parts, _: [torch.cat(ranks).to(device) for ranks in parts]
+        call, tensors, lambda parts, *_: [torch.cat(ranks).to(device) for ranks in parts]
     )
 
 
 def start_gather_parts(
     call: Call,
     tensors: Sequence[torch.Tensor],
-    then: Callable[[list[list[torch.Tensor]], int], object],
+    then: Callable[[list[list[torch.Tensor]], int, list[int]], object],
 ) -> Handle:
     """Gather several tensors as one of bytes. `then` gets, for each tensor, those of all ranks that
-    take part, and which of these are this rank's.
+    take part, which of these are this rank's, and who takes part.
 
     A rank sends how many rows its tensors have, then the rows.
     """
@@ -192,9 +194,9 @@ def start_gather_parts(
     sent = torch.cat([_bytes_of(piece) for piece in pieces])
     place = call.process_set.rank()
 
-    def finish(joined: torch.Tensor, counts: list[int]) -> object:
+    def finish(joined: torch.Tensor, counts: list[int], members: list[int]) -> object:
         before = sum(count > 0 for count in counts[:place])  # who is there sends heads at least
-        return then(_take_apart(joined, rows), before)
+        return then(_take_apart(joined, rows), before, members)
 
     return start_gather(call, sent, finish)
 

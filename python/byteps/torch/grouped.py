@@ -18,6 +18,7 @@ from byteps.torch.compression import Compression, Compressor
 from byteps.torch.linear import LINEAR
 from byteps.torch.memory import (
     check_one_device,
+    check_scalable,
     check_writable,
     data_type,
     host_memory,
@@ -147,6 +148,8 @@ def describe_tensors(tensors: Tensors) -> str:
 def start_group(call: Call, tensors: Tensors, outputs: list[torch.Tensor] | None) -> Handle:
     """Start one operation per type of element; without `outputs`, new tensors."""
     device = check_one_device(tensors)
+    for tensor in tensors:
+        check_scalable(tensor.dtype, (call.prescale, call.postscale))
     for output in outputs or ():
         if not is_plain(output):
             check_writable(output)

@@ -26,13 +26,12 @@ _DATA_TYPES = {
 
 def data_type(tensor: torch.Tensor) -> DataType:
     """Return the tensor's data type, or raise InvalidArgumentError if it cannot be exchanged."""
-    try:
-        dtype = _DATA_TYPES.get(tensor.dtype)
-    except AttributeError:
+    if not isinstance(tensor, torch.Tensor):
         raise InvalidArgumentError(
             f"operations take tensors of torch; this is a {type(tensor).__name__}. Use "
             "torch.as_tensor, or allgather_object and broadcast_object for other objects."
-        ) from None
+        )
+    dtype = _DATA_TYPES.get(tensor.dtype)
     if dtype is None:
         raise InvalidArgumentError(
             f"Tensor type {tensor.type()} is not supported. "
@@ -100,10 +99,18 @@ def tell_of_change(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def check_scalable(dtype: torch.dtype, factors: tuple[float, float]) -> None:
+    """Refuse factors other than one, before and after, for what has no multiples."""
+    if dtype == torch.bool and factors != (1.0, 1.0):
+        raise InvalidArgumentError(
+            f"a bool tensor cannot be scaled: prescale_factor is {factors[0]}, postscale_factor is "
+            f"{factors[1]}."
+        )
+
+
 def scaled(tensor: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return tensor * factor in the tensor's type. Integers are cut toward zero."""
-    if tensor.dtype == torch.bool:
-        raise InvalidArgumentError("a bool tensor cannot be scaled.")
+    """Return tensor * factor in the tensor's type, which is not bool. Integers are cut toward
+    zero."""
     with torch.no_grad():
         if tensor.is_floating_point():
             return tensor.detach() * factor

@@ -12,7 +12,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.gather import start_gather
 from byteps.torch.memory import bytes_of
-from byteps.torch.submit import Call, check_root
+from byteps.torch.submit import Call, checked_root
 
 
 def broadcast_object(
@@ -27,7 +27,7 @@ def broadcast_object(
 
         settings = bps.broadcast_object(settings if bps.rank() == 0 else None)
     """
-    check_root(root_rank, process_set)
+    root_rank = checked_root(root_rank, process_set)
     is_root = default.rank() == root_rank
     # The root's bytes are the only rows: no rank has to know their number beforehand. The type's
     # name would be no good name, since the others may pass None; and one name would stand for one

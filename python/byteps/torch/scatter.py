@@ -18,7 +18,13 @@ from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gather import gathered
 from byteps.torch.grouped import describe_tensors, start_packs
 from byteps.torch.linear import LINEAR
-from byteps.torch.memory import check_one_device, data_type, host_memory, scaled
+from byteps.torch.memory import (
+    check_one_device,
+    check_scalable,
+    data_type,
+    host_memory,
+    scaled,
+)
 from byteps.torch.nonlinear import gradient_of_total
 from byteps.torch.submit import Call, apply, finished, finished_list, submit
 
@@ -130,6 +136,7 @@ def rows_of(place: int, count: int, rows: int) -> int:
 
 
 def _check_rows(tensor: torch.Tensor) -> None:
+    data_type(tensor)
     if tensor.dim() == 0:
         raise InvalidArgumentError(
             "a tensor without dimensions has no rows for each rank; use allreduce."
@@ -138,6 +145,7 @@ def _check_rows(tensor: torch.Tensor) -> None:
 
 def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
     _check_rows(tensor)
+    check_scalable(tensor.dtype, (call.prescale, call.postscale))
     dtype = data_type(tensor)
     source = host_memory(tensor).detach()
     if call.prescale != 1.0:
@@ -204,6 +212,7 @@ def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
     device = check_one_device(tensors)
     for tensor in tensors:
         _check_rows(tensor)
+        check_scalable(tensor.dtype, (call.prescale, call.postscale))
     call = replace(call, detail=describe_tensors(tensors))
     by_type: dict[torch.dtype, list[int]] = {}
     for index, tensor in enumerate(tensors):

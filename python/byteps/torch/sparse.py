@@ -43,10 +43,11 @@ def sparse_allreduce_async(
         get = bps.sparse_allreduce_async(embedding.weight.grad, name="embedding", op=bps.Sum)
         embedding.weight.grad = get()
     """
-    if tensor.layout != torch.sparse_coo:
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.sparse_coo:
+        what = getattr(tensor, "layout", type(tensor).__name__)
         raise InvalidArgumentError(
-            f"sparse_allreduce_async takes sparse COO tensors; this one is {tensor.layout}. Use "
-            "allreduce for dense ones."
+            f"sparse_allreduce_async takes sparse COO tensors; this one is {what}. Use allreduce "
+            "for dense ones."
         )
     if op not in (Average, Sum):
         raise InvalidArgumentError("sparse tensors are combined with op=Average or op=Sum.")
@@ -60,10 +61,11 @@ def sparse_allreduce_async(
         detail=f"sparse {op.name.lower()} of {shape}, {sparse_dimensions} dimensions sparse",
     )
 
-    def combine(parts: list[list[torch.Tensor]], _: int) -> torch.Tensor:
+    def combine(parts: list[list[torch.Tensor]], _: int, members: list[int]) -> torch.Tensor:
         values = _sum_by_row(parts[0], parts[1])
         if op is Average:
-            ranks = set(process_set.ranks) & set(default.current().members())
+            # Whose rows are in it, also of a rank that was lost since, and who has joined.
+            ranks = set(members) | set(process_set.ranks) & set(default.current().members())
             rounding = None if values[1].is_floating_point() else "floor"
             values = (values[0], values[1].div(len(ranks), rounding_mode=rounding))
         indices, rows = (part.to(tensor.device) for part in values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.session import Request, Session
 from byteps.common.types import DataType, Operation
 from byteps.torch.memory import (
+    check_scalable,
     check_writable,
     data_type,
     host_memory,
@@ -108,8 +110,7 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     """Start an operation whose result has the tensor's shape; without `output`, a new tensor."""
     in_place = output is not None
     dtype = data_type(tensor)
-    if call.prescale != 1.0 or call.postscale != 1.0:
-        _check_factors(tensor, call)
+    check_scalable(tensor.dtype, (call.prescale, call.postscale))
     source = host_memory(tensor)
     if output is None:
         output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
@@ -137,16 +138,21 @@ def finished_list(handle: int) -> list[torch.Tensor]:
     return list(cast("list[torch.Tensor]", default.pending().synchronize(handle)))
 
 
-def check_root(root_rank: int, process_set: ProcessSet) -> None:
-    """Raise when the root is no rank of the set."""
-    if not isinstance(root_rank, int):
-        raise InvalidArgumentError(f"root_rank is {root_rank!r}; it must be a whole number.")
+def checked_root(root_rank: int, process_set: ProcessSet) -> int:
+    """Return the root as an int, also one of numpy's; raise when it is no rank of the set."""
+    try:
+        root_rank = operator.index(root_rank)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"root_rank is {root_rank!r}; it must be a whole number."
+        ) from None
     if process_set is global_process_set:
         size = default.size()
         if not 0 <= root_rank < size:
             raise InvalidArgumentError(f"root_rank is {root_rank}; the ranks are 0 to {size - 1}.")
     elif root_rank not in process_set.ranks:
         raise InvalidArgumentError(f"root_rank is {root_rank}; it is not in the {process_set}.")
+    return root_rank
 
 
 def apply(function: Any, *arguments: Any) -> Any:
@@ -161,14 +167,6 @@ def _detail(call: Call, device: str) -> str:
     if call.postscale != 1.0:
         text += f"; postscale_factor {call.postscale!r}"
     return f"{text}; {call.detail}" if call.detail else text
-
-
-def _check_factors(tensor: torch.Tensor, call: Call) -> None:
-    if tensor.dtype == torch.bool:
-        raise InvalidArgumentError(
-            f"a bool tensor cannot be scaled: prescale_factor is {call.prescale}, postscale_factor "
-            f"is {call.postscale}."
-        )
 
 
 def _finish(

@@ -44,7 +44,8 @@ def crossing(model: torch.nn.Module) -> None:
 
 
 def parallel(model: torch.nn.Module) -> None:
-    DistributedDataParallel(model)().backward()
+    wrapped = DistributedDataParallel(model)
+    wrapped().backward()
 
 
 def copied(model: torch.nn.Module) -> None:

@@ -5,7 +5,6 @@
 #include "sim/histories.h"
 
 namespace byteps::sim {
-
 namespace {
 
 // Three workers and two servers on even links, and nobody comes later: who has a majority is plain.
@@ -23,11 +22,17 @@ void MakeFive(Dice& dice, FaultScript& script) {
 
 constexpr uint32_t kFive = 5;
 
+// Workers come first.
+FaultEvent& AddAtNode(FaultScript& script, const FaultEvent& trigger, Fault of_worker,
+                      Fault of_server, uint32_t node, Duration at, Dice& dice) {
+  bool worker = node < Workers(script);
+  return Add(script, trigger, worker ? of_worker : of_server,
+             worker ? node : node - Workers(script), at, dice);
+}
+
 FaultEvent& Accuse(FaultScript& script, const FaultEvent& trigger, uint32_t node, Duration at,
                    Dice& dice) {
-  bool worker = node < Workers(script);
-  return Add(script, trigger, worker ? Fault::kAccuseWorker : Fault::kAccuseServer,
-             worker ? node : node - Workers(script), at, dice);
+  return AddAtNode(script, trigger, Fault::kAccuseWorker, Fault::kAccuseServer, node, at, dice);
 }
 
 }  // namespace
@@ -148,10 +153,8 @@ void TwoCoordinators(Dice& dice, FaultScript& script) {
   }
   at += dice.Between(milliseconds(0), milliseconds(30));
   for (uint32_t i = 0; i < 2; ++i) {
-    bool worker = nodes[i] < Workers(script);
-    Add(script, start, worker ? Fault::kKillWorker : Fault::kKillServer,
-        worker ? nodes[i] : nodes[i] - Workers(script), at, dice)
-        .lasts = kForEver;
+    AddAtNode(script, start, Fault::kKillWorker, Fault::kKillServer, nodes[i], at, dice).lasts =
+        kForEver;
   }
 }
 

@@ -31,3 +31,12 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     monkeypatch.setattr(byteps, "_core", world, raising=False)
     yield world
     default.shutdown()
+
+
+@pytest.fixture
+def model():
+    """A small model of torch, the same each time."""
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))

@@ -20,12 +20,6 @@ def _initialized(core):
     bps.init()
 
 
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
-
-
 def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
     alone = copy.deepcopy(model)
     optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)

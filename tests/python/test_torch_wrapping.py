@@ -19,12 +19,6 @@ def _initialized(core):
     bps.init()
 
 
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
-
-
 def test_class_groups_and_state_are_shared(model) -> None:
     inner = torch.optim.Adam(model.parameters(), lr=0.1)
     outer = bps.DistributedOptimizer(inner, model.named_parameters())

@@ -71,9 +71,8 @@ def start_gather(
     """Start an allgather. `then` makes what `synchronize` returns: of the tensors of all ranks,
     joined, of the numbers of their rows, none for a rank that does not take part, and of who took
     part."""
-    data_type(tensor)
+    dtype = data_type(tensor)
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
-    dtype = data_type(rows)
     memory = host_memory(rows)
     session, name, handle = submit(call, tensor.device, dtype, tuple(rows.shape), memory, None)
 

@@ -13,7 +13,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, operation_of
-from byteps.common.types import Operation
+from byteps.common.types import DataType, Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gather import gathered
 from byteps.torch.grouped import describe_tensors, start_packs
@@ -135,18 +135,19 @@ def rows_of(place: int, count: int, rows: int) -> int:
     return rows // count + (place < rows % count)
 
 
-def _check_rows(tensor: torch.Tensor) -> None:
-    data_type(tensor)
+def _type_of_rows(tensor: torch.Tensor) -> DataType:
+    """Return the data type of a tensor that has rows; raise for others."""
+    dtype = data_type(tensor)
     if tensor.dim() == 0:
         raise InvalidArgumentError(
             "a tensor without dimensions has no rows for each rank; use allreduce."
         )
+    return dtype
 
 
 def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
-    _check_rows(tensor)
+    dtype = _type_of_rows(tensor)
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
-    dtype = data_type(tensor)
     source = host_memory(tensor).detach()
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
@@ -211,7 +212,7 @@ class _GroupedReducescatter(torch.autograd.Function):
 def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
     device = check_one_device(tensors)
     for tensor in tensors:
-        _check_rows(tensor)
+        _type_of_rows(tensor)
         check_scalable(tensor.dtype, (call.prescale, call.postscale))
     call = replace(call, detail=describe_tensors(tensors))
     by_type: dict[torch.dtype, list[int]] = {}
@@ -311,7 +312,7 @@ def _alltoall_call(
     name: str | None,
     process_set: ProcessSet,
 ) -> Call:
-    _check_rows(tensor)
+    _type_of_rows(tensor)
     call = Call(Operation.ALLTOALL, name, process_set=process_set)
     size, rows = process_set.size(), tensor.shape[0]
     if splits is None:

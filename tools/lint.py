@@ -37,11 +37,18 @@ def checks() -> dict[str, list[str]]:
         for p in python
         if p.startswith(("python/byteps/", "spec/", "tools/")) and "/tests/" not in p
     ]
+    tests = [p for p in python if p.startswith("tests/python/") and "/jobs/" not in p]
     shell = [p for p in paths if p.endswith(".sh") or p in ("dev", ".ci/run")]
     own = [sys.executable, "-B"]
     return {
         "headers": [*own, "tools/check_headers.py"],
         "mypy": [tool("mypy"), "--no-error-summary", *typed],
+        "imports": [
+            tool("mypy"),
+            "--no-error-summary",
+            "--config-file=tests/python/mypy.ini",
+            *tests,
+        ],
         "checkers": [*own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tools/tests"],
         "format": [*own, "tools/format.py"],
         "shell": ["shellcheck", "-x", "--severity=style", "--exclude=SC1091,SC2034,SC2153", *shell],

@@ -34,6 +34,14 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 
 
 @pytest.fixture
+def initialized(core: object) -> None:
+    """byteps.torch has been initialized upon the native module of pure Python."""
+    import byteps.torch as bps
+
+    bps.init()
+
+
+@pytest.fixture
 def model():
     """A small model of torch, the same each time."""
     import torch

@@ -6,13 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-import byteps.torch as bps  # noqa: E402
 from byteps.misc import imagenet18  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _initialized(core):
-    bps.init()
+pytestmark = pytest.mark.usefixtures("initialized")
 
 
 def test_half_precision_with_masters(core) -> None:

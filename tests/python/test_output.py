@@ -7,8 +7,8 @@ import tempfile
 
 import pytest
 
+from byteps.cli.losses import describe_status
 from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
-from byteps.cli.supervisor import describe_status
 
 
 def forwarded(*chunks: bytes) -> bytes:

@@ -16,12 +16,7 @@ from byteps.common import default  # noqa: E402
 from byteps.common.errors import DuplicateNameError, PeerLostError, ShutdownError  # noqa: E402
 from byteps.common.types import DataType, Operation  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("core")
-
-
-@pytest.fixture(autouse=True)
-def _initialized(core):
-    bps.init()
+pytestmark = pytest.mark.usefixtures("initialized")
 
 
 def signature(function) -> str:

@@ -14,10 +14,7 @@ from wrapped import exchanged, gradients_of, loss_of, wrap  # noqa: E402
 import byteps.torch as bps  # noqa: E402
 from byteps.common.errors import PeerLostError  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _initialized(core):
-    bps.init()
+pytestmark = pytest.mark.usefixtures("initialized")
 
 
 def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from test_torch_optimizer import _initialized, loss_of, model, wrap  # noqa: E402
+from wrapped import loss_of, wrap  # noqa: E402
 
 from byteps.common.errors import MismatchError  # noqa: E402
 
-__all__ = ["_initialized", "model"]  # fixtures
+pytestmark = pytest.mark.usefixtures("initialized")
 
 
 def test_the_question_who_has_gradients_names_what_is_trained(model, core) -> None:

@@ -13,10 +13,7 @@ from wrapped import gradients_of, loss_of, wrap  # noqa: E402
 
 import byteps.torch as bps  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _initialized(core):
-    bps.init()
+pytestmark = pytest.mark.usefixtures("initialized")
 
 
 def test_class_groups_and_state_are_shared(model) -> None:

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -295,23 +296,37 @@ def small(name: str) -> Request:
 
 @contextlib.contextmanager
 def thread_that(does: Callable[[], object], start: object = threading.Thread) -> Iterator[None]:
-    """Have a thread that has done this and lives."""
+    """Have a thread that has done this and lives; it has ended when the block is left."""
     done, begun = threading.Event(), threading.Event()
+    idents = []
 
     def run() -> None:
+        idents.append(threading.get_ident())
         does()
         begun.set()
         done.wait()
 
     if start is None:
         _thread.start_new_thread(run, ())  # `threading` does not know of it
+        join = partial(forget_thread, idents)
     else:
-        start(target=run).start()
+        thread = start(target=run)
+        thread.start()
+        join = thread.join
     begun.wait()
     try:
         yield
     finally:
         done.set()
+        join()
+
+
+def forget_thread(idents: list[int]) -> None:
+    """Wait for the end of a thread that `threading` did not start, and take it off its list."""
+    while idents[0] in sys._current_frames():
+        time.sleep(0.001)
+    # On the list once it has asked who it is; from Python 3.13 on only as long as it lives.
+    vars(threading)["_active"].pop(idents[0], None)
 
 
 def test_the_main_thread_is_stuck_while_it_waits(core, slow) -> None:

@@ -20,12 +20,7 @@ size_t BytesOf(uint32_t size_class) { return size_t{kAlignment} << size_class; }
 
 BufferPool::~BufferPool() {
   assert(bytes_in_use_ == 0);
-  for (auto& blocks : free_) {
-    for (Block* block : blocks) {
-      ::operator delete(block->bytes, std::align_val_t{kAlignment});
-      std::unique_ptr<Block> owned(block);
-    }
-  }
+  for (Block& block : blocks_) ::operator delete(block.bytes, std::align_val_t{kAlignment});
 }
 
 BufferRef BufferPool::Take(size_t bytes) {
@@ -38,13 +33,10 @@ BufferRef BufferPool::Take(size_t bytes) {
     block = blocks.back();
     blocks.pop_back();
   } else {
-    auto fresh = std::make_unique<Block>();
-    fresh->pool = this;
-    fresh->size_class = size_class;
-    fresh->bytes =
+    auto* bytes =
         static_cast<std::byte*>(::operator new(BytesOf(size_class), std::align_val_t{kAlignment}));
+    block = &blocks_.emplace_back(Block{this, bytes, 0, size_class});
     bytes_held_ += BytesOf(size_class);
-    block = fresh.release();
   }
   block->references = 1;
   bytes_in_use_ += BytesOf(size_class);

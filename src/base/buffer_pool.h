@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -71,6 +71,8 @@ class BufferPool {
 
   void Release(Block* block);
 
+  // One behind the other: those that were taken in a row are given back in a row.
+  std::deque<Block> blocks_;
   std::vector<Block*> free_[kClassCount];
   size_t bytes_in_use_ = 0;
   size_t bytes_held_ = 0;

@@ -387,11 +387,11 @@ void Shard::DecideError(Piece& piece, const Status& why) {
   }
   piece.combine = round->combine;
   piece.dtype = round->dtype;
-  SetVerdict(piece, round->ref.round, std::move(concerned), round->group);
+  SetVerdict(piece, round->ref.round, concerned, round->group);
   AnswerAll(piece, std::move(round));
 }
 
-Receipt Shard::ReceiptOf(const Round& round) const {
+const Receipt& Shard::ReceiptOf(Round& round) const {
   bool everybody = true;
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
     everybody = everybody && round.contributions[slot].arrived == TakesPart(*round.group, slot);
@@ -401,7 +401,8 @@ Receipt Shard::ReceiptOf(const Round& round) const {
   for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
     if (round.contributions[slot].arrived) members->Insert(slot);
   }
-  return members;
+  round.partial = std::move(members);
+  return round.partial;
 }
 
 // The verdict stands in the piece; everybody who has pushed is told.

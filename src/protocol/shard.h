@@ -165,6 +165,7 @@ class Shard {
     std::vector<Contribution> contributions;  // by slot
     std::vector<Slot> order_of_arrival;
     std::optional<Status> abort;  // somebody asks for this error
+    Receipt partial;              // of the verdict, unless it is the whole group
   };
   // Members whose round is decided, that want nothing of it, and are answered later.
   struct Idle {
@@ -270,13 +271,13 @@ class Shard {
   std::optional<Status> ErrorOf(const Piece& piece) const;
   bool MayDecideError(const Piece& piece) const;
   static bool Covers(const Piece& piece, uint64_t round);
-  Receipt ReceiptOf(const Round& round) const;
+  const Receipt& ReceiptOf(Round& round) const;
   void AnswerAll(Piece& piece, std::unique_ptr<Round> round);
 
   // shard_members.cc: views, connections, answers and who holds them.
   void BeginGeneration(const wire::View& view);
   void ReviewPieces(uint64_t old_epoch);
-  void SetVerdict(Piece& piece, uint64_t round, Receipt members, const Group* group);
+  void SetVerdict(Piece& piece, uint64_t round, const Receipt& members, const Group* group);
   bool Needs(const Piece& piece, Slot slot) const;
   bool IsAll(const Piece& piece) const;
   void Recount(Piece& piece);

@@ -108,12 +108,12 @@ void Shard::Recount(Piece& piece) {
 }
 
 // A verdict stands in the piece; nobody is known to hold it.
-void Shard::SetVerdict(Piece& piece, uint64_t round, Receipt members, const Group* group) {
+void Shard::SetVerdict(Piece& piece, uint64_t round, const Receipt& members, const Group* group) {
   if (piece.stable) ++unstable_verdicts_;
   piece.stable = false;
   piece.hollow = false;
   piece.decided = round;
-  piece.members = std::move(members);
+  SetReceipt(piece.members, members);
   piece.group = group;
   piece.held.Clear();
   piece.idle.reset();
@@ -136,7 +136,6 @@ void Shard::MarkHeld(Piece& piece, Slot by) {
 void Shard::BecomeStable(Piece& piece) {
   piece.stable = true;
   piece.verdict = BufferRef();
-  piece.members.reset();
   piece.idle.reset();
   --unstable_verdicts_;
   if (!stable_due_.has_value()) stable_due_ = now_ + options_.stable_after;

@@ -167,7 +167,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   }
   piece.combine = header.combine;
   piece.dtype = header.dtype;
-  SetVerdict(piece, header.ref.round, std::move(members), nullptr);
+  SetVerdict(piece, header.ref.round, members, nullptr);
   piece.status = header.status;
   piece.errors_from = header.ref.round - std::min<uint64_t>(header.offset, header.ref.round);
   piece.hollow = IsHollow(header, member.receiving_bytes);

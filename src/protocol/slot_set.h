@@ -25,6 +25,7 @@ class SlotSet {
   bool Contains(Slot slot) const {
     return slot / 64 < words_.size() && ((words_[slot / 64] >> (slot % 64)) & 1) != 0;
   }
+  bool IsOnly(Slot slot) const { return Contains(slot) && count() == 1; }
   void Clear() { words_.assign(words_.size(), 0); }
   uint32_t count() const {
     uint32_t count = 0;
@@ -78,5 +79,11 @@ class SlotSet {
 
 // Shared by all verdicts that have the same members: one object per view, nearly always.
 using Receipt = std::shared_ptr<const SlotSet>;
+
+// Nearly always a piece has the receipt that it had before. Counting a reference would wait until
+// the bytes of the piece, which have just been written, have left for the cache.
+inline void SetReceipt(Receipt& to, const Receipt& from) {
+  if (to != from) to = from;
+}
 
 }  // namespace byteps::protocol

@@ -410,7 +410,7 @@ class Worker {
   void TellJoined(ShardId shard);
   void BeginJoin(Tensor& tensor);
   void EndJoin(Task& task, bool with_success);
-  Receipt WorkersOf(const Tensor& tensor, uint64_t epoch);
+  const Receipt& WorkersOf(const Tensor& tensor, uint64_t epoch);
   bool MustStage(const wire::DataHeader& header, const Spans& spans) const;
   bool Counts(const Piece& piece, ShardId from, uint64_t epoch) const;
   bool IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const;
@@ -423,7 +423,8 @@ class Worker {
   void TakeVerdict(Tensor& tensor, ShardId from, Time now);
   void TakeBytes(Tensor& tensor, Link& link);
   void AddReceipt(Task& task, const Receipt& receipt);
-  Receipt ReceiptOf(const Link& link, const Tensor& tensor);
+  void TakeReceipt(const Link& link, const Tensor& tensor, Piece& piece);
+  bool StaysUnstable(const Link& link) const;
   void Register(Link& link, Tensor& tensor, uint32_t number);
   void CountAnswer(ShardId from, uint64_t number, Time now);
   void PieceDone(Tensor& tensor, uint32_t number);

@@ -144,11 +144,22 @@ void Worker::Register(Link& link, Tensor& tensor, uint32_t number) {
   link.kept.push_back({piece.number, tensor.id, number, piece.held});
 }
 
-Receipt Worker::ReceiptOf(const Link& link, const Tensor& tensor) {
+// A verdict of which this rank alone must have a part is stable when it is here.
+void Worker::TakeReceipt(const Link& link, const Tensor& tensor, Piece& piece) {
   const wire::DataHeader& header = link.incoming;
-  if (header.receipt == 0) return WorkersOf(tensor, header.epoch);
-  ConstByteSpan bitmap(link.staged.data(), header.receipt);
-  return std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+  if (header.receipt == 0) {
+    SetReceipt(piece.members, WorkersOf(tensor, header.epoch));
+  } else {
+    ConstByteSpan bitmap(link.staged.data(), header.receipt);
+    piece.members = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+  }
+  piece.stable = header.status == StatusCode::kOk && piece.members->IsOnly(slot_);
+}
+
+// News that the answer in hand is stable comes with later answers, and those come after later
+// pushes.
+bool Worker::StaysUnstable(const Link& link) const {
+  return queue_.empty() && link.incoming.count > link.stable;
 }
 
 void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
@@ -159,10 +170,9 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   Spans spans = SpansOf(tensor, number);
   uint32_t credit = CreditOf(spans);
   piece.held = header.ref.round;
-  piece.stable = false;
   piece.status = header.status;
   piece.errors_before = header.status == StatusCode::kOk ? 0 : header.offset;
-  piece.members = ReceiptOf(link, tensor);
+  TakeReceipt(link, tensor, piece);
   piece.copy = BufferRef();
   piece.verdict_bytes = header.piece_bytes;
   piece.hollow = header.status == StatusCode::kOk && IsHollow(tensor, spans);
@@ -209,11 +219,16 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
     outcome.status =
         Status(header.status, count > 0 ? std::string(text, count) : "no reason was given");
   }
-  if (bytes == nullptr) return;
+  if (bytes == nullptr) {
+    // Copied now, the bytes are still in the cache.
+    if (!piece.stable && StaysUnstable(link)) KeepCopy(tensor, number);
+    return;
+  }
   if (!error) {
     ByteSpan want = SpansOf(tensor, number).want;
     arithmetic_.Copy(want.data(), bytes, want.size());
   }
+  if (piece.stable) return;
   bool whole = header.receipt == 0 && (error || count == SpansOf(tensor, number).piece_bytes);
   if (!whole && !error) return;
   piece.copy = link.staged;

@@ -105,7 +105,7 @@ void Worker::EndJoin(Task& task, bool with_success) {
 }
 
 // All workers of a view that take part in the tensor's operation.
-Receipt Worker::WorkersOf(const Tensor& tensor, uint64_t epoch) {
+const Receipt& Worker::WorkersOf(const Tensor& tensor, uint64_t epoch) {
   const Receipt& all = workers_of_.at(epoch);
   if (tensor.spec.group == 0) return all;
   Group& group = groups_.at(tensor.spec.group);

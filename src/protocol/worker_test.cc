@@ -101,6 +101,21 @@ TEST_F(WorkerTest, AnOperationIsDeclaredPushedAnsweredAndCompletedOnce) {
   EXPECT_EQ(driver.pushes[1].header.count, 1u) << "a push acknowledges";
 }
 
+TEST_F(WorkerTest, WhatNobodyElseMustHaveIsStableAtOnceAndNotKept) {
+  for (uint32_t workers : {2, 1}) {
+    Start(workers);
+    std::string bytes = "\x02\x04";
+    ASSERT_TRUE(worker->Submit(InPlace(workers, "w", bytes)).ok());
+    Declared("w", 7);
+    SentPush push = driver.pushes.back();
+    push.header.unstable = 1;
+    EXPECT_TRUE(Answer(push, "\x03\x04"));
+    EXPECT_EQ(driver.completions[workers], 1);
+    EXPECT_EQ(worker->HoldsUnstable(), workers == 2);
+    EXPECT_EQ(pool.bytes_in_use() > 0, workers == 2);
+  }
+}
+
 TEST_F(WorkerTest, WhatThisRankCanSeeAloneIsRefusedAtOnce) {
   Start();
   std::string bytes(4, 'x');

@@ -45,7 +45,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   void OnFrame() override {
     if (incoming == wire::FrameKind::kAnswer) {
-      if (!links.ignores_answers_) links.machine_.OnAnswer(shard, links.loop_.Now());
+      if (!links.ignores_answers_) links.machine_.OnAnswer(shard, links.loop_.EventTime());
     } else if (incoming == wire::FrameKind::kWant && wire::DecodePieceRefs(want, refs).ok()) {
       links.machine_.OnWant(shard, refs);
     }

@@ -51,7 +51,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   Result<ByteSpan> OnData(ConstByteSpan bytes, size_t payload_bytes) {
     Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
     if (!header.ok()) return header.status();
-    Time now = shard.loop_->Now();
+    Time now = shard.loop_->EventTime();
     return incoming == wire::FrameKind::kPush
                ? shard.machine_.OnPushHeader(slot, header.value(), payload_bytes, now)
                : shard.machine_.OnVerdictHeader(slot, header.value(), payload_bytes, now);
@@ -64,7 +64,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       if (incoming == wire::FrameKind::kJoined) {
         shard.machine_.OnJoined(slot, progress.value());
       } else {
-        shard.machine_.OnAck(slot, progress.value(), shard.loop_->Now());
+        shard.machine_.OnAck(slot, progress.value(), shard.loop_->EventTime());
       }
       return ByteSpan();
     }

@@ -10,6 +10,12 @@ Ticker::Ticker(transport::Loop& loop, std::function<std::optional<Time>()> next,
     : loop_(loop), next_(std::move(next)), tick_(std::move(tick)) {}
 
 void Ticker::Arm() {
+  if (std::exchange(looks_soon_, true)) return;
+  loop_.Post([this] { Look(); });
+}
+
+void Ticker::Look() {
+  looks_soon_ = false;
   std::optional<Time> next = next_();
   // A timer that rings too early only looks again; re-arming it for every event would cost more.
   if (!next.has_value() || (armed_.has_value() && *armed_ <= *next)) return;
@@ -23,7 +29,7 @@ void Ticker::OnTimer() {
   Time now = loop_.Now();
   std::optional<Time> due = next_();
   if (due.has_value() && *due <= now) tick_(now);
-  Arm();
+  Look();
 }
 
 }  // namespace byteps::runtime

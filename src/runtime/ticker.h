@@ -16,15 +16,18 @@ class Ticker {
   Ticker(transport::Loop& loop, std::function<std::optional<Time>()> next,
          std::function<void(Time)> tick);
 
-  // To be called after every event that reached the machine. Cheap when nothing changed.
+  // To be called after every event that reached the machine. Cheap: many events that come together
+  // are followed by one look.
   void Arm();
 
  private:
+  void Look();
   void OnTimer();
 
   transport::Loop& loop_;
   std::function<std::optional<Time>()> next_;
   std::function<void(Time)> tick_;
+  bool looks_soon_ = false;
   std::optional<Time> armed_;
   std::unique_ptr<transport::Loop::Timer> timer_;
 };

@@ -138,6 +138,8 @@ class Loop {
   virtual void Post(std::function<void()> work) = 0;
   virtual bool InLoop() const = 0;
   virtual Time Now() const = 0;
+  // When the frames that are being handed over began to be: cheap, for what is asked once a frame.
+  virtual Time EventTime() const { return Now(); }
 
   // Calls `tick` about every `period` until the returned object is gone.
   class Timer {

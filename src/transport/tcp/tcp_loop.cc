@@ -134,6 +134,11 @@ void TcpLoop::FlushLater(std::shared_ptr<TcpStream> stream) {
   });
 }
 
+void TcpLoop::BeginEvent() {
+  in_event_ = true;
+  event_began_ = Now();
+}
+
 void TcpLoop::EndEvent() {
   in_event_ = false;
   FlushAll();

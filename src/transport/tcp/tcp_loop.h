@@ -27,6 +27,7 @@ class TcpLoop final : public Loop {
   void Post(std::function<void()> work) override;
   bool InLoop() const override;
   Time Now() const override;
+  Time EventTime() const override { return in_event_ ? event_began_ : Now(); }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
@@ -43,7 +44,7 @@ class TcpLoop final : public Loop {
   void FlushLater(std::shared_ptr<TcpStream> stream);
   // Between these two, what is to be flushed waits for EndEvent instead of another turn of the
   // reactor: an answer leaves without a system call in between.
-  void BeginEvent() { in_event_ = true; }
+  void BeginEvent();
   void EndEvent();
 
  private:
@@ -58,6 +59,7 @@ class TcpLoop final : public Loop {
   std::vector<std::shared_ptr<TcpStream>> flushing_;
   bool flush_posted_ = false;
   bool in_event_ = false;
+  Time event_began_{};
 };
 
 }  // namespace byteps::transport

@@ -11,7 +11,7 @@ Ticker::Ticker(transport::Loop& loop, std::function<std::optional<Time>()> next,
 
 void Ticker::Arm() {
   if (std::exchange(looks_soon_, true)) return;
-  loop_.Post([this] { Look(); });
+  loop_.AfterEvent([this] { Look(); });
 }
 
 void Ticker::Look() {

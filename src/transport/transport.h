@@ -138,8 +138,10 @@ class Loop {
   virtual void Post(std::function<void()> work) = 0;
   virtual bool InLoop() const = 0;
   virtual Time Now() const = 0;
-  // When the frames that are being handed over began to be: cheap, for what is asked once a frame.
+  // For what is asked or done once a frame, and frames come many at once: when those that are being
+  // handed over began to be; and `work` behind the last of them. Otherwise as Now and Post.
   virtual Time EventTime() const { return Now(); }
+  virtual void AfterEvent(std::function<void()> work) { Post(std::move(work)); }
 
   // Calls `tick` about every `period` until the returned object is gone.
   class Timer {

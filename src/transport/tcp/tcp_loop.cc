@@ -105,6 +105,11 @@ bool TcpLoop::InLoop() const { return thread_.load() == std::this_thread::get_id
 
 Time TcpLoop::Now() const { return std::chrono::steady_clock::now(); }
 
+void TcpLoop::AfterEvent(std::function<void()> work) {
+  if (!in_event_) return Post(std::move(work));
+  after_event_.push_back(std::move(work));
+}
+
 std::unique_ptr<Loop::Timer> TcpLoop::Every(Duration period, std::function<void()> tick) {
   Duration least = std::max<Duration>(period, microseconds(1));
   return StartTimer(io_, Now() + least, least, std::move(tick));
@@ -140,6 +145,11 @@ void TcpLoop::BeginEvent() {
 }
 
 void TcpLoop::EndEvent() {
+  for (size_t i = 0; i < after_event_.size(); ++i) {
+    std::function<void()> work = std::move(after_event_[i]);  // it may add more
+    work();
+  }
+  after_event_.clear();
   in_event_ = false;
   FlushAll();
 }

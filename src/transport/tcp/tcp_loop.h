@@ -28,6 +28,7 @@ class TcpLoop final : public Loop {
   bool InLoop() const override;
   Time Now() const override;
   Time EventTime() const override { return in_event_ ? event_began_ : Now(); }
+  void AfterEvent(std::function<void()> work) override;
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
@@ -60,6 +61,7 @@ class TcpLoop final : public Loop {
   bool flush_posted_ = false;
   bool in_event_ = false;
   Time event_began_{};
+  std::vector<std::function<void()>> after_event_;
 };
 
 }  // namespace byteps::transport

@@ -17,11 +17,14 @@ namespace byteps::plan {
 inline constexpr uint32_t kPieceHeaderBytes = 64;
 // Below this size the cost per piece outweighs the cost per byte.
 inline constexpr uint32_t kPieceBytesMin = 4096;
+// Small tensors seldom travel alone: the fill of a piece is shared with what travels with it.
+inline constexpr uint64_t kTogetherBytes = uint64_t{4} << 20;
 // Cuts lie at multiples of this: a cache line, and a multiple of every element size.
 inline constexpr uint32_t kPieceUnitBytes = 64;
 
 // The size of the pieces of a tensor of `tensor_bytes` that `members` contribute to: the P that
-// minimises members * P / tensor_bytes + kPieceHeaderBytes / P, between kPieceBytesMin and
+// minimises members * P / B + kPieceHeaderBytes / P, where B is tensor_bytes or kTogetherBytes,
+// whichever is more, between kPieceBytesMin and
 // `piece_bytes_max`, rounded down to a multiple of kPieceUnitBytes (at least one unit, and
 // `piece_bytes_max` wins over kPieceBytesMin). It may exceed a tensor, which then is one piece.
 uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t members, uint32_t piece_bytes_max);

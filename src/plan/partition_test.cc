@@ -21,12 +21,14 @@ uint64_t AnyTensorBytes() {
 }
 
 TEST(PieceBytesTest, KnownSizes) {
-  // sqrt(64 * 100 MB / 4) is 40000: the largest piece. At 1 MiB it is 4096, below that the least.
+  // sqrt(64 * 100 MB / 4) is 40000: the largest piece. Up to 4 MiB it is that of 4 MiB.
   EXPECT_EQ(PieceBytes(100'000'000, 4, kMax), kMax);
   EXPECT_EQ(PieceBytes(100'000'000, 8, kMax), 28'224U);
-  EXPECT_EQ(PieceBytes(1 << 20, 4, kMax), 4096U);
-  EXPECT_EQ(PieceBytes(1000, 4, kMax), 4096U);
-  EXPECT_EQ(PieceBytes(0, 4, kMax), 4096U);
+  EXPECT_EQ(PieceBytes(1 << 23, 4, kMax), 11'584U);
+  for (uint64_t small : {uint64_t{1} << 22, uint64_t{1} << 20, uint64_t{1000}, uint64_t{0}}) {
+    EXPECT_EQ(PieceBytes(small, 4, kMax), 8192U);
+  }
+  EXPECT_EQ(PieceBytes(1 << 20, 64, kMax), 4096U);
   EXPECT_EQ(PieceBytes(UINT64_MAX, 1, kMax), kMax);
 }
 
@@ -44,7 +46,8 @@ RC_GTEST_PROP(PieceBytesTest, NoOtherSizeLosesLessToFillAndHeaders, ()) {
   RC_ASSERT(chosen % kPieceUnitBytes == 0U);
   RC_ASSERT(chosen >= kPieceBytesMin && chosen <= kMax);
   const auto overhead = [&](double piece) {
-    return members * piece / static_cast<double>(tensor) + kPieceHeaderBytes / piece;
+    const auto together = static_cast<double>(std::max(tensor, kTogetherBytes));
+    return members * piece / together + kPieceHeaderBytes / piece;
   };
   // One unit of slack: the size is rounded down.
   const double best = std::min(overhead(chosen), overhead(chosen + kPieceUnitBytes));

@@ -150,7 +150,7 @@ def run_jobs(arguments: argparse.Namespace, report: Report) -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    require_programs()
+    require_programs(arguments.beside)
     settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}
     code = 0 if arguments.no_kernels else run_kernels()
     report = Report("Core: push_pull over loopback", arguments.output, settings)

@@ -167,6 +167,8 @@ void Sleeper(Dice& dice, FaultScript& script) {
   Duration at = cause.at;
   for (uint64_t stops = dice.From(1, 3); stops > 0; --stops) {
     FaultEvent stop = FaultOf(Fault::kFreezeCoordinator, dice, script);
+    // Longer than it doubts that most have gone.
+    if (dice.OneIn(3)) stop.lasts = dice.Between(seconds(12), seconds(15));
     at += dice.OneIn(2) ? Soon(dice) : dice.Between(milliseconds(0), milliseconds(120));
     stop.at = at;
     at += stop.lasts;

@@ -170,14 +170,14 @@ def run_together(
     return Sample((end - begin) * 1e-9 / iterations, cpu)
 
 
-def require_programs() -> None:
-    """Say what to build if something is missing."""
-    ours = [BUILD / program for program in (BENCH_PUSH_PULL, BPS_SERVER, BPS_SCHEDULER)]
-    wanted = [*ours, BENCH_SOCKET, BENCH_KERNELS]
-    missing = [path.name for path in wanted if not path.exists()]
-    if missing:
-        print(
-            f"not built: {' '.join(missing)}; run: ninja -C {BUILD} {' '.join(missing)}",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+def require_programs(beside: Path | None = None) -> None:
+    """Say what to build if something is missing, in the folder of another build, too."""
+    job = (BENCH_PUSH_PULL, BPS_SERVER, BPS_SCHEDULER)
+    wanted = {BUILD: [*(BUILD / program for program in job), BENCH_SOCKET, BENCH_KERNELS]}
+    if beside is not None:
+        wanted[beside] = [beside / program for program in job]
+    for build, programs in wanted.items():
+        missing = " ".join(path.name for path in programs if not path.exists())
+        if missing:
+            print(f"not built: {missing}; run: ninja -C {build} {missing}", file=sys.stderr)
+            raise SystemExit(2)

@@ -156,10 +156,11 @@ void Worker::TakeReceipt(const Link& link, const Tensor& tensor, Piece& piece) {
   piece.stable = header.status == StatusCode::kOk && piece.members->IsOnly(slot_);
 }
 
-// News that the answer in hand is stable comes with later answers, and those come after later
-// pushes.
+// News that the answer in hand is stable comes with later answers to later pushes. Of the last
+// window of a step there are none.
 bool Worker::StaysUnstable(const Link& link) const {
-  return queue_.empty() && link.incoming.count > link.stable;
+  bool last = queue_.empty() && queue_.bytes_in_flight() <= options_.credit.bytes_max;
+  return last && link.incoming.count > link.stable;
 }
 
 void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {

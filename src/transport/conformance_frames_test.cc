@@ -1,6 +1,7 @@
 // Conformance: frames arrive whole, in order of urgency, in the place that was named.
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,36 @@ TEST_P(TransportConformance, AnswersMayBeSentFromInsideACallback) {
   client_.Send(1, "ping");
   ASSERT_TRUE(client_.recorder().WaitForFrames(kRounds));
   EXPECT_EQ(server_.recorder().frame_count(), kRounds);
+}
+
+// Work may add more, and the connection may have ended by then.
+TEST_P(TransportConformance, WorkAfterTheEventRunsOutsideOfCallbacksAndInOrder) {
+  Connect();
+  constexpr size_t kCount = 100;
+  bool inside = false;
+  size_t frames = 0;
+  std::vector<size_t> order;
+  std::promise<void> last;
+  server_.recorder().on_frame = [&] {
+    inside = true;
+    Time began = ServerLoop().EventTime();
+    EXPECT_LE(began, ServerLoop().Now());
+    ServerLoop().AfterEvent([&, frame = ++frames] {
+      EXPECT_FALSE(inside);
+      EXPECT_TRUE(ServerLoop().InLoop());
+      order.push_back(frame);
+      if (frame == kCount) ServerLoop().AfterEvent([&] { last.set_value(); });
+    });
+    if (frames == kCount) server_.connection().reset();
+    inside = false;
+  };
+  Start();
+  client_.thread().Do([&] {
+    for (size_t i = 0; i < kCount; ++i) client_.connection()->Send(MakeFrame(1, "x"));
+  });
+  ASSERT_EQ(last.get_future().wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(order.size(), kCount);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
 TEST_P(TransportConformance, FramesSentBeforeStartArrive) {

@@ -16,6 +16,8 @@ class CuttableLoop final : public transport::Loop {
   void Post(std::function<void()> work) override { real_->Post(std::move(work)); }
   bool InLoop() const override { return real_->InLoop(); }
   Time Now() const override { return real_->Now(); }
+  Time EventTime() const override { return real_->EventTime(); }
+  void AfterEvent(std::function<void()> work) override { real_->AfterEvent(std::move(work)); }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override {
     return real_->Every(period, std::move(tick));
   }

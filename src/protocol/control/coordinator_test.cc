@@ -154,7 +154,7 @@ TEST_F(CoordinatorTest, ACoordinatorThatStoodStillListensBeforeItJudges) {
     EXPECT_TRUE(driver.finished.empty());
   }
   StandStill(seconds(60));
-  Wait(seconds(7));  // all are silent: its own link is doubted first
+  Wait(seconds(17));  // all are silent: its own link is doubted first
   EXPECT_EQ(driver.finished.size(), 1u) << "and then does judge";
 }
 

@@ -263,6 +263,25 @@ TEST_F(FailureTest, MostAreNotAwayAtTheSameTime) {
   EXPECT_TRUE(driver.finished.empty()) << EndText();
 }
 
+TEST_F(FailureTest, WhoeverIsHeardAgainAfterALongCutIsNotLost) {
+  StartJob();
+  Wait(seconds(8));
+  Wait(seconds(1), {10});
+  Wait(seconds(1), {10, 12, 20});
+  Wait(seconds(2), {10, 11, 12, 20, 21});
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  EXPECT_TRUE(driver.finished.empty()) << EndText();
+  EXPECT_TRUE(Said("most processes are silent"));
+}
+
+TEST_F(FailureTest, MostThatStaySilentEndTheJob) {
+  StartJob();
+  Wait(seconds(11), {10});
+  EXPECT_TRUE(driver.finished.empty()) << EndText();
+  Wait(seconds(12), {10});
+  EXPECT_NE(EndText().find("silent for"), std::string::npos) << EndText();
+}
+
 TEST_F(FailureTest, WhoIsStillSilentWhenTheOthersAreHeardAgainIsLost) {
   StartJob();
   Wait(milliseconds(1300));

@@ -154,7 +154,13 @@ void Coordinator::Watch() {
 
 void Coordinator::JudgeSilence() {
   if (recovery_.has_value()) return;
-  for (const Suspicions::Loss& loss : suspicions_.Judge(now_)) {
+  bool doubted = suspicions_.DoubtsOwnLink();
+  std::vector<Suspicions::Loss> losses = suspicions_.Judge(now_);
+  if (!doubted && suspicions_.DoubtsOwnLink()) {
+    driver_.Report(
+        "most processes are silent; is the scheduler cut off? Nobody is given up for that yet");
+  }
+  for (const Suspicions::Loss& loss : losses) {
     if (phase_ == Phase::kOver) return;
     if (IsVoter(view_, loss.who)) {
       Lose(loss.who, loss.why, loss.exited);

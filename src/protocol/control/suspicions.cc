@@ -5,9 +5,12 @@
 namespace byteps::protocol {
 namespace {
 
-// Of its own link by the coordinator; longer than TCP's back-off after a cut of two seconds.
-constexpr Duration kDoubtMax = seconds(3);
-constexpr Duration kHold = seconds(1);
+// Of its own link by the coordinator. A switch that starts anew takes seconds; members look for the
+// coordinator for thirty.
+constexpr Duration kDoubtMax = seconds(12);
+// What was held up on the way comes at different times, the later the longer the cut was.
+constexpr Duration kHoldMin = seconds(1);
+constexpr Duration kHoldMax = seconds(4);
 
 }  // namespace
 
@@ -90,7 +93,7 @@ std::optional<Time> Suspicions::NextDue() const {
   return next;
 }
 
-// What was held up on the way comes at different times: silence counts again only after a while.
+// Silence counts again only a while after most have been heard.
 void Suspicions::DoubtOwnLink(Time now) {
   auto silent = std::count_if(watched_.begin(), watched_.end(), [&](const auto& entry) {
     const Watched& one = entry.second;
@@ -101,7 +104,9 @@ void Suspicions::DoubtOwnLink(Time now) {
     return;
   }
   if (!doubted_since_.has_value()) doubted_since_ = now;
-  if (now < *doubted_since_ + kDoubtMax) held_until_ = now + kHold;
+  Time end = *doubted_since_ + kDoubtMax;
+  Duration hold = std::clamp<Duration>(now - *doubted_since_, kHoldMin, kHoldMax);
+  if (now < end) held_until_ = std::min(end, now + hold);
 }
 
 std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {

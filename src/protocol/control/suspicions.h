@@ -5,8 +5,8 @@
 //   * One of these, or several members at the same moment, as when something between them resets
 //     all connections: when it is not back, or stays silent, for the grace.
 //   * It has been silent for its limit, and most others have not. If they have, the coordinator's
-//     own link is doubted: for up to four seconds only an end that the launcher saw counts. Nothing
-//     is lost by that, as most must agree to a view without it.
+//     own link is doubted: for up to twelve seconds only an end that the launcher saw counts.
+//     Nothing is lost by that, as most must agree to a view without it.
 //
 // Time is that in which the coordinator listened (listening_clock.h).
 //
@@ -53,6 +53,9 @@ class Suspicions {
   void HintExit(uint64_t who, Time now);
   // Its connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
+
+  // Most are silent, or were a moment ago.
+  bool DoubtsOwnLink() const { return doubted_since_.has_value(); }
 
   std::optional<Time> NextDue() const;
   // Who is lost now; each is forgotten.

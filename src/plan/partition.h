@@ -23,10 +23,10 @@ inline constexpr uint64_t kTogetherBytes = uint64_t{4} << 20;
 inline constexpr uint32_t kPieceUnitBytes = 64;
 
 // The size of the pieces of a tensor of `tensor_bytes` that `members` contribute to: the P that
-// minimises members * P / B + kPieceHeaderBytes / P, where B is tensor_bytes or kTogetherBytes,
-// whichever is more, between kPieceBytesMin and
-// `piece_bytes_max`, rounded down to a multiple of kPieceUnitBytes (at least one unit, and
-// `piece_bytes_max` wins over kPieceBytesMin). It may exceed a tensor, which then is one piece.
+// minimises members * P / B + kPieceHeaderBytes / P, where B is the larger of tensor_bytes and
+// kTogetherBytes; between kPieceBytesMin and `piece_bytes_max`, rounded down to a multiple of
+// kPieceUnitBytes (at least one unit, and `piece_bytes_max` wins over kPieceBytesMin). It may
+// exceed a tensor, which then is one piece.
 uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t members, uint32_t piece_bytes_max);
 
 struct PieceSpan {

@@ -144,7 +144,6 @@ void Worker::Register(Link& link, Tensor& tensor, uint32_t number) {
   link.kept.push_back({piece.number, tensor.id, number, piece.held});
 }
 
-// A verdict of which this rank alone must have a part is stable when it is here.
 void Worker::TakeReceipt(const Link& link, const Tensor& tensor, Piece& piece) {
   const wire::DataHeader& header = link.incoming;
   if (header.receipt == 0) {
@@ -153,7 +152,6 @@ void Worker::TakeReceipt(const Link& link, const Tensor& tensor, Piece& piece) {
     ConstByteSpan bitmap(link.staged.data(), header.receipt);
     piece.members = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
   }
-  piece.stable = header.status == StatusCode::kOk && piece.members->IsOnly(slot_);
 }
 
 // News that the answer in hand is stable comes with later answers to later pushes. Of the last
@@ -174,6 +172,8 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   piece.status = header.status;
   piece.errors_before = header.status == StatusCode::kOk ? 0 : header.offset;
   TakeReceipt(link, tensor, piece);
+  // Nobody else must come to hold it.
+  piece.stable = header.status == StatusCode::kOk && piece.members->IsOnly(slot_);
   piece.copy = BufferRef();
   piece.verdict_bytes = header.piece_bytes;
   piece.hollow = header.status == StatusCode::kOk && IsHollow(tensor, spans);

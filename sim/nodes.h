@@ -164,7 +164,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendAck(ShardId to, const wire::Progress& ack) override;
   void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
   void SendJoined(ShardId to, const wire::Progress& number) override;
-  void Forget(ConstByteSpan) override {}
+  void Forget(ConstByteSpan memory) override;
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
   const MemberControl& control() const { return control_; }

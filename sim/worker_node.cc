@@ -306,6 +306,13 @@ void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& fram
   if (place.has_value()) places_[tag] = *place;
 }
 
+// Frames carry copies; only what is coming in has a place.
+void WorkerNode::Forget(ConstByteSpan memory) {
+  for (auto& [tag, place] : places_) {
+    if (Overlap(memory, place)) place = ByteSpan();
+  }
+}
+
 void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame) {
   std::optional<ByteSpan> place;
   auto begun = places_.find(shard);

@@ -3,12 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace byteps {
 
 using ByteSpan = std::span<std::byte>;
 using ConstByteSpan = std::span<const std::byte>;
+
+// Whether they have a byte in common.
+inline bool Overlap(ConstByteSpan a, ConstByteSpan b) {
+  std::less<> before;  // of pointers into different objects, too
+  return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
+         before(b.data(), a.data() + a.size());
+}
 
 // A contributor's place in the job: kept for life, never renumbered; a hole stays a hole.
 using Slot = uint32_t;

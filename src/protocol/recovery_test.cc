@@ -269,7 +269,7 @@ TEST(RecoveryTest, AnAtomicTensorHasOneReceipt) {
 
 TEST(RecoveryTest, ABroadcastWhoseRootIsLostFailsOnEveryRank) {
   Job job(3, 1);
-  for (Slot slot : {1u, 2u}) job.Submit(slot, "a", 0, 4, wire::Op::kBroadcast);
+  for (Slot slot : {1u, 2u}) job.Submit(slot, "a", 9, 4, wire::Op::kBroadcast);
   OperationId id = job.workers[1]->next - 1;
   job.KillWorker(0);
   job.TellAll();
@@ -277,6 +277,8 @@ TEST(RecoveryTest, ABroadcastWhoseRootIsLostFailsOnEveryRank) {
   for (Slot slot : {1u, 2u}) {
     ASSERT_NE(job.outcome(slot, id), nullptr);
     EXPECT_EQ(job.outcome(slot, id)->status.code(), StatusCode::kPeerLost);
+    EXPECT_EQ(job.workers[slot]->memory["a"], (std::vector<uint8_t>(4, 9)))
+        << "there are no bytes to take, and the operation may be repeated with another root";
   }
 }
 

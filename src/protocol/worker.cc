@@ -191,6 +191,7 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
       Spans spans = SpansOf(tensor, i);
       queue_.Returned(CreditOf(spans));
       driver_.Forget(spans.push);
+      Divert(tensor, i);
     }
     piece.step = PieceStep::kDone;
   }

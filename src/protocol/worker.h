@@ -93,7 +93,8 @@ class WorkerDriver {
   // `number.count` is the group's number.
   virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
   virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
-  // Nothing that is still queued may borrow from `memory` after this call.
+  // Nothing that is still queued may borrow from `memory` after this call, and nothing that is
+  // coming in may be put there.
   virtual void Forget(ConstByteSpan memory) = 0;
   virtual void Complete(OperationId id, Outcome outcome) = 0;
 };
@@ -412,6 +413,7 @@ class Worker {
   void EndJoin(Task& task, bool with_success);
   const Receipt& WorkersOf(const Tensor& tensor, uint64_t epoch);
   bool MustStage(const wire::DataHeader& header, const Spans& spans) const;
+  bool LacksRoot(const Tensor& tensor, const Receipt& members) const;
   bool Counts(const Piece& piece, ShardId from, uint64_t epoch) const;
   bool IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const;
   Result<ByteSpan> PlaceOf(ShardId from, const wire::DataHeader& header, size_t payload_bytes);
@@ -436,6 +438,7 @@ class Worker {
   void BeginGeneration(const wire::View& view);
   void ReviewPieces(uint64_t old_epoch);
   bool ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch);
+  void Divert(Tensor& tensor, uint32_t number);
   void Recite(ShardId shard, uint64_t since_after);
   void RecitePiece(Tensor& tensor, uint32_t number, std::vector<wire::HeldPiece>& haves,
                    bool reconnect);

@@ -81,11 +81,16 @@ bool Worker::IsExpected(const Tensor& tensor, const wire::PieceRef& ref) const {
 // An answer that breaks off half-way must not have destroyed what may have to be pushed again.
 bool Worker::MustStage(const wire::DataHeader& header, const Spans& spans) const {
   if (header.status != StatusCode::kOk || header.receipt != 0) return true;
-  std::less<> before;
-  const std::byte* want_end = spans.want.data() + spans.want.size();
-  const std::byte* push_end = spans.push.data() + spans.push.size();
-  return !spans.want.empty() && before(spans.push.data(), want_end) &&
-         before(spans.want.data(), push_end);
+  return Overlap(spans.push, spans.want);
+}
+
+// A broadcast's verdict without the root's part has nobody's bytes.
+bool Worker::LacksRoot(const Tensor& tensor, const Receipt& members) const {
+  if (tensor.spec.op != wire::Op::kBroadcast) return false;
+  auto root = std::find_if(roster_.begin(), roster_.end(), [&](const wire::WorkerInfo& worker) {
+    return worker.rank == tensor.spec.root;
+  });
+  return root != roster_.end() && !members->Contains(root->slot);
 }
 
 Result<ByteSpan> Worker::PlaceOfVerdict(Tensor& tensor, ShardId from,
@@ -102,7 +107,8 @@ Result<ByteSpan> Worker::PlaceOfVerdict(Tensor& tensor, ShardId from,
     return Status(StatusCode::kProtocol, "an answer of the wrong size: tensor '" + tensor.name +
                                              "', " + std::to_string(payload_bytes) + " bytes");
   }
-  if (MustStage(header, spans)) return StageAnswer(link, payload_bytes);
+  bool rootless = header.receipt == 0 && LacksRoot(tensor, WorkersOf(tensor, header.epoch));
+  if (rootless || MustStage(header, spans)) return StageAnswer(link, payload_bytes);
   link.fate = Fate::kPlaced;
   return spans.want;
 }
@@ -225,7 +231,7 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
     if (!piece.stable && StaysUnstable(link)) KeepCopy(tensor, number);
     return;
   }
-  if (!error) {
+  if (!error && !LacksRoot(tensor, piece.members)) {
     ByteSpan want = SpansOf(tensor, number).want;
     arithmetic_.Copy(want.data(), bytes, want.size());
   }

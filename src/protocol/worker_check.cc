@@ -158,9 +158,7 @@ Status Worker::CheckMemory(const Operation& operation) const {
                    " bytes but no memory");
   }
   if (spec.op != wire::Op::kReducescatter || output_bytes == 0) return Status::Ok();
-  std::less<> before;
-  bool overlap = before(operation.input, operation.output + output_bytes) &&
-                 before(operation.output, operation.input + *bytes);
+  bool overlap = Overlap({operation.input, *bytes}, {operation.output, output_bytes});
   if (!overlap || operation.output == operation.input + own_offset) return Status::Ok();
   return Invalid("reducescatter of '" + operation.name +
                  "': the result may lie where this rank's own rows are in the input, or outside "

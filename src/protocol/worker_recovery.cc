@@ -104,9 +104,21 @@ bool Worker::ReviewPiece(Tensor& tensor, uint32_t number, uint64_t old_epoch) {
   piece.recited = false;
   bool queued = IsActive(tensor, number) && piece.step == PieceStep::kSent && before != kNoShard &&
                 links_[before].up;
-  // The answer may come, and the memory be the user's again, before the old push has left.
+  // The answer may come, and the memory be the user's again, before the old push has left, or the
+  // old owner's answer has come to its end.
   if (queued) driver_.Forget(SpansOf(tensor, number).push);
+  Divert(tensor, number);
   return true;
+}
+
+// An answer that is coming in is not the piece's any more.
+void Worker::Divert(Tensor& tensor, uint32_t number) {
+  for (Link& link : links_) {
+    const wire::PieceRef& ref = link.incoming.ref;
+    if (link.fate != Fate::kPlaced || ref.tensor != tensor.id || ref.piece != number) continue;
+    link.fate = Fate::kIgnored;
+    driver_.Forget(SpansOf(tensor, number).want);
+  }
 }
 
 void Worker::OnShardUp(ShardId shard) {

@@ -302,6 +302,22 @@ TEST_F(WorkerTest, AMismatchBetweenTheHeaderAndTheEndOfAnAnswer) {
   EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kMismatch);
 }
 
+TEST_F(WorkerTest, AnAnswerThatIsComingInWhenItsPieceMovesGoesElsewhere) {
+  Start();
+  std::string input(64, 'x');
+  std::string output(64, ' ');
+  Operation operation = InPlace(1, "w", input);
+  operation.output = reinterpret_cast<std::byte*>(output.data());
+  ASSERT_TRUE(worker->Submit(operation).ok());
+  Declared("w", 7);
+  ASSERT_TRUE(AnswerHeader(driver.pushes[0], 64).ok());
+  view.servers[0].since = ++view.epoch;
+  worker->OnView(view, 0);
+  EXPECT_EQ(driver.forgotten.back().data(), operation.output);
+  worker->OnAnswer(0, kStart);
+  EXPECT_EQ(driver.completions[1], 0);
+}
+
 // Another rank broke the declaration for round 2; this rank is still in round 1.
 TEST_F(WorkerTest, ADoomedDeclarationLetsEarlierRoundsFinish) {
   Start();

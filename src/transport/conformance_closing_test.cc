@@ -280,6 +280,33 @@ TEST_P(TransportConformance, DetachedMemoryIsFreeAndItsFramesArriveUnchanged) {
   client_.Destroy();
 }
 
+TEST_P(TransportConformance, APayloadThatIsComingInLeavesDetachedMemoryAlone) {
+  Connect();
+  std::vector<std::byte> memory(60 * kMegabyte);
+  std::vector<std::byte> other(kMegabyte);
+  BufferPool pool;
+  auto take_back = [&] {
+    client_.connection()->Detach(memory, pool);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+  };
+  client_.recorder().on_header = [&](uint8_t, size_t bytes) -> Result<ByteSpan> {
+    if (bytes == other.size()) return ByteSpan(other);
+    client_.thread().loop().Post(take_back);  // when a part of it is there
+    return ByteSpan(memory);
+  };
+  client_.Start();
+  server_.Start();
+  auto first = Bytes(memory.size(), 5);
+  auto second = Bytes(other.size(), 6);
+  server_.Send(1, "a", first);
+  server_.Send(1, "b", second);
+  ASSERT_TRUE(client_.recorder().WaitForFrames(2));
+  EXPECT_TRUE(Same(memory, std::vector<std::byte>(memory.size())));
+  EXPECT_TRUE(Same(other, second));
+  EXPECT_EQ(client_.thread().Do([&] { return pool.bytes_in_use(); }), 0u);
+  client_.Destroy();
+}
+
 TEST_P(TransportConformance, KeptBuffersAreGivenBackByCloseAndByLoss) {
   ConnectAndStart();
   BufferPool pools[2];

@@ -78,9 +78,7 @@ void FrameQueue::Release(Ticket ticket) {
 
 void FrameQueue::Detach(ConstByteSpan memory, BufferPool& pool) {
   for (Entry& entry : entries_) {
-    bool borrows = !entry.payload.empty() && entry.payload.data() >= memory.data() &&
-                   entry.payload.data() < memory.data() + memory.size();
-    if (!borrows) continue;
+    if (!Overlap(memory, entry.payload)) continue;
     entry.keep = pool.Take(entry.payload.size());
     std::memcpy(entry.keep.data(), entry.payload.data(), entry.payload.size());
     entry.payload = ConstByteSpan(entry.keep.data(), entry.payload.size());

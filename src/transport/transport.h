@@ -85,9 +85,10 @@ class Connection {
   // REQUIRES: header_bytes <= kHeaderBytesMax.
   virtual void Send(OutFrame frame) = 0;
 
-  // Frames still queued that borrow from `memory` get a copy of it, in buffers of `pool`, which
-  // must outlive the connection and belong to the same thread. Afterwards the memory is free.
-  // Allocates: for operations that fail, not for the fast path.
+  // Frames still queued that borrow from `memory` get a copy of it, and the rest of a payload that
+  // is coming in to a place in it goes elsewhere (OnFrame is called all the same), in buffers of
+  // `pool`, which must outlive the connection and belong to the same thread. Afterwards the memory
+  // is free. Allocates: for operations that fail, not for the fast path.
   virtual void Detach(ConstByteSpan memory, BufferPool& pool) = 0;
 
   // Drops what is queued, closes, and reports OnClosed(kOk) from the loop.

@@ -49,11 +49,13 @@ void InprocStream::Send(OutFrame frame) {
 
 void InprocStream::Detach(ConstByteSpan memory, BufferPool& pool) {
   queue_.Detach(memory, pool);
+  if (in_payload_ && Overlap(memory, place_)) {
+    diverted_ = pool.Take(place_.size());
+    place_ = ByteSpan(diverted_.data(), place_.size());
+  }
   MutexLock lock(pipe_->mutex);
   for (Parcel& parcel : pipe_->ends[1 - side_].inbox) {
-    bool borrows = !parcel.payload.empty() && parcel.payload.data() >= memory.data() &&
-                   parcel.payload.data() < memory.data() + memory.size();
-    if (!borrows) continue;
+    if (!Overlap(memory, parcel.payload)) continue;
     parcel.owned.assign(parcel.payload.begin(), parcel.payload.end());
     parcel.payload = parcel.owned;
   }
@@ -221,6 +223,7 @@ size_t InprocStream::CopySome() {
     FinishIfPeerGone();
   } else if (whole) {
     in_payload_ = false;
+    diverted_ = BufferRef();
     Wake(1 - side_);
     receiver_->OnFrame();
   }

@@ -104,6 +104,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   uint64_t released_ = 0;  // how many of all sent parcels have been released
   bool in_payload_ = false;
   ByteSpan place_;
+  BufferRef diverted_;  // the place, once the receiver's was taken back
   size_t copied_ = 0;
   std::unique_ptr<Loop::Timer> patience_;
 };

@@ -44,6 +44,8 @@ class FrameParser {
   size_t payload_bytes() const { return payload_bytes_; }
   // REQUIRES: place.size() == payload_bytes().
   void SetPlace(ByteSpan place) { place_ = place; }
+  // The rest of the payload goes there. REQUIRES: place.size() == direct().size().
+  void Divert(ByteSpan place) { place_ = place; }
 
   const std::string& error() const { return error_; }
 

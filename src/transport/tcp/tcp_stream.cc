@@ -108,6 +108,14 @@ void TcpStream::Send(OutFrame frame) {
   loop_.FlushLater(shared_from_this());
 }
 
+void TcpStream::Detach(ConstByteSpan memory, BufferPool& pool) {
+  queue_.Detach(memory, pool);
+  ByteSpan rest = parser_.direct();
+  if (!Overlap(memory, rest)) return;
+  diverted_ = pool.Take(rest.size());
+  parser_.Divert(ByteSpan(diverted_.data(), rest.size()));
+}
+
 void TcpStream::Close() {
   if (!Reading()) return;
   Shut();
@@ -233,6 +241,7 @@ void TcpStream::Parse(ConstByteSpan bytes) {
 
 void TcpStream::HandleHeader() {
   size_t payload_bytes = parser_.payload_bytes();
+  diverted_ = BufferRef();  // it was the place of an earlier one
   Result<ByteSpan> place = receiver_->OnHeader(parser_.kind(), parser_.header(), payload_bytes);
   if (phase_ != Phase::kOpen) return;
   if (!place.ok()) {

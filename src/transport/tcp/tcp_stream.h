@@ -43,7 +43,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void Send(OutFrame frame);
   void Close();
   void CloseAfterFlush(Duration patience);
-  void Detach(ConstByteSpan memory, BufferPool& pool) { queue_.Detach(memory, pool); }
+  void Detach(ConstByteSpan memory, BufferPool& pool);
   size_t queued_bytes() const { return batch_.bytes(); }
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
@@ -97,6 +97,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   FrameQueue queue_;
   SendBatch batch_{queue_};
   std::vector<std::byte> unparsed_;
+  BufferRef diverted_;  // where the rest of a payload goes whose place was taken back
   Move move_{};
   asio::steady_timer patience_;
   size_t low_water_ = 1;  // what SO_RCVLOWAT is now

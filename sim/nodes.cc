@@ -11,7 +11,6 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options, uint64_t p
   made.nonce = static_cast<uint32_t>(dice.From(1, UINT32_MAX));
   made.worker_machines = static_cast<uint32_t>(options.worker_hosts.size()) - options.late_workers;
   made.server_count = static_cast<uint32_t>(options.servers.size());
-  made.piece_bytes_max = options.piece_bytes_max;
   made.version = kVersion;
   made.min_workers = options.min_workers;
   made.strict = options.strict;

@@ -73,7 +73,7 @@ enum class ShardMistake : uint8_t {
 
 struct ShardOptions {
   // Pieces larger than this are refused.
-  uint32_t piece_bytes_max = uint32_t{64} << 20;
+  uint32_t piece_bytes_max = wire::kPieceBytesMax;
   // How long an incomplete piece waits before the shard names it to those who have not pushed, ...
   Duration want_after = milliseconds(10);
   // ... and then again: the first time may have met a worker whose connection was not up yet.

@@ -75,9 +75,10 @@ Status CoordinatorProcess::Run() {
     if (!address.ok()) return address.status();
   }
   if (options_.exit_notices >= 0) {
-    exit_notices_ = std::make_unique<ExitNotices>(options_.exit_notices, [this](uint32_t process) {
-      loop_->Post([this, process] { OnExit(process); });
-    });
+    exit_notices_ = std::make_unique<ExitNotices>(
+        options_.exit_notices, [this](uint32_t process, std::optional<uint32_t> rank) {
+          loop_->Post([this, process, rank] { OnExit(process, rank); });
+        });
   }
   ticker_.Arm();
   loop_->Run();
@@ -127,9 +128,6 @@ void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {
     return;
   }
   machine_.OnMessage(id, message.value(), loop_->Now());
-  if (!early_exits_.empty() && machine_.epoch() > 0) {
-    for (uint32_t process : std::exchange(early_exits_, {})) TellExit(process);
-  }
   ticker_.Arm();
 }
 
@@ -141,35 +139,9 @@ void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
 }
 
 // The launcher saw one of its processes end.
-void CoordinatorProcess::OnExit(uint32_t process) {
-  if (machine_.epoch() == 0) return early_exits_.push_back(process);
-  TellExit(process);
+void CoordinatorProcess::OnExit(uint32_t process, std::optional<uint32_t> rank) {
+  machine_.OnProcessEnded({options_.host, process, rank}, loop_->Now());
   ticker_.Arm();
-}
-
-// Processes that are no members, or not any more, do not matter.
-void CoordinatorProcess::TellExit(uint32_t process) {
-  wire::Suspect suspect;
-  suspect.why = wire::Suspicion::kExited;
-  suspect.text = "process " + std::to_string(process) + " has ended";
-  auto matches = [&](const auto& member) {
-    return member.process == process && member.host == options_.host;
-  };
-  const wire::View& view = machine_.view();
-  auto worker = std::find_if(view.workers.begin(), view.workers.end(), matches);
-  auto server = std::find_if(view.servers.begin(), view.servers.end(), matches);
-  if (worker != view.workers.end()) {
-    suspect.role = Role::kWorker;
-    suspect.index = worker->slot;
-    suspect.incarnation = worker->incarnation;
-  } else if (server != view.servers.end()) {
-    suspect.role = Role::kServer;
-    suspect.index = server->index;
-    suspect.incarnation = server->incarnation;
-  } else {
-    return;
-  }
-  machine_.OnMessage(kLauncher, suspect, loop_->Now());
 }
 
 void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {

@@ -50,8 +50,7 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
                const wire::Hello& hello);
   void OnFrame(uint64_t id, ConstByteSpan bytes);
   void OnClosed(uint64_t id, const Status& why);
-  void OnExit(uint32_t process);
-  void TellExit(uint32_t process);
+  void OnExit(uint32_t process, std::optional<uint32_t> rank);
 
   void Send(protocol::ConnectionId to, const wire::Message& message) override;
   void Disconnect(protocol::ConnectionId id) override;
@@ -71,7 +70,6 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   std::optional<Status> outcome_;
   std::unique_ptr<transport::Loop::Timer> farewell_;
   std::unique_ptr<ExitNotices> exit_notices_;
-  std::vector<uint32_t> early_exits_;  // came before there was a view to find them in
 };
 
 }  // namespace byteps::runtime

@@ -13,7 +13,16 @@ namespace byteps::runtime {
 namespace {
 
 constexpr std::string_view kWord = "exited ";
+constexpr std::string_view kWorker = " worker ";
 constexpr size_t kLineMax = 256;
+
+std::optional<uint32_t> NumberIn(std::string_view text) {
+  uint32_t number = 0;
+  const char* last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -58,10 +67,15 @@ bool ExitNotices::Read() {
 
 void ExitNotices::TakeLine(const std::string& line) {
   if (!line.starts_with(kWord)) return;
-  uint32_t process = 0;
-  const char* last = line.data() + line.size();
-  auto [end, error] = std::from_chars(line.data() + kWord.size(), last, process);
-  if (error == std::errc() && end == last) on_exit_(process);
+  std::string_view rest = std::string_view(line).substr(kWord.size());
+  size_t behind = rest.find(kWorker);
+  std::optional<uint32_t> process = NumberIn(rest.substr(0, behind));
+  std::optional<uint32_t> rank;
+  if (behind != std::string_view::npos) {
+    rank = NumberIn(rest.substr(behind + kWorker.size()));
+    if (!rank.has_value()) return;
+  }
+  if (process.has_value()) on_exit_(*process, rank);
 }
 
 }  // namespace byteps::runtime

@@ -1,9 +1,11 @@
 // What a launcher tells the coordinator: which of the processes it started have ended. It writes
-// lines "exited PID" to a pipe whose reading end the coordinator inherits.
+// lines "exited PID", of a worker "exited PID worker RANK", to a pipe whose reading end the
+// coordinator inherits.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -11,7 +13,7 @@ namespace byteps::runtime {
 
 class ExitNotices {
  public:
-  using OnExit = std::function<void(uint32_t process)>;
+  using OnExit = std::function<void(uint32_t process, std::optional<uint32_t> rank)>;
 
   // Reads `descriptor`, which stays the caller's, on a thread of its own, until it ends. `on_exit`
   // is called on that thread. Lines that say something else are ignored.

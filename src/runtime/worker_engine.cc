@@ -24,8 +24,8 @@ Status Evicted(const std::string& who, const std::string& source) {
   return {StatusCode::kEvicted,
           who + " was declared lost and the others went on without it (" + source +
               "): it was silent for too long, because it stood still, was frozen or was cut off "
-              "from the network. What it computed since does not count; start the process again "
-              "to take part"};
+              "from the network. What it computed since does not count; started again it is let in "
+              "when the others begin anew"};
 }
 
 }  // namespace

@@ -61,7 +61,9 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   join.process = static_cast<uint32_t>(::getpid());
   join.link_mbit = static_cast<uint32_t>(options.link_mbit);
   join.server_count = static_cast<uint32_t>(options.num_server);
-  join.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
+  if (options.role == Role::kWorker) {
+    join.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
+  }
   join.version = kVersion;
   return join;
 }
@@ -118,7 +120,6 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   // A launcher that starts everything also says how many workers a machine has.
   process.protocol.worker_machines = static_cast<uint32_t>(config::WorkerCount(options));
   process.protocol.server_count = static_cast<uint32_t>(options.num_server);
-  process.protocol.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
   process.protocol.version = kVersion;
   process.protocol.start_timeout = seconds(options.start_timeout_s);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);

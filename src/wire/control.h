@@ -315,6 +315,8 @@ using Message = std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Q
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;
+// Of a piece.
+inline constexpr uint32_t kPieceBytesMax = uint32_t{64} << 20;
 
 // The largest control message a receiver accepts.
 inline constexpr size_t kControlBytesMax = size_t{16} << 20;

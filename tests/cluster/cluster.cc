@@ -97,7 +97,6 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.identity.incarnation = RandomIncarnation();
   process.protocol.worker_machines = options_.workers;
   process.protocol.server_count = options_.servers;
-  process.protocol.piece_bytes_max = options_.piece_bytes_max;
   process.protocol.version = kVersion;
   process.protocol.start_timeout = options_.start_timeout;
   process.protocol.report_every = options_.report_every;

@@ -56,8 +56,7 @@ TEST_P(Joining, WhoDiffersIsRefusedWithTheDifferenceNamedAndTheJobStartsWithoutI
       {[](auto& worker) { worker.join.worker_count = 3; }, {"3 workers", "DMLC_NUM_WORKER"}},
       {[](auto& worker) { worker.join.worker_count = 0; }, {"0 workers", "DMLC_NUM_WORKER"}},
       {[](auto& worker) { worker.join.server_count = 2; }, {"2 servers", "1", "DMLC_NUM_SERVER"}},
-      {[](auto& worker) { worker.join.piece_bytes_max = 8192; },
-       {"8192", "32768", "BYTEPS_PARTITION_BYTES"}},
+      {[](auto& worker) { worker.join.piece_bytes_max = 0; }, {"its partition is 0 bytes"}},
       {[](auto& worker) { worker.join.version = "0.0.9"; }, {"0.0.9", "1.2.3"}},
       {[](auto& worker) { worker.join.rank = 7; }, {"worker 7", "2"}},
       {[](auto& worker) { worker.control.identity.secret = "another"; }, {"secret"}},
@@ -89,11 +88,11 @@ TEST_P(Joining, AServerThatDiffersIsRefused) {
   Cluster cluster(Size(1, 1));
   ASSERT_TRUE(cluster.StartServices().ok());
   runtime::ServerProcessOptions options = cluster.ServerOptions();
-  options.join.piece_bytes_max = 4096;
+  options.join.server_count = 3;
   cluster.StartServer(options);
   Status ended = cluster.ServerEnd(1);
   EXPECT_EQ(ended.code(), StatusCode::kRefused);
-  EXPECT_NE(ended.message().find("BYTEPS_PARTITION_BYTES"), std::string::npos) << ended.message();
+  EXPECT_NE(ended.message().find("DMLC_NUM_SERVER"), std::string::npos) << ended.message();
   options = cluster.ServerOptions();
   options.control.identity.secret = "another";
   cluster.StartServer(options);

@@ -100,7 +100,7 @@ def test_every_scheduler_hears_of_all_ends(environment) -> None:
     assert code == 0, err
     first = next(line.split()[-1] for line in out.splitlines() if "[worker 1] me" in line)
     heard = [line for line in out.splitlines() if "heard" in line]
-    assert heard[:2] == [f"[scheduler] heard exited {first}"] * 2, out
+    assert heard[:2] == [f"[scheduler] heard exited {first} worker 1"] * 2, out
 
 
 def test_without_restarts_the_job_goes_on_while_a_server_lives(environment) -> None:

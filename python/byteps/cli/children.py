@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Names the descriptor on which the scheduler reads a line "exited PID" for every process of the
-# job whose end the launcher has seen.
+# Names the descriptor on which the scheduler reads a line for every process of the job whose end
+# the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
 # Tells a scheduler that it takes the place of one that has ended.
 RESTARTED_VARIABLE = "BYTEPS_RESTARTED"
@@ -25,6 +25,7 @@ class ProcessSpec:
     arguments: Sequence[str]
     environment: Mapping[str, str]
     role: str = "worker"  # or server, scheduler
+    rank: int | None = None  # of a worker
 
     @property
     def is_worker(self) -> bool:
@@ -104,7 +105,7 @@ class ExitNotices:
     """Tells the scheduler which processes of the job have ended. A new one hears of all again."""
 
     def __init__(self) -> None:
-        self._ended: list[int] = []
+        self._ended: list[str] = []
         self._write_end: int | None = None
 
     def open(self) -> int:
@@ -115,10 +116,11 @@ class ExitNotices:
         self._write(self._ended)
         return read_end
 
-    def tell(self, process: int) -> None:
-        """Say that a process has ended."""
-        self._ended.append(process)
-        self._write([process])
+    def tell(self, process: int, rank: int | None = None) -> None:
+        """Say that a process has ended; `rank` if it was a worker, which nobody starts again."""
+        line = f"exited {process}\n" if rank is None else f"exited {process} worker {rank}\n"
+        self._ended.append(line)
+        self._write([line])
 
     def close(self) -> None:
         """Say no more."""
@@ -126,10 +128,9 @@ class ExitNotices:
             os.close(self._write_end)
             self._write_end = None
 
-    def _write(self, processes: Sequence[int]) -> None:
+    def _write(self, lines: Sequence[str]) -> None:
         if self._write_end is None:
             return
-        text = "".join(f"exited {process}\n" for process in processes)
         # A scheduler that is gone or reads nothing: it finds out by the connections.
         with contextlib.suppress(BrokenPipeError, BlockingIOError):
-            os.write(self._write_end, text.encode())
+            os.write(self._write_end, "".join(lines).encode())

@@ -65,7 +65,7 @@ def local_job(
         specs.append(_service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
     for rank in range(num_workers):
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
-        specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}))
+        specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
     return specs
 
 

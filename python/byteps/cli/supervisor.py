@@ -203,7 +203,7 @@ class Supervisor:
 
     def _on_ended(self, child: Child) -> None:
         if child.spec.role != "scheduler":
-            self._notices.tell(child.process.pid)
+            self._notices.tell(child.process.pid, child.spec.rank)
         if child.status == 0:
             self._outcome.finished.append(child.spec.label)
         elif not self._ending:

@@ -63,6 +63,18 @@ void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
   EndCall();
 }
 
+void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
+  BeginCall(now);
+  if (phase_ != Phase::kOver) {
+    if (ended.rank.has_value()) ended_ranks_.insert(*ended.rank);
+    ended_.push_back(ended);
+    TakeEnds();
+    EndIfNobodyCame();
+    Advance();
+  }
+  EndCall();
+}
+
 void Coordinator::OnTick(Time now) {
   BeginCall(now);
   DoWhatIsDue();
@@ -240,7 +252,18 @@ void Coordinator::EndIfNobodyComesBack() {
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() == Role::kWorker) return;
   }
-  over_ = {StatusCode::kOk, "all workers have left"};
+  EndInOrder("all workers have left");
+}
+
+// Programs that never called init; whoever started the job counts all of its workers as machines.
+void Coordinator::EndIfNobodyCame() {
+  bool all_ended = ended_ranks_.size() >= options_.worker_machines;
+  if (!all_ended || view_.epoch > 0 || roster_.Count(Role::kWorker, false) > 0) return;
+  EndInOrder("all workers have ended, and none had joined");
+}
+
+void Coordinator::EndInOrder(const std::string& text) {
+  over_ = {StatusCode::kOk, text};
   TellAll(over_);
   phase_ = Phase::kOver;
   driver_.Finish(Status::Ok());
@@ -277,7 +300,7 @@ std::optional<Time> Coordinator::NextDue() const {
     if (due.has_value()) at(*due);
     if (ListensUntil().has_value()) at(*ListensUntil());
     if (Waits() && !change_.has_value()) {
-      at(std::min(next_report_, gathering_since_ + options_.start_timeout));
+      at(late_ ? next_report_ : std::min(next_report_, gathering_since_ + options_.start_timeout));
     }
     if (no_server_since_.has_value()) at(*no_server_since_ + options_.server_patience);
     if (leases_due_.has_value()) at(*leases_due_);

@@ -53,7 +53,6 @@ struct CoordinatorOptions {
   // it: worker_count is a multiple of worker_machines.
   uint32_t worker_machines = 1;
   uint32_t server_count = 1;
-  uint32_t piece_bytes_max = 32768;
   std::string version;
   // The job goes on while it has this many workers; 0 = all: losing one ends it, and workers are
   // not let in while it runs.
@@ -84,6 +83,13 @@ struct CoordinatorOptions {
   CoordinatorMistake mistake = CoordinatorMistake::kNone;
 };
 
+// A process that a launcher has started and seen end.
+struct EndedProcess {
+  std::string host;
+  uint32_t process = 0;
+  std::optional<uint32_t> rank;  // of a worker; nobody starts it again
+};
+
 class Coordinator {
  public:
   Coordinator(const CoordinatorOptions& options, CoordinatorDriver& driver, Time now);
@@ -93,6 +99,8 @@ class Coordinator {
   // begins with anything else is closed.
   void OnMessage(ConnectionId from, const wire::Message& message, Time now);
   void OnLost(ConnectionId id, const std::string& why, Time now);
+  // It may come before the process has joined, and name one that never does.
+  void OnProcessEnded(const EndedProcess& ended, Time now);
 
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
@@ -142,6 +150,8 @@ class Coordinator {
   void Deliver(const Declarations::Answers& answers);
   void ReleaseHeld();
   void EndIfNobodyComesBack();
+  void EndIfNobodyCame();
+  void EndInOrder(const std::string& text);
   bool AllServersHere() const;
   void TellAll(const wire::Message& message);
   bool Elastic() const { return options_.min_workers > 0; }
@@ -152,21 +162,27 @@ class Coordinator {
   void OnJoin(ConnectionId from, const wire::Join& join);
   void Accept(ConnectionId from, const wire::Join& join);
   std::optional<std::string> ReasonInNumbers(const wire::Join& join) const;
+  std::optional<std::string> ReasonInWorkerNumbers(const wire::Join& join) const;
+  std::optional<uint32_t> PieceBytesMax() const;
   std::optional<std::string> ReasonInPlaces(const wire::Join& join) const;
   std::optional<std::string> ReasonInServerPlaces(const wire::Join& join) const;
   const wire::ServerInfo* PlaceFor(const wire::Join& join) const;
   static bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place);
   void Refuse(ConnectionId id, const std::string& text);
   bool AllHere() const;
+  uint32_t RanksEnded() const;
+  void EndIfTooFewCome();
   void GiveIndices();
   static wire::WorkerInfo InfoOf(const Member& member, Slot slot, uint32_t rank);
   wire::View NextGeneration() const;
+  void AddMissing(wire::View& next) const;
   Status Weigh(wire::View& view) const;
   void Gather();
   std::optional<Time> ListensUntil() const;
   bool Waits() const;
   std::string MissingMembers() const;
   void TickWhileGathering();
+  void EndLate();
 
   // views.cc: what the next view is, and how it comes into force.
   static bool IsVoter(const wire::View& view, uint64_t incarnation);
@@ -209,6 +225,7 @@ class Coordinator {
   void ReleaseDeclares();
 
   // losses.cc: who is lost, and what that means.
+  void TakeEnds();
   void OnSuspect(const Member* from, const wire::Suspect& suspect);
   void OnClosed(const Member& from, uint64_t target, const std::string& text);
   void OnExited(const wire::Suspect& suspect, uint64_t target);
@@ -233,6 +250,9 @@ class Coordinator {
   Time next_report_;
   Roster roster_;
   std::optional<uint32_t> worker_count_;  // once a worker has said how many ranks there are
+  bool late_ = false;                     // the time to gather is over
+  std::set<uint32_t> ended_ranks_;        // of processes that have ended
+  std::vector<EndedProcess> ended_;       // not yet looked for in a view
 
   uint64_t term_;
   wire::View view_;  // in force

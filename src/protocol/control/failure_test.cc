@@ -398,7 +398,7 @@ TEST_F(FailureTest, WorkersAreLetInWhenAllAreAtASyncPoint) {
   Suspect(10, Role::kWorker, 1, Suspicion::kNonsense);
   Say(13, Join(Role::kWorker, 1));
   ASSERT_EQ(To<wire::Waiting>(13).size(), 1u);
-  EXPECT_NE(To<wire::Waiting>(13)[0].text.find("sync point"), std::string::npos);
+  EXPECT_NE(To<wire::Waiting>(13)[0].text.find("when all others call"), std::string::npos);
   Say(10, wire::Sync{1});
   EXPECT_EQ(coordinator().epoch(), 2u);
   Say(12, wire::Sync{1});

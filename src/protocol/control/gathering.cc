@@ -44,16 +44,15 @@ std::optional<std::string> Coordinator::ReasonInNumbers(const wire::Join& join) 
            " servers, the coordinator of " + std::to_string(options_.server_count) +
            "; DMLC_NUM_SERVER must be the same everywhere";
   }
-  if (join.piece_bytes_max != options_.piece_bytes_max) {
-    return "your partition is " + std::to_string(join.piece_bytes_max) +
-           " bytes, the coordinator's " + std::to_string(options_.piece_bytes_max) +
-           "; BYTEPS_PARTITION_BYTES must be the same everywhere";
-  }
   if (join.role == Role::kServer) {
     if (join.shards > 0 && join.shards <= kShardsMax) return std::nullopt;
     return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
            std::to_string(kShardsMax);
   }
+  return ReasonInWorkerNumbers(join);
+}
+
+std::optional<std::string> Coordinator::ReasonInWorkerNumbers(const wire::Join& join) const {
   if (join.worker_count > kWorkersMax) {
     return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
            std::to_string(kWorkersMax);
@@ -67,6 +66,24 @@ std::optional<std::string> Coordinator::ReasonInNumbers(const wire::Join& join) 
     return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
            std::to_string(*worker_count_) +
            "; DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZE must be the same everywhere";
+  }
+  if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
+    return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
+  }
+  std::optional<uint32_t> others = PieceBytesMax();
+  if (join.piece_bytes_max != others.value_or(join.piece_bytes_max)) {
+    return "your partition is " + std::to_string(join.piece_bytes_max) +
+           " bytes, the other workers' " + std::to_string(*others) +
+           "; BYTEPS_PARTITION_BYTES must be the same for all workers";
+  }
+  return std::nullopt;
+}
+
+// Workers cut tensors into pieces, so it is their word that counts: the first one's.
+std::optional<uint32_t> Coordinator::PieceBytesMax() const {
+  for (const auto& [id, member] : roster_.all()) {
+    bool counts = member.role() == Role::kWorker && member.standing != Standing::kLeft;
+    if (counts) return member.join.piece_bytes_max;
   }
   return std::nullopt;
 }
@@ -203,20 +220,47 @@ void Coordinator::Accept(ConnectionId from, const wire::Join& join) {
   if (index.has_value()) member.index = *index;
   Watch();
   if (join.role == Role::kWorker && phase_ == Phase::kRunning && Elastic()) {
-    driver_.Send(from,
-                 wire::Waiting{"the job runs; new workers are let in at the next sync point"});
+    driver_.Send(from, wire::Waiting{"the job runs without this worker; it is let in when all "
+                                     "others call shutdown and init, or suspend and resume"});
   }
 }
 
 bool Coordinator::AllHere() const {
   if (!worker_count_.has_value()) return false;
-  if (roster_.Count(Role::kWorker, false) != *worker_count_) return false;
+  uint32_t here = roster_.Count(Role::kWorker, false);
+  bool no_more_come = late_ || here + RanksEnded() >= *worker_count_;
+  bool goes_without = Elastic() && here >= options_.min_workers && no_more_come;
+  if (here != *worker_count_ && !goes_without) return false;
   if (view_.epoch == 0) return roster_.Count(Role::kServer, false) == options_.server_count;
   // Later generations begin with what is left.
   wire::View next = view_;
   PlaceServers(next);
   return std::any_of(next.servers.begin(), next.servers.end(),
                      [](const wire::ServerInfo& place) { return place.alive; });
+}
+
+// Ranks that nobody need wait for: the launcher has seen their processes end.
+uint32_t Coordinator::RanksEnded() const {
+  std::set<uint32_t> ended = ended_ranks_;
+  for (const auto& [id, member] : roster_.all()) {
+    bool here = member.role() == Role::kWorker && member.standing != Standing::kLeft;
+    if (here && member.join.rank >= 0) ended.erase(static_cast<uint32_t>(member.join.rank));
+  }
+  auto exists = [this](uint32_t rank) { return rank < *worker_count_; };
+  return static_cast<uint32_t>(std::count_if(ended.begin(), ended.end(), exists));
+}
+
+// Those who wait need not wait for the whole time when it is known that too few come.
+void Coordinator::EndIfTooFewCome() {
+  if (!worker_count_.has_value() || roster_.Count(Role::kWorker, false) == 0) return;
+  uint32_t ended = RanksEnded();
+  uint32_t needed = Elastic() ? options_.min_workers : *worker_count_;
+  if (ended == 0 || *worker_count_ - std::min(ended, *worker_count_) >= needed) return;
+  std::vector<uint32_t> ranks(ended_ranks_.begin(), ended_ranks_.end());
+  End({StatusCode::kPeerLost,
+       "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
+           List(ranks) + " ended before joining it, and it needs " + std::to_string(needed) +
+           (needed == 1 ? " worker" : " workers")});
 }
 
 // Members that did not ask for a number get the lowest free ones, in order of arrival.
@@ -249,7 +293,7 @@ wire::View Coordinator::NextGeneration() const {
   ++next.epoch;
   ++next.generation;
   next.began = next.epoch;
-  next.piece_bytes_max = options_.piece_bytes_max;
+  next.piece_bytes_max = PieceBytesMax().value_or(view_.piece_bytes_max);
   next.workers.clear();
   next.gone.clear();
   for (const auto& [id, member] : roster_.all()) {
@@ -263,11 +307,25 @@ wire::View Coordinator::NextGeneration() const {
     }
   }
   if (view_.epoch > 0) PlaceServers(next);
+  AddMissing(next);
   std::sort(next.workers.begin(), next.workers.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   std::sort(next.servers.begin(), next.servers.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
   return next;
+}
+
+// Ranks that a job begins without are laid out like those that it loses later.
+void Coordinator::AddMissing(wire::View& next) const {
+  std::set<uint32_t> here;
+  for (const wire::WorkerInfo& worker : next.workers) here.insert(worker.slot);
+  for (uint32_t rank = 0; rank < *worker_count_; ++rank) {
+    if (here.contains(rank)) continue;
+    wire::WorkerInfo missing;
+    missing.slot = rank;
+    missing.rank = rank;
+    next.gone.push_back(missing);
+  }
 }
 
 // Shares by host: members with one host identity share a link.
@@ -319,6 +377,8 @@ std::optional<Time> Coordinator::ListensUntil() const {
 }
 
 void Coordinator::Gather() {
+  EndIfTooFewCome();
+  if (phase_ == Phase::kOver) return;
   if (!AllHere() || ListensUntil().has_value()) return;
   GiveIndices();
   wire::View next = NextGeneration();
@@ -366,9 +426,11 @@ std::string Coordinator::MissingMembers() const {
 
 void Coordinator::TickWhileGathering() {
   if (now_ >= gathering_since_ + options_.start_timeout) {
-    return End({StatusCode::kDeadlineExceeded, "the job did not start: " + MissingMembers() +
-                                                   "; start what is missing, or raise "
-                                                   "BYTEPS_START_TIMEOUT"});
+    bool first = !std::exchange(late_, true);
+    if (AllHere() && first) {
+      driver_.Report("starting with those who are here: " + MissingMembers());
+    }
+    if (!AllHere()) return EndLate();
   }
   if (now_ < next_report_) return;
   next_report_ = now_ + options_.report_every;
@@ -377,6 +439,12 @@ void Coordinator::TickWhileGathering() {
   for (const auto& [id, member] : roster_.all()) {
     if (member.standing != Standing::kLeft) driver_.Send(id, wire::Waiting{text});
   }
+}
+
+void Coordinator::EndLate() {
+  End({StatusCode::kDeadlineExceeded,
+       "the job did not start: " + MissingMembers() +
+           "; start what is missing, or raise BYTEPS_START_TIMEOUT"});
 }
 
 }  // namespace byteps::protocol

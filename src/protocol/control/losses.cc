@@ -34,6 +34,27 @@ std::string Coordinator::NameInView(uint64_t incarnation) const {
   return "a process";
 }
 
+// Processes that are no members, or not any more, do not matter. Before the first view nobody knows
+// who is one, and while it is asked what was decided a newer one may be found.
+void Coordinator::TakeEnds() {
+  if (view_.epoch == 0) return;
+  std::vector<EndedProcess> all = std::exchange(ended_, {});
+  if (recovery_.has_value()) ended_ = all;
+  for (const EndedProcess& ended : all) {
+    std::string why = "process " + std::to_string(ended.process) + " has ended";
+    std::vector<uint64_t> lost;
+    auto take = [&](const auto& member) {
+      bool same = member.process == ended.process && member.host == ended.host;
+      if (same) lost.push_back(member.incarnation);
+    };
+    std::for_each(view_.workers.begin(), view_.workers.end(), take);
+    std::for_each(view_.servers.begin(), view_.servers.end(), take);
+    for (uint64_t incarnation : lost) {
+      if (phase_ != Phase::kOver) Lose(incarnation, why, true);
+    }
+  }
+}
+
 // A launcher counts ranks; members count slots.
 void Coordinator::OnSuspect(const Member* from, const wire::Suspect& suspect) {
   // Its sender, or the other end, had gone on to the next generation.

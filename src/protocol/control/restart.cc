@@ -176,8 +176,9 @@ void Coordinator::FinishRecovery() {
   for (uint64_t incarnation : Incarnations(dead_)) {
     Lose(incarnation, "its process has ended", true);
   }
-  JoinAgain();
+  // Who was taken for lost gives its place to who has joined.
   ReleaseHeld();
+  if (phase_ != Phase::kOver) JoinAgain();
 }
 
 // Those that joined meanwhile are judged now.

@@ -211,6 +211,7 @@ void Coordinator::Enforce(const wire::View& before) {
   }
   Watch();
   Greet(before);
+  TakeEnds();
   if (phase_ == Phase::kRunning && AllLeft(view_)) GatherAgain();
   ReleaseDeclares();
 }
@@ -249,6 +250,7 @@ void Coordinator::Greet(const wire::View& before) {
 
 void Coordinator::BeginGeneration() {
   phase_ = Phase::kRunning;
+  late_ = false;
   synced_.clear();
   unreachable_.clear();
   std::vector<uint32_t> weights;
@@ -314,6 +316,7 @@ void Coordinator::Withdraw(uint64_t incarnation) {
 
 void Coordinator::GatherAgain() {
   phase_ = Phase::kGathering;
+  late_ = false;
   gathering_since_ = now_;
   next_report_ = now_ + options_.report_every;
   worker_count_.reset();

@@ -1,0 +1,45 @@
+"""Jobs of which some workers end before they have joined."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import test_jobs
+from processes import finish
+from test_jobs import job
+
+environment = test_jobs.environment
+pytestmark = test_jobs.pytestmark
+
+
+def test_a_job_begins_without_a_worker_that_has_died(environment) -> None:
+    environment = {**environment, "STARTING": "1:3"}
+    code, out, err = finish(job(environment, "starting", 3, 1, "--min-np", "2"))
+    assert code == 0, out + err
+    for rank in (0, 2):
+        assert f"[worker {rank}] [4.0, 4.0, 4.0, 4.0, 4.0] of [0, 2]" in out
+    assert "worker 1 ended with exit code 3; going on with 2 workers" in err
+    assert "starting with those who are here" not in err
+
+
+def test_nobody_waits_for_a_worker_that_ended_before_it_joined(environment) -> None:
+    code, out, err = finish(job({**environment, "STARTING": "1:0"}, "starting", 2, 1))
+    assert code != 0, out + err
+    assert "worker 1 ended before joining it, and it needs 2 workers" in err
+
+
+def test_programs_that_never_join_end_in_order(environment) -> None:
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", "--servers", "2"]
+    process = subprocess.Popen(
+        [*command, sys.executable, "-c", "print('hello')"],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    assert sorted(out.splitlines()) == ["[worker 0] hello", "[worker 1] hello"]
+    assert err == ""

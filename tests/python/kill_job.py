@@ -21,10 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes import TOKEN_VARIABLE, carriers
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers
 
 WORKER = Path(__file__).with_name("jobs") / "kills.py"
-LIMIT_S = 60.0
 
 
 class HangError(AssertionError):

@@ -10,8 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# All shapes of jobs (shapes.py) are run on machines that have something else to do as well.
-LIMIT_S = 240.0 if os.environ.get("TEST_FULL") == "1" else 60.0
+# Where a test counts as hung, not as slow: machines have something else to do as well, and the
+# first torch.compile of one takes a minute. Below the limit of pytest (300 s), so that a failure
+# shows the output.
+LIMIT_S = 240.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
 

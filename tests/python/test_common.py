@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -71,6 +72,59 @@ def test_init_twice_opens_once_and_init_after_shutdown_opens_again(core) -> None
     default.shutdown()
     with pytest.raises(ValueError, match="not been initialized"):
         default.rank()
+    default.init()
+    assert core.opened == 2
+
+
+@contextlib.contextmanager
+def on_signal(handler: Callable[[], object]) -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_signal_handler_may_shut_down_during_init(core, monkeypatch, leaves) -> None:
+    handled = threading.Event()
+    open_session = core.Session
+
+    def interrupted(settings: list[str]) -> object:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        assert handled.wait(60)
+        return open_session(settings)
+
+    def handler() -> None:
+        default.shutdown()  # would wait for ever for the thread that it runs on
+        handled.set()
+        if leaves:
+            sys.exit(3)
+
+    ending = pytest.raises(SystemExit) if leaves else contextlib.nullcontext()
+    with monkeypatch.context() as patch, on_signal(handler), ending:
+        patch.setattr(core, "Session", interrupted)
+        default.init()
+    assert default.is_initialized() is not leaves
+    default.shutdown()
+    default.init()
+    assert default.is_initialized()
+
+
+def test_signal_handlers_during_shutdown(core, monkeypatch) -> None:
+    default.init()
+    seen = []
+
+    def handler() -> None:
+        default.shutdown()
+        default.suspend()
+        with pytest.raises(errors.InvalidArgumentError, match="signal handler"):
+            default.init()
+        seen.append(default.is_initialized())
+
+    native = default.current()._native
+    monkeypatch.setattr(native, "shutdown", lambda: signal.raise_signal(signal.SIGUSR1))
+    with on_signal(handler):
+        default.shutdown()
+    assert seen == [False]
     default.init()
     assert core.opened == 2
 

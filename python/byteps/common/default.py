@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from byteps.common import environment
@@ -27,7 +28,8 @@ class _Process:
     """This process' part in a job. Handles go on counting when a session follows another."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_changing = False
         self.session: Session | None = None
         self.process_sets: ProcessSets | None = None
         # The session that was shut down last. Its connection to the coordinator says that this
@@ -37,6 +39,21 @@ class _Process:
         self.last_words = LastWords(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
         self.declared: dict[str, bool] = {}  # whether atomic
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[bool]:
+        """Let one thread at a time join or leave a job; yield False if this one is doing so.
+
+        That is what a signal handler finds that has interrupted `init` or `shutdown`: the thread
+        cannot wait for itself.
+        """
+        with self._lock:
+            before = self._is_changing
+            try:
+                self._is_changing = True
+                yield not before
+            finally:
+                self._is_changing = before
 
 
 _process = _Process()
@@ -63,12 +80,14 @@ def init(
     """
     if not isinstance(lazy, (bool, int)) and lazy is not None:
         comm = lazy
-    with _process.lock:
-        if _process.session is None:
+    with _process.change() as is_first:
+        if not is_first:
+            raise InvalidArgumentError(
+                "init was called by a signal handler that has interrupted init, shutdown or suspend"
+            )
+        opened = _process.session is None
+        if opened:
             _open()
-            opened = True
-        else:
-            opened = False
     if opened:
         _check_ranks(comm)
         for ranks in () if process_sets is None or isinstance(process_sets, str) else process_sets:
@@ -76,11 +95,15 @@ def init(
 
 
 def _open() -> None:
-    _process.session = Session()
-    _process.process_sets = ProcessSets(_process.session)
-    _process.left = None
-    atexit.register(shutdown)
-    _process.last_words.begin()
+    try:
+        _process.session = Session()
+        _process.process_sets = ProcessSets(_process.session)
+        _process.left = None
+        atexit.register(shutdown)
+        _process.last_words.begin()
+    except BaseException:  # also of a signal handler: joined, or not
+        _close()
+        raise
 
 
 def _check_ranks(comm: Any) -> None:
@@ -97,13 +120,18 @@ def _check_ranks(comm: Any) -> None:
 def shutdown() -> None:
     """Leave the job; `init` may follow. Does nothing when not initialised.
 
+    It may be called in a signal handler. One that interrupts `init`, `shutdown` or `suspend` of its
+    own thread does nothing here, because that goes on after the handler; an exception such as
+    `sys.exit()` raises ends it, and then this process is not in the job.
+
     Example::
 
         bps.shutdown()
     """
-    with _process.lock:
-        _close()
-        _process.declared.clear()
+    with _process.change() as is_first:
+        if is_first:
+            _close()
+            _process.declared.clear()
 
 
 def _close() -> None:
@@ -126,8 +154,9 @@ def suspend() -> None:
         bps.suspend()
         bps.resume(num_workers=2, num_servers=1, global_rank=0)
     """
-    with _process.lock:
-        _close()
+    with _process.change() as is_first:
+        if is_first:
+            _close()
 
 
 def resume(num_workers: int, num_servers: int, global_rank: int, context: object = None) -> None:

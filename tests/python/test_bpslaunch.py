@@ -63,8 +63,21 @@ def test_a_local_size_that_is_no_number_is_refused() -> None:
 def test_what_counts_as_distributed() -> None:
     assert is_distributed({"DMLC_NUM_WORKER": "2"})
     assert not is_distributed({"DMLC_NUM_WORKER": "1"})
-    assert is_distributed({"DMLC_NUM_WORKER": "1", "BYTEPS_FORCE_DISTRIBUTED": "1"})
-    assert not is_distributed({"DMLC_NUM_WORKER": "1", "BYTEPS_FORCE_DISTRIBUTED": "0"})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [*((yes, True) for yes in ("1", "True", "yes", " on ")),
+     *((no, False) for no in ("", "0", "False", "no", "off"))],
+)  # fmt: skip
+def test_the_force_flag_is_read_as_the_library_reads_it(value, expected) -> None:
+    alone = {"DMLC_NUM_WORKER": "1", "BYTEPS_FORCE_DISTRIBUTED": value}
+    assert is_distributed(alone) is expected
+
+
+def test_a_force_flag_that_is_neither_on_nor_off_is_refused() -> None:
+    with pytest.raises(BytepsError, match="BYTEPS_FORCE_DISTRIBUTED is 'maybe'"):
+        is_distributed({"BYTEPS_FORCE_DISTRIBUTED": "maybe"})
 
 
 def test_missing_variables_by_role() -> None:
@@ -98,6 +111,53 @@ def test_workers_get_local_ranks_and_keep_their_quoting(environment) -> None:
     for rank in (0, 1):
         assert f"rank {rank} of 2: two words|$HOME *" in lines
         assert f"BytePS launcher: joined local rank  {rank}" in lines
+
+
+def worker_of(environment):
+    return {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
+
+
+def test_a_single_argument_may_be_a_line_for_the_shell(environment) -> None:
+    line = 'cd / && echo "in $PWD: $BYTEPS_LOCAL_RANK"; exit 3'
+    code, out, _ = bpslaunch(worker_of(environment), line)
+    assert code == 3
+    assert "in /: 0" in out.splitlines()
+
+
+def test_a_program_with_a_blank_in_its_name_is_no_line_for_the_shell(environment, tmp_path) -> None:
+    program = tmp_path / "a program"
+    program.write_text("#!/bin/sh\necho started\n")
+    program.chmod(0o755)
+    code, out, err = bpslaunch(worker_of(environment), str(program))
+    assert code == 0, err
+    assert "started" in out.splitlines()
+
+
+def test_the_debugger_starts_every_role(environment, tmp_path) -> None:
+    (tmp_path / "gdb").write_text('#!/bin/sh\necho "gdb $*"\n')
+    (tmp_path / "gdb").chmod(0o755)
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    environment["BYTEPS_ENABLE_GDB"] = "1"
+    options = "gdb -ex run -ex bt -batch --args"
+    for role in ("server", "scheduler"):
+        code, out, err = bpslaunch({**environment, **JOB, "DMLC_ROLE": role})
+        assert code == 0, err
+        assert f"{options} {tmp_path}/bps-{role}" in out.splitlines()
+    for command, words in [
+        (["python3", "t.py"], "python3 t.py"),
+        (["/usr/bin/python3", "t.py"], "/usr/bin/python3 t.py"),
+        (["t.py"], "python t.py"),
+        (["cd / && python t.py"], "sh -c cd / && python t.py"),
+    ]:
+        code, out, err = bpslaunch(worker_of(environment), *command)
+        assert code == 0, err
+        assert f"{options} {words}" in out.splitlines()
+
+
+def test_a_debugger_that_is_not_there_is_explained(environment, tmp_path) -> None:
+    environment |= {"PATH": str(tmp_path), "BYTEPS_ENABLE_GDB": "1"}
+    code, _, err = bpslaunch({**environment, **JOB, "DMLC_ROLE": "server"})
+    assert (code, err) == (1, "bpslaunch: gdb cannot be started: No such file or directory.\n")
 
 
 def test_a_failing_local_rank_ends_the_others(environment) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import byteps
 from byteps import common
-from byteps.common import build, default, errors, process_sets, programs
+from byteps.common import build, default, environment, errors, process_sets, programs
 from byteps.common import session as session_module
 from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
 from byteps.common.session import Request
@@ -127,6 +127,22 @@ def test_signal_handlers_during_shutdown(core, monkeypatch) -> None:
     assert seen == [False]
     default.init()
     assert core.opened == 2
+
+
+@pytest.mark.parametrize("text", ["1", "TRUE", "yes", " on"])
+def test_switches_that_are_on(text) -> None:
+    assert environment.switch("ANY", {"ANY": text})
+
+
+@pytest.mark.parametrize("text", ["", "0", "false", "No", "off "])
+def test_switches_that_are_off(text) -> None:
+    assert not environment.switch("ANY", {"ANY": text})
+    assert not environment.switch("ANY", {})
+
+
+def test_a_switch_that_is_neither_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="ANY is '2'"):
+        environment.switch("ANY", {"ANY": "2"})
 
 
 def test_automatic_names_count_calls_and_start_again_with_the_session(core) -> None:

@@ -7,30 +7,31 @@ DMLC_PS_ROOT_PORT and, for workers, DMLC_WORKER_ID. Without a role it is `bps ru
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
 from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.supervisor import Supervisor
+from byteps.common import environment as settings
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 
 ROLES = ("worker", "server", "scheduler")
 _JOB_VARIABLES = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT")
 _GRACE_S = 3.0
+_DEBUGGER = ("gdb", "-ex", "run", "-ex", "bt", "-batch", "--args")
 
 
 def is_distributed(environment: Mapping[str, str]) -> bool:
     """Return whether the job has servers: more than one worker machine, or the force flag."""
-    forced = environment.get("BYTEPS_FORCE_DISTRIBUTED", "0").strip().lower()
-    return environment.get("DMLC_NUM_WORKER", "1").strip() != "1" or forced not in (
-        "",
-        "0",
-        "false",
-    )
+    forced = settings.switch("BYTEPS_FORCE_DISTRIBUTED", environment)
+    return forced or environment.get("DMLC_NUM_WORKER", "1").strip() != "1"
 
 
 def missing_variables(role: str, environment: Mapping[str, str]) -> list[str]:
@@ -80,6 +81,7 @@ def loss_policy(environment: Mapping[str, str]) -> LossPolicy:
 def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list[ProcessSpec]:
     """Return the workers of this machine."""
     size = local_size(environment)
+    command = worker_command(command, environment)
     if size > 1 and not is_distributed(environment):
         # Ranks of one machine without servers of their own: one is started here for them.
         return local_job(size, 1, command, environment, min_workers(environment))
@@ -87,15 +89,29 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
     for rank in range(size):
         local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}
         extra = {"PYTHONUNBUFFERED": "1", **local}
-        arguments = _debugged(command) if environment.get("BYTEPS_ENABLE_GDB") == "1" else command
-        specs.append(ProcessSpec(f"local rank {rank}", arguments, {**environment, **extra}))
+        specs.append(ProcessSpec(f"local rank {rank}", command, {**environment, **extra}))
     return specs
 
 
-def _debugged(command: Sequence[str]) -> list[str]:
-    """Return the command under gdb, which prints a back trace if it crashes."""
-    interpreter = [] if command[0].startswith("python") else ["python"]
-    return ["gdb", "-ex", "run", "-ex", "bt", "-batch", "--args", *interpreter, *command]
+def worker_command(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the words that start a worker.
+
+    A single argument that names no program and has a blank or another special character in it is
+    a line for the shell, as every command was in the original. Several arguments keep their
+    quoting, which was lost there.
+    """
+    words = list(command)
+    is_line = len(words) == 1 and shlex.quote(words[0]) != words[0]
+    if is_line and shutil.which(words[0]) is None:
+        words = ["sh", "-c", words[0]]
+    elif _debugger(environment) and not Path(words[0]).name.startswith("python"):
+        words = ["python", *words]
+    return [*_debugger(environment), *words]
+
+
+def _debugger(environment: Mapping[str, str]) -> Sequence[str]:
+    """Return the words before a command that print a back trace if it crashes, if asked for."""
+    return _DEBUGGER if settings.switch("BYTEPS_ENABLE_GDB", environment) else ()
 
 
 def _run_workers(command: Sequence[str]) -> int:
@@ -121,7 +137,7 @@ def _launch(role: str, command: Sequence[str]) -> int:
     if role == "worker":
         return _run_workers(command)
     if is_distributed(os.environ):
-        exec_program(role)
+        exec_program(role, under=_debugger(os.environ))
     print(f"BytePS launcher: one worker machine needs no {role}; nothing to do.")
     return 0
 

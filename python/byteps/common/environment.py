@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+from byteps.common.errors import InvalidArgumentError
 
 
 def program_dir() -> Path:
@@ -17,9 +20,21 @@ def role(default: str) -> str:
     return os.environ.get("DMLC_ROLE") or default
 
 
+def switch(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a variable that is on or off is on, read as the native library reads one."""
+    text = environment.get(name, "").strip()
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise InvalidArgumentError(
+        f"{name} is {text!r}; it must be 0 or 1 (or true, false, yes, no, on, off)."
+    )
+
+
 def async_training() -> bool:
     """Return whether asynchronous training was asked for."""
-    return os.environ.get("BYTEPS_ENABLE_ASYNC", "0").strip().lower() not in ("", "0", "false")
+    return switch("BYTEPS_ENABLE_ASYNC")
 
 
 def set_job_size(num_workers: int, num_servers: int, global_rank: int) -> None:

@@ -27,7 +27,10 @@ def find_program(role: str) -> Path:
     return path
 
 
-def exec_program(role: str, arguments: Sequence[str] = ()) -> NoReturn:
-    """Become the program of the role."""
-    path = find_program(role)
-    os.execve(path, [str(path), *arguments], {**os.environ, "DMLC_ROLE": role})
+def exec_program(role: str, arguments: Sequence[str] = (), under: Sequence[str] = ()) -> NoReturn:
+    """Become the program of the role, or the command `under` which it shall run."""
+    words = [*under, str(find_program(role)), *arguments]
+    try:
+        os.execvpe(words[0], words, {**os.environ, "DMLC_ROLE": role})
+    except OSError as error:
+        raise UnavailableError(f"{words[0]} cannot be started: {error.strerror}.") from error

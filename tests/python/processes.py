@@ -1,4 +1,4 @@
-"""Helpers for tests that start processes: find them by a token, wait for their end, no sleeping."""
+"""Helpers for tests that start processes: find them by a token, wait for their end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 # Where a test counts as hung, not as slow: machines have something else to do as well, and the
@@ -47,6 +47,14 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Look again and again; for what no event tells of."""
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def carriers(token: str) -> dict[int, str]:

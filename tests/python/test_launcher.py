@@ -6,9 +6,20 @@ import os
 import signal
 import subprocess
 import uuid
+from pathlib import Path
 
 import pytest
-from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch, wait_for_line
+from processes import (
+    LIMIT_S,
+    SOURCE,
+    TOKEN_VARIABLE,
+    carriers,
+    command_line,
+    finish,
+    launch,
+    wait_for_line,
+    wait_until,
+)
 from processes import wait_until_gone as still_there
 
 SHORT_SERVICE = "#!/bin/sh\nexit 0\n"
@@ -201,9 +212,64 @@ def test_a_closed_output_ends_the_job(lasting) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 128 + signal.SIGPIPE
+    assert process.wait(LIMIT_S) == 128 + signal.SIGPIPE
     assert process.stderr is not None
     process.stderr.close()
+
+
+def test_an_output_that_fails_leaves_the_grace_time(lasting, tmp_path) -> None:
+    write_services(tmp_path, LASTING_SERVICE.replace("echo", "true"))  # the worker speaks first
+    saved = tmp_path / "saved"
+    script = (
+        f"trap 'sleep 0.2; echo more; echo done > {saved}; exit 0' TERM; "
+        "echo line; while :; do sleep 1000 & wait; done"
+    )
+    command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "sh", "-c", script)
+    with Path("/dev/full").open("w") as full:
+        job = subprocess.run(
+            command,
+            env={**lasting, "PYTHONPATH": str(SOURCE)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+        )
+    assert job.returncode == 128 + signal.SIGPIPE
+    assert "nothing can be written any more: No space left on device; ending the job" in job.stderr
+    assert saved.exists()
+
+
+# More than a pipe takes that nobody reads, so that the launcher has to keep the rest.
+MUCH = "head -c 500000 /dev/zero | tr '\\0' x | fold -w 1000; echo; echo last"
+
+
+def test_a_reader_that_has_paused_does_not_stop_the_launcher(lasting, tmp_path) -> None:
+    os.mkfifo(tmp_path / "written")
+    script = f"{MUCH}; echo > {tmp_path}/written; sleep 1000"
+    process = bps_run(lasting, "-np", "1", "sh", "-c", script)
+    (tmp_path / "written").read_text()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
+    _, out, err = finish(process)
+    assert "[worker 0] xxx" in out
+    assert "got SIGTERM; ending the job" in err
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_after_the_job_the_last_lines_wait_for_the_reader(
+    environment, tmp_path, interrupted
+) -> None:
+    os.mkfifo(tmp_path / "worker")
+    script = f"{MUCH}; echo $$ > {tmp_path}/worker"
+    process = bps_run(environment, "-np", "1", "sh", "-c", script)
+    worker = Path("/proc", (tmp_path / "worker").read_text().strip())
+    wait_until(lambda: not worker.exists())  # reaped: the launcher has only its output left
+    if interrupted:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 0
+    code, out, err = finish(process)
+    assert code == 0, err
+    assert ("[worker 0] last" in out.splitlines()) is not interrupted
 
 
 def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:

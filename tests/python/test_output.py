@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import selectors
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from byteps.cli.losses import describe_status
-from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
+from byteps.cli.output import LineForwarder, Output, Outputs, prefix, use_colour
 
 
 def forwarded(*chunks: bytes) -> bytes:
     """Return what a forwarder writes when the pipe delivers these chunks."""
     source, feed = os.pipe()
     with tempfile.TemporaryFile() as target:
-        forwarder = LineForwarder(source, target.fileno(), b"> ")
+        forwarder = LineForwarder(source, Output(target.fileno()), b"> ")
         for chunk in chunks:
             os.write(feed, chunk)
             assert forwarder.forward()
@@ -43,12 +47,93 @@ def test_a_line_without_end_is_bounded() -> None:
     assert forwarded(*[chunk] * 20).count(b"> ") == 2
 
 
-def test_a_closed_target_is_an_error() -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with pytest.raises(OutputClosedError):
-        write_all(writer, b"text")
-    os.close(writer)
+@contextlib.contextmanager
+def unread(kind: str):
+    """Yield an end to read from and one to write to; nobody reads unless the test does."""
+    reader, writer = os.openpty() if kind == "terminal" else os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, kind != "pipe that does not block")
+    yield reader, writer
+    for descriptor in (reader, writer):
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "pipe that does not block", "terminal"])
+def test_a_reader_that_has_paused_gets_all_in_order_later_and_stops_nobody(kind) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(150_000))
+    with unread(kind) as (reader, writer):
+        output = Output(writer)
+        output.put(lines[:600_000])  # a write that blocked would never return
+        assert output.is_pending
+        assert not output.is_full
+        output.put(lines[600_000:])
+        assert output.is_full
+        received = b""
+        while received.count(b"\n") < 150_000:
+            with contextlib.suppress(BlockingIOError):
+                received += os.read(reader, 1 << 16)
+            output.write()
+        assert received.replace(b"\r\n", b"\n").splitlines() == lines.splitlines()
+        assert not output.is_pending
+
+
+def test_a_reader_that_is_gone_is_an_error_once_and_then_nothing_is_kept() -> None:
+    with unread("pipe") as (reader, writer):
+        output = Output(writer)
+        output.put(b"x" * 1_000_000)
+        os.close(reader)
+        output.write()
+        assert output.error is not None
+        assert output.error.errno == errno.EPIPE
+        output.put(b"more")
+        assert not output.is_pending
+
+
+def test_a_full_disk_is_an_error() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        output = Output(full.fileno())
+        output.put(b"text")
+        assert output.error is not None
+        assert output.error.errno == errno.ENOSPC
+
+
+def test_two_descriptors_of_one_file_are_one_output() -> None:
+    with unread("pipe") as (_, writer), selectors.DefaultSelector() as selector:
+        second = os.dup(writer)
+        outputs = Outputs(selector, writer, second)
+        assert outputs.out is outputs.err
+        os.close(second)
+
+
+def test_pipes_wait_while_their_output_is_full() -> None:
+    with (
+        unread("pipe") as (reader, writer),
+        unread("pipe") as (source, feed),
+        Path(os.devnull).open("wb") as null,
+        selectors.DefaultSelector() as selector,
+    ):
+        outputs = Outputs(selector, writer, null.fileno())
+        outputs.forward(source, outputs.out, b"> ")
+
+        def listened_to() -> set[object]:
+            outputs.listen()
+            return {key.fileobj for key in selector.get_map().values()}
+
+        assert listened_to() == {source}
+        outputs.out.put(b"x" * 2_000_000)
+        assert listened_to() == {writer}
+        os.write(feed, b"line\n")
+        received = b""
+        while not received.endswith(b"> line\n"):
+            with contextlib.suppress(BlockingIOError):
+                received += os.read(reader, 1 << 16)
+            assert not outputs.out.is_full or listened_to() == {writer}
+            listened_to()
+            for key, _ in selector.select(0):
+                key.data()
+        assert received == b"x" * 2_000_000 + b"> line\n"
+        assert listened_to() == {source}
 
 
 def test_colour_on_terminals_only() -> None:

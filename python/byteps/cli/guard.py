@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 MARKER_VARIABLE = "BYTEPS_LAUNCH_ID"
+# They end the job.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SWEEP_LIMIT_S = 5.0
 
@@ -124,7 +126,7 @@ def _watch(read_end: int, marker: str) -> None:
     """Wait for the launcher's end; never returns."""
     try:
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         # Others wait for the end of the launcher's output; this process must not hold it open.
         null = os.open(os.devnull, os.O_RDWR)

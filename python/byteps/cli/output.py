@@ -1,17 +1,25 @@
-"""The output of many processes as whole lines, each with the name of its process."""
+"""The output of many processes as whole lines, each with the name of its process.
+
+Nothing here blocks. A reader that has paused stops the processes, when their pipes are full, as it
+would stop a program alone; it never stops the launcher.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import select
+import selectors
+from collections.abc import Callable, Mapping
+from functools import partial
 
 _LINE_BYTES_MAX = 1 << 20
 _READ_BYTES = 1 << 16
 _COLOURS = (36, 32, 33, 35, 34, 31)
-
-
-class OutputClosedError(Exception):
-    """Whoever read the launcher's output is gone."""
+# From here on a process has to wait for the reader.
+_PENDING_BYTES_MAX = 1 << 20
+# A pipe that poll calls writable takes this much without blocking.
+_CHUNK_BYTES = select.PIPE_BUF
 
 
 def use_colour(descriptor: int, environment: Mapping[str, str]) -> bool:
@@ -26,22 +34,65 @@ def prefix(label: str, index: int, coloured: bool) -> bytes:
     return f"\x1b[{_COLOURS[index % len(_COLOURS)]}m[{label}]\x1b[0m ".encode()
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes, or raise OutputClosedError."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BrokenPipeError:
-            raise OutputClosedError from None
+def _without_blocking(descriptor: int) -> int:
+    """Return a descriptor to write to: of a terminal one that does not block, else the same.
+
+    A terminal that poll calls writable promises less than a line. The descriptor itself stays as it
+    is, because whether it blocks is shared with other programs.
+    """
+    if os.isatty(descriptor):
+        with contextlib.suppress(OSError):  # it belongs to another user, as after su
+            flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK
+            return os.open(f"/proc/self/fd/{descriptor}", flags)
+    return descriptor
+
+
+class Output:
+    """Bytes on their way to one descriptor, in order. No method blocks."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = _without_blocking(descriptor)
+        self.error: OSError | None = None  # why it takes nothing any more
+        self._pending = bytearray()
+        self._room = select.poll()
+        self._room.register(self.descriptor, select.POLLOUT)
+
+    @property
+    def is_pending(self) -> bool:
+        """Return whether bytes wait for the reader."""
+        return bool(self._pending)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether so many bytes wait that no more should come."""
+        return len(self._pending) >= _PENDING_BYTES_MAX
+
+    def put(self, data: bytes) -> None:
+        """Write what the reader takes now and keep the rest. After an error all is dropped."""
+        if self.error is None:
+            self._pending += data
+            self.write()
+
+    def write(self) -> None:
+        """Write of what is pending as much as the reader takes now."""
+        while self._pending and self._room.poll(0):
+            try:
+                count = os.write(self.descriptor, self._pending[:_CHUNK_BYTES])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self.error = error
+                self._pending.clear()
+                return
+            del self._pending[:count]
 
 
 class LineForwarder:
     """Reads a pipe and writes its lines. A carriage return ends a line too: progress bars."""
 
-    def __init__(self, source: int, target: int, line_prefix: bytes) -> None:
+    def __init__(self, source: int, target: Output, line_prefix: bytes) -> None:
         self.source = source
-        self._target = target
+        self.target = target
         self._prefix = line_prefix
         self._rest = b""
 
@@ -71,4 +122,78 @@ class LineForwarder:
 
     def _write(self, lines: list[bytes]) -> None:
         if lines:
-            write_all(self._target, b"".join(self._prefix + line + b"\n" for line in lines))
+            self.target.put(b"".join(self._prefix + line + b"\n" for line in lines))
+
+
+class Outputs:
+    """The launcher's own two outputs and the pipes that feed them, as events of a selector.
+
+    The data of its keys in the selector are functions without arguments, to call on an event.
+    """
+
+    def __init__(self, selector: selectors.BaseSelector, out: int = 1, err: int = 2) -> None:
+        self._selector = selector
+        self.err = Output(err)
+        # Of one file there is one Output, or it would cut lines of the other in two.
+        self.out = self.err if _is_same_file(out, err) else Output(out)
+        self._forwarders: list[LineForwarder] = []
+
+    @property
+    def is_fed(self) -> bool:
+        """Return whether there are pipes that have not ended."""
+        return bool(self._forwarders)
+
+    @property
+    def is_pending(self) -> bool:
+        """Return whether bytes wait for a reader."""
+        return self.out.is_pending or self.err.is_pending
+
+    @property
+    def error(self) -> OSError | None:
+        """Return why an output takes nothing any more."""
+        return self.out.error or self.err.error
+
+    def forward(self, source: int, target: Output, line_prefix: bytes) -> None:
+        """Forward the lines of a pipe from now on."""
+        self._forwarders.append(LineForwarder(source, target, line_prefix))
+
+    def listen(self, to_all: bool = False) -> None:
+        """Make events of all that can go on; call it before each wait for events.
+
+        Pipes whose output is full have to wait, except when listening `to_all`.
+        """
+        for output in (self.out, self.err):
+            # A file that epoll does not take has room always, so that nothing is pending.
+            self._listen(output.descriptor, selectors.EVENT_WRITE, output.write, output.is_pending)
+        for forwarder in self._forwarders:
+            self._listen(
+                forwarder.source,
+                selectors.EVENT_READ,
+                partial(self._on_readable, forwarder),
+                to_all or not forwarder.target.is_full,
+            )
+
+    def end(self) -> None:
+        """Forward what has no end of line, and then no more."""
+        for forwarder in self._forwarders:
+            forwarder.flush()
+            self._listen(forwarder.source, selectors.EVENT_READ, forwarder.flush, wanted=False)
+        self._forwarders.clear()
+
+    def _on_readable(self, forwarder: LineForwarder) -> None:
+        if not forwarder.forward():
+            self._selector.unregister(forwarder.source)
+            self._forwarders.remove(forwarder)
+
+    def _listen(self, descriptor: int, events: int, call: Callable[[], None], wanted: bool) -> None:
+        listening = descriptor in self._selector.get_map()
+        if wanted and not listening:
+            self._selector.register(descriptor, events, call)
+        elif listening and not wanted:
+            self._selector.unregister(descriptor)
+
+
+def _is_same_file(first: int, second: int) -> bool:
+    with contextlib.suppress(OSError):  # one that is closed
+        return os.path.sameopenfile(first, second)
+    return False

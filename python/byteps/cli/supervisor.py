@@ -13,10 +13,10 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from byteps.cli import guard
 from byteps.cli.children import (
@@ -27,9 +27,8 @@ from byteps.cli.children import (
     start_child,
 )
 from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
-from byteps.cli.output import LineForwarder, OutputClosedError, prefix, use_colour, write_all
+from byteps.cli.output import Outputs, prefix, use_colour
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # How long the first failure waits for a cause that shows later (Supervisor._judge). A scheduler
 # that ends itself has heard of a loss, and Python takes its time to end.
 _CAUSE_WINDOW_S = 0.5
@@ -39,6 +38,7 @@ _DRAIN_LIMIT_S = 10.0
 _TOLD_LIMIT_S = 0.5
 _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
+_NO_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE  # as of a program without a launcher
 
 
 @dataclass
@@ -74,12 +74,12 @@ class Supervisor:
         self._prefixed = prefixed
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
+        self._outputs = Outputs(self._selector)
         self._policy = policy or LossPolicy()
         self._judge_of_losses = LossJudge(self._policy)
         self._notices = ExitNotices()
         self._before_exec = guard.die_with_launcher()
         self._children: list[Child] = []
-        self._forwarders: list[LineForwarder] = []
         self._outcome = Outcome()
         self._suspects: list[Child] = []
         self._judge_at: float | None = None
@@ -89,6 +89,8 @@ class Supervisor:
         self._kill_at: float | None = None
         self._drain_until: float | None = None
         self._give_up_at: float | None = None
+        self._is_over = False
+        self._reader_has_time = True
 
     def run(self) -> Outcome:
         """Start everything, wait for the end, leave nothing behind."""
@@ -96,12 +98,6 @@ class Supervisor:
         with self._signals():
             try:
                 self._start_all()
-                self._loop()
-            except OutputClosedError:
-                self._stop_output()
-                self._fail(
-                    "the reader of this output is gone; ending the job", 128 + signal.SIGPIPE
-                )
                 self._loop()
             finally:
                 self._notices.close()
@@ -117,10 +113,11 @@ class Supervisor:
         receiver, sender = socket.socketpair()
         receiver.setblocking(False)
         sender.setblocking(False)
-        self._selector.register(receiver, selectors.EVENT_READ, self._on_signals)
+        on_signals = partial(self._on_signals, receiver)
+        self._selector.register(receiver, selectors.EVENT_READ, on_signals)
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         handlers = {}
-        for number in FORWARDED:
+        for number in guard.ENDING_SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays in force
                 handlers[number] = signal.signal(number, lambda *_: None)
         try:
@@ -158,13 +155,12 @@ class Supervisor:
     def _watch(self, child: Child) -> None:
         self._children.append(child)
         self._selector.register(child.descriptor, selectors.EVENT_READ, child)
-        for stream, target in ((child.process.stdout, 1), (child.process.stderr, 2)):
+        out, err = self._outputs.out, self._outputs.err
+        for stream, target in ((child.process.stdout, out), (child.process.stderr, err)):
             if stream is not None:
-                coloured = use_colour(target, os.environ)
+                coloured = use_colour(target.descriptor, os.environ)
                 line_prefix = prefix(child.spec.label, child.place, coloured)
-                forwarder = LineForwarder(stream.fileno(), target, line_prefix)
-                self._forwarders.append(forwarder)
-                self._selector.register(forwarder.source, selectors.EVENT_READ, forwarder)
+                self._outputs.forward(stream.fileno(), target, line_prefix)
 
     # Running.
 
@@ -172,8 +168,10 @@ class Supervisor:
         """Handle events until every process has ended."""
         while any(child.status is None for child in self._children):
             self._handle_deadlines()
+            self._look_at_output()
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                 return
+            self._outputs.listen()
             self._handle_events(self._selector.select(self._time_left()))
         if self._suspects:
             self._judge(killed_only=False)
@@ -183,10 +181,8 @@ class Supervisor:
         for key, _ in events:
             if isinstance(key.data, Child):
                 ended.append(key.data)
-            elif isinstance(key.data, LineForwarder):
-                self._forward(key.data)
             else:
-                key.data(key.fileobj)
+                key.data()
         for child in ended:
             self._selector.unregister(child.descriptor)
             child.read_status()
@@ -196,10 +192,11 @@ class Supervisor:
             self._judge(killed_only=True)
             self._look_for_the_end()
 
-    def _forward(self, forwarder: LineForwarder) -> None:
-        if not forwarder.forward():
-            self._selector.unregister(forwarder.source)
-            self._forwarders.remove(forwarder)
+    def _look_at_output(self) -> None:
+        error = self._outputs.error
+        if error is not None and not self._ending:
+            reason = f"nothing can be written any more: {error.strerror}; ending the job"
+            self._fail(reason, _NO_OUTPUT_EXIT_CODE)
 
     def _on_ended(self, child: Child) -> None:
         if child.spec.role != "scheduler":
@@ -219,11 +216,11 @@ class Supervisor:
         if self._ending_by_signal:
             self._signal_groups(signal.SIGTERM, only_workers=False)
         elif not self._ending:
-            limit_s = min(self._drain_s, _TOLD_LIMIT_S) if self._is_over() else self._drain_s
+            limit_s = min(self._drain_s, _TOLD_LIMIT_S) if self._ended_in_order() else self._drain_s
             until = time.monotonic() + limit_s
             self._drain_until = min(until, self._drain_until or until)
 
-    def _is_over(self) -> bool:
+    def _ended_in_order(self) -> bool:
         """Return whether the scheduler has ended the job in order."""
         return any(c.spec.role == "scheduler" and c.status == 0 for c in self._children)
 
@@ -314,17 +311,22 @@ class Supervisor:
 
     def _on_signals(self, receiver: socket.socket) -> None:
         for number in receiver.recv(64):
-            if number not in FORWARDED:
-                continue
-            if self._ending_by_signal:  # asked twice: no more patience
-                self._kill_at = time.monotonic()
-                continue
-            self._ending_by_signal = True
-            self._outcome.exit_code = self._outcome.exit_code or 128 + number
-            self._say(f"got {signal.Signals(number).name}; ending the job")
-            self._end(number, only_workers=True)
-            if self._workers_are_done():
-                self._signal_groups(signal.SIGTERM, only_workers=False)
+            if number in guard.ENDING_SIGNALS:
+                self._end_by_signal(number)
+
+    def _end_by_signal(self, number: int) -> None:
+        if self._is_over:
+            self._reader_has_time = False
+            return
+        if self._ending_by_signal:  # asked twice: no more patience
+            self._kill_at = time.monotonic()
+            return
+        self._ending_by_signal = True
+        self._outcome.exit_code = self._outcome.exit_code or 128 + number
+        self._say(f"got {signal.Signals(number).name}; ending the job")
+        self._end(number, only_workers=True)
+        if self._workers_are_done():
+            self._signal_groups(signal.SIGTERM, only_workers=False)
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
@@ -347,7 +349,7 @@ class Supervisor:
             return
         left = [child for child in self._children if child.status is None]
         # A server that was started again too late to join is no fault of anybody.
-        if not self._is_over() or any(child.spec.is_worker for child in left):
+        if not self._ended_in_order() or any(child.spec.is_worker for child in left):
             names = ", ".join(child.spec.label for child in left)
             self._say(f"the workers are done, but not {names}; ending the job")
         self._end(signal.SIGTERM, only_workers=False)
@@ -365,31 +367,33 @@ class Supervisor:
                 child.signal_group(number)
 
     def _clean_up(self) -> None:
-        """Kill what is left of the job, write the last lines, free the process table."""
+        """Kill what is left of the job, free the process table, write the last lines."""
+        self._is_over = True
         self._signal_groups(signal.SIGKILL, only_workers=False)
         guard.kill_marked(self._marker)
-        deadline = time.monotonic() + _LAST_OUTPUT_LIMIT_S
-        try:
-            while self._forwarders and time.monotonic() < deadline:
-                for key, _ in self._selector.select(deadline - time.monotonic()):
-                    if isinstance(key.data, LineForwarder):
-                        self._forward(key.data)
-                    elif isinstance(key.fileobj, socket.socket):
-                        key.fileobj.recv(64)  # a signal; the job is over anyway
-            for forwarder in self._forwarders:
-                forwarder.flush()
-        except OutputClosedError:
-            self._stop_output()
+        for child in self._children:
+            if child.status is None:
+                self._selector.unregister(child.descriptor)
+        self._handle_output(lambda: self._outputs.is_fed, _LAST_OUTPUT_LIMIT_S)
+        self._outputs.end()
         for child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_AFTER_KILL_LIMIT_S)
+        # Whoever has paused the output wants to see its end. A signal says that nobody does.
+        limit_s = _LAST_OUTPUT_LIMIT_S if self._ending_by_signal else None
+        self._handle_output(lambda: self._outputs.is_pending and self._reader_has_time, limit_s)
+        if self._outputs.error is not None:
+            self._outcome.exit_code = self._outcome.exit_code or _NO_OUTPUT_EXIT_CODE
 
-    def _stop_output(self) -> None:
-        for forwarder in self._forwarders:
-            self._selector.unregister(forwarder.source)
-        self._forwarders.clear()
+    def _handle_output(self, goes_on: Callable[[], bool], limit_s: float | None) -> None:
+        until = None if limit_s is None else time.monotonic() + limit_s
+        while goes_on():
+            left_s = None if until is None else until - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            self._outputs.listen(to_all=True)
+            for key, _ in self._selector.select(left_s):
+                key.data()
 
     def _say(self, text: str) -> None:
-        sys.stderr.flush()
-        with contextlib.suppress(OutputClosedError, OSError):
-            write_all(2, f"[bps] {text}\n".encode())
+        self._outputs.err.put(os.fsencode(f"[bps] {text}\n"))

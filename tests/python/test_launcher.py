@@ -139,7 +139,7 @@ def test_a_command_that_does_not_exist(lasting) -> None:
     assert "worker 0 cannot be started: /no/such/program" in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_reach_the_workers(lasting, number) -> None:
     name = signal.Signals(number).name.removeprefix("SIG")
     script = (
@@ -270,6 +270,24 @@ def test_after_the_job_the_last_lines_wait_for_the_reader(
     code, out, err = finish(process)
     assert code == 0, err
     assert ("[worker 0] last" in out.splitlines()) is not interrupted
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2"])
+def test_signals_of_the_user_reach_the_workers_and_end_nothing(environment, tmp_path, name) -> None:
+    # A process of the worker, in its process group, that the signal would end.
+    script = (
+        f"sleep 1000 & trap 'kill $!; wait $!; echo got {name}, other $?; exit 0' {name}; "
+        "echo ready; wait; wait"
+    )
+    process = bps_run(environment, "-np", "2", "sh", "-c", script)
+    for _ in range(2):
+        wait_for_line(process, "ready")
+    process.send_signal(signal.Signals[f"SIG{name}"])
+    code, out, err = finish(process)
+    assert code == 0, err
+    other = 128 + signal.SIGTERM
+    lines = [f"[worker {rank}] got {name}, other {other}" for rank in (0, 1)]
+    assert sorted(out.splitlines()) == lines
 
 
 def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,12 @@ class Child:
         """Send a signal to the process and what it has started in its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
+
+    def signal_main(self, number: int) -> None:
+        """Send a signal to the process alone."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self.descriptor, number)
 
     def read_status(self) -> None:
         """Learn how it ended. REQUIRES: the descriptor is readable."""

@@ -19,8 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 MARKER_VARIABLE = "BYTEPS_LAUNCH_ID"
-# They end the job.
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What the launcher reacts to. These end the job, ...
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# ... and these mean what the workers' program makes of them, such as saving a checkpoint.
+PASSED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG = 1
 _SWEEP_LIMIT_S = 5.0
 
@@ -126,7 +128,7 @@ def _watch(read_end: int, marker: str) -> None:
     """Wait for the launcher's end; never returns."""
     try:
         os.setsid()
-        for number in ENDING_SIGNALS:
+        for number in (*ENDING_SIGNALS, *PASSED_SIGNALS):
             signal.signal(number, signal.SIG_IGN)
         # Others wait for the end of the launcher's output; this process must not hold it open.
         null = os.open(os.devnull, os.O_RDWR)

@@ -31,7 +31,8 @@ Every line of output carries the name of its process. A server or the scheduler 
 again, at most `--restart` times in all, and the training goes on. With `--min-np` it also goes on
 without workers that die. Any other loss ends all processes; the reason is printed, and the exit
 code of the process that was lost (128 + n for signal n) is the exit code of this command. Ctrl-C,
-SIGTERM and SIGHUP reach the workers; whatever is left after the grace time is killed.
+SIGTERM, SIGHUP and SIGQUIT reach the workers and end the job; whatever is left after the grace time
+is killed. SIGUSR1 and SIGUSR2 are passed on to the workers and end nothing.
 
 **Examples**
 

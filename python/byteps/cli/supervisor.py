@@ -117,7 +117,7 @@ class Supervisor:
         self._selector.register(receiver, selectors.EVENT_READ, on_signals)
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         handlers = {}
-        for number in guard.ENDING_SIGNALS:
+        for number in (*guard.ENDING_SIGNALS, *guard.PASSED_SIGNALS):
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays in force
                 handlers[number] = signal.signal(number, lambda *_: None)
         try:
@@ -311,7 +311,11 @@ class Supervisor:
 
     def _on_signals(self, receiver: socket.socket) -> None:
         for number in receiver.recv(64):
-            if number in guard.ENDING_SIGNALS:
+            if number in guard.PASSED_SIGNALS:
+                for child in self._children:
+                    if child.spec.is_worker:
+                        child.signal_main(number)
+            elif number in guard.ENDING_SIGNALS:
                 self._end_by_signal(number)
 
     def _end_by_signal(self, number: int) -> None:

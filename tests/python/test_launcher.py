@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,28 @@ def test_signals_of_the_user_reach_the_workers_and_end_nothing(environment, tmp_
     other = 128 + signal.SIGTERM
     lines = [f"[worker {rank}] got {name}, other {other}" for rank in (0, 1)]
     assert sorted(out.splitlines()) == lines
+
+
+def is_stopped(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_workers_that_a_signal_has_stopped_are_none_to_go_on_with(lasting) -> None:
+    process = bps_run(lasting, "-np", "3", "--min-np", "1", "sh", "-c", "echo pid $$; sleep 1000")
+    workers = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "] pid " in line:
+            workers.append(int(line.split()[-1]))
+        if len(workers) == 3:
+            break
+    for worker in workers[1:]:
+        os.kill(worker, signal.SIGSTOP)
+        wait_until(partial(is_stopped, worker))
+    os.kill(workers[0], signal.SIGKILL)
+    code, _, err = finish(process)
+    assert code == 128 + signal.SIGKILL
+    assert "(SIGKILL); none left; ending the job" in err
 
 
 def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:

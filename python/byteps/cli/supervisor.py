@@ -245,11 +245,15 @@ class Supervisor:
             self._judge_at = None
 
     def _loss(self, child: Child) -> Loss:
-        """Describe what is lost with a child that ended badly."""
+        """Describe what is lost with a child that ended badly.
+
+        Others that a signal has stopped are no help: the job goes on without them.
+        """
         role = child.spec.role
         well = (None, 0) if child.spec.is_worker else (None,)
-        others = {c.spec.label for c in self._children if c.spec.role == role and c.status in well}
-        others |= {s.label for s in self._specs_to_restart() if s.role == role}
+        same = [one for one in self._children if one.spec.role == role]
+        others = {one.spec.label for one in same if one.status in well and not one.is_stopped}
+        others |= {spec.label for spec in self._specs_to_restart() if spec.role == role}
         return Loss(
             label=child.spec.label,
             role=role,

@@ -48,9 +48,24 @@ function(byteps_configure_toolchain)
     add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
     add_link_options(-fsanitize=address,undefined)
   endif()
+endfunction()
+
+# Compiles with ccache where it works. Without a folder that it may write to every call fails, which
+# only a compilation shows.
+function(byteps_use_ccache)
   find_program(BYTEPS_CCACHE ccache)
-  if(BYTEPS_CCACHE)
+  if(NOT BYTEPS_CCACHE OR DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    return()
+  endif()
+  set(probe "${PROJECT_BINARY_DIR}/ccache_probe")
+  file(WRITE "${probe}.cc" "int main() { return 0; }\n")
+  execute_process(
+    COMMAND "${BYTEPS_CCACHE}" "${CMAKE_CXX_COMPILER}" -c "${probe}.cc" -o "${probe}.o"
+    RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE error)
+  if(result EQUAL 0)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${BYTEPS_CCACHE}" PARENT_SCOPE)
+  else()
+    message(STATUS "Compiling without ccache, which does not work here: ${error}")
   endif()
 endfunction()
 

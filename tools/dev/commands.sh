@@ -74,11 +74,9 @@ command_asan() { command_lane asan; }
 command_tsan() { command_lane tsan; }
 
 command_lint() {
-  plan_steps 2
-  {
-    ensure_system tools/apt.txt tools/apt-lint.txt
-    ensure_lint_venv
-  } | { grep -v -e 'all there$' -e 'up to date$' || true; }
+  plan_steps 2 quiet
+  ensure_system tools/apt.txt tools/apt-lint.txt
+  ensure_lint_venv
   exec "$VENV/bin/python" tools/lint.py "$@"
 }
 
@@ -97,8 +95,8 @@ command_sim() {
 }
 
 command_spec() {
-  plan_steps 1
-  ensure_system tools/apt.txt | { grep -v 'all there$' || true; }
+  plan_steps 1 quiet
+  ensure_system tools/apt.txt
   exec python3 -B spec/run.py "$@"
 }
 

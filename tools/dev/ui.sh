@@ -3,11 +3,14 @@
 
 STEP_NUMBER=0
 STEP_TOTAL=0
+STEP_QUIET=""
 
-# plan_steps N: the next N calls of `step` are numbered 1/N to N/N.
+# plan_steps N [quiet]: the next N calls of `step` are numbered 1/N to N/N. quiet: those that have
+# nothing to do say nothing.
 plan_steps() {
   STEP_NUMBER=0
   STEP_TOTAL=$1
+  STEP_QUIET=${2:-}
 }
 
 # On a terminal, rewrites the line once a second with the time and ninja's count.
@@ -51,6 +54,7 @@ step() {
 # A step that had nothing to do keeps its number.
 step_done() {
   STEP_NUMBER=$((STEP_NUMBER + 1))
+  if [[ -n $STEP_QUIET ]]; then return; fi
   if ((STEP_TOTAL > 0)); then
     echo "[$STEP_NUMBER/$STEP_TOTAL] $1"
   else

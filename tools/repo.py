@@ -1,9 +1,12 @@
 """What every checker needs: the files of the repository, C++ without comments, findings."""
 
+import os
 import re
 import subprocess
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,9 +28,37 @@ class Finding:
 
 def files(root: Path = ROOT) -> list[str]:
     """Paths, relative to `root`, that are tracked or would be; sorted."""
+    if not (root / ".git").exists():  # an unpacked archive
+        return sorted(_files_without_git(root))
     command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-    output = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
-    return sorted(p for p in set(output.split("\0")) if p and (root / p).is_file())
+    result = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {result.stderr}")
+    return sorted(p for p in set(result.stdout.split("\0")) if p and (root / p).is_file())
+
+
+def _files_without_git(root: Path) -> Iterator[str]:
+    """What .gitignore does not name; of patterns, those that this repository has."""
+    patterns = _lines(root / ".gitignore")
+
+    def is_ignored(path: Path, end: str) -> bool:
+        names = ((path.as_posix() if p.startswith("/") else path.name, p) for p in patterns)
+        return any(fnmatch(name + end, p.removeprefix("/")) for name, p in names)
+
+    for folder, folders, names in os.walk(root):
+        place = Path(folder).relative_to(root)
+        folders[:] = [
+            name
+            for name in folders
+            # Caches of tools ignore themselves.
+            if not is_ignored(place / name, "/")
+            and "*" not in _lines(root / place / name / ".gitignore")
+        ]
+        yield from (str(place / name) for name in names if not is_ignored(place / name, ""))
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
 
 
 def is_cxx(path: str) -> bool:

@@ -22,7 +22,7 @@ command_help() {
 
 Everything missing is installed first: system packages (with root or sudo), then .venv. Settings:
   DEV_TORCH_SPEC    which torch to install (torch==2.13.0)
-  DEV_TORCH_INDEX   package index for torch, where the default one has no CPU build
+  DEV_TORCH_INDEX   package index for torch (pip's, if it is set to one; else PyTorch's CPU builds)
   DEV_PYTHON        the Python that .venv is made from (python3)
   DEV_VENV          another place for .venv
   DEV_JOBS          parallel compilations (number of cores)

@@ -66,16 +66,40 @@ pip_quiet() { "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"
 
 hash_of() { sha256sum | cut -c1-16; }
 
+# Whether the virtual environment has a whole pip: what installs it notes last that it has.
+has_pip() {
+  "$VENV/bin/python" -c 'if True:
+    from importlib import metadata
+    raise SystemExit(not metadata.distribution("pip").read_text("INSTALLER"))' 2>/dev/null
+}
+
+# make_venv: makes it, or again what an interruption has left unfinished.
 make_venv() {
-  if [[ ! -x $VENV/bin/python ]]; then "${DEV_PYTHON:-python3}" -m venv "$VENV"; fi
+  if has_pip; then return; fi
+  rm -rf "$VENV"/lib/python*/site-packages/pip{,-*.dist-info}
+  "${DEV_PYTHON:-python3}" -m venv "$VENV"
 }
 
 install_lint_needs() { make_venv && pip_quiet -r tools/requirements-lint.txt; }
 
+# The index to take torch from, or nothing: pip's own. The build on PyPI brings several GB of CUDA;
+# but where somebody has told pip its places, these count.
+torch_index() {
+  local settings
+  if [[ -n ${DEV_TORCH_INDEX:-} ]]; then
+    echo "$DEV_TORCH_INDEX"
+    return
+  fi
+  settings=$("$VENV/bin/python" -m pip config list) || return
+  if ! grep -qE '\.(index-url|extra-index-url|find-links|no-index)=' <<<"$settings"; then
+    echo https://download.pytorch.org/whl/cpu
+  fi
+}
+
 install_needs() {
-  local index=()
-  if [[ -n ${DEV_TORCH_INDEX:-} ]]; then index=(--index-url "$DEV_TORCH_INDEX"); fi
-  make_venv && pip_quiet "${index[@]}" "$(torch_spec)" &&
+  local index
+  make_venv && index=$(torch_index) &&
+    pip_quiet ${index:+--index-url "$index"} "$(torch_spec)" &&
     pip_quiet -r tools/requirements.txt "$(torch_spec)"
 }
 
@@ -104,9 +128,14 @@ ensure_venv() {
   once "$VENV/stamp-needs" "$key" "Python packages and torch" venv install_needs
 }
 
-# Everything that ends up in the wheel.
+# Everything that ends up in the wheel; of an unpacked archive, which has no git, all that is there.
 wheel_sources() {
-  git ls-files -co --exclude-standard -- pyproject.toml CMakeLists.txt cmake include src apps python
+  local places=(pyproject.toml CMakeLists.txt cmake include src apps python)
+  if [[ -e .git ]]; then
+    git ls-files -co --exclude-standard -- "${places[@]}"
+  else
+    find "${places[@]}" -type f ! -path '*/__pycache__/*'
+  fi
 }
 
 wheel_key() {
@@ -126,5 +155,7 @@ install_wheel() {
 
 # ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.
 ensure_wheel() {
-  once "$VENV/stamp-byteps" "$(wheel_key)" "byteps in .venv" wheel install_wheel
+  local key
+  key=$(wheel_key) || die "the files of the wheel cannot be listed"
+  once "$VENV/stamp-byteps" "$key" "byteps in .venv" wheel install_wheel
 }

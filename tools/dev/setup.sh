@@ -96,10 +96,17 @@ torch_index() {
   fi
 }
 
+answers() {
+  "$VENV/bin/python" -c 'import sys, urllib.request as web
+web.urlopen(sys.argv[1] + "/", timeout=10)' "$1" 2>/dev/null
+}
+
 install_needs() {
   local index
-  make_venv && index=$(torch_index) &&
-    pip_quiet ${index:+--index-url "$index"} "$(torch_spec)" &&
+  make_venv && index=$(torch_index) || return
+  # Where only PyPI can be reached, the large build is better than none.
+  if [[ -z ${DEV_TORCH_INDEX:-} && -n $index ]] && ! answers "$index"; then index=""; fi
+  pip_quiet ${index:+--index-url "$index"} "$(torch_spec)" &&
     pip_quiet -r tools/requirements.txt "$(torch_spec)"
 }
 

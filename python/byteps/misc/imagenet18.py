@@ -61,10 +61,12 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         )
     if fp16_params is None or fp32_params is None or len(fp16_params) != len(fp32_params):
         raise ValueError("half=True needs fp16_params and fp32_params, one for each other.")
+    options = ExchangeOptions(compression, backward_passes_per_step, Sum)
+    options.check()
     return _HalfOptimizer(
         optimizer,
         dict(named_parameters or ()),
-        ExchangeOptions(compression, backward_passes_per_step, Sum),
+        options,
         list(zip(fp16_params, fp32_params, strict=True)),
         loss_scale,
     )
@@ -117,6 +119,7 @@ class _HalfOptimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of the model and of the masters."""
+        self._exchange.discard()
         for parameter, _ in self._pairs:
             parameter.grad = None
         self._optimizer.zero_grad(set_to_none)

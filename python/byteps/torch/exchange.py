@@ -43,8 +43,13 @@ class ExchangeOptions:
             raise ValueError("gradients are combined with op=Average or op=Sum.")
         if self.predivide_factor != 1.0 and self.op is not Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
-        if self.passes_per_step < 1:
-            raise ValueError(f"backward_passes_per_step is {self.passes_per_step}; at least 1.")
+        check_passes(self.passes_per_step)
+
+
+def check_passes(passes: int) -> None:
+    """Raise for what is no number of backward passes in a step."""
+    if passes < 1:
+        raise ValueError(f"backward_passes_per_step is {passes}; at least 1.")
 
 
 class _Slot:
@@ -58,7 +63,7 @@ class _Slot:
         "name",
         "own_layout",
         "parameter",
-        "passes_left",
+        "passes",
         "priority",
         "unit",
         "wire",
@@ -68,7 +73,7 @@ class _Slot:
         self.parameter = parameter
         self.name = name
         self.priority = priority
-        self.passes_left = 0
+        self.passes = 0  # that have computed its gradient in this step
         self.is_watched = False
         self.is_used = True  # some rank has a gradient in this step
         # How this rank's gradient that is on its way is stored, and how some rank's was when last
@@ -104,7 +109,8 @@ class Exchange:
 
     def __init__(self, options: ExchangeOptions) -> None:
         self.options = options
-        self._passes_per_step = options.passes_per_step
+        self._passes_per_step = self._passes_wanted = options.passes_per_step
+        self._passes = 0  # of this step: the most that a parameter has had
         self._slots: dict[torch.Tensor, _Slot] = {}
         self._watched: list[_Slot] = []
         self._flying: list[_Unit] = []
@@ -125,14 +131,23 @@ class Exchange:
         return process_set.included() and process_set.size() > 1
 
     @property
-    def submitted(self) -> bool:
-        """Whether gradients are on their way."""
-        return bool(self._flying)
+    def is_idle(self) -> bool:
+        """Whether no gradient was computed since the last step or `finish`."""
+        return not self._passes and not self._settled
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no gradient was sent since the last step or `finish`."""
-        return not self._flying and not self._settled
+    def is_settled(self) -> bool:
+        """Whether the gradients of this step are averages."""
+        return self._settled and not self._flying
+
+    @property
+    def is_due(self) -> bool:
+        """Whether all passes of a step were made, and the gradients are no averages yet.
+
+        All ranks have made them then, whichever parameters theirs have used and sent.
+        """
+        is_complete = self._passes >= self._passes_per_step and not self._settled
+        return is_complete or bool(self._flying)
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
         """Name a parameter. The order of the calls is the model's: the first is most urgent."""
@@ -212,28 +227,29 @@ class Exchange:
         slot.is_watched = True
         if slot.unit is None:
             self._make_unit([slot], f"Gradient.{slot.name}")
-        slot.passes_left = self._passes_per_step
         self._watched.append(slot)
         watch_gradient(parameter, self, Exchange._on_gradient)
 
     def set_passes(self, passes: int) -> None:
-        """Expect so many backward passes before a step."""
-        self._passes_per_step = passes
-        for slot in self._watched:
-            slot.passes_left = passes
+        """Expect so many backward passes before a step: the next one, if this one has begun."""
+        check_passes(passes)
+        self._passes_wanted = passes
+        if self.is_idle:
+            self._passes_per_step = passes
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         if not self.is_active:
             return
         slot = self._slots[parameter]
-        if self.options.op is Average and self._settled and not self._flying:
+        if self.options.op is Average and self.is_settled:
             # The step was skipped (GradScaler) and the gradients cleared behind our back. If they
             # were not, what comes on top of an average has the same average.
             self.begin_step()
-        if slot.passes_left <= 0:
+        if self._settled or slot.passes == self._passes_per_step:
             raise AssertionError(_TOO_MANY_PASSES)
-        slot.passes_left -= 1
-        if slot.passes_left == 0:
+        slot.passes += 1
+        self._passes = max(self._passes, slot.passes)
+        if slot.passes == self._passes_per_step:
             unit = cast(_Unit, slot.unit)
             unit.ready += 1
             if unit.ready == len(unit.slots):
@@ -392,16 +408,37 @@ class Exchange:
         elif parameter.grad.data_ptr() != average.data_ptr():
             parameter.grad.detach().copy_(average)
 
+    def discard(self) -> None:
+        """Begin the step anew without the gradients that were computed; none may be due.
+
+        Another rank may have sent its own of what is due, so that they are owed to it.
+        """
+        if self.is_due:
+            raise AssertionError(
+                "zero_grad() was called while gradients are being exchanged; call step() or "
+                "synchronize() first."
+            )
+        self.begin_step()
+
     def begin_step(self) -> None:
-        """Expect gradients again, if some were exchanged."""
-        if not self._settled:
+        """Expect gradients again, if there were some."""
+        if self.is_idle:
             return
         self._settled = False
+        self._passes = 0
+        self._passes_per_step = self._passes_wanted
         for slot in self._watched:
-            slot.passes_left = self._passes_per_step
+            slot.passes = 0
             slot.is_used = True
             slot.own_layout = NO_GRADIENT
             slot.wire = None
             unit = cast(_Unit, slot.unit)
             unit.ready = 0
             unit.is_done = False
+
+    def start_loss(self, loss: float) -> int:
+        """Start to combine the losses of the ranks as their gradients are."""
+        own = torch.tensor([loss], dtype=torch.float64)
+        name = f"optimizer{self._ending}.loss"
+        call = Call(operation_of(self.options.op), name, process_set=self.options.process_set)
+        return exchange(call, own, own)

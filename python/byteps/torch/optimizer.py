@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -15,7 +17,12 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import Exchange, ExchangeOptions
+from byteps.torch.submit import finished
 from byteps.torch.wrapping import shared
+
+_GradScaler = (
+    torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler
+)
 
 
 class _DistributedMixin:
@@ -27,13 +34,14 @@ class _DistributedMixin:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The parameter groups. Looking at them waits for gradients that are on their way.
+        """The parameter groups. Looking at them averages the gradients first, when all passes of a
+        step were made.
 
-        So what works on an optimizer's gradients, such as GradScaler, finds the averages.
+        So what works on an optimizer's gradients finds the averages. While they are accumulated
+        anybody may look, such as a learning-rate scheduler.
         """
-        if self._exchange.submitted:
-            self._watch_parameters()
-            self._exchange.settle()
+        if self._exchange.is_due or self._is_scaled(sys._getframe(1)):
+            self._settle()
         return cast("list[dict[str, Any]]", self.__dict__["param_groups"])
 
     @param_groups.setter
@@ -41,7 +49,10 @@ class _DistributedMixin:
         self.__dict__["param_groups"] = groups
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Exchange gradients once in `passes` backward passes."""
+        """Exchange gradients once in `passes` backward passes.
+
+        From the next step on, if gradients of this one have been computed.
+        """
         self._exchange.set_passes(passes)
 
     def synchronize(self) -> None:
@@ -60,15 +71,21 @@ class _DistributedMixin:
         finally:
             self._should_synchronize = True
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Wait for the averaged gradients, then step."""
+    def step(self, closure: Callable[[], Any] | None = None, **more: Any) -> Any:
+        """Wait for the averaged gradients, then step. Other arguments are the optimizer's own."""
         wrapped = cast(Any, super())
-        if not self._should_synchronize:
-            self._synchronized = False
-            return cast("float | None", wrapped.step(closure))
-        if closure is not None:
-            return cast("float | None", wrapped.step(self._synchronizing(closure)))
         exchange = self._exchange
+        if not self._should_synchronize:
+            if not exchange.is_idle and not exchange.is_settled:
+                self._settle()  # what nobody synchronized: the ranks must not drift apart
+            self._synchronized = False
+            given = () if closure is None else (closure,)
+            result = wrapped.step(*given, **more)
+            if exchange.is_settled:
+                exchange.begin_step()
+            return result
+        if closure is not None:
+            return wrapped.step(self._synchronizing(closure), **more)
         if self._synchronized and exchange.is_idle and exchange.is_active:
             warnings.warn(
                 "step() exchanges gradients again that synchronize() has already averaged; call it "
@@ -77,31 +94,49 @@ class _DistributedMixin:
             )
         self.synchronize()
         self._synchronized = False
-        return cast("float | None", wrapped.step())
+        return wrapped.step(**more)
 
     # torch wraps the `step` of a class to call hooks; that of the base class is wrapped already.
     step.hooked = True  # type: ignore[attr-defined]
 
-    def _synchronizing(self, closure: Callable[[], float]) -> Callable[[], float]:
-        """Return the closure with the exchange after it: it computes the gradients anew."""
+    def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """Return the closure with the exchange after it: it computes the gradients anew.
 
-        def compute() -> float:
+        Its loss is combined as the gradients are: an optimizer that decides by it, for instance how
+        far to go, decides alike on every rank.
+        """
+
+        def compute() -> Any:
             loss = closure()
-            self.synchronize()
+            if self._exchange.is_active:
+                loss = self._combined(loss)
             self._synchronized = False
             return loss
 
         return compute
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients; none of them may be on its way."""
-        if self._exchange.submitted:
-            raise AssertionError(
-                "zero_grad() was called while gradients are being exchanged; call step() or "
-                "synchronize() first."
-            )
-        self._exchange.begin_step()  # GradScaler skips steps
-        cast(Any, super()).zero_grad(set_to_none)
+    def _combined(self, loss: Any) -> Any:
+        """Synchronize; return the loss, combined over all ranks if it is a number."""
+        own = _scalar(loss)
+        handle = self._exchange.start_loss(own or 0.0)  # other ranks may have one
+        try:
+            self.synchronize()
+        except Exception:
+            default.pending().abandon(handle)
+            raise
+        total = finished(handle).item()
+        if own is None:
+            return loss
+        return loss.detach().clone().fill_(total) if torch.is_tensor(loss) else total
+
+    def zero_grad(self, *arguments: Any, **more: Any) -> None:
+        """Clear the gradients, also half an accumulation; none may wait to be averaged.
+
+        The arguments are those of the optimizer's own.
+        """
+        self._exchange.discard()
+        self._synchronized = False
+        cast(Any, super()).zero_grad(*arguments, **more)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace the state, also that of the optimizer that this one was made of."""
@@ -114,6 +149,21 @@ class _DistributedMixin:
             "a distributed optimizer cannot be copied or pickled; save its state_dict(), or copy "
             "the optimizer that it was made of."
         )
+
+    def _is_scaled(self, looking: FrameType) -> bool:
+        """Return whether a GradScaler is about to divide gradients that were not averaged.
+
+        It ends the passes of a step on every rank: those that have made fewer than the others, or
+        none, take part with what they have.
+        """
+        exchange = self._exchange
+        if exchange.is_settled or (exchange.is_idle and self._synchronized):
+            return False
+        return isinstance(looking.f_locals.get("self"), _GradScaler) and exchange.is_active
+
+    def _settle(self) -> None:
+        self._watch_parameters()
+        self._exchange.settle()
 
     def _watch_parameters(self) -> None:
         """Watch all parameters that are trained, also those unfrozen or added meanwhile."""
@@ -141,8 +191,9 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     and the state. Gradients are sent during backward, those near the input with the highest
     urgency. All ranks must construct their optimizers in the same order.
 
-    With `backward_passes_per_step`, gradients are exchanged once in so many backward passes. `op`
-    is Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
+    With `backward_passes_per_step`, gradients are exchanged once in so many backward passes, sooner
+    if `step` or a GradScaler comes first; `zero_grad` drops what has not been exchanged. `op` is
+    Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
     float16 does not overflow, and takes the rest of the average after. `groups` (or `num_groups`)
     makes gradients travel together: a number of groups of neighbours, or lists of parameters.
     Sparse gradients are combined by row, or made dense first with `sparse_as_dense`. A parameter
@@ -192,6 +243,13 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     if exchange.is_active:
         distributed._watch_parameters()
     return distributed
+
+
+def _scalar(loss: Any) -> float | None:
+    """Return a loss as a number; None if it is none."""
+    if torch.is_tensor(loss):
+        return float(loss.item()) if loss.numel() == 1 else None
+    return float(loss) if isinstance(loss, (int, float)) else None
 
 
 def _checked(

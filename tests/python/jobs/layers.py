@@ -9,6 +9,7 @@ import warnings
 
 import checks
 import checks_cross_barrier
+import checks_stepping
 import pytest
 import torch
 import torch.distributed as dist
@@ -186,4 +187,4 @@ def compare_batch_norm(whole, parts, shape, sizes: list[int], rank: int) -> None
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    checks.run(sys.modules[__name__], checks_cross_barrier)
+    checks.run(sys.modules[__name__], checks_cross_barrier, checks_stepping)

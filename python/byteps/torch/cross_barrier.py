@@ -32,9 +32,10 @@ from byteps.common.default import init, local_rank, local_size, rank, shutdown, 
 from byteps.common.errors import BytepsError, MismatchError
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.exchange import check_passes
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.ops import poll, synchronize
-from byteps.torch.untraced import untraced
+from byteps.torch.reading import watch_reading
 from byteps.torch.usage import UsageOf
 from byteps.torch.wrapping import shared, watch_gradient
 
@@ -73,10 +74,11 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     that treats each parameter on its own (not LBFGS). Gradients are cleared after each update.
     Steps from the `num_steps`-th on wait until all parameters are updated.
 
-    Weights are up to date for every module's forward, `state_dict` and `load_state_dict`; call
-    `synchronize()` before reading them in another way. What fails in the background is raised by
-    the next forward, `step` or `synchronize`. Gradients cannot be clipped or unscaled: they are
-    averages only when the update happens.
+    Weights are up to date for every module's forward, `state_dict` and `load_state_dict`, and for
+    `join`; call `synchronize()` before reading them in another way. A module also waits for modules
+    inside it that it never calls, such as a ParameterList. What fails in the background is raised
+    by the next forward, `step` or `synchronize`. Gradients cannot be clipped or unscaled: they are
+    averages only when the update happens. Sparse ones are combined by row.
 
     Example::
 
@@ -87,6 +89,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
             "CrossBarrier steps one parameter at a time, which torch.optim.LBFGS cannot do; use "
             "DistributedOptimizer."
         )
+    check_passes(backward_passes_per_step)
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
     # What keeps its names apart from those of earlier optimizers: all may be on their way.
@@ -211,11 +214,14 @@ class _CrossBarrierMixin:
     param_groups: list[dict[str, Any]]
     state: Any
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Let the parameters be updated as their averages arrive."""
+    def step(self, closure: Callable[[], Any] | None = None, **more: Any) -> Any:
+        """Let the parameters be updated as their averages arrive.
+
+        Other arguments are the optimizer's own.
+        """
         loss = closure() if closure is not None else None
         if default.size() == 1:
-            cast(Any, super()).step()
+            cast(Any, super()).step(**more)
             cast(Any, super()).zero_grad()
             return loss
         self._updater.wait()  # for parameters that forward did not use
@@ -227,7 +233,7 @@ class _CrossBarrierMixin:
             options = {key: _as_now(value) for key, value in group.items() if key != "params"}
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    updates.append(self._prepare(parameter, group, options, usage))
+                    updates.append(self._prepare(parameter, group, options, usage, more))
         order = {parameter: i for i, parameter in enumerate(self._exchange.parameters)}
         self._updater.submit(sorted(updates, key=lambda update: order[update.parameter]))
         self._call_hooks("_optimizer_step_post_hooks")
@@ -246,6 +252,7 @@ class _CrossBarrierMixin:
         group: dict[str, Any],
         options: dict[str, Any],
         usage: UsageOf,
+        more: dict[str, Any],
     ) -> _Update:
         """Send the gradient if backward did not; return its update with the options of now."""
         exchange = self._exchange
@@ -269,7 +276,7 @@ class _CrossBarrierMixin:
                     return
                 parameter.grad = average
             single = self._single(parameter, options)
-            single.step()
+            single.step(**more)
             parameter.grad = None
             # Some optimizers count in their groups.
             changed = single.param_groups[0]
@@ -298,10 +305,11 @@ class _CrossBarrierMixin:
         """Clear gradients that are not on their way; those are cleared after their update."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                busy = self._exchange.is_sent(parameter) or self._updater.is_pending(parameter)
-                if parameter.grad is None or busy:
+                if self._exchange.is_sent(parameter) or self._updater.is_pending(parameter):
                     continue
                 self._passes[parameter] = 0
+                if parameter.grad is None:
+                    continue
                 if set_to_none:
                     parameter.grad = None
                 else:
@@ -327,27 +335,11 @@ class _CrossBarrierMixin:
 
     def _watch(self, model: torch.nn.Module) -> None:
         """Send gradients as backward finishes them; let modules wait for their parameters."""
-        this = weakref.ref(self)
-
-        @untraced
-        def before_forward(module: torch.nn.Module, inputs: object) -> None:
-            optimizer = this()
-            if optimizer is not None:
-                optimizer._updater.wait(module.parameters(recurse=False))
-
-        def before_state_dict(*arguments: object) -> None:
-            optimizer = this()
-            if optimizer is not None:
-                optimizer._updater.wait()
-
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
                     watch_gradient(parameter, self, _CrossBarrierMixin._on_gradient)
-        for module in model.modules():
-            if next(module.parameters(recurse=False), None) is not None:
-                module.register_forward_pre_hook(before_forward)
-        model.register_state_dict_pre_hook(before_state_dict)
+        watch_reading(model, self, lambda this, parameters: this._updater.wait(parameters))
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         name = self._exchange.names[parameter]

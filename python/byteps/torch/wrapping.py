@@ -29,8 +29,12 @@ def watch_gradient(
         if living is not None:
             on_gradient(living, parameter)
 
-    handle = cast(Any, parameter).register_post_accumulate_grad_hook(hook)
-    weakref.finalize(owner, handle.remove).atexit = False
+    remove_with(owner, cast(Any, parameter).register_post_accumulate_grad_hook(hook))
+
+
+def remove_with(owner: object, hook: Any) -> None:
+    """Remove a hook, by the handle that torch gave for it, when the owner is dropped."""
+    weakref.finalize(owner, hook.remove).atexit = False
 
 
 @contextmanager

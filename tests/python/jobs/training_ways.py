@@ -106,6 +106,17 @@ def crossing(model, optimizer) -> Step:
     return step
 
 
+def compiled_crossing(model, optimizer) -> Step:
+    compiled = torch.compile(model, backend="aot_eager")
+    optimizer = CrossBarrier(model, optimizer, num_steps=STEPS)
+
+    def step(batch: torch.Tensor, skip: bool) -> None:
+        loss_of(compiled, batch, skip).backward()
+        optimizer.step()
+
+    return step
+
+
 def crossing_accumulating(model, optimizer) -> Step:
     optimizer = CrossBarrier(model, optimizer, backward_passes_per_step=2, num_steps=STEPS)
 
@@ -174,6 +185,7 @@ WAYS = {
     "DistributedOptimizer, two passes": accumulating,
     "DistributedOptimizer, compiled": compiled_plain,
     "CrossBarrier": crossing,
+    "CrossBarrier, compiled": compiled_crossing,
     "CrossBarrier, two passes": crossing_accumulating,
     "DistributedDataParallel": wrapped,
     "DistributedDataParallel, no_sync": wrapped_accumulating,

@@ -36,7 +36,7 @@ from byteps.torch.exchange import check_passes
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.ops import poll, synchronize
 from byteps.torch.reading import watch_reading
-from byteps.torch.usage import UsageOf
+from byteps.torch.usage import NO_GRADIENT, UsageOf
 from byteps.torch.wrapping import shared, watch_gradient
 
 __all__ = [
@@ -103,6 +103,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     crossing._base = base
     crossing._updater = _Updater()
     crossing._exchange = GradientExchange(named, compression)
+    crossing._layouts = {}
     crossing._name = f"optimizer{ending}"
     crossing._passes_per_step = backward_passes_per_step
     crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
@@ -207,6 +208,7 @@ class _CrossBarrierMixin:
     _base: type
     _updater: _Updater
     _exchange: GradientExchange
+    _layouts: dict[torch.Tensor, int]  # of parameters that some rank has used, as it last did
     _name: str
     _passes_per_step: int
     _passes: dict[torch.Tensor, int]
@@ -254,27 +256,23 @@ class _CrossBarrierMixin:
         usage: UsageOf,
         more: dict[str, Any],
     ) -> _Update:
-        """Send the gradient if backward did not; return its update with the options of now."""
+        """Send the gradient if backward did not; return its update with the options of now.
+
+        What this rank did not use is sent by the update if it is not known yet whether another rank
+        did, and how its gradient is stored.
+        """
         exchange = self._exchange
         self._passes[parameter] = 0
-        without = parameter.grad is None
-        if not exchange.is_sent(parameter):
-            exchange.send(parameter)
+        layout = self._layouts.get(parameter, NO_GRADIENT)
+        is_known = parameter.grad is not None or layout != NO_GRADIENT
+        if is_known and not exchange.is_sent(parameter):
+            exchange.send(parameter, layout)
 
         def apply(parameter: torch.Tensor) -> None:
-            try:
-                used = usage.used()
-            except MismatchError:
-                exchange.forget(parameter)
-                raise
-            except BytepsError:
-                exchange.receive(parameter)
-                raise
-            average = exchange.receive(parameter)
-            if without:
-                if parameter not in used:  # by no rank: as if alone
-                    return
-                parameter.grad = average
+            average = self._receive(parameter, usage)
+            if average is None:  # used by no rank: as if alone
+                return
+            parameter.grad = average
             single = self._single(parameter, options)
             single.step(**more)
             parameter.grad = None
@@ -283,6 +281,25 @@ class _CrossBarrierMixin:
             group.update({k: v for k, v in changed.items() if v is not options.get(k, v)})
 
         return _Update(parameter, apply)
+
+    def _receive(self, parameter: torch.Tensor, usage: UsageOf) -> torch.Tensor | None:
+        """Wait for the average, and return it; None if no rank has a gradient."""
+        exchange = self._exchange
+        try:
+            layout = usage.layouts()[parameter]
+        except BytepsError as error:
+            if exchange.is_sent(parameter):
+                if isinstance(error, MismatchError):
+                    exchange.forget(parameter)
+                else:
+                    exchange.receive(parameter)
+            raise
+        if layout != NO_GRADIENT:
+            self._layouts[parameter] = layout
+            if not exchange.is_sent(parameter):
+                exchange.send(parameter, layout)
+        average = exchange.receive(parameter) if exchange.is_sent(parameter) else None
+        return None if layout == NO_GRADIENT else average
 
     def _single(self, parameter: torch.Tensor, options: dict[str, Any]) -> Any:
         """Return an optimizer of one parameter that shares this one's state."""

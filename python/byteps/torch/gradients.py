@@ -14,15 +14,21 @@ from byteps.common.types import Operation
 from byteps.torch.compression import Compressor
 from byteps.torch.memory import data_type
 from byteps.torch.ops import push_pull_async_inplace, synchronize
+from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
+from byteps.torch.usage import DENSE, zeros_of
 
 
 @dataclass
 class _Sent:
     """A gradient on its way, with what its own compression needs on the way back."""
 
-    handle: int
-    wire: torch.Tensor
-    context: object
+    handle: int | SparseHandle
+    wire: torch.Tensor | None = None  # none of a sparse one
+    context: object = None
+
+    def number(self) -> int:
+        """Return the handle as a number."""
+        return self.handle.handle if isinstance(self.handle, SparseHandle) else self.handle
 
 
 class GradientExchange:
@@ -63,20 +69,28 @@ class GradientExchange:
         """Return the parameters whose gradients are on their way."""
         return list(self._sent)
 
-    def send(self, parameter: torch.Tensor) -> None:
-        """Start to average the gradient; zeros where this rank has none."""
-        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    def send(self, parameter: torch.Tensor, layout: int = DENSE) -> None:
+        """Start to average the gradient; zeros of the layout where this rank has none."""
+        gradient = zeros_of(parameter, layout) if parameter.grad is None else parameter.grad
+        if gradient.is_sparse:
+            handle = sparse_allreduce_async(gradient, self.names[parameter])
+            self._sent[parameter] = _Sent(handle)
+            return
         compressed, context = self._compression.compress(gradient.detach())
         wire = compressed.contiguous()
-        handle = push_pull_async_inplace(
+        number = push_pull_async_inplace(
             wire, name=self.names[parameter], priority=self._priorities[parameter]
         )
-        self._sent[parameter] = _Sent(handle, wire, context)
+        self._sent[parameter] = _Sent(number, wire, context)
 
     def receive(self, parameter: torch.Tensor) -> torch.Tensor:
         """Wait for the average and return it; it is in `parameter.grad` too if that is there."""
         sent = self._sent.pop(parameter)
-        synchronize(sent.handle)
+        result: torch.Tensor = synchronize(sent.handle)
+        if sent.wire is None:
+            if parameter.grad is not None:
+                parameter.grad = result
+            return result
         average = self._compression.decompress(sent.wire, sent.context)
         if parameter.grad is None:
             return average
@@ -87,7 +101,7 @@ class GradientExchange:
     def forget(self, parameter: torch.Tensor | None = None) -> None:
         """Do not wait for the gradient, or for any: other ranks may never send theirs."""
         for one in list(self._sent) if parameter is None else [parameter]:
-            default.pending().abandon(self._sent.pop(one).handle)
+            default.pending().abandon(self._sent.pop(one).number())
 
     def receive_all(self) -> dict[torch.Tensor, torch.Tensor]:
         """Wait for all, also after a failure; raise the first error, or return the averages."""

@@ -76,19 +76,18 @@ class UsageOf:
         self._parameters = list(parameters)
         call = usage_call(name, list(parameters.values()))
         self._usage = Usage([layout_of(parameter) for parameter in self._parameters], call)
-        self._used: set[torch.Tensor] | None = None
+        self._layouts: dict[torch.Tensor, int] | None = None
         self._error: Exception | None = None
 
-    def used(self) -> set[torch.Tensor]:
-        """Wait; return the parameters of which some rank has a gradient."""
+    def layouts(self) -> dict[torch.Tensor, int]:
+        """Wait; return how the ranks' gradients are stored, NO_GRADIENT where no rank has one."""
         if self._error is not None:
             raise self._error
-        if self._used is None:
+        if self._layouts is None:
             try:
                 layouts = self._usage.wait()
             except Exception as error:
                 self._error = error
                 raise
-            pairs = zip(self._parameters, layouts, strict=True)
-            self._used = {parameter for parameter, layout in pairs if layout != NO_GRADIENT}
-        return self._used
+            self._layouts = dict(zip(self._parameters, layouts, strict=True))
+        return self._layouts

@@ -44,6 +44,8 @@ MAKERS = {
     "NAdam": torch.optim.NAdam,
     "RAdam": torch.optim.RAdam,
     "ASGD": torch.optim.ASGD,
+    "Adamax": torch.optim.Adamax,
+    "Adafactor": torch.optim.Adafactor,
 }
 
 
@@ -126,3 +128,44 @@ def check_cross_barrier_past_a_module(rank: int, size: int) -> None:
             model[0].weight.sum().backward()
         bps.barrier("rank 0 has failed")
     optimizer.synchronize()
+
+
+def check_cross_barrier_of_matrices(rank: int, size: int) -> None:
+    """Muon computes in bfloat16, and only matrices."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(6, 8, bias=False).double()
+    alone = copy.deepcopy(model)
+    expected = torch.optim.Muon(alone.parameters(), lr=0.1)
+    optimizer = CrossBarrier(model, torch.optim.Muon(model.parameters(), lr=0.1))
+    for batch in batches(size):
+        expected.zero_grad()
+        alone(batch).pow(2).mean().backward()
+        expected.step()
+        model(batch.chunk(size)[rank]).pow(2).mean().backward()
+        optimizer.step()
+    optimizer.synchronize()
+    assert difference(alone, model) < 0.02
+
+
+def check_cross_barrier_sparse(rank: int, size: int) -> None:
+    """Ranks without a gradient learn how those of the others are stored."""
+    torch.manual_seed(0)
+    for make in (
+        lambda p: torch.optim.SparseAdam(p, lr=0.1),
+        lambda p: torch.optim.SGD(p, lr=0.5),
+    ):
+        model = torch.nn.Embedding(10, 3, sparse=True, dtype=torch.float64)
+        alone = copy.deepcopy(model)
+        expected = make(list(alone.parameters()))
+        optimizer = CrossBarrier(model, make(list(model.parameters())))
+        for step in range(5):
+            expected.zero_grad()
+            used = [r for r in range(size) if (r + step) % 3]
+            for r in used:
+                (alone(torch.tensor([r, step, r])).pow(2).sum() / size).backward()
+            expected.step()
+            if rank in used:
+                model(torch.tensor([rank, step, rank])).pow(2).sum().backward()
+            optimizer.step()
+            optimizer.synchronize()
+            assert difference(alone, model) < EXACT

@@ -15,7 +15,7 @@ from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_co
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.untraced import untraced
-from byteps.torch.usage import UsageOf
+from byteps.torch.usage import NO_GRADIENT, UsageOf
 from byteps.torch.wrapping import watch_gradient
 
 
@@ -134,14 +134,14 @@ class DistributedDataParallel(torch.nn.Module):
         names = {parameter: exchange.names[parameter] for parameter in exchange.parameters}
         usage = UsageOf(names, f"{self._prefix}DistributedDataParallel")
         try:
-            used = usage.used()
+            layouts = usage.layouts()
         except MismatchError:
             exchange.forget()
             raise
         finally:
             averages = exchange.receive_all()
         for parameter, average in averages.items():
-            if parameter.grad is None and parameter in used:
+            if parameter.grad is None and layouts[parameter] != NO_GRADIENT:
                 parameter.grad = average
 
 

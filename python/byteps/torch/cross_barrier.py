@@ -34,6 +34,7 @@ from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_paramete
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import check_passes
 from byteps.torch.gradients import GradientExchange
+from byteps.torch.meeting import wait_before_join
 from byteps.torch.ops import poll, synchronize
 from byteps.torch.reading import watch_reading
 from byteps.torch.usage import NO_GRADIENT, UsageOf
@@ -236,6 +237,7 @@ class _CrossBarrierMixin:
             for parameter in group["params"]:
                 if parameter.requires_grad:
                     updates.append(self._prepare(parameter, group, options, usage, more))
+        wait_before_join(self._updater)
         order = {parameter: i for i, parameter in enumerate(self._exchange.parameters)}
         self._updater.submit(sorted(updates, key=lambda update: order[update.parameter]))
         self._call_hooks("_optimizer_step_post_hooks")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Protocol, cast
+
 import torch
 
 from byteps.common import default
@@ -29,7 +32,8 @@ def join(device: int = -1) -> int:
 
     Until then the others go on without it: it counts as zeros in sums, averages still divide by the
     number of all ranks, and minima, maxima and products are of the others. Wait for all operations
-    of this rank first. `device` is accepted for programs written for Horovod.
+    of this rank first; those of CrossBarrier are waited for. `device` is accepted for programs
+    written for Horovod.
 
     Example::
 
@@ -38,10 +42,29 @@ def join(device: int = -1) -> int:
         last = bps.join()
     """
     del device
+    for living in list(_waited_for()):
+        living.wait()
     last = meet(Call(Operation.JOIN, "join"))
     # Ranks have made different numbers of calls without a name.
     default.current().unnamed.begin_again()
     return last
+
+
+class Waiting(Protocol):
+    """What has operations of its own on their way."""
+
+    def wait(self) -> None:
+        """Block until they are over."""
+
+
+def wait_before_join(waiting: Waiting) -> None:
+    """Let `join` wait for it first, as long as it lives."""
+    _waited_for().add(waiting)
+
+
+def _waited_for() -> weakref.WeakSet[Waiting]:
+    state = default.current().plugin_state.setdefault("before join", weakref.WeakSet())
+    return cast("weakref.WeakSet[Waiting]", state)
 
 
 def meet(call: Call) -> int:

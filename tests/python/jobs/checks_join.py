@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import byteps.torch as bps
+from byteps.torch.cross_barrier import CrossBarrier
 
 
 def check_uneven_steps(rank: int, size: int) -> None:
@@ -59,6 +60,21 @@ def check_uneven_training(rank: int, size: int) -> None:
         optimizer.step()
     bps.join()
     last = weight.detach().clone()
+    bps.broadcast_(last, size - 1, name="the last rank's weight")
+    total = -sum((r + 1) * (r + 1) for r in range(size)) / size
+    assert abs(last.item() - total) < 1e-12
+
+
+def check_uneven_cross_barrier(rank: int, size: int) -> None:
+    """The last step is still on its way when a rank joins."""
+    model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
+    torch.nn.init.zeros_(model.weight)
+    optimizer = CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    for _ in range(rank + 1):
+        model(torch.full((1, 1), rank + 1.0, dtype=torch.float64)).sum().backward()
+        optimizer.step()
+    bps.join()
+    last = model.weight.detach().clone()
     bps.broadcast_(last, size - 1, name="the last rank's weight")
     total = -sum((r + 1) * (r + 1) for r in range(size)) / size
     assert abs(last.item() - total) < 1e-12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.copies import broadcast_async_
+from byteps.torch.grouped import describe_tensors
 from byteps.torch.meeting import meet
 from byteps.torch.memory import check_writable, data_type
 from byteps.torch.objects import broadcast_object
@@ -22,14 +23,15 @@ __all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameter
 
 
 def broadcast_parameters(
-    params: Mapping[str, torch.Tensor] | list[torch.Tensor] | list[tuple[str, torch.Tensor]],
+    params: Mapping[str, Any] | Sequence[torch.Tensor] | Sequence[tuple[str, torch.Tensor]],
     root_rank: int,
     prefix: str = "Parameter.",
     process_set: ProcessSet = global_process_set,
 ) -> None:
     """Overwrite tensors with the root's, bit for bit; all of them are on their way at once.
 
-    `params` is a dict such as `model.state_dict()`, or a list of tensors or of (name, tensor).
+    `params` is a dict such as `model.state_dict()`, or a list of tensors or of (name, tensor); what
+    is no tensor is left out.
     Other names on some rank are a MismatchError on every rank.
 
     Example::
@@ -96,7 +98,7 @@ def _named(params: object) -> list[tuple[str, torch.Tensor]]:
     items: Iterable[tuple[str, Any]]
     if isinstance(params, Mapping):
         items = sorted(params.items())
-    elif isinstance(params, list):
+    elif isinstance(params, Sequence) and not isinstance(params, str):
         items = [p if isinstance(p, tuple) else (str(i), p) for i, p in enumerate(params)]
     else:
         raise ValueError(f"invalid params of type: {type(params)}")
@@ -120,8 +122,9 @@ def broadcast_optimizer_state(
     """Give the optimizer of every rank the root's state and options.
 
     The structure travels as one object, the tensors one by one; ranks whose state is still empty
-    receive it as well. `model` is accepted, also in the third place, for programs written for
-    Horovod; nothing depends on it.
+    receive it as well. Another class of optimizer on some rank, or other groups of parameters, are
+    a MismatchError on every rank. `model` is accepted, also in the third place, for programs
+    written for Horovod; nothing depends on it.
 
     Example::
 
@@ -130,6 +133,11 @@ def broadcast_optimizer_state(
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     prefix = prefix if isinstance(prefix, str) else "Parameter."
+    root_rank = checked_root(root_rank, global_process_set)
+    groups = [describe_tensors(group["params"]) for group in optimizer.param_groups]
+    text = f"root {root_rank}; {type(optimizer).__name__} of {len(groups)} groups: "
+    name = f"broadcast_optimizer_state {prefix}"
+    meet(Call(Operation.BARRIER, name, detail=text + "; ".join(groups)))
     is_root = default.rank() == root_rank
     tensors: list[torch.Tensor] = []
     skeleton = _take_out(optimizer.state_dict(), tensors) if is_root else None

@@ -92,6 +92,23 @@ def check_roots(rank: int, size: int) -> None:
     bps.broadcast_parameters(state, 0)  # the names are free again
 
 
+def check_optimizers(rank: int, size: int) -> None:
+    """Whose state could not be loaded, or only by chance."""
+    if size == 1:
+        return
+    one, other = Several(["state1", "state2"]), Several(["state1"])
+    optimizers = (
+        (sgd(one), sgd(other), "of 1 groups: 2 tensors", "of 1 groups: 1 tensors"),
+        (sgd(other), torch.optim.SGD([torch.ones(4)], lr=0.1), "float32[3]", "float32[4]"),
+        (sgd(one), torch.optim.SGD([{"params": [p]} for p in one.parameters()]), "of 2 groups"),
+        (sgd(one), torch.optim.Adam(one.parameters()), "SGD of", "Adam of"),
+    )
+    for first, others, *texts in optimizers:
+        optimizer = first if rank == 0 else others
+        expect(bps.MismatchError, partial(bps.broadcast_optimizer_state, optimizer, 0), *texts)
+    bps.broadcast_optimizer_state(sgd(one), 0)
+
+
 def check_shapes(rank: int, size: int) -> None:
     if size == 1:
         return

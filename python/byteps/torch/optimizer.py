@@ -129,14 +129,16 @@ class _DistributedMixin:
             return loss
         return loss.detach().clone().fill_(total) if torch.is_tensor(loss) else total
 
-    def zero_grad(self, *arguments: Any, **more: Any) -> None:
+    def zero_grad(self, set_to_none: bool | None = None, **more: Any) -> None:
         """Clear the gradients, also half an accumulation; none may wait to be averaged.
 
-        The arguments are those of the optimizer's own.
+        The optimizer's own gets what is given, and has its own defaults.
         """
         self._exchange.discard()
         self._synchronized = False
-        cast(Any, super()).zero_grad(*arguments, **more)
+        if set_to_none is not None:
+            more["set_to_none"] = set_to_none
+        cast(Any, super()).zero_grad(**more)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace the state, also that of the optimizer that this one was made of."""

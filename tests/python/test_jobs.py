@@ -55,12 +55,17 @@ def environment():
 
 
 def job(
-    environment, job_name: str, workers: int, servers: int, *options: str
+    environment,
+    job_name: str,
+    workers: int,
+    servers: int,
+    *options: str,
+    arguments: tuple[str, ...] = (),
 ) -> subprocess.Popen[str]:
     counts = ["-np", str(workers), "--servers", str(servers)]
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
     return subprocess.Popen(
-        [*command, *options, sys.executable, str(JOBS / f"{job_name}.py")],
+        [*command, *options, sys.executable, str(JOBS / f"{job_name}.py"), *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

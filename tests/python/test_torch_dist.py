@@ -47,6 +47,15 @@ def test_compiled(environment, workers, servers) -> None:
     expect_all_right(environment, "compiled", workers, servers)
 
 
+@pytest.mark.parametrize("arguments", [(), ("frozen",)])
+def test_survivors_of_a_worker(environment, arguments) -> None:
+    """Rank 0 is lost, which torch's store and every wrapper begin with; see jobs/lost.py."""
+    options = ("--min-np", "2")
+    code, out, err = finish(job(environment, "lost", 3, 2, *options, arguments=arguments))
+    assert code == 0, out + err
+    assert out.count("all right") == 2, out + err
+
+
 def test_torch_may_say_where_to_meet(environment) -> None:
     """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where somebody sets them, are torch's."""
     with socket.socket() as probe:

@@ -8,20 +8,34 @@ import secrets
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError, MismatchError
+from byteps.common.errors import (
+    BytepsError,
+    DeadlineError,
+    InvalidArgumentError,
+    MismatchError,
+    PeerLostError,
+)
 from byteps.common.session import Request, Session
-from byteps.torch.distributed.flight import Flight, Teller
+from byteps.torch.distributed.flight import LOOK_AROUND_S, Flight, Teller
+from byteps.torch.distributed.question import Question
 
 # Another shape under a name is asked about first, so the calls of a group take turns with few names
 # for each shape: this many calls that look alike may be on their way.
 _NAMES_PER_SIGNATURE = 16
 _FIRST_NUMBER = 1 << 30
 _GLANCE = timedelta(milliseconds=1)
+# A store that is well answers in this time; one that does not may hang.
+_ANSWER_S = 0.1
+_NO_FEWER_RANKS = (
+    "torch.distributed cannot go on with fewer ranks: use the operations of byteps.torch, which "
+    "can, or start the job again from a checkpoint."
+)
 
 
 class Channel:
@@ -31,6 +45,9 @@ class Channel:
     (what is done, with which type and shape), so ranks that disagree wait for different names: a
     call that takes long compares itself with those of the other ranks through the store, and ends
     the group with a MismatchError on every rank that finds a difference.
+
+    What a rank has no part in is no result here, where nobody could tell: if one was lost, the call
+    ends with the same PeerLostError on all others, and so does every later one.
     """
 
     def __init__(
@@ -91,8 +108,9 @@ class Channel:
             for i, request in enumerate(requests):
                 request.name, request.process_set = f"{name}.{i}", self.process_set
             call = _Call(self, self._call, signature, limit_s)
+            settle = partial(self._finish_whole, signature, finish)
             try:
-                flight = Flight(self.session, requests, finish, keep_alive, call, limit_s)
+                flight = Flight(self.session, requests, settle, keep_alive, call, limit_s)
             except Exception:
                 self._abandoned.append(keep_alive)
                 raise
@@ -121,30 +139,55 @@ class Channel:
             with contextlib.suppress(BytepsError):
                 self.session.remove_process_set(self.process_set)
 
-    def compare(self, number: int, signature: str, publish: bool) -> None:
-        """Compare a call that takes long with those of the others; raise if they differ."""
+    def _finish_whole(
+        self, signature: str, finish: Callable[[Flight], object], flight: Flight
+    ) -> object:
+        """Make the result, if every rank has its part in it: so say the receipts, all alike."""
+        for handle in flight.handles:
+            members = self.session.handle_members(handle)
+            lost = [rank for rank in self.ranks if rank not in members]
+            if lost:
+                raise PeerLostError(
+                    f"group {self.name!r} has lost rank {', '.join(map(str, lost))} of the job, "
+                    f"which has no part in {signature}"
+                )
+        return finish(flight)
+
+    def check(self) -> None:
+        """Raise if the group has ended."""
         if self._broken is not None:
             raise self._broken
-        if publish:
-            self._store.set(_late_key(number, self.rank), signature)
-        theirs = {}
+
+    def ask(self, number: int, signature: str) -> dict[int, str]:
+        """Tell the others of a call that takes long; return what the ranks say who told of it.
+
+        Blocks as long as the store does.
+        """
+        self._store.set(_late_key(number, self.rank), signature)
+        said = {}
         for rank in range(self.size):
             if _is_there(self._store, _late_key(number, rank)):
-                theirs[rank] = self._store.get(_late_key(number, rank)).decode()
-        if set(theirs.values()) - {signature}:
-            said = ", ".join(f"{text} on rank {rank}" for rank, text in sorted(theirs.items()))
+                said[rank] = self._store.get(_late_key(number, rank)).decode()
+        return said
+
+    def compare(self, number: int, signature: str, said: Mapping[int, str]) -> None:
+        """Raise if a call is another one on other ranks."""
+        if set(said.values()) - {signature}:
+            theirs = ", ".join(f"{text} on rank {rank}" for rank, text in sorted(said.items()))
             error = MismatchError(
-                f"The ranks of group {self.name!r} disagree: call {number} is {said}. Every rank "
+                f"The ranks of group {self.name!r} disagree: call {number} is {theirs}. Every rank "
                 "must make the same calls in the same order, with the same types and shapes. This "
                 "group cannot be used any more; the job and other groups can."
             )
             self.fail(error)
             raise error
 
-    def late(self, number: int, signature: str, limit_s: float) -> BytepsError:
+    def late(self, call: _Call) -> BytepsError:
         """Return the error for a call that was not complete in time; it ends the group."""
-        missing = [r for r in range(self.size) if not _is_there(self._store, _late_key(number, r))]
-        text = f"Call {number} of group {self.name!r}, {signature}, took more than {limit_s:g} s. "
+        text = f"Call {call.number} of group {self.name!r}, {call.signature}, took more than "
+        text += f"{call.limit_s:g} s. "
+        said = range(self.size) if call.said is None else call.said
+        missing = [rank for rank in range(self.size) if rank not in said]
         if missing:
             text += f"Ranks {missing} are not waiting in it. "
         error = DeadlineError(text + "This group cannot be used any more.")
@@ -160,16 +203,36 @@ class _Call:
     number: int
     signature: str
     limit_s: float
-    published: bool = False
+    said: Mapping[int, str] | None = None  # what the ranks that wait in it call it
+    question: Question[dict[int, str]] | None = None
 
     def look_around(self) -> None:
-        """Compare the call with those of the other ranks."""
-        publish, self.published = not self.published, True
-        self.channel.compare(self.number, self.signature, publish)
+        """Compare the call with those of the other ranks, if the store answers.
+
+        It may not: the process that serves it may stand still, or be gone. Of that the job learns
+        in another way, which ends the call.
+        """
+        self.channel.check()
+        ask = partial(self.channel.ask, self.number, self.signature)
+        question = self.question = self.question or Question(ask)
+        if not question.wait(_ANSWER_S):
+            return
+        self.question = None
+        try:
+            self.said = question.answer()
+        except RuntimeError:  # torch's, about the store
+            return
+        self.channel.compare(self.number, self.signature, self.said)
 
     def late(self) -> BytepsError:
         """Return the error for this call when it was not complete in time."""
-        return self.channel.late(self.number, self.signature, self.limit_s)
+        return self.channel.late(self)
+
+    def explain(self, error: Exception) -> Exception:
+        """Say what can be done about a rank that was lost."""
+        if not isinstance(error, PeerLostError):
+            return error
+        return PeerLostError(f"{str(error).rstrip('.')}. {_NO_FEWER_RANKS}")
 
 
 def _late_key(number: int, rank: int) -> str:
@@ -187,12 +250,33 @@ def _is_there(store: Any, key: str) -> bool:
     return True
 
 
-def agree_on_token(store: Any, rank: int) -> str:
+def agree_on_token(session: Session, ranks: Sequence[int], rank: int, store: Any) -> str:
     """Return a random text that is the same on all ranks of the group that has this store."""
-    if rank == 0:
-        store.set("token", secrets.token_hex(8))
-    token: str = store.get("token").decode()
-    return token
+
+    def ask() -> str:
+        if rank == 0:
+            store.set("token", secrets.token_hex(8))
+        return str(store.get("token").decode())
+
+    question = Question(ask)
+    while not question.wait(LOOK_AROUND_S):
+        _check_present(session, ranks)
+    try:
+        return question.answer()
+    except RuntimeError:
+        _check_present(session, ranks)
+        raise
+
+
+def _check_present(session: Session, ranks: Sequence[int]) -> None:
+    """Raise if a rank that a new group needs was lost: one of its own, or 0, with the store."""
+    members = session.members()
+    lost = sorted({0, *ranks} - set(members))
+    if lost:
+        raise PeerLostError(
+            f"a new group cannot be made: the job has lost rank {', '.join(map(str, lost))}. "
+            f"{_NO_FEWER_RANKS}"
+        )
 
 
 def _number_of(prefix: str) -> int:

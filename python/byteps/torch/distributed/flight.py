@@ -14,14 +14,17 @@ from byteps.common.errors import DeadlineError
 from byteps.common.session import Request, Session
 
 # How long a wait stays in the native library before it looks whether the ranks still agree.
-_LOOK_AROUND_S = 0.5
+LOOK_AROUND_S = 0.5
 
 
 class Watch(Protocol):
     """Looks at a flight that takes long."""
 
     def look_around(self) -> None:
-        """Raise if the flight can never be complete. Called about twice a second."""
+        """Raise if the flight can never be complete. Called twice a second; blocks shortly."""
+
+    def explain(self, error: Exception) -> Exception:
+        """Return what is raised for an error of the operations or of what finishes them."""
 
     def late(self) -> Exception:
         """Return the error for a flight that has passed its limit."""
@@ -54,8 +57,9 @@ class Flight:
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._over = threading.Event()
+        # Complete when the flight is over, and what that makes of it.
+        self._end: torch.futures.Future[None] | None = None
         self._future: torch.futures.Future | None = None
-        self._told = False
         try:
             for request in requests:
                 self.handles.append(session.start(request))
@@ -101,7 +105,7 @@ class Flight:
     def _wait_for(self, handle: int, deadline: float | None) -> bool:
         """Wait for one operation; return whether it is over. How it ended shows in `_settle`."""
         while not self._over.is_set():
-            left_s = _LOOK_AROUND_S
+            left_s = LOOK_AROUND_S
             if deadline is not None:
                 left_s = min(left_s, max(0.0, deadline - time.monotonic()))
             try:
@@ -136,32 +140,37 @@ class Flight:
             if self._finish is not None:
                 self.result = self._finish(self)
         except Exception as error:
-            self.error = error
+            self.error = error if self._watch is None else self._watch.explain(error)
         for handle in self.handles:
             self.session.release(handle)
         self._finish = self._keep_alive = self._watch = None
         self._over.set()
 
     def future(self, teller: Teller) -> torch.futures.Future:
-        """Return a future of the result; a thread of ours completes it."""
+        """Return a future of the result; a thread of ours completes it.
+
+        An error is raised in a callback, and so becomes a RuntimeError with its text:
+        `set_exception` would make it a value, which the C++ of torch takes for tensors.
+        """
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._future = torch.futures.Future()
+            self._end = torch.futures.Future()
+            self._future = self._end.then(self._outcome)
         teller.tell(self)
         return self._future
+
+    def _outcome(self, end: object) -> object:
+        if self.error is not None:
+            raise self.error
+        return self.result
 
     def _tell_future(self) -> None:
         """Complete the future, once."""
         with self._lock:
-            future, told = self._future, self._told
-            self._told = future is not None
-        if future is None or told:
-            return
-        if self.error is not None:
-            future.set_exception(self.error)
-        else:
-            future.set_result(self.result)
+            end, self._end = self._end, None
+        if end is not None:
+            end.set_result(None)
 
 
 class Teller:

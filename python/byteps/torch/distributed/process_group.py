@@ -45,7 +45,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         session = default.current()
         rank, name = options.group_rank, str(options.group_id)
         ranks = ranks_of_group(session, rank, options.group_size, options.global_ranks_in_group)
-        token = agree_on_token(options.store, rank)
+        token = agree_on_token(session, ranks, rank, options.store)
         self._name = name
         self._description = "undefined"
         self._timeout_s = options.timeout.total_seconds()

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 import torch
 
 from byteps.common import default
-from byteps.common.pending import Pending
+from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType, Operation
 from byteps.torch.submit import Call, submit
@@ -69,7 +69,17 @@ def _waited_for() -> weakref.WeakSet[Waiting]:
 
 def meet(call: Call) -> int:
     """Block until every rank has made the same call without a tensor; return its result."""
+    return int(str(default.pending().synchronize(_start(call))))
+
+
+def ranks_who_meet(call: Call) -> list[int]:
+    """Do `meet`; return the ranks that have made the call, which all of them agree on."""
+    handle = _start(call)
+    default.pending().synchronize(handle)
+    return handle.members
+
+
+def _start(call: Call) -> Handle:
     session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
     pending = Pending(session, handle, lambda: session.result(handle)[1])
-    result = default.pending().synchronize(default.pending().add(pending, name))
-    return int(str(result))
+    return default.pending().add(pending, name)

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 import byteps.torch as bps
+from byteps.torch.parallel import DistributedDataParallel
 
 LEFT = [1, 2]
 LIMIT_S = 10.0
@@ -54,6 +55,25 @@ def check_torch_model(model: torch.nn.Module) -> None:
         model(torch.ones(1, 2)).sum().backward()
 
 
+def check_buffers(model: DistributedDataParallel, rank: int) -> None:
+    """The lowest rank that is left has the buffers of all; gradients are averages of two."""
+    model(torch.ones(1, 2))  # finds out who is left
+    mean = model.module.running_mean
+    for step in range(2):
+        mean.fill_(10.0 * rank + step)
+        model.module.running_var.fill_(1.0)
+        model.zero_grad()
+        model(torch.full((1, 2), float(rank))).sum().backward()
+        assert mean.tolist() == [10.0 + step] * 2
+        values = torch.tensor([float(r) - 10.0 - step for r in LEFT])
+        expected = values.mean() / (1.0 + model.module.eps) ** 0.5
+        assert torch.allclose(model.module.weight.grad, expected.expand(2))
+    again = DistributedDataParallel(torch.nn.BatchNorm1d(2).eval().requires_grad_(False))
+    again.module.running_mean.fill_(rank)
+    again(torch.ones(1, 2))
+    assert again.module.running_mean.tolist() == [1.0, 1.0]
+
+
 def expect_gone(how: int) -> None:
     """Come with rank 0 to the same place; leave it there."""
     bps.barrier()
@@ -78,11 +98,13 @@ def main() -> None:
             os.kill(victim, signal.SIGKILL)
     else:
         torchs = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
-        for _ in range(3):  # it cuts its buckets anew
-            torchs(torch.ones(1, 2)).sum().backward()
+        model = DistributedDataParallel(torch.nn.BatchNorm1d(2))
+        for first in (torchs, torchs, torchs, model.eval()):  # torch's cuts its buckets twice
+            first(torch.ones(1, 2)).sum().backward()
         expect_gone(signal.SIGKILL)
         check_torch_distributed(group)
         check_torch_model(torchs)
+        check_buffers(model, rank)
     dist.destroy_process_group()
     bps.shutdown()
     print(f"all right {rank}/{len(LEFT)}")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from byteps.common import default
-from byteps.common.errors import MismatchError
+from byteps.common.errors import MismatchError, PeerLostError
 from byteps.common.session import Session
+from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import GradientExchange
+from byteps.torch.meeting import ranks_who_meet
+from byteps.torch.submit import Call
 from byteps.torch.untraced import untraced
 from byteps.torch.usage import NO_GRADIENT, UsageOf
 from byteps.torch.wrapping import watch_gradient
@@ -30,10 +33,11 @@ class DistributedDataParallel(torch.nn.Module):
         loss.backward()            # gradients are averages now
         optimizer.step()
 
-    All ranks start from rank 0's parameters and buffers. Parameters that a rank did not use count
-    as zero there; those that nobody used keep the gradient that they had. Parameters must not be
-    added, or change `requires_grad`, afterwards; gradients must be dense; `torch.autograd.grad` is
-    not averaged, and neither is checkpointing with `use_reentrant=True`.
+    All ranks start from rank 0's parameters and buffers, and take its buffers again before each
+    forward; once it is lost, those of the lowest rank that is left. Parameters that a rank did not
+    use count as zero there; those that nobody used keep the gradient that they had. Parameters must
+    not be added, or change `requires_grad`, afterwards; gradients must be dense;
+    `torch.autograd.grad` is not averaged, and neither is checkpointing with `use_reentrant=True`.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class DistributedDataParallel(torch.nn.Module):
         self.broadcast_buffers = broadcast_buffers
         self.require_backward_grad_sync = True
         self._prefix = _prefix(session)
+        self._root = 0
         trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         self._exchange = GradientExchange(trained, compression, f"Gradient.{self._prefix}")
         self._in_backward = False
@@ -63,13 +68,14 @@ class DistributedDataParallel(torch.nn.Module):
         for prefix in ("Gradient", "Parameter"):
             for name in sorted(name for name, _ in trained):
                 default.declare(f"{prefix}.{self._prefix}{name}")
-        broadcast_parameters(module.state_dict(), 0, f"Parameter.{self._prefix}")
+        prefix, state = f"Parameter.{self._prefix}", module.state_dict()
+        self._copy_from_root(lambda root: broadcast_parameters(state, root, prefix))
         if session.size > 1:
             for parameter in self._exchange.parameters:
                 watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Run the module, on rank 0's buffers."""
+        """Run the module, on the buffers of one rank."""
         if self._in_backward:  # an exception broke it off; the others wait for the rest
             self._finish()
         if self.require_backward_grad_sync:
@@ -82,7 +88,23 @@ class DistributedDataParallel(torch.nn.Module):
     def _broadcast_buffers(self) -> None:
         buffers = list(self.module.named_buffers())
         if buffers and default.size() > 1:
-            finish_copies(start_copies(buffers, 0, f"Buffer.{self._prefix}"))
+            prefix = f"Buffer.{self._prefix}"
+            self._copy_from_root(lambda root: finish_copies(start_copies(buffers, root, prefix)))
+
+    def _copy_from_root(self, copy: Callable[[int], None]) -> None:
+        """Copy from the lowest rank that is left; which one that is, a failure tells.
+
+        It is the same failure on all ranks. They meet behind it, and the root does not come.
+        """
+        while True:
+            try:
+                return copy(self._root)
+            except PeerLostError:
+                name = f"{self._prefix}DistributedDataParallel.left"
+                ranks = ranks_who_meet(Call(Operation.BARRIER, name))
+                if self._root in ranks:
+                    raise
+                self._root = ranks[0]
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -49,13 +49,26 @@ def allgather(
     return gathered(tensor, gather_call(name, process_set), Operation.AVERAGE)[0]
 
 
-def gathered(tensor: torch.Tensor, call: Call, back: Operation) -> tuple[torch.Tensor, int]:
-    """Return the tensors of all ranks, joined, and where this rank's begins.
+def gathered(tensor: torch.Tensor, call: Call, back: Operation) -> tuple[torch.Tensor, list[int]]:
+    """Return the tensors of all ranks, joined, and the numbers of their rows; none for a rank that
+    does not take part.
 
     The gradient is this rank's part of what `back` makes of all ranks' gradients.
     """
-    joined, before = apply(_Allgather, tensor, call, back)
-    return joined, int(before)
+    joined, counts = apply(_Allgather, tensor, call, back)
+    return joined, counts.tolist()
+
+
+def with_gaps(rows: torch.Tensor, counts: list[int], wanted: list[int]) -> torch.Tensor:
+    """Return what `counts` says that each rank has sent, with zeros in place of other numbers of
+    rows than are wanted: those of a rank that was lost meanwhile."""
+    if counts == wanted:
+        return rows
+    parts = [
+        part if count == length else rows.new_zeros((length, *rows.shape[1:]))
+        for part, count, length in zip(rows.split(counts), counts, wanted, strict=True)
+    ]
+    return torch.cat(parts)
 
 
 def gather_call(name: str | None, process_set: ProcessSet = global_process_set) -> Call:
@@ -98,14 +111,25 @@ class _Allgather(torch.autograd.Function):
         place = call.process_set.rank()
         ctx.call = replace(call.backward(handle), operation=back)
         ctx.shape = tensor.shape
-        ctx.own = slice(sum(counts[:place]), sum(counts[: place + 1]))
-        before = torch.tensor(ctx.own.start)
-        ctx.mark_non_differentiable(before)
-        return joined.to(tensor.device), before
+        ctx.before = sum(counts[:place])
+        numbers = torch.tensor(counts)
+        ctx.mark_non_differentiable(numbers)
+        return joined.to(tensor.device), numbers
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return combined(gradients[0], ctx.call)[ctx.own].reshape(ctx.shape), None, None
+        return gather_gradient(ctx.call, gradients[0], ctx.before, ctx.shape), None, None
+
+
+def gather_gradient(
+    call: Call, incoming: torch.Tensor, before: int, shape: Sequence[int]
+) -> torch.Tensor:
+    """Return the gradient of this rank's tensor, whose rows have so many others before them.
+
+    `call` combines the gradients of all ranks.
+    """
+    count = shape[0] if len(shape) else 1
+    return combined(incoming, call)[before : before + count].reshape(shape)
 
 
 def grouped_allgather_async(

@@ -51,7 +51,8 @@ def gradient_of_total(
 
     That of an extreme belongs to the ranks that have it, in equal shares.
     """
-    rows, place = gathered(tensor[None], call.part("rows", Operation.ALLGATHER), Operation.SUM)
+    rows, counts = gathered(tensor[None], call.part("rows", Operation.ALLGATHER), Operation.SUM)
+    place = sum(counts[: call.process_set.rank()])
     if call.prescale != 1.0:
         rows = rows * call.prescale
     if operation is Operation.PRODUCT:

@@ -15,7 +15,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, operation_of
 from byteps.common.types import DataType, Operation
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.gather import gathered
+from byteps.torch.gather import gathered, with_gaps
 from byteps.torch.grouped import describe_tensors, start_packs
 from byteps.torch.linear import LINEAR
 from byteps.torch.memory import (
@@ -45,8 +45,8 @@ def reducescatter_async(
 
         mine = bps.synchronize(bps.reducescatter_async(tensor, name="rows", op=bps.Sum))
     """
-    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    return _start_scatter(call, tensor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    return start_scatter(call, tensor)
 
 
 def reducescatter(
@@ -62,15 +62,17 @@ def reducescatter(
 
     Rows are dealt in the order of ranks, as evenly as possible: the first ranks get one more if
     they must. The gradient is that of an allreduce of which only these rows are used: of a sum,
-    the ranks' gradients joined; of an average, that divided by their number.
+    the ranks' gradients joined; of an average, that divided by their number. Rows of a rank that
+    was lost have zeros.
 
     Example::
 
         mine = bps.reducescatter(tensor, name="rows", op=bps.Sum)
     """
-    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     compressed, context = compression.compress(tensor)
-    return compression.decompress(apply(_Reducescatter, compressed, call), context)
+    result = apply(_Reducescatter, compressed, call)
+    return compression.decompress(result, context)
 
 
 def grouped_reducescatter_async(
@@ -87,7 +89,7 @@ def grouped_reducescatter_async(
 
         parts = bps.synchronize(bps.grouped_reducescatter_async(tensors, name="parts"))
     """
-    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     return _start_scatter_group(call, tensors)
 
 
@@ -106,20 +108,21 @@ def grouped_reducescatter(
 
         parts = bps.grouped_reducescatter([weights, biases], name="parts")
     """
-    call = _scatter_call(op, name, process_set, prescale_factor, postscale_factor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     packed = [compression.compress(tensor) for tensor in tensors]
     outputs = apply(_GroupedReducescatter, call, *[tensor for tensor, _ in packed])
     pairs = zip(outputs, packed, strict=True)
     return [compression.decompress(output, context) for output, (_, context) in pairs]
 
 
-def _scatter_call(
+def scatter_call(
     op: ReduceOp,
     name: str | None,
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
 ) -> Call:
+    """Return the call of a reducescatter."""
     return Call(
         Operation.REDUCESCATTER,
         name,
@@ -131,8 +134,8 @@ def _scatter_call(
 
 
 def rows_of(place: int, count: int, rows: int) -> int:
-    """Return how many of `rows` the rank at `place` of `count` gets."""
-    return rows // count + (place < rows % count)
+    """Return how many of `rows` the rank at `place` of `count` gets. Numbers may be symbols."""
+    return (rows + count - 1 - place) // count
 
 
 def _type_of_rows(tensor: torch.Tensor) -> DataType:
@@ -145,7 +148,8 @@ def _type_of_rows(tensor: torch.Tensor) -> DataType:
     return dtype
 
 
-def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
+def start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
+    """Start a reducescatter."""
     dtype = _type_of_rows(tensor)
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
     source = host_memory(tensor).detach()
@@ -162,16 +166,35 @@ def _start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
     return default.pending().add(Pending(session, handle, finish, (source, target)), name)
 
 
-def _gradient(call: Call, tensor: torch.Tensor | None, incoming: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of this rank's tensor, of which only what is not linear needs values."""
+def scatter_gradient(
+    call: Call,
+    tensor: torch.Tensor | None,
+    incoming: torch.Tensor,
+    rows: int,
+    receipt: Sequence[int],
+) -> torch.Tensor:
+    """Return the gradient of this rank's tensor, of which only what is not linear needs values.
+
+    It had so many rows, and the result of forward the contributions of the ranks in `receipt`.
+    """
     back = replace(call, operation=Operation.ALLGATHER, prescale=1.0, postscale=1.0)
-    total, _ = gathered(incoming, back, Operation.SUM)
+    joined, counts = gathered(incoming, back, Operation.SUM)
+    size = call.process_set.size()
+    total = with_gaps(joined, counts, [rows_of(place, size, rows) for place in range(size)])
     if tensor is not None:
         return gradient_of_total(call, call.combine, tensor, total)
     factor = call.prescale * call.postscale
     if call.combine is Operation.AVERAGE:
-        factor /= call.process_set.size()
+        factor /= _divisor(call.process_set, receipt)
     return total if factor == 1.0 else total * factor
+
+
+def _divisor(process_set: ProcessSet, receipt: Sequence[int]) -> int:
+    """Return what an average was divided by: ranks that have joined count, lost ones do not."""
+    if len(receipt) == process_set.size():
+        return len(receipt)
+    counted = {*receipt, *default.members()}
+    return sum(rank in counted for rank in process_set.ranks)
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -179,14 +202,19 @@ class _Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
-        handle = _start_scatter(call, tensor)
+        handle = start_scatter(call, tensor)
         ctx.call = call.backward(handle)
+        ctx.rows = tensor.shape[0]
         ctx.save_for_backward(None if call.combine in LINEAR else tensor)
-        return finished(handle)
+        result = finished(handle)
+        ctx.receipt = handle.members
+        return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return _gradient(ctx.call, ctx.saved_tensors[0], gradients[0]), None
+        tensor = ctx.saved_tensors[0]
+        gradient = scatter_gradient(ctx.call, tensor, gradients[0], ctx.rows, ctx.receipt)
+        return gradient, None
 
 
 class _GroupedReducescatter(torch.autograd.Function):
@@ -197,15 +225,21 @@ class _GroupedReducescatter(torch.autograd.Function):
         handle = _start_scatter_group(call, tensors)
         ctx.call = call.backward(handle)
         ctx.has = [tensor.is_floating_point() for tensor in tensors]
+        ctx.rows = [tensor.shape[0] for tensor in tensors]
         ctx.save_for_backward(*[None if call.combine in LINEAR else tensor for tensor in tensors])
-        return tuple(finished_list(handle))
+        results = finished_list(handle)
+        ctx.receipt = handle.members
+        return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         found: list[torch.Tensor | None] = [None]
         for i, (tensor, incoming) in enumerate(zip(ctx.saved_tensors, gradients, strict=True)):
+            if not ctx.has[i]:
+                found.append(None)
+                continue
             call = replace(ctx.call, name=f"{ctx.call.name}.{i}")
-            found.append(_gradient(call, tensor, incoming) if ctx.has[i] else None)
+            found.append(scatter_gradient(call, tensor, incoming, ctx.rows[i], ctx.receipt))
         return tuple(found)
 
 
@@ -282,7 +316,7 @@ def alltoall_async(
 
         rows, counts = bps.synchronize(bps.alltoall_async(tensor, splits=[1, 3], name="rows"))
     """
-    return _start_alltoall(_alltoall_call(tensor, splits, name, process_set), tensor)
+    return start_alltoall(alltoall_call(tensor, splits, name, process_set), tensor)
 
 
 def alltoall(
@@ -294,24 +328,26 @@ def alltoall(
     """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
 
     `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many. Gradients go back to where the rows came from.
+    as well. Without it all get equally many. Gradients go back to where the rows came from; those
+    of rows for a rank that was lost are zeros.
 
     Example::
 
         rows = bps.alltoall(tensor, name="rows")
         rows, counts = bps.alltoall(tensor, splits=torch.tensor([1, 3]), name="more rows")
     """
-    call = _alltoall_call(tensor, splits, name, process_set)
+    call = alltoall_call(tensor, splits, name, process_set)
     received, counts = apply(_Alltoall, tensor, call)
-    return received if call.splits is None else (received, counts)
+    return received if splits is None else (received, counts)
 
 
-def _alltoall_call(
+def alltoall_call(
     tensor: torch.Tensor,
     splits: torch.Tensor | Sequence[int] | None,
     name: str | None,
     process_set: ProcessSet,
 ) -> Call:
+    """Return the call of an alltoall; raise for splits that are none."""
     _type_of_rows(tensor)
     call = Call(Operation.ALLTOALL, name, process_set=process_set)
     size, rows = process_set.size(), tensor.shape[0]
@@ -335,7 +371,8 @@ def _alltoall_call(
     return call
 
 
-def _start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle:
+def start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle:
+    """Start an alltoall."""
     dtype = data_type(tensor)
     memory = host_memory(tensor).detach()
     session, name, handle = submit(call, tensor.device, dtype, tensor.shape, memory, None)
@@ -352,13 +389,27 @@ def _start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = Fals
     return default.pending().add(Pending(session, handle, finish, (memory,)), name)
 
 
+def alltoall_sends(call: Call, rows: int) -> list[int]:
+    """Return how many of the `rows` of a tensor an alltoall gives to each rank."""
+    size = call.process_set.size()
+    return [rows // size] * size if call.splits is None else list(call.splits)
+
+
+def alltoall_gradient(call: Call, incoming: torch.Tensor, sent: list[int]) -> torch.Tensor:
+    """Return the gradient of a tensor of which each rank was sent so many rows: `call` brings them
+    back."""
+    rows, counts = apply(_Alltoall, incoming, call)
+    return with_gaps(rows, counts.tolist(), sent)
+
+
 class _Alltoall(torch.autograd.Function):
     """alltoall as autograd sees it."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
-        handle = _start_alltoall(call, tensor, always_counts=True)
+        handle = start_alltoall(call, tensor, always_counts=True)
         received: Any = default.pending().synchronize(handle)
+        ctx.sent = alltoall_sends(call, tensor.shape[0])
         ctx.call = call.backward(handle)
         ctx.call.splits = received[1].tolist()
         ctx.mark_non_differentiable(received[1])
@@ -366,4 +417,4 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return apply(_Alltoall, gradients[0], ctx.call)[0], None
+        return alltoall_gradient(ctx.call, gradients[0], ctx.sent), None

@@ -74,6 +74,32 @@ def check_buffers(model: DistributedDataParallel, rank: int) -> None:
     assert again.module.running_mean.tolist() == [1.0, 1.0]
 
 
+def check_reducescatter(rank: int) -> None:
+    """Rows 0 and 1 of four were rank 0's: nobody has used them. Averages are of two."""
+    for op, count in ((bps.Sum, 1), (bps.Average, 2)):
+        tensor = torch.ones(4, 2, requires_grad=True)
+        mine = bps.reducescatter(tensor, op=op)
+        assert torch.equal(mine, torch.full((1, 2), 2.0 / count))
+        (mine * (rank + 1)).sum().backward()
+        rows = [0.0, 0.0, *[(r + 1.0) / count for r in LEFT]]
+        assert tensor.grad.tolist() == [[row, row] for row in rows]
+    pair = [torch.ones(3, requires_grad=True), torch.ones(3, 1, requires_grad=True)]
+    sum(part.sum() for part in bps.grouped_reducescatter(pair)).backward()
+    assert [t.grad.flatten().tolist() for t in pair] == [[0.0, 0.5, 0.5]] * 2
+    largest = torch.full((3,), float(rank), requires_grad=True)
+    bps.reducescatter(largest, op=bps.Max).sum().backward()
+    assert largest.grad.tolist() == ([0.0] * 3 if rank == 1 else [0.0, 1.0, 1.0])
+
+
+def check_alltoall(rank: int) -> None:
+    """The row for rank 0 never comes back."""
+    tensor = torch.arange(4.0).reshape(4, 1).requires_grad_()
+    rows, _ = bps.alltoall(tensor, [1, 2, 1])
+    assert rows.flatten().tolist() == ([1.0, 2.0] * 2 if rank == 1 else [3.0] * 2)
+    (rows * (rank + 1)).sum().backward()
+    assert tensor.grad.flatten().tolist() == [0.0, 2.0, 2.0, 3.0]
+
+
 def expect_gone(how: int) -> None:
     """Come with rank 0 to the same place; leave it there."""
     bps.barrier()
@@ -105,6 +131,8 @@ def main() -> None:
         check_torch_distributed(group)
         check_torch_model(torchs)
         check_buffers(model, rank)
+        check_reducescatter(rank)
+        check_alltoall(rank)
     dist.destroy_process_group()
     bps.shutdown()
     print(f"all right {rank}/{len(LEFT)}")

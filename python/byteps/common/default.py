@@ -333,6 +333,16 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     return _sets().remove(process_set)
 
 
+def process_set_of(number: int | None) -> ProcessSet:
+    """Return the process set of a number: the `process_set_id`, which is None if there is none."""
+    if number is None:
+        raise InvalidArgumentError(
+            "the process set is not registered: pass it to init(process_sets=[...]) or to "
+            "add_process_set, on all ranks."
+        )
+    return _sets().get(number)
+
+
 def _sets() -> ProcessSets:
     process_sets = _process.process_sets
     if process_sets is None:

@@ -10,6 +10,16 @@ from collections import Counter
 UNNAMED_CALLS_AT_ONCE = 4096
 
 
+def unnamed(scope: str, number: int) -> str:
+    """Return the name of the unnamed call of that number, from 1, among the ranks of a scope."""
+    return f"{scope}noname.{number}"
+
+
+def unnamed_number(name: str) -> int:
+    """Return the number of an unnamed call. REQUIRES: `unnamed` has made the name."""
+    return int(name.rpartition(".")[2])
+
+
 class UnnamedCalls:
     """Counts unnamed calls. Ranks agree if they make the same calls. Any thread.
 
@@ -31,7 +41,7 @@ class UnnamedCalls:
         return name
 
     def _last_name(self, scope: str) -> str:
-        return f"{scope}noname.{(self._counts[scope] - 1) % UNNAMED_CALLS_AT_ONCE + 1}"
+        return unnamed(scope, (self._counts[scope] - 1) % UNNAMED_CALLS_AT_ONCE + 1)
 
     def take_back(self, name: str) -> None:
         """Do not count the call that has got `name`: not all ranks made it.

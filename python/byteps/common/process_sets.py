@@ -111,6 +111,13 @@ class ProcessSets:
         self._changes = 0
         self._next_number = 1
 
+    def get(self, number: int) -> ProcessSet:
+        """Return the set that a number stands for; 0 is that of all ranks."""
+        found = self._sets.get(number) if number else global_process_set
+        if found is None:
+            raise InvalidArgumentError(f"process set {number} is not registered.")
+        return found
+
     def add(self, added: ProcessSet) -> None:
         """Register a set on all ranks: blocks until all have called it, with the same ranks."""
         ranks, size = added.ranks, self._session.size

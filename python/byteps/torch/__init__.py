@@ -37,6 +37,7 @@ from byteps.common.reduction import Adasum, Average, Max, Min, Product, ReduceOp
 from byteps.torch import ops
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.compiled import push_pull_start, push_pull_wait
+from byteps.torch.compiled_collectives import register as _register_operations
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.ddp_hook import DDPHookState, ddp_comm_hook
 from byteps.torch.distributed import register as _register_with_torch
@@ -44,6 +45,7 @@ from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
 from byteps.torch.sync_batch_norm import SyncBatchNorm
 
+_register_operations()
 _register_with_torch()
 byteps_push_pull = ops.push_pull_async_inplace
 

@@ -97,9 +97,10 @@ def allreduce(
     """
     op = choose_op(average, op)
     compressed, context = compression.compress(tensor)
-    if is_compiling() and name is not None and process_set is global_process_set:
-        options = (name, op.name, float(prescale_factor), float(postscale_factor))
-        result = torch.ops.byteps.allreduce(compressed, *options)  # byteps.torch.compiled
+    if is_compiling():  # byteps.torch.compiled_collectives
+        factors = (float(prescale_factor), float(postscale_factor))
+        options = (name, op.name, *factors, process_set.process_set_id)
+        result, _ = torch.ops.byteps.allreduce(compressed, *options)
     else:
         call = reduce_call(op, name, prescale_factor, postscale_factor, process_set)
         combine = combined if call.operation in LINEAR else combined_nonlinearly

@@ -1,9 +1,9 @@
 """Operations that torch.compile keeps whole: `torch.ops.byteps.*`, without a graph break.
 
-`push_pull` and `allreduce` are differentiable and block; in a function under torch.compile
-`bps.push_pull` and `bps.allreduce` become these. The pair `push_pull_start`, `push_pull_wait`
-overlaps: start several, compute, wait. All work outside of compiled functions too. Before torch 2.4
-they are plain functions, at which a graph breaks.
+`push_pull` is differentiable and blocks; in a function under torch.compile `bps.push_pull` becomes
+this. The pair `push_pull_start`, `push_pull_wait` overlaps: start several, compute, wait. All work
+outside of compiled functions too. Before torch 2.4 they are plain functions, at which a graph
+breaks. `compiled_collectives` has the rest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.reduction import Average, ReduceOp, Sum
-from byteps.torch.allreduce import allreduce, reduce_call
-from byteps.torch.nonlinear import gradient
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
 from byteps.torch.untraced import HAS_OPERATIONS
 
-_LIBRARY = torch.library.Library("byteps", "DEF")
-_ANY_DEVICE = "CompositeExplicitAutograd"
+LIBRARY = torch.library.Library("byteps", "DEF")
+ANY_DEVICE = "CompositeExplicitAutograd"
 
 
 def push_pull_start(
@@ -93,71 +90,20 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     return result, None, None, None
 
 
-def _allreduce(
-    tensor: torch.Tensor, name: str, op: str = "AVERAGE", before: float = 1.0, after: float = 1.0
-) -> torch.Tensor:
-    kind = ReduceOp[op]
-    return allreduce(
-        tensor.detach(), name=name, op=kind, prescale_factor=before, postscale_factor=after
-    )
-
-
-def _keep_allreduce(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    tensor, ctx.name, *ctx.options = inputs
-    if ReduceOp[ctx.options[0]] not in (Average, Sum):
-        ctx.save_for_backward(tensor)
-
-
-def _allreduce_backward(ctx: Any, incoming: torch.Tensor) -> tuple[Any, ...]:
-    """Return the same combination of the ranks' gradients, if it is linear."""
-    name, options = f"{ctx.name}.backward", ctx.options
-    if ReduceOp[options[0]] in (Average, Sum):
-        result = torch.ops.byteps.allreduce(incoming, name, *options)
-    else:
-        tensor = ctx.saved_tensors[0]
-        result = torch.ops.byteps.allreduce_gradient(tensor, incoming, name, *options)
-    return result, None, None, None, None
-
-
-def _allreduce_gradient(
-    tensor: torch.Tensor,
-    incoming: torch.Tensor,
-    name: str,
-    op: str,
-    before: float,
-    after: float,
-) -> torch.Tensor:
-    call = reduce_call(ReduceOp[op], name, before, after)
-    return gradient(call, call.operation, tensor.detach(), incoming.detach())
-
-
 def _define() -> None:
     options = "str name, bool average=True, int priority=0"
-    _LIBRARY.define(f"push_pull(Tensor tensor, {options}) -> Tensor")
-    _LIBRARY.define(f"push_pull_start(Tensor(a!) tensor, {options}) -> Tensor")
-    _LIBRARY.define("push_pull_wait(Tensor(a!) tensor, Tensor handle) -> ()")
-    reduction = "str name, str op='AVERAGE', float before=1.0, float after=1.0"
-    _LIBRARY.define(f"allreduce(Tensor tensor, {reduction}) -> Tensor")
-    _LIBRARY.define(
-        "allreduce_gradient(Tensor tensor, Tensor incoming, str name, str op, float before, "
-        "float after) -> Tensor"
-    )
-    _LIBRARY.impl("allreduce", _allreduce, _ANY_DEVICE)
-    _LIBRARY.impl("allreduce_gradient", _allreduce_gradient, _ANY_DEVICE)
-    _LIBRARY.impl("push_pull", _push_pull, _ANY_DEVICE)
-    _LIBRARY.impl("push_pull_start", _start, _ANY_DEVICE)
-    _LIBRARY.impl("push_pull_wait", _wait, _ANY_DEVICE)
+    LIBRARY.define(f"push_pull(Tensor tensor, {options}) -> Tensor")
+    LIBRARY.define(f"push_pull_start(Tensor(a!) tensor, {options}) -> Tensor")
+    LIBRARY.define("push_pull_wait(Tensor(a!) tensor, Tensor handle) -> ()")
+    LIBRARY.impl("push_pull", _push_pull, ANY_DEVICE)
+    LIBRARY.impl("push_pull_start", _start, ANY_DEVICE)
+    LIBRARY.impl("push_pull_wait", _wait, ANY_DEVICE)
     fake = torch.library.register_fake
-    fake("byteps::allreduce", _fake_push_pull, lib=_LIBRARY)
-    fake("byteps::allreduce_gradient", _fake_push_pull, lib=_LIBRARY)
-    fake("byteps::push_pull", _fake_push_pull, lib=_LIBRARY)
-    fake("byteps::push_pull_start", _fake_start, lib=_LIBRARY)
-    fake("byteps::push_pull_wait", lambda tensor, handle: None, lib=_LIBRARY)
+    fake("byteps::push_pull", _fake_push_pull, lib=LIBRARY)
+    fake("byteps::push_pull_start", _fake_start, lib=LIBRARY)
+    fake("byteps::push_pull_wait", lambda tensor, handle: None, lib=LIBRARY)
     torch.library.register_autograd(
-        "byteps::push_pull", _backward, setup_context=_keep_arguments, lib=_LIBRARY
-    )
-    torch.library.register_autograd(
-        "byteps::allreduce", _allreduce_backward, setup_context=_keep_allreduce, lib=_LIBRARY
+        "byteps::push_pull", _backward, setup_context=_keep_arguments, lib=LIBRARY
     )
 
 

@@ -12,6 +12,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.linear import combined
 from byteps.torch.submit import Call, apply, checked_root, exchange, finished
+from byteps.torch.untraced import is_compiling
 
 
 def broadcast_async(
@@ -59,7 +60,12 @@ def broadcast(
 
         weights = bps.broadcast(weights, root_rank=0, name="weights")
     """
-    copied: torch.Tensor = apply(_Broadcast, tensor, broadcast_call(root_rank, name, process_set))
+    copied: torch.Tensor
+    if is_compiling():  # byteps.torch.compiled_collectives
+        options = (root_rank, name, process_set.process_set_id)
+        copied, _ = torch.ops.byteps.broadcast(tensor, *options)
+    else:
+        copied = apply(_Broadcast, tensor, broadcast_call(root_rank, name, process_set))
     return copied
 
 
@@ -92,14 +98,19 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
         handle = exchange(call, tensor, None)
-        ctx.is_root = default.rank() == call.root_rank
+        ctx.root_rank = call.root_rank
         ctx.call = call.backward(handle)
         ctx.call.operation, ctx.call.root_rank = Operation.AVERAGE, 0
         return finished(handle)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        average = combined(gradients[0], ctx.call)
-        # Not zeros of their own: what goes further back must pass the average on all ranks.
-        others = torch.tensor(not ctx.is_root, device=average.device)
-        return average.masked_fill(others, 0.0), None
+        return copy_gradient(ctx.call, gradients[0], ctx.root_rank), None
+
+
+def copy_gradient(call: Call, incoming: torch.Tensor, root_rank: int) -> torch.Tensor:
+    """Return the gradient of the tensor that the root has copied to all; `call` is the average."""
+    average = combined(incoming, call)
+    # Not zeros of their own: what goes further back must pass the average on all ranks.
+    others = torch.tensor(default.rank() != root_rank, device=average.device)
+    return average.masked_fill(others, 0.0)

@@ -16,6 +16,7 @@ from byteps.common.types import Operation
 from byteps.torch.linear import combined
 from byteps.torch.memory import check_one_device, data_type, host_memory
 from byteps.torch.submit import Call, apply, submit
+from byteps.torch.untraced import is_compiling
 
 
 def allgather_async(
@@ -46,7 +47,12 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    return gathered(tensor, gather_call(name, process_set), Operation.AVERAGE)[0]
+    joined: torch.Tensor
+    if is_compiling():  # byteps.torch.compiled_collectives
+        joined, _ = torch.ops.byteps.allgather(tensor, name, process_set.process_set_id)
+    else:
+        joined, _ = gathered(tensor, gather_call(name, process_set), Operation.AVERAGE)
+    return joined
 
 
 def gathered(tensor: torch.Tensor, call: Call, back: Operation) -> tuple[torch.Tensor, list[int]]:

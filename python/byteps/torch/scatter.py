@@ -27,6 +27,7 @@ from byteps.torch.memory import (
 )
 from byteps.torch.nonlinear import gradient_of_total
 from byteps.torch.submit import Call, apply, finished, finished_list, submit
+from byteps.torch.untraced import is_compiling
 
 Tensors = Sequence[torch.Tensor]
 
@@ -69,9 +70,15 @@ def reducescatter(
 
         mine = bps.reducescatter(tensor, name="rows", op=bps.Sum)
     """
-    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     compressed, context = compression.compress(tensor)
-    result = apply(_Reducescatter, compressed, call)
+    factors = (float(prescale_factor), float(postscale_factor))
+    if is_compiling():  # byteps.torch.compiled_collectives
+        # The result's shape is this rank's: what it depends on must be seen in the graph.
+        place = (process_set.rank(), process_set.size())
+        options = (name, op.name, *factors, process_set.process_set_id)
+        result, _ = torch.ops.byteps.reducescatter(compressed, *place, *options)
+    else:
+        result = apply(_Reducescatter, compressed, scatter_call(op, name, process_set, *factors))
     return compression.decompress(result, context)
 
 
@@ -336,8 +343,15 @@ def alltoall(
         rows = bps.alltoall(tensor, name="rows")
         rows, counts = bps.alltoall(tensor, splits=torch.tensor([1, 3]), name="more rows")
     """
-    call = alltoall_call(tensor, splits, name, process_set)
-    received, counts = apply(_Alltoall, tensor, call)
+    if is_compiling():  # byteps.torch.compiled_collectives
+        if splits is not None and not isinstance(splits, torch.Tensor):
+            splits = torch.tensor(splits)
+        shaping = (process_set.size(), splits)
+        options = (name, process_set.process_set_id)
+        received, counts, _ = torch.ops.byteps.alltoall(tensor, *shaping, *options)
+    else:
+        call = alltoall_call(tensor, splits, name, process_set)
+        received, counts = apply(_Alltoall, tensor, call)
     return received if splits is None else (received, counts)
 
 

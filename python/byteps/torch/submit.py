@@ -98,12 +98,16 @@ def submit(
         request.atomic = True
         request.detail += "; atomic"
     if call.name is None:
-        # The ranks of a set make calls of their own, which the others do not count.
-        scope = f"set{request.process_set}." if request.process_set else ""
-        request.name = session.unnamed.name(scope)
+        request.name = session.unnamed.name(scope_of(request.process_set))
     else:
         request.name = call.name
     return session, request.name, session.start(request)
+
+
+def scope_of(process_set: int) -> str:
+    """Return what names of unnamed calls begin with: the ranks of a set make calls of their own,
+    which the others do not count."""
+    return f"set{process_set}." if process_set else ""
 
 
 def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> Handle:

@@ -74,15 +74,24 @@ def check_buffers(model: DistributedDataParallel, rank: int) -> None:
     assert again.module.running_mean.tolist() == [1.0, 1.0]
 
 
+def compiled_reducescatter(tensor: torch.Tensor, op: bps.ReduceOp) -> torch.Tensor:
+    return torch.ops.byteps.reducescatter(tensor, bps.rank(), bps.size(), None, op.name)[0]
+
+
+def compiled_alltoall(tensor: torch.Tensor, splits: list[int]) -> torch.Tensor:
+    return torch.ops.byteps.alltoall(tensor, bps.size(), torch.tensor(splits))[0]
+
+
 def check_reducescatter(rank: int) -> None:
     """Rows 0 and 1 of four were rank 0's: nobody has used them. Averages are of two."""
-    for op, count in ((bps.Sum, 1), (bps.Average, 2)):
-        tensor = torch.ones(4, 2, requires_grad=True)
-        mine = bps.reducescatter(tensor, op=op)
-        assert torch.equal(mine, torch.full((1, 2), 2.0 / count))
-        (mine * (rank + 1)).sum().backward()
-        rows = [0.0, 0.0, *[(r + 1.0) / count for r in LEFT]]
-        assert tensor.grad.tolist() == [[row, row] for row in rows]
+    for scatter in (lambda t, op: bps.reducescatter(t, op=op), compiled_reducescatter):
+        for op, count in ((bps.Sum, 1), (bps.Average, 2)):
+            tensor = torch.ones(4, 2, requires_grad=True)
+            mine = scatter(tensor, op)
+            assert torch.equal(mine, torch.full((1, 2), 2.0 / count))
+            (mine * (rank + 1)).sum().backward()
+            rows = [0.0, 0.0, *[(r + 1.0) / count for r in LEFT]]
+            assert tensor.grad.tolist() == [[row, row] for row in rows]
     pair = [torch.ones(3, requires_grad=True), torch.ones(3, 1, requires_grad=True)]
     sum(part.sum() for part in bps.grouped_reducescatter(pair)).backward()
     assert [t.grad.flatten().tolist() for t in pair] == [[0.0, 0.5, 0.5]] * 2
@@ -93,11 +102,13 @@ def check_reducescatter(rank: int) -> None:
 
 def check_alltoall(rank: int) -> None:
     """The row for rank 0 never comes back."""
-    tensor = torch.arange(4.0).reshape(4, 1).requires_grad_()
-    rows, _ = bps.alltoall(tensor, [1, 2, 1])
-    assert rows.flatten().tolist() == ([1.0, 2.0] * 2 if rank == 1 else [3.0] * 2)
-    (rows * (rank + 1)).sum().backward()
-    assert tensor.grad.flatten().tolist() == [0.0, 2.0, 2.0, 3.0]
+    splits = [1, 2, 1]
+    for exchange in (lambda t, s: bps.alltoall(t, s)[0], compiled_alltoall):
+        tensor = torch.arange(4.0).reshape(4, 1).requires_grad_()
+        rows = exchange(tensor, splits)
+        assert rows.flatten().tolist() == ([1.0, 2.0] * 2 if rank == 1 else [3.0] * 2)
+        (rows * (rank + 1)).sum().backward()
+        assert tensor.grad.flatten().tolist() == [0.0, 2.0, 2.0, 3.0]
 
 
 def expect_gone(how: int) -> None:

@@ -63,6 +63,7 @@ class Channel:
         self.name = name
         self.token = token
         self.process_set = 0
+        self.has_store = True  # as far as is known
         self.teller = Teller(f"byteps-group-{name}")
         weakref.finalize(self, self.teller.close)  # old torch drops groups without a word
         self._store = store
@@ -213,6 +214,8 @@ class _Call:
         in another way, which ends the call.
         """
         self.channel.check()
+        if not self.channel.has_store:
+            return
         ask = partial(self.channel.ask, self.number, self.signature)
         question = self.question = self.question or Question(ask)
         if not question.wait(_ANSWER_S):
@@ -220,7 +223,8 @@ class _Call:
         self.question = None
         try:
             self.said = question.answer()
-        except RuntimeError:  # torch's, about the store
+        except RuntimeError:  # torch's, about the store; another one would be printed each time
+            self.channel.has_store = False
             return
         self.channel.compare(self.number, self.signature, self.said)
 

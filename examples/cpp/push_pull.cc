@@ -1,7 +1,8 @@
 // The smallest byteps program: every rank contributes a vector, every rank gets the sum.
+// ../README.md says how to build it.
 //
-// Alone, it is rank 0 of 1:          build/examples/example_push_pull
-// As a job of four on one machine:   bps run -np 4 build/examples/example_push_pull
+// Alone, it is rank 0 of 1:          push_pull
+// As a job of four on one machine:   bps run -np 4 push_pull
 #include <cstdio>
 #include <vector>
 

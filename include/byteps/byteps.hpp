@@ -8,6 +8,10 @@
 // Errors are exceptions of type byteps::Error.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "byteps.hpp needs C++20: compile with -std=c++20 or newer"
+#endif
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

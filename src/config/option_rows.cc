@@ -119,22 +119,28 @@ constexpr OptionRow kRows[] = {
     {.name = "node_host",
      .variable = "DMLC_NODE_HOST",
      .field = &Options::node_host,
+     .readers = kByWorker | kByServer,
      .text_limit = kHostLimit,
      .text_allowed = IsHostOrEmpty,
-     .help = "Address that this process announces, or a name for it; it may be that of a host "
-             "that forwards the port. Not set: that of the route to the scheduler."},
+     .help = "Address that this server announces, or a name for it; it may be that of a host that "
+             "forwards the port. Not set: that of the route to the scheduler, or out of this "
+             "machine where the scheduler's name stands for loopback. Of the workers only rank 0 "
+             "reads it, in the environment, for the store of torch.distributed."},
     {.name = "interface",
      .variable = "DMLC_INTERFACE",
      .field = &Options::interface,
+     .readers = kByServer,
      .text_limit = kNameLimit,
      .text_allowed = IsPlainNameOrEmpty,
-     .help = "Network interface whose address is announced; node_host wins."},
+     .help = "Network interface whose address this server announces; node_host wins."},
     {.name = "address_cidr",
      .variable = "BYTEPS_ADDRESS_CIDR",
      .field = &Options::address_cidr,
+     .readers = kByServer,
      .text_limit = "an address and a prefix length, such as 10.0.0.0/8 or fd00::/8",
      .text_allowed = IsCidrOrEmpty,
-     .help = "Network out of which the announced address is taken; interface and node_host win."},
+     .help = "Network out of which the address is taken that this server announces; node_host "
+             "wins, and with interface both must hold."},
     {.name = "port",
      .variable = "DMLC_PORT",
      .field = &Options::port,

@@ -63,10 +63,12 @@ void ServerProcess::End(const Status& why) {
 void ServerProcess::OnReady() {
   if (!membership_.has_value()) {
     wire::Join join = options_.join;
-    std::string host =
-        options_.announced_host.empty() ? control_.LocalAddress() : options_.announced_host;
-    join.address = transport::FormatHostPort(host, listener_->Port());
-    log_.Info("announcing {}", join.address);
+    transport::Announcement chosen{options_.announced_host, "the options wish it"};
+    if (chosen.address.empty()) {
+      chosen = transport::ChooseAnnouncement(options_.control.coordinator, control_.LocalAddress());
+    }
+    join.address = transport::FormatHostPort(chosen.address, listener_->Port());
+    log_.Info("announcing {} ({})", join.address, chosen.why);
     membership_.emplace(join);
   }
   control_.Send(membership_->Greeting());

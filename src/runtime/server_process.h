@@ -23,7 +23,7 @@ struct ServerProcessOptions {
   ControlLinkOptions control;
   wire::Join join;             // address is filled in when the port is known
   std::string listen;          // "host:port"
-  std::string announced_host;  // empty: the own address on the connection to the coordinator
+  std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
 };
 
 class ServerProcess {

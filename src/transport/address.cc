@@ -70,6 +70,18 @@ int RankOf(const InterfaceAddress& candidate, const IpAddress& address, bool on_
   return rank;
 }
 
+// An address that other hosts may find the way to.
+bool MayBeReached(std::string_view text) {
+  Result<IpAddress> address = ParseIpAddress(text);
+  return address.ok() && !IsLoopback(address.value()) && !IsLinkLocal(address.value());
+}
+
+// Whoever gives this as the scheduler's address keeps the job on one machine.
+bool MeansThisMachine(std::string_view host) {
+  Result<IpAddress> address = ParseIpAddress(host);
+  return host == "localhost" || (address.ok() && IsLoopback(address.value()));
+}
+
 }  // namespace
 
 Result<HostPort> ParseHostPort(std::string_view text) {
@@ -181,6 +193,28 @@ Result<std::string> PickAddress(const AddressChoice& choice,
         "no address of this host meets " + DescribeWishes(choice) + ": " + Describe(candidates));
   }
   return best.candidate->address;
+}
+
+Announcement PickAnnouncement(std::string_view root_host, std::string_view local,
+                              std::string_view outward,
+                              std::span<const InterfaceAddress> candidates) {
+  Result<IpAddress> own_end = ParseIpAddress(local);
+  if (!own_end.ok() || !IsLoopback(own_end.value())) {
+    return {std::string(local), "the route to the scheduler starts there"};
+  }
+  if (MeansThisMachine(root_host)) {
+    return {std::string(local), "the scheduler's address is of this machine alone"};
+  }
+  std::string because = "'" + std::string(root_host) +
+                        "' stands for loopback on this machine, where no other comes; ";
+  if (MayBeReached(outward)) {
+    return {std::string(outward), because + "the way to other networks starts there"};
+  }
+  Result<std::string> picked = PickAddress({}, candidates, "");
+  if (picked.ok() && MayBeReached(picked.value())) {
+    return {picked.value(), because + "it is the first of an interface that is up"};
+  }
+  return {std::string(local), because + "but this machine has no other address"};
 }
 
 }  // namespace byteps::transport

@@ -1,6 +1,7 @@
 // Addresses of hosts and ports as text, and the choice of this host's own address.
 //
-// Everything but ChooseAddress, ListAddresses, ResolveHost and RouteSource is pure.
+// Everything but ChooseAddress, ChooseAnnouncement, ListAddresses, ResolveHost and RouteSource is
+// pure.
 #pragma once
 
 #include <array>
@@ -81,9 +82,29 @@ Result<std::string> ChooseAddress(const AddressChoice& choice);
 // 127.0.0.0/8 or ::1.
 bool IsLoopback(const IpAddress& address);
 
+// What a host tells others when nobody wished for an address, and why, for its log.
+struct Announcement {
+  std::string address;
+  std::string why;
+};
+
+// `local` is this host's end of a connection to the scheduler, whose host the user gave as
+// `root_host`. It is taken, unless it is loopback and the user did not say so: where a machine's
+// own name stands for 127.0.1.1, hosts that resolve it otherwise could not come here. Then it is
+// `outward`, where the way out of this host starts, or empty; else the best of `candidates`; and
+// `local` when all of them are loopback or link-local.
+Announcement PickAnnouncement(std::string_view root_host, std::string_view local,
+                              std::string_view outward,
+                              std::span<const InterfaceAddress> candidates);
+
+// PickAnnouncement with what this host has; `target` is the scheduler's "host:port". Sends and
+// resolves nothing.
+Announcement ChooseAnnouncement(const std::string& target, const std::string& local);
+
 // `host` itself if it is an address, whoever has it (another host may forward it here); of a name
-// an address that it stands for, of this host if there is one. Loopback only if the way to `target`
-// ("host:port") is loopback, too. May block as RouteSource does.
+// an address that it stands for, of this host if there is one. If that is loopback: only if the way
+// to `target` ("host:port") is loopback, too, and then what ChooseAnnouncement makes of it. May
+// block as RouteSource does.
 Result<std::string> ResolveHost(const std::string& host, const std::string& target);
 
 }  // namespace byteps::transport

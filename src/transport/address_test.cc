@@ -106,6 +106,42 @@ TEST_F(PickAddressTest, AnErrorNamesTheWishAndListsWhatThereIs) {
   EXPECT_FALSE(PickAddress({.cidr = "x"}, candidates_, "").ok());
 }
 
+class PickAnnouncementTest : public PickAddressTest {
+ protected:
+  std::string Announced(std::string_view root, std::string_view local,
+                        std::string_view outward = "") {
+    Announcement chosen = PickAnnouncement(root, local, outward, candidates_);
+    EXPECT_FALSE(chosen.why.empty());
+    return chosen.address;
+  }
+};
+
+TEST_F(PickAnnouncementTest, TheRouteToTheCoordinatorDecides) {
+  EXPECT_EQ(Announced("node7", "10.0.0.5", "192.168.1.5"), "10.0.0.5");
+  EXPECT_EQ(Announced("node7", "fe80::5%eth0", "192.168.1.5"), "fe80::5%eth0");
+  EXPECT_EQ(Announced("node7", "inproc", "192.168.1.5"), "inproc");
+}
+
+TEST_F(PickAnnouncementTest, LoopbackIsAnnouncedOnlyWhereTheUserSaysSo) {
+  for (const char* root : {"localhost", "127.0.0.1", "127.0.1.1", "::1"}) {
+    EXPECT_EQ(Announced(root, "127.0.0.1", "10.0.0.5"), "127.0.0.1") << root;
+  }
+  // Debian's /etc/hosts: the machine's own name stands for 127.0.1.1.
+  EXPECT_EQ(Announced("node7", "127.0.0.1", "10.0.0.5"), "10.0.0.5");
+  EXPECT_EQ(Announced("node7", "::1", "fd00::5"), "fd00::5");
+  Announcement chosen = PickAnnouncement("node7", "127.0.0.1", "10.0.0.5", candidates_);
+  EXPECT_NE(chosen.why.find("'node7' stands for loopback"), std::string::npos) << chosen.why;
+}
+
+TEST_F(PickAnnouncementTest, WithoutAWayOutItIsAnInterfaceThatIsUp) {
+  EXPECT_EQ(Announced("node7", "127.0.0.1"), "192.168.1.5");
+  EXPECT_EQ(Announced("node7", "127.0.0.1", "127.0.0.1"), "192.168.1.5");
+  candidates_ = {{"lo", "127.0.0.1", true}, {"eth0", "fe80::5%eth0", false}};
+  EXPECT_EQ(Announced("node7", "127.0.0.1"), "127.0.0.1") << "no other host can reach any";
+  candidates_.clear();
+  EXPECT_EQ(Announced("node7", "127.0.0.1"), "127.0.0.1");
+}
+
 TEST(AddressTest, Loopback) {
   for (const char* text : {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1"}) {
     EXPECT_TRUE(IsLoopback(ParseIpAddress(text).value())) << text;
@@ -125,6 +161,14 @@ TEST(ResolveHostTest, AnAddressIsItselfAndANameMeansThisHostIfItCan) {
   auto wrong = ResolveHost(std::string(300, 'x'), "127.0.0.1:1");
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.status().message().find("xxx"), std::string::npos);
+}
+
+TEST(ChooseAnnouncementTest, OnThisMachineItIsWhatPickAnnouncementSays) {
+  EXPECT_EQ(ChooseAnnouncement("127.0.0.1:1", "127.0.0.1").address, "127.0.0.1");
+  EXPECT_EQ(ChooseAnnouncement("node7:1", "10.9.9.9").address, "10.9.9.9");
+  Announcement named = ChooseAnnouncement("node7:1", "127.0.0.1");
+  bool has_other = named.why.find("no other address") == std::string::npos;
+  EXPECT_EQ(IsLoopback(ParseIpAddress(named.address).value()), !has_other) << named.address;
 }
 
 TEST(ChooseAddressTest, TheRouteToLoopbackStartsAtLoopback) {

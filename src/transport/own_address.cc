@@ -75,6 +75,16 @@ Result<Addresses> Resolve(const std::string& host, uint16_t port) {
   return Addresses(head, freeaddrinfo);
 }
 
+// Where the way out of this host starts; empty when there is none.
+std::string OutwardSource() {
+  // Addresses for documents (RFC 5737, RFC 3849): no network has them, so the default route counts.
+  for (const char* target : {"192.0.2.1:9", "[2001:db8::1]:9"}) {
+    Result<std::string> source = RouteSource(target);
+    if (source.ok()) return source.value();
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<InterfaceAddress>> ListAddresses() {
@@ -129,6 +139,14 @@ Result<std::string> ChooseAddress(const AddressChoice& choice) {
   return PickAddress(choice, candidates.value(), source);
 }
 
+Announcement ChooseAnnouncement(const std::string& target, const std::string& local) {
+  Result<HostPort> root = ParseHostPort(target);
+  Result<std::vector<InterfaceAddress>> candidates = ListAddresses();
+  std::span<const InterfaceAddress> found;
+  if (candidates.ok()) found = candidates.value();
+  return PickAnnouncement(root.ok() ? root->host : target, local, OutwardSource(), found);
+}
+
 Result<std::string> ResolveHost(const std::string& host, const std::string& target) {
   if (ParseIpAddress(host).ok()) return host;
   Result<Addresses> addresses = Resolve(host, 9);
@@ -149,7 +167,9 @@ Result<std::string> ResolveHost(const std::string& host, const std::string& targ
   if (rank_of_best < 2) return best;
   Result<std::string> source = RouteSource(target);
   Result<IpAddress> own_end = source.ok() ? ParseIpAddress(source.value()) : source.status();
-  if (!best.empty() && own_end.ok() && IsLoopback(own_end.value())) return best;
+  if (!best.empty() && own_end.ok() && IsLoopback(own_end.value())) {
+    return ChooseAnnouncement(target, best).address;
+  }
   return Status(StatusCode::kInvalidArgument,
                 "'" + host + "' stands for " + (best.empty() ? "nothing" : best) +
                     " here, where other hosts cannot reach this one; give an address");

@@ -19,7 +19,15 @@ import pytest
 
 import byteps
 from byteps import common
-from byteps.common import build, default, environment, errors, process_sets, programs
+from byteps.common import (
+    build,
+    default,
+    environment,
+    errors,
+    launch_environment,
+    process_sets,
+    programs,
+)
 from byteps.common import session as session_module
 from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
 from byteps.common.session import Request
@@ -261,6 +269,27 @@ def test_an_extension_that_was_not_built() -> None:
 
 def test_the_version() -> None:
     assert byteps.__version__.startswith(".".join(map(str, byteps.VERSION[:2])))
+
+
+@pytest.mark.parametrize(
+    ("root", "towards_root", "announced"),
+    [
+        ("node7", "10.0.0.5", "10.0.0.5"),
+        ("node7", "127.0.0.1", "192.168.1.5"),  # /etc/hosts: 127.0.1.1 node7
+        ("node7", "::1", "192.168.1.5"),
+        ("localhost", "127.0.0.1", "127.0.0.1"),
+        ("127.0.1.1", "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_loopback_is_announced_only_if_the_root_says_so(
+    monkeypatch, root: str, towards_root: str, announced: str
+) -> None:
+    routes = {launch_environment.OUTSIDE: "192.168.1.5", root: towards_root}
+    monkeypatch.setattr(launch_environment, "_source_towards", routes.__getitem__)
+    monkeypatch.delenv("DMLC_NODE_HOST", raising=False)
+    monkeypatch.setenv("DMLC_PS_ROOT_URI", root)
+    assert launch_environment.own_address(on_one_machine=False) == announced
+    assert launch_environment.own_address(on_one_machine=True) == "127.0.0.1"
 
 
 def test_resume_declares_the_names_again_in_their_order(core, monkeypatch) -> None:

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/server_process.h"
+#include "src/session/signal_thread.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
 #include "src/transport/host_identity.h"
@@ -82,31 +82,6 @@ Result<std::string> AnnouncedHost(const config::Options& options) {
   return transport::ChooseAddress(
       {config::RootAddress(options), options.interface, options.address_cidr});
 }
-
-// Turns SIGTERM and SIGINT into a call, for as long as it lives. The signals must be blocked in
-// every thread, or one of them would take them.
-class SignalThread {
- public:
-  explicit SignalThread(std::function<void(int)> on_signal) {
-    sigemptyset(&set_);
-    for (int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set_, number);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    thread_ = std::thread([this, on_signal = std::move(on_signal)] {
-      int number = 0;
-      while (sigwait(&set_, &number) == 0 && number != SIGUSR2) on_signal(number);
-    });
-  }
-  ~SignalThread() {
-    pthread_kill(thread_.native_handle(), SIGUSR2);
-    thread_.join();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t set_{};
-  sigset_t before_{};
-  std::thread thread_;
-};
 
 Status StoppedBy(int signal_number) {
   return {StatusCode::kShutdown,

@@ -51,8 +51,8 @@ class EventLog {
   }
 
  private:
-  static constexpr size_t kFirst = 200;
-  static constexpr size_t kLast = 100;
+  static constexpr size_t kFirst = 800;
+  static constexpr size_t kLast = 200;
   size_t count_ = 0;
   std::deque<std::string> last_;
 };

@@ -13,6 +13,14 @@ constexpr Duration kGrace = milliseconds(300);
 constexpr Duration kAbortAgain = milliseconds(7);
 constexpr Duration kLeaveLimit = seconds(5);
 
+std::string HowItEnded(const protocol::Outcome& outcome) {
+  std::string text = outcome.status.ToString();
+  if (!outcome.status.ok() || outcome.receipt == nullptr) return text;
+  text += ", of";
+  for (Slot slot : outcome.receipt->List()) text += " " + std::to_string(slot);
+  return outcome.mixed ? text + " and more in some pieces" : text;
+}
+
 protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   protocol::WorkerOptions made;
   made.credit.fixed_bytes = options.credit_bytes;
@@ -430,7 +438,7 @@ void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   completion.at = cluster_.network_.now();
   if (cluster_.logs()) {
     cluster_.Log("worker " + std::to_string(rank_) + ": operation " + std::to_string(id) +
-                 " ends: " + completion.outcome.status.ToString());
+                 " ends: " + HowItEnded(completion.outcome));
   }
   cluster_.last_completion_ = completion.at;
   cluster_.Note(Moment::kHandedOver, rank_, kNobody);

@@ -96,9 +96,10 @@ torch_index() {
   fi
 }
 
+# answers INDEX: whether pip can reach it, with its settings (proxy, certificates).
 answers() {
-  "$VENV/bin/python" -c 'import sys, urllib.request as web
-web.urlopen(sys.argv[1] + "/", timeout=10)' "$1" 2>/dev/null
+  "$VENV/bin/python" -m pip index versions torch --index-url "$1" --retries 1 --timeout 10 \
+    >/dev/null 2>&1
 }
 
 install_needs() {

@@ -90,6 +90,7 @@ def test_a_model_may_be_wrapped_again(model, core) -> None:
             optimizer.zero_grad()
             loss_of(model).backward()
             optimizer.step()
+            assert optimizer.param_groups[0]["lr"] > 0  # looking keeps nothing alive
         assert len(gradients_of(core)) == 8 * (phase + 1)
     del optimizer
     assert not any(p._post_accumulate_grad_hooks for p in model.parameters())

@@ -32,7 +32,8 @@ again, at most `--restart` times in all, and the training goes on. With `--min-n
 without workers that die. Any other loss ends all processes; the reason is printed, and the exit
 code of the process that was lost (128 + n for signal n) is the exit code of this command. Ctrl-C,
 SIGTERM, SIGHUP and SIGQUIT reach the workers and end the job; whatever is left after the grace time
-is killed. SIGUSR1 and SIGUSR2 are passed on to the workers and end nothing.
+is killed. SIGUSR1 and SIGUSR2 are passed on to the workers and end nothing; a script around a
+worker must `exec` it.
 
 **Examples**
 

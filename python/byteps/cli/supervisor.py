@@ -194,7 +194,8 @@ class Supervisor:
 
     def _look_at_output(self) -> None:
         error = self._outputs.error
-        if error is not None and not self._ending:
+        # Without prefixes the processes have outputs of their own, and only notices are lost.
+        if error is not None and self._prefixed and not self._ending:
             reason = f"nothing can be written any more: {error.strerror}; ending the job"
             self._fail(reason, _NO_OUTPUT_EXIT_CODE)
 
@@ -390,7 +391,7 @@ class Supervisor:
         # Whoever has paused the output wants to see its end. A signal says that nobody does.
         limit_s = _LAST_OUTPUT_LIMIT_S if self._ending_by_signal else None
         self._handle_output(lambda: self._outputs.is_pending and self._reader_has_time, limit_s)
-        if self._outputs.error is not None:
+        if self._outputs.error is not None and self._prefixed:
             self._outcome.exit_code = self._outcome.exit_code or _NO_OUTPUT_EXIT_CODE
 
     def _handle_output(self, goes_on: Callable[[], bool], limit_s: float | None) -> None:

@@ -248,6 +248,8 @@ def _register(
     LIBRARY.define(f"{name}_gradient({arguments}) -> Tensor")
     LIBRARY.impl(name, forward, ANY_DEVICE)
     LIBRARY.impl(f"{name}_gradient", backward, ANY_DEVICE)
+    # Kept whether this rank uses the result or not: the others wait for it.
+    torch.fx.node.has_side_effect(getattr(torch.ops.byteps, name).default)
     torch.library.register_fake(f"byteps::{name}", fake, lib=LIBRARY)
     torch.library.register_fake(f"byteps::{name}_gradient", _fake_gradient, lib=LIBRARY)
 

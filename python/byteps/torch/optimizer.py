@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -20,9 +19,8 @@ from byteps.torch.exchange import Exchange, ExchangeOptions
 from byteps.torch.submit import finished
 from byteps.torch.wrapping import shared
 
-_GradScaler = (
-    torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler
-)
+# Where torch's gradient scalers look at the groups, to divide the gradients in them.
+_UNSCALING = "_unscale_grads_"
 
 
 class _DistributedMixin:
@@ -40,7 +38,8 @@ class _DistributedMixin:
         So what works on an optimizer's gradients finds the averages. While they are accumulated
         anybody may look, such as a learning-rate scheduler.
         """
-        if self._exchange.is_due or self._is_scaled(sys._getframe(1)):
+        # The name alone: looking at the caller's variables would keep them alive.
+        if self._exchange.is_due or self._is_scaled(sys._getframe(1).f_code.co_name):
             self._settle()
         return cast("list[dict[str, Any]]", self.__dict__["param_groups"])
 
@@ -152,16 +151,16 @@ class _DistributedMixin:
             "the optimizer that it was made of."
         )
 
-    def _is_scaled(self, looking: FrameType) -> bool:
+    def _is_scaled(self, looking: str) -> bool:
         """Return whether a GradScaler is about to divide gradients that were not averaged.
 
         It ends the passes of a step on every rank: those that have made fewer than the others, or
         none, take part with what they have.
         """
         exchange = self._exchange
-        if exchange.is_settled or (exchange.is_idle and self._synchronized):
+        if looking != _UNSCALING or exchange.is_settled or not exchange.is_active:
             return False
-        return isinstance(looking.f_locals.get("self"), _GradScaler) and exchange.is_active
+        return not (exchange.is_idle and self._synchronized)
 
     def _settle(self) -> None:
         self._watch_parameters()

@@ -69,7 +69,7 @@ void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
     if (ended.rank.has_value()) ended_ranks_.insert(*ended.rank);
     ended_.push_back(ended);
     TakeEnds();
-    EndIfNobodyCame();
+    EndIfAllEnded();
     Advance();
   }
   EndCall();
@@ -255,11 +255,21 @@ void Coordinator::EndIfNobodyComesBack() {
   EndInOrder("all workers have left");
 }
 
-// Programs that never called init; whoever started the job counts all of its workers as machines.
-void Coordinator::EndIfNobodyCame() {
-  bool all_ended = ended_ranks_.size() >= options_.worker_machines;
-  if (!all_ended || view_.epoch > 0 || roster_.Count(Role::kWorker, false) > 0) return;
-  EndInOrder("all workers have ended, and none had joined");
+// Of programs that never called init, or have all come to their end: who waits to be let in has
+// nobody to train with. Whoever started the job counts all of its workers as machines.
+void Coordinator::EndIfAllEnded() {
+  if (recovery_.has_value() || ListensUntil().has_value()) return;
+  if (view_.epoch == 0) {
+    bool all = ended_ranks_.size() >= options_.worker_machines;
+    if (all && roster_.Count(Role::kWorker, false) == 0) {
+      EndInOrder("all workers have ended, and none had joined");
+    }
+    return;
+  }
+  bool all = std::all_of(
+      view_.workers.begin(), view_.workers.end(),
+      [this](const wire::WorkerInfo& one) { return one.left && ended_ranks_.contains(one.rank); });
+  if (phase_ == Phase::kGathering && all) EndInOrder("all workers have left");
 }
 
 void Coordinator::EndInOrder(const std::string& text) {

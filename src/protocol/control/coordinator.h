@@ -150,7 +150,7 @@ class Coordinator {
   void Deliver(const Declarations::Answers& answers);
   void ReleaseHeld();
   void EndIfNobodyComesBack();
-  void EndIfNobodyCame();
+  void EndIfAllEnded();
   void EndInOrder(const std::string& text);
   bool AllServersHere() const;
   void TellAll(const wire::Message& message);

@@ -205,6 +205,7 @@ void Coordinator::Accept(ConnectionId from, const wire::Join& join) {
   if (join.role == Role::kWorker) {
     if (phase_ == Phase::kGathering && view_.epoch > 0 && !Waits()) {
       gathering_since_ = now_;  // the next generation begins to gather
+      late_ = false;
       next_report_ = now_ + options_.report_every;
     }
     worker_count_ = join.worker_count;
@@ -377,9 +378,9 @@ std::optional<Time> Coordinator::ListensUntil() const {
 }
 
 void Coordinator::Gather() {
+  if (ListensUntil().has_value()) return;
   EndIfTooFewCome();
-  if (phase_ == Phase::kOver) return;
-  if (!AllHere() || ListensUntil().has_value()) return;
+  if (phase_ == Phase::kOver || !AllHere()) return;
   GiveIndices();
   wire::View next = NextGeneration();
   Status weighed = Weigh(next);

@@ -82,6 +82,20 @@ TEST_F(StartTest, ProgramsThatNeverJoinEndTheJobInOrder) {
   EXPECT_EQ(To<wire::JobOver>(20).at(0).code, StatusCode::kOk);
 }
 
+// Its program would begin anew what the others have brought to an end.
+TEST_F(StartTest, WhoWaitsToBeLetInDoesNotStartAFinishedJobAgain) {
+  Ended(101, 1);
+  StartWithout(1);
+  Say(13, Process(Role::kWorker, 1, 103));
+  for (ConnectionId worker : {10, 12}) Say(worker, wire::Leave{});
+  Ended(100, 0);
+  EXPECT_TRUE(driver.finished.empty());
+  Ended(102, 2);
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_TRUE(driver.finished[0].ok()) << EndText();
+  EXPECT_EQ(To<wire::JobOver>(13).size(), 1u);
+}
+
 TEST_F(StartTest, WhenTheTimeIsOverAJobBeginsWithThoseWhoAreEnough) {
   options.min_workers = 2;
   StartWithout(1);

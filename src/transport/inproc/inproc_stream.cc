@@ -266,6 +266,8 @@ void InprocStream::Shut() {
   }
   queue_.Clear();
   in_flight_.clear();
+  diverted_ = BufferRef();
+  in_payload_ = false;
   Wake(1 - side_);
 }
 

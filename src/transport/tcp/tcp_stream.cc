@@ -228,7 +228,10 @@ void TcpStream::Parse(ConstByteSpan bytes) {
     switch (parser_.Next(bytes)) {
       case FrameParser::Event::kMore: more = true; break;
       case FrameParser::Event::kHeader: HandleHeader(); break;
-      case FrameParser::Event::kFrame: receiver_->OnFrame(); break;
+      case FrameParser::Event::kFrame:
+        diverted_ = BufferRef();
+        receiver_->OnFrame();
+        break;
       case FrameParser::Event::kBad:
         Finish(
             Status(StatusCode::kProtocol, peer_name_ + " broke the protocol: " + parser_.error()));
@@ -241,7 +244,6 @@ void TcpStream::Parse(ConstByteSpan bytes) {
 
 void TcpStream::HandleHeader() {
   size_t payload_bytes = parser_.payload_bytes();
-  diverted_ = BufferRef();  // it was the place of an earlier one
   Result<ByteSpan> place = receiver_->OnHeader(parser_.kind(), parser_.header(), payload_bytes);
   if (phase_ != Phase::kOpen) return;
   if (!place.ok()) {
@@ -332,6 +334,7 @@ void TcpStream::ShutDownWrites() {
 void TcpStream::Shut() {
   phase_ = Phase::kClosed;
   batch_.Clear();
+  diverted_ = BufferRef();  // its pool may go before this does
   patience_.cancel();
   std::error_code ignored;
   // Also ends the connection if a forked child still has the descriptor.

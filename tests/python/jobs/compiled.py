@@ -113,6 +113,18 @@ def check_collectives() -> None:
         assert torch.equal(found, gradient), (found, gradient)
 
 
+def check_unused() -> None:
+    """The others wait for a rank that has no use for the result."""
+
+    def on_the_first_rank(tensor: torch.Tensor) -> torch.Tensor:
+        total = bps.allreduce(tensor, op=bps.Sum, name="unused")
+        return total if bps.rank() == 0 else tensor * 2
+
+    compiled = torch.compile(on_the_first_rank, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(3)), on_the_first_rank(torch.ones(3)))
+
+
 def check_process_sets() -> None:
     ranks = bps.add_process_set(range(1, bps.size()))
     if ranks.included():
@@ -154,6 +166,7 @@ def main() -> None:
     check_graph_of_a_product()
     if bps.size() > 1:
         check_collectives()
+        check_unused()
         check_process_sets()
     check_errors()
     check_pair_in_eager_mode()

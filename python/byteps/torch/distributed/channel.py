@@ -145,7 +145,7 @@ class Channel:
     ) -> object:
         """Make the result, if every rank has its part in it: so say the receipts, all alike."""
         for handle in flight.handles:
-            members = self.session.handle_members(handle)
+            members = set(self.session.handle_members(handle))
             lost = [rank for rank in self.ranks if rank not in members]
             if lost:
                 raise PeerLostError(

@@ -274,7 +274,8 @@ constexpr OptionRow kRows[] = {
      .minimum = -1,
      .maximum = 1 << 20,
      .help = "File descriptor of a pipe that this process inherits from a launcher and that says "
-             "which processes of this host have ended, in lines \"exited PID\"; -1: none."},
+             "which processes of this host have ended, in lines \"exited PID\", of workers "
+             "\"exited PID worker RANK\"; -1: none."},
     {.name = "restarted",
      .variable = "BYTEPS_RESTARTED",
      .field = &Options::restarted,

@@ -90,6 +90,40 @@ TEST(FoundHistoryTest, WhoPushedAnEarlierOneOfErrorsInARowIsAnswered) {
   EXPECT_EQ(job.outcome(1, waits)->status.code(), StatusCode::kDeadlineExceeded);
 }
 
+// Simulated seed 500067: worker 1's answer is lost, with its connection or with the owner, and
+// meanwhile the next round has ended in another error. Each round keeps its own.
+TEST(FoundHistoryTest, OfErrorsInARowEveryRoundKeepsItsOwn) {
+  enum class Lost { kConnection, kOwnerPushFirst, kOwnerVerdictFirst };
+  for (Lost lost : {Lost::kConnection, Lost::kOwnerPushFirst, Lost::kOwnerVerdictFirst}) {
+    Job job(3, 2);
+    OperationId waits = job.Submit(1, "a", 2);
+    job.Up(1, 0);
+    std::vector<OperationId> ids;
+    for (const char* why : {"first", "second"}) {
+      ids.push_back(job.Submit(0, "a", 1));
+      job.Up(0, 0);
+      job.workers[0]->machine.Abort(ids.back(), why);
+      job.Up(0, 0);
+      job.Down(0, 0);
+      ASSERT_NE(job.outcome(0, ids.back()), nullptr) << why;
+    }
+    if (lost == Lost::kConnection) {
+      job.Connect(1, 0);
+    } else {
+      job.KillServer(0);
+      job.TellAll();
+      job.Up(lost == Lost::kOwnerPushFirst ? 1 : 0, 1);
+    }
+    job.All();
+    ASSERT_NE(job.outcome(1, waits), nullptr);
+    EXPECT_EQ(job.outcome(1, waits)->status.message(), job.outcome(0, ids[0])->status.message());
+    OperationId next = job.Submit(1, "a", 2);
+    job.All();
+    ASSERT_NE(job.outcome(1, next), nullptr);
+    EXPECT_EQ(job.outcome(1, next)->status.message(), job.outcome(0, ids[1])->status.message());
+  }
+}
+
 // Simulated seed 116105: two pieces of one operation end with an error each, for reasons of their
 // own, and are heard of in this order by one worker and in that by the other.
 TEST(FoundHistoryTest, OfTwoErrorsAllRanksSayTheSameOne) {

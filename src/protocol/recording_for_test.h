@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -27,6 +28,13 @@ struct SentAnswer {
   wire::DataHeader header;
   std::string bytes;
 };
+
+// REQUIRES: the answer is an error.
+inline Status ErrorIn(const SentAnswer& answer) {
+  uint64_t round = answer.header.ref.round;
+  auto row = wire::ErrorRow::Decode(std::as_bytes(std::span(answer.bytes)), round);
+  return row.ok() ? *row.value().Of(round) : row.status();
+}
 
 class RecordingShardDriver final : public ShardDriver {
  public:
@@ -57,6 +65,14 @@ struct SentPush {
   wire::DataHeader header;
   ConstByteSpan payload;
 };
+
+// The payload of an answer with this error; empty without one.
+inline std::vector<std::byte> ErrorBytes(const SentPush& push, const Status& why) {
+  wire::ErrorRow row;
+  if (why.ok() || why.message().empty()) return {};
+  row.Add(push.header.ref.round, why);
+  return row.Encode(push.header.ref.round);
+}
 
 class RecordingWorkerDriver final : public WorkerDriver {
  public:

@@ -135,7 +135,8 @@ TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   EXPECT_TRUE(Push(1, Header(256, 1), "\x02").ok());
   shard.OnAbort(0, 1, {7, 0, 256}, "too late");
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
-  EXPECT_EQ(driver.answers[0].bytes, "too late; it has no part of rank 2");
+  EXPECT_EQ(ErrorIn(driver.answers[0]),
+            Status(StatusCode::kDeadlineExceeded, "too late; it has no part of rank 2"));
 }
 
 TEST_F(ShardRoundsTest, WhoHasJoinedIsNotWaitedForButAveragesCountIt) {

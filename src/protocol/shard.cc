@@ -62,7 +62,7 @@ Status Shard::CheckRound(const Round& round, const Group& group, Slot from,
 
 // The kept verdict answers a repeat, so the repeat must be of the same piece.
 Status Shard::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
-  if (piece.status != StatusCode::kOk || piece.stable) return Status::Ok();
+  if (!piece.errors.empty() || piece.stable) return Status::Ok();
   if (header.ref.round < piece.decided) return Wrong("its round is over for everybody");
   if (header.combine != piece.combine || header.dtype != piece.dtype ||
       header.piece_bytes != piece.verdict_bytes) {
@@ -287,14 +287,13 @@ std::optional<Status> Shard::ErrorOf(const Piece& piece) const {
 // The kept verdict answers its round and, of errors, those before it in a row.
 bool Shard::Covers(const Piece& piece, uint64_t round) {
   if (round == piece.decided) return true;
-  bool in_row = round >= piece.errors_from && round < piece.decided;
-  return in_row && piece.status != StatusCode::kOk;
+  return round < piece.decided && piece.errors.Of(round) != nullptr;
 }
 
 // An error proves nothing about the round before, and nobody may hold a sum of this one. If that
-// one ended in an error too, the two are kept as one.
+// one ended in an error too, the two are kept in a row.
 bool Shard::MayDecideError(const Piece& piece) const {
-  bool sum_before = !piece.stable && piece.status == StatusCode::kOk;
+  bool sum_before = !piece.stable && piece.errors.empty();
   if (sum_before && options_.mistake != ShardMistake::kErrorBeforeStable) return false;
   if (options_.mistake == ShardMistake::kErrorWithoutResync) return true;
   bool always_mine = ownership_.began() == piece.since;
@@ -322,7 +321,7 @@ void Shard::Decide(Piece& piece) {
   } else if (round.combine != Combine::kOverlay) {
     CombineContributions(piece, round);
   }
-  piece.status = StatusCode::kOk;
+  piece.errors.Clear();
   piece.verdict = std::move(round.overlay);
   piece.verdict_bytes = round.piece_bytes;
   std::unique_ptr<Round> decided = std::move(piece.round);
@@ -370,21 +369,11 @@ void Shard::CombineContributions(const Piece& piece, Round& round) {
 }
 
 void Shard::DecideError(Piece& piece, const Status& why) {
-  bool in_row = !piece.stable && piece.status != StatusCode::kOk;
-  if (!in_row) piece.errors_from = piece.round->ref.round;
-  piece.status = why.code();
-  const std::string& text = why.message();
-  piece.verdict = pool_.Take(text.size());
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  arithmetic_.Copy(piece.verdict.data(), bytes, text.size());
-  piece.verdict_bytes = static_cast<uint32_t>(text.size());
+  piece.errors.Add(piece.round->ref.round, why);
+  piece.verdict = BufferRef();
+  piece.verdict_bytes = 0;
   Receipt concerned = ConcernedBy(piece);
   std::unique_ptr<Round> round = std::move(piece.round);
-  for (Contribution& contribution : round->contributions) {
-    contribution.want_offset = 0;
-    contribution.want_bytes = piece.verdict_bytes;
-    contribution.idle = false;
-  }
   piece.combine = round->combine;
   piece.dtype = round->dtype;
   SetVerdict(piece, round->ref.round, concerned, round->group);

@@ -33,6 +33,7 @@
 #include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 #include "src/wire/data.h"
+#include "src/wire/error_row.h"
 #include "src/wire/frame_kind.h"
 
 namespace byteps::protocol {
@@ -178,11 +179,11 @@ class Shard {
     ShardId home = 0;
     uint64_t since = 0;    // the epoch since which this shard owns it
     uint64_t decided = 0;  // the last decided round
-    // The first round of the errors in a row that end with `decided`: members that hang have seen
-    // none of them, and nobody who gives up again and again may wait for those. One text for all.
-    uint64_t errors_from = 0;
-    StatusCode status = StatusCode::kOk;
-    BufferRef verdict;  // of that round, or its error's text, while somebody may lack it
+    // What somebody may lack: the errors in a row that end with `decided`, or that round's bytes.
+    // Members that hang have seen none of these errors, and nobody who gives up again and again may
+    // wait for them.
+    wire::ErrorRow errors;
+    BufferRef verdict;
     uint32_t verdict_bytes = 0;
     bool stable = true;
     bool hollow = false;  // told by one who wanted nothing: there are no bytes, all have theirs
@@ -283,6 +284,9 @@ class Shard {
   void Recount(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
+  void AnswerError(Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority);
+  void Send(const Piece& piece, Slot to, wire::DataHeader& header, ConstByteSpan bytes,
+            const BufferRef& keep);
   void Number(Member& member, const Piece& piece, wire::DataHeader& header);
   void TakeAck(Slot from, uint64_t count);
   void MarkHeld(Piece& piece, Slot by);
@@ -325,6 +329,8 @@ class Shard {
   Result<ByteSpan> PlaceOfVerdict(Slot from, const wire::DataHeader& header, size_t payload_bytes);
   void TakeVerdict(Slot from);
   void Adopt(Piece& piece, Slot from, const wire::DataHeader& header);
+  void AdoptBytes(Piece& piece, const wire::DataHeader& header, const Member& member,
+                  uint32_t skip);
   void Acknowledge(Piece& piece, Slot to);
   void TakeHave(const wire::HeldPiece& held, const plan::Owner& owner);
 

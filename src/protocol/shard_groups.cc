@@ -163,14 +163,14 @@ bool Shard::IsIdle(const wire::DataHeader& header, size_t payload_bytes) {
 // At once, unless it is to know by its answer that others have theirs.
 void Shard::AnswerWhenDue(Piece& piece, const wire::PieceRef& ref, Slot slot,
                           const Contribution& contribution) {
-  bool error = piece.status != StatusCode::kOk;
+  if (!piece.errors.empty()) return AnswerError(piece, ref, slot, contribution.priority);
   uint64_t want_end = uint64_t{contribution.want_offset} + contribution.want_bytes;
   // Of a verdict that another one brought: no correct worker wants what is not in it.
   bool there = want_end <= (piece.hollow ? 0 : piece.verdict_bytes);
-  if (!error && contribution.want_bytes > 0 && !there) return;
-  if (error || !contribution.idle) {
-    return Answer(piece, ref, slot, error ? 0 : contribution.want_offset,
-                  error ? piece.verdict_bytes : contribution.want_bytes, contribution.priority);
+  if (contribution.want_bytes > 0 && !there) return;
+  if (!contribution.idle) {
+    return Answer(piece, ref, slot, contribution.want_offset, contribution.want_bytes,
+                  contribution.priority);
   }
   if (piece.idle == nullptr) piece.idle = std::make_unique<Idle>();
   piece.idle->ref = ref;

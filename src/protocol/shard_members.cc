@@ -135,6 +135,7 @@ void Shard::MarkHeld(Piece& piece, Slot by) {
 
 void Shard::BecomeStable(Piece& piece) {
   piece.stable = true;
+  piece.errors.Clear();
   piece.verdict = BufferRef();
   piece.idle.reset();
   --unstable_verdicts_;
@@ -168,7 +169,6 @@ void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header)
   header.home = piece.home;
   header.combine = piece.combine;
   header.dtype = piece.dtype;
-  header.status = piece.status;
   header.piece_bytes = piece.verdict_bytes;
 }
 
@@ -194,20 +194,35 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
   if (want_bytes == piece.verdict_bytes) {  // the whole verdict needs no range on the wire
     header.offset = header.want_offset = 0;
   }
-  if (piece.status != StatusCode::kOk) {
-    header.offset = static_cast<uint32_t>(
-        std::min<uint64_t>(ref.round - std::min(piece.errors_from, ref.round), UINT32_MAX));
-  }
-  ConstByteSpan wanted(piece.verdict.data() + want_offset, want_bytes);
+  Send(piece, to, header, ConstByteSpan(piece.verdict.data() + want_offset, want_bytes),
+       piece.verdict);
+}
+
+// The row up to that round: whoever holds its last error can tell all of it to another owner.
+void Shard::AnswerError(Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority) {
+  std::vector<std::byte> row = piece.errors.Encode(ref.round);
+  BufferRef payload = pool_.Take(row.size());
+  std::copy(row.begin(), row.end(), payload.data());
+  wire::DataHeader header;
+  header.ref = ref;
+  header.priority = priority;
+  Number(members_[to], piece, header);
+  header.status = piece.errors.Of(ref.round)->code();
+  header.piece_bytes = header.want_bytes = static_cast<uint32_t>(row.size());
+  Send(piece, to, header, ConstByteSpan(payload.data(), row.size()), payload);
+}
+
+void Shard::Send(const Piece& piece, Slot to, wire::DataHeader& header, ConstByteSpan bytes,
+                 const BufferRef& keep) {
   // Who skips a view never learns who was in it.
-  bool all = member.epoch == epoch_ && IsAll(piece);
-  if (all) return driver_.SendAnswer(to, header, wanted, piece.verdict);
+  bool all = members_[to].epoch == epoch_ && IsAll(piece);
+  if (all) return driver_.SendAnswer(to, header, bytes, keep);
   // The receipt goes before the bytes.
   header.receipt = static_cast<uint32_t>(piece.members->bitmap_bytes());
-  BufferRef both = pool_.Take(header.receipt + wanted.size());
+  BufferRef both = pool_.Take(header.receipt + bytes.size());
   piece.members->ToBitmap(ByteSpan(both.data(), header.receipt));
-  arithmetic_.Copy(both.data() + header.receipt, wanted.data(), wanted.size());
-  driver_.SendAnswer(to, header, ConstByteSpan(both.data(), header.receipt + wanted.size()), both);
+  arithmetic_.Copy(both.data() + header.receipt, bytes.data(), bytes.size());
+  driver_.SendAnswer(to, header, ConstByteSpan(both.data(), header.receipt + bytes.size()), both);
 }
 
 // What it did not take, because the piece has moved in a view that is not here yet, counts too: so

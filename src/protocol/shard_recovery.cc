@@ -1,6 +1,7 @@
 // What members say after a piece moved here or a connection broke, and what must wait for a view
 // that is not here yet. docs/membership.md has the rules by number.
 #include <cassert>
+#include <utility>
 
 #include "src/protocol/shard.h"
 
@@ -168,17 +169,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   piece.combine = header.combine;
   piece.dtype = header.dtype;
   SetVerdict(piece, header.ref.round, members, nullptr);
-  piece.status = header.status;
-  piece.errors_from = header.ref.round - std::min<uint64_t>(header.offset, header.ref.round);
-  piece.hollow = IsHollow(header, member.receiving_bytes);
-  piece.verdict_bytes =
-      piece.hollow ? header.piece_bytes : static_cast<uint32_t>(member.receiving_bytes - skip);
-  piece.verdict = member.receiving_into;
-  if (skip > 0) {
-    size_t bytes = member.receiving_bytes - skip;
-    piece.verdict = pool_.Take(bytes);
-    arithmetic_.Copy(piece.verdict.data(), member.receiving_into.data() + skip, bytes);
-  }
+  AdoptBytes(piece, header, member, skip);
   if (open == nullptr) return;
   if (open->ref.round > header.ref.round) {
     bool drop = options_.mistake == ShardMistake::kVerdictDropsNextRound;
@@ -202,13 +193,32 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   DropRound(piece);
 }
 
+void Shard::AdoptBytes(Piece& piece, const wire::DataHeader& header, const Member& member,
+                       uint32_t skip) {
+  size_t bytes = member.receiving_bytes - skip;
+  piece.errors.Clear();
+  piece.verdict = BufferRef();
+  piece.verdict_bytes = 0;
+  if (header.status != StatusCode::kOk) {
+    ConstByteSpan errors(member.receiving_into.data() + skip, bytes);
+    Result<wire::ErrorRow> row = wire::ErrorRow::Decode(errors, header.ref.round);
+    if (row.ok()) piece.errors = std::move(row.value());
+    if (!row.ok()) piece.errors.Add(header.ref.round, {header.status, "no reason was given"});
+    return;
+  }
+  piece.hollow = IsHollow(header, member.receiving_bytes);
+  piece.verdict_bytes = piece.hollow ? header.piece_bytes : static_cast<uint32_t>(bytes);
+  piece.verdict = member.receiving_into;
+  if (skip == 0) return;
+  piece.verdict = pool_.Take(bytes);
+  arithmetic_.Copy(piece.verdict.data(), member.receiving_into.data() + skip, bytes);
+}
+
 // Tells the sender of a verdict under which number its stability will be told.
 void Shard::Acknowledge(Piece& piece, Slot to) {
   wire::DataHeader header;
   header.ref = members_[to].incoming.ref;
   Number(members_[to], piece, header);
-  header.status = StatusCode::kOk;
-  header.offset = header.want_offset = header.want_bytes = 0;
   driver_.SendAnswer(to, header, {}, {});
 }
 

@@ -242,7 +242,7 @@ TEST_F(ShardTest, WhoHasLeftEndsRoundsItDidNotJoin) {
   Leave(1);
   ASSERT_EQ(driver.answers.size(), 1u);
   EXPECT_EQ(driver.answers[0].header.status, StatusCode::kPeerLost);
-  EXPECT_EQ(driver.answers[0].bytes.substr(0, 17), "worker 1 has left");
+  EXPECT_EQ(ErrorIn(driver.answers[0]).message().substr(0, 17), "worker 1 has left");
   EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // and every later one, at once
   ASSERT_EQ(driver.answers.size(), 2u);
   EXPECT_EQ(driver.answers[1].header.status, StatusCode::kPeerLost);
@@ -293,7 +293,7 @@ TEST_F(ShardTest, AnErrorWhileAPayloadIsReceived) {
   std::memset(place.value().data(), 1, 64);
   shard.OnPayload(0);
   ASSERT_EQ(driver.answers.size(), 1u);
-  EXPECT_EQ(driver.answers[0].bytes.substr(0, 17), "worker 1 has left");
+  EXPECT_EQ(ErrorIn(driver.answers[0]).message().substr(0, 17), "worker 1 has left");
 }
 
 TEST_F(ShardTest, ALostConnectionDropsWhatWasNotWhole) {

@@ -221,7 +221,6 @@ class Worker {
     bool stable = true;
     bool recited = false;  // the owner has been told of it and has not answered
     StatusCode status = StatusCode::kOk;
-    uint32_t errors_before = 0;  // of an error: as in its header
     Receipt members;
     BufferRef copy;  // of it, while it is not stable and the user's memory is the user's
     uint32_t copy_bytes = 0;

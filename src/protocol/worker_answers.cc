@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "src/protocol/worker.h"
+#include "src/wire/error_row.h"
 
 namespace byteps::protocol {
 namespace {
@@ -176,7 +177,6 @@ void Worker::TakeVerdict(Tensor& tensor, ShardId from, Time now) {
   uint32_t credit = CreditOf(spans);
   piece.held = header.ref.round;
   piece.status = header.status;
-  piece.errors_before = header.status == StatusCode::kOk ? 0 : header.offset;
   TakeReceipt(link, tensor, piece);
   // Nobody else must come to hold it.
   piece.stable = header.status == StatusCode::kOk && piece.members->IsOnly(slot_);
@@ -213,7 +213,7 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
   bool error = header.status != StatusCode::kOk;
   const std::byte* bytes = nullptr;
   size_t count = 0;
-  if (link.staged.data() != nullptr) {  // an error may have no text
+  if (link.staged.data() != nullptr) {
     bytes = link.staged.data() + header.receipt;
     count = link.payload_bytes - header.receipt;
   }
@@ -222,9 +222,9 @@ void Worker::TakeBytes(Tensor& tensor, Link& link) {
     // Other pieces may still be on their way into the user's memory: the operation ends with the
     // last of them, not here. On every rank it is the first piece's error, whichever came first.
     tensor.task->failed_piece = number;
-    const auto* text = reinterpret_cast<const char*>(bytes);
-    outcome.status =
-        Status(header.status, count > 0 ? std::string(text, count) : "no reason was given");
+    uint64_t round = header.ref.round;
+    Result<wire::ErrorRow> row = wire::ErrorRow::Decode(ConstByteSpan(bytes, count), round);
+    outcome.status = row.ok() ? *row->Of(round) : Status(header.status, "no reason was given");
   }
   if (bytes == nullptr) {
     // Copied now, the bytes are still in the cache.

@@ -206,7 +206,6 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
   header.piece_bytes = piece.hollow ? piece.verdict_bytes : bytes;
   header.want_bytes = bytes;
-  header.offset = piece.errors_before;
   piece.recited = true;
   driver_.SendVerdict(piece.owner, header, ConstByteSpan(payload.data(), header.receipt + bytes),
                       payload);

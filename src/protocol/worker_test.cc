@@ -48,9 +48,10 @@ class WorkerTest : public testing::Test {
 
   // Answers a push of this test's worker. False when the worker refuses.
   bool Answer(const SentPush& push, const std::string& bytes, StatusCode status = StatusCode::kOk) {
-    Result<ByteSpan> place = AnswerHeader(push, bytes.size(), status);
+    std::vector<std::byte> row = ErrorBytes(push, {status, bytes});
+    ConstByteSpan source = row.empty() ? std::as_bytes(std::span(bytes)) : row;
+    Result<ByteSpan> place = AnswerHeader(push, source.size(), status);
     if (!place.ok()) return false;
-    ConstByteSpan source = std::as_bytes(std::span(bytes));
     std::copy(source.begin(), source.end(), place.value().begin());
     worker->OnAnswer(push.to, kStart);
     return true;

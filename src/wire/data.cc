@@ -40,7 +40,7 @@ Status CheckRange(const DataHeader& header, size_t payload_bytes) {
   if (uint64_t{header.want_offset} + header.want_bytes > header.piece_bytes) {
     return Malformed("the wanted span leaves the piece");
   }
-  // An error verdict carries a text instead of a span of the piece, and a partial receipt a bitmap.
+  // An error verdict carries no span of the piece, and a partial receipt a bitmap in front of it.
   if (header.status != StatusCode::kOk || header.receipt != 0) return Status::Ok();
   if (uint64_t{header.offset} + payload_bytes > header.piece_bytes) {
     return Malformed("the payload leaves the piece");

@@ -54,11 +54,11 @@ struct DataHeader {
   ShardId home = 0;
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
-  StatusCode status = StatusCode::kOk;  // answer: an error verdict; the payload is its text
+  StatusCode status = StatusCode::kOk;  // answer and verdict: an error; the payload is an ErrorRow
   // Where the payload lies in the piece, and (push) which span of the verdict the sender wants.
   // They travel only when they say more than "the payload is the piece, and I want all of it".
   uint32_t piece_bytes = 0;
-  uint32_t offset = 0;  // of an error: by how much the first of the errors in a row is earlier
+  uint32_t offset = 0;
   uint32_t want_offset = 0;
   uint32_t want_bytes = 0;
 

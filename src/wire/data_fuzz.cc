@@ -1,10 +1,11 @@
-// Fuzz target: any bytes as the header of a push or an answer, as wants and as an ack. What is
-// accepted keeps its spans inside the piece and means the same when it is written again.
+// Fuzz target: any bytes as the header of a push or an answer, as wants, as errors and as an ack.
+// What is accepted keeps its spans inside the piece and means the same when it is written again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include "src/wire/data.h"
+#include "src/wire/error_row.h"
 
 namespace byteps::wire {
 namespace {
@@ -31,6 +32,14 @@ void FuzzRefs(ConstByteSpan bytes) {
   Require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
 }
 
+void FuzzErrors(ConstByteSpan bytes, uint64_t round) {
+  Result<ErrorRow> row = ErrorRow::Decode(bytes, round);
+  if (!row.ok()) return Require(row.status().code() == StatusCode::kProtocol);
+  Require(row->Of(round) != nullptr);
+  std::vector<std::byte> again = row->Encode(round);
+  Require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
 }  // namespace
 }  // namespace byteps::wire
 
@@ -40,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto bytes = std::as_bytes(std::span(data + 4, size - 4));
   byteps::wire::FuzzHeader(bytes, payload_bytes);
   byteps::wire::FuzzRefs(bytes);
+  byteps::wire::FuzzErrors(bytes, payload_bytes);
   (void)byteps::wire::DecodeNumber(bytes).ok();
   return 0;
 }

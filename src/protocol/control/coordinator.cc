@@ -85,6 +85,7 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   const auto* join = std::get_if<wire::Join>(&message);
   const auto* report = std::get_if<wire::Report>(&message);
   if (phase_ == Phase::kOver) {  // who could not be told hears it when it comes back
+    if (report != nullptr) TellIfLeftBehind(from, *report);
     if (join != nullptr || report != nullptr) driver_.Send(from, over_);
     return;
   }
@@ -284,6 +285,14 @@ bool Coordinator::AllServersHere() const {
   return std::all_of(view_.servers.begin(), view_.servers.end(), [&](const wire::ServerInfo& one) {
     return !one.alive || roster_.Find(one.incarnation) != nullptr;
   });
+}
+
+// For it the job did not end in order.
+void Coordinator::TellIfLeftBehind(ConnectionId from, const wire::Report& report) {
+  uint64_t incarnation = report.self.incarnation;
+  bool was_in = report.committed.epoch > 0 && report.committed.epoch < view_.epoch;
+  bool is_out = !IsVoter(view_, incarnation) && !HasLeft(view_, incarnation);
+  if (was_in && is_out) driver_.Send(from, wire::Commit{term_, view_});
 }
 
 void Coordinator::TellAll(const wire::Message& message) {

@@ -152,6 +152,7 @@ class Coordinator {
   void EndIfNobodyComesBack();
   void EndIfAllEnded();
   void EndInOrder(const std::string& text);
+  void TellIfLeftBehind(ConnectionId from, const wire::Report& report);
   bool AllServersHere() const;
   void TellAll(const wire::Message& message);
   bool Elastic() const { return options_.min_workers > 0; }

@@ -21,6 +21,22 @@ TEST_F(FailureTest, ALostWorkerLeavesTheView) {
   EXPECT_TRUE(driver.finished.empty());
 }
 
+// Simulated seed 2077047: its connection was cut, and the others came to their end meanwhile.
+TEST_F(FailureTest, WhoWasLeftBehindHearsItThoughTheJobIsOver) {
+  StartJob();
+  Lose(12);
+  Wait(milliseconds(100), {10, 11, 20, 21});
+  for (ConnectionId worker : {10, 11}) Say(worker, wire::Leave{});
+  for (ConnectionId worker : {10, 11}) Lose(worker);
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_FALSE(members.at(12).IsEvicted());
+  Say(12, members.at(12).Greeting());
+  EXPECT_TRUE(members.at(12).IsEvicted());
+  EXPECT_EQ(To<wire::JobOver>(12).size(), 1u);
+  Say(11, members.at(11).Greeting());
+  EXPECT_FALSE(members.at(11).IsEvicted()) << "it has left in order";
+}
+
 TEST_F(FailureTest, TooFewWorkersEndTheJob) {
   options.min_workers = 3;
   StartJob();

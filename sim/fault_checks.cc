@@ -83,8 +83,8 @@ void Play::CheckAgreement(const Played& played) {
     if (!Agrees(other->worker)) continue;
     wire::Op op = script_.tensors[played.tensor].op;
     bool by_rank = op == wire::Op::kReducescatter || op == wire::Op::kAlltoall;
-    bool same = other->status.code() == played.status.code() &&
-                (by_rank || other->result == played.result) && other->members == played.members;
+    bool same = other->status == played.status && (by_rank || other->result == played.result) &&
+                other->members == played.members;
     if (same) continue;
     Violation(NameOf(played) + " differs from worker " + std::to_string(other->worker) + ": " +
               played.status.ToString() + " and " + other->status.ToString());

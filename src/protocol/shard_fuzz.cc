@@ -1,9 +1,9 @@
 // Fuzz target: a shard among members that send any header the wire lets through, with payloads that
 // are cut off, lost connections, acks, leavers, retired tensors and ticks in any order. Every place
 // that the shard names is written, every answer read.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include "src/protocol/kernel_arithmetic.h"
@@ -105,11 +105,35 @@ class Play {
     }
   }
 
+  struct Incoming {
+    ByteSpan place;
+    bool error = false;
+    uint32_t receipt = 0;
+  };
+
+  // Of errors: a row that a worker could send, or any bytes.
+  void Fill(const Incoming& incoming) {
+    for (std::byte& b : incoming.place) b = std::byte{1};
+    if (!incoming.error) return;
+    uint8_t what = numbers_.Next();
+    size_t skip = std::min<size_t>(incoming.receipt, incoming.place.size());
+    ByteSpan bytes = incoming.place.subspan(skip);
+    if (what % 2 == 0 || bytes.size() < 64) {
+      for (std::byte& b : bytes) b = static_cast<std::byte>(numbers_.Next());
+      return;
+    }
+    wire::ErrorRow row;
+    row.Add(what / 2 % 4U, {StatusCode::kPeerLost, "first"});
+    row.Add(4 + what / 8 % 2U, {StatusCode::kExhausted, std::string(bytes.size() - 37, 'x')});
+    std::vector<std::byte> encoded = row.Encode(5);
+    std::copy(encoded.begin(), encoded.end(), bytes.begin());
+  }
+
   // Either a header, or the end of the payload that a header announced.
   void Push(Slot slot) {
     auto found = receiving_.find(slot);
     if (found != receiving_.end()) {
-      if (!found->second.empty()) std::memset(found->second.data(), 1, found->second.size());
+      Fill(found->second);
       receiving_.erase(found);
       return shard_.OnPayload(slot);
     }
@@ -140,11 +164,13 @@ class Play {
     if (kind % 16 == 4) decoded->receipt = 1;
     if (kind % 4 == 1) decoded->receipt = kind / 32;
     if (kind % 16 == 8) decoded->want_bytes = 0;
+    if (kind % 16 == 12 || kind % 32 == 20) decoded->status = StatusCode::kPeerLost;
     Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
                                      : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
     if (place.ok()) {
       if (place->size() != payload) std::abort();
-      receiving_[slot] = place.value();
+      bool error = decoded->status != StatusCode::kOk;
+      receiving_[slot] = {place.value(), error, verdict ? decoded->receipt : 0};
     } else if (receiving_.erase(slot) == 0) {
       shard_.OnLost(slot);
     }
@@ -156,7 +182,7 @@ class Play {
   RecordingShardDriver driver_;
   wire::View view_ = TwoServers(ViewFor(kWorkers, 1));
   Shard shard_{ShardOptions(), pool_, arithmetic_, driver_};
-  std::map<Slot, ByteSpan> receiving_;
+  std::map<Slot, Incoming> receiving_;
   Time now_{};
 };
 

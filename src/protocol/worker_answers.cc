@@ -128,7 +128,7 @@ void Worker::FinishAnswer(ShardId from, Time now) {
   CountAnswer(from, header.count, now);
   link.stable =
       std::max(link.stable, header.count - std::min<uint64_t>(header.count, header.unstable));
-  // The operation may have failed while the payload (an error's text) came in.
+  // The operation may have failed while the payload (of an error) came in.
   auto found = by_id_.find(header.ref.tensor);
   Fate fate = std::exchange(link.fate, Fate::kIgnored);
   if (found != by_id_.end() && header.ref.piece < found->second->pieces.size()) {

@@ -161,7 +161,7 @@ class Play {
     if (!place.ok()) return;
     if (place->size() != payload) std::abort();
     receiving_[from] = place.value();
-    // Error texts may be overtaken by other events; payloads of sums are, by the protocol, not
+    // Errors may be overtaken by other events; payloads of sums are, by the protocol, not
     // overtaken by what would free their memory.
     if (header.status == StatusCode::kOk || Next() % 2 == 0) End(from);
   }

@@ -288,7 +288,7 @@ TEST_F(WorkerTest, AMismatchFailsTheOperationAndTheNameCanBeUsedAgain) {
   EXPECT_EQ(driver.pushes[1].header.ref, (wire::PieceRef{9, 0, wire::RoundOf(1, 0)}));
 }
 
-// The text of an error verdict is being received when the coordinator retires the tensor.
+// An error verdict is being received when the coordinator retires the tensor.
 TEST_F(WorkerTest, AMismatchBetweenTheHeaderAndTheEndOfAnAnswer) {
   Start();
   std::string bytes(64, 'x');

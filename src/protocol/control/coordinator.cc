@@ -287,12 +287,13 @@ bool Coordinator::AllServersHere() const {
   });
 }
 
-// For it the job did not end in order.
+// For a worker that the others went on without, the job did not end in order.
 void Coordinator::TellIfLeftBehind(ConnectionId from, const wire::Report& report) {
   uint64_t incarnation = report.self.incarnation;
-  bool was_in = report.committed.epoch > 0 && report.committed.epoch < view_.epoch;
   bool is_out = !IsVoter(view_, incarnation) && !HasLeft(view_, incarnation);
-  if (was_in && is_out) driver_.Send(from, wire::Commit{term_, view_});
+  if (report.self.role != Role::kWorker || !is_out) return;
+  // One that has never been let in ignores it.
+  driver_.Send(from, wire::Commit{std::max(term_, report.term), view_});
 }
 
 void Coordinator::TellAll(const wire::Message& message) {

@@ -15,6 +15,8 @@ import torch  # noqa: E402
 import byteps.torch as bps  # noqa: E402
 
 bps.init()
-total = bps.push_pull(torch.full((5,), 1.0 + bps.rank()), average=False, name="total")
-print(f"{total.tolist()} of {bps.members()}")
+handle = bps.push_pull_async(torch.full((5,), 1.0 + bps.rank()), average=False, name="total")
+total = bps.synchronize(handle)
+# The round's own members: bps.members() is of now, when others may have left already.
+print(f"{total.tolist()} of {handle.members}")
 bps.shutdown()

@@ -14,7 +14,7 @@ const char* NameOf(const wire::Message& message) {
       "join",   "refused", "waiting", "propose",  "promise",        "commit", "query",
       "report", "known",   "declare", "declared", "declare failed", "sync",   "go on",
       "leave",  "alive",   "suspect", "job over", "overdue",        "unbegun"};
-  static_assert(std::size(kNames) == std::variant_size_v<wire::Message>);
+  static_assert(std::size(kNames) == std::variant_size_v<wire::Message::variant>);
   return kNames[message.index()];
 }
 

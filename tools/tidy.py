@@ -89,6 +89,8 @@ _CONSTANT = re.compile(r"\b(constexpr|const|consteval)\b")
 def is_mutable_global(text: str, scope: str) -> bool:
     if not text or _NOT_A_VARIABLE.match(text) or _CONSTANT.search(text.split("=")[0]):
         return False
+    if re.search(r"\boperator\W", text):
+        return False
     if scope == "function":
         return bool(re.match(r"(static|thread_local)\b", text))
     head = re.split(r"=|\{", text)[0]

@@ -216,6 +216,16 @@ Encoded Encode(Builder& b, const JobOver& m) {
 
 }  // namespace
 
+Message::Message(const Message& other) = default;
+Message::Message(Message&& other) noexcept = default;
+Message& Message::operator=(const Message& other) = default;
+Message& Message::operator=(Message&& other) noexcept = default;
+Message::~Message() = default;
+
+bool operator==(const Message& a, const Message& b) {
+  return static_cast<const Message::variant&>(a) == static_cast<const Message::variant&>(b);
+}
+
 std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
   std::vector<WorkerInfo> workers = view.workers;
   workers.insert(workers.end(), view.gone.begin(), view.gone.end());

@@ -309,9 +309,19 @@ struct JobOver {
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
-using Message = std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known,
-                             Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect,
-                             JobOver, Overdue, Unbegun>;
+// Copied, moved, compared and destroyed in control.cc: compiled anew in every file that holds
+// messages, the tables of twenty kinds cost a second of each.
+struct Message : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report,
+                              Known, Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive,
+                              Suspect, JobOver, Overdue, Unbegun> {
+  using variant::variant;
+  Message(const Message& other);
+  Message(Message&& other) noexcept;
+  Message& operator=(const Message& other);
+  Message& operator=(Message&& other) noexcept;
+  ~Message();
+  friend bool operator==(const Message& a, const Message& b);
+};
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;

@@ -49,7 +49,7 @@ std::vector<Message> OneOfEach() {
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {
   std::vector<Message> messages = OneOfEach();
-  EXPECT_EQ(messages.size(), std::variant_size_v<Message>);
+  EXPECT_EQ(messages.size(), std::variant_size_v<Message::variant>);
   for (const Message& message : messages) {
     Result<Message> decoded = DecodeControl(EncodeControl(message));
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();

@@ -60,6 +60,7 @@ def test_violation_is_found(path: str, line: str, rule: str) -> None:
         ("src/base/a.h", "struct P {\n  int rounds = 0;\n  std::byte header[4];\n};"),
         ("src/base/a.h", "inline constexpr int kDtypes = 10;\nusing Slot = uint32_t;"),
         ("src/base/a.cc", "Result<int> Parse(std::string_view text);\nStatus S() { return {}; }"),
+        ("src/base/a.cc", "A& A::operator=(const A& other) = default;"),
         ("src/base/a_test.cc", "TEST(A, B) {\n  int seen = 0;\n}"),
         ("src/runtime/a.cc", "void F() { Connect(settings, Role::kCoordinator); }"),
         ("src/plan/a.cc", "bool F(Time now, Time then) { return now < then; }"),

@@ -62,7 +62,11 @@ ensure_system() {
 
 torch_spec() { echo "${DEV_TORCH_SPEC:-torch==2.13.0}"; }
 
-pip_quiet() { "$VENV/bin/python" -m pip install --disable-pip-version-check "$@"; }
+# --no-compile: of the thousands of files that torch and others bring, Python compiles the few that
+# are imported when they are; to compile them all takes longer than to download them.
+pip_quiet() {
+  "$VENV/bin/python" -m pip install --disable-pip-version-check --no-compile "$@"
+}
 
 hash_of() { sha256sum | cut -c1-16; }
 

@@ -2,6 +2,8 @@
 #   byteps_library(NAME SOURCES ... DEPS ... )   static library byteps_NAME, private to the build
 #   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest;
 #                                                PARTS n: as n tests that may run side by side
+#   byteps_compile_for_tests(TARGET)             of a target that only tests use: quickly, with the
+#                                                headers that all tests share
 #   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
 #   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (with BYTEPS_FUZZ)
 

@@ -29,6 +29,7 @@ lane_gcc() {
   build gcc "building with gcc" all && run_ctest gcc "unit tests"
 }
 
+# -v: the log of a run that is cut short says which tests had failed.
 lane_python() {
   local folders=()
   if [[ ! -f pyproject.toml ]]; then
@@ -41,7 +42,7 @@ lane_python() {
   done
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
-  step "Python tests" pytest "$VENV/bin/python" -m pytest -ra --timeout=300 \
+  step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
     --durations=10 -n "$(jobs_count)" "${folders[@]}"
 }
 
@@ -51,7 +52,7 @@ lane_matrix() {
     tests/python/test_torch_life.py)
   ensure_wheel || return
   LANE_LOGS+=("$LOGS/matrix.log")
-  step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -ra \
+  step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -v -ra \
     --timeout=300 -n "$(jobs_count)" "${files[@]}"
 }
 

@@ -107,7 +107,8 @@ endfunction()
 set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-O1>)
 
 # What only tests use, besides what they test. Half of what such a file costs to compile is reading
-# the same headers: they are read once for all.
+# the same headers: they are read once for all. In batches (BYTEPS_TESTS_IN_BATCHES) what else it
+# includes is read once for five files; names in their anonymous namespaces must differ then.
 function(byteps_compile_for_tests target)
   if(NOT TARGET byteps_test_headers)
     file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc" "int main() { return 0; }\n")
@@ -126,6 +127,9 @@ function(byteps_compile_for_tests target)
   if(type STREQUAL "STATIC_LIBRARY") # as the programs that it goes into, or the headers do not fit
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIE)
+  endif()
+  if(BYTEPS_TESTS_IN_BATCHES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   endif()
 endfunction()
 

@@ -17,10 +17,10 @@
 namespace byteps::plan {
 namespace {
 
-constexpr uint32_t kMax = 32768;
-constexpr uint64_t kCostMax = kMax + kPieceHeaderBytes;
+constexpr uint32_t kPieceMax = 32768;
+constexpr uint64_t kCostMax = kPieceMax + kPieceHeaderBytes;
 
-PieceAssigner Make(const std::vector<uint32_t>& weights, uint32_t piece_bytes_max = kMax) {
+PieceAssigner Make(const std::vector<uint32_t>& weights, uint32_t piece_bytes_max = kPieceMax) {
   Result<PieceAssigner> made = PieceAssigner::Create(weights, piece_bytes_max);
   EXPECT_TRUE(made.ok());
   return std::move(made).value();
@@ -116,7 +116,7 @@ std::vector<uint32_t> AnySizes(uint32_t bytes_max) {
 
 RC_GTEST_PROP(PieceAssignerTest, NoShardIsEverMoreThanOnePieceFromItsShare, ()) {
   const std::vector<uint32_t> weights = AnyWeights(40);
-  const std::vector<uint32_t> sizes = AnySizes(kMax);
+  const std::vector<uint32_t> sizes = AnySizes(kPieceMax);
   PieceAssigner assigner = Make(weights);
   Tally tally(weights);
   for (uint32_t step = 0; step < 1000; ++step) {
@@ -133,7 +133,7 @@ RC_GTEST_PROP(PieceAssignerTest, NoShardIsEverMoreThanOnePieceFromItsShare, ()) 
 
 RC_GTEST_PROP(PieceAssignerTest, DealsAsThePlainRuleDoes, ()) {
   // Pieces of up to 4 GiB, so that the loads are brought down many times.
-  const uint32_t bytes_max = *rc::gen::element(kMax, UINT32_MAX);
+  const uint32_t bytes_max = *rc::gen::element(kPieceMax, UINT32_MAX);
   const std::vector<uint32_t> weights = AnyWeights(20);
   const std::vector<uint32_t> sizes = AnySizes(bytes_max);
   PieceAssigner assigner = Make(weights, bytes_max);
@@ -146,7 +146,7 @@ RC_GTEST_PROP(PieceAssignerTest, DealsAsThePlainRuleDoes, ()) {
 
 RC_GTEST_PROP(PieceAssignerTest, EqualShardsNeverGetTwoPiecesInARow, ()) {
   const std::vector<uint32_t> weights(*rc::gen::inRange(2U, 50U), *rc::gen::inRange(1U, 1000U));
-  const uint32_t bytes = *rc::gen::inRange(0U, kMax + 1);
+  const uint32_t bytes = *rc::gen::inRange(0U, kPieceMax + 1);
   PieceAssigner assigner = Make(weights);
   ShardId previous = assigner.Next(bytes);
   for (uint32_t step = 0; step < 300; ++step) {
@@ -158,7 +158,7 @@ RC_GTEST_PROP(PieceAssignerTest, EqualShardsNeverGetTwoPiecesInARow, ()) {
 
 RC_GTEST_PROP(PieceAssignerTest, ARepeatedShardIsOneThatCannotWait, ()) {
   const std::vector<uint32_t> weights = AnyWeights(10);
-  const std::vector<uint32_t> sizes = AnySizes(kMax);
+  const std::vector<uint32_t> sizes = AnySizes(kPieceMax);
   PieceAssigner assigner = Make(weights);
   Tally tally(weights);
   const bool alone = std::count(weights.begin(), weights.end(), 0U) + 1 ==
@@ -180,10 +180,10 @@ TEST(PieceAssignerTest, ConsecutivePiecesLieOnDifferentShardsInEveryPublishedMix
       std::vector<Host> hosts(workers, Host{1000, 1, 1});
       hosts.resize(workers + helpers, Host{1000, 0, 1});
       PieceAssigner assigner = Make(ComputeShares(hosts)->server_weight);
-      ShardId previous = assigner.Next(kMax);
+      ShardId previous = assigner.Next(kPieceMax);
       uint32_t repeats = 0;
       for (uint32_t step = 0; step < 500; ++step) {
-        const ShardId shard = assigner.Next(kMax);
+        const ShardId shard = assigner.Next(kPieceMax);
         repeats += shard == previous ? 1 : 0;
         previous = shard;
       }
@@ -195,22 +195,22 @@ TEST(PieceAssignerTest, ConsecutivePiecesLieOnDifferentShardsInEveryPublishedMix
 TEST(PieceAssignerTest, AHeavyShardAlternatesWithTheLightOnes) {
   PieceAssigner assigner = Make({4, 1, 1, 1, 1});
   std::vector<ShardId> shards;
-  for (int i = 0; i < 16; ++i) shards.push_back(assigner.Next(kMax));
+  for (int i = 0; i < 16; ++i) shards.push_back(assigner.Next(kPieceMax));
   EXPECT_EQ(shards, (std::vector<ShardId>{0, 1, 0, 2, 0, 3, 0, 4, 0, 1, 0, 2, 0, 3, 0, 4}));
 }
 
 TEST(PieceAssignerTest, AShardWithMostOfTheWeightGetsItsShareAllTheSame) {
   PieceAssigner assigner = Make({9, 1});
   std::vector<int> pieces(2, 0);
-  for (int i = 0; i < 1000; ++i) ++pieces[assigner.Next(kMax)];
+  for (int i = 0; i < 1000; ++i) ++pieces[assigner.Next(kPieceMax)];
   EXPECT_EQ(pieces, (std::vector<int>{900, 100}));
 }
 
 TEST(PieceAssignerTest, AShardWithoutWeightGetsNothing) {
   PieceAssigner assigner = Make({0, 5, 0, 5, 0});
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(assigner.Next(kMax), i % 2 == 0 ? 1U : 3U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(assigner.Next(kPieceMax), i % 2 == 0 ? 1U : 3U);
   PieceAssigner alone = Make({0, 1});
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(alone.Next(kMax), 1U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(alone.Next(kPieceMax), 1U);
 }
 
 TEST(PieceAssignerTest, EmptyAndOversizedPiecesAreDealtToo) {
@@ -224,12 +224,12 @@ TEST(PieceAssignerTest, EmptyAndOversizedPiecesAreDealtToo) {
 
 RC_GTEST_PROP(PieceAssignerTest, ARestoredAssignerDealsTheSamePieces, ()) {
   const std::vector<uint32_t> weights = AnyWeights(20);
-  const std::vector<uint32_t> sizes = AnySizes(kMax);
+  const std::vector<uint32_t> sizes = AnySizes(kPieceMax);
   PieceAssigner first = Make(weights);
   const uint32_t before = *rc::gen::inRange(0U, 200U);
   for (uint32_t step = 0; step < before; ++step) first.Next(sizes[step % sizes.size()]);
   PieceAssigner second = Make(weights);
-  second.Next(kMax);
+  second.Next(kPieceMax);
   RC_ASSERT(second.Restore(first.State()).ok());
   for (uint32_t step = 0; step < 300; ++step) {
     const uint32_t bytes = sizes[step % sizes.size()];
@@ -248,16 +248,16 @@ TEST(PieceAssignerTest, RefusesAStateThatIsNotItsOwn) {
     EXPECT_EQ(assigner.State(), before);
   }
   EXPECT_TRUE(assigner.Restore(State{uint64_t{1} << 61, 0, 5, 2}).ok());
-  EXPECT_EQ(assigner.Next(kMax), 2U);
+  EXPECT_EQ(assigner.Next(kPieceMax), 2U);
 }
 
 TEST(PieceAssignerTest, WithoutAnyWeightThereIsNoAssigner) {
-  EXPECT_EQ(PieceAssigner::Create({}, kMax).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_FALSE(PieceAssigner::Create(std::vector<uint32_t>{0, 0}, kMax).ok());
+  EXPECT_EQ(PieceAssigner::Create({}, kPieceMax).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(PieceAssigner::Create(std::vector<uint32_t>{0, 0}, kPieceMax).ok());
 }
 
 TEST(PieceAssignerTest, ATensorIsDealtPieceByPiece) {
-  const Partition partition = Partition::Cut(10 * kMax + 1, kMax).value();
+  const Partition partition = Partition::Cut(10 * kPieceMax + 1, kPieceMax).value();
   PieceAssigner whole = Make({1, 2, 3});
   PieceAssigner single = whole;
   const std::vector<ShardId> shards = whole.DealTensor(partition);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/plan/allocation_count_test.h"
+#include "src/base/allocation_count_for_test.h"
 
 namespace byteps::plan {
 namespace {

@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/recording_for_test.h"
 #include "src/protocol/shard.h"
 #include "src/protocol/worker.h"
 
 namespace byteps::protocol {
-
-inline constexpr Time kStart{};
 
 // A small job: each connection is a pair of queues; nothing moves unless the test says so.
 class Job {

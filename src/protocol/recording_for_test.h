@@ -14,6 +14,8 @@
 
 namespace byteps::protocol {
 
+inline constexpr Time kStart{};
+
 // For tensors that have an address and no memory.
 class NoArithmetic final : public Arithmetic {
  public:

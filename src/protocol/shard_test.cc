@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "src/plan/allocation_count_test.h"
+#include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/recording_for_test.h"
 
 namespace byteps::protocol {
 namespace {
 
-constexpr Time kStart{};
 using testing::Test;
 
 class ShardTest : public Test {
@@ -387,9 +386,9 @@ TEST_F(ThreeWorkersTest, SteadyStateAllocatesNothing) {
   };
   uint64_t round = 0;
   while (round < 20) play(++round);
-  uint64_t before = plan::AllocationCount();
+  uint64_t before = AllocationCount();
   while (round < 120) play(++round);
-  EXPECT_EQ(plan::AllocationCount() - before, 0u);
+  EXPECT_EQ(AllocationCount() - before, 0u);
   EXPECT_EQ(driver.answer_count, 120u * 9);
 }
 

@@ -9,7 +9,6 @@ namespace byteps::protocol {
 namespace {
 
 using wire::Op;
-constexpr Time kStart{};
 
 class WorkerNamesTest : public testing::Test {
  protected:

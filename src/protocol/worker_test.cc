@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/plan/allocation_count_test.h"
+#include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/recording_for_test.h"
 
@@ -10,7 +10,6 @@ namespace byteps::protocol {
 namespace {
 
 using wire::Op;
-constexpr Time kStart{};
 
 class WorkerTest : public testing::Test {
  protected:
@@ -475,7 +474,7 @@ TEST_F(WorkerTest, SteadyStateAllocatesNothingPerPiece) {
     std::string bytes(static_cast<size_t>(pieces) * 4096, 'x');
     uint64_t before = 0;
     for (uint64_t round = 1; round <= 120; ++round) {
-      if (round == 21) before = plan::AllocationCount();
+      if (round == 21) before = AllocationCount();
       driver.pushes.clear();
       driver.completions.clear();
       driver.outcomes.clear();
@@ -489,7 +488,7 @@ TEST_F(WorkerTest, SteadyStateAllocatesNothingPerPiece) {
       EXPECT_EQ(driver.completions[1], 1);
       EXPECT_EQ(driver.pushes.size(), static_cast<size_t>(pieces));
     }
-    return plan::AllocationCount() - before;
+    return AllocationCount() - before;
   };
   EXPECT_EQ(allocations(64), allocations(1));
 }

@@ -11,8 +11,6 @@
 namespace byteps::transport {
 namespace {
 
-constexpr size_t kMegabyte = size_t{1} << 20;
-
 // Memory that may be forbidden: whoever touches it then is killed.
 class Pages {
  public:

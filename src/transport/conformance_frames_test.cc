@@ -11,8 +11,6 @@
 namespace byteps::transport {
 namespace {
 
-constexpr size_t kMegabyte = size_t{1} << 20;
-
 TEST_P(TransportConformance, AFrameArrivesWhole) {
   ConnectAndStart();
   const auto& payload = Payload(1000, 1);

@@ -36,6 +36,8 @@ inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend
 // No test waits longer; generous, for sanitizers on a busy machine.
 inline constexpr auto kPatience = std::chrono::seconds(60);
 
+inline constexpr size_t kMegabyte = size_t{1} << 20;
+
 // Both go many bytes at a time: under a sanitizer the single ones would be what the tests cost.
 std::vector<std::byte> Bytes(size_t size, uint8_t seed);
 bool Same(ConstByteSpan left, ConstByteSpan right);

@@ -13,7 +13,7 @@
 namespace byteps::cluster {
 namespace {
 
-constexpr uint32_t kWorkers = 3;
+constexpr uint32_t kRanks = 3;
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16,
                                DataType::kFloat16};
 constexpr size_t kTensors = 8;
@@ -39,7 +39,7 @@ Bytes InputOf(uint32_t rank, size_t tensor) {
 Bytes Reference(size_t tensor) {
   std::vector<Bytes> inputs;
   std::vector<const std::byte*> pointers;
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) inputs.push_back(InputOf(rank, tensor));
+  for (uint32_t rank = 0; rank < kRanks; ++rank) inputs.push_back(InputOf(rank, tensor));
   for (const Bytes& input : inputs) pointers.push_back(input.data());
   Bytes sum(inputs[0].size());
   DataType type = kTypes[tensor % 4];
@@ -64,17 +64,17 @@ class Bits : public ::testing::TestWithParam<Medium> {
   void CheckShape(const Shape& shape, uint64_t seed) {
     ClusterOptions options;
     options.medium = GetParam();
-    options.workers = kWorkers;
+    options.workers = kRanks;
     options.servers = shape.servers;
     options.shards = shape.shards;
     options.piece_bytes_max = shape.piece_bytes_max;
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());
     std::mt19937_64 random(seed);
-    std::vector<std::vector<Bytes>> data(kWorkers, std::vector<Bytes>(kTensors));
+    std::vector<std::vector<Bytes>> data(kRanks, std::vector<Bytes>(kTensors));
     std::vector<TicketRef> tickets;
     std::vector<std::pair<uint32_t, size_t>> order;
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
       for (size_t i = 0; i < kTensors; ++i) order.emplace_back(rank, i);
     }
     std::shuffle(order.begin(), order.end(), random);
@@ -86,7 +86,7 @@ class Bits : public ::testing::TestWithParam<Medium> {
                                            kTypes[i % 4], {count}, mine, mine)));
     }
     for (const TicketRef& ticket : tickets) ASSERT_TRUE(ticket->WaitStatus().ok());
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
       for (size_t i = 0; i < kTensors; ++i) {
         ASSERT_EQ(data[rank][i], reference_[i])
             << "tensor " << i << " on rank " << rank << ": pieces of " << shape.piece_bytes_max

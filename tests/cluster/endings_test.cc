@@ -8,7 +8,7 @@
 namespace byteps::cluster {
 namespace {
 
-constexpr size_t kCount = 300000;
+constexpr size_t kFloats = 300000;
 
 class Endings : public ::testing::TestWithParam<Medium> {
  protected:
@@ -25,7 +25,7 @@ class Endings : public ::testing::TestWithParam<Medium> {
   // under way, others not begun.
   std::vector<TicketRef> SubmitHalf(Cluster& cluster, uint32_t rank, std::vector<Bytes>& data) {
     std::vector<TicketRef> tickets;
-    data.assign(20, Bytes(kCount * sizeof(float)));
+    data.assign(20, Bytes(kFloats * sizeof(float)));
     for (size_t i = 0; i < data.size(); ++i) {
       std::string name = i % 2 == 0 ? "all " + std::to_string(i)
                                     : "only " + std::to_string(rank) + " " + std::to_string(i);
@@ -134,7 +134,7 @@ TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
   options.grace = kPatience;
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
-  std::vector<Bytes> data(3, Bytes(kCount * sizeof(float)));
+  std::vector<Bytes> data(3, Bytes(kFloats * sizeof(float)));
   TicketRef mine = cluster.Submit(2, SumOf("mine", data[2]));
   std::vector<TicketRef> others;
   for (uint32_t rank : {0u, 1u}) others.push_back(cluster.Submit(rank, SumOf("w", data[rank])));
@@ -214,7 +214,7 @@ TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
   options.operation_limit = seconds(2);
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
-  std::vector<Bytes> data(2, Bytes(kCount * sizeof(float)));
+  std::vector<Bytes> data(2, Bytes(kFloats * sizeof(float)));
   TicketRef early = cluster.Submit(0, SumOf("w", data[0]));
   TicketRef late = cluster.Submit(1, SumOf("w", data[1]));
   ASSERT_TRUE(early->WaitStatus().ok()) << early->WaitStatus().ToString();
@@ -243,7 +243,7 @@ TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
     options.server_patience = milliseconds(100);
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());
-    std::vector<Bytes> data(40, Bytes(kCount * sizeof(float)));
+    std::vector<Bytes> data(40, Bytes(kFloats * sizeof(float)));
     std::vector<TicketRef> tickets;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       for (size_t i = rank; i < data.size(); i += 2) {

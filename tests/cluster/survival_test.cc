@@ -13,18 +13,18 @@
 namespace byteps::cluster {
 namespace {
 
-constexpr size_t kCount = 100000;
+constexpr size_t kElements = 100000;
 constexpr size_t kTensors = 8;
 
 // Worker s pushes 2^s times a tag, so a sum names its members and its round; nothing rounds.
 double TagOf(size_t tensor, int round) { return 1 + static_cast<double>(tensor + 10 * round); }
 Bytes Push(uint32_t rank, double tag) {
-  return Encode(DataType::kFloat32, std::vector<double>(kCount, tag * (1 << rank)));
+  return Encode(DataType::kFloat32, std::vector<double>(kElements, tag * (1 << rank)));
 }
 Bytes SumOfRanks(const std::vector<uint32_t>& ranks, double tag) {
   double sum = 0;
   for (uint32_t rank : ranks) sum += tag * (1 << rank);
-  return Encode(DataType::kFloat32, std::vector<double>(kCount, sum));
+  return Encode(DataType::kFloat32, std::vector<double>(kElements, sum));
 }
 
 class Survival : public ::testing::TestWithParam<Medium> {
@@ -153,8 +153,8 @@ TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {
       else
         ASSERT_EQ(value, 3 * round.tags[i]) << i;
     }
-    EXPECT_EQ(first->members, with == kCount ? 3U : 2U);
-    EXPECT_EQ(first->mixed, with != 0 && with != kCount);
+    EXPECT_EQ(first->members, with == kElements ? 3U : 2U);
+    EXPECT_EQ(first->mixed, with != 0 && with != kElements);
   }
   ExpectRounds(cluster, {0, 1}, 3, 5);
   std::vector<Bytes> data = {Push(0, 6), Push(1, 6)};
@@ -162,12 +162,12 @@ TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     averages.push_back(
         cluster.Submit(rank, OperationOn("average", wire::Op::kAverage, DataType::kFloat32,
-                                         {kCount}, data[rank], data[rank])));
+                                         {kElements}, data[rank], data[rank])));
   }
   for (uint32_t rank = 0; rank < 2; ++rank) {
     ASSERT_TRUE(averages[rank]->WaitStatus().ok()) << averages[rank]->WaitStatus().ToString();
     EXPECT_TRUE(data[rank] ==
-                Encode(DataType::kFloat32, std::vector<double>(kCount, (6.0 + 12.0) / 2)));
+                Encode(DataType::kFloat32, std::vector<double>(kElements, (6.0 + 12.0) / 2)));
   }
   cluster.LeaveInOrder();
 }

@@ -1,33 +1,13 @@
-// The steady state of the TCP transport allocates nothing. An executable of its own, because it
-// replaces the global operator new by one that counts.
-#include <atomic>
-#include <cstdlib>
+// The steady state of the TCP transport allocates nothing. An executable of its own, because its
+// operator new counts.
 #include <future>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/base/allocation_count_for_test.h"
 #include "src/transport/tcp/tcp_transport.h"
 #include "src/transport/transport_conformance.h"
-
-namespace {
-
-std::atomic<uint64_t>& Allocations() {
-  // tidy-allow(global): an operator new has no object that could own its counter.
-  static std::atomic<uint64_t> count = 0;
-  return count;
-}
-
-}  // namespace
-
-void* operator new(size_t size) {
-  Allocations().fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace byteps::transport {
 namespace {
@@ -39,9 +19,9 @@ class Echo final : public FrameReceiver {
     return ByteSpan(place_).first(payload_bytes);
   }
   void OnFrame() override {
-    if (++frames_ == warm_) before_ = Allocations().load();
+    if (++frames_ == warm_) before_ = AllocationCount();
     if (frames_ == end_) {
-      after_ = Allocations().load();
+      after_ = AllocationCount();
       done_.set_value();
     }
     OutFrame frame{};

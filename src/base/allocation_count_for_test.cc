@@ -1,0 +1,37 @@
+#include "src/base/allocation_count_for_test.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+// tidy-allow(global): the replaced operators have no object to keep it in.
+std::atomic<uint64_t> allocation_count = 0;
+
+}  // namespace
+
+// Not inlined: where the compiler sees one of a pair and not the other, it takes memory of operator
+// new that goes to free() for a mistake.
+
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* memory = operator new(bytes, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace byteps {
+
+uint64_t AllocationCount() { return allocation_count.load(std::memory_order_relaxed); }
+
+}  // namespace byteps

@@ -90,13 +90,15 @@ def build(run: Run, folder: Path, memory_mb: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     execute(["spin", "-a", *run.flags(), str(HERE / f"{run.model}.pml")], folder)
-    compiler = [word for word in (shutil.which("ccache"), "gcc") if word]
+    # clang takes half the time of gcc at -O0.
+    name = "gcc" if run.large or not shutil.which("clang-19") else "clang-19"
+    compiler = [word for word in (shutil.which("ccache"), name) if word]
     flags = ["-w", "-DSAFETY", "-DNOREDUCE", "-DNOFAIR", f"-DMEMLIM={memory_mb}"]
     flags.append("-O2" if run.large else "-O0")
     if run.hashed:
         flags.append("-DHC4")
     execute([*compiler, *flags, "-c", "pan.c", "-o", "pan.o"], folder)
-    execute(["gcc", "pan.o", "-o", "pan"], folder)
+    execute([name, "pan.o", "-o", "pan"], folder)
 
 
 def search(folder: Path, large: bool, seconds: float) -> str:

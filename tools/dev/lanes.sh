@@ -11,13 +11,14 @@ readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
 
 LANE_LOGS=()
 
-# run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]
+# run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as most of the
+# longest tests wait more than they compute.
 run_ctest() {
   local flavour=$1 text=$2
   shift 2
   LANE_LOGS+=("$LOGS/ctest-$flavour.log")
   step "$text" "ctest-$flavour" ctest --test-dir "$(flavour_dir "$flavour")" \
-    -j "$(jobs_count)" -V --no-tests=error "$@"
+    -j "$((2 * $(jobs_count)))" -V --no-tests=error "$@"
 }
 
 lane_lint() {

@@ -18,7 +18,7 @@ from processes import (
     wait_for_line,
     wait_until_gone,
 )
-from shapes import shapes
+from shapes import FULL, shapes
 
 JOBS = Path(__file__).with_name("jobs")
 
@@ -90,7 +90,7 @@ def expect_all_right_alone(environment, name: str) -> None:
     assert "all right 0/1" in result.stdout
 
 
-@shapes((1, 3), (3, 2), (4, 3))
+@shapes((1, 3), (4, 3))
 def test_every_operation(environment, workers, servers) -> None:
     expect_all_right(environment, "operations", workers, servers)
 
@@ -106,16 +106,20 @@ def test_every_order_of_calls(environment, workers, servers) -> None:
     expect_all_right(environment, "orders", workers, servers)
 
 
+SETTINGS = {
+    "BYTEPS_PARTITION_BYTES": "4096",
+    "BYTEPS_SERVER_SHARDS": "3",
+    "BYTEPS_CREDIT_BYTES": "65536",
+}
+
+
+# All at once; each alone where there is time.
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"BYTEPS_PARTITION_BYTES": "4096"},
-        {"BYTEPS_SERVER_SHARDS": "3"},
-        {"BYTEPS_CREDIT_BYTES": "65536"},
-    ],
+    "names", [tuple(SETTINGS), *([(name,) for name in SETTINGS] * FULL)], ids=",".join
 )
-def test_every_operation_with_other_settings(environment, settings) -> None:
-    expect_all_right({**environment, **settings}, "operations", 2, 2)
+def test_every_operation_with_other_settings(environment, names) -> None:
+    settings = {name: SETTINGS[name] for name in names}
+    expect_all_right({**environment, **settings}, "operations", 3, 2)
 
 
 @shapes((1, 1), (4, 2))

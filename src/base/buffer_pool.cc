@@ -33,9 +33,9 @@ BufferRef BufferPool::Take(size_t bytes) {
     block = blocks.back();
     blocks.pop_back();
   } else {
-    auto* bytes =
+    auto* memory =
         static_cast<std::byte*>(::operator new(BytesOf(size_class), std::align_val_t{kAlignment}));
-    block = &blocks_.emplace_back(Block{this, bytes, 0, size_class});
+    block = &blocks_.emplace_back(Block{this, memory, 0, size_class});
     bytes_held_ += BytesOf(size_class);
   }
   block->references = 1;

@@ -96,7 +96,7 @@ def test_every_operation(environment, workers, servers) -> None:
 
 
 # A difference between what all ranks know is told after half a second: this takes its time.
-@shapes((4, 2))
+@shapes((3, 2))
 def test_every_mismatch(environment, workers, servers) -> None:
     expect_all_right(environment, "mismatches", workers, servers)
 
@@ -122,7 +122,7 @@ def test_every_operation_with_other_settings(environment, names) -> None:
     expect_all_right({**environment, **settings}, "operations", 3, 2)
 
 
-@shapes((1, 1), (4, 2))
+@shapes((1, 1), (3, 2))
 def test_training_equals_training_alone(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "training", workers, servers))
     assert code == 0, out + err

@@ -28,7 +28,7 @@ def test_collectives_of_one_process(environment) -> None:
     expect_all_right_alone(environment, "collectives")
 
 
-@shapes((4, 2))
+@shapes((3, 2))
 def test_every_way_of_training_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "training_ways", workers, servers)
 

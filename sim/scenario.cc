@@ -358,8 +358,11 @@ std::vector<std::byte> Player::Expected(const Played& played) const {
                 : op == wire::Op::kProduct ? Combine::kProduct
                                            : Combine::kSum;
   protocol::KernelArithmetic arithmetic;
-  if (workers > 1) arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
-  if (op == wire::Op::kAverage) arithmetic.DivideByCount(spec.dtype, out, workers);
+  if (op == wire::Op::kAverage) {
+    arithmetic.Average(spec.dtype, out.data(), pointers, out.size(), workers);
+  } else if (workers > 1) {
+    arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
+  }
   if (!scatter || out.empty()) return out;
   auto rows = static_cast<uint64_t>(spec.shape[0]);
   auto at = [&](size_t end) {

@@ -61,7 +61,8 @@ typedef enum byteps_dtype {
 /* What an operation does with the ranks' tensors. */
 typedef enum byteps_op {
   BYTEPS_SUM = 0,
-  BYTEPS_AVERAGE = 1, /* sum / number of contributions; integers round toward minus infinity */
+  BYTEPS_AVERAGE = 1, /* sum / number of contributions, rounded once; integers: toward minus infinity,
+                       * of the exact sum */
   BYTEPS_MIN = 2,
   BYTEPS_MAX = 3,
   BYTEPS_PRODUCT = 4,

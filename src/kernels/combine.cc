@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/combine.cc"
@@ -93,13 +94,17 @@ struct Maximum {
   }
 };
 
+// A sum that is divided before it is stored: the halves are rounded once.
+struct Mean : Sum {};
+
 // ---- The loop.
 
 // Combines one group, or the `bytes` that are left of it, at `offset` of every input. No byte is
 // written before all inputs are read, so `out` may be one of them.
 template <class Format, class Op, bool kWhole>
 HWY_INLINE void CombineGroup(const std::byte* const* inputs, size_t input_count, size_t offset,
-                             size_t bytes, std::byte* out, typename Format::Vector& witness) {
+                             size_t bytes, std::byte* out, typename Format::Vector divisor,
+                             typename Format::Vector& witness) {
   const typename Format::Tag d;
   Padded padded;
   const auto source = [&](size_t input) HWY_ATTR {
@@ -121,6 +126,12 @@ HWY_INLINE void CombineGroup(const std::byte* const* inputs, size_t input_count,
     v2 = Op::Apply(d, v2, w2);
     v3 = Op::Apply(d, v3, w3);
   }
+  if constexpr (std::is_same_v<Op, Mean>) {
+    v0 = hn::Div(v0, divisor);
+    v1 = hn::Div(v1, divisor);
+    v2 = hn::Div(v2, divisor);
+    v3 = hn::Div(v3, divisor);
+  }
   if constexpr (Format::kIsFloat) Witness(v0, v1, v2, v3, witness);
   if constexpr (kWhole) {
     Format::Store(v0, v1, v2, v3, out + offset);
@@ -131,8 +142,10 @@ HWY_INLINE void CombineGroup(const std::byte* const* inputs, size_t input_count,
 }
 
 template <class Format, class Op>
-void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* out, size_t bytes) {
+void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* out, size_t bytes,
+                uint32_t divisor) {
   const typename Format::Tag d;
+  const auto divisors = hn::Set(d, static_cast<hn::TFromD<typename Format::Tag>>(divisor));
   const size_t group = Format::GroupBytes();
   size_t offset = 0;
   while (offset < bytes) {
@@ -140,10 +153,12 @@ void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* o
     const size_t end = bytes - begin < kChunkBytes ? bytes : begin + kChunkBytes;
     typename Format::Vector witness = hn::Zero(d);
     for (; end - offset >= group; offset += group) {
-      CombineGroup<Format, Op, true>(inputs, input_count, offset, group, out, witness);
+      CombineGroup<Format, Op, true>(inputs, input_count, offset, group, out, divisors,
+                                     witness);
     }
     if (offset < end) {
-      CombineGroup<Format, Op, false>(inputs, input_count, offset, end - offset, out, witness);
+      CombineGroup<Format, Op, false>(inputs, input_count, offset, end - offset, out, divisors,
+                                      witness);
       offset = end;
     }
     if constexpr (Format::kIsFloat) {
@@ -156,7 +171,7 @@ void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* o
 
 // ---- From run-time values to one of the loops.
 
-using Loop = void (*)(const std::byte* const*, size_t, std::byte*, size_t);
+using Loop = void (*)(const std::byte* const*, size_t, std::byte*, size_t, uint32_t);
 
 template <class Format>
 Loop FloatLoop(byteps::Combine how) {
@@ -165,8 +180,8 @@ Loop FloatLoop(byteps::Combine how) {
     case byteps::Combine::kMin: return CombineAll<Format, Minimum>;
     case byteps::Combine::kMax: return CombineAll<Format, Maximum>;
     case byteps::Combine::kProduct: return CombineAll<Format, Product>;
+    case byteps::Combine::kAverage: return CombineAll<Format, Mean>;
     case byteps::Combine::kOverlay:
-    case byteps::Combine::kAverage:
     case byteps::Combine::kLast: break;
   }
   return nullptr;
@@ -220,10 +235,11 @@ Loop LoopFor(byteps::Combine how, DataType type) {
 }  // namespace
 
 void CombineOnTarget(byteps::Combine how, DataType type, std::byte* out,
-                     const std::byte* const* inputs, size_t input_count, size_t bytes) {
+                     const std::byte* const* inputs, size_t input_count, size_t bytes,
+                     uint32_t divisor) {
   const Loop loop = LoopFor(how, type);
   assert(loop != nullptr && "no arithmetic for this combination");
-  if (loop != nullptr) loop(inputs, input_count, out, bytes);
+  if (loop != nullptr) loop(inputs, input_count, out, bytes, divisor);
 }
 
 const char* NameOnTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -234,6 +250,27 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace byteps::kernels {
+namespace {
+
+// Integers are averaged rarely: a plain loop. `Wide` holds every sum.
+template <class T, class Wide>
+void AverageIntegers(std::byte* out, std::span<const std::byte* const> inputs, size_t count,
+                     Wide divisor) {
+  for (size_t i = 0; i < count; ++i) {
+    Wide sum = 0;
+    for (const std::byte* input : inputs) {
+      T value;
+      std::memcpy(&value, input + i * sizeof(T), sizeof(T));
+      sum += value;
+    }
+    const auto average = static_cast<T>(sum / divisor - (sum % divisor < 0 ? 1 : 0));
+    std::memcpy(out + i * sizeof(T), &average, sizeof(T));
+  }
+}
+
+__extension__ using Wide128 = __int128;
+
+}  // namespace
 
 HWY_EXPORT(CombineOnTarget);
 HWY_EXPORT(NameOnTarget);
@@ -242,7 +279,27 @@ void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, size_t count) {
   assert(!inputs.empty());
   HWY_DYNAMIC_DISPATCH(CombineOnTarget)
-  (how, type, out, inputs.data(), inputs.size(), count * SizeOf(type));
+  (how, type, out, inputs.data(), inputs.size(), count * SizeOf(type), 1);
+}
+
+void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs, size_t count,
+             uint32_t divisor) {
+  assert(!inputs.empty() && divisor >= inputs.size());
+  switch (type) {
+    case DataType::kInt8: return AverageIntegers<int8_t, int64_t>(out, inputs, count, divisor);
+    case DataType::kInt16: return AverageIntegers<int16_t, int64_t>(out, inputs, count, divisor);
+    case DataType::kInt32: return AverageIntegers<int32_t, int64_t>(out, inputs, count, divisor);
+    case DataType::kInt64: return AverageIntegers<int64_t, Wide128>(out, inputs, count, divisor);
+    case DataType::kUint8: return AverageIntegers<uint8_t, int64_t>(out, inputs, count, divisor);
+    case DataType::kBool: return Combine(byteps::Combine::kSum, type, out, inputs, count);
+    case DataType::kFloat32:
+    case DataType::kFloat64:
+    case DataType::kFloat16:
+    case DataType::kBfloat16: break;
+  }
+  HWY_DYNAMIC_DISPATCH(CombineOnTarget)
+  (byteps::Combine::kAverage, type, out, inputs.data(), inputs.size(), count * SizeOf(type),
+   divisor);
 }
 
 const char* TargetName() { return HWY_DYNAMIC_DISPATCH(NameOnTarget)(); }

@@ -30,15 +30,18 @@ namespace byteps::kernels {
 //                      results are 0 or 1
 //
 // `out` may be the same memory as any of the inputs, exactly; otherwise it overlaps none of them.
-// REQUIRES: inputs is not empty; each input and `out` has `count` elements; `how` is not kOverlay.
+// REQUIRES: inputs is not empty; each input and `out` has `count` elements; `how` is not kOverlay,
+// kAverage or kLast.
 void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, size_t count);
 
-// data[i] /= divisor: floats by true division (float16 and bfloat16 in float32, rounded once;
-// outside float64 the divisor is exact up to 2^24), integers rounded toward minus infinity.
-// bool is left alone.
-// REQUIRES: divisor > 0.
-void DivideByCount(DataType type, std::byte* data, size_t count, uint32_t divisor);
+// out[i] = (inputs[0][i] + inputs[1][i] + ...) / divisor, in one pass: floats as the sum of Combine,
+// then true division (float16 and bfloat16 in float32, rounded once at the end; outside float64 the
+// divisor is exact up to 2^24). Integers are the exact quotient, rounded toward minus infinity: the
+// sum does not wrap on the way. bool is "or". Memory as for Combine.
+// REQUIRES: inputs is not empty; divisor is at least the number of inputs.
+void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs, size_t count,
+             uint32_t divisor);
 
 // data[i] *= factor. float64 multiplies in float64; the other floats in float32, with the factor
 // rounded to float32, rounded once. Integers multiply in float64, truncate toward zero and

@@ -149,6 +149,40 @@ inline Bytes Combine(byteps::Combine how, DataType type, const std::vector<Bytes
   return out;
 }
 
+// Integers by way of their exact sum and quotient, floats by one division of the sum.
+inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, size_t count,
+                     uint32_t divisor) {
+  if (type == DataType::kBool) return Combine(byteps::Combine::kSum, type, inputs, count);
+  Bytes out(count * SizeOf(type));
+  WithCodec(type, [&](auto codec) {
+    using Codec = decltype(codec);
+    using Stored = typename Codec::Stored;
+    using Computed = typename Codec::Computed;
+    // Plus zero would change a minus zero.
+    for (size_t i = 0; i < count; ++i) {
+      if constexpr (std::is_floating_point_v<Computed>) {
+        Computed sum = Codec::Decode(ReadAt<Stored>(inputs[0].data(), i));
+        for (size_t input = 1; input < inputs.size(); ++input) {
+          sum += Codec::Decode(ReadAt<Stored>(inputs[input].data(), i));
+        }
+        WriteAt<Stored>(out.data(), i, Codec::Encode(sum / static_cast<Computed>(divisor)));
+      } else {
+        // The quotients and the remainders add up on their own, and never leave 64 bits.
+        int64_t whole = 0;
+        int64_t rest = 0;
+        for (const Bytes& input : inputs) {
+          const auto value = static_cast<int64_t>(ReadAt<Stored>(input.data(), i));
+          whole += value / divisor;
+          rest += value % divisor;
+        }
+        whole += rest >= 0 ? rest / divisor : -1 - (-1 - rest) / divisor;
+        WriteAt<Stored>(out.data(), i, static_cast<Stored>(whole));
+      }
+    }
+  });
+  return out;
+}
+
 // Applies `of_float(Computed)` or `of_integer(Stored)` to every element; bool stays as it is.
 template <class OfFloat, class OfInteger>
 Bytes Transform(DataType type, Bytes data, OfFloat of_float, OfInteger of_integer) {

@@ -25,13 +25,6 @@ struct Multiply {
   }
 };
 
-struct Divide {
-  template <class D, class V>
-  static HWY_INLINE V Apply(D, V a, V b) {
-    return hn::Div(a, b);
-  }
-};
-
 // One group at `from`, every element with `operand`, to `to`.
 template <class Format, class Op>
 HWY_INLINE void TransformGroup(const std::byte* from, std::byte* to,
@@ -88,10 +81,6 @@ void TransformFloats(DataType type, std::byte* data, size_t count, double operan
 
 }  // namespace
 
-void DivideFloatsOnTarget(DataType type, std::byte* data, size_t count, double divisor) {
-  TransformFloats<Divide>(type, data, count, divisor);
-}
-
 void ScaleFloatsOnTarget(DataType type, std::byte* data, size_t count, double factor) {
   TransformFloats<Multiply>(type, data, count, factor);
 }
@@ -104,16 +93,7 @@ HWY_AFTER_NAMESPACE();
 namespace byteps::kernels {
 namespace {
 
-// Integers are averaged and scaled rarely: plain loops.
-
-struct FloorQuotient {
-  int64_t divisor;
-  template <class T>
-  T operator()(T value) const {
-    const int64_t quotient = value / divisor;
-    return static_cast<T>(value % divisor < 0 ? quotient - 1 : quotient);
-  }
-};
+// Integers are scaled rarely: plain loops.
 
 struct SaturatedProduct {
   double factor;
@@ -160,17 +140,7 @@ bool IsFloat(DataType type) {
 
 }  // namespace
 
-HWY_EXPORT(DivideFloatsOnTarget);
 HWY_EXPORT(ScaleFloatsOnTarget);
-
-void DivideByCount(DataType type, std::byte* data, size_t count, uint32_t divisor) {
-  assert(divisor > 0);
-  if (IsFloat(type)) {
-    HWY_DYNAMIC_DISPATCH(DivideFloatsOnTarget)(type, data, count, divisor);
-  } else {
-    ForEachInteger(type, data, count, FloorQuotient{divisor});
-  }
-}
 
 void Scale(DataType type, std::byte* data, size_t count, double factor) {
   assert(type != DataType::kBool);

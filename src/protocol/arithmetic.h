@@ -14,7 +14,9 @@ class Arithmetic {
   // out = inputs[0] op inputs[1] op ... in this order; `out` may be one of the inputs.
   virtual void Combine(byteps::Combine how, DataType type, std::byte* out,
                        std::span<const std::byte* const> inputs, size_t bytes) = 0;
-  virtual void DivideByCount(DataType type, ByteSpan data, uint32_t count) = 0;
+  // out = (inputs[0] + inputs[1] + ...) / divisor, likewise.
+  virtual void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+                       size_t bytes, uint32_t divisor) = 0;
   virtual void Copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
 };
 

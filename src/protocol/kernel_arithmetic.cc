@@ -11,8 +11,10 @@ void KernelArithmetic::Combine(byteps::Combine how, DataType type, std::byte* ou
   kernels::Combine(how, type, out, inputs, bytes / SizeOf(type));
 }
 
-void KernelArithmetic::DivideByCount(DataType type, ByteSpan data, uint32_t count) {
-  kernels::DivideByCount(type, data.data(), data.size() / SizeOf(type), count);
+void KernelArithmetic::Average(DataType type, std::byte* out,
+                               std::span<const std::byte* const> inputs, size_t bytes,
+                               uint32_t divisor) {
+  kernels::Average(type, out, inputs, bytes / SizeOf(type), divisor);
 }
 
 void KernelArithmetic::Copy(std::byte* to, const std::byte* from, size_t bytes) {

@@ -356,14 +356,11 @@ void Shard::CombineContributions(const Piece& piece, Round& round) {
     inputs_.push_back(contribution.buffer.data());
   }
   if (options_.mistake == ShardMistake::kLeaveOneOut && inputs_.size() > 1) inputs_.pop_back();
-  bool average = round.combine == Combine::kAverage;
-  if (inputs_.size() > 1 && round.piece_bytes > 0) {
-    Combine how = average ? Combine::kSum : round.combine;
-    arithmetic_.Combine(how, round.dtype, target.data(), inputs_, round.piece_bytes);
-  }
-  if (average && round.piece_bytes > 0) {
-    arithmetic_.DivideByCount(round.dtype, ByteSpan(target.data(), round.piece_bytes),
-                              static_cast<uint32_t>(inputs_.size()) + ExemptCount(piece));
+  if (round.piece_bytes > 0 && round.combine == Combine::kAverage) {
+    auto divisor = static_cast<uint32_t>(inputs_.size()) + ExemptCount(piece);
+    arithmetic_.Average(round.dtype, target.data(), inputs_, round.piece_bytes, divisor);
+  } else if (round.piece_bytes > 0 && inputs_.size() > 1) {
+    arithmetic_.Combine(round.combine, round.dtype, target.data(), inputs_, round.piece_bytes);
   }
   round.overlay = std::move(target);
 }

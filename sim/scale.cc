@@ -20,8 +20,8 @@ class NoArithmetic final : public protocol::Arithmetic {
  public:
   void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
                size_t) override {}
-  void Average(DataType, std::byte*, std::span<const std::byte* const>, size_t,
-               uint32_t) override {}
+  void Average(DataType, std::byte*, std::span<const std::byte* const>, size_t, uint32_t) override {
+  }
   void Copy(std::byte*, const std::byte*, size_t) override {}
 };
 

@@ -61,8 +61,9 @@ typedef enum byteps_dtype {
 /* What an operation does with the ranks' tensors. */
 typedef enum byteps_op {
   BYTEPS_SUM = 0,
-  BYTEPS_AVERAGE = 1, /* sum / number of contributions, rounded once; integers: toward minus infinity,
-                       * of the exact sum */
+  /* sum / number of contributions, rounded once; of integers the exact sum, rounded toward minus
+   * infinity */
+  BYTEPS_AVERAGE = 1,
   BYTEPS_MIN = 2,
   BYTEPS_MAX = 3,
   BYTEPS_PRODUCT = 4,
@@ -83,10 +84,11 @@ typedef struct byteps_session byteps_session;
 typedef uint64_t byteps_handle; /* 0 is never a handle */
 
 typedef struct byteps_request {
-  const char* name; /* the same on every rank; required; taken until the operation is complete */
+  /* The same on every rank; required, at most 4096 bytes; taken until the operation is complete. */
+  const char* name;
   byteps_op op;
   byteps_dtype dtype;
-  const int64_t* shape; /* `dimensions` numbers; null when dimensions is 0 (a scalar) */
+  const int64_t* shape; /* `dimensions` numbers, at most 255; null for none (a scalar) */
   size_t dimensions;
   const void* input; /* contiguous */
   /* As large as input, may be the same; ignored by allgather, alltoall and barrier. Reducescatter:
@@ -133,9 +135,11 @@ BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* er
 BYTEPS_API byteps_code byteps_give_up(byteps_session* session, const char* why,
                                       byteps_error* error);
 
-/* Shuts down if that was not done, and frees the session. Null is allowed. */
+/* Shuts down if that was not done, and frees the session. Null is allowed. In a copy of the process
+ * made by fork it does nothing: the session is the parent's. */
 BYTEPS_API void byteps_close(byteps_session* session);
 
+/* -1 for null. */
 BYTEPS_API int32_t byteps_rank(const byteps_session* session);
 BYTEPS_API int32_t byteps_size(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_rank(const byteps_session* session);

@@ -93,9 +93,8 @@ TEST(AverageTest, HalvesRoundOnceAtTheEnd) {
 }
 
 TEST(AverageTest, IntegersAreTheExactQuotientRoundedDown) {
-  EXPECT_EQ(
-      AverageOf<int32_t>(DataType::kInt32, {{7, -7, 8, -8, 1, -1, INT32_MAX, INT32_MIN}}, 4),
-      (std::vector<int32_t>{1, -2, 2, -2, 0, -1, 536870911, -536870912}));
+  EXPECT_EQ(AverageOf<int32_t>(DataType::kInt32, {{7, -7, 8, -8, 1, -1, INT32_MAX, INT32_MIN}}, 4),
+            (std::vector<int32_t>{1, -2, 2, -2, 0, -1, 536870911, -536870912}));
   EXPECT_EQ(AverageOf<int8_t>(DataType::kInt8, {{100, -100}, {100, -100}, {101, -100}}, 3),
             (std::vector<int8_t>{100, -100}));
   EXPECT_EQ(AverageOf<uint8_t>(DataType::kUint8, {{200}, {255}}, 2), std::vector<uint8_t>{227});

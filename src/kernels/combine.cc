@@ -153,8 +153,7 @@ void CombineAll(const std::byte* const* inputs, size_t input_count, std::byte* o
     const size_t end = bytes - begin < kChunkBytes ? bytes : begin + kChunkBytes;
     typename Format::Vector witness = hn::Zero(d);
     for (; end - offset >= group; offset += group) {
-      CombineGroup<Format, Op, true>(inputs, input_count, offset, group, out, divisors,
-                                     witness);
+      CombineGroup<Format, Op, true>(inputs, input_count, offset, group, out, divisors, witness);
     }
     if (offset < end) {
       CombineGroup<Format, Op, false>(inputs, input_count, offset, end - offset, out, divisors,

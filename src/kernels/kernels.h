@@ -35,10 +35,10 @@ namespace byteps::kernels {
 void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, size_t count);
 
-// out[i] = (inputs[0][i] + inputs[1][i] + ...) / divisor, in one pass: floats as the sum of Combine,
-// then true division (float16 and bfloat16 in float32, rounded once at the end; outside float64 the
-// divisor is exact up to 2^24). Integers are the exact quotient, rounded toward minus infinity: the
-// sum does not wrap on the way. bool is "or". Memory as for Combine.
+// out[i] = (inputs[0][i] + inputs[1][i] + ...) / divisor, in one pass: floats as the sum of
+// Combine, then true division (float16 and bfloat16 in float32, rounded once at the end; outside
+// float64 the divisor is exact up to 2^24). Integers are the exact quotient, rounded toward minus
+// infinity: the sum does not wrap on the way. bool is "or". Memory as for Combine.
 // REQUIRES: inputs is not empty; divisor is at least the number of inputs.
 void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs, size_t count,
              uint32_t divisor);

@@ -39,7 +39,11 @@ void ControlLink::Connect() {
 
 void ControlLink::OnConnected(Result<std::unique_ptr<transport::Connection>> connection) {
   if (lost_) return;
-  if (!connection.ok()) return TryAgain(connection.status());
+  if (!connection.ok()) {
+    // An option or an address that cannot be does not get better by waiting.
+    bool hopeless = connection.status().code() == StatusCode::kInvalidArgument;
+    return hopeless && !had_connection_ ? Lose(connection.status()) : TryAgain(connection.status());
+  }
   wire::Hello hello;
   hello.role = options_.role;
   hello.wanted_role = Role::kCoordinator;

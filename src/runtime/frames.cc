@@ -1,8 +1,9 @@
 #include "src/runtime/frames.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
+
+#include "src/base/text.h"
 
 namespace byteps::runtime {
 namespace {
@@ -83,8 +84,7 @@ transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
 transport::OutFrame AbortFrame(BufferPool& pool, uint64_t epoch, const AbortPayload& abort) {
   std::vector<std::byte> bytes;
   wire::EncodePieceRefs({abort.piece}, bytes);
-  auto text = std::as_bytes(std::span(abort.why));
-  text = text.first(std::min(text.size(), kAbortTextMax));
+  auto text = std::as_bytes(std::span(CutText(abort.why, kAbortTextMax)));
   bytes.insert(bytes.end(), text.begin(), text.end());
   transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kAbort, bytes);
   SetNumber(frame, epoch);

@@ -59,10 +59,16 @@ Result<ByteSpan> HandshakeInitiator::OnHeader(uint8_t kind, ConstByteSpan, size_
 void HandshakeInitiator::OnFrame() {
   Result<wire::Welcome> welcome = wire::DecodeWelcome(incoming_);
   if (!welcome.ok()) return Finish(welcome.status());
+  bool proven = ProofEqual(AcceptorProof(identity_, hello_bytes_, welcome->nonce), welcome->proof);
+  if (welcome->code == StatusCode::kEvicted && !proven) {
+    return Finish({StatusCode::kRefused, connection_->PeerName() +
+                                             " says that this process is not in the job, but does "
+                                             "not know the job's secret; it is not believed"});
+  }
   if (welcome->code != StatusCode::kOk) {
     return Finish({welcome->code, connection_->PeerName() + " refused: " + welcome->text});
   }
-  if (!ProofEqual(AcceptorProof(identity_, hello_bytes_, welcome->nonce), welcome->proof)) {
+  if (!proven) {
     return Finish({StatusCode::kRefused, connection_->PeerName() +
                                              " does not know this job's secret; check "
                                              "BYTEPS_JOB_ID and BYTEPS_JOB_SECRET"});
@@ -139,13 +145,13 @@ void HandshakeAcceptor::SendWelcome(const Status& decision) {
   wire::Welcome welcome;
   welcome.code = decision.code();
   welcome.text = decision.message();
-  if (decision.ok()) {
+  if (decision.ok() || decision.code() == StatusCode::kEvicted) {
     RandomBytes(nonce_);
     welcome.incarnation = identity_.incarnation;
     welcome.nonce = nonce_;
     welcome.proof = AcceptorProof(identity_, hello_bytes_, nonce_);
-    expected_ = static_cast<uint8_t>(FrameKind::kProof);
   }
+  if (decision.ok()) expected_ = static_cast<uint8_t>(FrameKind::kProof);
   connection_->Send(BytesFrame(pool_, FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
   // A refused peer reads the reason; the connection ends when it closes or at the deadline.
   if (!decision.ok()) connection_->CloseAfterFlush(seconds(1));

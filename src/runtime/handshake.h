@@ -1,5 +1,6 @@
 // Binds a fresh connection to (job, role, index, incarnation): hello, welcome, proof. Both ends
-// prove that they hold the job's secret before any other frame is read; a stranger gets no further.
+// prove that they hold the job's secret before any other frame is read; a stranger gets no further,
+// and ends nobody: who says that a process is no member any more (kEvicted) has to prove it, too.
 //
 // Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
 // it at most once; destroying the object, also from inside `done`, ends the attempt silently.

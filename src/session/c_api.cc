@@ -1,13 +1,18 @@
 // The C interface: checks arguments, converts, and forwards. No exception leaves it.
 #include "byteps/byteps.h"
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "src/base/text.h"
 #include "src/config/options.h"
 #include "src/session/session.h"
 #include "src/session/version.h"
@@ -15,6 +20,7 @@
 
 struct byteps_session {
   std::unique_ptr<byteps::session::Session> session;
+  pid_t process = 0;  // that opened it
 };
 
 namespace byteps::session {
@@ -24,9 +30,9 @@ byteps_code Say(const Status& status, byteps_error* error) {
   auto code = static_cast<byteps_code>(status.code());
   if (error == nullptr) return code;
   error->code = code;
-  size_t length = std::min(status.message().size(), sizeof(error->message) - 1);
-  std::memcpy(error->message, status.message().data(), length);
-  error->message[length] = '\0';
+  std::string_view text = CutText(status.message(), sizeof(error->message) - 1);
+  std::memcpy(error->message, text.data(), text.size());
+  error->message[text.size()] = '\0';
   return code;
 }
 
@@ -36,7 +42,7 @@ byteps_code Guard(byteps_error* error, Work work) {
   try {
     return Say(work(), error);
   } catch (const std::bad_alloc&) {
-    return Say({StatusCode::kExhausted, "out of memory"}, error);
+    return Say({StatusCode::kExhausted, "this process is out of memory"}, error);
   } catch (const std::exception& failure) {
     return Say({StatusCode::kInternal, failure.what()}, error);
   }
@@ -72,12 +78,25 @@ Result<std::vector<uint32_t>> RanksFrom(const int32_t* ranks, size_t count, int3
 }
 
 Result<config::Options> Load(const char* const* settings, size_t count) {
+  if (settings == nullptr && count > 0) return Missing("the list of settings");
   std::vector<std::string> texts;
-  for (size_t i = 0; i < count; ++i) texts.emplace_back(settings[i]);
+  for (size_t i = 0; i < count; ++i) {
+    if (settings[i] == nullptr) return Missing("a setting");
+    texts.emplace_back(settings[i]);
+  }
   return config::LoadOptions(config::Environment::OfProcess(), texts);
 }
 
 Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
+
+// Names travel in control messages, which have a limit.
+Status CheckName(std::string_view name) {
+  if (name.empty()) return Invalid("an operation needs a name");
+  if (name.size() <= wire::kNameBytesMax) return Status::Ok();
+  return Invalid("the name '" + std::string(CutText(name, 64)) + "...' has " +
+                 std::to_string(name.size()) + " bytes; it may have " +
+                 std::to_string(wire::kNameBytesMax));
+}
 
 // What some operations need beyond a tensor.
 Status ConvertRest(const byteps_request& request, protocol::Operation& operation) {
@@ -108,9 +127,22 @@ Status ConvertRest(const byteps_request& request, protocol::Operation& operation
 
 Result<protocol::Operation> Convert(const byteps_request& request, int size) {
   if (request.name == nullptr) return Missing("the request's name");
-  if (request.op < 0 || request.op >= wire::kOpCount) return Invalid("unknown operation");
-  if (request.dtype < 0 || request.dtype >= kDataTypeCount) return Invalid("unknown dtype");
+  Status named = CheckName(request.name);
+  if (!named.ok()) return named;
+  const std::string of = " of '" + std::string(request.name) + "'";
+  if (request.op < 0 || request.op >= wire::kOpCount) {
+    return Invalid("the operation" + of + " is " + std::to_string(request.op) +
+                   ", and byteps_op has none such");
+  }
+  if (request.dtype < 0 || request.dtype >= kDataTypeCount) {
+    return Invalid("the dtype" + of + " is " + std::to_string(request.dtype) +
+                   ", and byteps_dtype has none such");
+  }
   if (request.dimensions > 0 && request.shape == nullptr) return Missing("the request's shape");
+  if (request.dimensions > wire::kDimensionsMax) {
+    return Invalid("the shape" + of + " has " + std::to_string(request.dimensions) +
+                   " dimensions; it may have " + std::to_string(wire::kDimensionsMax));
+  }
   protocol::Operation operation;
   operation.name = request.name;
   operation.spec.op = static_cast<wire::Op>(request.op);
@@ -172,6 +204,7 @@ byteps_code byteps_open(const char* const* settings, size_t count, byteps_sessio
     if (!opened.ok()) return opened.status();
     auto made = std::make_unique<byteps_session>();
     made->session = std::move(opened).value();
+    made->process = ::getpid();
     *session = made.release();
     return Status::Ok();
   });
@@ -194,17 +227,32 @@ byteps_code byteps_give_up(byteps_session* session, const char* why, byteps_erro
   });
 }
 
-void byteps_close(byteps_session* session) { std::unique_ptr<byteps_session> owned(session); }
+void byteps_close(byteps_session* session) {
+  std::unique_ptr<byteps_session> owned(session);
+  // A copy made by fork has no threads, and its sockets are the parent's, too: to close them in
+  // order would end the parent's connections.
+  if (owned != nullptr && owned->process != ::getpid()) owned->session.release();
+}
 
-int32_t byteps_rank(const byteps_session* session) { return session->session->rank(); }
-int32_t byteps_size(const byteps_session* session) { return session->session->size(); }
-int32_t byteps_local_rank(const byteps_session* session) { return session->session->local_rank(); }
-int32_t byteps_local_size(const byteps_session* session) { return session->session->local_size(); }
+int32_t byteps_rank(const byteps_session* session) {
+  return session == nullptr ? -1 : session->session->rank();
+}
+int32_t byteps_size(const byteps_session* session) {
+  return session == nullptr ? -1 : session->session->size();
+}
+int32_t byteps_local_rank(const byteps_session* session) {
+  return session == nullptr ? -1 : session->session->local_rank();
+}
+int32_t byteps_local_size(const byteps_session* session) {
+  return session == nullptr ? -1 : session->session->local_size();
+}
 
 byteps_code byteps_declare(byteps_session* session, const char* name, byteps_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return Missing("the session");
     if (name == nullptr) return Missing("the name");
+    Status named = byteps::session::CheckName(name);
+    if (!named.ok()) return named;
     session->session->Declare(name);
     return Status::Ok();
   });
@@ -225,6 +273,8 @@ byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
                                       byteps_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return Missing("the session");
+    Result<std::vector<uint32_t>> checked = byteps::session::RanksFrom(nullptr, 0, number);
+    if (!checked.ok()) return checked.status();
     return session->session->RemoveGroup(static_cast<uint32_t>(number));
   });
 }

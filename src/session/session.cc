@@ -7,6 +7,9 @@
 namespace byteps::session {
 namespace {
 
+// Longer limits are none, and their end would lie beyond what a clock can count.
+constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
+
 uint64_t BytesMoved(const protocol::Operation& operation) {
   wire::Op op = operation.spec.op;
   if (op == wire::Op::kBarrier || op == wire::Op::kJoin) return 0;
@@ -90,11 +93,12 @@ Status Session::Wait(Handle handle, milliseconds limit) {
   }
   // Without a limit of its own the wait still looks around now and then; the engine completes every
   // operation in the end.
-  auto deadline = std::chrono::steady_clock::now() + limit;
+  bool limited = limit.count() >= 0 && limit < kNoLimit;
+  auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
   MutexLock lock(entry->mutex);
   while (!entry->complete) {
-    auto until = limit.count() < 0 ? std::chrono::steady_clock::now() + seconds(3600) : deadline;
-    if (lock.WaitUntil(entry->changed, until) || limit.count() < 0) continue;
+    auto until = limited ? deadline : std::chrono::steady_clock::now() + seconds(3600);
+    if (lock.WaitUntil(entry->changed, until) || !limited) continue;
     if (entry->complete) break;
     return {StatusCode::kDeadlineExceeded,
             "the operation is not complete after " + std::to_string(limit.count()) + " ms"};

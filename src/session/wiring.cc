@@ -7,6 +7,7 @@
 
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
+#include "src/config/text.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/server_process.h"
 #include "src/session/signal_thread.h"
@@ -140,13 +141,17 @@ void Tell(const config::Options& options, Log& log) {
 }  // namespace
 
 std::unique_ptr<Log> MakeLog(const config::Options& options) {
-  const char* who = options.role == Role::kWorker   ? "worker"
-                    : options.role == Role::kServer ? "server"
-                                                    : "scheduler";
-  return std::make_unique<Log>(who, options.log_level, options.log_hide_time);
+  return std::make_unique<Log>(config::RoleName(options.role), options.log_level,
+                               options.log_hide_time);
 }
 
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& log) {
+  if (options.role != Role::kWorker) {
+    return Status(StatusCode::kInvalidArgument,
+                  "this process is to be a " + std::string(config::RoleName(options.role)) +
+                      " (DMLC_ROLE, or the option role), and only workers join a job: set the role "
+                      "to worker, or start bps-server or bps-scheduler here");
+  }
   Tell(options, log);
   if (!config::IsDistributed(options)) {
     runtime::StartedEngine alone;

@@ -152,6 +152,10 @@ struct TensorSpec {
 };
 // A longer detail is refused.
 inline constexpr size_t kDetailBytesMax = 1024;
+// Of what is declared; together they stay far below kControlBytesMax, and so does a text that
+// quotes what each of the ranks has.
+inline constexpr size_t kNameBytesMax = 4096;
+inline constexpr size_t kDimensionsMax = 255;
 // "sum of float32[3, 4]", for messages.
 std::string Describe(const TensorSpec& spec);
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "src/base/text.h"
 #include "src/wire/bytes.h"
 
 namespace byteps::wire {
@@ -17,14 +18,6 @@ constexpr size_t kTextAt = 16;
 
 Status Malformed(const std::string& what) { return {StatusCode::kProtocol, "malformed " + what}; }
 
-// Not within a character of UTF-8.
-std::string Cut(const std::string& text) {
-  if (text.size() <= kErrorTextBytesMax) return text;
-  size_t end = kErrorTextBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
-  return text.substr(0, end);
-}
-
 }  // namespace
 
 size_t ErrorRow::bytes() const {
@@ -35,7 +28,7 @@ size_t ErrorRow::bytes() const {
 
 void ErrorRow::Add(uint64_t round, const Status& why) {
   assert(!why.ok() && (errors_.empty() || round > errors_.back().from));
-  std::string text = Cut(why.message());
+  std::string text(CutText(why.message(), kErrorTextBytesMax));
   bool same = !errors_.empty() && errors_.back().why.code() == why.code() &&
               errors_.back().why.message() == text;
   if (!same) errors_.push_back({round, Status(why.code(), std::move(text))});

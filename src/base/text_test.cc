@@ -1,0 +1,22 @@
+#include "src/base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace byteps {
+namespace {
+
+TEST(CutTextTest, ShortTextsStay) {
+  EXPECT_EQ(CutText("", 0), "");
+  EXPECT_EQ(CutText("three", 5), "three");
+}
+
+TEST(CutTextTest, NoCharacterIsCutInTwo) {
+  const std::string_view text = "a\u00e9\u20ac\U0001f600z";  // 1, 2, 3, 4 and 1 bytes
+  const size_t expected[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
+  for (size_t bytes = 0; bytes < std::size(expected); ++bytes) {
+    EXPECT_EQ(CutText(text, bytes), text.substr(0, expected[bytes])) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace byteps

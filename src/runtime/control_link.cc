@@ -10,6 +10,9 @@ constexpr Duration kPauseMin = milliseconds(20);
 constexpr Duration kPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
 constexpr Duration kAttemptLimit = seconds(5);
+// Once there was a connection: its name and its way are known, and after a cut the system itself
+// would ask again later and later.
+constexpr Duration kAttemptAgainLimit = seconds(1);
 
 std::string WholeSeconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
@@ -30,7 +33,8 @@ void ControlLink::Start() {
 }
 
 void ControlLink::Connect() {
-  Duration limit = std::min(kAttemptLimit, give_up_ - loop_.Now());
+  Duration attempt = had_connection_ ? kAttemptAgainLimit : kAttemptLimit;
+  Duration limit = std::min(attempt, give_up_ - loop_.Now());
   loop_.Connect(options_.coordinator, std::max<Duration>(limit, milliseconds(1)),
                 [this](Result<std::unique_ptr<transport::Connection>> connection) {
                   OnConnected(std::move(connection));

@@ -133,7 +133,11 @@ void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {
 
 void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
   auto gone = members_.extract(id);
-  machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(), loop_->Now());
+  if (why.code() == StatusCode::kUnavailable) {
+    machine_.OnCutOff(id, why.message(), loop_->Now());
+  } else {
+    machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(), loop_->Now());
+  }
   ticker_.Arm();
   if (outcome_.has_value() && members_.empty()) loop_->Stop();
 }

@@ -132,6 +132,8 @@ void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   const wire::WorkerInfo* info = FindWorker(worker);
   bool nonsense = why.code() == StatusCode::kProtocol;
   if (info == nullptr || info->left || (broken_.contains(worker) && !nonsense)) return;
+  // Nothing came through: it may live, and says so itself if it cannot reach this server.
+  if (why.code() == StatusCode::kUnavailable) return;
   wire::Suspect suspect;
   suspect.role = Role::kWorker;
   suspect.index = info->slot;

@@ -67,6 +67,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   Duration pause = kPauseMin;
   std::unique_ptr<transport::Loop::Timer> retry;
   std::unique_ptr<transport::Loop::Timer> overdue;
+  bool was_up = false;
   // What the coordinator was told, while it is down.
   std::optional<wire::Suspect> closed;
   std::optional<wire::Suspect> unreachable;
@@ -100,6 +101,7 @@ void ShardLinks::CloseOne(Link& link) {
   link.connection.reset();
   link.closed.reset();
   link.unreachable.reset();
+  link.was_up = false;
   link.incarnation = 0;
   if (was_up) machine_.OnShardDown(link.shard);
 }
@@ -173,10 +175,11 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
     }
     return events_.on_evicted(connection.status().message());
   }
-  bool again = link.closed.has_value();
+  bool again = link.was_up;
   link.overdue.reset();
   link.closed.reset();
   link.unreachable.reset();
+  link.was_up = true;
   link.pause = kPauseMin;
   link.connection = std::move(connection).value();
   link.connection->SetLimits({kAnswerBytesMax});
@@ -186,19 +189,22 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   events_.on_up();
 }
 
-// The coordinator hears of it at once: it knows whether others saw the same.
+// The coordinator hears of it at once: it knows whether others saw the same. Where nothing came
+// through any more, it hears when the server cannot be reached again either.
 void ShardLinks::OnClosed(Link& link, const Status& why) {
   link.connection.reset();
   machine_.OnShardDown(link.shard);
   bool nonsense = why.code() == StatusCode::kProtocol;
-  link.closed = wire::Suspect{
+  bool cut = why.code() == StatusCode::kUnavailable;
+  wire::Suspect suspect{
       Role::kServer,    link.server,
       link.incarnation, nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed,
       why.message(),    generation_};
+  if (!cut) link.closed = suspect;
   log_.Warning("the connection to {} broke: {}", NameOf(link), why.message());
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   TryAgain(link, why);
-  events_.on_suspect(*link.closed);
+  if (!cut) events_.on_suspect(suspect);
   events_.on_event();
 }
 
@@ -243,6 +249,20 @@ std::vector<wire::Suspect> ShardLinks::Suspects() const {
     if (link->unreachable.has_value()) suspects.push_back(*link->unreachable);
   }
   return suspects;
+}
+
+// What this process could not reach while the coordinator could not reach it says nothing of the
+// servers.
+void ShardLinks::TryAllAgain() {
+  for (auto& link : links_) {
+    if (link->incarnation == 0 || link->connection != nullptr) continue;
+    link->unreachable.reset();
+    link->retry.reset();
+    link->pause = kPauseMin;
+    link->overdue =
+        loop_.After(options_.unreachable_after, [this, one = link.get()] { OnOverdue(*one); });
+    if (link->handshake == nullptr) Begin(*link);
+  }
 }
 
 void ShardLinks::Close() { links_.clear(); }

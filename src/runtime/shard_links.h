@@ -55,6 +55,9 @@ class ShardLinks {
   void Detach(ConstByteSpan memory);
   // Which servers are not connected and why, for a coordinator that has forgotten it.
   std::vector<wire::Suspect> Suspects() const;
+  // The coordinator is back, or this process is: tries all servers that are not connected again, at
+  // once, before it says that one cannot be reached.
+  void TryAllAgain();
   // From now on answers are read and thrown away, also those that have begun to arrive.
   void IgnoreAnswers() { ignores_answers_ = true; }
   // Closes all, for good; the machine is not told.

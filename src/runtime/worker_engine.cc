@@ -83,6 +83,7 @@ void WorkerEngine::OnControlReady() {
   control_.Send(greeting);
   if (phase_ == Phase::kStarting && membership_.view().epoch == 0) return;
   machine_.AskAgain();
+  shards_.TryAllAgain();
   for (const wire::Suspect& suspect : shards_.Suspects()) control_.Send(suspect);
   if (gave_up_.has_value()) control_.Send(*gave_up_);
   if (phase_ == Phase::kLeaving) control_.Send(wire::Leave{leave_clean_});

@@ -62,8 +62,9 @@ class FrameReceiver {
   virtual void OnFrame() = 0;
 
   // The connection is gone; comes exactly once, after which nothing more comes. kOk: this side
-  // called Close. kPeerLost: the other side closed, was reset or is unreachable. kProtocol: it
-  // sent bytes that no correct peer sends. Other codes: what OnHeader returned.
+  // called Close. kPeerLost: the other side closed, or was reset. kUnavailable: nothing that was
+  // sent came through for its limit; the other side may live. kProtocol: it sent bytes that no
+  // correct peer sends. Other codes: what OnHeader returned.
   virtual void OnClosed(const Status& why) = 0;
 };
 

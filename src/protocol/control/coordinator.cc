@@ -59,7 +59,13 @@ void Coordinator::OnMessage(ConnectionId from, const wire::Message& message, Tim
 
 void Coordinator::OnLost(ConnectionId id, const std::string& why, Time now) {
   BeginCall(now);
-  Miss(id, why);
+  Miss(id, why, false);
+  EndCall();
+}
+
+void Coordinator::OnCutOff(ConnectionId id, const std::string& why, Time now) {
+  BeginCall(now);
+  Miss(id, why, true);
   EndCall();
 }
 
@@ -225,14 +231,16 @@ void Coordinator::AnswerSync() {
   HearOfSyncs({view_.generation, synced_.begin()->second});
 }
 
-void Coordinator::Miss(ConnectionId id, const std::string& why) {
+void Coordinator::Miss(ConnectionId id, const std::string& why, bool cut_off) {
   known_.erase(id);
   const Member* found = roster_.At(id);
   if (found == nullptr || phase_ == Phase::kOver) return;
   Member member = *found;
   roster_.Remove(id);
   synced_.erase(member.incarnation());
-  if (member.standing == Standing::kIn) {
+  if (member.standing == Standing::kIn && cut_off) {
+    suspicions_.CutOff(member.incarnation(), why);
+  } else if (member.standing == Standing::kIn) {
     suspicions_.Closed(member.incarnation(), kOwnConnection, why, now_);
   } else if (member.standing == Standing::kWaiting) {
     // It had not started yet; another one may take its place.

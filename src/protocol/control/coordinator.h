@@ -99,6 +99,8 @@ class Coordinator {
   // begins with anything else is closed.
   void OnMessage(ConnectionId from, const wire::Message& message, Time now);
   void OnLost(ConnectionId id, const std::string& why, Time now);
+  // As OnLost, of a connection over which nothing came through any more: its process may live.
+  void OnCutOff(ConnectionId id, const std::string& why, Time now);
   // It may come before the process has joined, and name one that never does.
   void OnProcessEnded(const EndedProcess& ended, Time now);
 
@@ -136,7 +138,7 @@ class Coordinator {
   void EndCall() { clock_.WaitFor(NextDue()); }
   std::optional<Time> NextDue() const;
   void Hear(ConnectionId from, const wire::Message& message);
-  void Miss(ConnectionId id, const std::string& why);
+  void Miss(ConnectionId id, const std::string& why, bool cut_off);
   void DoWhatIsDue();
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnDeclare(const Member& member, const wire::Declare& declare);
@@ -208,6 +210,7 @@ class Coordinator {
   void TakePlace(Member& member) const;
   void TellOut(const Member& member);
   void Withdraw(uint64_t incarnation);
+  void TakeFromProposal(uint64_t incarnation);
   void GatherAgain();
 
   // restart.cc: reports, and what a coordinator without memory does.

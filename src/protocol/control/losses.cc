@@ -101,6 +101,7 @@ void Coordinator::OnExited(const wire::Suspect& suspect, uint64_t target) {
 // Two members cannot talk to each other, and both can talk to the coordinator: one must go.
 void Coordinator::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
   if (from.role() == suspect.role) return;
+  if (suspicions_.IsCutOff(target)) return;  // nor can the coordinator: its silence decides
   if (roster_.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
   bool from_worker = from.role() == Role::kWorker;
   uint64_t worker = from_worker ? from.incarnation() : target;
@@ -146,6 +147,7 @@ void Coordinator::Lose(uint64_t incarnation, const std::string& why, bool proven
   if (!worker) last_server_loss_ = text;
   lost_[incarnation] = text;
   driver_.Report(text + "; the job goes on without it");
+  if (proven_dead) TakeFromProposal(incarnation);
   Watch();
 }
 

@@ -37,6 +37,7 @@ void Suspicions::Back(uint64_t who, Time now) {
   if (found == watched_.end()) return;
   found->second.parties.clear();
   found->second.exit_hint = false;
+  found->second.cut_off = false;
   Heard(who, now);
 }
 
@@ -50,6 +51,13 @@ void Suspicions::Closed(uint64_t who, uint64_t party, const std::string& why, Ti
   }
   one.parties.insert(party);
   if (party == kOwnConnection) LookForCompany(one, now);
+}
+
+void Suspicions::CutOff(uint64_t who, const std::string& why) {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return;
+  found->second.cut_off = true;
+  if (found->second.parties.empty()) found->second.why = why;
 }
 
 // Then it was something between them and the coordinator, most likely.
@@ -71,7 +79,13 @@ void Suspicions::HintExit(uint64_t who, Time now) {
 
 bool Suspicions::IsAway(uint64_t who) const {
   auto found = watched_.find(who);
-  return found != watched_.end() && found->second.parties.contains(kOwnConnection);
+  return found != watched_.end() &&
+         (found->second.cut_off || found->second.parties.contains(kOwnConnection));
+}
+
+bool Suspicions::IsCutOff(uint64_t who) const {
+  auto found = watched_.find(who);
+  return found != watched_.end() && found->second.cut_off;
 }
 
 std::optional<Time> Suspicions::DueOf(const Watched& one) const {
@@ -120,7 +134,9 @@ std::vector<Suspicions::Loss> Suspicions::Judge(Time now) {
       losses.push_back({who, one.why, one.IsGone() && one.exit_hint});
     } else {
       auto silent = std::chrono::duration_cast<milliseconds>(now - one.heard);
-      losses.push_back({who, "it has been silent for " + std::to_string(silent.count()) + " ms"});
+      std::string why = "it has been silent for " + std::to_string(silent.count()) + " ms";
+      if (one.cut_off) why += " (" + one.why + ")";
+      losses.push_back({who, why});
     }
   }
   for (const Loss& loss : losses) watched_.erase(loss.who);

@@ -4,6 +4,8 @@
 //   * That connection and one to another member closed: almost at once, if it is the only one.
 //   * One of these, or several members at the same moment, as when something between them resets
 //     all connections: when it is not back, or stays silent, for the grace.
+//   * A connection over which nothing came through any more says nothing of the process behind it:
+//     only silence counts.
 //   * It has been silent for its limit, and most others have not. If they have, the coordinator's
 //     own link is doubted: for up to twelve seconds only an end that the launcher saw counts.
 //     Nothing is lost by that, as most must agree to a view without it.
@@ -49,10 +51,14 @@ class Suspicions {
   void Back(uint64_t who, Time now);
   // `party` saw its connection close.
   void Closed(uint64_t who, uint64_t party, const std::string& why, Time now);
+  // Its connection to the coordinator carried nothing any more and is closed.
+  void CutOff(uint64_t who, const std::string& why);
   // The launcher said that a process in its place has ended; believed when its connection closes.
   void HintExit(uint64_t who, Time now);
   // Its connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
+  // Because nothing came through.
+  bool IsCutOff(uint64_t who) const;
 
   // Most are silent, or were a moment ago.
   bool DoubtsOwnLink() const { return doubted_since_.has_value(); }
@@ -73,6 +79,7 @@ class Suspicions {
     Time closed{};               // when the first of them did
     std::string why;
     bool exit_hint = false;
+    bool cut_off = false;
     std::optional<Time> went;  // when its connection to the coordinator closed the last time
     bool in_company = false;   // another one's closed at that moment
   };

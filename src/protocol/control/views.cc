@@ -308,6 +308,11 @@ void Coordinator::Withdraw(uint64_t incarnation) {
   if (phase_ == Phase::kGathering && roster_.Count(Role::kWorker, false) == 0) {
     worker_count_.reset();
   }
+  TakeFromProposal(incarnation);
+}
+
+// It promises nothing any more. Where all members of the next view have to, there will be another.
+void Coordinator::TakeFromProposal(uint64_t incarnation) {
   if (!change_.has_value() || recovery_.has_value()) return;
   if (!IsVoter(change_->next(), incarnation)) return;
   if (!change_->StartsFromNothing(Discounted())) return change_->Waive(incarnation);

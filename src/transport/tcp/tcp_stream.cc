@@ -207,7 +207,8 @@ void TcpStream::OnReadFailed(ssize_t count, int error) {
   }
   // The failed write saw the cause; what a read says afterwards is only that it is over.
   int cause = write_error_ != 0 ? write_error_ : (count < 0 ? error : 0);
-  Finish(Status(StatusCode::kPeerLost,
+  bool cut = cause == ETIMEDOUT || cause == EHOSTUNREACH || cause == ENETUNREACH;
+  Finish(Status(cut ? StatusCode::kUnavailable : StatusCode::kPeerLost,
                 cause == 0 ? peer_name_ + " closed the connection"
                            : "lost the connection to " + peer_name_ + ": " + ErrorText(cause)));
 }

@@ -156,7 +156,8 @@ BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
 
 /* From now on operations may be of process set `number` (from 1; numbers are never used again),
  * which has these ranks. Nothing is agreed on here: all ranks in it must add the same ranks under
- * the same number before they use it; a job in which they differ ends. Does not wait for others. */
+ * the same number before they use it; a job in which they differ ends. Does not wait for others.
+ * BYTEPS_EXHAUSTED: this rank is in 65536 already; removed ones do not count. */
 BYTEPS_API byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks,
                                               size_t count, int32_t number, byteps_error* error);
 

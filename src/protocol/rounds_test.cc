@@ -20,6 +20,8 @@ class ShardRoundsTest : public testing::Test {
     return shard.OnGroup(from, {number, 1}, bitmap);
   }
 
+  Status TakeBack(Slot from, uint64_t number) { return shard.OnGroup(from, {number, 1}, {}); }
+
   static wire::DataHeader Header(uint64_t round, uint32_t want, Combine combine = Combine::kSum) {
     wire::DataHeader header;
     header.ref = {7, 0, round};
@@ -90,6 +92,61 @@ TEST_F(ShardRoundsTest, GroupsThatAreNotSoundAreRefused) {
   EXPECT_EQ(Push(0, header, "\x01").code(), StatusCode::kProtocol) << "behind the piece";
 }
 
+TEST_F(ShardRoundsTest, WhoContradictsIsNamedWithTheOther) {
+  ASSERT_TRUE(Tell(2, 1, {2}).ok());
+  EXPECT_EQ(Tell(0, 1, {0, 1}),
+            Status(StatusCode::kProtocol,
+                   "process set 1 has slots 0, 1 on worker 0 and 2 on worker 2; add the same ranks "
+                   "under the same number everywhere"));
+}
+
+TEST_F(ShardRoundsTest, AGroupThatItsMembersRemovedIsForgotten) {
+  for (uint32_t number = 1; number <= wire::kGroupsMax + 1; ++number) {
+    ASSERT_TRUE(Tell(0, number, {0, 2}).ok()) << number;
+    ASSERT_TRUE(Tell(2, number, {0, 2}).ok()) << number;
+    ASSERT_TRUE(TakeBack(2, number).ok());
+    EXPECT_EQ(shard.groups(), 1u) << "worker 0 may push for it";
+    ASSERT_TRUE(TakeBack(0, number).ok());
+  }
+  EXPECT_EQ(shard.groups(), 0u);
+  EXPECT_TRUE(TakeBack(0, 1).ok()) << "what was told while the connection was down";
+}
+
+TEST_F(ShardRoundsTest, AMemberIsInSoManyGroupsAtATime) {
+  for (uint32_t number = 1; number <= wire::kGroupsMax; ++number) {
+    ASSERT_TRUE(Tell(0, number, {0, 2}).ok()) << number;
+  }
+  EXPECT_TRUE(Tell(0, 7, {0, 2}).ok()) << "known";
+  EXPECT_EQ(Tell(0, 70000, {0, 2}).code(), StatusCode::kProtocol);
+  EXPECT_TRUE(Tell(2, 70000, {0, 2}).ok()) << "its groups are not those of another";
+}
+
+TEST_F(ShardRoundsTest, AGroupWithAnOpenRoundIsKept) {
+  ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
+  wire::DataHeader header = Header(256, 1);
+  header.receipt = 4;
+  EXPECT_TRUE(Push(0, header, "\x01").ok());
+  shard.OnLost(0);
+  EXPECT_EQ(shard.groups(), 1u) << "its contribution is here";
+  ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
+  EXPECT_TRUE(Push(2, header, "\x02").ok());
+  EXPECT_EQ(driver.answers.back().bytes, "\x03");
+  ASSERT_TRUE(TakeBack(2, 4).ok());
+  EXPECT_EQ(shard.groups(), 0u);
+  EXPECT_EQ(Push(2, header, "\x02").code(), StatusCode::kProtocol) << "removed, and pushed for";
+  ASSERT_TRUE(Tell(0, 4, {0, 2}).ok()) << "the answer has not reached it: it comes again";
+  EXPECT_TRUE(Push(0, header, "\x01").ok());
+  EXPECT_EQ(driver.answers.back().to, 0u);
+}
+
+TEST_F(ShardRoundsTest, AGroupIsForgottenWithItsLastConnection) {
+  ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
+  ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
+  ASSERT_TRUE(TakeBack(0, 4).ok());
+  shard.OnLost(2);
+  EXPECT_EQ(shard.groups(), 0u) << "it may have been removed while nothing could be told";
+}
+
 TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
   ASSERT_TRUE(Tell(2, 4, {2}).ok());
   wire::DataHeader header = Header(256, 1);
@@ -101,6 +158,7 @@ TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
   shard.OnView(view, 0);
   EXPECT_EQ(shard.open_rounds(), 0u);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
+  EXPECT_EQ(shard.groups(), 0u);
 }
 
 TEST_F(ShardRoundsTest, WhoWantsNothingIsAnsweredWhenTheOthersHaveTheirs) {
@@ -325,6 +383,42 @@ TEST(RoundsTest, AJoinNeedsThatNothingIsOpen) {
   join.name = "j";
   join.spec.op = wire::Op::kJoin;
   EXPECT_EQ(job.workers[0]->machine.Submit(join).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
+  RoundsJob job(3, 2);
+  for (uint32_t number = 1; number <= 3; ++number) {
+    const std::string name(1, static_cast<char>('a' + number));
+    for (Slot slot : {2u, 0u}) {
+      ASSERT_TRUE(job.workers[slot]->machine.AddGroup(number, {0, 2}).ok());
+      Operation sum;
+      sum.name = name;
+      sum.spec.shape = {1};
+      sum.spec.group = number;
+      job.Start(slot, sum, {1});
+      if (slot == 2) job.All();
+    }
+    job.All();
+    ASSERT_TRUE(job.workers[1]->machine.AddGroup(number, {0, 2}).ok());
+    for (Slot slot : {0u, 1u, 2u}) {
+      EXPECT_EQ(slot == 1 ? 2 : job.value(slot, name), 2);
+      EXPECT_TRUE(job.workers[slot]->machine.RemoveGroup(number).ok());
+      if (slot == 0) job.Connect(2, 0);  // which has not removed it
+      job.All();
+    }
+    for (auto& shard : job.shards) EXPECT_EQ(shard->machine.groups(), 0u);
+  }
+}
+
+TEST(RoundsTest, ARankIsInSoManyGroupsAtATime) {
+  RoundsJob job(1, 1);
+  Worker& worker = job.workers[0]->machine;
+  for (uint32_t number = 1; number <= wire::kGroupsMax; ++number) {
+    ASSERT_TRUE(worker.AddGroup(number, {0}).ok());
+  }
+  EXPECT_EQ(worker.AddGroup(70000, {0}).code(), StatusCode::kExhausted);
+  EXPECT_TRUE(worker.RemoveGroup(9).ok());
+  EXPECT_TRUE(worker.AddGroup(70000, {0}).ok());
 }
 
 // The user's memory is the user's again, and so is the table of an allgather's rows.

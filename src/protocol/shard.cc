@@ -99,9 +99,10 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);
   }
-  const Group* group = GroupOf(header.receipt);
-  if (group == nullptr || !InGroup(*group, from)) {
-    return Wrong("worker " + std::to_string(from) + " is not known to be in process set " +
+  Group* group = GroupOf(header.receipt);
+  bool told = header.receipt == 0 || (group != nullptr && group->tellers.Contains(from));
+  if (!told) {
+    return Wrong("worker " + std::to_string(from) + " has not told of process set " +
                  std::to_string(header.receipt));
   }
   Piece& piece = pieces_[KeyOf(header.ref)];
@@ -157,7 +158,7 @@ ByteSpan Shard::PlaceFor(Round& round, Slot from, const wire::DataHeader& header
   return ByteSpan(contribution.buffer.data(), payload_bytes);
 }
 
-void Shard::OpenRound(Piece& piece, const Group& group, const wire::DataHeader& header, Time now) {
+void Shard::OpenRound(Piece& piece, Group& group, const wire::DataHeader& header, Time now) {
   if (spare_rounds_.empty()) {
     piece.round = std::make_unique<Round>();
   } else {
@@ -177,6 +178,7 @@ void Shard::OpenRound(Piece& piece, const Group& group, const wire::DataHeader& 
   round.order_of_arrival.clear();
   round.abort.reset();
   ++open_rounds_;
+  ++group.open_rounds;
   waiting_.push_back({header.ref, now});
 }
 
@@ -184,7 +186,10 @@ void Shard::DropRound(Piece& piece) {
   if (piece.round == nullptr) return;
   for (Contribution& contribution : piece.round->contributions) contribution.buffer = BufferRef();
   piece.round->overlay = BufferRef();
-  piece.round->group = nullptr;
+  Group& group = *std::exchange(piece.round->group, nullptr);
+  --group.open_rounds;
+  uint32_t number = group.number;
+  if (!IsNeeded(group)) groups_.erase(number);
   spare_rounds_.push_back(std::move(piece.round));
   --open_rounds_;
   ForgetDecided(waiting_);
@@ -327,7 +332,7 @@ void Shard::Decide(Piece& piece) {
   std::unique_ptr<Round> decided = std::move(piece.round);
   piece.combine = decided->combine;
   piece.dtype = decided->dtype;
-  SetVerdict(piece, decided->ref.round, ReceiptOf(*decided), decided->group);
+  SetVerdict(piece, decided->ref.round, ReceiptOf(*decided), decided->group->number);
   AnswerAll(piece, std::move(decided));
 }
 
@@ -373,7 +378,7 @@ void Shard::DecideError(Piece& piece, const Status& why) {
   std::unique_ptr<Round> round = std::move(piece.round);
   piece.combine = round->combine;
   piece.dtype = round->dtype;
-  SetVerdict(piece, round->ref.round, concerned, round->group);
+  SetVerdict(piece, round->ref.round, concerned, round->group->number);
   AnswerAll(piece, std::move(round));
 }
 

@@ -114,7 +114,9 @@ class Shard {
   void OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
   // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
   void OnResync(Slot from, uint64_t epoch);
-  // The members of a group, before the first push for it; 0 is everybody and is never told.
+  // The members of a group, before the first push for it on this connection; 0 is everybody and is
+  // never told. An empty bitmap: `from` has removed it, and pushes nothing more for it. What nobody
+  // needs is forgotten; who comes to need it tells it first, as on any connection.
   // kProtocol: another member has told of other ones. Close the connection.
   Status OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
   // `from` has no operation open and takes no part in rounds until its join with this number, from
@@ -136,6 +138,7 @@ class Shard {
   // Pieces with a round in progress, and with a verdict that somebody may still lack.
   size_t open_rounds() const { return open_rounds_; }
   size_t unstable_verdicts() const { return unstable_verdicts_; }
+  size_t groups() const { return groups_.size(); }
 
  private:
   struct Contribution {
@@ -148,9 +151,13 @@ class Shard {
   };
   // Who takes part in rounds.
   struct Group {
+    uint32_t number = 0;
     SlotSet slots;         // of everybody: none
     Receipt all;           // those in the view
     uint32_t present = 0;  // so many
+    // It is forgotten when it has none of these.
+    SlotSet tellers;  // members that have told of it on their connection, and not removed it
+    uint32_t open_rounds = 0;
   };
   // A piece's round in progress. Recycled.
   struct Round {
@@ -159,7 +166,7 @@ class Shard {
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
     uint32_t piece_bytes = 0;
-    const Group* group = nullptr;
+    Group* group = nullptr;
     uint32_t missing = 0;                     // members of group and view that have not pushed
     uint64_t pushed_bytes = 0;                // of an overlay
     BufferRef overlay;                        // the whole piece; contributions land in it
@@ -189,11 +196,11 @@ class Shard {
     bool hollow = false;  // told by one who wanted nothing: there are no bytes, all have theirs
     Combine combine = Combine::kSum;
     DataType dtype = DataType::kFloat32;
-    Receipt members;               // who is in the verdict, and so must come to hold it
-    uint32_t lacking = 0;          // of them, and of the view, who is not in `held`
-    SlotSet held;                  // who is known to hold the verdict
-    const Group* group = nullptr;  // of the verdict; null: another owner decided it
-    std::unique_ptr<Idle> idle;    // members that wait for others to have the bytes
+    Receipt members;                // who is in the verdict, and so must come to hold it
+    uint32_t lacking = 0;           // of them, and of the view, who is not in `held`
+    SlotSet held;                   // who is known to hold the verdict
+    std::optional<uint32_t> group;  // of the verdict; none: another owner decided it
+    std::unique_ptr<Idle> idle;     // members that wait for others to have the bytes
     std::unique_ptr<Round> round;
   };
   // What waits for a newer view.
@@ -226,6 +233,7 @@ class Shard {
     uint64_t epoch = 0;     // the newest view that it is known to have
     uint64_t resynced = 0;  // the last epoch of which it has said all
     uint64_t joined = 0;    // the number of its last join
+    size_t groups = 0;      // of which it is a teller
     uint64_t answers_sent = 0;
     uint64_t answers_acknowledged = 0;
     // What the answers with the numbers answers_sent - size + 1 ... answers_sent were about.
@@ -259,7 +267,7 @@ class Shard {
   ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header, size_t payload_bytes);
   ByteSpan Discard(Member& member, Fate fate, size_t payload_bytes);
   void TakeContribution(Slot from);
-  void OpenRound(Piece& piece, const Group& group, const wire::DataHeader& header, Time now);
+  void OpenRound(Piece& piece, Group& group, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);
   void AnswerAgain(Slot to);
   bool AnyMemberIn(const Round& round) const;
@@ -278,9 +286,10 @@ class Shard {
   // shard_members.cc: views, connections, answers and who holds them.
   void BeginGeneration(const wire::View& view);
   void ReviewPieces(uint64_t old_epoch);
-  void SetVerdict(Piece& piece, uint64_t round, const Receipt& members, const Group* group);
+  void SetVerdict(Piece& piece, uint64_t round, const Receipt& members,
+                  std::optional<uint32_t> group);
   bool Needs(const Piece& piece, Slot slot) const;
-  bool IsAll(const Piece& piece) const;
+  bool IsAll(const Piece& piece);
   void Recount(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);
@@ -300,7 +309,11 @@ class Shard {
   void SendWants();
 
   // shard_groups.cc: who takes part in a round, and who is answered later.
-  const Group* GroupOf(uint32_t number) const;
+  Group* GroupOf(uint32_t number);
+  Status AddTeller(Slot from, uint32_t number, SlotSet slots);
+  void RemoveTeller(Slot from, uint32_t number);
+  void ForgetTellerOfAll(Slot from);
+  bool IsNeeded(const Group& group) const;
   bool InGroup(const Group& group, Slot slot) const;
   bool TakesPart(const Group& group, Slot slot) const;
   void ReviewGroups();
@@ -344,7 +357,7 @@ class Shard {
   ShardId self_ = 0;
   plan::Ownership ownership_;
   Group everybody_;
-  std::unordered_map<uint32_t, Group> groups_;  // by number; never forgotten in a generation
+  std::unordered_map<uint32_t, Group> groups_;  // by number
   uint64_t last_join_ = 0;                      // the highest number that was told
   std::vector<Member> members_;                 // by slot
   uint32_t present_count_ = 0;                  // of them in the view,

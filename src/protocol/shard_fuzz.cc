@@ -98,7 +98,9 @@ class Play {
       case 2: return shard_.OnJoined(slot, {1 + numbers_.Next() % 2U, epoch});
       case 3: {
         std::byte bitmap[1] = {static_cast<std::byte>(numbers_.Next())};
-        static_cast<void>(shard_.OnGroup(slot, {numbers_.Next() % 4U, epoch}, bitmap));
+        size_t bytes = bitmap[0] == std::byte{0} ? 0 : 1;
+        static_cast<void>(shard_.OnGroup(slot, {numbers_.Next() % 4U, epoch},
+                                         ConstByteSpan(bitmap).first(bytes)));
         return;
       }
       default: return shard_.OnAbort(slot, epoch, ref, "too late");

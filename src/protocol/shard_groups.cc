@@ -1,17 +1,32 @@
 // Who takes part in a round: the members of its group, without those that have joined. And who of
 // them is answered later, because it wants nothing. docs/decisions/0011-rounds-of-some.md.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "src/protocol/shard.h"
 
 namespace byteps::protocol {
 namespace {
 
-constexpr size_t kGroupsMax = size_t{1} << 16;
+Status Wrong(const std::string& what) {
+  return {StatusCode::kProtocol, what + "; add the same ranks under the same number everywhere"};
+}
+
+std::string ListOf(const SlotSet& slots) {
+  constexpr size_t kNamedMax = 16;
+  std::vector<Slot> all = slots.List();
+  std::string text;
+  for (size_t i = 0; i < std::min(all.size(), kNamedMax); ++i) {
+    text += (text.empty() ? "" : ", ") + std::to_string(all[i]);
+  }
+  if (all.size() > kNamedMax) text += " and " + std::to_string(all.size() - kNamedMax) + " more";
+  return text;
+}
 
 }  // namespace
 
-const Shard::Group* Shard::GroupOf(uint32_t number) const {
+Shard::Group* Shard::GroupOf(uint32_t number) {
   if (number == 0) return &everybody_;
   auto found = groups_.find(number);
   return found == groups_.end() ? nullptr : &found->second;
@@ -49,21 +64,69 @@ Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bit
     member.held.push_back(std::move(held));
     return Status::Ok();
   }
-  SlotSet slots = SlotSet::FromBitmap(bitmap);
-  if (number.count > 0 && number.count <= UINT32_MAX && slots.Contains(from)) {
-    if (groups_.size() >= kGroupsMax) return {StatusCode::kExhausted, "too many process sets"};
-    auto [found, fresh] = groups_.try_emplace(static_cast<uint32_t>(number.count));
-    if (!fresh && found->second.slots == slots) return Status::Ok();
-    if (fresh) {
-      found->second.slots = std::move(slots);
-      CountPresent(found->second);
-      return Status::Ok();
-    }
+  bool valid = number.count > 0 && number.count <= UINT32_MAX;
+  if (valid && bitmap.empty()) {
+    RemoveTeller(from, static_cast<uint32_t>(number.count));
+    return Status::Ok();
   }
-  return {StatusCode::kProtocol,
-          "process set " + std::to_string(number.count) + " of worker " + std::to_string(from) +
-              " has other ranks than on another worker, or not itself; add the same ranks under "
-              "the same number everywhere"};
+  // Slots that this generation has not are in no round.
+  SlotSet slots =
+      SlotSet::FromBitmap(bitmap.first(std::min(bitmap.size(), (members_.size() + 7) / 8)));
+  if (!valid || !slots.Contains(from)) {
+    return Wrong("worker " + std::to_string(from) + " tells of process set " +
+                 std::to_string(number.count) + ", which it is not in");
+  }
+  return AddTeller(from, static_cast<uint32_t>(number.count), std::move(slots));
+}
+
+// Of two who contradict each other nobody can say who is right: both are named.
+Status Shard::AddTeller(Slot from, uint32_t number, SlotSet slots) {
+  auto found = groups_.find(number);
+  bool known = found != groups_.end();
+  if (known && found->second.tellers.Contains(from) && found->second.slots == slots) {
+    return Status::Ok();
+  }
+  const std::string who = "worker " + std::to_string(from);
+  if (known && !(found->second.slots == slots)) {
+    std::vector<Slot> tellers = found->second.tellers.List();
+    std::string other = tellers.empty() ? "another one" : "worker " + std::to_string(tellers[0]);
+    return Wrong("process set " + std::to_string(number) + " has slots " + ListOf(slots) + " on " +
+                 who + " and " + ListOf(found->second.slots) + " on " + other);
+  }
+  if (members_[from].groups >= wire::kGroupsMax) {
+    return {StatusCode::kProtocol, who + " is in more than " + std::to_string(wire::kGroupsMax) +
+                                       " process sets at a time"};
+  }
+  Group& group = groups_[number];
+  group.tellers.Insert(from);
+  ++members_[from].groups;
+  if (known) return Status::Ok();
+  group.number = number;
+  group.slots = std::move(slots);
+  CountPresent(group);
+  return Status::Ok();
+}
+
+// A number is never used again, and all tell before they push: nothing of a set must be remembered
+// that is in no round and that nobody may push for.
+bool Shard::IsNeeded(const Group& group) const {
+  return &group == &everybody_ || group.open_rounds > 0 || !group.tellers.empty();
+}
+
+void Shard::RemoveTeller(Slot from, uint32_t number) {
+  auto found = groups_.find(number);
+  if (found == groups_.end() || !found->second.tellers.Remove(from)) return;
+  --members_[from].groups;
+  if (!IsNeeded(found->second)) groups_.erase(found);
+}
+
+void Shard::ForgetTellerOfAll(Slot from) {
+  if (std::exchange(members_[from].groups, 0) == 0) return;
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    Group& group = it->second;
+    bool told = group.tellers.Remove(from);
+    it = told && !IsNeeded(group) ? groups_.erase(it) : std::next(it);
+  }
 }
 
 void Shard::OnJoined(Slot from, const wire::Progress& number) {

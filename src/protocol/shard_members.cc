@@ -39,6 +39,7 @@ void Shard::BeginGeneration(const wire::View& view) {
   generation_ = view.generation;
   pieces_.clear();
   groups_.clear();
+  everybody_.open_rounds = 0;
   last_join_ = 0;
   retired_.clear();
   while (!waiting_.empty()) waiting_.pop_front();
@@ -108,7 +109,8 @@ void Shard::Recount(Piece& piece) {
 }
 
 // A verdict stands in the piece; nobody is known to hold it.
-void Shard::SetVerdict(Piece& piece, uint64_t round, const Receipt& members, const Group* group) {
+void Shard::SetVerdict(Piece& piece, uint64_t round, const Receipt& members,
+                       std::optional<uint32_t> group) {
   if (piece.stable) ++unstable_verdicts_;
   piece.stable = false;
   piece.hollow = false;
@@ -172,13 +174,14 @@ void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header)
   header.piece_bytes = piece.verdict_bytes;
 }
 
-// The receipt is everybody of the tensor's group in this view. Where the group is not known it
-// cannot be smaller than the receipt.
-bool Shard::IsAll(const Piece& piece) const {
+// The receipt is everybody of the tensor's group in this view. Where the group is not known, or not
+// any more, it cannot be smaller than the receipt.
+bool Shard::IsAll(const Piece& piece) {
   const Receipt& everybody = everybody_.all;
   if (piece.members == everybody || *piece.members == *everybody) return true;
-  if (piece.group == nullptr || piece.group == &everybody_) return false;
-  return piece.members == piece.group->all || *piece.members == *piece.group->all;
+  if (piece.group.value_or(0) == 0) return false;
+  const Group* group = GroupOf(*piece.group);
+  return group != nullptr && (piece.members == group->all || *piece.members == *group->all);
 }
 
 void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
@@ -269,6 +272,7 @@ void Shard::OnLost(Slot from) {
   member.epoch = 0;
   member.resynced = 0;
   member.held.clear();
+  ForgetTellerOfAll(from);
   while (!member.answered.empty()) member.answered.pop_front();
   if (!std::exchange(member.receiving, false) || member.fate != Fate::kContribution) return;
   auto found = pieces_.find(KeyOf(member.incoming.ref));

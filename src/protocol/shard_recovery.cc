@@ -168,7 +168,7 @@ void Shard::Adopt(Piece& piece, Slot from, const wire::DataHeader& header) {
   }
   piece.combine = header.combine;
   piece.dtype = header.dtype;
-  SetVerdict(piece, header.ref.round, members, nullptr);
+  SetVerdict(piece, header.ref.round, members, std::nullopt);
   AdoptBytes(piece, header, member, skip);
   if (open == nullptr) return;
   if (open->ref.round > header.ref.round) {

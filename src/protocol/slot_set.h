@@ -22,10 +22,17 @@ class SlotSet {
     words_[slot / 64] |= bit;
     return fresh;
   }
+  // False when the slot was not in it.
+  bool Remove(Slot slot) {
+    if (!Contains(slot)) return false;
+    words_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
+    return true;
+  }
   bool Contains(Slot slot) const {
     return slot / 64 < words_.size() && ((words_[slot / 64] >> (slot % 64)) & 1) != 0;
   }
   bool IsOnly(Slot slot) const { return Contains(slot) && count() == 1; }
+  bool empty() const { return count() == 0; }
   void Clear() { words_.assign(words_.size(), 0); }
   uint32_t count() const {
     uint32_t count = 0;

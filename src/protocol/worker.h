@@ -91,6 +91,7 @@ class WorkerDriver {
                          const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
   // `number.count` is the group's number.
+  // No slots: it is removed; this must not overtake pushes for it.
   virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
   virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
   // Nothing that is still queued may borrow from `memory` after this call, and nothing that is
@@ -154,9 +155,10 @@ class Worker {
 
   // From now on operations may name this group, which has `ranks`; every one of them must add it
   // under the same number. kInvalidArgument: a number that was used before (0 is everybody), no
-  // ranks, one of them twice, or one that the job has not.
+  // ranks, one of them twice, or one that the job has not. kExhausted: this rank is in as many as
+  // there can be.
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
-  // kInvalidArgument: there is none, or an operation of it is open.
+  // Shards may forget it. kInvalidArgument: there is none, or an operation of it is open.
   Status RemoveGroup(uint32_t number);
 
   // Fixes the place of `name` among names of equal priority, before its first use.
@@ -406,6 +408,7 @@ class Worker {
   // worker_groups.cc: process sets, and join.
   const Group& GroupOf(const wire::TensorSpec& spec) const;
   void ResolveGroup(Group& group) const;
+  void TellGroup(uint32_t number, const SlotSet& slots);
   void TellGroups(ShardId shard);
   void TellJoined(ShardId shard);
   void BeginJoin(Tensor& tensor);
@@ -465,6 +468,7 @@ class Worker {
   uint32_t members_ = 1;  // of the roster
   Group everybody_;
   std::map<uint32_t, Group> groups_;  // by number, removed ones too
+  size_t groups_in_ = 0;              // with this rank and not removed: shards know these
   // Join: how often all workers have joined; whether this one has, or wants to; the number of its
   // join once it has been told, 0 before.
   uint32_t joins_ = 0;

@@ -48,12 +48,23 @@ Status Worker::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
   if (std::adjacent_find(group.ranks.begin(), group.ranks.end()) != group.ranks.end()) {
     return Invalid(name + " has a rank twice");
   }
-  const Group& added = groups_[number] = std::move(group);
-  if (added.self == kNoPlace) return Status::Ok();
-  for (ShardId shard = 0; shard < links_.size(); ++shard) {
-    if (links_[shard].up) driver_.SendGroup(shard, {number, epoch_}, added.slots);
+  bool inside = group.self != kNoPlace;
+  if (inside && groups_in_ >= wire::kGroupsMax) {
+    return {StatusCode::kExhausted, name + " cannot be added: this rank is in " +
+                                        std::to_string(groups_in_) +
+                                        " process sets, the most there can be; remove others"};
   }
+  const Group& added = groups_[number] = std::move(group);
+  if (!inside) return Status::Ok();
+  ++groups_in_;
+  TellGroup(number, added.slots);
   return Status::Ok();
+}
+
+void Worker::TellGroup(uint32_t number, const SlotSet& slots) {
+  for (ShardId shard = 0; shard < links_.size(); ++shard) {
+    if (links_[shard].up) driver_.SendGroup(shard, {number, epoch_}, slots);
+  }
 }
 
 Status Worker::RemoveGroup(uint32_t number) {
@@ -67,6 +78,9 @@ Status Worker::RemoveGroup(uint32_t number) {
                    "' has not ended; wait for it first");
   }
   found->second.removed = true;
+  if (found->second.self == kNoPlace) return Status::Ok();
+  --groups_in_;
+  TellGroup(number, SlotSet());
   return Status::Ok();
 }
 

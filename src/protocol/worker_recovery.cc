@@ -43,7 +43,11 @@ void Worker::BeginGeneration(const wire::View& view) {
     everybody_.ranks.push_back(worker.rank);
   }
   ResolveGroup(everybody_);
-  for (auto& [number, group] : groups_) ResolveGroup(group);
+  groups_in_ = 0;
+  for (auto& [number, group] : groups_) {
+    ResolveGroup(group);
+    if (!group.removed && group.self != kNoPlace) ++groups_in_;
+  }
   joins_ = 0;
   joining_ = false;
   told_joined_ = 0;

@@ -61,6 +61,7 @@ transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& pr
 transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
                                ConstByteSpan bitmap) {
   transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kGroup, bitmap);
+  if (bitmap.empty()) frame.urgency = kLastUrgency;
   frame.header_bytes = wire::kProgressHeaderBytes;
   wire::EncodeProgress(number, frame.header);
   return frame;

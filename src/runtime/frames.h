@@ -15,6 +15,8 @@ namespace byteps::runtime {
 
 // Control traffic overtakes data.
 inline constexpr int64_t kControlUrgency = INT64_MAX;
+// Overtakes nothing.
+inline constexpr int64_t kLastUrgency = INT64_MIN;
 
 // A frame whose payload is a copy of `bytes`, in a buffer of `pool`.
 transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByteSpan bytes);
@@ -33,6 +35,7 @@ transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef
 
 // An ack, a stable or a joined frame.
 transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
+// Without a bitmap, which takes a group back, it leaves after all that wait.
 transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
                                ConstByteSpan bitmap);
 // REQUIRES: pieces.size() <= wire::kWantCountMax.

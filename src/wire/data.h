@@ -107,9 +107,11 @@ void EncodeProgress(const Progress& progress, ByteSpan out);
 Result<Progress> DecodeProgress(ConstByteSpan bytes);
 
 // The header of a group frame is a Progress whose count is the group's number; its payload is a
-// bitmap of slots, of at most kGroupBytesMax. That of a joined frame is one, too: its count is the
-// number of the worker's join, from 1.
+// bitmap of slots, of at most kGroupBytesMax; empty: the sender has removed it. That of a joined
+// frame is one, too: its count is the number of the worker's join, from 1.
 inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
+// Groups that one worker may be in at a time.
+inline constexpr size_t kGroupsMax = size_t{1} << 16;
 
 // The header of a have, resync or abort frame is the epoch.
 inline constexpr size_t kNumberHeaderBytes = 8;

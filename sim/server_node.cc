@@ -149,6 +149,8 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
         break;
       default: break;
     }
+    Status held = machine_.CheckHeld(slot);
+    if (!held.ok()) cluster_.violations_.push_back(name_ + ": " + held.ToString());
   }
   ticker_.Arm();
 }

@@ -81,7 +81,7 @@ Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
   now_ = std::max(now_, now);
   Member& member = members_[from];
   if (MustWait(member, header.epoch)) {
-    return Hold(member, wire::FrameKind::kPush, header, payload_bytes);
+    return Hold(from, wire::FrameKind::kPush, header, payload_bytes);
   }
   TakeAck(from, header.count);
   return PlaceOfPush(from, header, payload_bytes, now);

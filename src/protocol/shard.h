@@ -81,6 +81,9 @@ struct ShardOptions {
   Duration want_again_after = seconds(1);
   // How long news of stability waits for an answer that could carry it.
   Duration stable_after = milliseconds(1);
+  // What waits of one member for a view. A correct one has its credit on the way, what others want,
+  // and what it repeats: should it have more than this, it says it again when the view is here.
+  size_t held_bytes_max = size_t{256} << 20;
   // Credit keeps correct workers far below this many rounds in progress.
   size_t open_rounds_max = size_t{1} << 20;
   ShardMistake mistake = ShardMistake::kNone;  // tests only
@@ -100,14 +103,17 @@ class Shard {
   // payload goes, valid until OnPayload or OnLost of the same slot. A piece may miss rounds of its
   // tensor (results of allgather differ in length); a round that began ends before the next one.
   // What belongs to a newer view waits until that view is here, and so does what comes behind it.
-  // kProtocol: no correct worker of this view sends that; kExhausted: too many rounds are open.
-  // Close the connection on both.
+  // kProtocol: no correct worker of this view sends that; kExhausted: too many rounds are open, or
+  // CheckHeld. Close the connection on both.
   Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                 Time now);
   Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                    Time now);
   // The payload of the last header from `from` is complete.
   void OnPayload(Slot from);
+  // After each other frame. kExhausted: too much of `from` waits for a view. Close the connection:
+  // on its next one it says all again.
+  Status CheckHeld(Slot from) const;
   // All answers up to number `count` have reached `from`, which is in the view of `epoch`.
   void OnAck(Slot from, const wire::Progress& ack, Time now);
   // `from` holds these verdicts, and all members do.
@@ -215,6 +221,10 @@ class Shard {
     wire::PieceRef ref;
     std::string text;
     std::vector<std::byte> bitmap;
+    size_t bytes() const {
+      return sizeof(Held) + payload_bytes + pieces.size() * sizeof(wire::HeldPiece) + text.size() +
+             bitmap.size();
+    }
   };
   enum class Fate : uint8_t {
     kContribution,  // lands in its round
@@ -249,6 +259,7 @@ class Shard {
     wire::DataHeader incoming;
     std::vector<std::byte> scratch;  // where payloads go that do not count
     std::deque<Held> held;
+    size_t held_bytes = 0;
   };
   using Waiters = Ring<std::pair<wire::PieceRef, Time>>;
   using PieceKey = uint64_t;
@@ -334,8 +345,9 @@ class Shard {
 
   // shard_recovery.cc: what members say after an owner change or a reconnect.
   bool MustWait(const Member& member, uint64_t epoch) const;
-  ByteSpan Hold(Member& member, wire::FrameKind kind, const wire::DataHeader& header,
-                size_t payload_bytes);
+  Result<ByteSpan> Hold(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
+                        size_t payload_bytes);
+  static void Keep(Member& member, Held held);
   void Replay(Slot slot);
   void ReplayOne(Slot slot, Held held);
   bool Counts(const wire::DataHeader& header, plan::Owner& owner) const;

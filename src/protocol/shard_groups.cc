@@ -61,7 +61,7 @@ Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bit
     held.epoch = number.epoch;
     held.header.count = number.count;
     held.bitmap.assign(bitmap.begin(), bitmap.end());
-    member.held.push_back(std::move(held));
+    Keep(member, std::move(held));
     return Status::Ok();
   }
   bool valid = number.count > 0 && number.count <= UINT32_MAX;
@@ -137,7 +137,7 @@ void Shard::OnJoined(Slot from, const wire::Progress& number) {
     held.kind = wire::FrameKind::kJoined;
     held.epoch = number.epoch;
     held.header.count = number.count;
-    member.held.push_back(std::move(held));
+    Keep(member, std::move(held));
     return;
   }
   member.joined = std::max(member.joined, number.count);

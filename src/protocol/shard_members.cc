@@ -53,6 +53,7 @@ void Shard::BeginGeneration(const wire::View& view) {
   std::vector<Member> members(end);
   for (Slot slot = 0; slot < std::min<size_t>(end, members_.size()); ++slot) {
     members[slot].held = std::move(members_[slot].held);
+    members[slot].held_bytes = members_[slot].held_bytes;
   }
   members_ = std::move(members);
   wanted_.resize(members_.size());
@@ -242,7 +243,7 @@ void Shard::OnAck(Slot from, const wire::Progress& ack, Time now) {
   held.kind = wire::FrameKind::kAck;
   held.epoch = ack.epoch;
   held.header.count = ack.count;
-  member.held.push_back(std::move(held));
+  Keep(member, std::move(held));
 }
 
 void Shard::TakeAck(Slot from, uint64_t count) {
@@ -272,6 +273,7 @@ void Shard::OnLost(Slot from) {
   member.epoch = 0;
   member.resynced = 0;
   member.held.clear();
+  member.held_bytes = 0;
   ForgetTellerOfAll(from);
   while (!member.answered.empty()) member.answered.pop_front();
   if (!std::exchange(member.receiving, false) || member.fate != Fate::kContribution) return;

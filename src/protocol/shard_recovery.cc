@@ -26,8 +26,26 @@ bool Shard::MustWait(const Member& member, uint64_t epoch) const {
   return epoch > epoch_ || !member.held.empty();
 }
 
-ByteSpan Shard::Hold(Member& member, wire::FrameKind kind, const wire::DataHeader& header,
-                     size_t payload_bytes) {
+// One frame more than the limit at most.
+Status Shard::CheckHeld(Slot from) const {
+  if (from >= members_.size() || members_[from].held_bytes <= options_.held_bytes_max) {
+    return Status::Ok();
+  }
+  return {StatusCode::kExhausted,
+          "worker " + std::to_string(from) + " sent " + std::to_string(members_[from].held_bytes) +
+              " bytes for a view that is not here yet; they are read when it is"};
+}
+
+void Shard::Keep(Member& member, Held held) {
+  member.held_bytes += held.bytes();
+  member.held.push_back(std::move(held));
+}
+
+Result<ByteSpan> Shard::Hold(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
+                             size_t payload_bytes) {
+  Status checked = CheckHeld(from);
+  if (!checked.ok()) return checked;
+  Member& member = members_[from];
   Held held;
   held.kind = kind;
   held.header = header;
@@ -36,7 +54,7 @@ ByteSpan Shard::Hold(Member& member, wire::FrameKind kind, const wire::DataHeade
   held.complete = false;
   held.epoch = header.epoch;
   ByteSpan place(held.payload.data(), payload_bytes);
-  member.held.push_back(std::move(held));
+  Keep(member, std::move(held));
   member.receiving = true;
   member.fate = Fate::kHeld;
   return place;
@@ -48,6 +66,7 @@ void Shard::Replay(Slot slot) {
     if (member.held.front().epoch > epoch_ || !member.held.front().complete) return;
     Held held = std::move(member.held.front());
     member.held.pop_front();
+    member.held_bytes -= held.bytes();
     // What is replayed must not find itself behind what still waits.
     std::deque<Held> rest = std::exchange(member.held, {});
     ReplayOne(slot, std::move(held));
@@ -99,7 +118,7 @@ Result<ByteSpan> Shard::OnVerdictHeader(Slot from, const wire::DataHeader& heade
   now_ = std::max(now_, now);
   Member& member = members_[from];
   if (MustWait(member, header.epoch)) {
-    return Hold(member, wire::FrameKind::kVerdict, header, payload_bytes);
+    return Hold(from, wire::FrameKind::kVerdict, header, payload_bytes);
   }
   TakeAck(from, header.count);
   return PlaceOfVerdict(from, header, payload_bytes);
@@ -230,7 +249,7 @@ void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>
     held.kind = wire::FrameKind::kHave;
     held.epoch = epoch;
     held.pieces = pieces;
-    member.held.push_back(std::move(held));
+    Keep(member, std::move(held));
     return;
   }
   for (const wire::HeldPiece& held : pieces) {
@@ -262,7 +281,7 @@ void Shard::OnResync(Slot from, uint64_t epoch) {
     Held held;
     held.kind = wire::FrameKind::kResync;
     held.epoch = epoch;
-    member.held.push_back(std::move(held));
+    Keep(member, std::move(held));
     return;
   }
   member.epoch = std::max(member.epoch, epoch);
@@ -281,7 +300,7 @@ void Shard::OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const 
     held.epoch = epoch;
     held.ref = ref;
     held.text = why;
-    member.held.push_back(std::move(held));
+    Keep(member, std::move(held));
     return;
   }
   Round* round = OpenRoundOf(ref);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/recording_for_test.h"
@@ -339,6 +341,54 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
   Result<ByteSpan> place = Begin(0, Header(9, 1, 1, Combine::kSum), 1);
   ASSERT_FALSE(place.ok());
   EXPECT_EQ(place.status().code(), StatusCode::kExhausted);
+}
+
+// A view that never comes, and frames without end.
+TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
+  using Say = std::function<Status(Shard&)>;
+  const uint64_t never = uint64_t{1} << 60;
+  wire::DataHeader header;
+  header.ref = {1, 0, 1};
+  header.epoch = never;
+  header.generation = 1;
+  header.dtype = DataType::kUint8;
+  header.piece_bytes = header.want_bytes = 1000;
+  auto data = [&](bool verdict, Shard& shard) {
+    Result<ByteSpan> place = verdict ? shard.OnVerdictHeader(0, header, 1000, kStart)
+                                     : shard.OnPushHeader(0, header, 1000, kStart);
+    if (place.ok()) shard.OnPayload(0);
+    return place.status();
+  };
+  const std::byte bitmap[1] = {std::byte{1}};
+  std::vector<Say> ways = {
+      [&](Shard& shard) { return data(false, shard); },
+      [&](Shard& shard) { return data(true, shard); },
+      [&](Shard& shard) { return shard.OnAck(0, {1, never}, kStart), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnHave(0, never, {{{1, 0, 1}, 0}}), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnAbort(0, never, {1, 0, 1}, "late"), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnGroup(0, {1, never}, bitmap); },
+  };
+  for (size_t way = 0; way < ways.size(); ++way) {
+    BufferPool pool;
+    KernelArithmetic arithmetic;
+    RecordingShardDriver driver;
+    Shard shard{ShardOptions{.held_bytes_max = 50000}, pool, arithmetic, driver};
+    shard.OnView(ViewFor(2, 1), 0);
+    Status said;
+    int frames = 0;
+    for (; said.ok() && frames < 1000; ++frames) {
+      said = ways[way](shard);
+      if (said.ok()) said = shard.CheckHeld(0);
+    }
+    EXPECT_EQ(said.code(), StatusCode::kExhausted) << "way " << way;
+    EXPECT_GT(frames, 10) << "way " << way;
+    EXPECT_TRUE(shard.CheckHeld(1).ok());
+    shard.OnLost(0);
+    EXPECT_EQ(pool.bytes_in_use(), 0u);
+    EXPECT_TRUE(shard.CheckHeld(0).ok());
+  }
 }
 
 TEST_F(ShardTest, AGenerationForgetsEverything) {

@@ -97,6 +97,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       if (sound.ok()) shard.machine_.OnAbort(slot, epoch, abort->piece, abort->why);
     }
     if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
+    if (sound.ok() && !data) sound = shard.machine_.CheckHeld(slot);
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);
   }
@@ -200,6 +201,8 @@ void ShardThread::OnClosed(Link& link, const Status& why) {
   machine_.OnLost(gone.key());
   if (why.code() == StatusCode::kProtocol) {
     log_.Error("worker {} was cut off: {}", gone.key(), why.message());
+  } else if (why.code() == StatusCode::kExhausted) {
+    log_.Warning("the connection of worker {} was closed: {}", gone.key(), why.message());
   }
   on_broken_(gone.mapped()->incarnation, why);
 }

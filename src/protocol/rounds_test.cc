@@ -217,6 +217,38 @@ TEST_F(ShardRoundsTest, AJoinBelongsToTheRoundsThatCountOneLess) {
   EXPECT_EQ(driver.answers.size(), 3u);
 }
 
+TEST_F(ShardRoundsTest, WhatAMemberSaysOfItsJoinsCountsForItAlone) {
+  shard.OnJoined(2, {uint64_t{1} << 50, 1});
+  shard.OnJoined(0, {1, 1});
+  for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1), "\x01").ok());
+  EXPECT_EQ(Answered(), (std::vector<Slot>{1, 2})) << "worker 0 has joined";
+}
+
+// Of a piece that nobody else has ever owned.
+TEST_F(ShardRoundsTest, WhatNobodyHasDecidedNobodyHolds) {
+  wire::DataHeader lie = Header(UINT64_MAX, 0);
+  lie.piece_bytes = 0;
+  EXPECT_EQ(shard.OnVerdictHeader(2, lie, 0, kStart).status().code(), StatusCode::kProtocol);
+  shard.OnHave(2, 1, {{{7, 0, UINT64_MAX}, 0}});
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1), "\x01").ok());
+  ASSERT_EQ(driver.answers.size(), 3u);
+  shard.OnHave(2, 1, {{{7, 0, 256}, 0}});
+  EXPECT_EQ(shard.unstable_verdicts(), 1u) << "the others may lack it";
+  shard.OnLost(0);
+  EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
+  EXPECT_EQ(driver.answers.back().to, 0u);
+  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+}
+
+TEST_F(ShardRoundsTest, OfTwoRoundsThatContradictEachOtherBothPushersAreNamed) {
+  EXPECT_TRUE(Push(2, Header(5 * 256, 1), "\x01").ok());
+  EXPECT_EQ(Push(0, Header(256, 1), "\x01"),
+            Status(StatusCode::kProtocol,
+                   "push refused: worker 0 pushed round 256 where worker 2 pushed round 1280: "
+                   "tensor 7, piece 0"));
+}
+
 // It never pushes the round again: nothing may be kept for it.
 TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());

@@ -43,19 +43,37 @@ Status Shard::CheckPush(const wire::DataHeader& header, size_t payload_bytes) co
   return Status::Ok();
 }
 
+// Of two who contradict each other nobody can say who is right: both are named.
+std::string Shard::PusherOf(const Round& round) const {
+  for (Slot slot = 0; slot < round.contributions.size(); ++slot) {
+    const Member& member = members_[slot];
+    bool pushes = member.receiving && member.fate == Fate::kContribution &&
+                  member.receiving_for == round.serial;
+    if (pushes || round.contributions[slot].arrived) return "worker " + std::to_string(slot);
+  }
+  return "another";
+}
+
 // What declarations guarantee is checked again where it is cheap: the piece must be one thing.
 Status Shard::CheckRound(const Round& round, const Group& group, Slot from,
                          const wire::DataHeader& header) const {
+  auto who = [&] { return "worker " + std::to_string(from); };
+  if (header.ref.round != round.ref.round) {
+    return Wrong(who() + " pushed round " + std::to_string(header.ref.round) + " where " +
+                 PusherOf(round) + " pushed round " + std::to_string(round.ref.round) +
+                 ": tensor " + std::to_string(header.ref.tensor) + ", piece " +
+                 std::to_string(header.ref.piece));
+  }
   if (round.group != &group) {
-    return Wrong("worker " + std::to_string(from) + " pushed for process set " +
-                 std::to_string(header.receipt) + " what another pushed for another one");
+    return Wrong(who() + " pushed for process set " + std::to_string(header.receipt) + " what " +
+                 PusherOf(round) + " pushed for process set " +
+                 std::to_string(round.group->number));
   }
   if (round.combine != header.combine || round.dtype != header.dtype ||
       round.piece_bytes != header.piece_bytes) {
-    return Wrong("worker " + std::to_string(from) + " pushed " +
-                 std::to_string(header.piece_bytes) + " bytes of " + NameOf(header.dtype) +
-                 " where another pushed " + std::to_string(round.piece_bytes) + " bytes of " +
-                 NameOf(round.dtype));
+    return Wrong(who() + " pushed " + std::to_string(header.piece_bytes) + " bytes of " +
+                 NameOf(header.dtype) + " where " + PusherOf(round) + " pushed " +
+                 std::to_string(round.piece_bytes) + " bytes of " + NameOf(round.dtype));
   }
   return Status::Ok();
 }
@@ -116,8 +134,7 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   // Who was left behind may have gone on alone, with answers that no member has: to another round,
   // or with other rows of an allgather.
   bool overtaken = piece.round != nullptr && !AnyMemberIn(*piece.round) &&
-                   (header.ref.round != piece.round->ref.round ||
-                    !CheckRound(*piece.round, *group, from, header).ok());
+                   !CheckRound(*piece.round, *group, from, header).ok();
   if (overtaken) DropRound(piece);
   if (piece.round == nullptr) {
     if (open_rounds_ >= options_.open_rounds_max) {
@@ -126,7 +143,6 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
     OpenRound(piece, *group, header, now);
   }
   Round& round = *piece.round;
-  if (header.ref.round != round.ref.round) return Wrong("another round of the piece is open");
   checked = CheckRound(round, *group, from, header);
   if (!checked.ok()) return checked;
   if (round.contributions[from].arrived) {
@@ -301,8 +317,7 @@ bool Shard::MayDecideError(const Piece& piece) const {
   bool sum_before = !piece.stable && piece.errors.empty();
   if (sum_before && options_.mistake != ShardMistake::kErrorBeforeStable) return false;
   if (options_.mistake == ShardMistake::kErrorWithoutResync) return true;
-  bool always_mine = ownership_.began() == piece.since;
-  if (always_mine) return true;
+  if (AlwaysMine(piece.since)) return true;
   return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
     return !member.present || member.left || member.resynced >= piece.since;
   });

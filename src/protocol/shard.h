@@ -272,6 +272,7 @@ class Shard {
   Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, const Group& group, Slot from,
                     const wire::DataHeader& header) const;
+  std::string PusherOf(const Round& round) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
   Result<ByteSpan> PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                Time now);
@@ -351,13 +352,15 @@ class Shard {
   void Replay(Slot slot);
   void ReplayOne(Slot slot, Held held);
   bool Counts(const wire::DataHeader& header, plan::Owner& owner) const;
+  bool AlwaysMine(uint64_t since) const { return since == ownership_.began(); }
+  uint64_t DecidedRoundOf(const wire::PieceRef& ref) const;
   Result<ByteSpan> PlaceOfVerdict(Slot from, const wire::DataHeader& header, size_t payload_bytes);
   void TakeVerdict(Slot from);
   void Adopt(Piece& piece, Slot from, const wire::DataHeader& header);
   void AdoptBytes(Piece& piece, const wire::DataHeader& header, const Member& member,
                   uint32_t skip);
   void Acknowledge(Piece& piece, Slot to);
-  void TakeHave(const wire::HeldPiece& held, const plan::Owner& owner);
+  void TakeHave(Slot from, const wire::HeldPiece& held, const plan::Owner& owner);
 
   const ShardOptions options_;
   BufferPool& pool_;

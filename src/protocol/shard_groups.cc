@@ -150,16 +150,17 @@ void Shard::OnJoined(Slot from, const wire::Progress& number) {
 
 // Cheap: false in all rounds of jobs in which nobody has joined or all have.
 bool Shard::MayBeExempt(const Round& round) const {
-  return last_join_ == uint64_t{wire::JoinsOf(round.ref.round)} + 1 &&
-         round.combine != Combine::kLast;
+  return last_join_ > wire::JoinsOf(round.ref.round) && round.combine != Combine::kLast;
 }
 
 // It joined before this round, and so holds no verdict of it: that is certain when it has said all
-// it holds since the piece came here. REQUIRES: the piece has a round.
+// it holds since the piece came here. What others say of their joins counts for them alone.
+// REQUIRES: the piece has a round.
 bool Shard::IsExempt(const Piece& piece, Slot slot) const {
   const Member& member = members_[slot];
-  if (!MayBeExempt(*piece.round) || member.joined != last_join_) return false;
-  return piece.since == ownership_.began() || member.resynced >= piece.since;
+  bool joined = member.joined == uint64_t{wire::JoinsOf(piece.round->ref.round)} + 1;
+  if (!joined || !MayBeExempt(*piece.round)) return false;
+  return AlwaysMine(piece.since) || member.resynced >= piece.since;
 }
 
 bool Shard::OnlyExemptMissing(const Piece& piece) const {

@@ -140,11 +140,21 @@ Result<ByteSpan> Shard::PlaceOfVerdict(Slot from, const wire::DataHeader& header
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);
   }
+  if (AlwaysMine(owner.since) && header.ref.round > DecidedRoundOf(header.ref)) {
+    return Wrong("worker " + std::to_string(from) + " tells the verdict of round " +
+                 std::to_string(header.ref.round) + ", which nobody has decided");
+  }
   member.receiving_into = pool_.Take(payload_bytes);
   member.receiving_bytes = payload_bytes;
   member.receiving = true;
   member.fate = Fate::kVerdict;
   return ByteSpan(member.receiving_into.data(), payload_bytes);
+}
+
+// 0: none yet.
+uint64_t Shard::DecidedRoundOf(const wire::PieceRef& ref) const {
+  auto found = pieces_.find(KeyOf(ref));
+  return found == pieces_.end() ? 0 : found->second.decided;
 }
 
 // A verdict in hand wins over contributions; contributions to the next round stay, their senders
@@ -259,12 +269,21 @@ void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>
     header.epoch = epoch;
     plan::Owner owner;
     bool counts = held.home < ownership_.shards().size() && Counts(header, owner);
-    if (counts && !retired_.contains(held.ref.tensor)) TakeHave(held, owner);
+    if (counts && !retired_.contains(held.ref.tensor)) TakeHave(from, held, owner);
   }
 }
 
-// What one member knows to be stable is so for all: whoever brings the verdict need not wait.
-void Shard::TakeHave(const wire::HeldPiece& held, const plan::Owner& owner) {
+// What one member knows to be stable is so for all: whoever brings the verdict need not wait. Of a
+// piece that nobody else has ever owned, this shard has told everybody what is stable: news is only
+// that the sender has a verdict which is for it alone.
+void Shard::TakeHave(Slot from, const wire::HeldPiece& held, const plan::Owner& owner) {
+  if (AlwaysMine(owner.since)) {
+    auto found = pieces_.find(KeyOf(held.ref));
+    bool lacks =
+        found != pieces_.end() && found->second.decided == held.ref.round && !found->second.stable;
+    if (lacks) MarkHeld(found->second, from);
+    return;
+  }
   Piece& piece = pieces_[KeyOf(held.ref)];
   piece.home = held.home;
   piece.since = owner.since;

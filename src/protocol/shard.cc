@@ -137,10 +137,10 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
                    !CheckRound(*piece.round, *group, from, header).ok();
   if (overtaken) DropRound(piece);
   if (piece.round == nullptr) {
-    if (open_rounds_ >= options_.open_rounds_max) {
-      return Status(StatusCode::kExhausted, "push refused: too many rounds are open");
-    }
+    if (open_rounds_ / 2 >= options_.open_rounds_max) return TooManyRounds();
     OpenRound(piece, *group, header, now);
+    // It fails on every rank, and with a reason: who is only cut off comes back with the same push.
+    if (open_rounds_ > options_.open_rounds_max) piece.round->abort = TooManyRounds();
   }
   Round& round = *piece.round;
   checked = CheckRound(round, *group, from, header);
@@ -152,6 +152,14 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   member.fate = Fate::kContribution;
   member.receiving_for = round.serial;
   return PlaceFor(round, from, header, payload_bytes);
+}
+
+Status Shard::TooManyRounds() const {
+  return {
+      StatusCode::kExhausted,
+      "more than " + std::to_string(options_.open_rounds_max) +
+          " pieces wait for other ranks on shard " + std::to_string(self_) +
+          "; begin fewer operations before the other ranks do, or raise BYTEPS_PARTITION_BYTES"};
 }
 
 ByteSpan Shard::Discard(Member& member, Fate fate, size_t payload_bytes) {

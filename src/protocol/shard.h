@@ -84,7 +84,8 @@ struct ShardOptions {
   // What waits of one member for a view. A correct one has its credit on the way, what others want,
   // and what it repeats: should it have more than this, it says it again when the view is here.
   size_t held_bytes_max = size_t{256} << 20;
-  // Credit keeps correct workers far below this many rounds in progress.
+  // Credit keeps correct workers far below this many rounds in progress. One beyond it ends in an
+  // error; as an error may have to wait, there may be twice as many.
   size_t open_rounds_max = size_t{1} << 20;
   ShardMistake mistake = ShardMistake::kNone;  // tests only
 };
@@ -103,8 +104,8 @@ class Shard {
   // payload goes, valid until OnPayload or OnLost of the same slot. A piece may miss rounds of its
   // tensor (results of allgather differ in length); a round that began ends before the next one.
   // What belongs to a newer view waits until that view is here, and so does what comes behind it.
-  // kProtocol: no correct worker of this view sends that; kExhausted: too many rounds are open, or
-  // CheckHeld. Close the connection on both.
+  // kProtocol: no correct worker of this view sends that; kExhausted: twice too many rounds are
+  // open, or CheckHeld. Close the connection on both.
   Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                 Time now);
   Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
@@ -276,6 +277,7 @@ class Shard {
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
   Result<ByteSpan> PlaceOfPush(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                                Time now);
+  Status TooManyRounds() const;
   ByteSpan PlaceFor(Round& round, Slot from, const wire::DataHeader& header, size_t payload_bytes);
   ByteSpan Discard(Member& member, Fate fate, size_t payload_bytes);
   void TakeContribution(Slot from);

@@ -336,11 +336,35 @@ TEST_F(ShardTest, WhatNoCorrectWorkerSendsIsRefused) {
   EXPECT_TRUE(refused(1, bad, 4)) << "another dtype";
 }
 
-TEST_F(ShardTest, OpenRoundsAreBounded) {
+// Who is cut off comes back with the same push, without end: the operation fails instead.
+TEST_F(ShardTest, ARoundTooManyEndsInAnErrorOnEveryRank) {
   for (TensorId tensor = 0; tensor < 4; ++tensor) EXPECT_TRUE(Sum(0, tensor, 1, "\x01"));
-  Result<ByteSpan> place = Begin(0, Header(9, 1, 1, Combine::kSum), 1);
-  ASSERT_FALSE(place.ok());
-  EXPECT_EQ(place.status().code(), StatusCode::kExhausted);
+  EXPECT_TRUE(driver.answers.empty());
+  EXPECT_TRUE(Sum(0, 9, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 9, 1, "\x01"));
+  EXPECT_EQ(shard.open_rounds(), 4u);
+  ASSERT_EQ(driver.answers.size(), 2u);
+  for (const SentAnswer& answer : driver.answers) {
+    EXPECT_EQ(answer.header.status, StatusCode::kExhausted);
+    EXPECT_EQ(ErrorIn(answer).message().substr(0, 47),
+              "more than 4 pieces wait for other ranks on shar");
+  }
+  EXPECT_TRUE(Sum(1, 0, 1, "\x01"));  // there is room again
+  EXPECT_TRUE(Sum(0, 9, 2, "\x01"));
+  EXPECT_TRUE(Sum(1, 9, 2, "\x01"));
+  EXPECT_EQ(driver.answers.back().bytes, "\x02");
+}
+
+TEST_F(ShardTest, OpenRoundsAreBounded) {
+  for (TensorId tensor = 0; tensor < 9; ++tensor) {
+    for (Slot slot : {0u, 1u}) EXPECT_TRUE(Sum(slot, tensor, 1, "\x01"));
+  }
+  // Worker 1 may lack the sums of before: no error can be decided.
+  for (TensorId tensor = 0; tensor < 8; ++tensor) EXPECT_TRUE(Sum(0, tensor, 2, "\x01"));
+  EXPECT_EQ(shard.open_rounds(), 8u);
+  EXPECT_EQ(Begin(0, Header(8, 2, 1, Combine::kSum), 1).status().code(), StatusCode::kExhausted);
+  shard.OnAck(1, {9, 1}, now);
+  EXPECT_EQ(shard.open_rounds(), 4u);
 }
 
 // A view that never comes, and frames without end.

@@ -8,6 +8,7 @@ is told last and the exit code.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -30,9 +31,9 @@ from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_stat
 from byteps.cli.output import Outputs, prefix, use_colour
 
 # How long the first failure waits for a cause that shows later (Supervisor._judge). A scheduler
-# that ends itself has heard of a loss, and Python takes its time to end.
+# that ends itself has heard of a loss; the worker that is lost may have much to do at its exit.
 _CAUSE_WINDOW_S = 0.5
-_CAUSE_WINDOW_OF_SCHEDULER_S = 2.0
+_CAUSE_WINDOW_OF_SCHEDULER_S = 5.0
 _DRAIN_LIMIT_S = 10.0
 # The same when the scheduler has ended in order: it has told all servers that it knew.
 _TOLD_LIMIT_S = 0.5
@@ -206,9 +207,21 @@ class Supervisor:
             self._outcome.finished.append(child.spec.label)
         elif not self._ending:
             self._suspects.append(child)
-            own = child.spec.role == "scheduler"
-            until = time.monotonic() + (_CAUSE_WINDOW_OF_SCHEDULER_S if own else _CAUSE_WINDOW_S)
-            self._judge_at = min(until, self._judge_at or until)
+            self._judge_at = self._when_to_judge(child)
+
+    def _when_to_judge(self, last: Child) -> float:
+        """Return until when to wait for the cause of the losses, of which `last` is the last.
+
+        The end of the scheduler says that there is a cause elsewhere. Who ends with code 1 beside
+        it has most likely heard of that too, and says nothing new.
+        """
+        now = time.monotonic()
+        if not any(child.status != 1 and child.spec.is_worker for child in self._suspects):
+            if last.spec.role == "scheduler":
+                return now + _CAUSE_WINDOW_OF_SCHEDULER_S
+            if self._judge_at and any(one.spec.role == "scheduler" for one in self._suspects):
+                return self._judge_at
+        return min(now + _CAUSE_WINDOW_S, self._judge_at or math.inf)
 
     def _look_for_the_end(self) -> None:
         if not self._workers_are_done():

@@ -75,8 +75,9 @@ def test_the_environment_of_each_role(environment) -> None:
         "BYTEPS_FORCE_DISTRIBUTED DMLC_PS_ROOT_URI"
     )
     script = f"for n in {names}; do eval echo $n=\\$$n; done; echo id=$BYTEPS_JOB_ID."
-    environment = {**environment, "DMLC_INTERFACE": "none", "BYTEPS_GLOBAL_RANK": "7"}
-    script += "; echo left=$DMLC_INTERFACE$BYTEPS_GLOBAL_RANK."
+    environment |= {"DMLC_INTERFACE": "none", "BYTEPS_GLOBAL_RANK": "7"}
+    environment |= {"BYTEPS_ADDRESS_CIDR": "10.0.0.0/8"}
+    script += "; echo left=$DMLC_INTERFACE$BYTEPS_GLOBAL_RANK$BYTEPS_ADDRESS_CIDR."
     code, out, err = finish(bps_run(environment, "-np", "2", "--servers", "3", "sh", "-c", script))
     assert code == 0, err
     lines = [line.removeprefix("[worker 1] ") for line in out.splitlines() if "worker 1" in line]

@@ -12,6 +12,7 @@ from byteps.common.programs import find_program
 LOOPBACK = "127.0.0.1"
 # What an outer job may have left in the environment and would mislead this one.
 _NOT_INHERITED = (
+    "BYTEPS_ADDRESS_CIDR",
     "BYTEPS_GLOBAL_RANK",
     "BYTEPS_LOCAL_RANK",
     "DMLC_INTERFACE",

@@ -239,6 +239,7 @@ def test_a_timeline_has_every_operation(core, tmp_path) -> None:
 
 
 def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
+    monkeypatch.delenv("DMLC_WORKER_ID", raising=False)
     default.init()
     session = default.current()
     for size, local_size, rank, expected in (
@@ -250,6 +251,14 @@ def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
         session.size, session.local_size, session.rank = size, local_size, rank
         found = (default.cross_rank(), default.cross_size(), default.is_homogeneous())
         assert found == expected
+
+
+def test_a_machine_is_what_was_said_whatever_the_order_of_ranks(core, monkeypatch) -> None:
+    monkeypatch.setenv("DMLC_WORKER_ID", "1")
+    default.init()
+    session = default.current()
+    session.size, session.local_size, session.rank = 4, 2, 1  # ranks 1 and 3 are on machine 1
+    assert (default.cross_rank(), default.cross_size()) == (1, 2)
 
 
 def test_build_queries() -> None:

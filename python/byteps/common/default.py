@@ -256,14 +256,16 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    """Return the number of this worker's machine among those with as many workers, from 0.
+    """Return the number of this worker's machine, from 0.
+
+    It is DMLC_WORKER_ID, whatever order BYTEPS_GLOBAL_RANK gives the ranks of the machines.
 
     Example::
 
         assert bps.cross_rank() < bps.cross_size()
     """
     session = current()
-    return session.rank // session.local_size
+    return session.rank // session.local_size if session.machine is None else session.machine
 
 
 def cross_size() -> int:

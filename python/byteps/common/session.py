@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from byteps.common import environment
 from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt
@@ -85,6 +86,7 @@ class Session:
         self.size = self._native.size
         self.local_rank = self._native.local_rank
         self.local_size = self._native.local_size
+        self.machine = environment.machine()  # None: not said
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
         self.given = GivenNames()

@@ -215,6 +215,24 @@ def test_workers_that_never_read_signals_end_when_asked_twice(lasting) -> None:
     assert code == 128 + signal.SIGINT
 
 
+@pytest.mark.parametrize("grace", ["inf", "3000000"])
+def test_a_grace_time_without_end_leaves_the_workers_all_of_it(lasting, tmp_path, grace) -> None:
+    os.mkfifo(tmp_path / "more")
+    script = (
+        f"trap 'echo ending; cat {tmp_path}/more; exit 0' TERM; "
+        "echo ready; while :; do sleep 1000 & wait; done"
+    )
+    command = command_line("byteps.cli", "run", "--grace", grace, "-np", "1", "sh", "-c", script)
+    process = launch(command, lasting)
+    wait_for_line(process, "[worker 0] ready")
+    process.send_signal(signal.SIGTERM)
+    wait_for_line(process, "[worker 0] ending")
+    (tmp_path / "more").write_text("saved\n")
+    code, out, err = finish(process)
+    assert (code, err) == (128 + signal.SIGTERM, "[bps] got SIGTERM; ending the job\n")
+    assert "[worker 0] saved" in out
+
+
 def test_an_ignored_hangup_stays_ignored(environment, tmp_path) -> None:
     script = "echo ready; read line < $FIFO; echo done"
     fifo = tmp_path / "fifo"

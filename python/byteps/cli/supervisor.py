@@ -39,6 +39,8 @@ _DRAIN_LIMIT_S = 10.0
 _TOLD_LIMIT_S = 0.5
 _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
+# The longest wait for events: the selector takes no more than 24 days.
+_WAIT_LIMIT_S = 3600.0
 _NO_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE  # as of a program without a launcher
 
 
@@ -381,7 +383,7 @@ class Supervisor:
         candidates = [self._judge_at, self._drain_until, self._give_up_at or self._kill_at]
         times = [moment for moment in candidates if moment is not None]
         times += [moment for moment, _ in self._restarts]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return min(_WAIT_LIMIT_S, max(0.0, min(times) - time.monotonic())) if times else None
 
     def _signal_groups(self, number: int, only_workers: bool) -> None:
         for child in self._children:

@@ -398,6 +398,29 @@ def test_long_lines_of_many_processes_stay_whole(environment) -> None:
         assert text == label[-1] * 99700
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1), (0, 1, 2)])
+@pytest.mark.parametrize("through", ["run", "bpslaunch"])
+def test_a_launcher_whose_standard_descriptors_are_closed(
+    environment, tmp_path, closed, through
+) -> None:
+    script = f"read line; echo out && echo err >&2 && echo $BYTEPS_LOCAL_RANK >> {tmp_path}/said"
+    if through == "run":
+        command = command_line("byteps.cli", "run", "-np", "2", "sh", "-c", script)
+    else:
+        environment |= {"DMLC_ROLE": "worker", "DMLC_NUM_WORKER": "1", "DMLC_WORKER_ID": "0"}
+        environment |= {"BYTEPS_LOCAL_SIZE": "2"}
+        command = command_line("byteps.cli.launch", "sh", "-c", script)
+    names = [" <", " >", " 2>"]
+    line = 'exec "$@" </dev/null' + "".join(f"{names[number]}&-" for number in closed)
+    code, out, err = finish(launch(["sh", "-c", line, "sh", *command], environment))
+    assert (code, "Traceback" in err) == (0, False)
+    assert sorted((tmp_path / "said").read_text().split()) == ["0", "1"]
+    if 1 not in closed:
+        assert len([line for line in out.splitlines() if line.endswith("out")]) == 2
+    if 2 not in closed:
+        assert len([line for line in err.splitlines() if line.endswith("err")]) == 2
+
+
 def test_help_has_examples(environment) -> None:
     code, out, _ = finish(launch(command_line("byteps.cli", "run", "--help"), environment))
     assert code == 0

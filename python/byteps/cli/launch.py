@@ -17,6 +17,7 @@ from typing import NoReturn
 from byteps.cli.children import ProcessSpec
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
 from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
 from byteps.common.errors import BytepsError
@@ -144,6 +145,7 @@ def _launch(role: str, command: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """Run the command."""
+    open_standard_descriptors()
     arguments = sys.argv[1:]
     role = os.environ.get("DMLC_ROLE")
     if not role:

@@ -11,6 +11,7 @@ import typer
 from byteps.__version__ import __version__
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
 from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
@@ -132,6 +133,7 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
+    open_standard_descriptors()
     try:
         app(args=arguments, prog_name="bps")
     except BytepsError as error:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import select
 import selectors
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -20,6 +21,23 @@ _COLOURS = (36, 32, 33, 35, 34, 31)
 _PENDING_BYTES_MAX = 1 << 20
 # A pipe that poll calls writable takes this much without blocking.
 _CHUNK_BYTES = select.PIPE_BUF
+
+
+def open_standard_descriptors() -> None:
+    """Put /dev/null in place of those of the descriptors 0, 1 and 2 that are closed.
+
+    Call it before anything is opened: what got one of these numbers would be taken for an output.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(descriptor, True)
+    # Without these Python prints errors to the other one, or fails to.
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, "w", closefd=False))
 
 
 def use_colour(descriptor: int, environment: Mapping[str, str]) -> bool:

@@ -216,6 +216,39 @@ def test_an_exception_that_nobody_catches_is_told_to_the_others(core, monkeypatc
     assert sys.excepthook is before
 
 
+class WithoutTextError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("cannot open f\udcff"), "RuntimeError: cannot open f\\udcff"),
+        (WithoutTextError(), "WithoutTextError, which has no text"),
+    ],
+)
+def test_an_exception_whose_text_is_none_is_told_too(core, monkeypatch, error, told) -> None:
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    default.init()
+    sys.excepthook(type(error), error, None)
+    assert seen == [(type(error), error, None)]
+    assert core.gave_up == [f"an exception ended it: {told}"]
+
+
+def test_the_users_hook_is_called_whatever_becomes_of_the_telling(core, monkeypatch) -> None:
+    def fail(session, why):
+        raise OSError("no")
+
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    default.init()
+    monkeypatch.setattr(type(default.current()), "give_up", fail)
+    sys.excepthook(RuntimeError, RuntimeError("bad"), None)
+    assert len(seen) == 1
+
+
 def test_a_timeline_has_every_operation(core, tmp_path) -> None:
     default.init()
     session = default.current()

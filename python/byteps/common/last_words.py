@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -37,8 +38,18 @@ class LastWords:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         following = self._next or sys.__excepthook__
-        # What comes from the job itself is no news to it.
-        if not issubclass(kind, BytepsError):
-            text = " ".join(str(error).split())
-            self._tell(f"{kind.__name__}: {text}"[:LENGTH_MAX])
+        # Whatever fails here is less than the exception that the user has to see.
+        with contextlib.suppress(Exception):
+            # What comes from the job itself is no news to it.
+            if not issubclass(kind, BytepsError):
+                self._tell(_one_line(kind, error))
         following(kind, error, trace)
+
+
+def _one_line(kind: type[BaseException], error: BaseException) -> str:
+    try:
+        text = f"{kind.__name__}: {' '.join(str(error).split())}"
+    except Exception:  # of the user's own __str__
+        text = f"{kind.__name__}, which has no text"
+    # Names of files may hold what no encoding has.
+    return text[:LENGTH_MAX].encode("utf-8", "backslashreplace").decode()

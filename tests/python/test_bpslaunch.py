@@ -55,9 +55,15 @@ def test_number_of_workers_on_the_machine(variables, expected) -> None:
 
 
 def test_a_local_size_that_is_no_number_is_refused() -> None:
-    for bad in ("two", "0", "-1"):
+    for bad in ("two", "0", "-1", "²", "٣", "1025", "9" * 5000):
         with pytest.raises(BytepsError, match="BYTEPS_LOCAL_SIZE"):
             local_size({"BYTEPS_LOCAL_SIZE": bad})
+
+
+@pytest.mark.parametrize("devices", [",", " , ,"])
+def test_a_list_of_devices_that_names_none_is_refused(devices) -> None:
+    with pytest.raises(BytepsError, match=r"NVIDIA_VISIBLE_DEVICES is .* names no device"):
+        local_size({"NVIDIA_VISIBLE_DEVICES": devices})
 
 
 def test_what_counts_as_distributed() -> None:
@@ -218,6 +224,8 @@ def test_how_many_workers_of_the_machine_must_live(variables, needed) -> None:
 def test_a_number_of_workers_that_is_none_is_refused() -> None:
     with pytest.raises(BytepsError, match="BYTEPS_MIN_WORKERS"):
         loss_policy({"BYTEPS_MIN_WORKERS": "most"})
+    with pytest.raises(BytepsError, match="BYTEPS_MIN_WORKERS"):
+        loss_policy({"BYTEPS_MIN_WORKERS": "²"})
 
 
 def test_a_lost_local_rank_does_not_end_the_others_where_the_job_allows_it(environment) -> None:

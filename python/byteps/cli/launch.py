@@ -26,6 +26,9 @@ from byteps.common.programs import exec_program
 ROLES = ("worker", "server", "scheduler")
 _JOB_VARIABLES = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT")
 _GRACE_S = 3.0
+# As the library's option has it (src/config/option_rows.cc).
+_LOCAL_SIZE_MAX = 1024
+_DIGITS_MAX = 18
 _DEBUGGER = ("gdb", "-ex", "run", "-ex", "bt", "-batch", "--args")
 
 
@@ -53,21 +56,38 @@ def local_size(environment: Mapping[str, str]) -> int:
     """
     explicit = environment.get("BYTEPS_LOCAL_SIZE")
     if explicit:
-        if not explicit.strip().isdigit() or int(explicit) < 1:
-            raise BytepsError(f"BYTEPS_LOCAL_SIZE is {explicit!r}; it must be a number from 1.")
-        return int(explicit)
+        size = _number(explicit)
+        if size is None or not 1 <= size <= _LOCAL_SIZE_MAX:
+            raise BytepsError(
+                f"BYTEPS_LOCAL_SIZE is {explicit!r}; it must be a number from 1 to "
+                f"{_LOCAL_SIZE_MAX}."
+            )
+        return size
     devices = environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
     if devices in ("", "all", "none", "void"):  # container images set these words
         return 1
-    return len([device for device in devices.split(",") if device.strip()])
+    count = len([device for device in devices.split(",") if device.strip()])
+    if count == 0:
+        raise BytepsError(f"NVIDIA_VISIBLE_DEVICES is {devices!r}, which names no device.")
+    return count
+
+
+def _number(text: str) -> int | None:
+    """Return the number that the decimal digits of a text stand for; None if it is anything else.
+
+    Of other digits `int` takes some, and some not.
+    """
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
 def min_workers(environment: Mapping[str, str]) -> int:
     """Return down to how many workers the job goes on when some die; 0: it needs all."""
     text = environment.get(MIN_WORKERS_VARIABLE, "").strip() or "0"
-    if not text.isdigit():
+    number = _number(text)
+    if number is None:
         raise BytepsError(f"{MIN_WORKERS_VARIABLE} is {text!r}; it must be a number from 0.")
-    return int(text)
+    return number
 
 
 def loss_policy(environment: Mapping[str, str]) -> LossPolicy:

@@ -139,6 +139,28 @@ def test_a_program_with_a_blank_in_its_name_is_no_line_for_the_shell(environment
     assert "started" in out.splitlines()
 
 
+@pytest.mark.parametrize("through", ["./", ""])
+def test_a_script_that_names_no_interpreter_is_one_of_the_shell(
+    environment, tmp_path, monkeypatch, through
+) -> None:
+    (tmp_path / "bare").write_text('echo "$BYTEPS_LOCAL_RANK: $1"; exit 3\n')
+    (tmp_path / "bare").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    code, out, err = bpslaunch(worker_of(environment), f"{through}bare", "two  words")
+    assert code == 3, err
+    assert "0: two  words" in out.splitlines()
+
+
+def test_a_program_that_no_machine_can_run_is_not_given_to_the_shell(environment, tmp_path) -> None:
+    (tmp_path / "foreign").write_bytes(b"\x7fELF\0\0\0\0echo started\n")
+    (tmp_path / "foreign").chmod(0o755)
+    code, out, err = bpslaunch(worker_of(environment), str(tmp_path / "foreign"))
+    assert code == 126
+    assert "started" not in out
+    assert "foreign: Exec format error; ending the job" in err
+
+
 def test_the_debugger_starts_every_role(environment, tmp_path) -> None:
     (tmp_path / "gdb").write_text('#!/bin/sh\necho "gdb $*"\n')
     (tmp_path / "gdb").chmod(0o755)

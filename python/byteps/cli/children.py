@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +18,7 @@ from pathlib import Path
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
 # Tells a scheduler that it takes the place of one that has ended.
 RESTARTED_VARIABLE = "BYTEPS_RESTARTED"
+_FIRST_LINE_BYTES = 256  # of a script; a program for another kind of machine has zeros there
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,10 @@ def start_child(
     if spec.role == "scheduler":
         inherited.append(notices.open())
         environment[NOTICES_VARIABLE] = str(inherited[0])
-    try:
-        process = subprocess.Popen(
-            list(spec.arguments),
+
+    def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            words,
             env=environment,
             stdin=subprocess.DEVNULL if piped else None,
             stdout=pipe,
@@ -102,10 +106,33 @@ def start_child(
             preexec_fn=before_exec,
             pass_fds=inherited,
         )
+
+    try:
+        try:
+            process = start(list(spec.arguments))
+        except OSError as error:
+            script = _script(spec.arguments[0], environment)
+            if error.errno != errno.ENOEXEC or script is None:
+                raise
+            process = start(["/bin/sh", script, *spec.arguments[1:]])
     finally:
         for descriptor in inherited:
             os.close(descriptor)
     return Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
+
+
+def _script(program: str, environment: Mapping[str, str]) -> str | None:
+    """Return the path of a program that is text, for the shell, as execvp and every shell do.
+
+    The kernel starts no script that does not name its interpreter.
+    """
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return None
+    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+        if b"\0" not in file.readline(_FIRST_LINE_BYTES):
+            return path if "/" in path else f"./{path}"
+    return None
 
 
 class ExitNotices:

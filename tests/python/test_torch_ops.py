@@ -172,6 +172,45 @@ def test_tensors_that_cannot_be_exchanged() -> None:
     assert issubclass(bps.InvalidArgumentError, ValueError)
 
 
+@pytest.mark.filterwarnings("ignore")  # torch calls some of these a prototype
+def test_tensors_that_are_no_plain_array_are_refused_in_words() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for tensor, text in (
+        (torch.eye(2).to_sparse_csr(), r"float32 of layout torch\.sparse_csr .*to_dense\(\)"),
+        (torch.eye(2).to(torch.complex64).to_sparse_csr(), "complex64 of layout .*Types: float32"),
+        (nested, r"nested torch\.float32 is not supported.*to_padded_tensor"),
+        (torch.ones(2, device="meta"), "on the meta device has no values"),
+    ):
+        for call in (bps.push_pull_async, bps.broadcast_async_, bps.allgather_async):
+            with pytest.raises(bps.InvalidArgumentError, match=text):
+                call(tensor, **({"root_rank": 0} if call is bps.broadcast_async_ else {}))
+        with pytest.raises(bps.InvalidArgumentError, match=text):
+            bps.broadcast_parameters({"weight": tensor}, root_rank=0)
+
+
+@pytest.mark.parametrize("priority", [1 << 31, -(1 << 31) - 1, 1 << 70, 1.5, "high", None])
+def test_a_priority_that_is_none_is_refused(core, priority) -> None:
+    with pytest.raises(bps.InvalidArgumentError, match=r"priority is .* whole number from -2147"):
+        bps.push_pull_async(torch.ones(1), name="t", priority=priority)
+    assert core.started == []
+
+
+def test_priorities_of_all_whole_numbers(core) -> None:
+    for number, priority in enumerate((torch.tensor(3), True, -(1 << 31), (1 << 31) - 1)):
+        bps.push_pull_async(torch.ones(1), name=f"{number}", priority=priority)
+    found = [item.priority for item in core.started]
+    assert found == [3, 1, -(1 << 31), (1 << 31) - 1]
+    assert all(isinstance(priority, int) for priority in found)
+
+
+@pytest.mark.parametrize("name", [5, b"name", "\udcff"])
+def test_what_is_no_name_is_refused(core, name) -> None:
+    for call in (bps.declare, lambda name: bps.push_pull_async(torch.ones(1), name=name)):
+        with pytest.raises(bps.InvalidArgumentError, match=r"name is .* must be a text"):
+            call(name)
+    assert (core.declared, core.started) == ([], [])
+
+
 def test_handles_rise_and_are_cleared() -> None:
     first = bps.push_pull_async(torch.ones(1))
     second = bps.push_pull_async(torch.ones(1))

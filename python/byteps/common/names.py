@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from byteps.common.errors import InvalidArgumentError
+
 # So many unnamed calls may be open at once. A job keeps what it knows of a name, for each shape and
 # kind of call under it, until its end: more names would cost more.
 UNNAMED_CALLS_AT_ONCE = 4096
@@ -18,6 +20,19 @@ def unnamed(scope: str, number: int) -> str:
 def unnamed_number(name: str) -> int:
     """Return the number of an unnamed call. REQUIRES: `unnamed` has made the name."""
     return int(name.rpartition(".")[2])
+
+
+def check_name(name: object) -> None:
+    """Refuse what the library takes for no name."""
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"name is {name!r}; it must be a text.")
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(
+                f"name is {name!r}; it must be a text that UTF-8 can say, without lone surrogates."
+            ) from None
 
 
 class UnnamedCalls:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from byteps.common import environment
 from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
-from byteps.common.names import GivenNames, UnnamedCalls
+from byteps.common.names import GivenNames, UnnamedCalls, check_name
 from byteps.common.pending import Handle, Pending, PendingTable, Receipt
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Timeline
@@ -101,6 +101,7 @@ class Session:
 
     def declare(self, name: str, atomic: bool = False) -> None:
         """Give `name` its place in the order of urgency before its first use."""
+        check_name(name)
         self._native.declare(NAME_PREFIX + name)
         if atomic:
             self.atomic.add(name)

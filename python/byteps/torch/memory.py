@@ -34,15 +34,32 @@ def data_type(tensor: torch.Tensor) -> DataType:
     dtype = _DATA_TYPES.get(tensor.dtype)
     if dtype is None:
         raise InvalidArgumentError(
-            f"Tensor type {tensor.type()} is not supported. "
+            f"Tensor type {_type_of(tensor)} is not supported. "
             f"Types: {', '.join(str(known).removeprefix('torch.') for known in _DATA_TYPES)}."
+        )
+    if tensor.is_nested:
+        raise InvalidArgumentError(
+            f"Tensor type nested {tensor.dtype} is not supported. Exchange its parts, or "
+            "to_padded_tensor() first."
         )
     if tensor.layout != torch.strided:
         raise InvalidArgumentError(
-            f"Tensor type {tensor.type()} is not supported. Sparse tensors go through "
-            "sparse_allreduce_async, or to_dense() first."
+            f"Tensor type {_type_of(tensor)} is not supported. Sparse tensors go through "
+            "sparse_allreduce_async, which takes COO ones, or to_dense() first."
+        )
+    if tensor.is_meta:
+        raise InvalidArgumentError(
+            "a tensor on the meta device has no values that could be exchanged. Give it memory "
+            "first, as to_empty(device=...) of a module does."
         )
     return dtype
+
+
+def _type_of(tensor: torch.Tensor) -> str:
+    try:
+        return tensor.type()
+    except RuntimeError:  # torch has no word for it, as for sparse CSR
+        return f"{tensor.dtype} of layout {tensor.layout}"
 
 
 def check_one_device(tensors: Sequence[torch.Tensor]) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.names import check_name
 from byteps.common.pending import Handle, Pending
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.session import Request, Session
@@ -32,6 +34,7 @@ _REDUCTIONS = (
     Operation.MAX,
     Operation.PRODUCT,
 )
+_PRIORITY_END = 1 << 31
 _DEVICE_DETAIL = {kind: f"device {kind}" for kind in ("cpu", "cuda")}
 
 
@@ -51,9 +54,11 @@ class Call:
     splits: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        """Raise for what is no name or no process set."""
-        if self.name is not None and not isinstance(self.name, str):
-            raise InvalidArgumentError(f"name is {self.name!r}; it must be a text.")
+        """Raise for what is no name, no priority or no process set."""
+        if self.name is not None:
+            check_name(self.name)
+        if self.priority != 0:
+            self.priority = _checked_priority(self.priority)
         if not isinstance(self.process_set, ProcessSet):
             raise InvalidArgumentError(
                 f"process_set is {self.process_set!r}; give a ProcessSet, from add_process_set."
@@ -67,6 +72,18 @@ class Call:
         """Return one of several calls that this one is made of, without its factors."""
         name = f"{self.name}.{text}"
         return replace(self, name=name, operation=operation, prescale=1.0, postscale=1.0)
+
+
+def _checked_priority(priority: Any) -> int:
+    """Return a priority as an int, also one of numpy's."""
+    with contextlib.suppress(TypeError):
+        number = operator.index(priority)
+        if -_PRIORITY_END <= number < _PRIORITY_END:
+            return number
+    raise InvalidArgumentError(
+        f"priority is {priority!r}; it must be a whole number from {-_PRIORITY_END} to "
+        f"{_PRIORITY_END - 1}."
+    )
 
 
 def submit(

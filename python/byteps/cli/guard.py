@@ -1,9 +1,10 @@
 """Nothing outlives the launcher: not even when it is killed with SIGKILL.
 
-Three means, because none is enough alone. Every child asks the kernel to be killed when the
+Four means, because none is enough alone. Every child asks the kernel to be killed when the
 launcher dies. Every process of a job carries a marker in its environment, so that descendants are
 found wherever they went. A watchdog process holds a pipe that closes when the launcher dies, and
-then kills all that carry the marker.
+then kills all that carry the marker. Those that have dropped it are found while the launcher lives,
+because they become its children when their parents end (adopted.py).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def kill_marked(marker: str, limit_s: float = _SWEEP_LIMIT_S) -> int:
             break
         killed += len(found)
         for descriptor in found:
-            _kill_and_wait(descriptor, deadline)
+            kill_and_wait(descriptor, deadline)
     return killed
 
 
@@ -93,7 +94,8 @@ def _carries(process: Path, marker: bytes) -> bool:
     return any(entry.startswith(name) and marker in entry for entry in entries)
 
 
-def _kill_and_wait(descriptor: int, deadline: float) -> None:
+def kill_and_wait(descriptor: int, deadline: float) -> None:
+    """Kill the process of a descriptor, wait until it is gone, and close the descriptor."""
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         poller = select.poll()
@@ -115,6 +117,11 @@ class Watchdog:
         if self._process == 0:
             _watch(read_end, marker)
         os.close(read_end)
+
+    @property
+    def process(self) -> int:
+        """Return its process id."""
+        return self._process
 
     def dismiss(self) -> None:
         """Tell the watchdog that the launcher has cleaned up itself, and wait for its end."""

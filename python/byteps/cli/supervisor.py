@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from byteps.cli import guard
+from byteps.cli.adopted import Adopted
 from byteps.cli.children import (
     RESTARTED_VARIABLE,
     Child,
@@ -81,6 +82,8 @@ class Supervisor:
         self._policy = policy or LossPolicy()
         self._judge_of_losses = LossJudge(self._policy)
         self._notices = ExitNotices()
+        self._adopted = Adopted()
+        self._watchdog: int | None = None
         self._before_exec = guard.die_with_launcher()
         self._children: list[Child] = []
         self._outcome = Outcome()
@@ -97,7 +100,9 @@ class Supervisor:
 
     def run(self) -> Outcome:
         """Start everything, wait for the end, leave nothing behind."""
+        self._adopted.begin()
         watchdog = guard.Watchdog(self._marker)
+        self._watchdog = watchdog.process
         with self._signals():
             try:
                 self._start_all()
@@ -123,6 +128,8 @@ class Supervisor:
         for number in (*guard.ENDING_SIGNALS, *guard.PASSED_SIGNALS):
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays in force
                 handlers[number] = signal.signal(number, lambda *_: None)
+        # Where it is ignored, the kernel forgets how children have ended.
+        handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             yield
         finally:
@@ -330,13 +337,21 @@ class Supervisor:
             self._kill_at = time.monotonic() + self._grace_s
 
     def _on_signals(self, receiver: socket.socket) -> None:
-        for number in receiver.recv(64):
+        numbers = receiver.recv(64)
+        if signal.SIGCHLD in numbers:
+            self._adopted.reap(self._own_processes())
+        for number in numbers:
             if number in guard.PASSED_SIGNALS:
                 for child in self._children:
                     if child.spec.is_worker:
                         child.signal_main(number)
             elif number in guard.ENDING_SIGNALS:
                 self._end_by_signal(number)
+
+    def _own_processes(self) -> set[int]:
+        """Return the processes that were started here and are not reaped."""
+        own = {c.process.pid for c in self._children if c.process.returncode is None}
+        return own | {self._watchdog} if self._watchdog is not None else own
 
     def _end_by_signal(self, number: int) -> None:
         if self._is_over:
@@ -398,11 +413,11 @@ class Supervisor:
         for child in self._children:
             if child.status is None:
                 self._selector.unregister(child.descriptor)
-        self._handle_output(lambda: self._outputs.is_fed, _LAST_OUTPUT_LIMIT_S)
-        self._outputs.end()
-        for child in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_AFTER_KILL_LIMIT_S)
+        self._adopted.end(self._own_processes())
+        self._handle_output(lambda: self._outputs.is_fed, _LAST_OUTPUT_LIMIT_S)
+        self._outputs.end()
         # Whoever has paused the output wants to see its end. A signal says that nobody does.
         limit_s = _LAST_OUTPUT_LIMIT_S if self._ending_by_signal else None
         self._handle_output(lambda: self._outputs.is_pending and self._reader_has_time, limit_s)

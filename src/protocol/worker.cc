@@ -219,7 +219,10 @@ void Worker::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {
   for (const wire::PieceRef& ref : pieces) {
     auto found = by_id_.find(ref.tensor);
     if (found == by_id_.end()) {
-      if (wanted_unknown_.size() < kEarlyWantsMax) wanted_unknown_.push_back(ref);
+      if (wanted_unknown_count_ >= kEarlyWantsMax) continue;
+      // By tensor: each declaration takes its own, and there may be as many of them as wants.
+      wanted_unknown_[ref.tensor].push_back(ref);
+      ++wanted_unknown_count_;
       continue;
     }
     Tensor& tensor = *found->second;

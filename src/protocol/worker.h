@@ -483,10 +483,11 @@ class Worker {
 
   std::unordered_map<std::string, std::unique_ptr<Name>> names_;
   std::vector<Name*> by_order_;
-  std::unordered_map<TensorId, Tensor*> by_id_;  // those that are declared
-  std::vector<wire::PieceRef> wanted_unknown_;   // of tensors not declared here yet
-  std::vector<wire::DeclareFailed> failures_;    // all that were told
-  std::string stuck_;                            // SetStuck
+  std::unordered_map<TensorId, Tensor*> by_id_;                     // those that are declared
+  std::map<TensorId, std::vector<wire::PieceRef>> wanted_unknown_;  // not declared here yet
+  size_t wanted_unknown_count_ = 0;                                 // of pieces
+  std::vector<wire::DeclareFailed> failures_;                       // all that were told
+  std::string stuck_;                                               // SetStuck
   size_t open_operations_ = 0;
   bool looks_ = false;  // some open operation may become overdue
   std::optional<Time> next_look_;

@@ -98,11 +98,11 @@ void Worker::OnDeclared(const wire::Declared& message) {
   tensor.placement = message.placement;
   tensor.round = course.round = NextRound(course);
   by_id_[tensor.id] = &tensor;
-  auto known =
-      std::stable_partition(wanted_unknown_.begin(), wanted_unknown_.end(),
-                            [&](const wire::PieceRef& ref) { return ref.tensor != tensor.id; });
-  tensor.wanted_early.assign(known, wanted_unknown_.end());
-  wanted_unknown_.erase(known, wanted_unknown_.end());
+  tensor.wanted_early.clear();
+  if (auto wanted = wanted_unknown_.extract(tensor.id); !wanted.empty()) {
+    wanted_unknown_count_ -= wanted.mapped().size();
+    tensor.wanted_early = std::move(wanted.mapped());
+  }
   Resume(tensor);
 }
 

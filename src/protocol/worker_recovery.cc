@@ -64,6 +64,7 @@ void Worker::BeginGeneration(const wire::View& view) {
   by_id_.clear();
   failures_.clear();
   wanted_unknown_.clear();
+  wanted_unknown_count_ = 0;
   workers_of_.clear();
   plan::CreditOptions credit = options_.credit;
   credit.shards = std::max<uint32_t>(1, static_cast<uint32_t>(links_.size()));

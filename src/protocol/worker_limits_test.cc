@@ -1,0 +1,83 @@
+// A worker with very many operations.
+#include <gtest/gtest.h>
+
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/recording_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+using wire::Op;
+
+// What a worker keeps of wants of tensors that it does not know yet.
+constexpr uint32_t kUnknownWantsMax = 65536;
+
+class WorkerLimitsTest : public testing::Test {
+ protected:
+  void Start(uint64_t credit = 1 << 20) {
+    WorkerOptions options;
+    options.credit.fixed_bytes = credit;
+    worker.emplace(options, pool, arithmetic, driver);
+    worker->OnView(ViewFor(2, 1), 0);
+    worker->OnShardUp(0);
+  }
+
+  Status Submit(OperationId id, const std::string& name) {
+    Operation operation;
+    operation.id = id;
+    operation.name = name;
+    operation.spec = {Op::kSum, DataType::kUint8, 0, {64}};
+    operation.input = operation.output = memory;
+    return worker->Submit(operation);
+  }
+
+  void Declared(const std::string& name, TensorId tensor) {
+    worker->OnDeclared({name, 0, 0, tensor, {0, 1}});
+  }
+
+  std::vector<TensorId> Pushed() const {
+    std::vector<TensorId> tensors;
+    for (const SentPush& push : driver.pushes) tensors.push_back(push.header.ref.tensor);
+    return tensors;
+  }
+
+  static wire::PieceRef FirstPieceOf(TensorId tensor) { return {tensor, 0, wire::RoundOf(1, 0)}; }
+
+  std::byte memory[64] = {};
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingWorkerDriver driver;
+  std::optional<Worker> worker;
+};
+
+// Its credit is one piece: what leaves beyond it is wanted.
+TEST_F(WorkerLimitsTest, EachDeclarationTakesTheWantsOfItsTensor) {
+  Start(1);
+  worker->OnWant(0, {FirstPieceOf(9), FirstPieceOf(7), FirstPieceOf(9)});
+  for (OperationId id = 6; id <= 9; ++id) {
+    ASSERT_TRUE(Submit(id, "w" + std::to_string(id)).ok());
+  }
+  for (TensorId tensor : {6, 8, 9, 7}) Declared("w" + std::to_string(tensor), tensor);
+  EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 9, 7}));
+}
+
+TEST_F(WorkerLimitsTest, WantsOfUnknownTensorsAreBoundedAndMakeRoomAgain) {
+  Start(1);
+  std::vector<wire::PieceRef> wants;
+  for (uint32_t i = 0; i < kUnknownWantsMax; ++i) wants.push_back(FirstPieceOf(100 + i));
+  wants.push_back(FirstPieceOf(8));
+  worker->OnWant(0, wants);
+  for (OperationId id : {6, 8, 100}) ASSERT_TRUE(Submit(id, "w" + std::to_string(id)).ok());
+  Declared("w6", 6);
+  Declared("w8", 8);
+  EXPECT_EQ(Pushed(), (std::vector<TensorId>{6})) << "there was no room for that want";
+  Declared("w100", 100);
+  EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 100}));
+  worker->OnWant(0, {FirstPieceOf(9)});
+  ASSERT_TRUE(Submit(9, "w9").ok());
+  Declared("w9", 9);
+  EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 100, 9})) << "there is room again";
+}
+
+}  // namespace
+}  // namespace byteps::protocol

@@ -50,7 +50,7 @@ Status Worker::Submit(Operation operation) {
   bool scatter = operation.spec.op == wire::Op::kReducescatter;
   task.outcome.rows = scatter ? OwnRows(operation.spec) : operation.rows;
   task.operation = std::move(operation);
-  ++open_operations_;
+  open_[task.operation.id] = &tensor;
   looks_ = true;
   Advance(tensor);
   return Status::Ok();
@@ -171,7 +171,7 @@ void Worker::Deliver(Tensor& tensor) {
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   tensor.course.name.open = nullptr;
-  --open_operations_;
+  open_.erase(task.operation.id);
   if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, true);
   const Operation& operation = task.operation;
   bool root = operation.spec.op == wire::Op::kBroadcast && operation.spec.root == rank_;
@@ -199,7 +199,7 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   tensor.course.name.open = nullptr;
-  --open_operations_;
+  open_.erase(task.operation.id);
   if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, false);
   Outcome outcome;
   outcome.status = why;

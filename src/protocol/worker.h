@@ -42,7 +42,7 @@ namespace byteps::protocol {
 using OperationId = uint64_t;
 
 struct Operation {
-  OperationId id = 0;  // the driver's number
+  OperationId id = 0;  // the driver's number, of no other open operation
   std::string name;
   wire::TensorSpec spec;
   uint64_t rows = 0;  // allgather, alltoall: this rank's first dimension
@@ -202,7 +202,7 @@ class Worker {
   void OnTick(Time now);
   std::optional<Time> NextTick();
 
-  size_t open_operations() const { return open_operations_; }
+  size_t open_operations() const { return open_.size(); }
   uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
   // Answers that came although the piece had its verdict; none while no connection breaks.
   uint64_t repeated_answers() const { return repeated_answers_; }
@@ -488,7 +488,7 @@ class Worker {
   size_t wanted_unknown_count_ = 0;                                 // of pieces
   std::vector<wire::DeclareFailed> failures_;                       // all that were told
   std::string stuck_;                                               // SetStuck
-  size_t open_operations_ = 0;
+  std::unordered_map<OperationId, Tensor*> open_;
   bool looks_ = false;  // some open operation may become overdue
   std::optional<Time> next_look_;
   uint64_t repeated_answers_ = 0;

@@ -357,7 +357,7 @@ std::optional<Time> Worker::NextTick() {
   }
   std::optional<Time> next;
   if (!owing_.empty()) next = owing_.front().second + options_.acknowledge_after;
-  if (!looks_ || open_operations_ == 0 || alone_) return next;
+  if (!looks_ || open_.empty() || alone_) return next;
   // Of an operation's begin no time is known, only that of the last answer: the first look may come
   // too early, and then it is the second one that counts.
   if (!next_look_.has_value()) next_look_ = now_ + options_.overdue_after;

@@ -70,8 +70,8 @@ Status Worker::CheckJoin(const Operation& operation) const {
   if (operation.spec.group != 0) {
     return Invalid("join is for all ranks; there is none of a process set");
   }
-  if (open_operations_ > 0) {
-    return Invalid("join '" + operation.name + "': " + std::to_string(open_operations_) +
+  if (!open_.empty()) {
+    return Invalid("join '" + operation.name + "': " + std::to_string(open_.size()) +
                    " operations of this rank have not ended; wait for them first");
   }
   if (joins_ >= wire::kJoinsMax) {

@@ -79,5 +79,19 @@ TEST_F(WorkerLimitsTest, WantsOfUnknownTensorsAreBoundedAndMakeRoomAgain) {
   EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 100, 9})) << "there is room again";
 }
 
+TEST_F(WorkerLimitsTest, AnAbortConcernsItsOperationWhileThatIsOpen) {
+  Start();
+  for (OperationId id : {21, 22, 23}) ASSERT_TRUE(Submit(id, "w" + std::to_string(id)).ok());
+  for (TensorId tensor : {23, 22, 21}) Declared("w" + std::to_string(tensor), tensor);
+  worker->Abort(22, "too late");
+  worker->Abort(24, "there is none");
+  EXPECT_EQ(driver.aborts,
+            (std::vector<std::pair<ShardId, wire::PieceRef>>{{0, FirstPieceOf(22)}}));
+  worker->OnDeclareFailed({"w23", {0, 0, 1}, {23}, StatusCode::kMismatch, "ranks disagree", {}});
+  EXPECT_EQ(worker->open_operations(), 2u);
+  worker->Abort(23, "it has ended");
+  EXPECT_EQ(driver.aborts.size(), 1u);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

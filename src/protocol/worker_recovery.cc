@@ -33,7 +33,7 @@ void Worker::OnView(const wire::View& view, Slot slot) {
 }
 
 void Worker::BeginGeneration(const wire::View& view) {
-  assert(open_operations_ == 0);
+  assert(open_.empty());
   generation_ = view.generation;
   roster_ = wire::WorkersOfGeneration(view);
   members_ = static_cast<uint32_t>(roster_.size());
@@ -313,22 +313,19 @@ void Worker::Replay(ShardId from, Time now) {
 }
 
 void Worker::Abort(OperationId id, const std::string& why) {
-  for (const Name* name : by_order_) {
-    Tensor* tensor = name->open;
-    if (tensor == nullptr || tensor->task->operation.id != id) continue;
-    // Others may have data for as long as they like; while they do, their operations have limits.
-    if (tensor->spec.op == wire::Op::kJoin) return;
-    wire::TensorSpec what = tensor->spec;
-    what.detail.clear();
-    std::string text =
-        why + " for tensor '" + tensor->task->operation.name + "', " + wire::Describe(what);
-    for (uint32_t i = tensor->first_piece; i < EndPiece(*tensor); ++i) {
-      const Piece& piece = tensor->pieces[i];
-      bool asks = IsActive(*tensor, i) && piece.step != PieceStep::kDone &&
-                  piece.owner != kNoShard && links_[piece.owner].up;
-      if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor->id, i, piece.round}, text);
-    }
-    return;
+  auto found = open_.find(id);
+  if (found == open_.end()) return;
+  const Tensor& tensor = *found->second;
+  // Others may have data for as long as they like; while they do, their operations have limits.
+  if (tensor.spec.op == wire::Op::kJoin) return;
+  wire::TensorSpec what = tensor.spec;
+  what.detail.clear();
+  std::string text = why + " for tensor '" + tensor.name + "', " + wire::Describe(what);
+  for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
+    const Piece& piece = tensor.pieces[i];
+    bool asks = IsActive(tensor, i) && piece.step != PieceStep::kDone && piece.owner != kNoShard &&
+                links_[piece.owner].up;
+    if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor.id, i, piece.round}, text);
   }
 }
 

@@ -15,6 +15,8 @@ constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
 constexpr Duration kLeaveLimit = seconds(4);
 constexpr Duration kLookForLateOnes = seconds(1);
+// In one turn of the loop.
+constexpr size_t kAbortsMax = 256;
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
 
@@ -244,16 +246,26 @@ void WorkerEngine::TakeSubmissions() {
   taken_.clear();
   if (!due_.empty() && due_timer_ == nullptr) {
     Duration period = std::min<Duration>(options_.operation_limit / 2, kLookForLateOnes);
-    due_timer_ = loop_->Every(period, [this] { AbortLateOnes(); });
+    due_timer_ = loop_->Every(period, [this] {
+      if (!aborting_) AbortLateOnes(0);
+    });
   }
   ticker_.Arm();
 }
 
-// Again and again until the owners have decided: connections break, and pieces wait for credit.
-void WorkerEngine::AbortLateOnes() {
+// Again and again until the owners have decided: connections break, and pieces wait for credit. Few
+// at a time: there may be very many, and a rank that does nothing else is declared lost.
+void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
+  aborting_ = false;
   Time now = loop_->Now();
-  for (const auto& [id, due] : due_) {
-    if (due > now || phase_ != Phase::kReady) break;  // limits are equal: later ones are due later
+  size_t count = 0;
+  for (auto at = due_.lower_bound(from); at != due_.end(); ++at) {
+    const auto& [id, due] = *at;
+    if (due > now || phase_ != Phase::kReady) return;  // limits are equal: later ones are due later
+    if (++count > kAbortsMax) {
+      aborting_ = true;
+      return loop_->Post([this, id] { AbortLateOnes(id); });
+    }
     machine_.Abort(id, "rank " + std::to_string(rank_) +
                            " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
   }

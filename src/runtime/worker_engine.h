@@ -77,7 +77,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void NotifyLeft();
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
-  void AbortLateOnes();
+  void AbortLateOnes(protocol::OperationId from);
 
   void SendControl(const wire::Message& message) override;
   void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
@@ -117,6 +117,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   std::vector<Submission> taken_;
   std::map<protocol::OperationId, Time> due_;  // of open operations, if there is a limit
   std::unique_ptr<transport::Loop::Timer> due_timer_;
+  bool aborting_ = false;  // the rest of the late ones has its turn soon
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
 
   Mutex mutex_;

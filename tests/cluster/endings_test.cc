@@ -235,6 +235,24 @@ TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
   cluster.LeaveInOrder();
 }
 
+// More than a worker gives up in one turn of its loop.
+TEST_P(Endings, ManyOperationsThatTakeTooLongAllEnd) {
+  ClusterOptions options = Size(2, 1);
+  options.operation_limit = milliseconds(100);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(1000, Bytes(16));
+  std::vector<TicketRef> tickets;
+  for (size_t i = 0; i < data.size(); ++i) {
+    tickets.push_back(cluster.Submit(0, SumOf("w " + std::to_string(i), data[i])));
+  }
+  for (const TicketRef& ticket : tickets) {
+    Status ended = ticket->WaitStatus();
+    ASSERT_EQ(ended.code(), StatusCode::kDeadlineExceeded) << ended.ToString();
+  }
+  cluster.LeaveInOrder();
+}
+
 // Memory is the user's again when an operation has ended, whatever was on its way.
 TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   for (int how = 0; how < 4; ++how) {

@@ -91,8 +91,8 @@ typedef struct byteps_request {
   const int64_t* shape; /* `dimensions` numbers, at most 255; null for none (a scalar) */
   size_t dimensions;
   const void* input; /* contiguous */
-  /* As large as input, may be the same; ignored by allgather, alltoall and barrier. Reducescatter:
-   * this rank's rows, outside the input or exactly where they are in it. */
+  /* As large as input, either the same or nowhere in it; ignored by allgather, alltoall and
+   * barrier. Reducescatter: this rank's rows, outside the input or exactly where they are in it. */
   void* output;
   int32_t root_rank; /* broadcast only */
   int32_t priority;  /* higher leaves first; equal ones by order of declaration */

@@ -47,8 +47,8 @@ struct Operation {
   wire::TensorSpec spec;
   uint64_t rows = 0;  // allgather, alltoall: this rank's first dimension
   const std::byte* input = nullptr;
-  // As large as input, may be the same; unused by allgather and alltoall. Reducescatter: this
-  // rank's rows, which may lie in their place in the input.
+  // As large as input, the same or apart from it; unused by allgather and alltoall. Reducescatter:
+  // this rank's rows, which may lie in their place in the input.
   std::byte* output = nullptr;
   int32_t priority = 0;
   // Alltoall: rows for each rank of the group, `rows` in all. None: equal parts.

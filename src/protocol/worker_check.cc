@@ -157,9 +157,13 @@ Status Worker::CheckMemory(const Operation& operation) const {
     return Invalid("tensor '" + operation.name + "' has " + std::to_string(*bytes) +
                    " bytes but no memory");
   }
-  if (spec.op != wire::Op::kReducescatter || output_bytes == 0) return Status::Ok();
-  bool overlap = Overlap({operation.input, *bytes}, {operation.output, output_bytes});
-  if (!overlap || operation.output == operation.input + own_offset) return Status::Ok();
+  if (output_bytes == 0 || operation.output == operation.input + own_offset) return Status::Ok();
+  if (!Overlap({operation.input, *bytes}, {operation.output, output_bytes})) return Status::Ok();
+  if (spec.op != wire::Op::kReducescatter) {
+    return Invalid(std::string(wire::NameOf(spec.op)) + " of '" + operation.name +
+                   "': input and output overlap, and what is still to be sent would be "
+                   "overwritten; give the same memory for both, or copy one of them");
+  }
   return Invalid("reducescatter of '" + operation.name +
                  "': the result may lie where this rank's own rows are in the input, or outside "
                  "the input; elsewhere it would overwrite what is still to be sent");

@@ -1,4 +1,4 @@
-// A worker with very many operations.
+// A worker with very many operations, and with memory that does not suffice or is not as it should.
 #include <gtest/gtest.h>
 
 #include "src/protocol/kernel_arithmetic.h"
@@ -44,6 +44,7 @@ class WorkerLimitsTest : public testing::Test {
   static wire::PieceRef FirstPieceOf(TensorId tensor) { return {tensor, 0, wire::RoundOf(1, 0)}; }
 
   std::byte memory[64] = {};
+  OperationId last_id = 0;
   BufferPool pool;
   KernelArithmetic arithmetic;
   RecordingWorkerDriver driver;
@@ -91,6 +92,28 @@ TEST_F(WorkerLimitsTest, AnAbortConcernsItsOperationWhileThatIsOpen) {
   EXPECT_EQ(worker->open_operations(), 2u);
   worker->Abort(23, "it has ended");
   EXPECT_EQ(driver.aborts.size(), 1u);
+}
+
+// Input and output are the same or apart; where they overlap in part, an answer overwrites what has
+// not been sent.
+TEST_F(WorkerLimitsTest, MemoryThatOverlapsInPartIsRefused) {
+  Start();
+  for (Op op : {Op::kSum, Op::kAverage, Op::kMin, Op::kMax, Op::kProduct, Op::kBroadcast}) {
+    for (ptrdiff_t distance = -17; distance <= 17; ++distance) {
+      Operation operation;
+      operation.id = ++last_id;
+      operation.name = "w" + std::to_string(last_id);
+      operation.spec = {op, DataType::kUint8, 0, {16}};
+      operation.input = memory + 20;
+      operation.output = memory + 20 + distance;
+      Status accepted = worker->Submit(operation);
+      bool apart = distance <= -16 || distance == 0 || distance >= 16;
+      EXPECT_EQ(accepted.ok(), apart) << wire::NameOf(op) << " " << distance;
+      if (apart) continue;
+      EXPECT_EQ(accepted.code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(accepted.message().find("give the same memory"), std::string::npos);
+    }
+  }
 }
 
 }  // namespace

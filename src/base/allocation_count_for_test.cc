@@ -9,6 +9,10 @@ namespace {
 
 // tidy-allow(global): the replaced operators have no object to keep it in.
 std::atomic<uint64_t> allocation_count = 0;
+// tidy-allow(global): the same.
+std::atomic<size_t> failing_bytes_min = SIZE_MAX;
+// tidy-allow(global): the same.
+std::atomic<int64_t> successes_left = 0;
 
 }  // namespace
 
@@ -17,6 +21,7 @@ std::atomic<uint64_t> allocation_count = 0;
 
 [[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
+  if (bytes >= failing_bytes_min.load() && successes_left.fetch_sub(1) <= 0) return nullptr;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 [[gnu::noinline]] void* operator new(size_t bytes) {
@@ -31,6 +36,13 @@ std::atomic<uint64_t> allocation_count = 0;
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace byteps {
+
+NoMemory::NoMemory(uint64_t successes, size_t bytes_min) {
+  successes_left.store(static_cast<int64_t>(successes));
+  failing_bytes_min.store(bytes_min);
+}
+
+NoMemory::~NoMemory() { failing_bytes_min.store(SIZE_MAX); }
 
 uint64_t AllocationCount() { return allocation_count.load(std::memory_order_relaxed); }
 

@@ -40,19 +40,24 @@ Status Worker::Submit(Operation operation) {
                                             wire::Describe(name.open->task->operation.spec) +
                                             "; wait for it, or give the second one another name"};
   }
-  joining_ = joining_ || operation.spec.op == wire::Op::kJoin;
   Tensor& tensor = TensorOf(CourseOf(name, operation.spec.group), operation.spec);
-  name.open = &tensor;
-  // Not emplace(): clang does not see the default constructor of a nested struct in time.
-  Task& task = tensor.task.emplace(Task());
+  Task task;
   task.path = PathOf(operation.spec.op, alone_);
   task.outcome.members = alone_ ? 1 : 0;
   bool scatter = operation.spec.op == wire::Op::kReducescatter;
   task.outcome.rows = scatter ? OwnRows(operation.spec) : operation.rows;
   task.operation = std::move(operation);
-  open_[task.operation.id] = &tensor;
+  open_[task.operation.id] = &tensor;  // the last of all that needs memory
+  name.open = &tensor;
+  joining_ = joining_ || tensor.spec.op == wire::Op::kJoin;
   looks_ = true;
-  Advance(tensor);
+  tensor.task = std::move(task);
+  try {
+    Advance(tensor);
+  } catch (...) {  // no memory
+    if (name.open != nullptr) Withdraw(*name.open);
+    throw;
+  }
   return Status::Ok();
 }
 
@@ -95,8 +100,11 @@ StageVerdict Worker::EnterKeep(Tensor& tensor) {
     return StageVerdict::kDone;
   }
   bytes *= operation.rows;
-  task.outcome.gathered = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  task.outcome.gathered_bytes = bytes;
+  Status placed = TakeRoom(task, bytes);
+  if (!placed.ok()) {
+    Fail(tensor, placed);
+    return StageVerdict::kFailed;
+  }
   arithmetic_.Copy(task.outcome.gathered.get(), operation.input, bytes);
   // Nobody else is here: what this rank keeps is all that it receives.
   task.outcome.received_splits = {static_cast<int64_t>(operation.rows)};
@@ -144,6 +152,7 @@ StageVerdict Worker::EnterPartition(Tensor& tensor) {
 
 // The others wait for pieces that will never come from here: the job ends, with the reason.
 Status Worker::GiveUp(Status why) {
+  if (alone_) return why;
   driver_.SendControl(
       wire::Suspect{Role::kWorker, slot_, 0, wire::Suspicion::kGaveUp, why.message()});
   return why;
@@ -155,7 +164,13 @@ StageVerdict Worker::EnterExchange(Tensor& tensor) {
   bool repeats = tensor.spec.atomic && !IsLayout(tensor) && operation.input == operation.output;
   if (repeats) {  // the answers of the first attempt overwrite the input
     uint64_t bytes = BytesOf(tensor.spec);
-    task.kept_input = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    task.kept_input.reset(new (std::nothrow) std::byte[bytes]);
+    if (task.kept_input == nullptr) {
+      Fail(tensor, GiveUp({StatusCode::kExhausted,
+                           "no memory to keep the " + std::to_string(bytes) + " bytes of '" +
+                               operation.name + "', which is atomic and has its result in place"}));
+      return StageVerdict::kFailed;
+    }
     arithmetic_.Copy(task.kept_input.get(), operation.input, bytes);
   }
   if (tensor.spec.op == wire::Op::kJoin) BeginJoin(tensor);
@@ -181,9 +196,16 @@ void Worker::Deliver(Tensor& tensor) {
   driver_.Complete(operation.id, std::move(task.outcome));
 }
 
-// Ends the operation before its path does. Pieces that are under way are forgotten, and answers to
-// them ignored.
+// Ends the operation before its path does.
 void Worker::Fail(Tensor& tensor, const Status& why) {
+  TakeBackOverdue(tensor);
+  Outcome outcome;
+  outcome.status = why;
+  driver_.Complete(Withdraw(tensor), std::move(outcome));
+}
+
+// Forgets the operation. So are pieces that are under way, and answers to them are ignored.
+OperationId Worker::Withdraw(Tensor& tensor) {
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     Piece& piece = tensor.pieces[i];
     if (piece.step == PieceStep::kQueued) queue_.Remove(piece.ticket);
@@ -195,15 +217,12 @@ void Worker::Fail(Tensor& tensor, const Status& why) {
     }
     piece.step = PieceStep::kDone;
   }
-  TakeBackOverdue(tensor);
   Task task = std::move(*tensor.task);
   tensor.task.reset();
   tensor.course.name.open = nullptr;
   open_.erase(task.operation.id);
   if (task.operation.spec.op == wire::Op::kJoin) EndJoin(task, false);
-  Outcome outcome;
-  outcome.status = why;
-  driver_.Complete(task.operation.id, std::move(outcome));
+  return task.operation.id;
 }
 
 void Worker::Stop(const Status& why) {

@@ -150,7 +150,8 @@ class Worker {
   void OnShardDown(ShardId shard);
 
   // Accepts an operation; it will be completed exactly once. Its name is taken until then. Errors
-  // that this rank can see alone are returned instead, and then nothing is accepted.
+  // that this rank can see alone are returned instead, and then nothing is accepted; nor is it when
+  // this throws, as an allocation may.
   Status Submit(Operation operation);
 
   // From now on operations may name this group, which has `ranks`; every one of them must add it
@@ -345,6 +346,7 @@ class Worker {
   StageVerdict EnterExchange(Tensor& tensor);
   void Deliver(Tensor& tensor);
   void Fail(Tensor& tensor, const Status& why);
+  OperationId Withdraw(Tensor& tensor);
 
   void Resume(Tensor& tensor);
 

@@ -1,6 +1,7 @@
 // A worker with very many operations, and with memory that does not suffice or is not as it should.
 #include <gtest/gtest.h>
 
+#include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/recording_for_test.h"
 
@@ -14,12 +15,42 @@ constexpr uint32_t kUnknownWantsMax = 65536;
 
 class WorkerLimitsTest : public testing::Test {
  protected:
-  void Start(uint64_t credit = 1 << 20) {
+  void Start(uint64_t credit = 1 << 20, bool alone = false) {
     WorkerOptions options;
     options.credit.fixed_bytes = credit;
     worker.emplace(options, pool, arithmetic, driver);
-    worker->OnView(ViewFor(2, 1), 0);
-    worker->OnShardUp(0);
+    worker->OnView(alone ? ViewFor(1, 0) : ViewFor(2, 1), 0);
+    if (!alone) worker->OnShardUp(0);
+  }
+  void StartAlone() { Start(1 << 20, true); }
+
+  // In place, of `bytes`; rows of one byte.
+  Operation Make(Op op, const std::string& name, std::string& bytes) {
+    auto count = static_cast<int64_t>(bytes.size());
+    Operation operation;
+    operation.id = ++last_id;
+    operation.name = name;
+    bool gather = op == Op::kAllgather;
+    operation.spec = {op, DataType::kUint8, 0, {gather ? 1 : count}};
+    if (gather) operation.rows = bytes.size();
+    operation.input = operation.output = reinterpret_cast<std::byte*>(bytes.data());
+    return operation;
+  }
+
+  // Memory runs out at each point of Submit in turn, until it suffices.
+  void SubmitWithLittleMemory(Op op) {
+    std::string bytes(64, 'x');
+    for (uint64_t successes = 0; successes < 1000; ++successes) {
+      Operation operation = Make(op, "a name that does not fit into the string itself", bytes);
+      try {
+        NoMemory none(successes);
+        EXPECT_TRUE(worker->Submit(std::move(operation)).ok());
+        return;
+      } catch (const std::bad_alloc&) {
+        EXPECT_EQ(worker->open_operations(), 0u) << successes;
+      }
+    }
+    ADD_FAILURE() << "it never suffices";
   }
 
   Status Submit(OperationId id, const std::string& name) {
@@ -114,6 +145,52 @@ TEST_F(WorkerLimitsTest, MemoryThatOverlapsInPartIsRefused) {
       EXPECT_NE(accepted.message().find("give the same memory"), std::string::npos);
     }
   }
+}
+
+TEST_F(WorkerLimitsTest, ASubmitThatFindsNoMemoryLeavesNothingBehind) {
+  for (Op op : {Op::kSum, Op::kAllgather}) {
+    StartAlone();
+    SubmitWithLittleMemory(op);
+    EXPECT_EQ(driver.completions[last_id], 1);
+    EXPECT_TRUE(driver.outcomes[last_id].status.ok());
+  }
+  Start();
+  SubmitWithLittleMemory(Op::kSum);
+  EXPECT_EQ(worker->open_operations(), 1u);
+  Declared(std::get<wire::Declare>(driver.control.back()).name, 7);
+  EXPECT_EQ(Pushed(), (std::vector<TensorId>{7}));
+  worker->Stop({StatusCode::kShutdown, "the test is over"});
+  EXPECT_EQ(driver.completions[last_id], 1);
+}
+
+TEST_F(WorkerLimitsTest, AnAllgatherAloneWithoutMemoryForItsResultFails) {
+  StartAlone();
+  std::string bytes(1 << 20, 'x');
+  {
+    NoMemory none(0, bytes.size());
+    EXPECT_TRUE(worker->Submit(Make(Op::kAllgather, "g", bytes)).ok());
+  }
+  EXPECT_EQ(driver.outcomes[last_id].status.code(), StatusCode::kExhausted);
+  EXPECT_TRUE(driver.control.empty()) << "nobody waits for it";
+  EXPECT_TRUE(worker->Submit(Make(Op::kAllgather, "g", bytes)).ok());
+  EXPECT_TRUE(driver.outcomes[last_id].status.ok());
+}
+
+// The others would wait for its part for ever: the job ends.
+TEST_F(WorkerLimitsTest, AnAtomicSumWithoutMemoryToKeepItsInputIsGivenUp) {
+  Start();
+  std::string bytes(1 << 20, 'x');
+  Operation operation = Make(Op::kSum, "w", bytes);
+  operation.spec.atomic = true;
+  ASSERT_TRUE(worker->Submit(operation).ok());
+  {
+    NoMemory none(0, bytes.size());
+    Declared("w", 7);
+  }
+  EXPECT_EQ(driver.outcomes[last_id].status.code(), StatusCode::kExhausted);
+  EXPECT_NE(driver.outcomes[last_id].status.message().find("'w'"), std::string::npos);
+  EXPECT_EQ(std::get<wire::Suspect>(driver.control.back()).why, wire::Suspicion::kGaveUp);
+  EXPECT_TRUE(driver.pushes.empty());
 }
 
 }  // namespace

@@ -19,15 +19,16 @@ constexpr size_t kUseBytes = 32;
 Worker::Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
     : course(owner), name(owner.name.text), spec(what) {}
 
+// Whole or not at all, should memory not suffice; so is TensorOf.
 Worker::Name& Worker::NameOf(const std::string& text) {
-  std::unique_ptr<Name>& name = names_[text];
-  if (name == nullptr) {
-    name = std::make_unique<Name>();
-    name->text = text;
-    name->order = static_cast<uint32_t>(by_order_.size());
-    by_order_.push_back(name.get());
-  }
-  return *name;
+  if (auto found = names_.find(text); found != names_.end()) return *found->second;
+  auto name = std::make_unique<Name>();
+  name->text = text;
+  name->order = static_cast<uint32_t>(by_order_.size());
+  if (by_order_.size() == by_order_.capacity()) by_order_.reserve(2 * by_order_.size() + 1);
+  Name& added = *names_.emplace(text, std::move(name)).first->second;
+  by_order_.push_back(&added);
+  return added;
 }
 
 void Worker::Declare(const std::string& name) { NameOf(name); }
@@ -38,9 +39,11 @@ Worker::Course& Worker::CourseOf(Name& name, uint32_t group) {
 
 Worker::Tensor& Worker::TensorOf(Course& course, const wire::TensorSpec& spec) {
   if (alone_) course.tensors.clear();  // there a name never stands for anything
-  auto [found, fresh] = course.tensors.try_emplace(spec);
-  if (fresh) found->second = std::make_unique<Tensor>(course, found->first);
-  return *found->second;
+  if (auto found = course.tensors.find(spec); found != course.tensors.end()) return *found->second;
+  decltype(course.tensors) one;  // the tensor refers to its key, which moves with its node
+  auto added = one.try_emplace(spec).first;
+  added->second = std::make_unique<Tensor>(course, added->first);
+  return *course.tensors.insert(one.extract(added)).position->second;
 }
 
 std::vector<Worker::Tensor*> Worker::Tensors() const {

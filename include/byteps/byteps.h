@@ -127,7 +127,12 @@ BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
                                    byteps_session** session, byteps_error* error);
 
 /* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks
- * a bounded time. Idempotent. The session object stays valid for byteps_close. */
+ * a bounded time: 4 s at most, and up to 10 s more while the library's own thread does not answer.
+ * Then no operation is open and no memory borrowed, whichever thread called. There is one
+ * exception: a thread that has stood still all the time cannot be made to let go. Then byteps_poll
+ * still says 0; what is open ends when the thread goes on, at the latest in byteps_close.
+ * Idempotent: a later call waits in the same way. The session object stays valid for byteps_close.
+ */
 BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
 
 /* This process cannot go on; `why` says what happened, for people. The job loses it: operations of
@@ -135,8 +140,9 @@ BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* er
 BYTEPS_API byteps_code byteps_give_up(byteps_session* session, const char* why,
                                       byteps_error* error);
 
-/* Shuts down if that was not done, and frees the session. Null is allowed. In a copy of the process
- * made by fork it does nothing: the session is the parent's. */
+/* Shuts down if that was not done, waits for the library's own thread, however long that stands
+ * still, and frees the session: no memory is borrowed afterwards. Null is allowed. In a copy of the
+ * process made by fork it does nothing: the session is the parent's. */
 BYTEPS_API void byteps_close(byteps_session* session);
 
 /* -1 for null. */

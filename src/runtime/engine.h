@@ -47,8 +47,11 @@ class Engine {
   // This process cannot go on: the job loses it, with this reason. Does not block; Leave follows.
   virtual void GiveUp(const std::string& why) = 0;
   // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for
-  // a bounded time, until nobody needs what this process still holds. Idempotent.
-  virtual void Leave() = 0;
+  // a bounded time, until nobody needs what this process still holds. Idempotent; every call waits
+  // for the same end. True: no operation is open, now and later. False: the engine's thread has
+  // stood still all the time; what it has open ends when it goes on, or with the engine, whose
+  // destructor waits for it.
+  virtual bool Leave() = 0;
 };
 
 std::unique_ptr<Engine> MakeLoneEngine();
@@ -62,6 +65,10 @@ struct WorkerEngineOptions {
   Duration start_limit = seconds(150);
   // An operation that takes longer ends in an error, on every rank or on none; zero: no limit.
   Duration operation_limit{};
+  // How long leaving in order may take; and then, for the loop to end what is open without that:
+  // it never blocks, but may be busy.
+  Duration leave_limit = seconds(4);
+  Duration end_limit = seconds(10);
 };
 
 struct StartedEngine {

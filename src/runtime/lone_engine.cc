@@ -52,9 +52,10 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
 
   void GiveUp(const std::string&) override {}
 
-  void Leave() override {
+  bool Leave() override {
     MutexLock lock(mutex_);
     machine_.Stop({StatusCode::kShutdown, "the session was shut down"});
+    return true;
   }
 
  private:

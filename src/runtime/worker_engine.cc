@@ -10,10 +10,9 @@ namespace byteps::runtime {
 namespace {
 
 // How long a leaving worker waits for the others to have what it holds; then, while operations
-// borrow memory of its user, for its leave to be in force; and how long all of leaving may take.
+// borrow memory of its user, for its leave to be in force. Together less than leave_limit.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
-constexpr Duration kLeaveLimit = seconds(4);
 constexpr Duration kLookForLateOnes = seconds(1);
 // In one turn of the loop.
 constexpr size_t kAbortsMax = 256;
@@ -62,7 +61,7 @@ Result<Standing> WorkerEngine::Start() {
   control_.Start();
   thread_ = std::thread([this] {
     loop_->Run();
-    NotifyLeft();  // nobody waits for a loop that does not run
+    Left();  // nobody waits for a loop that does not run
   });
   auto deadline = std::chrono::steady_clock::now() + options_.start_limit;
   MutexLock lock(mutex_);
@@ -194,6 +193,7 @@ void WorkerEngine::NotifyLeft() {
 void WorkerEngine::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
   bool tell = phase_ == Phase::kReady;
+  bool settles = phase_ == Phase::kSettling;
   bool leaves = phase_ == Phase::kLeaving;
   if (tell) log_.Error("the job is over: {}", why.message());
   phase_ = Phase::kOver;
@@ -201,11 +201,10 @@ void WorkerEngine::End(const Status& why) {
   control_.Close();
   shards_.Close();
   machine_.Stop(leaves ? ShutDown() : why);
-  {
-    MutexLock lock(mutex_);
-    if (!started_.has_value()) started_ = Result<Standing>(why);
-  }
-  NotifyLeft();
+  MutexLock lock(mutex_);
+  if (!started_.has_value()) started_ = Result<Standing>(why);
+  left_ = left_ || leaves || settles;
+  changed_.notify_all();
 }
 
 void WorkerEngine::Submit(protocol::Operation operation, Done done) {
@@ -314,20 +313,24 @@ void WorkerEngine::GiveUp(const std::string& why) {
   });
 }
 
-void WorkerEngine::Leave() {
+bool WorkerEngine::Leave() {
   {
     MutexLock lock(mutex_);
-    if (stopped_) return;
+    if (!stopped_) loop_->Post([this] { BeginToLeave(); });
     stopped_ = true;
   }
-  loop_->Post([this] { BeginToLeave(); });
-  auto deadline = std::chrono::steady_clock::now() + kLeaveLimit;
-  {
-    MutexLock lock(mutex_);
-    while (!left_) {
-      if (!lock.WaitUntil(changed_, deadline)) break;
-    }
+  if (WaitUntilLeft(options_.leave_limit)) return true;
+  loop_->Post([this] { CutShort(); });
+  return WaitUntilLeft(options_.end_limit);
+}
+
+bool WorkerEngine::WaitUntilLeft(Duration limit) {
+  auto deadline = std::chrono::steady_clock::now() + limit;
+  MutexLock lock(mutex_);
+  while (!left_) {
+    if (!lock.WaitUntil(changed_, deadline)) break;
   }
+  return left_;
 }
 
 // REQUIRES: Start has succeeded or failed.
@@ -340,6 +343,16 @@ void WorkerEngine::BeginToLeave() {
   phase_ = Phase::kSettling;
   settle_limit_ = loop_->After(kSettleLimit, [this] { SayLeave(); });
   LeaveIfSettled();
+}
+
+// Leaving took too long: what borrows memory of the user ends now. Where nothing does, the rest of
+// it goes on, for as long as this engine lives.
+void WorkerEngine::CutShort() {
+  if (machine_.open_operations() > 0) {
+    if (phase_ == Phase::kSettling) SayLeave();
+    Left();
+  }
+  NotifyLeft();
 }
 
 void WorkerEngine::LeaveIfSettled() {

@@ -45,7 +45,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   Status RemoveGroup(uint32_t number) override;
   std::vector<uint32_t> Members() override;
   void GiveUp(const std::string& why) override;
-  void Leave() override;
+  bool Leave() override;
 
  private:
   struct Submission {
@@ -70,11 +70,13 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void Suspect(const wire::Suspect& suspect);
   void End(const Status& why);
   void BeginToLeave();
+  void CutShort();
   void LeaveIfSettled();
   void SayLeave();
   void Left();
   void StopMachine();
   void NotifyLeft();
+  bool WaitUntilLeft(Duration limit);
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
   void AbortLateOnes(protocol::OperationId from);
@@ -124,7 +126,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   std::condition_variable changed_;
   std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
   std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
-  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;
+  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;     // no operation is open, now and later
   bool stopped_ BYTEPS_GUARDED_BY(mutex_) = false;  // the loop takes nothing any more
   std::vector<Submission> submissions_ BYTEPS_GUARDED_BY(mutex_);
 

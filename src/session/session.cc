@@ -45,9 +45,7 @@ Status Session::Join(const config::Options& options) {
   return Status::Ok();
 }
 
-void Session::Shutdown() {
-  if (engine_ != nullptr) engine_->Leave();
-}
+bool Session::Shutdown() { return engine_ == nullptr || engine_->Leave(); }
 
 void Session::GiveUp(const std::string& why) { engine_->GiveUp(why); }
 

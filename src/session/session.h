@@ -28,8 +28,11 @@ class Session {
   static Result<std::unique_ptr<Session>> Open(const config::Options& options);
   ~Session();
 
-  // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent.
-  void Shutdown();
+  // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent,
+  // and every call waits for the same end. False: the engine's thread has stood still all the time
+  // (Engine::Leave), and operations that were open still borrow their memory: until Poll says that
+  // they are complete, at the latest until the session is gone, which waits for that thread.
+  bool Shutdown();
   // The job loses this process, with this reason. Does not block; Shutdown should follow.
   void GiveUp(const std::string& why);
 

@@ -178,6 +178,8 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.protocol.overdue_after = kOverdueAfter;
   worker.start_limit = kPatience;
   worker.operation_limit = options_.operation_limit;
+  worker.leave_limit = options_.leave_limit;
+  worker.end_limit = options_.end_limit;
   return worker;
 }
 

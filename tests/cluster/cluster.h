@@ -43,6 +43,9 @@ struct ClusterOptions {
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};
+  // As of WorkerEngineOptions.
+  Duration leave_limit = seconds(4);
+  Duration end_limit = seconds(10);
   int exit_notices = -1;  // what a launcher writes is read from here
 };
 

@@ -150,6 +150,70 @@ TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
   cluster.LeaveInOrder();
 }
 
+// Memory is the user's again when any of them returns. That the coordinator is away makes it long.
+TEST_P(Endings, EveryLeaveWaitsUntilNothingIsOpen) {
+  ClusterOptions options = Size(2, 1);
+  options.grace = kPatience;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  Bytes data(kFloats * sizeof(float));
+  TicketRef mine = cluster.Submit(1, SumOf("mine", data));
+  cluster.CutControl(1);
+  std::vector<std::future<int>> leaving;
+  for (int i = 0; i < 4; ++i) {
+    leaving.push_back(std::async(std::launch::async, [&] {
+      EXPECT_TRUE(cluster.engine(1).Leave());
+      return mine->completions();
+    }));
+  }
+  for (auto& one : leaving) EXPECT_EQ(one.get(), 1);
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Endings, ALeaveThatTakesTooLongIsCutShort) {
+  ClusterOptions options = Size(2, 1);
+  options.leave_limit = milliseconds(1);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  Bytes data(kFloats * sizeof(float));
+  TicketRef mine = cluster.Submit(1, SumOf("mine", data));
+  cluster.CutControl(1);
+  EXPECT_TRUE(cluster.engine(1).Leave());
+  EXPECT_EQ(mine->completions(), 1);
+  EXPECT_EQ(mine->WaitStatus().code(), StatusCode::kShutdown);
+}
+
+// Nobody can end what its thread is in the middle of.
+TEST_P(Endings, ALeaveSaysThatItsThreadStandsStill) {
+  ClusterOptions options = Size(2, 1);
+  options.leave_limit = options.end_limit = milliseconds(10);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  Bytes data(kFloats * sizeof(float));
+  TicketRef mine = cluster.Submit(1, SumOf("mine", data));
+  auto gate = std::make_shared<Gate>();
+  cluster.FreezeWorker(1, gate);
+  EXPECT_FALSE(cluster.engine(1).Leave());
+  EXPECT_FALSE(cluster.engine(1).Leave());
+  EXPECT_EQ(mine->completions(), 0);
+  gate->Open();
+  EXPECT_EQ(mine->WaitStatus().code(), StatusCode::kShutdown);
+}
+
+// What the loop has not looked at yet is open as well.
+TEST_P(Endings, ALeaveAfterTheEndWaitsForWhatWasSubmittedMeanwhile) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.Start().ok());
+  Bytes data(kFloats * sizeof(float));
+  TicketRef early = cluster.Submit(0, SumOf("early", data));
+  cluster.KillWorker(1);
+  EXPECT_EQ(early->WaitStatus().code(), StatusCode::kPeerLost);
+  std::vector<TicketRef> late;
+  for (int i = 0; i < 1000; ++i) late.push_back(cluster.Submit(0, SumOf("late", data)));
+  EXPECT_TRUE(cluster.engine(0).Leave());
+  for (const TicketRef& ticket : late) EXPECT_EQ(ticket->completions(), 1);
+}
+
 TEST_P(Endings, AWorkerThatDiesIsNamedInEveryOperation) {
   Cluster cluster(Size(3, 2));
   ASSERT_TRUE(cluster.Start().ok());

@@ -126,13 +126,14 @@ typedef struct byteps_result {
 BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
                                    byteps_session** session, byteps_error* error);
 
-/* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks
- * a bounded time: 4 s at most, and up to 10 s more while the library's own thread does not answer.
- * Then no operation is open and no memory borrowed, whichever thread called. There is one
- * exception: a thread that has stood still all the time cannot be made to let go. Then byteps_poll
- * still says 0; what is open ends when the thread goes on, at the latest in byteps_close.
- * Idempotent: a later call waits in the same way. The session object stays valid for byteps_close.
- */
+/* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks a
+ * bounded time: 4 s at most; up to 10 s more while the library's own thread does not answer; and
+ * while the scheduler is away and nothing is open, until it has come back and heard of it, at most
+ * the option coordinator_patience_s. Then no operation is open and no memory borrowed, whichever
+ * thread called. There is one exception: a thread that has stood still all the time cannot be made
+ * to let go. Then this returns BYTEPS_DEADLINE_EXCEEDED and byteps_poll still says 0; what is open
+ * ends when the thread goes on, at the latest in byteps_close. Idempotent: a later call waits in
+ * the same way. The session object stays valid for byteps_close. */
 BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
 
 /* This process cannot go on; `why` says what happened, for people. The job loses it: operations of

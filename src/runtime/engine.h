@@ -66,7 +66,7 @@ struct WorkerEngineOptions {
   // An operation that takes longer ends in an error, on every rank or on none; zero: no limit.
   Duration operation_limit{};
   // How long leaving in order may take; and then, for the loop to end what is open without that:
-  // it never blocks, but may be busy.
+  // it never blocks, but may be busy. A coordinator that is away is waited for in between.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
 };

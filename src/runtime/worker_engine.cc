@@ -321,7 +321,12 @@ bool WorkerEngine::Leave() {
   }
   if (WaitUntilLeft(options_.leave_limit)) return true;
   loop_->Post([this] { CutShort(); });
-  return WaitUntilLeft(options_.end_limit);
+  if (WaitUntilLeft(options_.end_limit)) return true;
+  {
+    MutexLock lock(mutex_);
+    if (!awaits_coordinator_) return false;
+  }
+  return WaitUntilLeft(options_.control.patience);
 }
 
 bool WorkerEngine::WaitUntilLeft(Duration limit) {
@@ -345,12 +350,18 @@ void WorkerEngine::BeginToLeave() {
   LeaveIfSettled();
 }
 
-// Leaving took too long: what borrows memory of the user ends now. Where nothing does, the rest of
-// it goes on, for as long as this engine lives.
+// Leaving took too long: what borrows memory of the user ends now. Where nothing does, a
+// coordinator that is away is waited for, as in any other phase: not told, it would take the next
+// session of this process for one too many. Else the rest goes on for as long as this engine lives.
 void WorkerEngine::CutShort() {
   if (machine_.open_operations() > 0) {
     if (phase_ == Phase::kSettling) SayLeave();
     Left();
+  }
+  if (phase_ == Phase::kLeaving && !machine_stopped_ && !control_.is_connected()) {
+    MutexLock lock(mutex_);
+    awaits_coordinator_ = true;
+    return;
   }
   NotifyLeft();
 }

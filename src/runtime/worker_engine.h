@@ -128,6 +128,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
   bool left_ BYTEPS_GUARDED_BY(mutex_) = false;     // no operation is open, now and later
   bool stopped_ BYTEPS_GUARDED_BY(mutex_) = false;  // the loop takes nothing any more
+  bool awaits_coordinator_ BYTEPS_GUARDED_BY(mutex_) = false;  // to say that this worker leaves
   std::vector<Submission> submissions_ BYTEPS_GUARDED_BY(mutex_);
 
   std::thread thread_;

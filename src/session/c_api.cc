@@ -213,8 +213,10 @@ byteps_code byteps_open(const char* const* settings, size_t count, byteps_sessio
 byteps_code byteps_shutdown(byteps_session* session, byteps_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return Missing("the session");
-    session->session->Shutdown();
-    return Status::Ok();
+    if (session->session->Shutdown()) return Status::Ok();
+    return {StatusCode::kDeadlineExceeded,
+            "this process's network thread stands still: operations that byteps_poll calls open "
+            "still borrow their memory; call byteps_shutdown again, or byteps_close, which waits"};
   });
 }
 

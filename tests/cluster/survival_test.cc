@@ -239,6 +239,29 @@ TEST_P(Survival, StepsDoNotNoticeThatTheCoordinatorIsAway) {
   cluster.LeaveInOrder();
 }
 
+// Else the new one would find their places taken when they come again.
+TEST_P(Survival, WhoLeavesWhileTheCoordinatorIsAwayTellsTheNextOne) {
+  ClusterOptions options = SizeForRestarts(2, 1);
+  options.leave_limit = milliseconds(1);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectRounds(cluster, {0, 1}, 0, 2);
+  cluster.KillCoordinator();
+  std::vector<std::future<bool>> leaving;
+  for (uint32_t worker : {0, 1}) {
+    leaving.push_back(
+        std::async(std::launch::async, [&, worker] { return cluster.engine(worker).Leave(); }));
+  }
+  for (auto& one : leaving) {
+    EXPECT_EQ(one.wait_for(milliseconds(100)), std::future_status::timeout);
+  }
+  ASSERT_TRUE(cluster.RestartCoordinator().ok());
+  for (auto& one : leaving) EXPECT_TRUE(one.get());
+  ASSERT_TRUE(cluster.NextGeneration().ok());
+  ExpectRounds(cluster, {0, 1}, 0, 2);
+  cluster.LeaveInOrder();
+}
+
 TEST_P(Survival, ACoordinatorThatIsStartedAgainKnowsEveryMistakeToo) {
   Cluster cluster(SizeForRestarts(2, 1));
   ASSERT_TRUE(cluster.Start().ok());

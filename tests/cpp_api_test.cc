@@ -61,6 +61,17 @@ TEST(SessionTest, OpensWithSettingsAndClosesOnce) {
   EXPECT_EQ(job.closes, 1);
 }
 
+TEST(SessionTest, JoiningEndsWhenItIsToldTo) {
+  FakeJob job;
+  bool go_on = false;
+  auto asked = [&] { return go_on; };
+  EXPECT_EQ(CodeOf([&] { Session session({job.Setting()}, asked); }), BYTEPS_SHUTDOWN);
+  EXPECT_EQ(job.closes, 0);
+  go_on = true;
+  EXPECT_EQ(Session({job.Setting()}, asked).Rank(), 3);
+  EXPECT_EQ(job.closes, 1);
+}
+
 TEST(SessionTest, SaysWhoTakesPart) {
   FakeJob job;
   Session session({job.Setting()});

@@ -46,6 +46,12 @@ std::string FakeJob::Setting() const {
 
 byteps_code byteps_open(const char* const* settings, size_t count, byteps_session** session,
                         byteps_error* error) {
+  return byteps_open_while(settings, count, nullptr, nullptr, session, error);
+}
+
+byteps_code byteps_open_while(const char* const* settings, size_t count,
+                              int (*go_on)(void* context), void* context, byteps_session** session,
+                              byteps_error* error) {
   void* job = nullptr;
   for (size_t i = 0; i < count; ++i) {
     if (std::strncmp(settings[i], kJobSetting, sizeof(kJobSetting) - 1) != 0) continue;
@@ -54,6 +60,7 @@ byteps_code byteps_open(const char* const* settings, size_t count, byteps_sessio
   auto* fake = static_cast<FakeJob*>(job);
   if (fake == nullptr) return Fail(error, BYTEPS_INVALID_ARGUMENT, "no fake job");
   if (fake->refuse_with != BYTEPS_OK) return Fail(error, fake->refuse_with, "refused");
+  if (go_on != nullptr && go_on(context) == 0) return Fail(error, BYTEPS_SHUTDOWN, "broken off");
   fake->settings.assign(settings, settings + count);
   *session = std::make_unique<byteps_session>(fake).release();
   return BYTEPS_OK;

@@ -126,6 +126,15 @@ typedef struct byteps_result {
 BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
                                    byteps_session** session, byteps_error* error);
 
+/* byteps_open that can be broken off: on the thread that calls it, several times a second and under
+ * no lock of the library, `go_on` is asked with `context`; once it returns 0 the joining ends with
+ * BYTEPS_SHUTDOWN. This process is not in the job then: the others wait for it as if it had never
+ * come, and it may open a session again at once. Null: nothing is asked. Neither is it in a job of
+ * one, which needs nobody. */
+BYTEPS_API byteps_code byteps_open_while(const char* const* settings, size_t count,
+                                         int (*go_on)(void* context), void* context,
+                                         byteps_session** session, byteps_error* error);
+
 /* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks a
  * bounded time: 4 s at most; up to 10 s more while the library's own thread does not answer; and
  * while the scheduler is away and nothing is open, until it has come back and heard of it, at most

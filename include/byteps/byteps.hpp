@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -86,6 +87,11 @@ std::vector<int> Ranks(const Ask& ask) {
     Check([&](byteps_error* error) { return ask(ranks.data(), ranks.size(), &count, error); });
   } while (count > ranks.size());
   return {ranks.begin(), ranks.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+// What byteps_open_while asks; `context` is the function.
+inline int Ask(void* context) noexcept {
+  return (*static_cast<const std::function<bool()>*>(context))() ? 1 : 0;
 }
 
 inline std::vector<const char*> Pointers(const std::vector<std::string>& settings) {
@@ -200,6 +206,18 @@ class Session {
     byteps_session* session = nullptr;
     internal::Check([&](byteps_error* error) {
       return byteps_open(pointers.data(), pointers.size(), &session, error);
+    });
+    session_ = std::shared_ptr<byteps_session>(session, byteps_close);
+  }
+  // The same, until `go_on` returns false: that ends the joining with BYTEPS_SHUTDOWN, and this
+  // process is not in the job. It is asked several times a second, on this thread, and must not
+  // throw.
+  Session(const std::vector<std::string>& settings, const std::function<bool()>& go_on) {
+    const std::vector<const char*> pointers = internal::Pointers(settings);
+    byteps_session* session = nullptr;
+    internal::Check([&](byteps_error* error) {
+      return byteps_open_while(pointers.data(), pointers.size(), internal::Ask,
+                               const_cast<std::function<bool()>*>(&go_on), &session, error);
     });
     session_ = std::shared_ptr<byteps_session>(session, byteps_close);
   }

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -26,17 +27,30 @@ namespace {
 // itself ends at once when the operation does.
 constexpr int64_t kSignalCheckMs = 100;
 
+// What one thread waits in to open a session, and another one may break off. Any thread.
+class Opening {
+ public:
+  void BreakOff() { go_on_ = false; }
+
+  // For byteps_open_while. Without the interpreter, which may be ending.
+  static int Ask(void* opening) noexcept { return static_cast<Opening*>(opening)->go_on_ ? 1 : 0; }
+
+ private:
+  std::atomic<bool> go_on_{true};
+};
+
 // Owns a byteps_session. Any thread; methods that block release the interpreter lock. A process
 // that was forked after the session was opened owns nothing: the threads stayed with the parent.
 class Session {
  public:
-  explicit Session(const std::vector<std::string>& settings) : process_(getpid()) {
+  Session(const std::vector<std::string>& settings, Opening& opening) : process_(getpid()) {
     const std::vector<const char*> texts = PointersTo(settings);
     byteps_error error{};
     byteps_code code;
     {
       nb::gil_scoped_release release;
-      code = byteps_open(texts.data(), texts.size(), &session_, &error);
+      code =
+          byteps_open_while(texts.data(), texts.size(), &Opening::Ask, &opening, &session_, &error);
     }
     RaiseIfFailed(code, error);
   }
@@ -251,8 +265,10 @@ class Session {
 }  // namespace
 
 void BindSession(nb::module_& module) {
+  nb::class_<Opening>(module, "Opening").def(nb::init<>()).def("break_off", &Opening::BreakOff);
   nb::class_<Session>(module, "Session")
-      .def(nb::init<const std::vector<std::string>&>(), nb::arg("settings"))
+      .def(nb::init<const std::vector<std::string>&, Opening&>(), nb::arg("settings"),
+           nb::arg("opening"))
       .def_prop_ro("rank", &Session::rank)
       .def_prop_ro("size", &Session::size)
       .def_prop_ro("local_rank", &Session::local_rank)

@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 
+class Opening:
+    """The joining of a job; another thread may break it off."""
+
+    def __init__(self) -> None: ...
+    def break_off(self) -> None: ...
+
 class Session:
     """One membership in a job. Errors are raised as byteps.common.errors.BytepsError."""
 
-    def __init__(self, settings: Sequence[str]) -> None: ...
+    def __init__(self, settings: Sequence[str], opening: Opening) -> None: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -69,6 +69,9 @@ struct WorkerEngineOptions {
   // it never blocks, but may be busy. A coordinator that is away is waited for in between.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
+  // Asked again and again on the thread that waits for the start, under no lock; `false` ends the
+  // joining with kShutdown. Null: nothing does.
+  std::function<bool()> go_on;
 };
 
 struct StartedEngine {
@@ -76,7 +79,8 @@ struct StartedEngine {
   Standing standing;
 };
 
-// Joins the job. Blocks until everybody is there and all shards are connected, or says why not.
+// Joins the job. Blocks until everybody is there and all shards are connected, or says why not; in
+// that case this process is not in the job.
 Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,
                                         const WorkerEngineOptions& options, Log& log);
 

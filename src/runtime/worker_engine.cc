@@ -18,8 +18,14 @@ constexpr Duration kLookForLateOnes = seconds(1);
 constexpr size_t kAbortsMax = 256;
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
+// How often a start asks whether it shall go on.
+constexpr Duration kAskEvery = milliseconds(50);
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
+
+Status BrokenOff() {
+  return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
+}
 
 Status Evicted(const std::string& who, const std::string& source) {
   return {StatusCode::kEvicted,
@@ -63,16 +69,36 @@ Result<Standing> WorkerEngine::Start() {
     loop_->Run();
     Left();  // nobody waits for a loop that does not run
   });
-  auto deadline = std::chrono::steady_clock::now() + options_.start_limit;
+  auto now = std::chrono::steady_clock::now();
+  const auto deadline = now + options_.start_limit;
+  for (; now < deadline; now = std::chrono::steady_clock::now()) {
+    bool asks = options_.go_on != nullptr;
+    auto started = WaitForStart(asks ? std::min(now + kAskEvery, deadline) : deadline);
+    if (started.has_value()) return *std::move(started);
+    if (!asks || options_.go_on()) continue;
+    loop_->Post([this] { BreakOff(); });
+    return BrokenOff();
+  }
+  return Status(StatusCode::kDeadlineExceeded,
+                "the job did not start in time; raise BYTEPS_START_TIMEOUT or look at the "
+                "scheduler's output");
+}
+
+std::optional<Result<Standing>> WorkerEngine::WaitForStart(
+    std::chrono::steady_clock::time_point until) {
   MutexLock lock(mutex_);
   while (!started_.has_value()) {
-    if (!lock.WaitUntil(changed_, deadline) && !started_.has_value()) {
-      return Status(StatusCode::kDeadlineExceeded,
-                    "the job did not start in time; raise BYTEPS_START_TIMEOUT or look at the "
-                    "scheduler's output");
-    }
+    if (!lock.WaitUntil(changed_, until)) break;
   }
-  return *started_;
+  return started_;
+}
+
+// Before it is in a view, its closed connection frees its place at once. In one it leaves in order
+// like a worker that has started: otherwise the others would lose it.
+void WorkerEngine::BreakOff() {
+  if (phase_ != Phase::kStarting) return;
+  if (membership_.view().epoch == 0) return End(BrokenOff());
+  phase_ = Phase::kReady;
 }
 
 // A coordinator that was restarted, or one that only lost the connection, is told all it may lack.

@@ -4,6 +4,7 @@
 // had not answered is said again to whoever owns it then.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -35,7 +36,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   // this process will not join it again.
   ~WorkerEngine() override;
 
-  // Blocks until ready or failed.
+  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on).
   Result<Standing> Start();
 
   void Submit(protocol::Operation operation, Done done) override;
@@ -60,7 +61,10 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
     kOver,
   };
 
+  std::optional<Result<Standing>> WaitForStart(std::chrono::steady_clock::time_point until);
+
   // On the loop's thread.
+  void BreakOff();
   void OnControlReady();
   void OnControl(const wire::Message& message);
   void OnView(const wire::View& view);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/text.h"
@@ -195,12 +197,20 @@ extern "C" {
 
 byteps_code byteps_open(const char* const* settings, size_t count, byteps_session** session,
                         byteps_error* error) {
+  return byteps_open_while(settings, count, nullptr, nullptr, session, error);
+}
+
+byteps_code byteps_open_while(const char* const* settings, size_t count,
+                              int (*go_on)(void* context), void* context, byteps_session** session,
+                              byteps_error* error) {
   return Guard(error, [&]() -> Status {
     if (session == nullptr) return Missing("the place for the session");
     *session = nullptr;
     Result<byteps::config::Options> options = byteps::session::Load(settings, count);
     if (!options.ok()) return options.status();
-    Result<std::unique_ptr<Session>> opened = Session::Open(options.value());
+    std::function<bool()> asks;
+    if (go_on != nullptr) asks = [go_on, context] { return go_on(context) != 0; };
+    Result<std::unique_ptr<Session>> opened = Session::Open(options.value(), std::move(asks));
     if (!opened.ok()) return opened.status();
     auto made = std::make_unique<byteps_session>();
     made->session = std::move(opened).value();

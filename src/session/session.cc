@@ -29,16 +29,17 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log)
 
 Session::~Session() { Shutdown(); }
 
-Result<std::unique_ptr<Session>> Session::Open(const config::Options& options) {
+Result<std::unique_ptr<Session>> Session::Open(const config::Options& options,
+                                               std::function<bool()> go_on) {
   // tidy-allow(new): the constructor is private.
   std::unique_ptr<Session> session(new Session(options, MakeLog(options)));
-  Status joined = session->Join(options);
+  Status joined = session->Join(options, std::move(go_on));
   if (!joined.ok()) return joined;
   return session;
 }
 
-Status Session::Join(const config::Options& options) {
-  Result<runtime::StartedEngine> started = MakeEngine(options, *log_);
+Status Session::Join(const config::Options& options, std::function<bool()> go_on) {
+  Result<runtime::StartedEngine> started = MakeEngine(options, std::move(go_on), *log_);
   if (!started.ok()) return started.status();
   engine_ = std::move(started->engine);
   standing_ = started->standing;

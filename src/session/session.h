@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,8 +25,10 @@ using Handle = uint64_t;
 
 class Session {
  public:
-  // Joins the job. Blocks until it has started, at most the start timeout.
-  static Result<std::unique_ptr<Session>> Open(const config::Options& options);
+  // Joins the job. Blocks until it has started, at most the start timeout, or until `go_on`, which
+  // is asked again and again on this thread if it is not null, returns false: kShutdown then.
+  static Result<std::unique_ptr<Session>> Open(const config::Options& options,
+                                               std::function<bool()> go_on);
   ~Session();
 
   // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent,
@@ -87,7 +90,7 @@ class Session {
   };
 
   Session(const config::Options& options, std::unique_ptr<Log> log);
-  Status Join(const config::Options& options);
+  Status Join(const config::Options& options, std::function<bool()> go_on);
   std::shared_ptr<Entry> Find(Handle handle);
 
   const std::unique_ptr<Log> log_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
@@ -145,7 +146,8 @@ std::unique_ptr<Log> MakeLog(const config::Options& options) {
                                options.log_hide_time);
 }
 
-Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& log) {
+Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
+                                          std::function<bool()> go_on, Log& log) {
   if (options.role != Role::kWorker) {
     return Status(StatusCode::kInvalidArgument,
                   "this process is to be a " + std::string(config::RoleName(options.role)) +
@@ -170,6 +172,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& l
   worker.operation_limit = seconds(options.operation_timeout_s);
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
+  worker.go_on = std::move(go_on);
   return runtime::StartWorkerEngine(MakeTransport(options), worker, log);
 }
 

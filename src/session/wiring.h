@@ -2,6 +2,7 @@
 // knows both the configuration and the runtime.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "src/base/log.h"
@@ -14,8 +15,10 @@ namespace byteps::session {
 // A log for this process, named by its role until it knows its number.
 std::unique_ptr<Log> MakeLog(const config::Options& options);
 
-// The engine of a worker: alone, or in a job. Blocks until the job has started.
-Result<runtime::StartedEngine> MakeEngine(const config::Options& options, Log& log);
+// The engine of a worker: alone, or in a job. Blocks until the job has started, or until `go_on` is
+// not null and returns false (runtime::WorkerEngineOptions).
+Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
+                                          std::function<bool()> go_on, Log& log);
 
 // Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
 // SIGTERM or SIGINT, which it takes over from the process for that time.

@@ -1,5 +1,9 @@
 // Who may join, what a job says while it waits, and jobs that start again.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <string>
@@ -161,6 +165,70 @@ TEST_P(Joining, AWorkerThatWaitsInVainIsTold) {
   EXPECT_EQ(started.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(started.status().message().find("missing worker 1"), std::string::npos)
       << started.status().message();
+}
+
+TEST_P(Joining, WhoBreaksOffIsWaitedForAndMayComeAgain) {
+  Cluster cluster(Size(2, 1));
+  ASSERT_TRUE(cluster.StartServices().ok());
+  runtime::WorkerEngineOptions options = cluster.WorkerOptions(0);
+  options.go_on = [asked = 0]() mutable { return ++asked < 10; };
+  Result<runtime::StartedEngine> started = cluster.StartWorker(options);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.status().code(), StatusCode::kShutdown) << started.status().ToString();
+  ASSERT_TRUE(cluster.StartWorkers().ok());
+  ExpectSum(cluster, "w");
+  cluster.LeaveInOrder();
+}
+
+// A port at which somebody accepts connections and says nothing.
+class SilentPort {
+ public:
+  SilentPort(const char* host, uint16_t port)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(port);
+    EXPECT_EQ(inet_pton(AF_INET, host, &own.sin_addr), 1);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
+  }
+  ~SilentPort() {
+    for (int accepted : accepted_) close(accepted);
+    close(fd_);
+  }
+  // Whether somebody has connected.
+  bool IsMet() {
+    int accepted = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (accepted >= 0) accepted_.push_back(accepted);
+    return !accepted_.empty();
+  }
+
+ private:
+  int fd_;
+  std::vector<int> accepted_;
+};
+
+// The view is in force, but the worker has not met its server yet.
+TEST(BreakingOff, AfterTheViewAWorkerLeavesInOrder) {
+  constexpr const char* kElsewhere = "127.0.0.9";
+  ClusterOptions size;
+  size.workers = 1;
+  Cluster cluster(size);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  cluster.KillServer(0);
+  runtime::ServerProcessOptions server = cluster.ServerOptions();
+  server.announced_host = kElsewhere;
+  cluster.StartServer(server);
+  std::string number = cluster.server_address(1);
+  number.erase(0, number.rfind(':') + 1);
+  SilentPort port(kElsewhere, static_cast<uint16_t>(std::stoi(number)));
+  runtime::WorkerEngineOptions options = cluster.WorkerOptions(0);
+  options.go_on = [&port] { return !port.IsMet(); };
+  Result<runtime::StartedEngine> started = cluster.StartWorker(options);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.status().code(), StatusCode::kShutdown) << started.status().ToString();
+  Status ended = cluster.CoordinatorEnd();
+  EXPECT_TRUE(ended.ok()) << ended.ToString();
 }
 
 TEST_P(Joining, WithoutACoordinatorAWorkerGivesUpWithItsAddress) {

@@ -7,6 +7,7 @@ when they are waited for, so a test can look at what is still on its way.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,14 @@ class Started:
     gathered: bytes = b""
 
 
+class Opening:
+    def __init__(self) -> None:
+        self.broken_off = threading.Event()
+
+    def break_off(self) -> None:
+        self.broken_off.set()
+
+
 class World:
     """Stands for the module; holds what the test wants to see."""
 
@@ -61,9 +70,12 @@ class World:
         self.gave_up: list[str] = []
         self.stuck: list[str | None] = []
 
-    def Session(self, settings: Sequence[str]) -> FakeSession:  # noqa: N802
+    def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
         self.opened += 1
         return FakeSession(self)
+
+    def Opening(self) -> Opening:  # noqa: N802
+        return Opening()
 
     def names(self) -> list[str]:
         return [item.name for item in self.started]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fake_core import Opening
 
 import byteps
 from byteps import common
@@ -92,10 +93,10 @@ def test_a_signal_handler_may_shut_down_during_init(core, monkeypatch, leaves) -
     handled = threading.Event()
     open_session = core.Session
 
-    def interrupted(settings: list[str]) -> object:
+    def interrupted(*arguments: object) -> object:
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
         assert handled.wait(60)
-        return open_session(settings)
+        return open_session(*arguments)
 
     def handler() -> None:
         default.shutdown()  # would wait for ever for the thread that it runs on
@@ -109,6 +110,25 @@ def test_a_signal_handler_may_shut_down_during_init(core, monkeypatch, leaves) -
         default.init()
     assert default.is_initialized() is not leaves
     default.shutdown()
+    default.init()
+    assert default.is_initialized()
+
+
+def test_an_exception_that_ends_init_ends_the_joining(core, monkeypatch) -> None:
+    ended = threading.Event()
+
+    def never_complete(settings: list[str], opening: Opening) -> object:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        assert opening.broken_off.wait(60)
+        ended.set()
+        raise errors.ShutdownError("broken off")
+
+    with monkeypatch.context() as patch, on_signal(lambda: sys.exit(3)):
+        patch.setattr(core, "Session", never_complete)
+        with pytest.raises(SystemExit):
+            default.init()
+    assert ended.is_set()
+    assert not default.is_initialized()
     default.init()
     assert default.is_initialized()
 
@@ -194,7 +214,7 @@ def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> 
 
 
 def test_no_error_opening_reaches_the_caller_as_it_is(core, monkeypatch) -> None:
-    def refuse(settings):
+    def refuse(*_):
         raise errors.RefusedError("wrong secret")
 
     monkeypatch.setattr(core, "Session", refuse)

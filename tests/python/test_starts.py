@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import test_jobs
 from processes import finish
 from test_jobs import job
@@ -27,6 +28,15 @@ def test_nobody_waits_for_a_worker_that_ended_before_it_joined(environment) -> N
     code, out, err = finish(job({**environment, "STARTING": "1:0"}, "starting", 2, 1))
     assert code != 0, out + err
     assert "worker 1 ended before joining it, and it needs 2 workers" in err
+
+
+@pytest.mark.parametrize("pause", ["0", "3"])
+def test_an_interrupted_init_leaves_nobody_in_the_job(environment, tmp_path, pause) -> None:
+    told = str(tmp_path / "told")
+    code, out, err = finish(job(environment, "interrupted", 2, 1, arguments=(told, pause)))
+    assert code == 0, out + err
+    for rank in (0, 1):
+        assert f"[worker {rank}] [3.0, 3.0]" in out
 
 
 def test_programs_that_never_join_end_in_order(environment) -> None:

@@ -66,7 +66,9 @@ def init(
 ) -> None:
     """Join the job that the environment describes; a second call does nothing.
 
-    Blocks until every process of the job is there, with a bound. `lazy` is accepted for programs
+    Blocks until every process of the job is there, with a bound. An exception that a signal handler
+    raises meanwhile, as Ctrl-C does, ends the joining, too: the others wait for this process as if
+    it had never come, and `init` may be called again. `lazy` is accepted for programs
     written for the original; joining is never put off, so that errors show where they arise.
     `process_sets` are groups of ranks to register at once, the same on all ranks; the text
     "dynamic" is accepted and changes nothing, since sets can be added at any time. `comm`, which

@@ -31,6 +31,7 @@ _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
+_BREAK_OFF_LIMIT_S = 5  # a bit more than the native session takes to leave
 # Threads that have started operations, in any session.
 _CALLERS: WeakSet[threading.Thread] = WeakSet()
 _LOG = logging.getLogger("byteps")
@@ -283,21 +284,35 @@ class Session:
 
 
 def _open_interruptible(settings: list[str]) -> _core.Session:
-    """Open a native session on a helper thread, so that Ctrl-C ends the wait for the others."""
+    """Open a native session on a helper thread, so that Ctrl-C ends the wait for the others.
+
+    An exception of a signal handler ends the joining, too: this process is not in the job then.
+    """
     from byteps import _core
 
+    opening = _core.Opening()
+    ended = threading.Event()
     result: list[_core.Session] = []
     errors: list[BaseException] = []
 
     def open_session() -> None:
         try:
-            result.append(_core.Session(settings))
+            result.append(_core.Session(settings, opening))
         except BaseException as error:
             errors.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=open_session, name="byteps-open", daemon=True)
-    thread.start()
-    thread.join()
+    try:
+        threading.Thread(target=open_session, name="byteps-open", daemon=True).start()
+        ended.wait()
+    except BaseException:
+        opening.break_off()
+        # What can take longer is the end of a question to a name server: not joined yet.
+        ended.wait(_BREAK_OFF_LIMIT_S)
+        for session in result:  # it was through
+            session.shutdown()
+        raise
     if errors:
         raise errors[0]
     return result[0]

@@ -107,8 +107,16 @@ void CoordinatorProcess::OnAccept(std::unique_ptr<transport::Connection> connect
 
 void CoordinatorProcess::OnBound(uint64_t attempt,
                                  Result<std::unique_ptr<transport::Connection>> connection,
-                                 const wire::Hello&) {
+                                 const wire::Hello& hello) {
   auto finished = handshakes_.extract(attempt);
+  if (connection.status().code() == StatusCode::kRefused) {
+    std::optional<Role> role;  // of another version only the version is known
+    if (hello.version == wire::kWireVersion) role = hello.role;
+    machine_.OnRefused(finished.mapped()->peer(), role, connection.status().message(),
+                       loop_->Now());
+    ticker_.Arm();
+    return;
+  }
   if (!connection.ok()) {
     log_.Info("a connection was not let in: {}", connection.status().message());
     return;

@@ -98,6 +98,7 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
     : connection_(std::move(connection)),
       identity_(identity),
       pool_(pool),
+      peer_(connection_->PeerName()),
       expected_(static_cast<uint8_t>(FrameKind::kHello)),
       decide_(std::move(decide)),
       done_(std::move(done)),
@@ -124,21 +125,26 @@ void HandshakeAcceptor::OnHello() {
   expected_ = 0;  // nothing may come before our welcome
   Result<wire::Hello> hello = wire::DecodeHello(incoming_);
   if (!hello.ok()) return Finish(hello.status());
+  hello_ = hello.value();
   if (hello->version != wire::kWireVersion) {
-    return SendWelcome({StatusCode::kRefused,
-                        "it speaks version " + std::to_string(wire::kWireVersion) +
-                            " of the protocol, you speak " + std::to_string(hello->version)});
+    return Refuse("it speaks version " + std::to_string(wire::kWireVersion) +
+                      " of the protocol, you speak " + std::to_string(hello->version),
+                  "it speaks another version of the protocol; install the same version everywhere");
   }
   if (hello->job != identity_.job) {
-    return SendWelcome({StatusCode::kRefused,
-                        "it belongs to another job; is a process of an "
-                        "earlier job still running on this port?"});
+    return Refuse(
+        "it belongs to another job; is a process of an earlier job still running on this port?",
+        "it belongs to another job; BYTEPS_JOB_ID must be the same everywhere");
   }
-  hello_ = std::move(hello).value();
   hello_bytes_ = incoming_;
   decide_(hello_, [this, alive = alive_](Status decision) {
     if (*alive) SendWelcome(decision);
   });
+}
+
+void HandshakeAcceptor::Refuse(const std::string& to_peer, const std::string& to_us) {
+  refusal_ = Status(StatusCode::kRefused, to_us);
+  SendWelcome({StatusCode::kRefused, to_peer});
 }
 
 void HandshakeAcceptor::SendWelcome(const Status& decision) {
@@ -153,20 +159,29 @@ void HandshakeAcceptor::SendWelcome(const Status& decision) {
   }
   if (decision.ok()) expected_ = static_cast<uint8_t>(FrameKind::kProof);
   connection_->Send(BytesFrame(pool_, FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
+  if (decision.ok()) return;
   // A refused peer reads the reason; the connection ends when it closes or at the deadline.
-  if (!decision.ok()) connection_->CloseAfterFlush(seconds(1));
+  if (refusal_.ok()) refusal_ = decision;
+  connection_->CloseAfterFlush(seconds(1));
 }
 
 void HandshakeAcceptor::OnProof() {
   if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, nonce_), incoming_)) {
-    return Finish({StatusCode::kRefused,
-                   connection_->PeerName() + " tried to join without this job's secret"});
+    return Finish({StatusCode::kRefused, "it does not know this job's secret"});
   }
   Finish(Status::Ok());
 }
 
+// Who has another secret does not accept our proof, and goes without a word.
 void HandshakeAcceptor::OnClosed(const Status& why) {
-  Finish(why.ok() ? Status(StatusCode::kRefused, "refused") : why);
+  if (!refusal_.ok()) return Finish(refusal_);
+  bool turned_away = expected_ == static_cast<uint8_t>(FrameKind::kProof);
+  if (!turned_away || why.code() != StatusCode::kPeerLost) {
+    return Finish(why.ok() ? Status(StatusCode::kUnavailable, "closed") : why);
+  }
+  Finish({StatusCode::kRefused,
+          "it has another BYTEPS_JOB_SECRET, which must be the same everywhere, or was stopped "
+          "while it connected"});
 }
 
 void HandshakeAcceptor::Finish(Status why) {

@@ -60,6 +60,9 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
  public:
   // Decides about a hello of this job: kOk, or the reason to refuse. May keep `answer` and call it
   // later (a member that is ahead of us waits). Called at most once.
+  //
+  // `done` gets kRefused, with the reason as one says it of the peer, for who has sent a hello that
+  // does not fit, or has not proved that it knows the secret; other codes for who sent none.
   using Answer = std::function<void(Status)>;
   using Decide = std::function<void(const wire::Hello&, Answer answer)>;
   using Done =
@@ -70,12 +73,16 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
                     Decide decide, Done done);
   ~HandshakeAcceptor() override;
 
+  // "10.0.0.3:4711"
+  const std::string& peer() const { return peer_; }
+
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
   void OnFrame() override;
   void OnClosed(const Status& why) override;
 
  private:
   void OnHello();
+  void Refuse(const std::string& to_peer, const std::string& to_us);
   void OnProof();
   void SendWelcome(const Status& decision);
   void Finish(Status why);
@@ -83,7 +90,9 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   std::unique_ptr<transport::Connection> connection_;
   const JobIdentity identity_;
   BufferPool& pool_;
+  const std::string peer_;
   uint8_t expected_;
+  Status refusal_;  // of a peer that has still to read it
   wire::Hello hello_;
   wire::Nonce nonce_{};
   std::vector<std::byte> hello_bytes_;

@@ -191,7 +191,9 @@ void ServerProcess::OnBound(uint64_t attempt,
   auto finished = handshakes_.extract(attempt);
   Status checked = connection.ok() ? CheckHello(hello) : connection.status();
   if (!checked.ok()) {
-    log_.Info("a connection was not let in: {}", checked.message());
+    bool refused = checked.code() == StatusCode::kRefused;
+    log_.Info("a connection was not let in: {}{}", refused ? finished.mapped()->peer() + ": " : "",
+              checked.message());
     return;
   }
   broken_.erase(hello.incarnation);

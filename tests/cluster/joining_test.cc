@@ -155,6 +155,37 @@ TEST_P(Joining, AJobThatIsNotCompleteSaysWhoIsMissingAndGivesUp) {
   EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kDeadlineExceeded);
 }
 
+// Each differs in another thing; only one of them knows the secret.
+TEST_P(Joining, AJobThatIsNotCompleteSaysWhomItRefusedAndWhy) {
+  ClusterOptions options = Size(1, 1);
+  options.start_timeout = seconds(4);
+  options.report_every = milliseconds(400);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  cluster.KillServer(0);
+  runtime::ServerProcessOptions server = cluster.ServerOptions();
+  server.join.server_count = 3;
+  cluster.StartServer(server);
+  EXPECT_EQ(cluster.ServerEnd(1).code(), StatusCode::kRefused);
+  server = cluster.ServerOptions();
+  server.control.identity.secret = "another";
+  cluster.StartServer(server);
+  EXPECT_EQ(cluster.ServerEnd(2).code(), StatusCode::kRefused);
+  server = cluster.ServerOptions();
+  server.control.identity.job = "another";
+  cluster.StartServer(server);
+  EXPECT_EQ(cluster.ServerEnd(3).code(), StatusCode::kRefused);
+  Listener listener(cluster, cluster.WorkerOptions(0));
+  Status ended = cluster.CoordinatorEnd();
+  for (const std::string& text : {listener.waiting(), listener.over().message(), ended.message()}) {
+    for (const char* part :
+         {"missing 1 server", "; refused server (process ", "DMLC_NUM_SERVER",
+          "(server): it has another BYTEPS_JOB_SECRET", "(server): it belongs to another job"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text << " lacks " << part;
+    }
+  }
+}
+
 TEST_P(Joining, AWorkerThatWaitsInVainIsTold) {
   ClusterOptions options = Size(2, 1);
   options.start_timeout = seconds(2);

@@ -69,6 +69,15 @@ void Coordinator::OnCutOff(ConnectionId id, const std::string& why, Time now) {
   EndCall();
 }
 
+void Coordinator::OnRefused(const std::string& address, std::optional<Role> role,
+                            const std::string& why, Time now) {
+  BeginCall(now);
+  std::string as = role.has_value() ? std::string(" (") + WordFor(*role) + ")" : "";
+  std::string host = address.substr(0, address.rfind(':'));
+  if (phase_ != Phase::kOver) NoteRefusal({address + as, host + as, why, false});
+  EndCall();
+}
+
 void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
   BeginCall(now);
   if (phase_ != Phase::kOver) {

@@ -10,7 +10,8 @@
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Time in which it was not
 // called although it had asked for it is held against nobody (listening_clock.h). The parts:
-// roster.h (who is connected), view_change.h, recovery.h, suspicions.h, declarations.h.
+// roster.h (who is connected), refusals.h (who was not let in), view_change.h, recovery.h,
+// suspicions.h, declarations.h.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/quorum.h"
 #include "src/protocol/control/recovery.h"
+#include "src/protocol/control/refusals.h"
 #include "src/protocol/control/roster.h"
 #include "src/protocol/control/suspicions.h"
 #include "src/protocol/control/view_change.h"
@@ -101,6 +103,10 @@ class Coordinator {
   void OnLost(ConnectionId id, const std::string& why, Time now);
   // As OnLost, of a connection over which nothing came through any more: its process may live.
   void OnCutOff(ConnectionId id, const std::string& why, Time now);
+  // The handshake refused somebody: at `address` ("10.0.0.3:4711"), in this role by its own word if
+  // that could be read.
+  void OnRefused(const std::string& address, std::optional<Role> role, const std::string& why,
+                 Time now);
   // It may come before the process has joined, and name one that never does.
   void OnProcessEnded(const EndedProcess& ended, Time now);
 
@@ -172,6 +178,7 @@ class Coordinator {
   const wire::ServerInfo* PlaceFor(const wire::Join& join) const;
   static bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place);
   void Refuse(ConnectionId id, const std::string& text);
+  void NoteRefusal(const Refusal& refusal);
   bool AllHere() const;
   uint32_t RanksEnded() const;
   void EndIfTooFewCome();
@@ -255,6 +262,7 @@ class Coordinator {
   Roster roster_;
   std::optional<uint32_t> worker_count_;  // once a worker has said how many ranks there are
   bool late_ = false;                     // the time to gather is over
+  Refusals refusals_;                     // since it gathers
   std::set<uint32_t> ended_ranks_;        // of processes that have ended
   std::vector<EndedProcess> ended_;       // not yet looked for in a view
 

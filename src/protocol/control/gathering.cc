@@ -168,6 +168,10 @@ void Coordinator::Refuse(ConnectionId id, const std::string& text) {
   driver_.Disconnect(id);
 }
 
+void Coordinator::NoteRefusal(const Refusal& refusal) {
+  if (refusals_.Note(refusal)) driver_.Report(Describe(refusal));
+}
+
 void Coordinator::OnJoin(ConnectionId from, const wire::Join& join) {
   Member* here = roster_.At(from);
   if (here != nullptr && here->standing != Standing::kLeft) {
@@ -196,8 +200,8 @@ void Coordinator::OnJoin(ConnectionId from, const wire::Join& join) {
   if (!reason.has_value()) return Accept(from, join);
   std::string who = WordFor(join.role);
   if (join.rank >= 0) who += " " + std::to_string(join.rank);
-  driver_.Report("refused " + who + " (process " + std::to_string(join.process) + " on " +
-                 join.node + "): " + *reason);
+  std::string process = " (process " + std::to_string(join.process) + " on " + join.node + ")";
+  NoteRefusal({who + process, who + " on " + join.node, *reason, true});
   Refuse(from, *reason);
 }
 
@@ -261,7 +265,7 @@ void Coordinator::EndIfTooFewCome() {
   End({StatusCode::kPeerLost,
        "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
            List(ranks) + " ended before joining it, and it needs " + std::to_string(needed) +
-           (needed == 1 ? " worker" : " workers")});
+           (needed == 1 ? " worker" : " workers") + refusals_.Describe()});
 }
 
 // Members that did not ask for a number get the lowest free ones, in order of arrival.
@@ -422,7 +426,7 @@ std::string Coordinator::MissingMembers() const {
             WordFor(role) + (count == 1 ? "" : "s");
     if (numbered && worker) text += " " + List(missing);
   }
-  return text + "; waited " + Seconds(now_ - gathering_since_);
+  return text + "; waited " + Seconds(now_ - gathering_since_) + refusals_.Describe();
 }
 
 void Coordinator::TickWhileGathering() {

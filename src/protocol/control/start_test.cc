@@ -1,6 +1,8 @@
 // Jobs of which somebody's process has ended before they begin.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/protocol/control/control_for_test.h"
 
 namespace byteps::protocol {
@@ -111,6 +113,60 @@ TEST_F(StartTest, WhenTheTimeIsOverTooFewAreTooFew) {
   StartWithout(1);
   Wait(seconds(121), {10, 12, 20, 21});
   EXPECT_NE(EndText().find("missing worker 1"), std::string::npos) << EndText();
+}
+
+// What differs, once in the log and in every text that says who is missing.
+TEST_F(StartTest, WhoWasRefusedIsToldWhileTheJobWaitsAndWhenItGivesUp) {
+  options.min_workers = 0;
+  wire::Join differs = Process(Role::kServer, 1, 201);
+  differs.server_count = 3;
+  Say(10, Process(Role::kWorker, 0, 100));
+  for (ConnectionId id : {20, 21, 22}) {
+    differs.process = 200 + static_cast<uint32_t>(id);
+    Say(id, differs);
+    coordinator().OnRefused("10.0.0.3:47" + std::to_string(id), Role::kServer, "another secret",
+                            now);
+  }
+  coordinator().OnRefused("10.0.0.4:4711", std::nullopt, "another version", now);
+  Wait(seconds(6), {10});
+  std::string last = driver.reports.back();
+  std::string waiting = To<wire::Waiting>(10).at(0).text;
+  Wait(seconds(120), {10});
+  for (const std::string& text : {last, waiting, EndText()}) {
+    EXPECT_NE(text.find("; refused server 1 (process 222 on ): you were told of 3 servers"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("; refused 10.0.0.3:4722 (server): another secret"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("; refused 10.0.0.4:4711: another version"), std::string::npos) << text;
+  }
+  auto told = [&](const std::string& words) {
+    return std::count_if(driver.reports.begin(), driver.reports.end(), [&](const auto& line) {
+      return line.starts_with("refused ") && line.find(words) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(told("you were told of 3 servers"), 1);
+  EXPECT_EQ(told("another secret"), 1);
+}
+
+TEST_F(StartTest, WhoEndedBecauseItWasRefusedIsToldWithTheReason) {
+  options.min_workers = 0;
+  StartWithout(1);
+  coordinator().OnRefused("10.0.0.3:4711", Role::kWorker, "another secret", now);
+  Ended(101, 1);
+  EXPECT_NE(EndText().find("needs 3 workers; refused 10.0.0.3:4711 (worker): another secret"),
+            std::string::npos)
+      << EndText();
+}
+
+TEST_F(StartTest, RefusalsOfAnEarlierGatheringAreForgotten) {
+  coordinator().OnRefused("10.0.0.3:4711", Role::kWorker, "another secret", now);
+  StartWithout(-1);
+  coordinator().OnRefused("10.0.0.3:4712", Role::kWorker, "another secret", now);
+  for (ConnectionId worker : {10, 11, 12}) Say(worker, wire::Leave{});
+  Say(13, Process(Role::kWorker, 0, 100));
+  Wait(seconds(6), {13, 20, 21});
+  EXPECT_EQ(To<wire::Waiting>(13).at(0).text.find("refused"), std::string::npos);
 }
 
 TEST_F(StartTest, APieceIsAsLongAsTheWorkersSay) {

@@ -250,6 +250,7 @@ void Coordinator::Greet(const wire::View& before) {
 
 void Coordinator::BeginGeneration() {
   phase_ = Phase::kRunning;
+  refusals_.Forget();
   late_ = false;
   synced_.clear();
   unreachable_.clear();
@@ -321,6 +322,7 @@ void Coordinator::TakeFromProposal(uint64_t incarnation) {
 
 void Coordinator::GatherAgain() {
   phase_ = Phase::kGathering;
+  refusals_.Forget();
   late_ = false;
   gathering_since_ = now_;
   next_report_ = now_ + options_.report_every;

@@ -1,0 +1,56 @@
+#include "src/protocol/control/refusals.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+namespace {
+
+constexpr size_t kKept = 4;
+constexpr size_t kToldMax = 16;  // of strangers, and as many of others
+constexpr size_t kWhoBytesMax = 120;
+constexpr size_t kWhyBytesMax = 240;
+
+// Leaves whole characters of UTF-8.
+std::string Cut(const std::string& text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace
+
+std::string Describe(const Refusal& refusal) {
+  return "refused " + refusal.who + ": " + refusal.why;
+}
+
+bool Refusals::Note(const Refusal& refusal) {
+  Refusal cut = refusal;
+  cut.who = Cut(refusal.who, kWhoBytesMax);
+  cut.kind = Cut(refusal.kind, kWhoBytesMax);
+  cut.why = Cut(refusal.why, kWhyBytesMax);
+  std::erase_if(latest_, [&](const Refusal& one) {
+    return one.proven == cut.proven && one.kind == cut.kind && one.why == cut.why;
+  });
+  latest_.push_back(cut);
+  if (latest_.size() > kKept) {  // strangers do not push out who is of the job
+    auto stranger = std::find_if(latest_.begin(), latest_.end(),
+                                 [](const Refusal& one) { return !one.proven; });
+    latest_.erase(stranger == latest_.end() ? latest_.begin() : stranger);
+  }
+  std::set<std::string>& told = told_[cut.proven ? 1 : 0];
+  return told.size() < kToldMax && told.insert(cut.kind + ": " + cut.why).second;
+}
+
+std::string Refusals::Describe() const {
+  std::string text;
+  for (const Refusal& one : latest_) text += "; " + protocol::Describe(one);
+  return text;
+}
+
+void Refusals::Forget() {
+  latest_.clear();
+  for (auto& told : told_) told.clear();
+}
+
+}  // namespace byteps::protocol

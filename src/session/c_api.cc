@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,14 @@ byteps_code Say(const Status& status, byteps_error* error) {
   return code;
 }
 
+Status OfSystem(const std::system_error& failure) {
+  // By number: Asio has a category of its own, which std::errc does not know.
+  int number = failure.code().value();
+  if (number != EMFILE && number != ENFILE) return {StatusCode::kInternal, failure.what()};
+  return {StatusCode::kExhausted,
+          "no file descriptor is left for this process; raise its limit (ulimit -n)"};
+}
+
 // Runs `work` and turns what escapes from it into an error: memory can run out anywhere.
 template <typename Work>
 byteps_code Guard(byteps_error* error, Work work) {
@@ -45,6 +55,8 @@ byteps_code Guard(byteps_error* error, Work work) {
     return Say(work(), error);
   } catch (const std::bad_alloc&) {
     return Say({StatusCode::kExhausted, "this process is out of memory"}, error);
+  } catch (const std::system_error& failure) {
+    return Say(OfSystem(failure), error);
   } catch (const std::exception& failure) {
     return Say({StatusCode::kInternal, failure.what()}, error);
   }

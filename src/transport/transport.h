@@ -172,6 +172,8 @@ class Loop {
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Throws std::system_error when the system has nothing left for one (file descriptors), like
+  // std::thread; std::bad_alloc as ever.
   virtual std::unique_ptr<Loop> MakeLoop() = 0;
 };
 

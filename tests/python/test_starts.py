@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import test_jobs
-from processes import finish
+from processes import LIMIT_S, finish
 from test_jobs import job
 
 environment = test_jobs.environment
@@ -37,6 +37,25 @@ def test_an_interrupted_init_leaves_nobody_in_the_job(environment, tmp_path, pau
     assert code == 0, out + err
     for rank in (0, 1):
         assert f"[worker {rank}] [3.0, 3.0]" in out
+
+
+def test_a_server_without_descriptors_for_its_shards_says_so(environment) -> None:
+    # Enough for itself and its connections, but not for eight shards.
+    script = "from byteps.common.programs import exec_program; exec_program('server')"
+    command = f'ulimit -n 12; exec {sys.executable} -c "{script}"'
+    settings = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1"}
+    settings |= {"DMLC_NUM_SERVER": "1", "BYTEPS_SERVER_SHARDS": "8", "BYTEPS_START_TIMEOUT": "1"}
+    ended = subprocess.run(
+        ["sh", "-c", command],
+        env=environment | settings,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "ulimit -n" in ended.stderr
 
 
 def test_programs_that_never_join_end_in_order(environment) -> None:

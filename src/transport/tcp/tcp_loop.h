@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "src/transport/tcp/tcp_transport.h"
 #include "src/transport/transport.h"
@@ -53,6 +54,9 @@ class TcpLoop final : public Loop {
 
   const TcpOptions options_;
   asio::io_context io_;
+  // Makes Asio open its descriptors with the loop: where they run out an exception reaches whoever
+  // makes the loop, not the thread that would use it first.
+  asio::steady_timer opens_;
   std::atomic<std::thread::id> thread_;
   std::vector<std::byte> read_buffer_;
   // Shared, as in tcp_stream.h. Two vectors, so that neither is allocated anew for each pass.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle
 import torch
 
 from byteps.common import default
+from byteps.common.errors import InvalidArgumentError, PeerLostError
 from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.session import NAME_PREFIX
 from byteps.common.types import Operation
 from byteps.torch.gather import start_gather
 from byteps.torch.memory import bytes_of
@@ -29,18 +31,37 @@ def broadcast_object(
     """
     root_rank = checked_root(root_rank, process_set)
     is_root = default.rank() == root_rank
-    # The root's bytes are the only rows: no rank has to know their number beforehand. The type's
-    # name would be no good name, since the others may pass None; and one name would stand for one
-    # root.
-    rows = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    # The type's name would be no good name, since the others may pass None; and one name would
+    # stand for one root.
     call = Call(
         Operation.ALLGATHER,
         None if name is None else f"Object.{name}",
         process_set=process_set,
         detail=f"broadcast_object root {root_rank}",
     )
-    received = default.pending().synchronize(start_gather(call, rows))
+    received = bytes_of_root(call, _bytes_of(obj) if is_root else None, root_rank)
     return obj if is_root else _object_of(received)
+
+
+def bytes_of_root(call: Call, own: torch.Tensor | None, root_rank: int) -> torch.Tensor:
+    """Return the root's bytes on every rank; others than the root have no `own`.
+
+    REQUIRES: `call` is an allgather. The root's bytes are the only rows, so that no rank has to
+    know their number beforehand; then it is no error of an allgather that there are none.
+    """
+    rows = torch.empty(0, dtype=torch.uint8) if own is None else own
+    handle = start_gather(call, rows)
+    received = cast(torch.Tensor, default.pending().synchronize(handle))
+    if root_rank in handle.members:
+        return received
+    what = f"broadcast '{NAME_PREFIX}{handle.name}': rank {root_rank}"
+    if root_rank in default.members():
+        raise InvalidArgumentError(
+            f"{what} has joined: it has no more data; a rank that has joined cannot be the root"
+        )
+    raise PeerLostError(
+        f"{what} was lost before all of its part had arrived; repeat the operation without it"
+    )
 
 
 def allgather_object(

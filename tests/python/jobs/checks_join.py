@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import byteps.torch as bps
@@ -27,6 +28,19 @@ def check_uneven_steps(rank: int, size: int) -> None:
         last = bps.join()
         assert bps.allgather(torch.tensor([last])).tolist() == [last] * size
     assert bps.allreduce(torch.ones(1), op=bps.Sum).item() == size
+
+
+def check_roots(rank: int, size: int) -> None:
+    """A rank that has joined has nothing to tell."""
+    if rank > 0:
+        for call in (
+            lambda: bps.broadcast(torch.ones(1), 0),
+            lambda: bps.broadcast_object("anything", 0),
+        ):
+            with pytest.raises(bps.InvalidArgumentError, match="rank 0 has joined"):
+                call()
+        assert bps.broadcast_object(rank, size - 1) == size - 1
+    bps.join()
 
 
 def check_gradients(rank: int, size: int) -> None:

@@ -110,6 +110,23 @@ def check_alltoall(rank: int) -> None:
         assert tensor.grad.flatten().tolist() == [0.0, 2.0, 2.0, 3.0]
 
 
+def check_objects() -> None:
+    """The root had the bytes of an object, as those of a tensor; others have their own."""
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for call in (
+        lambda: bps.broadcast(torch.ones(1), 0),
+        lambda: bps.broadcast_object("anything", 0),
+        lambda: bps.broadcast_object("anything", 0, name="object"),
+        lambda: bps.broadcast_parameters(model.state_dict(), 0),
+        lambda: bps.broadcast_optimizer_state(optimizer, 0),
+    ):
+        with pytest.raises(bps.PeerLostError, match="rank 0 was lost"):
+            call()
+    assert bps.broadcast_object(bps.rank(), LEFT[0]) == LEFT[0]
+    assert bps.allgather_object(bps.rank()) == LEFT
+
+
 def expect_gone(how: int) -> None:
     """Come with rank 0 to the same place; leave it there."""
     bps.barrier()
@@ -143,7 +160,9 @@ def main() -> None:
         check_buffers(model, rank)
         check_reducescatter(rank)
         check_alltoall(rank)
+        check_objects()
     dist.destroy_process_group()
+    expect_lost(lambda: dist.init_process_group("byteps"))
     bps.shutdown()
     print(f"all right {rank}/{len(LEFT)}")
 

@@ -32,7 +32,7 @@ _FIRST_NUMBER = 1 << 30
 _GLANCE = timedelta(milliseconds=1)
 # A store that is well answers in this time; one that does not may hang.
 _ANSWER_S = 0.1
-_NO_FEWER_RANKS = (
+NO_FEWER_RANKS = (
     "torch.distributed cannot go on with fewer ranks: use the operations of byteps.torch, which "
     "can, or start the job again from a checkpoint."
 )
@@ -236,7 +236,7 @@ class _Call:
         """Say what can be done about a rank that was lost."""
         if not isinstance(error, PeerLostError):
             return error
-        return PeerLostError(f"{str(error).rstrip('.')}. {_NO_FEWER_RANKS}")
+        return PeerLostError(f"{str(error).rstrip('.')}. {NO_FEWER_RANKS}")
 
 
 def _late_key(number: int, rank: int) -> str:
@@ -279,7 +279,7 @@ def _check_present(session: Session, ranks: Sequence[int]) -> None:
     if lost:
         raise PeerLostError(
             f"a new group cannot be made: the job has lost rank {', '.join(map(str, lost))}. "
-            f"{_NO_FEWER_RANKS}"
+            f"{NO_FEWER_RANKS}"
         )
 
 

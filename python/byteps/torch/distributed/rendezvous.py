@@ -18,11 +18,14 @@ import torch
 import torch.distributed as dist
 
 from byteps.common import default
-from byteps.common.errors import InvalidArgumentError
+from byteps.common.errors import InvalidArgumentError, PeerLostError
 from byteps.common.launch_environment import own_address, torch_knows_where
 from byteps.common.session import Session
+from byteps.common.types import Operation
+from byteps.torch.distributed.channel import NO_FEWER_RANKS
 from byteps.torch.memory import bytes_of
-from byteps.torch.ops import allgather
+from byteps.torch.objects import bytes_of_root
+from byteps.torch.submit import Call
 
 SCHEME = "byteps"
 _LIMIT = timedelta(minutes=30)
@@ -76,14 +79,17 @@ def open_store(session: Session, timeout: timedelta) -> Any:
     if session.size == 1:
         return dist.HashStore()
     listener = None
-    told = torch.empty(0, dtype=torch.uint8)
+    told = None
     if session.rank == 0:
         host = own_address(on_one_machine=session.local_size == session.size)
         listener = _listen(host)
         text = f"{listener.getsockname()[1]} {host}".encode()
         told = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    # Only the root has rows, and their number is free: a broadcast of unknown length.
-    port, _, host = bytes_of(allgather(told, "c10d.store")).decode().partition(" ")
+    call = Call(Operation.ALLGATHER, "c10d.store")
+    try:
+        port, _, host = bytes_of(bytes_of_root(call, told, 0)).decode().partition(" ")
+    except PeerLostError as error:
+        raise PeerLostError(f"{error}. {NO_FEWER_RANKS}") from None
     options: dict[str, Any] = {"timeout": timeout, "wait_for_workers": False}
     if listener is None:
         return dist.TCPStore(host, int(port), session.size, is_master=False, **options)

@@ -31,6 +31,7 @@ class _Process:
         self._lock = threading.RLock()
         self._is_changing = False
         self.session: Session | None = None
+        self.sessions = 0  # so far
         self.process_sets: ProcessSets | None = None
         # The session that was shut down last. Its connection to the coordinator says that this
         # process may join the job again, so that servers stay; it ends with the process.
@@ -98,7 +99,8 @@ def init(
 
 def _open() -> None:
     try:
-        _process.session = Session()
+        _process.session = Session(number=_process.sessions + 1)
+        _process.sessions += 1
         _process.process_sets = ProcessSets(_process.session)
         _process.left = None
         atexit.register(shutdown)

@@ -81,23 +81,38 @@ class UnnamedCalls:
 
 
 class GivenNames:
-    """Keeps names apart that several users have chosen, in the same order on all ranks."""
+    """The names that objects of one session have, each its own; the same on all ranks, by order of
+    calls. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._taken: set[str] = set()
         self._counts: Counter[str] = Counter()
 
-    def give(self, name: str) -> str:
-        """Return the name itself for the first who asks, and one with a number for later ones."""
+    def give(self, base: str) -> int:
+        """Return the lowest number, from 1, under which nobody has `base` yet."""
         with self._lock:
-            self._counts[name] += 1
-            count = self._counts[name]
-        return name if count == 1 else f"{name}#{count}"
+            while True:
+                self._counts[base] += 1
+                number = self._counts[base]
+                if numbered(base, number) not in self._taken:
+                    self._taken.add(numbered(base, number))
+                    return number
 
-    def ending(self, process_set: int | None) -> str:
-        """Return what the names of a set's next optimizer end with; nothing for the first of all.
+    def keep(self, base: str, number: int, age: int) -> str:
+        """Return a name for what had that number in an earlier session, `age` sessions ago.
 
-        Ranks agree if they make their optimizers for that set in the same order, whatever else
-        they name.
+        That is the one it had if nobody has it yet: on a rank that has joined since, the same thing
+        is new. Otherwise it says the age, so that those of one session may ask in any order.
         """
-        return self.give(f"@{process_set}" if process_set else "")
+        with self._lock:
+            name = numbered(base, number)
+            while name in self._taken:
+                name += f"~{age}"
+            self._taken.add(name)
+            return name
+
+
+def numbered(base: str, number: int) -> str:
+    """Return the name itself for the first that has it, and one with the number for later ones."""
+    return base if number == 1 else f"{base}#{number}"

@@ -77,8 +77,12 @@ def shortened(detail: str) -> str:
 class Session:
     """The native session. Any thread may use it."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        """Join the job that the environment and `settings` describe; block until all have."""
+    def __init__(self, settings: Mapping[str, str] | None = None, number: int = 1) -> None:
+        """Join the job that the environment and `settings` describe; block until all have.
+
+        This is the process' session of that `number`.
+        """
+        self.number = number
         # What plugins keep as long as the session lives, by their own keys.
         self.plugin_state: dict[str, object] = {}
         self._native = _open_interruptible([f"{k}={v}" for k, v in (settings or {}).items()])

@@ -30,6 +30,7 @@ import torch
 from byteps.common import default
 from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
 from byteps.common.errors import BytepsError, MismatchError
+from byteps.common.own_name import OwnName, ending_of
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import check_passes
@@ -94,8 +95,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
     # What keeps its names apart from those of earlier optimizers: all may be on their way.
-    ending = default.current().given.ending(None)
-    named = [(name + ending, parameter) for name, parameter in named]
+    ending = ending_of(lambda: None)
     base = type(optimizer)
     derived = type(base.__name__, (_CrossBarrierMixin, base), {"__module__": base.__module__})
     crossing: Any = object.__new__(derived)
@@ -103,9 +103,9 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     crossing.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
     crossing._base = base
     crossing._updater = _Updater()
-    crossing._exchange = GradientExchange(named, compression)
+    crossing._exchange = GradientExchange(named, compression, ending=ending.text)
     crossing._layouts = {}
-    crossing._name = f"optimizer{ending}"
+    crossing._ending = ending
     crossing._passes_per_step = backward_passes_per_step
     crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
     crossing._steps_left = num_steps
@@ -210,7 +210,7 @@ class _CrossBarrierMixin:
     _updater: _Updater
     _exchange: GradientExchange
     _layouts: dict[torch.Tensor, int]  # of parameters that some rank has used, as it last did
-    _name: str
+    _ending: OwnName
     _passes_per_step: int
     _passes: dict[torch.Tensor, int]
     _steps_left: int
@@ -228,9 +228,11 @@ class _CrossBarrierMixin:
             cast(Any, super()).zero_grad()
             return loss
         self._updater.wait()  # for parameters that forward did not use
+        self._follow_session()
         self._call_hooks("_optimizer_step_pre_hooks")
         trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
-        usage = UsageOf({p: self._exchange.names[p] for p in trained}, self._name)
+        names = {parameter: self._exchange.names[parameter] for parameter in trained}
+        usage = UsageOf(names, f"optimizer{self._ending.text}")
         updates = []
         for group in self.param_groups:
             options = {key: _as_now(value) for key, value in group.items() if key != "params"}
@@ -312,6 +314,12 @@ class _CrossBarrierMixin:
         single.param_groups = [{**options, "params": [parameter]}]
         return single
 
+    def _follow_session(self) -> None:
+        """In a new session, have names there, and know as little as ranks that are new in it."""
+        if self._ending.follow():
+            self._exchange.rename(ending=self._ending.text)
+            self._layouts.clear()
+
     def _call_hooks(self, kind: str) -> None:
         for hook in list(getattr(self, kind, {}).values()):
             hook(self, (), {})
@@ -361,6 +369,7 @@ class _CrossBarrierMixin:
         watch_reading(model, self, lambda this, parameters: this._updater.wait(parameters))
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
+        self._follow_session()
         name = self._exchange.names[parameter]
         if self._updater.is_pending(parameter):
             raise AssertionError(

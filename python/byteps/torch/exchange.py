@@ -10,6 +10,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import BytepsError, MismatchError
+from byteps.common.own_name import ending_of
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
 from byteps.torch.compression import Compressor
@@ -84,19 +85,15 @@ class _Slot:
         self.wire: torch.Tensor | None = None
         self.context: object = None
 
-    def full_name(self) -> str:
-        """Return what must be equal on all ranks: the name, and that of the group if it has one."""
-        unit = cast(_Unit, self.unit)
-        return self.name if len(unit.slots) == 1 else f"{self.name} in {unit.call.name}"
-
 
 class _Unit:
     """Parameters whose gradients travel as one operation; mostly one."""
 
-    __slots__ = ("call", "flights", "is_done", "ready", "slots")
+    __slots__ = ("call", "flights", "is_done", "name", "ready", "slots")
 
-    def __init__(self, slots: list[_Slot], call: Call) -> None:
+    def __init__(self, slots: list[_Slot], name: str, call: Call) -> None:
         self.slots = slots
+        self.name = name  # that of the call, without the ending
         self.call = call
         self.ready = 0
         self.is_done = False  # exchanged in this step
@@ -115,9 +112,9 @@ class Exchange:
         self._watched: list[_Slot] = []
         self._flying: list[_Unit] = []
         self._settled = False
-        # Who has a gradient of what: asked once in a step, of these parameters.
         # What keeps its names apart from those of earlier optimizers: all may be on their way.
-        self._ending = default.current().given.ending(options.process_set.process_set_id)
+        self._ending = ending_of(lambda: options.process_set.process_set_id)
+        # Who has a gradient of what: asked once in a step, of these parameters.
         self._usage: Usage | None = None
         self._asked: list[_Slot] = []
         self._question: Call | None = None
@@ -151,15 +148,15 @@ class Exchange:
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
         """Name a parameter. The order of the calls is the model's: the first is most urgent."""
-        self._slots[parameter] = _Slot(parameter, name + self._ending, -len(self._slots))
+        self._slots[parameter] = _Slot(parameter, name, -len(self._slots))
 
     def knows(self, parameter: torch.Tensor) -> bool:
         """Return whether the parameter has a name."""
         return parameter in self._slots
 
     def names(self) -> list[str]:
-        """Return all names."""
-        return [slot.name for slot in self._slots.values()]
+        """Return all names, as they are on their way."""
+        return [slot.name + self._ending.text for slot in self._slots.values()]
 
     def next_name(self) -> str:
         """Return a name for a parameter that has none."""
@@ -190,7 +187,7 @@ class Exchange:
             for slot in group:
                 by_type.setdefault(slot.parameter.dtype, []).append(slot)
             for same_type in by_type.values():
-                self._make_unit(same_type, f"Gradient.group.{number}{self._ending}")
+                self._make_unit(same_type, f"group.{number}")
                 number += 1
 
     def _slot_of(self, tensor: object, own: Collection[torch.Tensor]) -> _Slot:
@@ -205,13 +202,13 @@ class Exchange:
         options = self.options
         call = Call(
             operation_of(options.op),
-            name,
+            self._call_name(name),
             priority=max(slot.priority for slot in slots),
             process_set=options.process_set,
             prescale=1.0 / options.predivide_factor,
             postscale=options.predivide_factor,
         )
-        unit = _Unit(slots, call)
+        unit = _Unit(slots, name, call)
         for slot in slots:
             slot.unit = unit
         return unit
@@ -226,9 +223,27 @@ class Exchange:
             return
         slot.is_watched = True
         if slot.unit is None:
-            self._make_unit([slot], f"Gradient.{slot.name}")
+            self._make_unit([slot], slot.name)
         self._watched.append(slot)
         watch_gradient(parameter, self, Exchange._on_gradient)
+
+    def _call_name(self, name: str) -> str:
+        return f"Gradient.{name}{self._ending.text}"
+
+    def _full_name(self, slot: _Slot) -> str:
+        """Return what must be equal on all ranks: the name, and that of the group if it has one."""
+        name, unit = slot.name + self._ending.text, cast(_Unit, slot.unit)
+        return name if len(unit.slots) == 1 else f"{name} in {unit.call.name}"
+
+    def _follow_session(self) -> None:
+        """In a new session, have names there, and know as little as ranks that are new in it."""
+        if not self._ending.follow():
+            return
+        self._question = None
+        for slot in self._slots.values():
+            slot.layout = NO_GRADIENT
+            if slot.unit is not None:
+                slot.unit.call.name = self._call_name(slot.unit.name)
 
     def set_passes(self, passes: int) -> None:
         """Expect so many backward passes before a step: the next one, if this one has begun."""
@@ -258,14 +273,14 @@ class Exchange:
     def _submit(self, unit: _Unit) -> None:
         dense: list[_Slot] = []
         wires: list[torch.Tensor] = []
+        self._follow_session()
         self._flying.append(unit)
         for slot in unit.slots:
             slot.own_layout = self._layout_of(slot)
             gradient = self._gradient_of(slot)
             if gradient.is_sparse:
-                name = f"Gradient.{slot.name}"
                 handle = sparse_allreduce_async(
-                    gradient, name, self.options.op, unit.call.process_set
+                    gradient, self._call_name(slot.name), self.options.op, unit.call.process_set
                 )
                 unit.flights.append((handle, [slot]))
                 continue
@@ -332,11 +347,13 @@ class Exchange:
 
     def _ask(self) -> None:
         """Start to ask who has a gradient of what."""
+        self._follow_session()
         trained = [slot for slot in self._watched if slot.parameter.requires_grad]
         if self._question is None or self._asked != trained:
             self._asked = trained
-            names = [slot.full_name() for slot in trained]
-            self._question = usage_call(f"optimizer{self._ending}", names, self.options.process_set)
+            names = [self._full_name(slot) for slot in trained]
+            name = f"optimizer{self._ending.text}"
+            self._question = usage_call(name, names, self.options.process_set)
         layouts = [slot.own_layout or self._layout_of(slot) for slot in self._asked]
         self._usage = Usage(layouts, self._question)
         self._settled = True
@@ -439,6 +456,7 @@ class Exchange:
     def start_loss(self, loss: float) -> int:
         """Start to combine the losses of the ranks as their gradients are."""
         own = torch.tensor([loss], dtype=torch.float64)
-        name = f"optimizer{self._ending}.loss"
+        self._follow_session()
+        name = f"optimizer{self._ending.text}.loss"
         call = Call(operation_of(self.options.op), name, process_set=self.options.process_set)
         return exchange(call, own, own)

@@ -41,18 +41,26 @@ class GradientExchange:
         self,
         named_parameters: Iterable[tuple[str, torch.Tensor]],
         compression: Compressor | type[Compressor],
-        prefix: str = "Gradient.",
+        prefix: str = "",
+        ending: str = "",
     ) -> None:
         self.parameters: list[torch.Tensor] = []
         self.names: dict[torch.Tensor, str] = {}
+        self._own_names: dict[torch.Tensor, str] = {}
         self._priorities: dict[torch.Tensor, int] = {}
         self._sent: dict[torch.Tensor, _Sent] = {}
         self._compression = compression
         for name, parameter in named_parameters:
-            if parameter not in self.names:  # shared weights have the first of their names
+            if parameter not in self._own_names:  # shared weights have the first of their names
                 self._priorities[parameter] = -len(self.parameters)
                 self.parameters.append(parameter)
-                self.names[parameter] = prefix + name
+                self._own_names[parameter] = name
+        self.rename(prefix, ending)
+
+    def rename(self, prefix: str = "", ending: str = "") -> None:
+        """Let the names of all gradients begin and end so, from the next that is sent."""
+        for parameter, name in self._own_names.items():
+            self.names[parameter] = f"Gradient.{prefix}{name}{ending}"
 
     def is_sent(self, parameter: torch.Tensor) -> bool:
         """Return whether the gradient is on its way."""

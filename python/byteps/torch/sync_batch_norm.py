@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from byteps.common import default
+from byteps.common.own_name import OwnName
 from byteps.common.types import Operation
 from byteps.torch.gradients import start_combining
 from byteps.torch.ops import allgather, synchronize
@@ -37,7 +38,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     ) -> None:
         """Take the options of torch.nn.BatchNorm1d, 2d and 3d; any number of dimensions from 2."""
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self._name: str | None = None
+        self._name: OwnName | None = None
 
     @classmethod
     def convert_sync_batchnorm(cls, module: torch.nn.Module) -> torch.nn.Module:
@@ -72,9 +73,10 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     def _normalize(self, tensor: Tensor) -> Tensor:
         if self._name is None:
             # By the order of their first use, which is the same on all ranks.
-            self._name = default.current().given.give("SyncBatchNorm")
-        apply = cast(Any, _Normalize).apply
-        output, mean, variance, count = apply(tensor, self.weight, self.bias, self.eps, self._name)
+            self._name = OwnName(lambda: "SyncBatchNorm")
+        self._name.follow()
+        apply, name = cast(Any, _Normalize).apply, self._name.text
+        output, mean, variance, count = apply(tensor, self.weight, self.bias, self.eps, name)
         if self.training and self.track_running_stats:
             self._track(mean, variance, float(count))
         return cast(Tensor, output)

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 import byteps.torch as bps
+from byteps.torch.parallel import DistributedDataParallel
 
 CYCLES = 200
 WARM = 40  # cycles until every buffer and table has found its size
@@ -59,6 +60,33 @@ def check_resume() -> None:
     assert bps.allreduce(torch.ones(2), name="second", op=bps.Sum).tolist() == [size] * 2
 
 
+def check_wrappers() -> None:
+    """Of two sessions, in one backward."""
+    rank, size = bps.rank(), bps.size()
+    trained = []
+
+    def wrap() -> None:
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.ones_(model.weight)
+        inner = torch.optim.SGD(model.parameters(), lr=1.0)
+        outer = bps.DistributedOptimizer(inner, model.named_parameters())
+        again = DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
+        trained.append((model, outer, again))
+
+    wrap()
+    bps.suspend()
+    bps.resume(int(os.environ["DMLC_NUM_WORKER"]), int(os.environ["DMLC_NUM_SERVER"]), rank)
+    wrap()
+    batch = torch.full((1, 1), float(rank))
+    sum(model(batch).sum() for model, _, _ in trained).backward()
+    for model, outer, _ in trained:
+        outer.step()
+        assert model.weight.item() == 1.0 - (size - 1) / 2
+    sum(again(batch).sum() for _, _, again in trained).backward()
+    for _, _, again in trained:
+        assert again.module.weight.grad.item() == (size - 1) / 2
+
+
 class Numbers(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return 8
@@ -95,6 +123,7 @@ def main() -> None:
     torch.set_num_threads(1)
     check_cycles()
     check_resume()
+    check_wrappers()
     check_forks()
     bps.shutdown()
     print("all right")

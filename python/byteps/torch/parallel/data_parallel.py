@@ -10,7 +10,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import MismatchError, PeerLostError
-from byteps.common.session import Session
+from byteps.common.own_name import OwnName
 from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
 from byteps.torch.compression import Compression, Compressor
@@ -20,6 +20,8 @@ from byteps.torch.submit import Call
 from byteps.torch.untraced import untraced
 from byteps.torch.usage import NO_GRADIENT, UsageOf
 from byteps.torch.wrapping import watch_gradient
+
+_FIRST = "model"
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -59,10 +61,10 @@ class DistributedDataParallel(torch.nn.Module):
         self.device_ids = None if device_ids is None else list(device_ids)
         self.broadcast_buffers = broadcast_buffers
         self.require_backward_grad_sync = True
-        self._prefix = _prefix(session)
+        self._name = _own_name()
         self._root = 0
         trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-        self._exchange = GradientExchange(trained, compression, f"Gradient.{self._prefix}")
+        self._exchange = GradientExchange(trained, compression, self._prefix)
         self._in_backward = False
         self._owed = False
         for prefix in ("Gradient", "Parameter"):
@@ -74,8 +76,25 @@ class DistributedDataParallel(torch.nn.Module):
             for parameter in self._exchange.parameters:
                 watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
 
+    @property
+    def _prefix(self) -> str:
+        """What the names of this model begin with; nothing for the first of all."""
+        name = self._name.text
+        return "" if name == _FIRST else f"{name}."
+
+    @untraced
+    def _follow_session(self) -> None:
+        """In a new session, have names there, and begin anew, with rank 0, which may be back."""
+        if default.is_initialized() and self._name.follow():
+            self._root = 0
+            self._exchange.forget()
+            self._in_backward = self._owed = False
+            self._exchange.rename(self._prefix)
+
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the module, on the buffers of one rank."""
+        if self.require_backward_grad_sync:
+            self._follow_session()
         if self._in_backward:  # an exception broke it off; the others wait for the rest
             self._finish()
         if self.require_backward_grad_sync:
@@ -136,6 +155,7 @@ class DistributedDataParallel(torch.nn.Module):
         if not self.require_backward_grad_sync:
             return
         if not self._in_backward:
+            self._follow_session()
             self._in_backward = True
             # Runs at the end of this backward, in the thread that called it.
             engine = torch.autograd.Variable._execution_engine
@@ -150,6 +170,7 @@ class DistributedDataParallel(torch.nn.Module):
     @untraced
     def _finish(self) -> None:
         """Send what was not used, wait for everything."""
+        self._follow_session()
         self._in_backward = self._owed = False
         exchange = self._exchange
         exchange.send_rest()
@@ -167,7 +188,6 @@ class DistributedDataParallel(torch.nn.Module):
                 parameter.grad = average
 
 
-def _prefix(session: Session) -> str:
-    """Return what keeps the names of several wrapped models apart; nothing for the first."""
-    name = session.given.give("model")
-    return "" if name == "model" else f"{name}."
+def _own_name() -> OwnName:
+    """Return what keeps the names of several wrapped models apart."""
+    return OwnName(lambda: _FIRST)

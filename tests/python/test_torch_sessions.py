@@ -1,0 +1,132 @@
+"""Names of wrappers in one session after the other, against a native module of pure Python."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import byteps.torch as bps  # noqa: E402
+from byteps.torch.cross_barrier import CrossBarrier  # noqa: E402
+from byteps.torch.parallel import DistributedDataParallel  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("initialized")
+
+
+class Training:
+    """A model in one kind of wrapper, and a step of it."""
+
+    def __init__(self, kind: str) -> None:
+        self.model = torch.nn.Linear(2, 2)
+        inner = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        if kind == "optimizer":
+            self.optimizer = bps.DistributedOptimizer(inner, self.model.named_parameters())
+        elif kind == "groups":
+            self.optimizer = bps.DistributedOptimizer(inner, num_groups=1)
+        elif kind == "crossing":
+            self.optimizer = CrossBarrier(self.model, inner)
+        elif kind == "parallel":
+            self.optimizer, self.model = inner, DistributedDataParallel(self.model)
+        else:
+            self.optimizer, self.model = inner, bps.SyncBatchNorm(2)
+
+    def step(self) -> None:
+        train(self)
+
+
+def train(*trainings: Training) -> None:
+    """Let the gradients of several be on their way at the same time, those of the last first."""
+    batch = torch.ones(3, 2)
+    for training in trainings:
+        training.optimizer.zero_grad()
+        batch = training.model(batch)
+    batch.sum().backward()
+    for training in trainings:
+        training.optimizer.step()
+        if hasattr(training.optimizer, "synchronize"):
+            training.optimizer.synchronize()
+
+
+def names(core) -> set[str]:
+    """Return the names since the last call."""
+    found = {item.name for item in core.started}
+    core.started.clear()
+    return found
+
+
+def names_of(core, *trainings: Training) -> list[set[str]]:
+    found = []
+    for training in trainings:
+        names(core)
+        training.step()
+        found.append(names(core))
+    return found
+
+
+def begin_anew() -> None:
+    bps.shutdown()
+    bps.init()
+
+
+KINDS = ("optimizer", "groups", "crossing", "parallel", "normalization")
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@kinds
+def test_wrappers_of_two_sessions_have_different_names(kind, core) -> None:
+    earlier = Training(kind)
+    earlier.step()
+    begin_anew()
+    train(earlier, Training(kind))  # one of them would be in flight twice
+    first, second = names_of(core, earlier, Training(kind))
+    assert not first & second
+
+
+@kinds
+def test_wrappers_keep_their_names_when_their_order_is_another(kind, core) -> None:
+    one, other = Training(kind), Training(kind)
+    before = names_of(core, one, other)
+    begin_anew()
+    assert names_of(core, other, one) == before[::-1]
+    third = Training(kind)
+    assert not names_of(core, third)[0] & (before[0] | before[1])
+
+
+@kinds
+def test_wrappers_that_are_made_in_each_session_have_the_same_names(kind, core) -> None:
+    """A rank that joined again has made those of this session only."""
+    kept, found = [], []
+    for _ in range(3):
+        kept.append(Training(kind))
+        found += names_of(core, kept[-1])
+        begin_anew()
+    assert found[0] == found[1] == found[2]
+
+
+@kinds
+def test_names_that_are_taken_do_not_depend_on_the_order_of_use(kind, core) -> None:
+    def used(turned: bool) -> list[set[str]]:
+        old = [Training(kind) for _ in range(2)]
+        for training in old:
+            training.step()
+        begin_anew()
+        new = [Training(kind) for _ in range(2)]
+        for training in new:
+            training.step()
+        order = old[::-1] if turned else old
+        found = names_of(core, *order)
+        begin_anew()
+        return found[::-1] if turned else found
+
+    assert used(turned=False) == used(turned=True)
+
+
+def test_what_was_known_of_gradients_ends_with_the_session(core) -> None:
+    """Ranks that are new in a session wait to be told how a gradient is stored, so all do."""
+    training = Training("optimizer")
+    training.step()
+    begin_anew()
+    training.optimizer.zero_grad()
+    names(core)
+    training.optimizer.step()
+    assert names(core) == {"byteps.optimizer.used"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -119,6 +122,23 @@ def test_names_that_are_taken_do_not_depend_on_the_order_of_use(kind, core) -> N
         return found[::-1] if turned else found
 
     assert used(turned=False) == used(turned=True)
+
+
+def test_a_copied_layer_has_a_name_of_its_own(core) -> None:
+    training = Training("normalization")
+    (before,) = names_of(core, training)
+    saved = io.BytesIO()
+    torch.save(training.model, saved)
+    assert b"byteps.common" not in saved.getvalue()
+    saved.seek(0)
+    for copied in (copy.deepcopy(training.model), torch.load(saved, weights_only=False)):
+        names(core)
+        copied(torch.ones(3, 2))
+        assert not names(core) & before
+    begin_anew()
+    saved.seek(0)
+    torch.load(saved, weights_only=False)(torch.ones(3, 2))
+    assert names(core) <= before  # the first of its session, as it would be if it were new
 
 
 def test_what_was_known_of_gradients_ends_with_the_session(core) -> None:

@@ -40,6 +40,10 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self._name: OwnName | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the name: a copy is another layer, and the session of a file is over."""
+        return {**self.__dict__, "_name": None}
+
     @classmethod
     def convert_sync_batchnorm(cls, module: torch.nn.Module) -> torch.nn.Module:
         """Return the module with its BatchNorm layers replaced; they share their parameters."""

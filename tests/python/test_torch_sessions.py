@@ -141,6 +141,58 @@ def test_a_copied_layer_has_a_name_of_its_own(core) -> None:
     assert names(core) <= before  # the first of its session, as it would be if it were new
 
 
+def copies_of(model: torch.nn.Module) -> list[torch.nn.Module]:
+    saved = io.BytesIO()
+    torch.save(model, saved)
+    saved.seek(0)
+    return [copy.deepcopy(model), torch.load(saved, weights_only=False)]
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)])
+def test_a_copied_model_exchanges_its_own_gradients(layer, core) -> None:
+    model = DistributedDataParallel(layer, compression=bps.Compression.fp16)
+    before = None
+    for used in (model, *copies_of(model)):
+        names(core)
+        with used.no_sync():
+            used(torch.ones(3, 2)).sum().backward()
+        assert core.started == []
+        used(torch.ones(3, 2)).sum().backward()
+        assert {item.dtype.name for item in core.started if ".weight" in item.name} == {"FLOAT16"}
+        found = names(core)
+        assert len(found) == len(before or found)
+        assert not found & (before or set())
+        before = found
+    with pytest.raises(TypeError, match=r"use copy\.deepcopy"):
+        copy.copy(model)
+
+
+def test_a_copy_that_is_only_looked_at_takes_no_name(core) -> None:
+    model = Training("parallel").model
+    looked_at, used = copies_of(model)
+    with torch.no_grad():
+        looked_at(torch.ones(1, 2))
+    used(torch.ones(1, 2)).sum().backward()
+    assert "byteps.Gradient.model#2.weight" in names(core)
+
+
+def test_a_copy_outlives_its_session(core) -> None:
+    models = copies_of(Training("parallel").model)
+    for model in models:
+        model(torch.ones(1, 2)).sum().backward()
+    bps.shutdown()
+    models += copies_of(models[0])
+    bps.init()
+    names(core)
+    for model in models:
+        model(torch.ones(1, 2)).sum().backward()
+    assert len([name for name in names(core) if name.endswith("weight")]) == 4
+    bps.shutdown()
+    for model in models:
+        with pytest.raises(ValueError, match="not been initialized"):
+            model(torch.ones(1, 2)).sum().backward()
+
+
 def test_what_was_known_of_gradients_ends_with_the_session(core) -> None:
     """Ranks that are new in a session wait to be told how a gradient is stored, so all do."""
     training = Training("optimizer")

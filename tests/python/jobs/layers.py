@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 import threading
 import warnings
@@ -59,6 +60,17 @@ def check_parallel_buffers(rank: int, size: int) -> None:
     for _ in range(3):
         kept(torch.ones(1, 2)).sum().backward()
     assert kept.module.seen.tolist() == [3 * (rank + 1)] * 2
+
+
+def check_parallel_copied(rank: int, size: int) -> None:
+    """Copies average what is theirs, whichever way they were made."""
+    model = DistributedDataParallel(torch.nn.Linear(2, 1, bias=False))
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    if rank == 0:
+        copy.deepcopy(model).module(torch.ones(1, 2))  # only to look at it
+    for copied in (*copies, model):
+        copied(torch.full((1, 2), float(rank))).sum().backward()
+        assert copied.module.weight.grad.tolist() == [[(size - 1) / 2] * 2]
 
 
 def check_parallel_without_a_gradient(rank: int, size: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -20,8 +20,6 @@ from byteps.torch.submit import Call
 from byteps.torch.untraced import untraced
 from byteps.torch.usage import NO_GRADIENT, UsageOf
 from byteps.torch.wrapping import watch_gradient
-
-_FIRST = "model"
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -40,6 +38,7 @@ class DistributedDataParallel(torch.nn.Module):
     use count as zero there; those that nobody used keep the gradient that they had. Parameters must
     not be added, or change `requires_grad`, afterwards; gradients must be dense;
     `torch.autograd.grad` is not averaged, and neither is checkpointing with `use_reentrant=True`.
+    Copies, also pickled ones, exchange for themselves; they start from what was copied.
     """
 
     def __init__(
@@ -56,36 +55,65 @@ class DistributedDataParallel(torch.nn.Module):
                 f"device_ids has {len(device_ids)} entries; a process has one replica: give one "
                 "device, or None."
             )
-        session = default.current()
         self.module = module
         self.device_ids = None if device_ids is None else list(device_ids)
         self.broadcast_buffers = broadcast_buffers
         self.require_backward_grad_sync = True
-        self._name = _own_name()
-        self._root = 0
-        trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-        self._exchange = GradientExchange(trained, compression, self._prefix)
-        self._in_backward = False
-        self._owed = False
+        self.compression = compression
+        self._name: OwnName | None = OwnName(_base_name)
+        trained = self._begin()
         for prefix in ("Gradient", "Parameter"):
-            for name in sorted(name for name, _ in trained):
+            for name in sorted(trained):
                 default.declare(f"{prefix}.{self._prefix}{name}")
         prefix, state = f"Parameter.{self._prefix}", module.state_dict()
         self._copy_from_root(lambda root: broadcast_parameters(state, root, prefix))
-        if session.size > 1:
+
+    def _begin(self) -> list[str]:
+        """Watch the gradients; return the names of their parameters."""
+        self._root = 0
+        trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        prefix = "" if self._name is None else self._prefix
+        self._exchange = GradientExchange(trained, self.compression, prefix)
+        self._in_backward = False
+        self._owed = False
+        if not default.is_initialized() or default.size() > 1:
             for parameter in self._exchange.parameters:
                 watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
+        return [name for name, _ in trained]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to the parameters of this object, and to its session."""
+        own = ("_name", "_root", "_exchange", "_in_backward", "_owed")
+        return {key: value for key, value in self.__dict__.items() if key not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become a copy: its parameters are watched, and it gets a name with its first use.
+
+        Not now: some rank may copy, or load, a model only to look at it.
+        """
+        super().__setstate__(state)
+        self._name = None
+        self._begin()
+
+    def __copy__(self) -> Any:
+        """Refuse: two models would exchange the gradients of the same parameters."""
+        raise TypeError("a shallow copy would have the same parameters; use copy.deepcopy.")
 
     @property
     def _prefix(self) -> str:
         """What the names of this model begin with; nothing for the first of all."""
-        name = self._name.text
-        return "" if name == _FIRST else f"{name}."
+        name = cast(OwnName, self._name).text
+        return "" if name == _base_name() else f"{name}."
 
     @untraced
     def _follow_session(self) -> None:
         """In a new session, have names there, and begin anew, with rank 0, which may be back."""
-        if default.is_initialized() and self._name.follow():
+        if not default.is_initialized():
+            return
+        if self._name is None:
+            self._name = OwnName(_base_name)
+            self._exchange.rename(self._prefix)
+        elif self._name.follow():
             self._root = 0
             self._exchange.forget()
             self._in_backward = self._owed = False
@@ -93,11 +121,11 @@ class DistributedDataParallel(torch.nn.Module):
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the module, on the buffers of one rank."""
-        if self.require_backward_grad_sync:
-            self._follow_session()
         if self._in_backward:  # an exception broke it off; the others wait for the rest
             self._finish()
         if self.require_backward_grad_sync:
+            if torch.is_grad_enabled():
+                self._follow_session()
             self._owed = torch.is_grad_enabled()
             if self.broadcast_buffers:
                 self._broadcast_buffers()
@@ -107,6 +135,7 @@ class DistributedDataParallel(torch.nn.Module):
     def _broadcast_buffers(self) -> None:
         buffers = list(self.module.named_buffers())
         if buffers and default.size() > 1:
+            self._follow_session()
             prefix = f"Buffer.{self._prefix}"
             self._copy_from_root(lambda root: finish_copies(start_copies(buffers, root, prefix)))
 
@@ -152,7 +181,7 @@ class DistributedDataParallel(torch.nn.Module):
             self._finish()
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        if not self.require_backward_grad_sync:
+        if not self.require_backward_grad_sync or default.size() == 1:
             return
         if not self._in_backward:
             self._follow_session()
@@ -171,6 +200,8 @@ class DistributedDataParallel(torch.nn.Module):
     def _finish(self) -> None:
         """Send what was not used, wait for everything."""
         self._follow_session()
+        if not (self._in_backward or self._owed):  # that was in another session
+            return
         self._in_backward = self._owed = False
         exchange = self._exchange
         exchange.send_rest()
@@ -188,6 +219,6 @@ class DistributedDataParallel(torch.nn.Module):
                 parameter.grad = average
 
 
-def _own_name() -> OwnName:
-    """Return what keeps the names of several wrapped models apart."""
-    return OwnName(lambda: _FIRST)
+def _base_name() -> str:
+    """Return what the first model is called; others have a number."""
+    return "model"

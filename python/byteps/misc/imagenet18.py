@@ -11,7 +11,8 @@ from byteps.common import default
 from byteps.common.reduction import Sum
 from byteps.torch.broadcast import broadcast_parameters as _broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import Exchange, ExchangeOptions
+from byteps.torch.exchange import Exchange
+from byteps.torch.exchange_options import ExchangeOptions
 from byteps.torch.optimizer import DistributedOptimizer as _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "broadcast_parameters"]

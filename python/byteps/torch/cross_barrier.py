@@ -33,7 +33,7 @@ from byteps.common.errors import BytepsError, MismatchError
 from byteps.common.own_name import OwnName, ending_of
 from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import check_passes
+from byteps.torch.exchange_options import check_compression, check_passes
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.meeting import wait_before_join
 from byteps.torch.ops import poll, synchronize
@@ -92,6 +92,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
             "DistributedOptimizer."
         )
     check_passes(backward_passes_per_step)
+    check_compression(compression)
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
     # What keeps its names apart from those of earlier optimizers: all may be on their way.

@@ -12,6 +12,7 @@ from byteps.common.types import Operation
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.distributed.flight import Flight, Teller
 from byteps.torch.distributed.memory import bring, source_of
+from byteps.torch.exchange_options import check_compression
 from byteps.torch.memory import data_type
 from byteps.torch.untraced import untraced
 
@@ -30,6 +31,7 @@ class DDPHookState:
     def __init__(
         self, name: str = "model", compression: Compressor | type[Compressor] = Compression.none
     ) -> None:
+        check_compression(compression)
         self.name = name
         self.compression = compression
         self.teller = Teller(f"byteps-hook-{name}")

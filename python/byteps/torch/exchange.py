@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -11,9 +10,9 @@ import torch
 from byteps.common import default
 from byteps.common.errors import BytepsError, MismatchError
 from byteps.common.own_name import ending_of
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
-from byteps.torch.compression import Compressor
+from byteps.common.process_sets import global_process_set
+from byteps.common.reduction import Average, operation_of
+from byteps.torch.exchange_options import ExchangeOptions, check_passes, is_whole
 from byteps.torch.grouped import start_group
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, exchange, finished
@@ -26,31 +25,9 @@ _TOO_MANY_PASSES = (
 )
 
 
-@dataclass(frozen=True)
-class ExchangeOptions:
-    """What the user of an optimizer can choose."""
-
-    compression: Compressor | type[Compressor]
-    passes_per_step: int
-    op: ReduceOp = Average
-    predivide_factor: float = 1.0
-    sparse_as_dense: bool = False
-    process_set: ProcessSet = global_process_set
-
-    def check(self) -> None:
-        """Raise for what makes no sense."""
-        operation_of(self.op)
-        if self.op not in (Average, Sum):
-            raise ValueError("gradients are combined with op=Average or op=Sum.")
-        if self.predivide_factor != 1.0 and self.op is not Average:
-            raise ValueError("gradient_predivide_factor not supported with op != Average")
-        check_passes(self.passes_per_step)
-
-
-def check_passes(passes: int) -> None:
-    """Raise for what is no number of backward passes in a step."""
-    if passes < 1:
-        raise ValueError(f"backward_passes_per_step is {passes}; at least 1.")
+def _parameters_of(group: object) -> Iterable[object]:
+    """Return what is in a group; it is found to be no parameter if the group is no list."""
+    return group if isinstance(group, Iterable) and not torch.is_tensor(group) else [group]
 
 
 class _Slot:
@@ -170,7 +147,11 @@ class Exchange:
         Parameters of different types do not share a group. `own` are those of the optimizer; others
         may have names.
         """
-        if isinstance(groups, int):
+        if not isinstance(groups, Iterable):
+            if not is_whole(groups):
+                raise ValueError(
+                    f"groups should be a whole number, or lists of parameters; it is {groups!r}."
+                )
             if groups < 0:
                 raise ValueError(f"the number of groups is {groups}; it cannot be negative.")
             slots = [slot for p, slot in self._slots.items() if p.requires_grad and p in own]
@@ -178,7 +159,7 @@ class Exchange:
             lists = [slots[len(slots) * i // count : len(slots) * (i + 1) // count]
                      for i in range(count)]  # fmt: skip
         else:
-            lists = [[self._slot_of(tensor, own) for tensor in group] for group in groups]
+            lists = [[self._slot_of(p, own) for p in _parameters_of(group)] for group in groups]
             if len({id(slot) for group in lists for slot in group}) != sum(map(len, lists)):
                 raise ValueError("a parameter is in two groups.")
         number = 0

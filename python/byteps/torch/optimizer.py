@@ -15,7 +15,8 @@ from byteps.common import default, environment
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import Exchange, ExchangeOptions
+from byteps.torch.exchange import Exchange
+from byteps.torch.exchange_options import ExchangeOptions
 from byteps.torch.submit import finished
 from byteps.torch.wrapping import shared
 

@@ -14,6 +14,7 @@ from byteps.common.own_name import OwnName
 from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.exchange_options import check_compression
 from byteps.torch.gradients import GradientExchange
 from byteps.torch.meeting import ranks_who_meet
 from byteps.torch.submit import Call
@@ -55,6 +56,7 @@ class DistributedDataParallel(torch.nn.Module):
                 f"device_ids has {len(device_ids)} entries; a process has one replica: give one "
                 "device, or None."
             )
+        check_compression(compression)
         self.module = module
         self.device_ids = None if device_ids is None else list(device_ids)
         self.broadcast_buffers = broadcast_buffers

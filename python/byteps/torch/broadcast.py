@@ -173,7 +173,7 @@ def _take_out(tree: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(tree, dict):
         return {key: _take_out(value, tensors) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_take_out(value, tensors) for value in tree)
+        return _like(tree, [_take_out(value, tensors) for value in tree])
     return tree
 
 
@@ -185,5 +185,11 @@ def _put_in(tree: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(tree, dict):
         return {key: _put_in(value, tensors) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_put_in(value, tensors) for value in tree)
+        return _like(tree, [_put_in(value, tensors) for value in tree])
     return tree
+
+
+def _like(sequence: Any, values: list[Any]) -> Any:
+    """Return the values in a sequence of the same type; a named tuple takes them one by one."""
+    kind = type(sequence)
+    return kind(*values) if hasattr(sequence, "_fields") else kind(values)

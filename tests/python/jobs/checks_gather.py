@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 import byteps.torch as bps
@@ -102,6 +104,23 @@ def check_state(rank: int, size: int) -> None:
         )
         assert all(_equal(states[0], state) for state in states)
         assert abs(float(optimizer.param_groups[0]["lr"]) - 0.1) < 1e-6
+
+
+class Decays(NamedTuple):
+    first: float
+    second: object
+
+
+def check_options_with_names(rank: int, size: int) -> None:
+    """A named tuple in a group, with and without a tensor."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    group = optimizer.param_groups[0]
+    for mine, expected in ((rank, 0), (torch.tensor(rank), torch.tensor(0))):
+        group["decays"] = Decays(0.5 + rank, (mine, [mine]))
+        bps.broadcast_optimizer_state(optimizer, 0)
+        assert optimizer.param_groups[0]["decays"] == Decays(0.5, (expected, [expected]))
+        assert type(optimizer.param_groups[0]["decays"]) is Decays
+        group = optimizer.param_groups[0]
 
 
 def _equal(one: object, other: object) -> bool:

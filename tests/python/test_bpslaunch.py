@@ -222,6 +222,8 @@ def test_ranks_of_one_machine_without_force_get_a_server_of_their_own(environmen
     assert "program of server" in out
     assert "0/2 force=1" in out
     assert "1/2 force=1" in out
+    joined = sorted(line for line in out.splitlines() if "joined" in line)
+    assert joined == [f"BytePS launcher: joined local rank  {rank}" for rank in (0, 1)]
 
 
 def test_without_a_role_it_is_bps_run(environment) -> None:

@@ -140,9 +140,10 @@ def _run_workers(command: Sequence[str]) -> int:
         raise BytepsError("No command given: bpslaunch COMMAND [ARGUMENT...]")
     specs, policy = worker_specs(command, os.environ), loss_policy(os.environ)
     outcome = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy).run()
+    workers = {spec.label for spec in specs if spec.is_worker}
     for label in outcome.finished:
-        if label.startswith("local rank"):
-            print(f"BytePS launcher: joined {label.replace('rank ', 'rank  ')}")
+        if label in workers:  # "local rank N", or "worker N" where one machine is the whole job
+            print(f"BytePS launcher: joined local rank  {label.rpartition(' ')[2]}")
     return outcome.exit_code
 
 

@@ -232,6 +232,25 @@ def test_without_a_role_it_is_bps_run(environment) -> None:
     assert "[worker 1] hello" in out
 
 
+def test_a_job_without_a_role_is_no_job_of_this_machine(environment) -> None:
+    for variables in (JOB, {"DMLC_WORKER_ID": "0"}):
+        for role in ({}, {"DMLC_ROLE": ""}):
+            code, out, err = bpslaunch({**environment, **variables, **role}, "python", "train.py")
+            assert (code, out) == (1, "")
+            assert "The env DMLC_ROLE is missing" in err.splitlines()
+            assert f"bpslaunch: {', '.join(sorted(variables))} say" in err
+            assert "-np 2" in err
+
+
+@pytest.mark.parametrize("variables", [{}, JOB])
+def test_the_help_says_what_it_does_with_and_without_a_role(environment, variables) -> None:
+    for option in ("-h", "--help"):
+        code, out, err = bpslaunch({**environment, **variables}, option)
+        assert code == 0, err
+        assert "DMLC_ROLE is\nworker, server or scheduler" in out
+        assert "Usage: bps run" in out
+
+
 @pytest.mark.parametrize(
     ("variables", "needed"),
     [

@@ -1,7 +1,7 @@
 """The command `bpslaunch`: starts one role of a job as the environment says.
 
 The contract is the original's: DMLC_ROLE, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI,
-DMLC_PS_ROOT_PORT and, for workers, DMLC_WORKER_ID. Without a role it is `bps run`.
+DMLC_PS_ROOT_PORT and, for workers, DMLC_WORKER_ID. Without any variable of a job it is `bps run`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ _GRACE_S = 3.0
 # As the library's option has it (src/config/option_rows.cc).
 _LOCAL_SIZE_MAX = 1024
 _DIGITS_MAX = 18
+_HELP = """
+bpslaunch COMMAND [ARGUMENT...]: start one role of a job, as the environment says: DMLC_ROLE is
+worker, server or scheduler; DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT
+and, for workers, DMLC_WORKER_ID describe the job. Only a worker needs a command.
+
+Without any variable DMLC_... it is `bps run`, which starts a whole job on this machine:
+"""
 _DEBUGGER = ("gdb", "-ex", "run", "-ex", "bt", "-batch", "--args")
 
 
@@ -164,17 +171,33 @@ def _launch(role: str, command: Sequence[str]) -> int:
     return 0
 
 
+def _without_role(arguments: Sequence[str]) -> int:
+    """Start a whole job, unless the environment describes one that has parts elsewhere."""
+    from byteps.cli.main import main as bps
+
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(_HELP, flush=True)
+    else:
+        described = sorted(k for k, v in os.environ.items() if k.startswith("DMLC_") and v)
+        if described:
+            print("The env DMLC_ROLE is missing", file=sys.stderr)
+            raise BytepsError(
+                f"{', '.join(described)} say what job this is part of, but not which part: set "
+                "DMLC_ROLE to worker, server or scheduler. A whole job on this machine is started "
+                "by: bps run -np 2 COMMAND"
+            )
+    bps(["run", *arguments])
+    return 0
+
+
 def main() -> NoReturn:
     """Run the command."""
     open_standard_descriptors()
     arguments = sys.argv[1:]
     role = os.environ.get("DMLC_ROLE")
-    if not role:
-        from byteps.cli.main import main as bps
-
-        bps(["run", *arguments])
-        sys.exit(0)
     try:
+        if not role:
+            sys.exit(_without_role(arguments))
         sys.exit(_launch(role.strip().lower(), arguments))
     except BytepsError as error:
         print(f"bpslaunch: {error}", file=sys.stderr)

@@ -21,9 +21,10 @@ constexpr std::string_view kIntroduction =
 
 Every option has a setting (`bps-server --num_worker 2`, `"num_worker=2"` in the C and C++
 interfaces) and a variable of the environment. A setting wins over the variable; an empty variable
-counts as not set. A setting that does not exist is an error, and so is a value that is out of
-range. An unknown variable that begins with `BYTEPS_` leads to a warning, which names the known one
-that it resembles, if there is one.
+counts as not set. A setting that does not exist is an error, and so is a value that cannot be; of
+some variables that scripts for the original set, the nearest one that can be is taken instead, or
+the default, with a warning. An unknown variable that begins with `BYTEPS_` leads to a warning,
+which names the known one that it resembles, if there is one.
 
 With nothing set a worker is rank 0 of 1 and needs no other process. A job of several workers needs
 `DMLC_NUM_WORKER`, `DMLC_NUM_SERVER`, `DMLC_PS_ROOT_URI` and `DMLC_PS_ROOT_PORT` for every process

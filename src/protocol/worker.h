@@ -90,8 +90,7 @@ class WorkerDriver {
   virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
                          const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
-  // `number.count` is the group's number.
-  // No slots: it is removed; this must not overtake pushes for it.
+  // `number.count` is the group's number. No slots: it is removed; must not overtake its pushes.
   virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
   virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
   // Nothing that is still queued may borrow from `memory` after this call, and nothing that is
@@ -150,8 +149,7 @@ class Worker {
   void OnShardDown(ShardId shard);
 
   // Accepts an operation; it will be completed exactly once. Its name is taken until then. Errors
-  // that this rank can see alone are returned instead, and then nothing is accepted; nor is it when
-  // this throws, as an allocation may.
+  // that this rank can see alone are returned instead, and nothing is accepted; nor if this throws.
   Status Submit(Operation operation);
 
   // From now on operations may name this group, which has `ranks`; every one of them must add it

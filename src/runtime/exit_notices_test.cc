@@ -36,7 +36,7 @@ TEST_F(ExitNoticesTest, ReadsLinesInOrderAndIgnoresOthers) {
   Write("exited 12\nexi");
   Write("ted 4000000000\nwho is that\nexited\nexited x\nexited 5 \nexited -3\n\n");
   Write("exited 13 worker 2\nexited 14 worker\nexited 15 worker x\nexited 16 server 1\n");
-  Write(std::string(5000, 'x') + "\nexited 99\n");
+  Write(std::string(5000, 'x').append("\nexited 99\n"));
   ASSERT_EQ(last.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
   EXPECT_EQ(seen, (std::vector<uint32_t>{12, 4000000000, 13, 99}));
   EXPECT_EQ(ranks, (std::vector<uint32_t>{2}));

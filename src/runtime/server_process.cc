@@ -18,9 +18,14 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
+  auto no_memory = [this] {
+    Stop({StatusCode::kExhausted,
+          "this server has no memory for what the workers push: give it more (a limit of the "
+          "container, or ulimit -v), start more servers, or lower BYTEPS_CREDIT_BYTES"});
+  };
   for (uint32_t i = 0; i < options.join.shards; ++i) {
     shards_.push_back(
-        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken));
+        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken, no_memory));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "src/runtime/shard_thread.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "src/runtime/frames.h"
@@ -116,9 +117,10 @@ struct ShardThread::Link final : transport::FrameReceiver {
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,
-                         Log& log, OnBroken on_broken)
+                         Log& log, OnBroken on_broken, std::function<void()> on_no_memory)
     : log_(log),
       on_broken_(std::move(on_broken)),
+      on_no_memory_(std::move(on_no_memory)),
       loop_(transport.MakeLoop()),
       machine_(options, pool_, arithmetic_, *this),
       ticker_(
@@ -132,7 +134,13 @@ ShardThread::~ShardThread() {
 }
 
 void ShardThread::Start() {
-  thread_ = std::thread([this] { loop_->Run(); });
+  thread_ = std::thread([this] {
+    try {
+      loop_->Run();
+    } catch (const std::bad_alloc&) {
+      on_no_memory_();
+    }
+  });
 }
 
 void ShardThread::PostView(const wire::View& view, ShardId self) {

@@ -26,8 +26,9 @@ class ShardThread final : public protocol::ShardDriver {
   // shard's thread.
   using OnBroken = std::function<void(uint64_t incarnation, const Status&)>;
 
+  // `on_no_memory`: an allocation failed, and the thread does nothing any more. Called on it.
   ShardThread(transport::Transport& transport, const protocol::ShardOptions& options, Log& log,
-              OnBroken on_broken);
+              OnBroken on_broken, std::function<void()> on_no_memory);
   // Stops the thread and waits for it.
   ~ShardThread() override;
 
@@ -57,6 +58,7 @@ class ShardThread final : public protocol::ShardDriver {
 
   Log& log_;
   OnBroken on_broken_;
+  std::function<void()> on_no_memory_;
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -143,6 +144,28 @@ def test_a_killed_process_ends_the_job_by_name(environment, victim) -> None:
     code, _, err = finish(process)
     assert code == 128 + signal.SIGKILL, err
     assert f"{victim} was killed by signal 9 (SIGKILL)" in err
+
+
+def test_a_server_without_memory_says_so_and_its_successor_goes_on(environment, tmp_path) -> None:
+    large = {**environment, "BYTEPS_CREDIT_BYTES": str(1 << 30)}
+    process = job(large, "memory", 2, 1, arguments=(str(tmp_path),))
+    for _ in range(2):
+        wait_for_line(process, "ready")
+    server = process_of(environment, "server 0")
+    held = int(Path(f"/proc/{server}/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.prlimit(server, resource.RLIMIT_AS, (held + (32 << 20), resource.RLIM_INFINITY))
+    (tmp_path / "push").touch()
+    assert process.stderr is not None
+    told = ""
+    for line in process.stderr:
+        told += line
+        if "restarting it" in line:
+            break
+    assert "has no memory for what the workers push" in told
+    (tmp_path / "join").touch()
+    code, out, err = finish(process)
+    assert code == 0, told + out + err
+    assert out.count("all right") == 2
 
 
 def process_of(environment, label: str) -> int:

@@ -10,9 +10,8 @@ constexpr Duration kPauseMin = milliseconds(20);
 constexpr Duration kPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
 constexpr Duration kAttemptLimit = seconds(5);
-// Once there was a connection: its name and its way are known, and after a cut the system itself
-// would ask again later and later.
-constexpr Duration kAttemptAgainLimit = seconds(1);
+// Once there was a connection: after a cut the system itself would ask again later and later.
+constexpr Duration kAttemptAgainLimit = seconds(2);
 
 std::string WholeSeconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";

@@ -216,13 +216,16 @@ void ShardLinks::TryAgain(Link& link, const Status& why) {
 }
 
 void ShardLinks::OnOverdue(Link& link) {
+  bool known = link.unreachable.has_value();
   link.unreachable = wire::Suspect{Role::kServer,
                                    link.server,
                                    link.incarnation,
                                    wire::Suspicion::kUnreachable,
                                    link.trouble.empty() ? "it does not answer" : link.trouble,
                                    generation_};
-  log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
+  if (!known) log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
+  // Again and again: while the coordinator cannot reach it either, this does not count.
+  link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   events_.on_suspect(*link.unreachable);
 }
 
@@ -259,8 +262,9 @@ void ShardLinks::TryAllAgain() {
     link->unreachable.reset();
     link->retry.reset();
     link->pause = kPauseMin;
-    link->overdue =
-        loop_.After(options_.unreachable_after, [this, one = link.get()] { OnOverdue(*one); });
+    Duration patience =
+        link->was_up ? options_.unreachable_after : options_.first_unreachable_after;
+    link->overdue = loop_.After(patience, [this, one = link.get()] { OnOverdue(*one); });
     if (link->handshake == nullptr) Begin(*link);
   }
 }

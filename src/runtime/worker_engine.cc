@@ -58,7 +58,7 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
           [this](Time now) { machine_.OnTick(now); }) {}
 
 WorkerEngine::~WorkerEngine() {
-  Leave();
+  if (thread_.joinable()) Leave();
   loop_->Stop();
   if (thread_.joinable()) thread_.join();
 }
@@ -380,10 +380,8 @@ void WorkerEngine::BeginToLeave() {
 // coordinator that is away is waited for, as in any other phase: not told, it would take the next
 // session of this process for one too many. Else the rest goes on for as long as this engine lives.
 void WorkerEngine::CutShort() {
-  if (machine_.open_operations() > 0) {
-    if (phase_ == Phase::kSettling) SayLeave();
-    Left();
-  }
+  if (phase_ == Phase::kSettling) SayLeave();
+  if (machine_.open_operations() > 0) Left();
   if (phase_ == Phase::kLeaving && !machine_stopped_ && !control_.is_connected()) {
     MutexLock lock(mutex_);
     awaits_coordinator_ = true;

@@ -103,6 +103,15 @@ Result<config::Options> Load(const char* const* settings, size_t count) {
 
 Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
+// A program in C may have put any number into an enumeration; C++ must not look at such a one.
+template <typename Enumeration>
+int NumberIn(const Enumeration& field) {
+  static_assert(sizeof(Enumeration) == sizeof(int));
+  int number;
+  std::memcpy(&number, &field, sizeof(number));
+  return number;
+}
+
 // Names travel in control messages, which have a limit.
 Status CheckName(std::string_view name) {
   if (name.empty()) return Invalid("an operation needs a name");
@@ -122,11 +131,12 @@ Status ConvertRest(const byteps_request& request, protocol::Operation& operation
   operation.spec.atomic = request.atomic != 0;
   if (request.detail != nullptr) operation.spec.detail = request.detail;
   if (operation.spec.op == wire::Op::kReducescatter) {
-    if (request.combine < 0 || request.combine >= wire::kReductionCount) {
+    int combine = NumberIn(request.combine);
+    if (combine < 0 || combine >= wire::kReductionCount) {
       return Invalid("reducescatter of '" + operation.name +
                      "' combines by sum, average, min, max or product only");
     }
-    operation.spec.combine = static_cast<wire::Op>(request.combine);
+    operation.spec.combine = static_cast<wire::Op>(combine);
   }
   if (operation.spec.op != wire::Op::kAlltoall) return Status::Ok();
   if (request.split_count > 0 && request.splits == nullptr) return Missing("the request's splits");
@@ -144,12 +154,14 @@ Result<protocol::Operation> Convert(const byteps_request& request, int size) {
   Status named = CheckName(request.name);
   if (!named.ok()) return named;
   const std::string of = " of '" + std::string(request.name) + "'";
-  if (request.op < 0 || request.op >= wire::kOpCount) {
-    return Invalid("the operation" + of + " is " + std::to_string(request.op) +
+  const int op = NumberIn(request.op);
+  const int dtype = NumberIn(request.dtype);
+  if (op < 0 || op >= wire::kOpCount) {
+    return Invalid("the operation" + of + " is " + std::to_string(op) +
                    ", and byteps_op has none such");
   }
-  if (request.dtype < 0 || request.dtype >= kDataTypeCount) {
-    return Invalid("the dtype" + of + " is " + std::to_string(request.dtype) +
+  if (dtype < 0 || dtype >= kDataTypeCount) {
+    return Invalid("the dtype" + of + " is " + std::to_string(dtype) +
                    ", and byteps_dtype has none such");
   }
   if (request.dimensions > 0 && request.shape == nullptr) return Missing("the request's shape");
@@ -159,8 +171,8 @@ Result<protocol::Operation> Convert(const byteps_request& request, int size) {
   }
   protocol::Operation operation;
   operation.name = request.name;
-  operation.spec.op = static_cast<wire::Op>(request.op);
-  operation.spec.dtype = static_cast<DataType>(request.dtype);
+  operation.spec.op = static_cast<wire::Op>(op);
+  operation.spec.dtype = static_cast<DataType>(dtype);
   operation.input = static_cast<const std::byte*>(request.input);
   operation.output = static_cast<std::byte*>(request.output);
   operation.priority = request.priority;

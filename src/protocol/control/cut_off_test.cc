@@ -14,6 +14,7 @@ class CutOffTest : public FailureTest {
     coordinator().OnCutOff(id, "Connection timed out", now);
     Pump();
   }
+  void AllServersEnd(Duration notice_after);
   void Exit(ConnectionId from, Role role, uint32_t index) {
     Say(from, wire::Suspect{role, index, 0, Suspicion::kExited, "it has ended"});
   }
@@ -60,15 +61,29 @@ TEST_F(CutOffTest, AProcessThatHasEndedIsLostWhetherCutOffOrNot) {
   EXPECT_EQ(Workers(ViewOf(10)), (std::vector<uint64_t>{0, 1}));
 }
 
+// It is back, but the other one still cannot reach it.
+TEST_F(CutOffTest, WhatDidNotCountThenCountsWhenItIsSaidAgain) {
+  StartJob();
+  CutOff(21);
+  Suspect(10, Role::kServer, 1, Suspicion::kUnreachable);
+  Wait(milliseconds(100), {10, 11, 12, 20});
+  Reconnect(21, 121);
+  EXPECT_EQ(coordinator().epoch(), 1u);
+  Suspect(10, Role::kServer, 1, Suspicion::kUnreachable);
+  EXPECT_EQ(coordinator().epoch(), 2u);
+  EXPECT_FALSE(ViewOf(10).servers[1].alive);
+}
+
 // Between two generations only the servers have a vote. The second one ends while it is asked about
 // the end of the first.
-TEST_F(CutOffTest, AllServersMayEndWhileNoWorkerIsThere) {
+void CutOffTest::AllServersEnd(Duration notice_after) {
   StartJob();
   for (ConnectionId worker : {10, 11, 12}) Say(worker, wire::Leave{});
   ASSERT_TRUE(driver.finished.empty()) << EndText();
   deaf = {20, 21};
   for (uint32_t i : {0, 1}) {
     Lose(20 + i);
+    Wait(notice_after);
     Exit(90 + i, Role::kServer, i);
   }
   Say(30, Join(Role::kServer, 0));
@@ -79,6 +94,11 @@ TEST_F(CutOffTest, AllServersMayEndWhileNoWorkerIsThere) {
   EXPECT_EQ(ViewOf(40).workers.size(), 3u);
   EXPECT_TRUE(ViewOf(40).servers[0].alive && ViewOf(40).servers[1].alive);
 }
+
+TEST_F(CutOffTest, AllServersMayEndWhileNoWorkerIsThere) { AllServersEnd(Duration::zero()); }
+
+// The second one has been taken for lost when the launcher says that it has ended.
+TEST_F(CutOffTest, ThatOneHasEndedMayBeHeardLate) { AllServersEnd(milliseconds(150)); }
 
 }  // namespace
 }  // namespace byteps::protocol

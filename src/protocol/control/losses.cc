@@ -131,7 +131,10 @@ bool Coordinator::EndsTheJob(uint64_t worker) const {
 
 void Coordinator::Lose(uint64_t incarnation, const std::string& why, bool proven_dead) {
   if (!IsVoter(view_, incarnation)) return;
-  if (proven_dead) dead_.insert(incarnation);
+  if (proven_dead) {
+    dead_.insert(incarnation);
+    TakeFromProposal(incarnation);
+  }
   suspicions_.Forget(incarnation);
   // Who leaves is not missed.
   if (leaving_.contains(incarnation) || lost_.contains(incarnation)) return;
@@ -147,7 +150,6 @@ void Coordinator::Lose(uint64_t incarnation, const std::string& why, bool proven
   if (!worker) last_server_loss_ = text;
   lost_[incarnation] = text;
   driver_.Report(text + "; the job goes on without it");
-  if (proven_dead) TakeFromProposal(incarnation);
   Watch();
 }
 

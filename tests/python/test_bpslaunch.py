@@ -226,8 +226,9 @@ def test_ranks_of_one_machine_without_force_get_a_server_of_their_own(environmen
     assert joined == [f"BytePS launcher: joined local rank  {rank}" for rank in (0, 1)]
 
 
-def test_without_a_role_it_is_bps_run(environment) -> None:
-    code, out, err = bpslaunch(environment, "-np", "2", "echo", "hello")
+@pytest.mark.parametrize("other", [{}, {"DMLC_INTERFACE": "lo", "DMLC_LOG_STACK_TRACE": "1"}])
+def test_without_a_role_it_is_bps_run(environment, other) -> None:
+    code, out, err = bpslaunch({**environment, **other}, "-np", "2", "echo", "hello")
     assert code == 0, err
     assert "[worker 1] hello" in out
 

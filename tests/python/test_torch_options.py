@@ -19,7 +19,7 @@ from byteps.torch.parallel import DistributedDataParallel  # noqa: E402
 pytestmark = pytest.mark.usefixtures("initialized")
 
 COMPRESSIONS = ("fp16", None, object(), torch.float16)
-PASSES = (2.5, 2.0, "2", None, True, 0, -1)
+PASSES = (2.5, float("nan"), "2", None, True, 0, -1)
 WRONG = {
     "compression": COMPRESSIONS,
     "backward_passes_per_step": PASSES,
@@ -72,7 +72,8 @@ def test_passes_of_a_later_step(model) -> None:
     for value in PASSES:
         with pytest.raises(ValueError, match="backward_passes_per_step is"):
             optimizer.set_backward_passes_per_step(value)
-    optimizer.set_backward_passes_per_step(2)
+    for value in (2, 2.0):  # a quotient of two batch sizes
+        optimizer.set_backward_passes_per_step(value)
 
 
 def test_numbers_of_numpy_are_numbers(model) -> None:

@@ -107,6 +107,23 @@ def test_wrappers_that_are_made_in_each_session_have_the_same_names(kind, core) 
 
 
 @kinds
+def test_names_do_not_tell_how_long_ago_a_rank_joined(kind, core) -> None:
+    """One rank has used its wrapper in two sessions, another one has joined in the second."""
+
+    def used(sessions: int) -> list[set[str]]:
+        old = Training(kind)
+        for _ in range(sessions):
+            old.step()
+            begin_anew()
+        new = Training(kind)
+        found = names_of(core, new, old)
+        begin_anew()
+        return found
+
+    assert used(sessions=2) == used(sessions=1)
+
+
+@kinds
 def test_names_that_are_taken_do_not_depend_on_the_order_of_use(kind, core) -> None:
     def used(turned: bool) -> list[set[str]]:
         old = [Training(kind) for _ in range(2)]

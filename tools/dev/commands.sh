@@ -6,7 +6,7 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec; 10 to 20 minutes on 2 cores
+  test              the default lanes: lint gcc python sim spec; 8 to 18 minutes on 2 cores
   test --all        everything: the same and matrix asan tsan clang tidy fuzz bench, which are long
   lane NAME...      single lanes of these
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds

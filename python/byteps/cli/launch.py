@@ -34,7 +34,7 @@ bpslaunch COMMAND [ARGUMENT...]: start one role of a job, as the environment say
 worker, server or scheduler; DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT
 and, for workers, DMLC_WORKER_ID describe the job. Only a worker needs a command.
 
-Without any variable DMLC_... it is `bps run`, which starts a whole job on this machine:
+Without any of these variables it is `bps run`, which starts a whole job on this machine:
 """
 _DEBUGGER = ("gdb", "-ex", "run", "-ex", "bt", "-batch", "--args")
 
@@ -178,7 +178,8 @@ def _without_role(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in ("-h", "--help"):
         print(_HELP, flush=True)
     else:
-        described = sorted(k for k, v in os.environ.items() if k.startswith("DMLC_") and v)
+        # Not every DMLC_...: some are of other programs, or say only how to reach a network.
+        described = sorted(k for k in (*_JOB_VARIABLES, "DMLC_WORKER_ID") if os.environ.get(k))
         if described:
             print("The env DMLC_ROLE is missing", file=sys.stderr)
             raise BytepsError(

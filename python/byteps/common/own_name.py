@@ -33,6 +33,10 @@ class OwnName:
         age = session.number - self._made
         self.text = session.given.keep(self._base(), self._number, age)
         self._seen = session.number
+        # The age counts from the last session in which it had its plain name: a rank that joined
+        # later, where it is younger, counts the same.
+        if self.text == numbered(self._base(), self._number):
+            self._made = session.number
         return True
 
 

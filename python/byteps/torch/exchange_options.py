@@ -42,9 +42,9 @@ class ExchangeOptions:
         check_passes(self.passes_per_step)
 
 
-def check_passes(passes: int) -> None:
+def check_passes(passes: float) -> None:
     """Raise for what is no number of backward passes in a step."""
-    if not is_whole(passes):
+    if not is_whole(passes) and not (isinstance(passes, float) and passes.is_integer()):
         raise ValueError(f"backward_passes_per_step is {passes!r}; it must be a whole number.")
     if passes < 1:
         raise ValueError(f"backward_passes_per_step is {passes}; at least 1.")

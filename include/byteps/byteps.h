@@ -130,8 +130,7 @@ BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
  * no lock of the library, `go_on` is asked with `context`; once it returns 0 the joining ends with
  * BYTEPS_SHUTDOWN. This process is not in the job then: the others wait for it as if it had never
  * come (if the job begins at that very moment, it loses this process), and it may open a session
- * again at once. Null: nothing is asked. Neither is it in a job of
- * one, which needs nobody. */
+ * again at once. Null: nothing is asked, nor in a job of one, which needs nobody. */
 BYTEPS_API byteps_code byteps_open_while(const char* const* settings, size_t count,
                                          int (*go_on)(void* context), void* context,
                                          byteps_session** session, byteps_error* error);

@@ -303,7 +303,7 @@ class Shard {
   void SetVerdict(Piece& piece, uint64_t round, const Receipt& members,
                   std::optional<uint32_t> group);
   bool Needs(const Piece& piece, Slot slot) const;
-  bool IsAll(const Piece& piece);
+  bool IsAll(const Piece& piece) const;
   void Recount(Piece& piece);
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,
               uint32_t want_bytes, int32_t priority);

@@ -177,12 +177,14 @@ void Shard::Number(Member& member, const Piece& piece, wire::DataHeader& header)
 
 // The receipt is everybody of the tensor's group in this view. Where the group is not known, or not
 // any more, it cannot be smaller than the receipt.
-bool Shard::IsAll(const Piece& piece) {
+bool Shard::IsAll(const Piece& piece) const {
   const Receipt& everybody = everybody_.all;
   if (piece.members == everybody || *piece.members == *everybody) return true;
   if (piece.group.value_or(0) == 0) return false;
-  const Group* group = GroupOf(*piece.group);
-  return group != nullptr && (piece.members == group->all || *piece.members == *group->all);
+  auto found = groups_.find(*piece.group);
+  if (found == groups_.end()) return false;
+  const Receipt& all = found->second.all;
+  return piece.members == all || *piece.members == *all;
 }
 
 void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t want_offset,

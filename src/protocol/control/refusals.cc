@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/text.h"
+
 namespace byteps::protocol {
 namespace {
 
@@ -10,12 +12,8 @@ constexpr size_t kToldMax = 16;  // of strangers, and as many of others
 constexpr size_t kWhoBytesMax = 120;
 constexpr size_t kWhyBytesMax = 240;
 
-// Leaves whole characters of UTF-8.
 std::string Cut(const std::string& text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return std::string(CutText(text, bytes_max)) + (text.size() > bytes_max ? "..." : "");
 }
 
 }  // namespace

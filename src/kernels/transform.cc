@@ -18,71 +18,58 @@ namespace byteps::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-struct Multiply {
-  template <class D, class V>
-  static HWY_INLINE V Apply(D, V a, V b) {
-    return hn::Mul(a, b);
-  }
-};
-
-// One group at `from`, every element with `operand`, to `to`.
-template <class Format, class Op>
-HWY_INLINE void TransformGroup(const std::byte* from, std::byte* to,
-                               typename Format::Vector operand, typename Format::Vector& witness) {
-  const typename Format::Tag d;
+// One group at `from`, every element times `factor`, to `to`.
+template <class Format>
+HWY_INLINE void ScaleGroup(const std::byte* from, std::byte* to, typename Format::Vector factor,
+                           typename Format::Vector& witness) {
   typename Format::Vector v0, v1, v2, v3;
   Format::Load(from, v0, v1, v2, v3);
-  v0 = Op::Apply(d, v0, operand);
-  v1 = Op::Apply(d, v1, operand);
-  v2 = Op::Apply(d, v2, operand);
-  v3 = Op::Apply(d, v3, operand);
+  v0 = hn::Mul(v0, factor);
+  v1 = hn::Mul(v1, factor);
+  v2 = hn::Mul(v2, factor);
+  v3 = hn::Mul(v3, factor);
   Witness(v0, v1, v2, v3, witness);
   Format::Store(v0, v1, v2, v3, to);
 }
 
-template <class Format, class Op>
-void TransformChunk(std::byte* data, size_t bytes, double operand) {
+template <class Format>
+void ScaleChunk(std::byte* data, size_t bytes, double factor) {
   const typename Format::Tag d;
   const size_t group = Format::GroupBytes();
-  const auto operands = hn::Set(d, static_cast<hn::TFromD<typename Format::Tag>>(operand));
+  const auto factors = hn::Set(d, static_cast<hn::TFromD<typename Format::Tag>>(factor));
   typename Format::Vector witness = hn::Zero(d);
   size_t offset = 0;
   for (; bytes - offset >= group; offset += group) {
-    TransformGroup<Format, Op>(data + offset, data + offset, operands, witness);
+    ScaleGroup<Format>(data + offset, data + offset, factors, witness);
   }
   if (offset < bytes) {
     Padded padded;
     const std::byte* from = padded.Fill(data + offset, bytes - offset);
-    TransformGroup<Format, Op>(from, padded.bytes(), operands, witness);
+    ScaleGroup<Format>(from, padded.bytes(), factors, witness);
     std::memcpy(data + offset, padded.bytes(), bytes - offset);
   }
   if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(witness)))) CanonicalizeNans<Format>(data, bytes);
 }
 
-template <class Format, class Op>
-void TransformAll(std::byte* data, size_t count, double operand) {
+template <class Format>
+void ScaleAll(std::byte* data, size_t count, double factor) {
   const size_t bytes = count * sizeof(typename Format::Stored);
   for (size_t begin = 0; begin < bytes; begin += kChunkBytes) {
     const size_t left = bytes - begin;
-    TransformChunk<Format, Op>(data + begin, left < kChunkBytes ? left : kChunkBytes, operand);
-  }
-}
-
-template <class Op>
-void TransformFloats(DataType type, std::byte* data, size_t count, double operand) {
-  switch (type) {
-    case DataType::kFloat32: return TransformAll<Plain<float>, Op>(data, count, operand);
-    case DataType::kFloat64: return TransformAll<Plain<double>, Op>(data, count, operand);
-    case DataType::kFloat16: return TransformAll<Float16, Op>(data, count, operand);
-    case DataType::kBfloat16: return TransformAll<Bfloat16, Op>(data, count, operand);
-    default: break;
+    ScaleChunk<Format>(data + begin, left < kChunkBytes ? left : kChunkBytes, factor);
   }
 }
 
 }  // namespace
 
 void ScaleFloatsOnTarget(DataType type, std::byte* data, size_t count, double factor) {
-  TransformFloats<Multiply>(type, data, count, factor);
+  switch (type) {
+    case DataType::kFloat32: return ScaleAll<Plain<float>>(data, count, factor);
+    case DataType::kFloat64: return ScaleAll<Plain<double>>(data, count, factor);
+    case DataType::kFloat16: return ScaleAll<Float16>(data, count, factor);
+    case DataType::kBfloat16: return ScaleAll<Bfloat16>(data, count, factor);
+    default: break;
+  }
 }
 
 }  // namespace HWY_NAMESPACE

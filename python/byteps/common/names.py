@@ -100,7 +100,7 @@ class GivenNames:
                     return number
 
     def keep(self, base: str, number: int, age: int) -> str:
-        """Return a name for what had that number in an earlier session, `age` sessions ago.
+        """Return a name for what had that number, and nothing else, `age` sessions ago.
 
         That is the one it had if nobody has it yet: on a rank that has joined since, the same thing
         is new. Otherwise it says the age, so that those of one session may ask in any order.

@@ -21,7 +21,7 @@ class OwnName:
         """Take a name in the present session. `base` is what the first would be called there."""
         session = default.current()
         self._base = base
-        self._made = self._seen = session.number
+        self._plain_in = self._seen = session.number
         self._number = session.given.give(base())
         self.text = numbered(base(), self._number)
 
@@ -30,13 +30,13 @@ class OwnName:
         session = default.current()
         if session.number == self._seen:
             return False
-        age = session.number - self._made
+        age = session.number - self._plain_in
         self.text = session.given.keep(self._base(), self._number, age)
         self._seen = session.number
         # The age counts from the last session in which it had its plain name: a rank that joined
         # later, where it is younger, counts the same.
         if self.text == numbered(self._base(), self._number):
-            self._made = session.number
+            self._plain_in = session.number
         return True
 
 

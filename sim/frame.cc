@@ -11,9 +11,9 @@ constexpr uint32_t kPrefixBytes = 8;
 
 const char* NameOf(const wire::Message& message) {
   static constexpr const char* kNames[] = {
-      "join",   "refused", "waiting", "propose",  "promise",        "commit", "query",
-      "report", "known",   "declare", "declared", "declare failed", "sync",   "go on",
-      "leave",  "alive",   "suspect", "job over", "overdue",        "unbegun"};
+      "join",   "refused", "waiting", "propose",  "promise",        "commit",  "query",
+      "report", "known",   "declare", "declared", "declare failed", "sync",    "go on",
+      "leave",  "alive",   "suspect", "job over", "overdue",        "unbegun", "still known"};
   static_assert(std::size(kNames) == std::variant_size_v<wire::Message::variant>);
   return kNames[message.index()];
 }

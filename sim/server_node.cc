@@ -260,6 +260,9 @@ void ServerNode::OnMessage(const wire::Message& message) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
       shard->machine().Retire(failed->tensors);
     }
+    if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
+      shard->machine().OnStillKnown(*known);
+    }
     shard->AfterEvent();
   }
   if (std::holds_alternative<wire::JobOver>(message)) Stop();

@@ -441,8 +441,19 @@ void Shard::AnswerAll(Piece& piece, std::unique_ptr<Round> round) {
 void Shard::Retire(const std::vector<TensorId>& tensors) {
   std::unordered_set<TensorId> now(tensors.begin(), tensors.end());
   retired_.insert(now.begin(), now.end());
+  DropTensors([&](TensorId tensor) { return now.contains(tensor); });
+}
+
+void Shard::OnStillKnown(const wire::StillKnown& known) {
+  std::unordered_set<TensorId> still(known.tensors.begin(), known.tensors.end());
+  DropTensors([&](TensorId tensor) {
+    return tensor >= known.first && tensor < known.end && !still.contains(tensor);
+  });
+}
+
+void Shard::DropTensors(const std::function<bool(TensorId)>& unwanted) {
   for (auto it = pieces_.begin(); it != pieces_.end();) {
-    if (!now.contains(static_cast<TensorId>(it->first >> 32))) {
+    if (!unwanted(static_cast<TensorId>(it->first >> 32))) {
       ++it;
       continue;
     }

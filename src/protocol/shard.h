@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,6 +137,8 @@ class Shard {
   void OnLost(Slot from);
   // The tensors were declared in vain; rounds in progress are dropped, late pushes are ignored.
   void Retire(const std::vector<TensorId>& tensors);
+  // The same for those that nobody knows any more; nobody is left who could push them.
+  void OnStillKnown(const wire::StillKnown& known);
 
   // REQUIRES: now >= NextTick(). Asks for missing contributions, tells of stability.
   void OnTick(Time now);
@@ -283,6 +286,7 @@ class Shard {
   void TakeContribution(Slot from);
   void OpenRound(Piece& piece, Group& group, const wire::DataHeader& header, Time now);
   void DropRound(Piece& piece);
+  void DropTensors(const std::function<bool(TensorId)>& unwanted);
   void AnswerAgain(Slot to);
   bool AnyMemberIn(const Round& round) const;
   bool AllHere(const Piece& piece) const;

@@ -1,6 +1,6 @@
 // Fuzz target: a shard among members that send any header the wire lets through, with payloads that
-// are cut off, lost connections, acks, leavers, retired tensors and ticks in any order. Every place
-// that the shard names is written, every answer read.
+// are cut off, lost connections, acks, leavers, tensors that are dropped and ticks in any order.
+// Every place that the shard names is written, every answer read.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -52,6 +52,11 @@ class Play {
   }
 
  private:
+  void Forget(uint8_t what) {
+    if (what % 8 == 0) shard_.Retire({numbers_.Next() % 4U});
+    if (what % 8 == 1) shard_.OnStillKnown({what / 64U, 3, {numbers_.Next() % 4U}});
+  }
+
   void Step() {
     uint8_t what = numbers_.Next();
     Slot slot = what / 16 % (kWorkers + 1);
@@ -62,9 +67,7 @@ class Play {
       case 12:
         if (numbers_.Next() % 8 == 0) ChangeView(slot);
         return;
-      case 13:
-        if (numbers_.Next() % 8 == 0) shard_.Retire({numbers_.Next() % 4U});
-        return;
+      case 13: return Forget(numbers_.Next());
       case 14: return Tell(slot);
       case 15: break;
     }

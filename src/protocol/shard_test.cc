@@ -287,6 +287,23 @@ TEST_F(ShardTest, RetireWhileAPayloadIsReceived) {
   EXPECT_FALSE(shard.NextTick().has_value());
 }
 
+// An error that worker 0 has got alone, as the only one who ever used the tensor, and a round that
+// it had begun: when it is gone, nobody would ever take them.
+TEST_F(ThreeWorkersTest, WhatNobodyKnowsAnyMoreIsDropped) {
+  for (TensorId tensor : {6, 7, 8, 9}) EXPECT_TRUE(Sum(1, tensor, 1, "\x01"));
+  Leave(0);
+  EXPECT_EQ(shard.unstable_verdicts(), 4u) << "worker 2 lacks them";
+  shard.OnStillKnown({7, 9, {8}});
+  EXPECT_EQ(shard.unstable_verdicts(), 3u);
+  EXPECT_TRUE(Sum(2, 8, 1, "\x01"));
+  EXPECT_EQ(driver.answers.back().header.status, StatusCode::kPeerLost) << "it is known";
+  shard.OnStillKnown({0, 100, {8, 9}});
+  EXPECT_EQ(shard.unstable_verdicts(), 2u);
+  shard.OnStillKnown({0, 100, {}});
+  EXPECT_EQ(shard.unstable_verdicts(), 0u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
 TEST_F(ShardTest, AnErrorWhileAPayloadIsReceived) {
   Result<ByteSpan> place = Begin(0, Header(7, 1, 64, Combine::kOverlay), 64);
   ASSERT_TRUE(place.ok());

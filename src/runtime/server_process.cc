@@ -93,6 +93,9 @@ void ServerProcess::OnMessage(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     for (auto& shard : shards_) shard->PostRetire(failed->tensors);
   }
+  if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
+    for (auto& shard : shards_) shard->PostStillKnown(*known);
+  }
 }
 
 void ServerProcess::OnView(const wire::View& view) {

@@ -173,6 +173,10 @@ void ShardThread::PostRetire(const std::vector<TensorId>& tensors) {
   loop_->Post([this, tensors] { machine_.Retire(tensors); });
 }
 
+void ShardThread::PostStillKnown(const wire::StillKnown& known) {
+  loop_->Post([this, known] { machine_.OnStillKnown(known); });
+}
+
 void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
                         std::unique_ptr<transport::Connection> connection) {
   // A view may have come while the connection came over.

@@ -38,6 +38,7 @@ class ShardThread final : public protocol::ShardDriver {
   // Views must come in order; `self` is this shard's number.
   void PostView(const wire::View& view, ShardId self);
   void PostRetire(const std::vector<TensorId>& tensors);
+  void PostStillKnown(const wire::StillKnown& known);
 
   // On the shard's thread: a worker's connection, its handshake done. It takes the place of an
   // older one; one of a worker that is not in the view any more is closed.

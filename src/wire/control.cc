@@ -166,6 +166,11 @@ Encoded Encode(Builder& b, const Known& m) {
   return {fb::Body_Known, fb::CreateKnown(b, tensor_list, b.CreateVector(failed)).Union()};
 }
 
+Encoded Encode(Builder& b, const StillKnown& m) {
+  auto tensors = b.CreateVector(m.tensors);
+  return {fb::Body_StillKnown, fb::CreateStillKnown(b, m.first, m.end, tensors).Union()};
+}
+
 Encoded Encode(Builder& b, const Overdue& m) {
   std::vector<flatbuffers::Offset<fb::OverdueUse>> uses;
   for (const OverdueUse& one : m.uses) {

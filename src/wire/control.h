@@ -251,6 +251,15 @@ struct Known {
   friend bool operator==(const Known&, const Known&) = default;
 };
 
+// A restarted coordinator has heard what every worker knows: of the tensors from `first` to before
+// `end`, numbers that it does not give itself, nobody who is in the job knows others than these.
+struct StillKnown {
+  TensorId first = 0;
+  TensorId end = 0;
+  std::vector<TensorId> tensors;
+  friend bool operator==(const StillKnown&, const StillKnown&) = default;
+};
+
 struct Report {
   Join self;          // as when it joined
   uint64_t term = 0;  // the highest it has met
@@ -317,7 +326,7 @@ struct JobOver {
 // messages, the tables of twenty kinds cost a second of each.
 struct Message : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report,
                               Known, Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive,
-                              Suspect, JobOver, Overdue, Unbegun> {
+                              Suspect, JobOver, Overdue, Unbegun, StillKnown> {
   using variant::variant;
   Message(const Message& other);
   Message(Message&& other) noexcept;

@@ -229,6 +229,8 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
   return Message(std::move(known));
 }
 
+StillKnown Read(const fb::StillKnown& m) { return {m.first(), m.end(), Numbers(m.tensors())}; }
+
 Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
   Overdue overdue;
   size_t unfolded = 0;
@@ -303,6 +305,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Query: return Message(Query{message->body_as_Query()->term()});
     case fb::Body_Report: return Decode(*message->body_as_Report(), bytes.size());
     case fb::Body_Known: return Decode(*message->body_as_Known(), bytes.size());
+    case fb::Body_StillKnown: return Message(Read(*message->body_as_StillKnown()));
     case fb::Body_Sync: return Message(ReadPoint<Sync>(*message->body_as_Sync()));
     case fb::Body_GoOn: return Message(ReadPoint<GoOn>(*message->body_as_GoOn()));
     case fb::Body_Declare: return Decode(*message->body_as_Declare());

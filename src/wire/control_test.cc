@@ -44,7 +44,8 @@ std::vector<Message> OneOfEach() {
           Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
           JobOver{StatusCode::kPeerLost, "server 1 was lost"},
           Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
-          Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}}};
+          Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}},
+          StillKnown{1, 4194305, {77, 78}}};
 }
 
 TEST(ControlTest, EveryMessageSurvivesTheWire) {

@@ -11,6 +11,8 @@ namespace {
 
 // More attempts at one name than any program makes.
 constexpr uint32_t kAttemptsKnownMax = 4096;
+// So many are named in one message: a megabyte.
+constexpr size_t kStillKnownMax = size_t{1} << 18;
 
 // What is known of the pieces before the first round. The results of allgather and alltoall are
 // dealt from the same state, but the number of their pieces is not known here; that of a
@@ -42,11 +44,13 @@ void Declarations::Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t 
   workers_ = workers;
   piece_bytes_max_ = piece_bytes_max;
   names_.clear();
+  heard_.clear();
+  heard_all_ = false;
   stuck_.Clear();
 }
 
 void Declarations::Number(TensorId first, uint32_t count) {
-  next_tensor_ = first;
+  first_tensor_ = next_tensor_ = first;
   end_tensor_ = first + count;
 }
 
@@ -151,6 +155,7 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
   Answers answers;
   for (const wire::KnownTensor& one : known.tensors) {
     const wire::Declared& declared = one.declared;
+    if (declared.tensor < first_tensor_) heard_.insert(declared.tensor);
     if (declared.attempt >= kAttemptsKnownMax) continue;
     Attempt& attempt = At(names_[declared.name], declared.group, declared.attempt);
     attempt.variants.try_emplace(one.spec, Variant{declared.tensor, declared.placement});
@@ -184,6 +189,7 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
 
 Status Declarations::GoOnDealing() {
   const Variants::value_type* last = nullptr;
+  heard_all_ = true;
   for (auto& [text, name] : names_) {
     for (auto& [group, attempts] : name.groups) {
       for (uint32_t i = 0; i < attempts.size(); ++i) {
@@ -208,8 +214,24 @@ Status Declarations::GoOnDealing() {
   return Status::Ok();
 }
 
-Declarations::Answers Declarations::FailedForServer(uint64_t server) const {
+Declarations::Answers Declarations::StillKnownTo(uint64_t to) const {
+  if (!heard_all_) return {};
   Answers answers;
+  wire::StillKnown part;
+  for (TensorId tensor : heard_) {
+    if (part.tensors.size() == kStillKnownMax) {
+      part.end = tensor;
+      answers.push_back({to, std::exchange(part, {.first = tensor})});
+    }
+    part.tensors.push_back(tensor);
+  }
+  part.end = first_tensor_;
+  answers.push_back({to, std::move(part)});
+  return answers;
+}
+
+Declarations::Answers Declarations::ForServer(uint64_t server) const {
+  Answers answers = StillKnownTo(server);
   for (const auto& [text, name] : names_) {
     for (const auto& [group, attempts] : name.groups) {
       for (const Attempt& attempt : attempts) {

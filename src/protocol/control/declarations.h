@@ -72,9 +72,13 @@ class Declarations {
   // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
   Status GoOnDealing();
 
-  // For a server that joins, or is connected again; and for a worker that is: what it was told to
-  // be declared and has failed since. They may know it already.
-  Answers FailedForServer(uint64_t server) const;
+  // After GoOnDealing, for all servers: which tensors of earlier coordinators nobody knows any
+  // more. Whoever knew them is gone, so nobody else would ever take what servers keep of them.
+  Answers StillKnown() const { return StillKnownTo(kServers); }
+
+  // For a server that joins, or is connected again: what has failed, and StillKnown; and for a
+  // worker that is: what it was told to be declared and has failed since. They may know it already.
+  Answers ForServer(uint64_t server) const;
   Answers FailedForWorker(uint64_t worker) const;
 
  private:
@@ -117,6 +121,7 @@ class Declarations {
                                       const Attempt& attempt, const Rank& rank,
                                       const wire::TensorSpec& spec);
   Answers Fail(Name& name, wire::DeclareFailed failed);
+  Answers StillKnownTo(uint64_t to) const;
 
   // declarations_check.cc
   Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
@@ -131,9 +136,12 @@ class Declarations {
   std::optional<plan::PieceAssigner> dealer_;
   uint32_t workers_ = 0;
   uint32_t piece_bytes_max_ = 0;
+  TensorId first_tensor_ = 1;
   TensorId next_tensor_ = 1;
   TensorId end_tensor_ = UINT32_MAX;
   Names names_;
+  std::set<TensorId> heard_;  // tensors of earlier coordinators that workers know
+  bool heard_all_ = false;
   StuckRanks stuck_;
 };
 

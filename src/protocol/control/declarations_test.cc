@@ -336,8 +336,70 @@ TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   EXPECT_EQ(failures.back().use, (wire::Use{1, 3, 5}));
   EXPECT_EQ(failures.back().also, (std::vector<wire::NamedUse>{{"y", {0, 0, 2}}}));
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 4, Spec(4, 1), 1})), (Said{{1, "T4194304"}}));
-  Note(fresh.FailedForServer(9));
+  Note(fresh.ForServer(9));
   EXPECT_EQ(failures.back().tensors, (std::vector<TensorId>{7, 8}));
+}
+
+// What is told of tensors that nobody knows any more, message by message.
+std::vector<wire::StillKnown> StillKnownIn(const Declarations::Answers& answers) {
+  std::vector<wire::StillKnown> all;
+  for (const Declarations::Answer& answer : answers) {
+    const auto* known = std::get_if<wire::StillKnown>(&answer.message);
+    if (known != nullptr) all.push_back(*known);
+  }
+  return all;
+}
+
+TEST_F(DeclarationsTest, ServersAreToldWhatIsStillKnownAfterARestart) {
+  EXPECT_TRUE(StillKnownIn(names.ForServer(9)).empty()) << "nothing was forgotten";
+  constexpr TensorId kFirst = 1 << 22;
+  std::vector<uint64_t> placement = {0, 0, 2};
+  Declarations fresh;
+  Begin(fresh);
+  fresh.Number(kFirst, 1000);
+  // The last two: no round is played of so many attempts; and nobody can know this number yet.
+  fresh.OnKnown(Rank(0), {{{{"x", 0, 0, 5, placement}, Spec(3)},
+                           {{"x", 0, 5000, 7, placement}, Spec(3)},
+                           {{"z", 0, 0, kFirst, placement}, Spec(3)}},
+                          {}});
+  fresh.OnKnown(Rank(1), {{{{"y", 0, 0, 2, placement}, Spec(3)}}, {}});
+  EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty()) << "not all have spoken";
+  ASSERT_TRUE(fresh.GoOnDealing().ok());
+  const std::vector<wire::StillKnown> told = {{0, kFirst, {2, 5, 7}}};
+  EXPECT_EQ(StillKnownIn(fresh.StillKnown()), told);
+  EXPECT_EQ(StillKnownIn(fresh.ForServer(9)), told);
+  Begin(fresh);  // a generation has no tensors of before
+  EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty());
+}
+
+TEST_F(DeclarationsTest, ALongListOfWhatIsStillKnownComesInParts) {
+  constexpr TensorId kFirst = 1 << 22;
+  constexpr TensorId kTensors = 600000;
+  Declarations fresh;
+  Begin(fresh);
+  fresh.Number(kFirst, 1000);
+  wire::Known known;
+  for (TensorId i = 0; i < kTensors; ++i) {
+    known.tensors.push_back({{"x", 0, 0, 2 * i + 1, {0, 0, 2}}, Spec(3)});
+  }
+  fresh.OnKnown(Rank(0), known);
+  ASSERT_TRUE(fresh.GoOnDealing().ok());
+  std::vector<wire::StillKnown> parts = StillKnownIn(fresh.StillKnown());
+  ASSERT_EQ(parts.size(), 3u);
+  TensorId at = 0;
+  TensorId next = 1;
+  for (const wire::StillKnown& part : parts) {
+    EXPECT_EQ(part.first, at) << "nothing lies between two parts";
+    EXPECT_LT(wire::EncodeControl(part).size(), wire::kControlBytesMax / 8);
+    for (TensorId tensor : part.tensors) {
+      ASSERT_EQ(tensor, next);
+      ASSERT_TRUE(part.first <= tensor && tensor < part.end);
+      next += 2;
+    }
+    at = part.end;
+  }
+  EXPECT_EQ(at, kFirst);
+  EXPECT_EQ(next, 2 * kTensors + 1);
 }
 
 }  // namespace

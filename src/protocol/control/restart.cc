@@ -101,7 +101,7 @@ void Coordinator::BringUpToDate(const Member& member, const wire::Report& report
   if (report.committed.epoch < view_.epoch || report.term < term_) {
     driver_.Send(member.connection, wire::Commit{term_, view_});
   }
-  Deliver(member.role() == Role::kServer ? declarations_.FailedForServer(member.incarnation())
+  Deliver(member.role() == Role::kServer ? declarations_.ForServer(member.incarnation())
                                          : declarations_.FailedForWorker(member.incarnation()));
   TakeKnown(member.incarnation());
 }
@@ -223,6 +223,7 @@ void Coordinator::ReleaseDeclares() {
   held_known_.clear();
   Status restored = declarations_.GoOnDealing();
   if (!restored.ok()) return End(restored);
+  Deliver(declarations_.StillKnown());
   if (!recovery_.has_value()) ReleaseHeld();
 }
 

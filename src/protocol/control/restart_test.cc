@@ -216,10 +216,15 @@ TEST_F(RestartTest, DeclarationsComeBackFromWorkers) {
   EXPECT_EQ(coordinator().epoch(), 1u);
   Say(111, DeclareOf("b", 7));
   EXPECT_TRUE(To<wire::Declared>(111).empty()) << "worker 2 may know better";
+  EXPECT_TRUE(To<wire::StillKnown>(120).empty()) << "and know more tensors";
   Say(112, wire::Known{{{a, spec_a}}, {}});
   Reconnect(12, 112);
   ASSERT_EQ(To<wire::Declared>(111).size(), 1u);
   EXPECT_EQ(To<wire::Declared>(111)[0], b);
+  Reconnect(21, 121);
+  const std::vector<wire::StillKnown> still = {{0, (1 << 22) + 1, {a.tensor, b.tensor, x.tensor}}};
+  EXPECT_EQ(To<wire::StillKnown>(120), still);
+  EXPECT_EQ(To<wire::StillKnown>(121), still) << "it comes late";
   ASSERT_EQ(To<wire::DeclareFailed>(110).size(), 1u) << "failed beats declared";
   EXPECT_EQ(To<wire::DeclareFailed>(110)[0], failed);
   Say(112, DeclareOf("x", 3));

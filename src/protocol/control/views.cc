@@ -243,7 +243,7 @@ void Coordinator::Greet(const wire::View& before) {
     if (roster_.Find(voter.incarnation) == nullptr) {
       suspicions_.Closed(voter.incarnation, kOwnConnection, "it went away while it joined", now_);
     } else if (!begins && voter.role == Role::kServer) {
-      Deliver(declarations_.FailedForServer(voter.incarnation));
+      Deliver(declarations_.ForServer(voter.incarnation));
     }
   }
 }

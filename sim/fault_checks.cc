@@ -5,6 +5,11 @@
 #include "sim/play.h"
 
 namespace byteps::sim {
+namespace {
+
+constexpr Duration kQuorumPatience = seconds(30);  // more than a coordinator has
+
+}  // namespace
 
 void Play::CheckResult(const Played& played) {
   switch (script_.tensors[played.tensor].op) {
@@ -117,9 +122,10 @@ void Play::CheckRest() {
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     if (ended_[worker]) return;
   }
+  // Without a quorum nothing gets on until the job ends for want of one.
+  bool kept = cluster_->verdicts_held() > 0 || cluster_->copies_held() > 0;
+  if (kept && TooMuchLost()) cluster_->RunUntilIdle(cluster_->network().now() + kQuorumPatience);
   if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
-  // Where the dead count, nothing gets on without them until the job ends for want of a quorum.
-  if (script_.cluster.strict && TooMuchLost()) return;
   if (cluster_->verdicts_held() > 0) {
     Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");
   }

@@ -71,6 +71,11 @@ def begin_anew() -> None:
     bps.init()
 
 
+def begin_anew_with(core, size: int) -> None:
+    core.size = size
+    begin_anew()
+
+
 KINDS = ("optimizer", "groups", "crossing", "parallel", "normalization")
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -219,3 +224,15 @@ def test_what_was_known_of_gradients_ends_with_the_session(core) -> None:
     names(core)
     training.optimizer.step()
     assert names(core) == {"byteps.optimizer.used"}
+
+
+@kinds
+def test_wrappers_of_a_job_of_one_exchange_when_there_are_more(kind, core) -> None:
+    begin_anew_with(core, size=1)
+    training = Training(kind)
+    names(core)
+    training.step()
+    assert names(core) == set(), "nobody is there"
+    begin_anew_with(core, size=2)
+    training.step()
+    assert [name for name in names(core) if name.startswith("byteps.")]

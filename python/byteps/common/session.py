@@ -31,7 +31,7 @@ _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
-_BREAK_OFF_LIMIT_S = 5  # a bit more than the native session takes to leave
+_BREAK_OFF_LIMIT_S = 5  # a bit more than a session takes to leave, if its scheduler is there
 # Threads that have started operations, in any session.
 _CALLERS: WeakSet[threading.Thread] = WeakSet()
 _LOG = logging.getLogger("byteps")

@@ -78,9 +78,8 @@ class DistributedDataParallel(torch.nn.Module):
         self._exchange = GradientExchange(trained, self.compression, prefix)
         self._in_backward = False
         self._owed = False
-        if not default.is_initialized() or default.size() > 1:
-            for parameter in self._exchange.parameters:
-                watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
+        for parameter in self._exchange.parameters:
+            watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
         return [name for name, _ in trained]
 
     def __getstate__(self) -> dict[str, Any]:

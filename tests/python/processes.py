@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -33,6 +34,21 @@ def launch(
         text=True,
         **options,
     )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback address that nobody uses now.
+
+    Use these and none beside them: as long as there are others Linux gives outgoing connections,
+    of which other tests make many, no port that it would give to a listener.
+    """
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

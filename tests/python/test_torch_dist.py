@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 import test_jobs
-from processes import finish
+from processes import finish, free_ports
 from shapes import shapes
 from test_jobs import MISSING, expect_all_right, expect_all_right_alone, job
 
@@ -58,10 +56,9 @@ def test_survivors_of_a_worker(environment, arguments) -> None:
 
 def test_torch_may_say_where_to_meet(environment) -> None:
     """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where somebody sets them, are torch's."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    first, second = map(str, free_ports(2))
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": first, "WORLD_SIZE": "2"}
+    meeting["SECOND_PORT"] = second
     code, out, err = finish(job({**environment, **meeting}, "torchrun", 2, 1))
     assert code == 0, out + err
     assert out.count("all right") == 2

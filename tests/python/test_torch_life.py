@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import test_jobs
-from processes import finish
+from processes import finish, free_ports
 from shapes import shapes
 from test_jobs import MISSING, job
 
@@ -28,17 +27,11 @@ def test_joining_leaving_resuming_and_forking(environment, workers, servers) -> 
     assert out.count("all right") == workers
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_joining_and_leaving_without_a_launcher(environment) -> None:
     contract = {
         **environment,
         "DMLC_PS_ROOT_URI": "127.0.0.1",
-        "DMLC_PS_ROOT_PORT": str(free_port()),
+        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
         "DMLC_NUM_WORKER": "2",
         "DMLC_NUM_SERVER": "1",
     }

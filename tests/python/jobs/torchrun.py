@@ -15,7 +15,7 @@ os.environ["RANK"] = str(1 - bps.rank())
 with pytest.raises(ValueError, match="calls this process rank"):
     dist.init_process_group("byteps")
 bps.barrier("both have failed")
-os.environ.update(RANK=str(bps.rank()), MASTER_PORT=str(int(os.environ["MASTER_PORT"]) + 1))
+os.environ.update(RANK=str(bps.rank()), MASTER_PORT=os.environ["SECOND_PORT"])
 dist.init_process_group("byteps")
 tensor = torch.ones(2)
 dist.all_reduce(tensor)

@@ -39,8 +39,8 @@ def launch(
 def free_ports(count: int) -> list[int]:
     """Return ports of the loopback address that nobody uses now.
 
-    Use these and none beside them: as long as there are others Linux gives outgoing connections,
-    of which other tests make many, no port that it would give to a listener.
+    Use these, not those beside them: Linux gives outgoing connections, of which other tests make
+    many, every second port as long as there are any, and listeners the others.
     """
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:

@@ -57,8 +57,12 @@ def test_survivors_of_a_worker(environment, arguments) -> None:
 def test_torch_may_say_where_to_meet(environment) -> None:
     """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where somebody sets them, are torch's."""
     first, second = map(str, free_ports(2))
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": first, "WORLD_SIZE": "2"}
-    meeting["SECOND_PORT"] = second
+    meeting = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": first,
+        "SECOND_PORT": second,
+        "WORLD_SIZE": "2",
+    }
     code, out, err = finish(job({**environment, **meeting}, "torchrun", 2, 1))
     assert code == 0, out + err
     assert out.count("all right") == 2

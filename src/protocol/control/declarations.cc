@@ -45,7 +45,7 @@ void Declarations::Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t 
   piece_bytes_max_ = piece_bytes_max;
   names_.clear();
   heard_.clear();
-  heard_all_ = false;
+  all_known_ = false;
   stuck_.Clear();
 }
 
@@ -187,9 +187,9 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
   return answers;
 }
 
-Status Declarations::GoOnDealing() {
+Status Declarations::OnAllKnown() {
   const Variants::value_type* last = nullptr;
-  heard_all_ = true;
+  all_known_ = true;
   for (auto& [text, name] : names_) {
     for (auto& [group, attempts] : name.groups) {
       for (uint32_t i = 0; i < attempts.size(); ++i) {
@@ -214,8 +214,8 @@ Status Declarations::GoOnDealing() {
   return Status::Ok();
 }
 
-Declarations::Answers Declarations::StillKnownTo(uint64_t to) const {
-  if (!heard_all_) return {};
+Declarations::Answers Declarations::StillKnown(uint64_t to) const {
+  if (!all_known_) return {};
   Answers answers;
   wire::StillKnown part;
   for (TensorId tensor : heard_) {
@@ -231,7 +231,7 @@ Declarations::Answers Declarations::StillKnownTo(uint64_t to) const {
 }
 
 Declarations::Answers Declarations::ForServer(uint64_t server) const {
-  Answers answers = StillKnownTo(server);
+  Answers answers = StillKnown(server);
   for (const auto& [text, name] : names_) {
     for (const auto& [group, attempts] : name.groups) {
       for (const Attempt& attempt : attempts) {

@@ -70,11 +70,10 @@ class Declarations {
   // wrongly: a failed attempt beats a declared one.
   Answers OnKnown(const Rank& rank, const wire::Known& known);
   // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
-  Status GoOnDealing();
-
-  // After GoOnDealing, for all servers: which tensors of earlier coordinators nobody knows any
-  // more. Whoever knew them is gone, so nobody else would ever take what servers keep of them.
-  Answers StillKnown() const { return StillKnownTo(kServers); }
+  Status OnAllKnown();
+  // After OnAllKnown, else nothing: which tensors of earlier coordinators somebody knows. Whoever
+  // knew the others is gone, so nobody would ever take what servers keep of them.
+  Answers StillKnown(uint64_t to) const;
 
   // For a server that joins, or is connected again: what has failed, and StillKnown; and for a
   // worker that is: what it was told to be declared and has failed since. They may know it already.
@@ -121,7 +120,6 @@ class Declarations {
                                       const Attempt& attempt, const Rank& rank,
                                       const wire::TensorSpec& spec);
   Answers Fail(Name& name, wire::DeclareFailed failed);
-  Answers StillKnownTo(uint64_t to) const;
 
   // declarations_check.cc
   Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
@@ -141,7 +139,7 @@ class Declarations {
   TensorId end_tensor_ = UINT32_MAX;
   Names names_;
   std::set<TensorId> heard_;  // tensors of earlier coordinators that workers know
-  bool heard_all_ = false;
+  bool all_known_ = false;
   StuckRanks stuck_;
 };
 

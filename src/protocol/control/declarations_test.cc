@@ -330,7 +330,7 @@ TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
       Rank(0),
       {{{{"x", 0, 0, 1, placement}, Spec(3)}, {{"x", 0, 0, 2, placement}, Spec(4)}}, {failed}});
   fresh.OnKnown(Rank(1), {{{{"x", 0, 0, 1, placement}, Spec(3)}}, {}});
-  ASSERT_TRUE(fresh.GoOnDealing().ok());
+  ASSERT_TRUE(fresh.OnAllKnown().ok());
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"x", 0, Spec(4), 2})), (Said{{1, "T2"}}));
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 3, Spec(4, 1), 5})), (Said{{1, "failed"}}));
   EXPECT_EQ(failures.back().use, (wire::Use{1, 3, 5}));
@@ -364,9 +364,9 @@ TEST_F(DeclarationsTest, ServersAreToldWhatIsStillKnownAfterARestart) {
                           {}});
   fresh.OnKnown(Rank(1), {{{{"y", 0, 0, 2, placement}, Spec(3)}}, {}});
   EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty()) << "not all have spoken";
-  ASSERT_TRUE(fresh.GoOnDealing().ok());
+  ASSERT_TRUE(fresh.OnAllKnown().ok());
   const std::vector<wire::StillKnown> told = {{0, kFirst, {2, 5, 7}}};
-  EXPECT_EQ(StillKnownIn(fresh.StillKnown()), told);
+  EXPECT_EQ(StillKnownIn(fresh.StillKnown(Declarations::kServers)), told);
   EXPECT_EQ(StillKnownIn(fresh.ForServer(9)), told);
   Begin(fresh);  // a generation has no tensors of before
   EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty());
@@ -383,8 +383,8 @@ TEST_F(DeclarationsTest, ALongListOfWhatIsStillKnownComesInParts) {
     known.tensors.push_back({{"x", 0, 0, 2 * i + 1, {0, 0, 2}}, Spec(3)});
   }
   fresh.OnKnown(Rank(0), known);
-  ASSERT_TRUE(fresh.GoOnDealing().ok());
-  std::vector<wire::StillKnown> parts = StillKnownIn(fresh.StillKnown());
+  ASSERT_TRUE(fresh.OnAllKnown().ok());
+  std::vector<wire::StillKnown> parts = StillKnownIn(fresh.StillKnown(Declarations::kServers));
   ASSERT_EQ(parts.size(), 3u);
   TensorId at = 0;
   TensorId next = 1;

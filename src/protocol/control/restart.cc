@@ -221,9 +221,9 @@ void Coordinator::ReleaseDeclares() {
   if (!rebuilding_ || !awaited_.empty()) return;
   rebuilding_ = false;
   held_known_.clear();
-  Status restored = declarations_.GoOnDealing();
+  Status restored = declarations_.OnAllKnown();
   if (!restored.ok()) return End(restored);
-  Deliver(declarations_.StillKnown());
+  Deliver(declarations_.StillKnown(Declarations::kServers));
   if (!recovery_.has_value()) ReleaseHeld();
 }
 

@@ -10,8 +10,8 @@
 
 #include "sim/network.h"
 #include "src/protocol/control/coordinator.h"
-#include "src/protocol/shard.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/shard/shard.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::sim {
 

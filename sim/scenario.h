@@ -9,7 +9,7 @@
 #include <string>
 
 #include "sim/script.h"
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 
 namespace byteps::sim {
 

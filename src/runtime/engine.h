@@ -11,7 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/shard_links.h"
 #include "src/transport/transport.h"

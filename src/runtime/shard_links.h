@@ -12,7 +12,7 @@
 
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 #include "src/runtime/handshake.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"

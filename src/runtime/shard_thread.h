@@ -14,7 +14,7 @@
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
 

@@ -20,7 +20,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/shard_links.h"

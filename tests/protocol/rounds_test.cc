@@ -1,8 +1,9 @@
 // Rounds that not everybody takes part in, and whose results differ by rank, in small jobs.
 #include <functional>
 
-#include "src/protocol/job_for_test.h"
-#include "src/protocol/recording_for_test.h"
+#include "tests/protocol/job_for_test.h"
+#include "src/protocol/shard/shard_for_test.h"
+#include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
 namespace {

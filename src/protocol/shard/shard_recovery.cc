@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 
 namespace byteps::protocol {
 namespace {

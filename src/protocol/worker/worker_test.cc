@@ -1,10 +1,12 @@
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/recording_for_test.h"
+#include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -1,7 +1,7 @@
 // Process sets, and join: who takes part in what, and how shards come to know it.
 #include <algorithm>
 
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "src/protocol/view_parts.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

@@ -1,7 +1,7 @@
 // The shard's members: views, connections, numbered answers, and who holds which verdict.
 #include <algorithm>
 
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 #include "src/protocol/view_parts.h"
 
 namespace byteps::protocol {

@@ -3,7 +3,7 @@
 
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/recording_for_test.h"
+#include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -1,6 +1,6 @@
 // Rounds: contributions come in, a verdict goes out. shard_members.cc has views, connections and
 // who holds what; shard_recovery.cc what members say after a piece moved or a connection broke.
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 
 #include <algorithm>
 #include <cassert>

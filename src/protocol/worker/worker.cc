@@ -1,7 +1,7 @@
 // The worker's events from users and from the coordinator, and the walk along the data path.
 // worker_exchange.cc has what happens between a worker and the shards, worker_recovery.cc what
 // happens when members come and go.
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 #include <algorithm>
 #include <cassert>

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/recording_for_test.h"
+#include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 #include "src/wire/error_row.h"
 
 namespace byteps::protocol {

@@ -1,6 +1,6 @@
 // Workers and shards together: owner changes, reconnects, lost members, errors, receipts. The
 // simulator plays thousands of such histories; these are the ones that docs/membership.md draws.
-#include "src/protocol/job_for_test.h"
+#include "tests/protocol/job_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "src/protocol/control/tensor_bytes.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

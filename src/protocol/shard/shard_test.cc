@@ -1,12 +1,13 @@
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/recording_for_test.h"
+#include "src/protocol/shard/shard_for_test.h"
 
 namespace byteps::protocol {
 namespace {

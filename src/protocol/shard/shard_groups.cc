@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "src/protocol/shard.h"
+#include "src/protocol/shard/shard.h"
 
 namespace byteps::protocol {
 namespace {

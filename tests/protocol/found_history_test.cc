@@ -1,5 +1,5 @@
 // Histories that the simulator found, written by hand: its seeds change with its recipes.
-#include "src/protocol/job_for_test.h"
+#include "tests/protocol/job_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "src/protocol/control/tensor_bytes.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/recording_for_test.h"
-#include "src/protocol/shard.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/shard/shard_for_test.h"
+#include "src/protocol/worker/worker_for_test.h"
+#include "src/protocol/shard/shard.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 

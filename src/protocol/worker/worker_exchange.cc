@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "src/protocol/control/tensor_bytes.h"
-#include "src/protocol/worker.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
 namespace {

@@ -9,6 +9,13 @@ namespace {
 
 constexpr uint32_t kPrefixBytes = 8;
 
+// REQUIRES: a frame with a data header.
+wire::FrameKind KindOf(FrameType type) {
+  if (type == FrameType::kPush) return wire::FrameKind::kPush;
+  if (type == FrameType::kAnswer) return wire::FrameKind::kAnswer;
+  return type == FrameType::kVerdict ? wire::FrameKind::kVerdict : wire::FrameKind::kAbort;
+}
+
 const char* NameOf(const wire::Message& message) {
   static constexpr const char* kNames[] = {
       "join",   "refused", "waiting", "propose",  "promise",        "commit",  "query",
@@ -62,8 +69,7 @@ void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, Cons
     return;
   }
   std::byte encoded[wire::kDataHeaderBytesMax];
-  frame.wire_bytes +=
-      static_cast<uint32_t>(wire::EncodeDataHeader(header, payload.size(), encoded));
+  frame.wire_bytes += static_cast<uint32_t>(wire::EncodeDataHeader(header, encoded));
   frame.bytes.assign(payload.begin(), payload.end());
 }
 
@@ -89,14 +95,14 @@ std::vector<wire::HeldPiece> HeldOf(const Frame& frame) {
   return pieces;
 }
 
-void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why) {
+void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& why) {
   frame.type = FrameType::kAbort;
-  frame.header.ref = piece;
-  frame.header.epoch = epoch;
+  frame.header = push;
+  frame.header.encoded_bytes = 0;
   auto text = std::as_bytes(std::span(why));
   frame.bytes.assign(text.begin(), text.end());
   frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
-  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+  frame.wire_bytes = kPrefixBytes + wire::kDataHeaderBytes + frame.payload_bytes;
 }
 
 void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots) {
@@ -125,8 +131,8 @@ wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.b
 
 wire::DataHeader HeaderOf(const Frame& frame) {
   std::byte bytes[wire::kDataHeaderBytesMax];
-  size_t length = wire::EncodeDataHeader(frame.header, frame.payload_bytes, bytes);
-  return wire::DecodeDataHeader(ConstByteSpan(bytes, length), frame.payload_bytes).value();
+  ConstByteSpan encoded(bytes, wire::EncodeDataHeader(frame.header, bytes));
+  return wire::DecodeDataHeader(KindOf(frame.type), encoded, frame.payload_bytes).value();
 }
 
 std::vector<wire::PieceRef> PiecesOf(const Frame& frame) {

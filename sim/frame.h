@@ -39,7 +39,7 @@ struct Frame {
   uint32_t payload_bytes = 0;
   FrameId id = kNoFrame;         // its place in the pool
   FrameId next = kNoFrame;       // behind it in a queue
-  wire::DataHeader header;       // push, answer, verdict; of small frames only a number
+  wire::DataHeader header;       // push, answer, verdict, abort; of small frames only a number
   std::vector<std::byte> bytes;  // control message, pieces of a want; payload if bytes are carried
 
   // Higher ones leave first. What carries no payload overtakes what does.
@@ -69,7 +69,8 @@ void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, Cons
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
 // A frame of references; `epoch` for a have.
 void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
-void MakeAbort(Frame& frame, uint64_t epoch, const wire::PieceRef& piece, const std::string& why);
+// `push` is the header of the push that it stands for.
+void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& why);
 // Its bytes are the bitmap.
 void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots);
 // A frame that is only a header: ack, stable, resync, joined, hello, welcome.

@@ -127,6 +127,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
     Admit({connection, slot, frame.header});
   } else if (IsBound(connection, slot)) {
     const wire::DataHeader& header = frame.header;
+    bool real = cluster_.network_.carries_bytes();
     if (!InView(slot, links_.at(slot).incarnation)) {
       cluster_.violations_.push_back(name_ + " listens to worker " + std::to_string(slot) +
                                      ", which is not in its view");
@@ -145,7 +146,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
         break;
       }
       case FrameType::kAbort:
-        machine_.OnAbort(slot, header.epoch, header.ref, TextOf(frame));
+        machine_.OnAbort(slot, real ? HeaderOf(frame) : header, TextOf(frame));
         break;
       default: break;
     }

@@ -401,11 +401,10 @@ void WorkerNode::SendResync(ShardId to, uint64_t epoch) {
   SendSmall(to, FrameType::kResync, header);
 }
 
-void WorkerNode::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
-                           const std::string& why) {
+void WorkerNode::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
-  MakeAbort(frame, epoch, piece, why);
+  MakeAbort(frame, push, why);
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 

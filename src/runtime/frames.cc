@@ -33,8 +33,7 @@ transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& head
                               ConstByteSpan payload, BufferRef keep) {
   transport::OutFrame frame;
   frame.kind = static_cast<uint8_t>(kind);
-  frame.header_bytes =
-      static_cast<uint32_t>(wire::EncodeDataHeader(header, payload.size(), frame.header));
+  frame.header_bytes = static_cast<uint32_t>(wire::EncodeDataHeader(header, frame.header));
   frame.payload = payload;
   frame.keep = std::move(keep);
   frame.urgency = kind == wire::FrameKind::kVerdict ? kControlUrgency : header.priority;
@@ -82,26 +81,12 @@ transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
   return frame;
 }
 
-transport::OutFrame AbortFrame(BufferPool& pool, uint64_t epoch, const AbortPayload& abort) {
-  std::vector<std::byte> bytes;
-  wire::EncodePieceRefs({abort.piece}, bytes);
-  auto text = std::as_bytes(std::span(CutText(abort.why, kAbortTextMax)));
-  bytes.insert(bytes.end(), text.begin(), text.end());
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kAbort, bytes);
-  SetNumber(frame, epoch);
+transport::OutFrame AbortFrame(BufferPool& pool, wire::DataHeader push, const std::string& why) {
+  auto text = std::as_bytes(std::span(CutText(why, wire::kAbortTextMax)));
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kAbort, text);
+  push.encoded_bytes = 0;
+  frame.header_bytes = static_cast<uint32_t>(wire::EncodeDataHeader(push, frame.header));
   return frame;
-}
-
-Result<AbortPayload> DecodeAbort(ConstByteSpan payload) {
-  if (payload.size() < wire::kPieceRefBytes) {
-    return Status(StatusCode::kProtocol, "an abort without a piece");
-  }
-  std::vector<wire::PieceRef> pieces;
-  Status decoded = wire::DecodePieceRefs(payload.first(wire::kPieceRefBytes), pieces);
-  if (!decoded.ok()) return decoded;
-  ConstByteSpan text = payload.subspan(wire::kPieceRefBytes);
-  return AbortPayload{pieces.front(),
-                      std::string(reinterpret_cast<const char*>(text.data()), text.size())};
 }
 
 }  // namespace byteps::runtime

@@ -42,15 +42,7 @@ transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
                               const std::vector<wire::HeldPiece>& pieces);
 
-// An abort's payload: the piece, then the reason.
-struct AbortPayload {
-  wire::PieceRef piece;
-  std::string why;
-};
-transport::OutFrame AbortFrame(BufferPool& pool, uint64_t epoch, const AbortPayload& abort);
-// kProtocol for bytes that hold no piece.
-Result<AbortPayload> DecodeAbort(ConstByteSpan payload);
-// A longer reason is cut.
-inline constexpr size_t kAbortTextMax = 1024;
+// `push` is the header of the push that it stands for.
+transport::OutFrame AbortFrame(BufferPool& pool, wire::DataHeader push, const std::string& why);
 
 }  // namespace byteps::runtime

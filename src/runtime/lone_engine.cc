@@ -64,7 +64,7 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendVerdict(ShardId, const wire::DataHeader&, ConstByteSpan, BufferRef) override {}
   void SendHave(ShardId, uint64_t, const std::vector<wire::HeldPiece>&) override {}
   void SendResync(ShardId, uint64_t) override {}
-  void SendAbort(ShardId, uint64_t, const wire::PieceRef&, const std::string&) override {}
+  void SendAbort(ShardId, const wire::DataHeader&, const std::string&) override {}
   void SendAck(ShardId, const wire::Progress&) override {}
   void SendGroup(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
   void SendJoined(ShardId, const wire::Progress&) override {}

@@ -22,7 +22,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
     incoming = static_cast<wire::FrameKind>(kind);
     if (incoming == wire::FrameKind::kAnswer) {
-      Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
+      Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
       if (!header.ok()) return header.status();
       if (links.ignores_answers_) {
         ignored.resize(payload_bytes);

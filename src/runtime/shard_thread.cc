@@ -9,8 +9,8 @@
 namespace byteps::runtime {
 namespace {
 
-// A verdict carries the bitmap of whose contributions are in it.
-constexpr size_t kReceiptBytesMax = wire::kMembersMax / 8;
+// A verdict carries the bitmap of whose contributions are in it, and a codec may add a little.
+constexpr size_t kBytesMoreMax = wire::kMembersMax / 8 + wire::kCodecExtraBytesMax;
 
 }  // namespace
 
@@ -33,9 +33,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       case wire::FrameKind::kHave:
         if (payload_bytes > wire::kWantCountMax * wire::kHeldPieceBytes) break;
         return Collect(bytes, payload_bytes);
-      case wire::FrameKind::kAbort:
-        if (payload_bytes > wire::kPieceRefBytes + kAbortTextMax) break;
-        return Collect(bytes, payload_bytes);
+      case wire::FrameKind::kAbort: return CollectAbort(bytes, payload_bytes);
       case wire::FrameKind::kGroup: {
         if (payload_bytes > wire::kGroupBytesMax) break;
         Result<wire::Progress> number = wire::DecodeProgress(bytes);
@@ -50,7 +48,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   }
 
   Result<ByteSpan> OnData(ConstByteSpan bytes, size_t payload_bytes) {
-    Result<wire::DataHeader> header = wire::DecodeDataHeader(bytes, payload_bytes);
+    Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
     if (!header.ok()) return header.status();
     Time now = shard.loop_->EventTime();
     return incoming == wire::FrameKind::kPush
@@ -84,6 +82,14 @@ struct ShardThread::Link final : transport::FrameReceiver {
     return ByteSpan(payload);
   }
 
+  Result<ByteSpan> CollectAbort(ConstByteSpan bytes, size_t payload_bytes) {
+    Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
+    if (!header.ok()) return header.status();
+    abort = header.value();
+    payload.resize(payload_bytes);
+    return ByteSpan(payload);
+  }
+
   void OnFrame() override {
     bool data = incoming == wire::FrameKind::kPush || incoming == wire::FrameKind::kVerdict;
     if (data) shard.machine_.OnPayload(slot);
@@ -93,9 +99,8 @@ struct ShardThread::Link final : transport::FrameReceiver {
       if (sound.ok()) shard.machine_.OnHave(slot, epoch, held);
     }
     if (incoming == wire::FrameKind::kAbort) {
-      Result<AbortPayload> abort = DecodeAbort(payload);
-      sound = abort.status();
-      if (sound.ok()) shard.machine_.OnAbort(slot, epoch, abort->piece, abort->why);
+      const auto* text = reinterpret_cast<const char*>(payload.data());
+      shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
     }
     if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
     if (sound.ok() && !data) sound = shard.machine_.CheckHeld(slot);
@@ -112,6 +117,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   wire::FrameKind incoming = wire::FrameKind::kPush;
   uint64_t epoch = 0;
   wire::Progress group;
+  wire::DataHeader abort;
   std::vector<std::byte> payload;
   std::vector<wire::HeldPiece> held;
 };
@@ -126,7 +132,7 @@ ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardO
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
-      payload_bytes_max_(options.piece_bytes_max + kReceiptBytesMax) {}
+      payload_bytes_max_(options.piece_bytes_max + kBytesMoreMax) {}
 
 ShardThread::~ShardThread() {
   loop_->Stop();

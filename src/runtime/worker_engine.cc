@@ -442,9 +442,8 @@ void WorkerEngine::SendResync(ShardId to, uint64_t epoch) {
   Send(to, NumberFrame(wire::FrameKind::kResync, epoch));
 }
 
-void WorkerEngine::SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
-                             const std::string& why) {
-  Send(to, AbortFrame(pool_, epoch, {piece, why}));
+void WorkerEngine::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
+  Send(to, AbortFrame(pool_, push, why));
 }
 
 void WorkerEngine::SendAck(ShardId to, const wire::Progress& ack) {

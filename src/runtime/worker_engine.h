@@ -91,8 +91,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
                    BufferRef keep) override;
   void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
   void SendResync(ShardId to, uint64_t epoch) override;
-  void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
-                 const std::string& why) override;
+  void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
   void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
   void SendJoined(ShardId to, const wire::Progress& number) override;

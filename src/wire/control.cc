@@ -108,7 +108,7 @@ flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
   if (!spec.detail.empty()) detail = b.CreateString(spec.detail);
   return fb::CreateSpec(b, static_cast<uint8_t>(spec.op), static_cast<uint8_t>(spec.dtype),
                         spec.root, shape, spec.atomic, static_cast<uint8_t>(spec.combine),
-                        spec.group, detail);
+                        spec.group, detail, spec.codec);
 }
 
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {

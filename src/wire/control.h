@@ -148,6 +148,7 @@ struct TensorSpec {
   Op combine = Op::kSum;       // reducescatter only
   uint32_t group = 0;          // who takes part; 0: everybody
   std::string detail;          // what else must be equal, as a text for people
+  uint8_t codec = 0;           // how its pieces are encoded (data.h); 0: they are not
   friend auto operator<=>(const TensorSpec&, const TensorSpec&) = default;
 };
 // A longer detail is refused.

@@ -144,7 +144,8 @@ Result<TensorSpec> Read(const fb::Spec* m) {
                     m->atomic(),
                     static_cast<Op>(m->combine()),
                     m->group(),
-                    Text(m->detail())};
+                    Text(m->detail()),
+                    m->codec()};
 }
 
 Declared Read(const fb::Declared& m) {

@@ -23,6 +23,7 @@ std::vector<Message> OneOfEach() {
   next.epoch = 6;
   next.workers[1].left = true;
   TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}, true};
+  spec.codec = 200;
   DeclareFailed failed{"w",       {3, 1, 5},         {77, 78}, StatusCode::kMismatch,
                        "differs", {{"v", {0, 2, 9}}}};
   return {join,
@@ -110,6 +111,9 @@ TEST(ControlTest, SpecsAreDescribedForPeople) {
             "alltoall of int8[any] in process set 3");
   EXPECT_EQ(Describe({Op::kReducescatter, DataType::kInt8, 0, {4}, false, Op::kMax, 0, "cpu"}),
             "reducescatter (max) of int8[4] (cpu)");
+  TensorSpec encoded{Op::kSum, DataType::kFloat32, 0, {3}};
+  encoded.codec = 2;
+  EXPECT_EQ(Describe(encoded), "sum of float32[3] with codec 2");
 }
 
 }  // namespace

@@ -15,34 +15,68 @@ constexpr size_t kEpochAt = 16;
 constexpr size_t kCountAt = 24;
 constexpr size_t kGenerationAt = 32;
 constexpr size_t kPriorityAt = 36;
-constexpr size_t kReceiptAt = 40;
-constexpr size_t kUnstableAt = 44;
-constexpr size_t kHomeAt = 48;
-constexpr size_t kCombineAt = 52;
-constexpr size_t kDtypeAt = 53;
-constexpr size_t kZeroAt = 54;
-constexpr size_t kStatusAt = 55;
+constexpr size_t kProcessSetAt = 40;
+constexpr size_t kReceiptAt = 44;
+constexpr size_t kUnstableAt = 48;
+constexpr size_t kHomeAt = 52;
 constexpr size_t kPieceBytesAt = 56;
-constexpr size_t kOffsetAt = 60;
-constexpr size_t kWantOffsetAt = 64;
-constexpr size_t kWantBytesAt = 68;
+constexpr size_t kEncodedBytesAt = 60;
+constexpr size_t kCombineAt = 64;
+constexpr size_t kDtypeAt = 65;
+constexpr size_t kStatusAt = 66;
+constexpr size_t kCodecAt = 67;
+constexpr size_t kOffsetAt = 68;
+constexpr size_t kWantOffsetAt = 72;
+constexpr size_t kWantBytesAt = 76;
 
-bool NeedsRange(const DataHeader& header, size_t payload_bytes) {
-  return header.piece_bytes != payload_bytes || header.offset != 0 || header.want_offset != 0 ||
-         header.want_bytes != header.piece_bytes;
+bool NeedsRange(const DataHeader& header) {
+  return header.offset != 0 || header.want_offset != 0 || header.want_bytes != header.piece_bytes;
 }
 
 Status Malformed(const std::string& what) {
   return {StatusCode::kProtocol, "malformed data header: " + what};
 }
 
-Status CheckRange(const DataHeader& header, size_t payload_bytes) {
+// Whether the fields belong to a frame of this kind.
+Status CheckKind(FrameKind kind, const DataHeader& header) {
+  bool pushes = kind == FrameKind::kPush || kind == FrameKind::kAbort;
+  if (pushes && (header.receipt != 0 || header.status != StatusCode::kOk)) {
+    return Malformed("a push has a receipt or a status");
+  }
+  if (!pushes && header.process_set != 0) return Malformed("a verdict names a process set");
+  if (kind != FrameKind::kAnswer && header.unstable != 0) {
+    return Malformed("only answers count what is unstable");
+  }
+  if (header.receipt > kGroupBytesMax) return Malformed("the receipt is too long");
+  return Status::Ok();
+}
+
+Status CheckPayload(FrameKind kind, const DataHeader& header, size_t payload_bytes) {
+  if (kind == FrameKind::kAbort) {
+    bool text_only = header.encoded_bytes == 0 && payload_bytes <= kAbortTextMax;
+    return text_only ? Status::Ok() : Malformed("an abort has nothing but a text");
+  }
+  if (uint64_t{header.receipt} + header.encoded_bytes == payload_bytes) return Status::Ok();
+  return Malformed("it says " + std::to_string(header.receipt) + " and " +
+                   std::to_string(header.encoded_bytes) + " bytes of a payload of " +
+                   std::to_string(payload_bytes));
+}
+
+Status CheckRange(const DataHeader& header) {
   if (uint64_t{header.want_offset} + header.want_bytes > header.piece_bytes) {
     return Malformed("the wanted span leaves the piece");
   }
-  // An error verdict carries no span of the piece, and a partial receipt a bitmap in front of it.
-  if (header.status != StatusCode::kOk || header.receipt != 0) return Status::Ok();
-  if (uint64_t{header.offset} + payload_bytes > header.piece_bytes) {
+  if (header.codec != 0) {
+    bool all = header.want_offset == 0 && header.want_bytes == header.piece_bytes;
+    if (header.offset != 0 || (!all && header.want_bytes != 0)) {
+      return Malformed("with a codec a piece is pushed and wanted whole");
+    }
+    if (header.status != StatusCode::kOk) return Malformed("errors have no codec");
+    bool fits = header.encoded_bytes <= uint64_t{header.piece_bytes} + kCodecExtraBytesMax;
+    return fits ? Status::Ok() : Malformed("the codec has made the piece too large");
+  }
+  if (header.status != StatusCode::kOk) return Status::Ok();  // a row of errors is no span
+  if (uint64_t{header.offset} + header.encoded_bytes > header.piece_bytes) {
     return Malformed("the payload leaves the piece");
   }
   return Status::Ok();
@@ -50,7 +84,7 @@ Status CheckRange(const DataHeader& header, size_t payload_bytes) {
 
 }  // namespace
 
-size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan out) {
+size_t EncodeDataHeader(const DataHeader& header, ByteSpan out) {
   std::byte* at = out.data();
   PutLittle(at + kTensorAt, header.ref.tensor);
   PutLittle(at + kPieceAt, header.ref.piece);
@@ -59,22 +93,24 @@ size_t EncodeDataHeader(const DataHeader& header, size_t payload_bytes, ByteSpan
   PutLittle(at + kCountAt, header.count);
   PutLittle(at + kGenerationAt, header.generation);
   PutLittle(at + kPriorityAt, static_cast<uint32_t>(header.priority));
+  PutLittle(at + kProcessSetAt, header.process_set);
   PutLittle(at + kReceiptAt, header.receipt);
   PutLittle(at + kUnstableAt, header.unstable);
   PutLittle(at + kHomeAt, header.home);
+  PutLittle(at + kPieceBytesAt, header.piece_bytes);
+  PutLittle(at + kEncodedBytesAt, header.encoded_bytes);
   at[kCombineAt] = static_cast<std::byte>(header.combine);
   at[kDtypeAt] = static_cast<std::byte>(header.dtype);
-  at[kZeroAt] = std::byte{0};
   at[kStatusAt] = static_cast<std::byte>(header.status);
-  if (!NeedsRange(header, payload_bytes)) return kDataHeaderBytes;
-  PutLittle(at + kPieceBytesAt, header.piece_bytes);
+  at[kCodecAt] = static_cast<std::byte>(header.codec);
+  if (!NeedsRange(header)) return kDataHeaderBytes;
   PutLittle(at + kOffsetAt, header.offset);
   PutLittle(at + kWantOffsetAt, header.want_offset);
   PutLittle(at + kWantBytesAt, header.want_bytes);
   return kDataHeaderBytesMax;
 }
 
-Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
+Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes) {
   if (bytes.size() != kDataHeaderBytes && bytes.size() != kDataHeaderBytesMax) {
     return Malformed("its length is " + std::to_string(bytes.size()));
   }
@@ -93,24 +129,26 @@ Result<DataHeader> DecodeDataHeader(ConstByteSpan bytes, size_t payload_bytes) {
   header.count = GetLittle<uint64_t>(at + kCountAt);
   header.generation = GetLittle<uint32_t>(at + kGenerationAt);
   header.priority = static_cast<int32_t>(GetLittle<uint32_t>(at + kPriorityAt));
+  header.process_set = GetLittle<uint32_t>(at + kProcessSetAt);
   header.receipt = GetLittle<uint32_t>(at + kReceiptAt);
   header.unstable = GetLittle<uint32_t>(at + kUnstableAt);
   header.home = GetLittle<uint32_t>(at + kHomeAt);
+  header.piece_bytes = GetLittle<uint32_t>(at + kPieceBytesAt);
+  header.encoded_bytes = GetLittle<uint32_t>(at + kEncodedBytesAt);
   header.combine = static_cast<Combine>(combine);
   header.dtype = static_cast<DataType>(dtype);
   header.status = static_cast<StatusCode>(status);
-  if (bytes.size() == kDataHeaderBytes) {
-    if (payload_bytes > UINT32_MAX) return Malformed("the payload is too large");
-    header.piece_bytes = static_cast<uint32_t>(payload_bytes);
-    header.want_bytes = header.piece_bytes;
-  } else {
-    header.piece_bytes = GetLittle<uint32_t>(at + kPieceBytesAt);
+  header.codec = static_cast<uint8_t>(at[kCodecAt]);
+  header.want_bytes = header.piece_bytes;
+  if (bytes.size() == kDataHeaderBytesMax) {
     header.offset = GetLittle<uint32_t>(at + kOffsetAt);
     header.want_offset = GetLittle<uint32_t>(at + kWantOffsetAt);
     header.want_bytes = GetLittle<uint32_t>(at + kWantBytesAt);
   }
-  Status range = CheckRange(header, payload_bytes);
-  if (!range.ok()) return range;
+  Status sound = CheckKind(kind, header);
+  if (sound.ok()) sound = CheckPayload(kind, header, payload_bytes);
+  if (sound.ok()) sound = CheckRange(header);
+  if (!sound.ok()) return sound;
   return header;
 }
 

@@ -1,5 +1,6 @@
-// Fuzz target: any bytes as the header of a push or an answer, as wants, as errors and as an ack.
-// What is accepted keeps its spans inside the piece and means the same when it is written again.
+// Fuzz target: any bytes as the header of a push, an answer, a verdict or an abort, as wants, as
+// errors and as an ack. What is accepted keeps its spans inside the piece and means the same when
+// it is written again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -14,13 +15,17 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-void FuzzHeader(ConstByteSpan bytes, size_t payload_bytes) {
-  Result<DataHeader> header = DecodeDataHeader(bytes, payload_bytes);
+void FuzzHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes) {
+  Result<DataHeader> header = DecodeDataHeader(kind, bytes, payload_bytes);
   if (!header.ok()) return Require(header.status().code() == StatusCode::kProtocol);
   Require(uint64_t{header->want_offset} + header->want_bytes <= header->piece_bytes);
+  bool text = kind == FrameKind::kAbort;
+  Require(text || uint64_t{header->receipt} + header->encoded_bytes == payload_bytes);
+  bool span = header->codec == 0 && header->status == StatusCode::kOk;
+  Require(!span || uint64_t{header->offset} + header->encoded_bytes <= header->piece_bytes);
   std::byte out[kDataHeaderBytesMax];
-  size_t length = EncodeDataHeader(header.value(), payload_bytes, out);
-  Result<DataHeader> again = DecodeDataHeader(ConstByteSpan(out, length), payload_bytes);
+  size_t length = EncodeDataHeader(header.value(), out);
+  Result<DataHeader> again = DecodeDataHeader(kind, ConstByteSpan(out, length), payload_bytes);
   Require(again.ok() && again.value() == header.value());
 }
 
@@ -47,7 +52,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 4) return 0;
   size_t payload_bytes = data[0] | size_t{data[1]} << 8 | size_t{data[2]} << 24;
   auto bytes = std::as_bytes(std::span(data + 4, size - 4));
-  byteps::wire::FuzzHeader(bytes, payload_bytes);
+  using byteps::wire::FrameKind;
+  for (FrameKind kind :
+       {FrameKind::kPush, FrameKind::kAnswer, FrameKind::kVerdict, FrameKind::kAbort}) {
+    byteps::wire::FuzzHeader(kind, bytes, payload_bytes);
+  }
   byteps::wire::FuzzRefs(bytes);
   byteps::wire::FuzzErrors(bytes, payload_bytes);
   (void)byteps::wire::DecodeNumber(bytes).ok();

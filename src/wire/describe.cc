@@ -40,6 +40,7 @@ std::string Describe(const TensorSpec& spec) {
   if (spec.op != Op::kBarrier && spec.op != Op::kJoin) text += " of " + ShapeOf(spec);
   if (spec.op == Op::kBroadcast) text += " from rank " + std::to_string(spec.root);
   if (spec.group != 0) text += " in process set " + std::to_string(spec.group);
+  if (spec.codec != 0) text += " with codec " + std::to_string(spec.codec);
   if (!spec.detail.empty()) text += " (" + spec.detail + ")";
   return text;
 }

@@ -19,8 +19,8 @@ enum class FrameKind : uint8_t {
   kVerdict = 10,  // worker to owner: this was decided before you owned it (data.h)
   kHave = 11,     // worker to owner: rounds whose verdict it holds, and that are stable (data.h)
   kResync = 12,   // worker to owner: all has been said that concerns a view (data.h)
-  kAbort = 13,    // worker to owner: asks for an error verdict (data.h)
-  kGroup = 14,    // worker to owner: who takes part in rounds of a group (data.h)
+  kAbort = 13,    // worker to owner: instead of a push, asks for an error (data.h)
+  kGroup = 14,    // worker to owner: who takes part in rounds of a process set (data.h)
   kJoined = 15,   // worker to owner: it takes no part in rounds until all have joined (data.h)
 };
 

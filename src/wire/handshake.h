@@ -13,7 +13,7 @@
 
 namespace byteps::wire {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kJobIdBytesMax = 128;
 using Nonce = std::array<std::byte, 16>;
 

@@ -43,7 +43,7 @@ TEST(HandshakeTest, WelcomeSurvivesTheWire) {
 TEST(HandshakeTest, GoldenBytesOfAHello) {
   EXPECT_EQ(Hex(EncodeHello(ExampleHello())),
             "42505331"
-            "0100"
+            "0200"
             "00"
             "01"
             "03000000"
@@ -66,7 +66,7 @@ TEST(HandshakeTest, GoldenBytesOfAWelcome) {
   welcome.text = "no";
   EXPECT_EQ(Hex(EncodeWelcome(welcome)),
             "42505331"
-            "0100"
+            "0200"
             "08"
             "00"
             "0500000000000000"

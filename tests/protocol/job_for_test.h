@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/shard/shard_for_test.h"
-#include "src/protocol/worker/worker_for_test.h"
 #include "src/protocol/shard/shard.h"
+#include "src/protocol/shard/shard_for_test.h"
 #include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
 
@@ -114,10 +114,9 @@ class Job {
       job.up[{slot, to}].push_back(
           [this, to, epoch] { job.shards[to]->machine.OnResync(slot, epoch); });
     }
-    void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& ref,
-                   const std::string& why) override {
+    void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override {
       job.up[{slot, to}].push_back(
-          [this, to, epoch, ref, why] { job.shards[to]->machine.OnAbort(slot, epoch, ref, why); });
+          [this, to, push, why] { job.shards[to]->machine.OnAbort(slot, push, why); });
     }
     void SendAck(ShardId to, const wire::Progress& ack) override {
       job.up[{slot, to}].push_back(

@@ -42,7 +42,6 @@ StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
 }
 
 // Of a round as workers count them, not of one on the wire (wire/data.h).
-uint64_t JoinsOf(uint64_t round) { return round / wire::FirstRoundAfter(1); }
 
 }  // namespace
 
@@ -102,7 +101,8 @@ Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::Overd
 bool Declarations::WaitsInVain(const Wait& wait, const Wait& other) {
   const wire::Use& use = wait.use;
   const wire::Use& others = other.use;
-  if (use.group == others.group || JoinsOf(use.round) != JoinsOf(others.round)) return false;
+  if (use.group == others.group || wire::JoinsOfUse(use.round) != wire::JoinsOfUse(others.round))
+    return false;
   auto last = std::find_if(other.elsewhere.begin(), other.elsewhere.end(),
                            [&](const wire::Use& one) { return one.group == use.group; });
   return last == other.elsewhere.end() || *last < use;

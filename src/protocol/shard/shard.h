@@ -131,7 +131,7 @@ class Shard {
   // 1, is over.
   void OnJoined(Slot from, const wire::Progress& number);
   // `from` asks that the round ends in an error.
-  void OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const std::string& why);
+  void OnAbort(Slot from, const wire::DataHeader& push, const std::string& why);
   // The connection is gone, or another one takes its place; a contribution that was not complete is
   // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);
@@ -222,7 +222,6 @@ class Shard {
     bool complete = true;
     uint64_t epoch = 0;
     std::vector<wire::HeldPiece> pieces;
-    wire::PieceRef ref;
     std::string text;
     std::vector<std::byte> bitmap;
     size_t bytes() const {

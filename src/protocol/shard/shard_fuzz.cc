@@ -106,8 +106,13 @@ class Play {
                                          ConstByteSpan(bitmap).first(bytes)));
         return;
       }
-      default: return shard_.OnAbort(slot, epoch, ref, "too late");
+      default: break;
     }
+    wire::DataHeader push;
+    push.ref = ref;
+    push.epoch = epoch;
+    push.generation = 1;
+    shard_.OnAbort(slot, push, "too late");
   }
 
   struct Incoming {
@@ -159,23 +164,26 @@ class Play {
       header.want_offset = numbers_.Next();
       header.want_bytes = numbers_.Next() * 4U;
     }
-    std::byte wire_bytes[wire::kDataHeaderBytesMax];
-    size_t length = wire::EncodeDataHeader(header, payload, wire_bytes);
-    auto decoded = wire::DecodeDataHeader(ConstByteSpan(wire_bytes, length), payload);
-    if (!decoded.ok()) return;
     uint8_t kind = numbers_.Next();
     bool verdict = kind % 4 == 0;
-    // A bitmap in front of the verdict, or the number of a group.
-    if (kind % 16 == 4) decoded->receipt = 1;
-    if (kind % 4 == 1) decoded->receipt = kind / 32;
-    if (kind % 16 == 8) decoded->want_bytes = 0;
-    if (kind % 16 == 12 || kind % 32 == 20) decoded->status = StatusCode::kPeerLost;
+    if (kind % 16 == 4) header.receipt = 1;  // a bitmap in front of the verdict
+    if (kind % 4 == 1) header.process_set = kind / 32;
+    if (kind % 16 == 8) header.want_offset = header.want_bytes = 0;
+    if (kind % 16 == 12) header.status = StatusCode::kPeerLost;
+    if (kind >= 240) header.codec = 1;
+    header.encoded_bytes =
+        static_cast<uint32_t>(payload - std::min<size_t>(header.receipt, payload));
+    std::byte wire_bytes[wire::kDataHeaderBytesMax];
+    ConstByteSpan encoded(wire_bytes, wire::EncodeDataHeader(header, wire_bytes));
+    auto frame = verdict ? wire::FrameKind::kVerdict : wire::FrameKind::kPush;
+    auto decoded = wire::DecodeDataHeader(frame, encoded, payload);
+    if (!decoded.ok()) return;
     Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
                                      : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
     if (place.ok()) {
       if (place->size() != payload) std::abort();
       bool error = decoded->status != StatusCode::kOk;
-      receiving_[slot] = {place.value(), error, verdict ? decoded->receipt : 0};
+      receiving_[slot] = {place.value(), error, decoded->receipt};
     } else if (receiving_.erase(slot) == 0) {
       shard_.OnLost(slot);
     }

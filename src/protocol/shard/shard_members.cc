@@ -197,6 +197,7 @@ void Shard::Answer(Piece& piece, const wire::PieceRef& ref, Slot to, uint32_t wa
   header.offset = want_offset;
   header.want_offset = want_offset;
   header.want_bytes = want_bytes;
+  header.encoded_bytes = want_bytes;
   if (want_bytes == piece.verdict_bytes) {  // the whole verdict needs no range on the wire
     header.offset = header.want_offset = 0;
   }
@@ -215,6 +216,7 @@ void Shard::AnswerError(Piece& piece, const wire::PieceRef& ref, Slot to, int32_
   Number(members_[to], piece, header);
   header.status = piece.errors.Of(ref.round)->code();
   header.piece_bytes = header.want_bytes = static_cast<uint32_t>(row.size());
+  header.encoded_bytes = header.piece_bytes;
   Send(piece, to, header, ConstByteSpan(payload.data(), row.size()), payload);
 }
 

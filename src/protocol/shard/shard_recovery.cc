@@ -82,7 +82,7 @@ void Shard::ReplayOne(Slot slot, Held held) {
     case wire::FrameKind::kAck: return TakeAck(slot, held.header.count);
     case wire::FrameKind::kHave: return OnHave(slot, held.epoch, held.pieces);
     case wire::FrameKind::kResync: return OnResync(slot, held.epoch);
-    case wire::FrameKind::kAbort: return OnAbort(slot, held.epoch, held.ref, held.text);
+    case wire::FrameKind::kAbort: return OnAbort(slot, held.header, held.text);
     case wire::FrameKind::kJoined: return OnJoined(slot, {held.header.count, held.epoch});
     case wire::FrameKind::kGroup:
       static_cast<void>(OnGroup(slot, {held.header.count, held.epoch}, held.bitmap));
@@ -310,22 +310,22 @@ void Shard::OnResync(Slot from, uint64_t epoch) {
   }
 }
 
-void Shard::OnAbort(Slot from, uint64_t epoch, const wire::PieceRef& ref, const std::string& why) {
+void Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string& why) {
   if (from >= members_.size()) return;
   Member& member = members_[from];
-  if (MustWait(member, epoch)) {
+  if (MustWait(member, push.epoch)) {
     Held held;
     held.kind = wire::FrameKind::kAbort;
-    held.epoch = epoch;
-    held.ref = ref;
+    held.epoch = push.epoch;
+    held.header = push;
     held.text = why;
     Keep(member, std::move(held));
     return;
   }
-  Round* round = OpenRoundOf(ref);
+  Round* round = OpenRoundOf(push.ref);
   if (round == nullptr || round->abort.has_value()) return;
-  auto found = pieces_.find(KeyOf(ref));
-  if (epoch < found->second.since) return;
+  auto found = pieces_.find(KeyOf(push.ref));
+  if (push.epoch < found->second.since) return;
   std::string missing = Missing(found->second, false);
   std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
   round->abort = Status(StatusCode::kDeadlineExceeded, why + whom);

@@ -409,7 +409,7 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
       [&](Shard& shard) { return shard.OnHave(0, never, {{{1, 0, 1}, 0}}), Status::Ok(); },
       [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
       [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnAbort(0, never, {1, 0, 1}, "late"), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnAbort(0, header, "late"), Status::Ok(); },
       [&](Shard& shard) { return shard.OnGroup(0, {1, never}, bitmap); },
   };
   for (size_t way = 0; way < ways.size(); ++way) {

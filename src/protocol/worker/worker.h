@@ -87,8 +87,8 @@ class WorkerDriver {
                            BufferRef keep) = 0;
   virtual void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) = 0;
   virtual void SendResync(ShardId to, uint64_t epoch) = 0;
-  virtual void SendAbort(ShardId to, uint64_t epoch, const wire::PieceRef& piece,
-                         const std::string& why) = 0;
+  // `push` is the header of the push that it stands for.
+  virtual void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
   // `number.count` is the group's number. No slots: it is removed; must not overtake its pushes.
   virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
@@ -377,6 +377,7 @@ class Worker {
   void PushWhatFits();
   void Push(Tensor& tensor, uint32_t number);
   void SendPiece(Tensor& tensor, uint32_t number);
+  wire::DataHeader HeaderOfPush(const Tensor& tensor, uint32_t number, const Spans& spans) const;
   static uint32_t EndPiece(const Tensor& tensor);
   bool IsActive(const Tensor& tensor, uint32_t number) const;
   static bool IsLayout(const Tensor& tensor);

@@ -178,26 +178,32 @@ void Worker::Push(Tensor& tensor, uint32_t number) {
   if (piece.owner != kNoShard && links_[piece.owner].up) SendPiece(tensor, number);
 }
 
-void Worker::SendPiece(Tensor& tensor, uint32_t number) {
+wire::DataHeader Worker::HeaderOfPush(const Tensor& tensor, uint32_t number,
+                                      const Spans& spans) const {
   const Piece& piece = tensor.pieces[number];
-  Spans spans = SpansOf(tensor, number);
-  Link& link = links_[piece.owner];
   wire::DataHeader header;
   header.ref = {tensor.id, number, piece.round};
   header.epoch = epoch_;
   header.generation = generation_;
-  header.count = link.answers_in_order;
+  header.count = links_[piece.owner].answers_in_order;
   header.priority = tensor.task->operation.priority;
   header.home = piece.home;
   header.combine = CombineOf(tensor.spec);
-  header.receipt = tensor.spec.group;
+  header.process_set = tensor.spec.group;
   header.dtype = tensor.spec.dtype;
   header.piece_bytes = spans.piece_bytes;
+  header.encoded_bytes = static_cast<uint32_t>(spans.push.size());
   header.offset = spans.push_offset;
   header.want_offset = spans.want_offset;
   header.want_bytes = static_cast<uint32_t>(spans.want.size());
-  link.owes_since.reset();
-  driver_.SendPush(piece.owner, header, spans.push);
+  return header;
+}
+
+void Worker::SendPiece(Tensor& tensor, uint32_t number) {
+  Spans spans = SpansOf(tensor, number);
+  ShardId owner = tensor.pieces[number].owner;
+  links_[owner].owes_since.reset();
+  driver_.SendPush(owner, HeaderOfPush(tensor, number, spans), spans.push);
 }
 
 bool Worker::IsLayout(const Tensor& tensor) {

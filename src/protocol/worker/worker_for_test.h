@@ -42,8 +42,8 @@ class RecordingWorkerDriver final : public WorkerDriver {
     haves.emplace_back(to, pieces);
   }
   void SendResync(ShardId to, uint64_t epoch) override { resyncs.emplace_back(to, epoch); }
-  void SendAbort(ShardId to, uint64_t, const wire::PieceRef& piece, const std::string&) override {
-    aborts.emplace_back(to, piece);
+  void SendAbort(ShardId to, const wire::DataHeader& push, const std::string&) override {
+    aborts.emplace_back(to, push.ref);
   }
   void SendAck(ShardId to, const wire::Progress& ack) override { acks.emplace_back(to, ack.count); }
   void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) override {

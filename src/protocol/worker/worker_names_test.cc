@@ -38,7 +38,7 @@ class WorkerNamesTest : public testing::Test {
   void Answer(StatusCode status = StatusCode::kOk) {
     wire::DataHeader header = driver.pushes.back().header;
     header.count = ++answers;
-    header.receipt = 0;
+    header.process_set = 0;
     header.status = status;
     Result<ByteSpan> place = worker.OnAnswerHeader(0, header, 8);
     ASSERT_TRUE(place.ok()) << place.status().message();
@@ -150,7 +150,7 @@ TEST_F(WorkerNamesTest, ANameIsTakenInAllGroupsButCountsInEachForItself) {
   Declared(7, 0);  // of the other group
   EXPECT_EQ(driver.pushes.size(), 1u);
   Declared(8, 1);
-  EXPECT_EQ(driver.pushes.back().header.receipt, 1u);
+  EXPECT_EQ(driver.pushes.back().header.process_set, 1u);
 }
 
 // One failure in two groups: whichever the rank uses first raises it, and then it is over.

@@ -211,6 +211,7 @@ void Worker::SendKept(Tensor& tensor, uint32_t number) {
   arithmetic_.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
   header.piece_bytes = piece.hollow ? piece.verdict_bytes : bytes;
   header.want_bytes = bytes;
+  header.encoded_bytes = bytes;
   piece.recited = true;
   driver_.SendVerdict(piece.owner, header, ConstByteSpan(payload.data(), header.receipt + bytes),
                       payload);
@@ -315,7 +316,7 @@ void Worker::Replay(ShardId from, Time now) {
 void Worker::Abort(OperationId id, const std::string& why) {
   auto found = open_.find(id);
   if (found == open_.end()) return;
-  const Tensor& tensor = *found->second;
+  Tensor& tensor = *found->second;
   // Others may have data for as long as they like; while they do, their operations have limits.
   if (tensor.spec.op == wire::Op::kJoin) return;
   wire::TensorSpec what = tensor.spec;
@@ -325,7 +326,9 @@ void Worker::Abort(OperationId id, const std::string& why) {
     const Piece& piece = tensor.pieces[i];
     bool asks = IsActive(tensor, i) && piece.step != PieceStep::kDone && piece.owner != kNoShard &&
                 links_[piece.owner].up;
-    if (asks) driver_.SendAbort(piece.owner, epoch_, {tensor.id, i, piece.round}, text);
+    if (asks) {
+      driver_.SendAbort(piece.owner, HeaderOfPush(tensor, i, SpansOf(tensor, i)), text);
+    }
   }
 }
 

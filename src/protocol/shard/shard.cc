@@ -24,6 +24,7 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
   if (members_[from].receiving) return Wrong("a push began inside another one");
   if (header.piece_bytes > options_.piece_bytes_max) return Wrong("the piece is too large");
   if (header.ref.round == 0) return Wrong("rounds count from 1");
+  if (header.codec != 0) return Wrong("this server has no codec");
   if (header.home >= ownership_.shards().size()) return Wrong("its home is no shard of the view");
   return Status::Ok();
 }

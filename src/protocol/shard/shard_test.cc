@@ -348,6 +348,9 @@ TEST_F(ShardTest, WhatNoCorrectWorkerSendsIsRefused) {
   bad.dtype = DataType::kFloat64;
   EXPECT_TRUE(refused(0, bad, 4)) << "half an element";
   EXPECT_TRUE(refused(0, good, 3)) << "a part of the piece";
+  bad = Header(7, 1, 4);
+  bad.codec = 1;
+  EXPECT_TRUE(refused(0, bad, 1000)) << "an overlay longer than the piece";
   EXPECT_TRUE(Push(0, good, "abcd"));
   bad = good;
   bad.dtype = DataType::kInt8;

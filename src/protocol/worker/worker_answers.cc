@@ -100,7 +100,7 @@ Result<ByteSpan> Worker::PlaceOfVerdict(Tensor& tensor, ShardId from,
   Spans spans = SpansOf(tensor, header.ref.piece);
   size_t bytes = payload_bytes - std::min<size_t>(header.receipt, payload_bytes);
   bool error = header.status != StatusCode::kOk;
-  bool right_size = error || (bytes == spans.want.size() &&
+  bool right_size = error || (header.codec == 0 && bytes == spans.want.size() &&
                               (bytes == spans.piece_bytes || header.offset == spans.want_offset));
   bool right_receipt = header.receipt <= payload_bytes && header.receipt <= wire::kMembersMax / 8 &&
                        (header.receipt != 0 || workers_of_.contains(header.epoch));

@@ -11,6 +11,7 @@
 #include "sim/network.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/shard/shard.h"
+#include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
 
 namespace byteps::sim {

@@ -89,6 +89,7 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   ShardId id_;
   std::string name_;
   BufferPool pool_;
+  protocol::MistakenShard mistaken_;
   protocol::Shard machine_;
   Ticker ticker_;
   wire::View view_;

@@ -10,6 +10,7 @@
 
 #include "sim/script.h"
 #include "src/protocol/shard/shard.h"
+#include "src/protocol/shard/shard_mistakes_for_test.h"
 
 namespace byteps::sim {
 

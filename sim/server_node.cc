@@ -7,12 +7,6 @@
 namespace byteps::sim {
 namespace {
 
-protocol::ShardOptions OptionsOf(const ClusterOptions& options) {
-  protocol::ShardOptions made;
-  made.mistake = options.mistakes.shard;
-  return made;
-}
-
 bool IsData(const Frame& frame) {
   return frame.type == FrameType::kPush || frame.type == FrameType::kVerdict;
 }
@@ -25,7 +19,8 @@ ShardNode::ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, 
       clock_(clock),
       id_(id),
       name_("shard " + std::to_string(id)),
-      machine_(OptionsOf(cluster.options_), pool_, *cluster.options_.arithmetic, *this),
+      mistaken_(cluster.options_.mistakes.shard, *cluster.options_.arithmetic, *this),
+      machine_(mistaken_.OptionsFrom({}), pool_, mistaken_.arithmetic(), mistaken_.driver()),
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
@@ -37,8 +32,7 @@ void ShardNode::OnView(const wire::View& view) {
   std::vector<ConnectionId> closed;
   for (auto it = links_.begin(); it != links_.end();) {
     bool stays = InView(it->first, it->second.incarnation);
-    bool fenced = cluster_.options_.mistakes.shard != protocol::ShardMistake::kNoFence;
-    if (!begins && (stays || !fenced)) {
+    if (!begins && !mistaken_.rules().IsCutOff(stays)) {
       ++it;
       continue;
     }
@@ -150,7 +144,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
         break;
       default: break;
     }
-    Status held = machine_.CheckHeld(slot);
+    Status held = machine_.CheckPostponed(slot);
     if (!held.ok()) cluster_.violations_.push_back(name_ + ": " + held.ToString());
   }
   ticker_.Arm();

@@ -84,6 +84,9 @@ class SlotSet {
   std::vector<uint64_t> words_;
 };
 
+// The same of ranks.
+using RankSet = SlotSet;
+
 // Shared by all verdicts that have the same members: one object per view, nearly always.
 using Receipt = std::shared_ptr<const SlotSet>;
 

@@ -103,7 +103,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
     }
     if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
-    if (sound.ok() && !data) sound = shard.machine_.CheckHeld(slot);
+    if (sound.ok() && !data) sound = shard.machine_.CheckPostponed(slot);
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);
   }

@@ -15,6 +15,7 @@
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/shard.h"
 #include "src/protocol/shard/shard_for_test.h"
+#include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_for_test.h"
 
@@ -41,9 +42,7 @@ class Job {
       server.index = server.first_shard = i;
       server.shard_weights = {1};
       view.servers.push_back(server);
-      ShardOptions options;
-      options.mistake = shard_mistake;
-      shards.push_back(std::make_unique<ShardEnd>(*this, i, options));
+      shards.push_back(std::make_unique<ShardEnd>(*this, i, shard_mistake));
       shards[i]->machine.OnView(view, i);
     }
     for (uint32_t i = 0; i < worker_count; ++i) {
@@ -56,8 +55,11 @@ class Job {
   }
 
   struct ShardEnd final : ShardDriver {
-    ShardEnd(Job& owner, ShardId number, const ShardOptions& options)
-        : job(owner), id(number), machine(options, pool, arithmetic, *this) {}
+    ShardEnd(Job& owner, ShardId number, ShardMistake mistake = ShardMistake::kNone)
+        : job(owner),
+          id(number),
+          mistaken(mistake, arithmetic, *this),
+          machine(mistaken.OptionsFrom({}), pool, mistaken.arithmetic(), mistaken.driver()) {}
     void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                     BufferRef keep) override {
       std::vector<std::byte> bytes(payload.begin(), payload.end());
@@ -77,6 +79,7 @@ class Job {
     ShardId id;
     BufferPool pool;
     KernelArithmetic arithmetic;
+    MistakenShard mistaken;
     Shard machine;
   };
 
@@ -228,7 +231,7 @@ class Job {
     ++view.epoch;
     view.servers[index].alive = true;
     view.servers[index].since = view.epoch;
-    shards[index] = std::make_unique<ShardEnd>(*this, index, ShardOptions());
+    shards[index] = std::make_unique<ShardEnd>(*this, index);
   }
   void TellWorker(Slot slot) {
     for (const wire::ServerInfo& server : view.servers) {

@@ -91,7 +91,7 @@ TEST_F(ShardRoundsTest, WhoContradictsIsNamedWithTheOther) {
   ASSERT_TRUE(Tell(2, 1, {2}).ok());
   EXPECT_EQ(Tell(0, 1, {0, 1}),
             Status(StatusCode::kProtocol,
-                   "process set 1 has slots 0, 1 on worker 0 and 2 on worker 2; add the same ranks "
+                   "process set 1 has ranks 0, 1 on worker 0 and 2 on worker 2; add the same ranks "
                    "under the same number everywhere"));
 }
 
@@ -100,10 +100,10 @@ TEST_F(ShardRoundsTest, AGroupThatItsMembersRemovedIsForgotten) {
     ASSERT_TRUE(Tell(0, number, {0, 2}).ok()) << number;
     ASSERT_TRUE(Tell(2, number, {0, 2}).ok()) << number;
     ASSERT_TRUE(TakeBack(2, number).ok());
-    EXPECT_EQ(shard.groups(), 1u) << "worker 0 may push for it";
+    EXPECT_EQ(shard.process_sets(), 1u) << "worker 0 may push for it";
     ASSERT_TRUE(TakeBack(0, number).ok());
   }
-  EXPECT_EQ(shard.groups(), 0u);
+  EXPECT_EQ(shard.process_sets(), 0u);
   EXPECT_TRUE(TakeBack(0, 1).ok()) << "what was told while the connection was down";
 }
 
@@ -122,12 +122,12 @@ TEST_F(ShardRoundsTest, AGroupWithAnOpenRoundIsKept) {
   header.process_set = 4;
   EXPECT_TRUE(Push(0, header, "\x01").ok());
   shard.OnLost(0);
-  EXPECT_EQ(shard.groups(), 1u) << "its contribution is here";
+  EXPECT_EQ(shard.process_sets(), 1u) << "its contribution is here";
   ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
   EXPECT_TRUE(Push(2, header, "\x02").ok());
   EXPECT_EQ(driver.answers.back().bytes, "\x03");
   ASSERT_TRUE(TakeBack(2, 4).ok());
-  EXPECT_EQ(shard.groups(), 0u);
+  EXPECT_EQ(shard.process_sets(), 0u);
   EXPECT_EQ(Push(2, header, "\x02").code(), StatusCode::kProtocol) << "removed, and pushed for";
   ASSERT_TRUE(Tell(0, 4, {0, 2}).ok()) << "the answer has not reached it: it comes again";
   EXPECT_TRUE(Push(0, header, "\x01").ok());
@@ -139,7 +139,7 @@ TEST_F(ShardRoundsTest, AGroupIsForgottenWithItsLastConnection) {
   ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
   ASSERT_TRUE(TakeBack(0, 4).ok());
   shard.OnLost(2);
-  EXPECT_EQ(shard.groups(), 0u) << "it may have been removed while nothing could be told";
+  EXPECT_EQ(shard.process_sets(), 0u) << "it may have been removed while nothing could be told";
 }
 
 TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
@@ -153,7 +153,7 @@ TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
   shard.OnView(view, 0);
   EXPECT_EQ(shard.open_rounds(), 0u);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
-  EXPECT_EQ(shard.groups(), 0u);
+  EXPECT_EQ(shard.process_sets(), 0u);
 }
 
 TEST_F(ShardRoundsTest, WhoWantsNothingIsAnsweredWhenTheOthersHaveTheirs) {
@@ -433,7 +433,7 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
       if (slot == 0) job.Connect(2, 0);  // which has not removed it
       job.All();
     }
-    for (auto& shard : job.shards) EXPECT_EQ(shard->machine.groups(), 0u);
+    for (auto& shard : job.shards) EXPECT_EQ(shard->machine.process_sets(), 0u);
   }
 }
 

@@ -63,7 +63,8 @@ class ShardTest : public Test {
   KernelArithmetic arithmetic;
   RecordingShardDriver driver;
   wire::View view;
-  Shard shard{ShardOptions{.open_rounds_max = 4}, pool, arithmetic, driver};
+  Shard shard{ShardOptions{.open_rounds_max = 4, .failing_rounds_max = 4}, pool, arithmetic,
+              driver};
   Time now = kStart;
 };
 
@@ -419,20 +420,20 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
     BufferPool pool;
     KernelArithmetic arithmetic;
     RecordingShardDriver driver;
-    Shard shard{ShardOptions{.held_bytes_max = 50000}, pool, arithmetic, driver};
+    Shard shard{ShardOptions{.postponed_bytes_max = 50000}, pool, arithmetic, driver};
     shard.OnView(ViewFor(2, 1), 0);
     Status said;
     int frames = 0;
     for (; said.ok() && frames < 1000; ++frames) {
       said = ways[way](shard);
-      if (said.ok()) said = shard.CheckHeld(0);
+      if (said.ok()) said = shard.CheckPostponed(0);
     }
     EXPECT_EQ(said.code(), StatusCode::kExhausted) << "way " << way;
     EXPECT_GT(frames, 10) << "way " << way;
-    EXPECT_TRUE(shard.CheckHeld(1).ok());
+    EXPECT_TRUE(shard.CheckPostponed(1).ok());
     shard.OnLost(0);
     EXPECT_EQ(pool.bytes_in_use(), 0u);
-    EXPECT_TRUE(shard.CheckHeld(0).ok());
+    EXPECT_TRUE(shard.CheckPostponed(0).ok());
   }
 }
 

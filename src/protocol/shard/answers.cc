@@ -1,0 +1,126 @@
+#include "src/protocol/shard/answers.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+
+void Answers::SetSlots(Slot slots, bool begins) {
+  if (begins) {
+    sent_.clear();
+    due_.reset();
+  }
+  sent_.resize(slots);
+}
+
+bool Answers::IsStable(const Answered& answered) const {
+  const Piece* piece = parts_.pieces.Find(answered.ref);
+  if (piece == nullptr) return true;
+  return piece->since != answered.since || piece->verdict.stable() ||
+         !piece->verdict.Covers(answered.ref.round);
+}
+
+// The number up to which the answers to this member are stable.
+uint64_t Answers::StableCount(Slot to) {
+  return sent_[to].ForgetStable([this](const Answered& answered) { return IsStable(answered); });
+}
+
+void Answers::Number(const Piece& piece, Slot to, wire::DataHeader& header) {
+  NumberedAnswers& sent = sent_[to];
+  header.epoch = parts_.view.epoch();
+  header.generation = parts_.view.generation();
+  header.count = sent.Add({header.ref, piece.since});
+  sent.NoteStableTold(StableCount(to));  // this one too, if it only confirms what is stable
+  header.unstable = static_cast<uint32_t>(header.count - sent.stable_told());
+  header.home = piece.home;
+  header.combine = piece.verdict.terms().combine;
+  header.dtype = piece.verdict.terms().dtype;
+  header.piece_bytes = piece.verdict.size();
+}
+
+void Answers::Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const Portion& portion) {
+  const Verdict& verdict = piece.verdict;
+  wire::DataHeader header;
+  header.ref = ref;
+  header.priority = portion.priority;
+  Number(piece, to, header);
+  header.want_bytes = header.encoded_bytes = portion.bytes;
+  if (portion.bytes != verdict.size()) {  // the whole verdict needs no range on the wire
+    header.offset = header.want_offset = portion.offset;
+  }
+  ConstByteSpan bytes(verdict.bytes().data() + portion.offset, portion.bytes);
+  SendWithReceipt(verdict, to, header, bytes, verdict.bytes());
+}
+
+void Answers::SendError(const Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority) {
+  const wire::ErrorRow& errors = piece.verdict.errors();
+  std::vector<std::byte> row = errors.Encode(ref.round);
+  BufferRef payload = parts_.pool.Take(row.size());
+  std::copy(row.begin(), row.end(), payload.data());
+  wire::DataHeader header;
+  header.ref = ref;
+  header.priority = priority;
+  Number(piece, to, header);
+  header.status = errors.Of(ref.round)->code();
+  header.piece_bytes = header.want_bytes = static_cast<uint32_t>(row.size());
+  header.encoded_bytes = header.piece_bytes;
+  SendWithReceipt(piece.verdict, to, header, ConstByteSpan(payload.data(), row.size()), payload);
+}
+
+void Answers::Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to) {
+  wire::DataHeader header;
+  header.ref = ref;
+  Number(piece, to, header);
+  parts_.driver.SendAnswer(to, header, {}, {});
+}
+
+// The receipt is everybody of the tensor's process set in this view. Where the set is not known, or
+// not any more, it cannot be smaller than the receipt.
+bool Answers::IsEverybody(const Verdict& verdict) const {
+  const Receipt& receipt = verdict.receipt();
+  const Receipt& everybody = parts_.members.everybody();
+  if (receipt == everybody || *receipt == *everybody) return true;
+  if (verdict.terms().set.value_or(0) == 0) return false;
+  const ProcessSet* set = parts_.sets.Find(*verdict.terms().set);
+  return set != nullptr && (receipt == set->all() || *receipt == *set->all());
+}
+
+void Answers::SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader& header,
+                              ConstByteSpan bytes, const BufferRef& keep) {
+  // Who skips a view never learns who was in it.
+  bool all = parts_.members.epoch(to) == parts_.view.epoch() && IsEverybody(verdict);
+  if (all) return parts_.driver.SendAnswer(to, header, bytes, keep);
+  // The receipt goes before the bytes.
+  const SlotSet& receipt = *verdict.receipt();
+  header.receipt = static_cast<uint32_t>(receipt.bitmap_bytes());
+  BufferRef both = parts_.pool.Take(header.receipt + bytes.size());
+  receipt.ToBitmap(ByteSpan(both.data(), header.receipt));
+  parts_.arithmetic.Copy(both.data() + header.receipt, bytes.data(), bytes.size());
+  ConstByteSpan payload(both.data(), header.receipt + bytes.size());
+  parts_.driver.SendAnswer(to, header, payload, both);
+}
+
+void Answers::NoteStable(Time now) {
+  if (!due_.has_value()) due_ = now + stable_after_;
+}
+
+// Answers carry the news; members that get none are told. One look later, so that a busy
+// connection carries nothing extra.
+void Answers::Tick(Time now) {
+  if (!due_.has_value() || *due_ > now) return;
+  due_.reset();
+  for (Slot slot = 0; slot < sent_.size(); ++slot) {
+    if (!parts_.members.IsServed(slot)) continue;
+    NumberedAnswers& sent = sent_[slot];
+    uint64_t stable = StableCount(slot);
+    bool busy = sent.LookForNew();
+    if (stable == sent.stable_told()) continue;
+    if (busy) {
+      due_ = now + stable_after_;
+      continue;
+    }
+    sent.NoteStableTold(stable);
+    parts_.driver.SendStable(slot, {stable, parts_.view.epoch()});
+  }
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,49 @@
+#include "src/protocol/shard/member_reports.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+
+void MemberReports::TakeAck(Slot from, uint64_t number) {
+  number = std::min(number, parts_.answers.sent(from));
+  while (std::optional<Answered> answered = parts_.answers.NextAcknowledged(from, number)) {
+    Piece* piece = parts_.pieces.Find(answered->ref);
+    bool current = piece != nullptr && piece->verdict.round() == answered->ref.round &&
+                   piece->since == answered->since;
+    if (current && !piece->verdict.stable()) parts_.rounds.NoteHolder(*piece, from);
+  }
+}
+
+void MemberReports::TakeHave(Slot from, uint64_t epoch,
+                             const std::vector<wire::HeldPiece>& pieces) {
+  for (const wire::HeldPiece& held : pieces) {
+    bool known = parts_.view.IsShard(held.home) && !parts_.pieces.IsRetired(held.ref.tensor);
+    if (!known) continue;
+    std::optional<uint64_t> since = parts_.view.Counts(held.ref, held.home, epoch);
+    if (since.has_value()) parts_.told.TakeHave(from, held, *since);
+  }
+}
+
+void MemberReports::TakeResync(Slot from, uint64_t epoch) {
+  parts_.members.NoteResync(from, epoch);
+  parts_.pieces.ForEach([&](Piece& piece) { parts_.rounds.DecideIfPossible(piece); });
+}
+
+void MemberReports::TakeJoined(Slot from, uint64_t number) {
+  parts_.members.NoteJoin(from, number);
+  parts_.pieces.ForEach([&](Piece& piece) {
+    if (!piece.verdict.stable()) parts_.rounds.Recount(piece);
+    parts_.rounds.DecideIfPossible(piece);
+  });
+}
+
+void MemberReports::TakeAbort(const wire::DataHeader& push, const std::string& why) {
+  Piece* piece = parts_.pieces.FindOpen(push.ref);
+  if (piece == nullptr || push.epoch < piece->since || piece->round->failure().has_value()) return;
+  std::string missing = parts_.attendance.MissingRanks(*piece, false);
+  std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
+  piece->round->Fail(Status(StatusCode::kDeadlineExceeded, why + whom));
+  parts_.rounds.DecideIfPossible(*piece);
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,68 @@
+// The pieces of a shard: of each, since when the shard owns it, its last verdict, and the round in
+// progress.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "src/protocol/shard/round.h"
+#include "src/protocol/shard/verdict.h"
+#include "src/wire/data.h"
+
+namespace byteps::protocol {
+
+struct Piece {
+  TensorId tensor = 0;
+  uint32_t index = 0;
+  ShardId home = 0;    // the shard that it was dealt to
+  uint64_t since = 0;  // the epoch since which this shard owns it
+  Verdict verdict;
+  std::unique_ptr<Round> round;  // null: none is in progress
+};
+
+// One thread at a time. A piece stays where it is until it is erased.
+class PieceTable {
+ public:
+  // Null: nothing is known of it.
+  Piece* Find(const wire::PieceRef& ref);
+  const Piece* Find(const wire::PieceRef& ref) const;
+  // Makes the piece if nothing is known of it; it is owned since `since`.
+  Piece& At(const wire::PieceRef& ref, ShardId home, uint64_t since);
+  // The piece if `ref` is its round in progress, null otherwise.
+  Piece* FindOpen(const wire::PieceRef& ref);
+
+  template <typename Do>
+  void ForEach(Do&& act) {
+    for (auto& [key, piece] : pieces_) act(piece);
+  }
+  // Erases those of which `is_unwanted` says so. Its rounds must be ended by then.
+  template <typename IsUnwanted>
+  void EraseIf(IsUnwanted&& is_unwanted) {
+    for (auto it = pieces_.begin(); it != pieces_.end();) {
+      it = is_unwanted(it->second) ? pieces_.erase(it) : std::next(it);
+    }
+  }
+  // A generation begins.
+  void Clear();
+
+  // The tensor was declared in vain: late pushes of it mean nothing.
+  void Retire(TensorId tensor) { retired_.insert(tensor); }
+  bool IsRetired(TensorId tensor) const { return retired_.contains(tensor); }
+
+  // Pieces with a verdict that somebody may still lack. Takes time.
+  size_t unstable_count() const;
+
+ private:
+  static uint64_t KeyOf(const wire::PieceRef& ref) {
+    return (uint64_t{ref.tensor} << 32) | ref.piece;
+  }
+
+  std::unordered_map<uint64_t, Piece> pieces_;
+  std::unordered_set<TensorId> retired_;
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,148 @@
+#include "src/protocol/shard/pushes.h"
+
+#include <string>
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+Status Wrong(const std::string& what) { return {StatusCode::kProtocol, "push refused: " + what}; }
+
+}  // namespace
+
+Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
+  if (header.generation != parts_.view.generation()) {
+    return Wrong("it belongs to another generation");
+  }
+  if (header.status != StatusCode::kOk) return Wrong("it is no push");
+  if (header.combine == Combine::kOverlay) return Status::Ok();
+  if (header.offset != 0 || payload_bytes != header.piece_bytes ||
+      header.piece_bytes % SizeOf(header.dtype) != 0) {
+    return Wrong("only a part of the piece was pushed");
+  }
+  return Status::Ok();
+}
+
+// What declarations guarantee is checked again where it is cheap: the piece must be one thing. Of
+// two who contradict each other nobody can say who is right: both are named.
+Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
+                          const wire::DataHeader& header) const {
+  auto wrong = [&](const std::string& what, const std::string& other) {
+    return Wrong(parts_.members.NameOf(from) + " pushed " + what + " where " +
+                 parts_.attendance.PusherOf(round) + " pushed " + other);
+  };
+  if (header.ref.round != round.ref().round) {
+    return wrong("round " + std::to_string(header.ref.round),
+                 "round " + std::to_string(round.ref().round) + ": tensor " +
+                     std::to_string(header.ref.tensor) + ", piece " +
+                     std::to_string(header.ref.piece));
+  }
+  if (&round.set() != &set) {
+    return wrong("for process set " + std::to_string(set.number()),
+                 "for process set " + std::to_string(round.set().number()));
+  }
+  if (round.combine() != header.combine || round.dtype() != header.dtype ||
+      round.piece_bytes() != header.piece_bytes) {
+    return wrong(std::to_string(header.piece_bytes) + " bytes of " + NameOf(header.dtype),
+                 std::to_string(round.piece_bytes()) + " bytes of " + NameOf(round.dtype()));
+  }
+  return Status::Ok();
+}
+
+// The kept verdict answers a repeat, so the repeat must be of the same piece.
+Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
+  const Verdict& verdict = piece.verdict;
+  if (verdict.IsError() || verdict.stable()) return Status::Ok();
+  if (header.ref.round < verdict.round()) return Wrong("its round is over for everybody");
+  if (header.combine != verdict.terms().combine || header.dtype != verdict.terms().dtype ||
+      header.piece_bytes != verdict.size()) {
+    return Wrong("a repeat differs from what was decided");
+  }
+  if (verdict.empty() && header.want_bytes > 0) {
+    return Wrong("it wants what all who wanted it are said to have");
+  }
+  return Status::Ok();
+}
+
+Result<Incoming> Pushes::PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                                 Time now) {
+  Status checked = CheckPush(header, payload_bytes);
+  if (!checked.ok()) return checked;
+  parts_.members.NoteEpoch(from, header.epoch);
+  Incoming incoming;
+  incoming.header = header;
+  incoming.payload_bytes = payload_bytes;
+  std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
+  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return incoming;
+  Result<ProcessSet*> set = parts_.sets.For(from, header.process_set);
+  if (!set.ok()) return set.status();
+  Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
+  if (header.ref.round > piece.verdict.round()) {
+    return PlaceInRound(piece, *set.value(), from, std::move(incoming), now);
+  }
+  checked = CheckRepeat(piece, header);
+  if (!checked.ok()) return checked;
+  incoming.fate = Fate::kRepeat;
+  return incoming;
+}
+
+Result<Incoming> Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming incoming,
+                                      Time now) {
+  const wire::DataHeader& header = incoming.header;
+  // Who was left behind may have gone on alone, with answers that no member has: to another round,
+  // or with other rows of an allgather.
+  bool overtaken = piece.round != nullptr && !parts_.attendance.AnyMemberIn(*piece.round) &&
+                   !CheckRound(*piece.round, set, from, header).ok();
+  if (overtaken) parts_.rounds.Drop(piece);
+  if (piece.round == nullptr) {
+    Status opened = parts_.rounds.Open(piece, set, header, now);
+    if (!opened.ok()) return opened;
+  }
+  Round& round = *piece.round;
+  Status checked = CheckRound(round, set, from, header);
+  if (!checked.ok()) return checked;
+  if (round.HasArrived(from)) {
+    incoming.fate = Fate::kRepeat;
+    return incoming;
+  }
+  Place place = round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool);
+  incoming.fate = Fate::kContribution;
+  incoming.keep = std::move(place.keep);
+  incoming.place = place.bytes;
+  incoming.round_serial = round.serial();
+  return incoming;
+}
+
+void Pushes::Take(Slot from, const Incoming& incoming) {
+  if (incoming.fate == Fate::kContribution) TakeContribution(from, incoming);
+  if (incoming.fate == Fate::kRepeat) AnswerAgain(from, incoming);
+}
+
+void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
+  Piece* piece = parts_.pieces.Find(incoming.header.ref);
+  if (piece == nullptr) return;  // retired or moved away while the payload came in
+  if (incoming.header.ref.round <= piece->verdict.round()) {  // decided meanwhile
+    return AnswerAgain(from, incoming);
+  }
+  // Dropped, and perhaps begun again, because the piece went away and came back meanwhile, or
+  // because somebody pushed what nobody should.
+  if (piece->round == nullptr || piece->round->serial() != incoming.round_serial) return;
+  piece->round->Arrive(from, incoming.header, incoming.payload_bytes,
+                       parts_.members.IsPresent(from));
+  // Who pushes the next round has the verdict.
+  if (!piece->verdict.stable()) parts_.rounds.NoteHolder(*piece, from);
+  parts_.rounds.DecideIfPossible(*piece);
+}
+
+// A push of a decided round gets the verdict that is kept; a retired tensor needs none.
+void Pushes::AnswerAgain(Slot to, const Incoming& incoming) {
+  const wire::PieceRef& ref = incoming.header.ref;
+  Piece* piece = parts_.pieces.Find(ref);
+  if (piece == nullptr || parts_.pieces.IsRetired(ref.tensor)) return;
+  if (!piece->verdict.Covers(ref.round) || piece->verdict.stable()) return;
+  if (!parts_.rules.AnswersRepeats()) return;
+  parts_.delivery.Answer(*piece, ref, to, ContributionOf(incoming.header, incoming.payload_bytes));
+  parts_.rounds.Settle(*piece);
+}
+
+}  // namespace byteps::protocol

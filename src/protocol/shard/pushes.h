@@ -1,0 +1,55 @@
+// Pushes: what one may say, where its payload goes, and what becomes of it: a contribution to a
+// round, a repeat that is answered from the verdict, or nothing.
+#pragma once
+
+#include <cstddef>
+
+#include "src/base/buffer_pool.h"
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/shard/attendance.h"
+#include "src/protocol/shard/intake.h"
+#include "src/protocol/shard/process_sets.h"
+#include "src/protocol/shard/rounds.h"
+#include "src/protocol/shard/shard_rules.h"
+
+namespace byteps::protocol {
+
+// No state of its own. One thread at a time; steady state allocates nothing.
+class Pushes {
+ public:
+  // What it works with; all of it outlives this.
+  struct Parts {
+    BufferPool& pool;
+    const ShardRules& rules;
+    const ShardView& view;
+    Members& members;
+    const Attendance& attendance;
+    ProcessSets& sets;
+    PieceTable& pieces;
+    Rounds& rounds;
+    VerdictDelivery& delivery;
+  };
+  explicit Pushes(const Parts& parts) : parts_(parts) {}
+
+  // Where the payload goes. kProtocol: no correct worker of this view sends that; kExhausted: twice
+  // too many rounds are open. REQUIRES: the sender is a member, the header's home a shard.
+  Result<Incoming> PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                           Time now);
+  // The payload is in its place.
+  void Take(Slot from, const Incoming& incoming);
+
+ private:
+  Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
+  Status CheckRound(const Round& round, const ProcessSet& set, Slot from,
+                    const wire::DataHeader& header) const;
+  Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
+  Result<Incoming> PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming incoming,
+                                Time now);
+  void TakeContribution(Slot from, const Incoming& incoming);
+  void AnswerAgain(Slot to, const Incoming& incoming);
+
+  const Parts parts_;
+};
+
+}  // namespace byteps::protocol

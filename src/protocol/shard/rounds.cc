@@ -1,0 +1,106 @@
+#include "src/protocol/shard/rounds.h"
+
+#include <string>
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+VerdictTerms TermsOf(const Round& round) {
+  return {round.ref().round, round.combine(), round.dtype(), round.set().number()};
+}
+
+}  // namespace
+
+Status Rounds::TooMany() const {
+  return {StatusCode::kExhausted,
+          "more than " + std::to_string(options_.open_rounds_max) +
+              " pieces wait for other ranks on shard " + std::to_string(parts_.view.self()) +
+              "; begin fewer operations before the other ranks do, or raise "
+              "BYTEPS_PARTITION_BYTES"};
+}
+
+Status Rounds::Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now) {
+  if (open_count_ >= options_.open_rounds_max + options_.failing_rounds_max) return TooMany();
+  if (spare_.empty()) spare_.push_back(std::make_unique<Round>());
+  piece.round = std::move(spare_.back());
+  spare_.pop_back();
+  piece.round->Begin(++begun_, header, set, parts_.members.size());
+  set.BeginRound();
+  ++open_count_;
+  parts_.wants.Add(header.ref, now);
+  // It fails on every rank, and with a reason: who is only cut off comes back with the same push.
+  if (open_count_ > options_.open_rounds_max) piece.round->Fail(TooMany());
+  return Status::Ok();
+}
+
+void Rounds::Drop(Piece& piece) {
+  if (piece.round == nullptr) return;
+  ProcessSet& set = piece.round->set();
+  piece.round->End();
+  parts_.sets.EndRound(set);
+  spare_.push_back(std::move(piece.round));
+  --open_count_;
+  parts_.wants.ForgetEnded();
+}
+
+bool Rounds::MayEndInError(const Piece& piece) const {
+  return options_.rules->ErrorMayFollow(piece.verdict) &&
+         options_.rules->NobodyHoldsASum(parts_.attendance, piece.since);
+}
+
+void Rounds::DecideIfPossible(Piece& piece) {
+  if (piece.round == nullptr) return;
+  if (options_.rules->IsComplete(parts_.attendance, piece)) return Decide(piece);
+  std::optional<Status> error = parts_.attendance.ErrorOf(piece);
+  if (error.has_value() && MayEndInError(piece)) DecideError(piece, *error);
+}
+
+void Rounds::Decide(Piece& piece) {
+  const Round& round = *piece.round;
+  // Who began it is gone, and nobody else takes part.
+  if (round.order_of_arrival().empty()) return Drop(piece);
+  std::optional<Status> nobody_brings = parts_.attendance.NobodyBrings(piece);
+  if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
+  bool average = round.combine() == Combine::kAverage;
+  uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
+  BufferRef bytes = parts_.combiner.Combine(round, divisor);
+  // Nearly always the same object: counting its references would cost.
+  Receipt part;
+  bool whole = parts_.attendance.IsWholeSet(round);
+  if (!whole) part = parts_.attendance.ReceiptOf(round);
+  piece.verdict.SetBytes(TermsOf(round), whole ? round.set().all() : part, parts_.members,
+                         std::move(bytes), round.piece_bytes());
+  AnswerAll(piece);
+}
+
+void Rounds::DecideError(Piece& piece, const Status& why) {
+  piece.verdict.AddError(TermsOf(*piece.round), parts_.attendance.ConcernedBy(piece),
+                         parts_.members, why);
+  AnswerAll(piece);
+}
+
+// The verdict stands in the piece; everybody who has pushed is told.
+void Rounds::AnswerAll(Piece& piece) {
+  parts_.delivery.AnswerAll(piece, *piece.round);
+  Drop(piece);
+  parts_.delivery.Settle(piece);
+}
+
+void Rounds::NoteHolder(Piece& piece, Slot slot) {
+  if (parts_.delivery.NoteHolder(piece, slot)) DecideIfPossible(piece);
+}
+
+void Rounds::Recount(Piece& piece) {
+  if (parts_.delivery.Recount(piece)) DecideIfPossible(piece);
+}
+
+void Rounds::Settle(Piece& piece) {
+  if (parts_.delivery.Settle(piece)) DecideIfPossible(piece);
+}
+
+void Rounds::NoteStable(Piece& piece, uint64_t round) {
+  if (parts_.delivery.NoteStable(piece, round)) DecideIfPossible(piece);
+}
+
+}  // namespace byteps::protocol

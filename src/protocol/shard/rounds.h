@@ -1,0 +1,70 @@
+// Opens the rounds of pieces and ends them: with combined bytes when everybody who takes part has
+// pushed, with an error when somebody never will or has asked for one. Each round ends exactly
+// once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/protocol/shard/attendance.h"
+#include "src/protocol/shard/combiner.h"
+#include "src/protocol/shard/piece_table.h"
+#include "src/protocol/shard/process_sets.h"
+#include "src/protocol/shard/shard_options.h"
+#include "src/protocol/shard/verdict_delivery.h"
+#include "src/protocol/shard/wants.h"
+
+namespace byteps::protocol {
+
+// One thread at a time; steady state allocates nothing.
+class Rounds {
+ public:
+  // What it works with; all of it outlives this.
+  struct Parts {
+    const ShardView& view;
+    const Members& members;
+    const Attendance& attendance;
+    ProcessSets& sets;
+    Combiner& combiner;
+    VerdictDelivery& delivery;
+    Wants& wants;
+  };
+  Rounds(const Parts& parts, const ShardOptions& options) : parts_(parts), options_(options) {}
+
+  size_t open_count() const { return open_count_; }
+
+  // The first push of a round. Of one too many it ends in an error as soon as it may; kExhausted:
+  // too many wait for that. REQUIRES: the piece has no round.
+  Status Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now);
+  // Ends the round without a verdict, if there is one.
+  void Drop(Piece& piece);
+  // A generation begins; the pieces are gone with their rounds.
+  void Clear() { open_count_ = 0; }
+
+  // Something has changed that the piece's round may have waited for. Does nothing without a round.
+  void DecideIfPossible(Piece& piece);
+
+  // Something has changed of the piece's verdict, as VerdictDelivery has it; an error may have
+  // waited for that.
+  void NoteHolder(Piece& piece, Slot slot);
+  void Recount(Piece& piece);
+  void Settle(Piece& piece);
+  void NoteStable(Piece& piece, uint64_t round);
+
+ private:
+  Status TooMany() const;
+  bool MayEndInError(const Piece& piece) const;
+  void Decide(Piece& piece);
+  void DecideError(Piece& piece, const Status& why);
+  void AnswerAll(Piece& piece);
+
+  const Parts parts_;
+  const ShardOptions options_;
+  std::vector<std::unique_ptr<Round>> spare_;
+  size_t open_count_ = 0;
+  uint64_t begun_ = 0;
+};
+
+}  // namespace byteps::protocol

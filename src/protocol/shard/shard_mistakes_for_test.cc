@@ -1,0 +1,248 @@
+#include "src/protocol/shard/shard_mistakes_for_test.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/protocol/shard/attendance.h"
+#include "src/protocol/shard/told_verdict.h"
+
+namespace byteps::protocol {
+namespace {
+
+// ---- Of the sums: the arithmetic is wrong.
+
+class MistakenArithmetic : public Arithmetic {
+ public:
+  explicit MistakenArithmetic(Arithmetic& right) : right_(right) {}
+  void Combine(byteps::Combine how, DataType type, std::byte* out,
+               std::span<const std::byte* const> inputs, size_t bytes) override {
+    right_.Combine(how, type, out, inputs, bytes);
+  }
+  void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+               size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, inputs, bytes, divisor);
+  }
+  void Copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    right_.Copy(to, from, bytes);
+  }
+
+ protected:
+  Arithmetic& right_;
+};
+
+// In another order than that of the slots: the first one comes last.
+class OrderOfArrivalMistake final : public MistakenArithmetic {
+ public:
+  using MistakenArithmetic::MistakenArithmetic;
+  void Combine(byteps::Combine how, DataType type, std::byte* out,
+               std::span<const std::byte* const> inputs, size_t bytes) override {
+    right_.Combine(how, type, out, Shuffled(inputs), bytes);
+  }
+  void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+               size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, Shuffled(inputs), bytes, divisor);
+  }
+
+ private:
+  static std::vector<const std::byte*> Shuffled(std::span<const std::byte* const> inputs) {
+    std::vector<const std::byte*> shuffled(inputs.begin(), inputs.end());
+    std::rotate(shuffled.begin(), shuffled.begin() + 1, shuffled.end());
+    return shuffled;
+  }
+};
+
+class LeaveOneOutMistake final : public MistakenArithmetic {
+ public:
+  using MistakenArithmetic::MistakenArithmetic;
+  void Combine(byteps::Combine how, DataType type, std::byte* out,
+               std::span<const std::byte* const> inputs, size_t bytes) override {
+    right_.Combine(how, type, out, Fewer(inputs), bytes);
+  }
+  void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+               size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, Fewer(inputs), bytes, divisor);
+  }
+
+ private:
+  static std::span<const std::byte* const> Fewer(std::span<const std::byte* const> inputs) {
+    return inputs.size() > 1 ? inputs.first(inputs.size() - 1) : inputs;
+  }
+};
+
+class DivisorMistake final : public MistakenArithmetic {
+ public:
+  using MistakenArithmetic::MistakenArithmetic;
+  void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+               size_t bytes, uint32_t) override {
+    right_.Average(type, out, inputs, bytes, static_cast<uint32_t>(inputs.size()));
+  }
+};
+
+// ---- Of the answers: what leaves is wrong.
+
+class MistakenDriver : public ShardDriver {
+ public:
+  explicit MistakenDriver(ShardDriver& right) : right_(right) {}
+  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef keep) override {
+    right_.SendAnswer(to, header, payload, std::move(keep));
+  }
+  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
+    right_.SendWant(to, pieces);
+  }
+  void SendStable(Slot to, const wire::Progress& stable) override { right_.SendStable(to, stable); }
+
+ protected:
+  ShardDriver& right_;
+};
+
+class AnswerTwiceMistake final : public MistakenDriver {
+ public:
+  using MistakenDriver::MistakenDriver;
+  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef keep) override {
+    right_.SendAnswer(to, header, payload, keep);
+    right_.SendAnswer(to, header, payload, std::move(keep));
+  }
+};
+
+// Of every third round, the first answer.
+class ForgetOneMistake final : public MistakenDriver {
+ public:
+  using MistakenDriver::MistakenDriver;
+  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef keep) override {
+    bool first = std::exchange(last_, header.ref) != header.ref;
+    if (first && header.ref.round % 3 == 0) return;
+    right_.SendAnswer(to, header, payload, std::move(keep));
+  }
+
+ private:
+  std::optional<wire::PieceRef> last_;
+};
+
+class NeverAskMistake final : public MistakenDriver {
+ public:
+  using MistakenDriver::MistakenDriver;
+  void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
+};
+
+// ---- Of the rules.
+
+class AnswerEarlyMistake final : public ShardRules {
+  bool IsComplete(const Attendance& attendance, const Piece& piece) const override {
+    return ShardRules::IsComplete(attendance, piece) || piece.round->missing() == 1;
+  }
+};
+
+class IgnoreSinceMistake final : public ShardRules {
+  bool Counts(const plan::Owner& owner, ShardId self, uint64_t) const override {
+    return owner.shard == self;
+  }
+  bool Stays(const plan::Owner&, ShardId, uint64_t) const override { return true; }
+};
+
+// Who has not said what it holds since the last view is not waited for.
+class DecideEarlyMistake final : public ShardRules {
+  bool IsComplete(const Attendance& attendance, const Piece& piece) const override {
+    if (ShardRules::IsComplete(attendance, piece)) return true;
+    const ShardView& view = attendance.view();
+    for (Slot slot = 0; slot < attendance.members().size(); ++slot) {
+      bool heard =
+          piece.round->HasArrived(slot) || attendance.members().resynced(slot) < view.epoch();
+      if (attendance.TakesPart(piece.round->set(), slot) && !heard) return false;
+    }
+    return view.epoch() > view.began();
+  }
+};
+
+class NoFenceMistake final : public ShardRules {
+  bool IsCutOff(bool) const override { return false; }
+};
+
+class OldViewMistake final : public ShardRules {
+  bool MustWait(uint64_t, uint64_t) const override { return false; }
+};
+
+class NoRepeatMistake final : public ShardRules {
+  bool AnswersRepeats() const override { return false; }
+};
+
+class VerdictIsContributionMistake final : public ShardRules {
+  bool Adopts(Piece& piece, Slot from, const ToldVerdict& told) const override {
+    Round* round = piece.round.get();
+    bool mistaken = round != nullptr && round->ref() == told.header.ref &&
+                    !round->HasArrived(from) && told.content().size() == round->piece_bytes();
+    if (!mistaken) return ShardRules::Adopts(piece, from, told);
+    wire::DataHeader push = told.header;
+    push.offset = 0;
+    Place place = round->PlaceOf(from, push, told.content().size(), pool_);
+    std::copy(told.content().begin(), told.content().end(), place.bytes.begin());
+    round->Arrive(from, push, told.content().size(), true);
+    return false;
+  }
+  mutable BufferPool pool_;
+};
+
+class DropNextRoundMistake final : public ShardRules {
+  bool KeepsContributions(uint64_t, uint64_t) const override { return false; }
+};
+
+class ErrorWithoutResyncMistake final : public ShardRules {
+  bool NobodyHoldsASum(const Attendance&, uint64_t) const override { return true; }
+};
+
+class ErrorBeforeStableMistake final : public ShardRules {
+  bool ErrorMayFollow(const Verdict&) const override { return true; }
+};
+
+std::unique_ptr<ShardRules> RulesOf(ShardMistake mistake) {
+  switch (mistake) {
+    case ShardMistake::kAnswerBeforeTheLast: return std::make_unique<AnswerEarlyMistake>();
+    case ShardMistake::kIgnoreSince: return std::make_unique<IgnoreSinceMistake>();
+    case ShardMistake::kDecideBeforeAllPushed: return std::make_unique<DecideEarlyMistake>();
+    case ShardMistake::kNoFence: return std::make_unique<NoFenceMistake>();
+    case ShardMistake::kJudgeByTheOldView: return std::make_unique<OldViewMistake>();
+    case ShardMistake::kNoAnswerToARepeat: return std::make_unique<NoRepeatMistake>();
+    case ShardMistake::kVerdictIsAContribution:
+      return std::make_unique<VerdictIsContributionMistake>();
+    case ShardMistake::kVerdictDropsNextRound: return std::make_unique<DropNextRoundMistake>();
+    case ShardMistake::kErrorWithoutResync: return std::make_unique<ErrorWithoutResyncMistake>();
+    case ShardMistake::kErrorBeforeStable: return std::make_unique<ErrorBeforeStableMistake>();
+    default: return nullptr;
+  }
+}
+
+std::unique_ptr<Arithmetic> ArithmeticOf(ShardMistake mistake, Arithmetic& right) {
+  switch (mistake) {
+    case ShardMistake::kCombineInOrderOfArrival:
+      return std::make_unique<OrderOfArrivalMistake>(right);
+    case ShardMistake::kLeaveOneOut: return std::make_unique<LeaveOneOutMistake>(right);
+    case ShardMistake::kDivisorCountsContributors: return std::make_unique<DivisorMistake>(right);
+    default: return nullptr;
+  }
+}
+
+std::unique_ptr<ShardDriver> DriverOf(ShardMistake mistake, ShardDriver& right) {
+  switch (mistake) {
+    case ShardMistake::kAnswerTwice: return std::make_unique<AnswerTwiceMistake>(right);
+    case ShardMistake::kForgetToAnswerOne: return std::make_unique<ForgetOneMistake>(right);
+    case ShardMistake::kNeverAsk: return std::make_unique<NeverAskMistake>(right);
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+MistakenShard::MistakenShard(ShardMistake mistake, Arithmetic& arithmetic, ShardDriver& driver)
+    : arithmetic_(arithmetic),
+      driver_(driver),
+      rules_(RulesOf(mistake)),
+      own_arithmetic_(ArithmeticOf(mistake, arithmetic)),
+      own_driver_(DriverOf(mistake, driver)) {}
+
+MistakenShard::~MistakenShard() = default;
+
+}  // namespace byteps::protocol

@@ -1,0 +1,106 @@
+#include "src/protocol/shard/told_verdicts.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+Status Wrong(const std::string& what) {
+  return {StatusCode::kProtocol, "verdict refused: " + what};
+}
+
+}  // namespace
+
+Result<Incoming> ToldVerdicts::PlaceOf(Slot from, const wire::DataHeader& header,
+                                       size_t payload_bytes) {
+  if (header.generation != parts_.view.generation()) {
+    return Wrong("it belongs to another generation");
+  }
+  bool whole = ToldVerdict{header, BufferRef(), payload_bytes}.IsWhole();
+  if (!whole || payload_bytes > piece_bytes_max_ + size_t{wire::kMembersMax}) {
+    return Wrong("it is not the whole verdict");
+  }
+  parts_.members.NoteEpoch(from, header.epoch);
+  Incoming incoming;
+  incoming.header = header;
+  incoming.payload_bytes = payload_bytes;
+  std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
+  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return incoming;
+  const Piece* piece = parts_.pieces.Find(header.ref);
+  uint64_t decided = piece == nullptr ? 0 : piece->verdict.round();
+  if (parts_.view.AlwaysMine(*since) && header.ref.round > decided) {
+    return Wrong(parts_.members.NameOf(from) + " tells the verdict of round " +
+                 std::to_string(header.ref.round) + ", which nobody has decided");
+  }
+  incoming.fate = Fate::kVerdict;
+  incoming.keep = parts_.pool.Take(payload_bytes);
+  incoming.place = ByteSpan(incoming.keep.data(), payload_bytes);
+  return incoming;
+}
+
+void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
+  const wire::DataHeader& header = incoming.header;
+  std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
+  if (incoming.fate != Fate::kVerdict) return;
+  if (!since.has_value()) return;  // a view came while the payload did
+  Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
+  ToldVerdict told{header, incoming.keep, incoming.payload_bytes};
+  if (parts_.rules.Adopts(piece, from, told)) Adopt(piece, told);
+  bool holds = header.ref.round == piece.verdict.round();
+  if (holds && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from);
+  parts_.rounds.Settle(piece);
+  parts_.answers.Confirm(piece, header.ref, from);
+}
+
+// A verdict in hand wins over contributions; contributions to the next round stay, their senders
+// hold this one.
+void ToldVerdicts::Adopt(Piece& piece, const ToldVerdict& told) {
+  SetVerdict(piece, told);
+  if (piece.round == nullptr) return;
+  const Round& round = *piece.round;
+  if (parts_.rules.KeepsContributions(round.ref().round, told.header.ref.round)) {
+    for (Slot slot = 0; slot < round.contributions().size(); ++slot) {
+      if (round.HasArrived(slot)) piece.verdict.NoteHolder(slot);
+    }
+    return parts_.rounds.Recount(piece);
+  }
+  // Everybody who pushed this round, or an earlier one of errors in a row, waits for it.
+  if (piece.verdict.Covers(round.ref().round)) parts_.delivery.AnswerAll(piece, round);
+  parts_.rounds.Drop(piece);
+}
+
+void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
+  const wire::DataHeader& header = told.header;
+  VerdictTerms terms{header.ref.round, header.combine, header.dtype, std::nullopt};
+  Receipt receipt = told.receipt();
+  const Receipt& everybody = parts_.members.everybody();
+  if (receipt == nullptr || *receipt == *everybody) receipt = everybody;
+  Verdict& verdict = piece.verdict;
+  if (told.IsError()) return verdict.SetErrors(terms, receipt, parts_.members, told.errors());
+  if (told.IsEmpty()) {
+    return verdict.SetEmpty(terms, receipt, parts_.members, header.piece_bytes);
+  }
+  verdict.SetBytes(terms, receipt, parts_.members,
+                   told.CopyOfContent(parts_.pool, parts_.arithmetic),
+                   static_cast<uint32_t>(told.content().size()));
+}
+
+// Of a piece that nobody else has ever owned, this shard has told everybody what is stable: news is
+// only that the sender has a verdict which is for it alone.
+void ToldVerdicts::TakeHave(Slot from, const wire::HeldPiece& held, uint64_t since) {
+  if (parts_.view.AlwaysMine(since)) {
+    Piece* piece = parts_.pieces.Find(held.ref);
+    bool lacks =
+        piece != nullptr && piece->verdict.round() == held.ref.round && !piece->verdict.stable();
+    if (lacks) parts_.rounds.NoteHolder(*piece, from);
+    return;
+  }
+  Piece& piece = parts_.pieces.At(held.ref, held.home, since);
+  if (piece.round != nullptr && piece.round->ref().round <= held.ref.round) return;
+  if (held.ref.round < piece.verdict.round()) return;
+  parts_.rounds.NoteStable(piece, held.ref.round);
+}
+
+}  // namespace byteps::protocol

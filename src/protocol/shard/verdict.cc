@@ -1,0 +1,93 @@
+#include "src/protocol/shard/verdict.h"
+
+#include <utility>
+
+#include "src/wire/data.h"
+
+namespace byteps::protocol {
+
+void Verdict::Begin(const VerdictTerms& terms, const Receipt& receipt, const Members& members) {
+  terms_ = terms;
+  stable_ = false;
+  empty_ = false;
+  SetReceipt(receipt_, receipt);
+  held_.Clear();
+  idle_.reset();
+  bool none_joined =
+      members.last_join() <= wire::JoinsOf(terms.round) || terms.combine == Combine::kLast;
+  if (receipt_ == members.everybody() && none_joined) {
+    lacking_ = members.served_count();
+    return;
+  }
+  lacking_ = 0;
+  for (Slot slot = 0; slot < members.size(); ++slot) lacking_ += Needs(slot, members) ? 1 : 0;
+}
+
+void Verdict::SetBytes(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
+                       BufferRef bytes, uint32_t size) {
+  errors_.Clear();
+  bytes_ = std::move(bytes);
+  size_ = size;
+  Begin(terms, receipt, members);
+}
+
+void Verdict::SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
+                       uint32_t size) {
+  SetBytes(terms, receipt, members, BufferRef(), size);
+  empty_ = true;
+}
+
+void Verdict::AddError(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
+                       const Status& why) {
+  wire::ErrorRow errors = std::move(errors_);
+  errors.Add(terms.round, why);
+  SetErrors(terms, receipt, members, std::move(errors));
+}
+
+void Verdict::SetErrors(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
+                        wire::ErrorRow errors) {
+  SetBytes(terms, receipt, members, BufferRef(), 0);
+  errors_ = std::move(errors);
+}
+
+void Verdict::SetStable(uint64_t round) {
+  terms_.round = round;
+  if (!stable_) BecomeStable();
+}
+
+bool Verdict::Covers(uint64_t round) const {
+  if (round == terms_.round) return true;
+  return round < terms_.round && errors_.Of(round) != nullptr;
+}
+
+bool Verdict::Needs(Slot slot, const Members& members) const {
+  return members.IsServed(slot) && receipt_->Contains(slot) &&
+         (terms_.combine == Combine::kLast || members.joined(slot) <= wire::JoinsOf(terms_.round));
+}
+
+bool Verdict::AddHolder(Slot slot, const Members& members) {
+  if (!held_.Insert(slot) || !Needs(slot, members)) return false;
+  --lacking_;
+  return true;
+}
+
+void Verdict::Recount(const Members& members) {
+  lacking_ = 0;
+  for (Slot slot = 0; slot < members.size(); ++slot) {
+    if (Needs(slot, members) && !held_.Contains(slot)) ++lacking_;
+  }
+}
+
+void Verdict::BecomeStable() {
+  stable_ = true;
+  errors_.Clear();
+  bytes_ = BufferRef();
+  idle_.reset();
+}
+
+IdleMembers& Verdict::NeedIdle() {
+  if (idle_ == nullptr) idle_ = std::make_unique<IdleMembers>();
+  return *idle_;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,92 @@
+#include "src/protocol/shard/verdict_delivery.h"
+
+#include <memory>
+
+namespace byteps::protocol {
+
+void VerdictDelivery::Answer(Piece& piece, const wire::PieceRef& ref, Slot slot,
+                             const Contribution& pushed) {
+  Verdict& verdict = piece.verdict;
+  if (verdict.IsError()) return answers_.SendError(piece, ref, slot, pushed.priority);
+  uint64_t want_end = uint64_t{pushed.want_offset} + pushed.want_bytes;
+  // Of a verdict that another one brought: no correct worker wants what is not in it.
+  bool there = want_end <= (verdict.empty() ? 0 : verdict.size());
+  if (pushed.want_bytes > 0 && !there) return;
+  if (pushed.idle) return verdict.NeedIdle().Add(ref, slot, pushed.priority);
+  answers_.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
+}
+
+void VerdictDelivery::AnswerAll(Piece& piece, const Round& round) {
+  const std::vector<Contribution>& contributions = round.contributions();
+  for (Slot slot = 0; slot < contributions.size(); ++slot) {
+    if (!contributions[slot].arrived || !members_.IsServed(slot)) continue;
+    Answer(piece, round.ref(), slot, contributions[slot]);
+  }
+  IdleMembers* idle = piece.verdict.idle();
+  // Who pushed the whole piece has the bytes, whether it knows that it is decided or not.
+  for (Slot slot = 0; idle != nullptr && slot < contributions.size(); ++slot) {
+    if (contributions[slot].HasAll()) idle->NoteHasAll(slot);
+  }
+}
+
+// Everybody who is concerned holds the verdict, or wants nothing of it.
+void VerdictDelivery::AnswerIdleIfDue(Piece& piece) {
+  const Verdict& verdict = piece.verdict;
+  if (verdict.idle() == nullptr) return;
+  for (Slot slot = 0; slot < members_.size(); ++slot) {
+    bool settled = verdict.IsHeldBy(slot) || verdict.idle()->IsSettled(slot);
+    if (verdict.Needs(slot, members_) && !settled) return;
+  }
+  AnswerIdleNow(piece);
+}
+
+void VerdictDelivery::AnswerIdleNow(Piece& piece) {
+  if (piece.verdict.idle() == nullptr) return;
+  std::unique_ptr<IdleMembers> idle = piece.verdict.TakeIdle();
+  for (Slot slot : idle->waiting()) {
+    bool here = slot < members_.size() && members_.IsServed(slot);
+    if (here) answers_.Send(piece, idle->ref(), slot, {0, 0, idle->priority()});
+  }
+}
+
+void VerdictDelivery::BecomeStable(Piece& piece) {
+  piece.verdict.BecomeStable();
+  answers_.NoteStable(now_);
+}
+
+bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot) {
+  if (!piece.verdict.AddHolder(slot, members_)) return false;
+  if (piece.verdict.lacking() > 0) {
+    AnswerIdleIfDue(piece);
+    return false;
+  }
+  BecomeStable(piece);
+  return true;
+}
+
+bool VerdictDelivery::Recount(Piece& piece) {
+  piece.verdict.Recount(members_);
+  return Settle(piece);
+}
+
+bool VerdictDelivery::Settle(Piece& piece) {
+  if (piece.verdict.stable()) return false;
+  if (piece.verdict.lacking() > 0) {
+    AnswerIdleIfDue(piece);
+    return false;
+  }
+  // Whoever still waits for it is answered first.
+  AnswerIdleIfDue(piece);
+  BecomeStable(piece);
+  return true;
+}
+
+bool VerdictDelivery::NoteStable(Piece& piece, uint64_t round) {
+  bool was_stable = piece.verdict.stable();
+  piece.verdict.SetStable(round);
+  if (was_stable) return false;
+  answers_.NoteStable(now_);
+  return true;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,49 @@
+// Brings a verdict to the members that wait for it, and notices when everybody has it. Who wants
+// nothing of it is answered after those who want its bytes (idle_members.h).
+#pragma once
+
+#include "src/base/time.h"
+#include "src/protocol/shard/answers.h"
+#include "src/protocol/shard/members.h"
+#include "src/protocol/shard/piece_table.h"
+
+namespace byteps::protocol {
+
+// No state of its own but the time of the last event. One thread at a time.
+class VerdictDelivery {
+ public:
+  // Both outlive it.
+  VerdictDelivery(const Members& members, Answers& answers)
+      : members_(members), answers_(answers) {}
+
+  void SetTime(Time now) { now_ = now; }
+
+  // `slot` pushed `ref`, which the piece's verdict covers: it is answered at once, or when those
+  // that want bytes have them.
+  void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
+  // Everybody who has pushed the round is answered. REQUIRES: the verdict covers it.
+  void AnswerAll(Piece& piece, const Round& round);
+  // Answers the idle members now, whoever has the bytes: the tensor is dropped.
+  void AnswerIdleNow(Piece& piece);
+
+  // These three are true when with this everybody holds the verdict, and it was not so before: an
+  // error of the next round may have waited for that.
+  // `slot` holds the verdict. REQUIRES: it is not stable.
+  bool NoteHolder(Piece& piece, Slot slot);
+  // Members have come, gone or joined. REQUIRES: it is not stable.
+  bool Recount(Piece& piece);
+  // A verdict has been set, and those that wait for it are answered.
+  bool Settle(Piece& piece);
+  // Another member says that everybody holds the verdict of `round`; true as above.
+  bool NoteStable(Piece& piece, uint64_t round);
+
+ private:
+  void AnswerIdleIfDue(Piece& piece);
+  void BecomeStable(Piece& piece);
+
+  const Members& members_;
+  Answers& answers_;
+  Time now_{};
+};
+
+}  // namespace byteps::protocol

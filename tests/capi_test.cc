@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <cstring>
@@ -22,7 +23,7 @@ class CApi : public ::testing::Test {
   void SetUp() override {
     ASSERT_EQ(byteps_open(nullptr, 0, &session_, &error_), BYTEPS_OK) << error_.message;
   }
-  void TearDown() override { byteps_close(session_); }
+  void TearDown() override { byteps_close(session_); }  // a second time does nothing
 
   byteps_request Sum(const char* name) {
     byteps_request request{};
@@ -96,6 +97,143 @@ TEST_F(CApi, ARequestThatCannotBeIsRefused) {
   EXPECT_EQ(Run(Sum("w")), BYTEPS_OK) << error_.message;
 }
 
+TEST_F(CApi, WhatThisLibraryCannotReachIsRefused) {
+  byteps_request request = Sum("w");
+  request.memory = BYTEPS_MEMORY_DEVICE;
+  request.device = 1;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("host memory"), std::string::npos) << error_.message;
+  request = Sum("w");
+  request.memory = static_cast<byteps_memory>(9);
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("is 9"), std::string::npos) << error_.message;
+  request = Sum("w");
+  request.device = 1;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  request = Sum("w");
+  request.ready = &request;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("ready"), std::string::npos) << error_.message;
+  request = Sum("w");
+  request.reserved = 1;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("reserved"), std::string::npos) << error_.message;
+  EXPECT_EQ(Run(Sum("w")), BYTEPS_OK) << error_.message;
+}
+
+TEST_F(CApi, ASizeThatCannotBeIsRefusedBeforeAnythingIsDone) {
+  byteps_request request = Sum("w");
+  for (size_t size : {size_t{0}, size_t{63}, size_t{1} << 40}) {
+    request.struct_size = size;
+    EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+    EXPECT_NE(TextOf(error_).find("sizeof(byteps_request)"), std::string::npos) << error_.message;
+  }
+  request = Sum("w");
+  byteps_handle handle = 0;
+  ASSERT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_OK);
+  byteps_result result{};
+  result.struct_size = 0;
+  EXPECT_EQ(byteps_get_result(session_, handle, &result, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("byteps_result is 0"), std::string::npos) << error_.message;
+  byteps_release(session_, handle);
+  byteps_speed speed{};
+  speed.struct_size = 8;
+  EXPECT_EQ(byteps_get_speed(session_, &speed), BYTEPS_INVALID_ARGUMENT);
+  // There is no place for the text but stderr.
+  byteps_error odd{};
+  odd.struct_size = 0;
+  odd.code = BYTEPS_EVICTED;
+  EXPECT_EQ(byteps_declare(session_, "w", &odd), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(odd.code, BYTEPS_EVICTED);
+}
+
+TEST_F(CApi, AnErrorAsSmallAsAnOlderProgramsIsNotOverrun) {
+  struct {
+    size_t struct_size = 64;
+    byteps_code code = BYTEPS_OK;
+    char message[52];
+    char beyond[8] = "beyond";
+  } older;
+  const auto code = byteps_declare(session_, "", reinterpret_cast<byteps_error*>(&older));
+  EXPECT_EQ(code, BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(older.code, BYTEPS_INVALID_ARGUMENT);
+  EXPECT_LT(std::strlen(older.message), sizeof(older.message));
+  EXPECT_STREQ(older.beyond, "beyond");
+}
+
+TEST_F(CApi, TheLibrarySaysWhatItIs) {
+  EXPECT_EQ(byteps_interface(), BYTEPS_INTERFACE);
+  EXPECT_EQ(std::string(byteps_version()), std::to_string(BYTEPS_VERSION_MAJOR) + "." +
+                                               std::to_string(BYTEPS_VERSION_MINOR) + "." +
+                                               std::to_string(BYTEPS_VERSION_PATCH));
+}
+
+TEST_F(CApi, AfterShutdownNothingBegins) {
+  byteps_request request = Sum("w");
+  byteps_handle handle = 0;
+  ASSERT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_OK);
+  EXPECT_EQ(byteps_shutdown(session_, &error_), BYTEPS_OK);
+  byteps_handle second = 7;
+  EXPECT_EQ(byteps_start(session_, &request, &second, &error_), BYTEPS_SHUTDOWN);
+  EXPECT_EQ(second, 0u);
+  EXPECT_EQ(byteps_poll(session_, handle), BYTEPS_DONE) << "what is complete may be looked at";
+  byteps_result result{};
+  EXPECT_EQ(byteps_get_result(session_, handle, &result, &error_), BYTEPS_OK);
+  EXPECT_EQ(result.members, 1u);
+  EXPECT_EQ(byteps_shutdown(session_, &error_), BYTEPS_OK);
+}
+
+TEST_F(CApi, AClosedSessionIsFoundClosed) {
+  byteps_request request = Sum("w");
+  byteps_handle handle = 0;
+  ASSERT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_OK);
+  byteps_close(session_);
+  EXPECT_EQ(byteps_poll(session_, handle), BYTEPS_UNKNOWN);
+  EXPECT_EQ(byteps_wait(session_, handle, -1, &error_), BYTEPS_SHUTDOWN);
+  EXPECT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_SHUTDOWN);
+  byteps_result result{};
+  EXPECT_EQ(byteps_get_result(session_, handle, &result, &error_), BYTEPS_SHUTDOWN);
+  EXPECT_EQ(byteps_give_up(session_, "why", &error_), BYTEPS_SHUTDOWN);
+  EXPECT_EQ(byteps_shutdown(session_, &error_), BYTEPS_SHUTDOWN);
+  byteps_release(session_, handle);
+  EXPECT_EQ(byteps_rank(session_), 0);
+  byteps_close(session_);
+}
+
+TEST_F(CApi, CloseRacesWithEverything) {
+  std::atomic<int> rounds = 0;
+  auto use = [&](const std::string& name) {
+    float data[4] = {1, 2, 3, 4};
+    byteps_request request = Sum(name.c_str());
+    request.input = request.output = data;
+    for (byteps_code code = BYTEPS_OK; code == BYTEPS_OK; ++rounds) {
+      byteps_handle handle = 0;
+      byteps_error error{};
+      code = byteps_start(session_, &request, &handle, &error);
+      if (code != BYTEPS_OK) {
+        EXPECT_EQ(code, BYTEPS_SHUTDOWN) << error.message;
+        return;
+      }
+      byteps_poll(session_, handle);
+      code = byteps_wait(session_, handle, -1, &error);
+      byteps_result result{};
+      const byteps_code result_code = byteps_get_result(session_, handle, &result, nullptr);
+      EXPECT_TRUE(result_code == BYTEPS_OK || result_code == BYTEPS_SHUTDOWN) << result_code;
+      size_t count = 0;
+      byteps_members(session_, nullptr, 0, &count, nullptr);
+      byteps_release(session_, handle);
+    }
+  };
+  std::vector<std::thread> users;
+  for (int i = 0; i < 3; ++i) users.emplace_back(use, "w" + std::to_string(i));
+  while (rounds < 100) std::this_thread::yield();
+  std::thread other([&] { byteps_close(session_); });
+  byteps_close(session_);
+  EXPECT_EQ(byteps_poll(session_, 1), BYTEPS_UNKNOWN);
+  other.join();
+  for (std::thread& user : users) user.join();
+}
+
 TEST_F(CApi, NamesHaveALimit) {
   const std::string longest(4096, 'n');
   EXPECT_EQ(Run(Sum(longest.c_str())), BYTEPS_OK) << error_.message;
@@ -104,6 +242,8 @@ TEST_F(CApi, NamesHaveALimit) {
     EXPECT_EQ(Run(Sum(name.c_str())), BYTEPS_INVALID_ARGUMENT);
     EXPECT_EQ(byteps_declare(session_, name.c_str(), &error_), BYTEPS_INVALID_ARGUMENT);
   }
+  EXPECT_EQ(byteps_set_stuck(session_, longest.c_str(), &error_), BYTEPS_OK);
+  EXPECT_EQ(byteps_set_stuck(session_, (longest + "n").c_str(), &error_), BYTEPS_INVALID_ARGUMENT);
 }
 
 // Programs show these texts to people and decode them.
@@ -136,8 +276,16 @@ TEST_F(CApi, ACopyMadeByForkClosesNothing) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    byteps_handle handle = 0;
+    byteps_request request = Sum("w");
+    const bool refused =
+        byteps_start(session_, &request, &handle, &error_) == BYTEPS_INVALID_ARGUMENT &&
+        TextOf(error_).find("fork") != std::string::npos &&
+        byteps_shutdown(session_, nullptr) == BYTEPS_INVALID_ARGUMENT &&
+        byteps_poll(session_, 1) == BYTEPS_UNKNOWN && byteps_rank(session_) == 0;
+    byteps_release(session_, 1);
     byteps_close(session_);
-    _exit(0);
+    _exit(refused ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

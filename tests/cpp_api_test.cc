@@ -175,8 +175,9 @@ TEST(HandleTest, WaitsPollsAndReleasesOnce) {
   EXPECT_EQ(Only(job).priority, 7);
   EXPECT_FALSE(handle.IsComplete());
   EXPECT_FALSE(handle.WaitFor(milliseconds(0)));
-  job.operations.begin()->second.complete = true;
+  job.Complete(1);
   EXPECT_TRUE(handle.IsComplete());
+  EXPECT_FALSE(handle.HasFailed());
   EXPECT_TRUE(handle.WaitFor(milliseconds(0)));
   Handle moved = std::move(handle);
   moved.Wait();
@@ -214,6 +215,63 @@ TEST(HandleTest, ADeadlineOfTheOperationIsAnErrorAndNotATimeout) {
   EXPECT_EQ(CodeOf([&] { handle.WaitFor(milliseconds(1)); }), BYTEPS_DEADLINE_EXCEEDED);
 }
 
+TEST(HandleTest, AFailureIsSeenWithoutWaiting) {
+  FakeJob job;
+  job.complete_at_once = false;
+  Session session({job.Setting()});
+  std::vector<float> data(2);
+  Handle handle = session.StartPushPull("g", data);
+  EXPECT_FALSE(handle.HasFailed());
+  job.Complete(1, BYTEPS_PEER_LOST);
+  EXPECT_TRUE(handle.HasFailed());
+  EXPECT_TRUE(handle.IsComplete());
+  EXPECT_EQ(CodeOf([&] { handle.GetResult(); }), BYTEPS_PEER_LOST);
+}
+
+TEST(OnCompleteTest, IsToldOnceHowItEndedAndThenGone) {
+  FakeJob job;
+  job.complete_at_once = false;
+  Session session({job.Setting()});
+  std::vector<float> data(2);
+  auto codes = std::make_shared<std::vector<byteps_code>>();
+  const auto tell = [codes](byteps_code code) { codes->push_back(code); };
+  Handle first = session.StartPushPull("a", data, BYTEPS_SUM, 0, tell);
+  Handle second = session.StartPushPull("b", data, BYTEPS_SUM, 0, tell);
+  EXPECT_THAT(*codes, IsEmpty());
+  job.Complete(2, BYTEPS_MISMATCH);
+  job.Complete(1);
+  EXPECT_THAT(*codes, ElementsAre(BYTEPS_MISMATCH, BYTEPS_OK));
+  first.Wait();
+  EXPECT_EQ(codes.use_count(), 2) << "only this test has it, here and in tell";
+}
+
+TEST(OnCompleteTest, MayComeBeforeTheHandleAndNotForARefusal) {
+  FakeJob job;
+  Session session({job.Setting()});
+  std::vector<float> data(2);
+  int calls = 0;
+  auto held = std::make_shared<int>(0);
+  const auto tell = [&calls, held](byteps_code) { ++calls; };
+  session.StartPushPull("a", data, BYTEPS_SUM, 0, tell).Wait();
+  EXPECT_EQ(calls, 1);
+  job.refuse_with = BYTEPS_DUPLICATE_NAME;
+  EXPECT_EQ(CodeOf([&] { session.StartPushPull("a", data, BYTEPS_SUM, 0, tell).Wait(); }),
+            BYTEPS_DUPLICATE_NAME);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(held.use_count(), 2);
+}
+
+TEST(OnCompleteTest, ARequestOfItsOwnMayHaveOneToo) {
+  FakeJob job;
+  Session session({job.Setting()});
+  byteps_request request{};
+  request.name = "b";
+  request.op = BYTEPS_BARRIER;
+  int calls = 0;
+  session.Start(request, [&calls](byteps_code) { ++calls; }).Wait();
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(HandleTest, MayOutliveItsSession) {
   FakeJob job;
   job.complete_at_once = false;
@@ -243,6 +301,7 @@ TEST(ServeTest, PassesSettingsAndErrors) {
   Serve({"role=server"});
   EXPECT_EQ(CodeOf([] { Serve({"role=worker"}); }), BYTEPS_INVALID_ARGUMENT);
   EXPECT_EQ(Version(), "fake");
+  EXPECT_EQ(Interface(), BYTEPS_INTERFACE);
 }
 
 }  // namespace

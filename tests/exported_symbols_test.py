@@ -1,5 +1,7 @@
 """Checks that the shared library exports the functions of byteps.h and nothing else.
 
+Each carries the version of the interface, so that a library of another edition is not taken for it.
+
 Usage: exported_symbols_test.py LIBRARY HEADER [NM]
 """
 
@@ -17,22 +19,40 @@ def declared_functions(header: str) -> set[str]:
     return set(re.findall(r"^BYTEPS_API\b[^;(]*?\b(\w+)\s*\(", without_comments, re.MULTILINE))
 
 
-def exported_symbols(library: Path, nm: str) -> set[str]:
-    """Names of all dynamic symbols that the library defines."""
+def interface_version(header: str) -> str:
+    """The version that the header's edition gives to symbols."""
+    edition = re.search(r"^#define BYTEPS_INTERFACE (\d+)$", header, re.MULTILINE)
+    return f"BYTEPS_{edition[1]}" if edition else ""
+
+
+def exported_symbols(library: Path, nm: str) -> dict[str, str]:
+    """All dynamic symbols that the library defines, and their versions."""
+    options = ("--dynamic", "--defined-only", "--with-symbol-versions", "--format=posix")
     listing = subprocess.run(
-        [nm, "--dynamic", "--defined-only", "--format=posix", str(library)],
+        [nm, *options, str(library)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    return {line.split()[0] for line in listing.splitlines() if line.strip()}
+    symbols = {}
+    for line in filter(str.strip, listing.splitlines()):
+        name, _, version = line.split()[0].partition("@@")
+        symbols[name] = version
+    return symbols
 
 
-def differences(declared: set[str], exported: set[str]) -> list[str]:
-    """One sentence per symbol that is on one side only."""
-    if not declared:
-        return ["the header declares no function: is it the right file?"]
+def differences(declared: set[str], symbols: dict[str, str], version: str) -> list[str]:
+    """One sentence per symbol that is on one side only, or of another version."""
+    if not declared or not version:
+        return ["the header declares no function, or no BYTEPS_INTERFACE: is it the right file?"]
+    # The version is a symbol of its own.
+    exported = {name for name in symbols if name != version}
     problems = [
+        f"{name} has the version '{symbols[name]}' and not {version}: see src/session/byteps.map"
+        for name in sorted(declared & exported)
+        if symbols[name] != version
+    ]
+    problems += [
         f"{name} is exported but not declared in the header: give it hidden visibility"
         for name in sorted(exported - declared)
     ]
@@ -49,12 +69,13 @@ def main(arguments: list[str]) -> int:
         return 2
     library, header = Path(arguments[0]), Path(arguments[1])
     nm = arguments[2] if len(arguments) == 3 else "nm"
-    declared = declared_functions(header.read_text(encoding="utf-8"))
-    exported = exported_symbols(library, nm)
-    problems = differences(declared, exported)
+    text = header.read_text(encoding="utf-8")
+    declared = declared_functions(text)
+    symbols = exported_symbols(library, nm)
+    problems = differences(declared, symbols, interface_version(text))
     for problem in problems:
         print(f"{library.name}: {problem}")
-    print(f"{library.name}: {len(exported)} exported, {len(declared)} declared")
+    print(f"{library.name}: {len(symbols)} exported, {len(declared)} declared")
     return 1 if problems else 0
 
 

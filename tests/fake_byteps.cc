@@ -44,6 +44,16 @@ std::string FakeJob::Setting() const {
   return text;
 }
 
+void FakeJob::Complete(byteps_handle handle, byteps_code outcome) {
+  FakeOperation& operation = operations.at(handle);
+  if (operation.complete) return;
+  operation.complete = true;
+  operation.outcome = outcome;
+  if (operation.on_complete != nullptr) {
+    operation.on_complete(operation.context, handle, outcome);
+  }
+}
+
 byteps_code byteps_open(const char* const* settings, size_t count, byteps_session** session,
                         byteps_error* error) {
   return byteps_open_while(settings, count, nullptr, nullptr, session, error);
@@ -68,10 +78,8 @@ byteps_code byteps_open_while(const char* const* settings, size_t count,
 
 byteps_code byteps_shutdown(byteps_session* session, byteps_error*) {
   ++session->job->shutdowns;
-  for (auto& [handle, operation] : session->job->operations) {
-    if (operation.complete) continue;
-    operation.complete = true;
-    operation.outcome = BYTEPS_SHUTDOWN;
+  for (const auto& [handle, operation] : session->job->operations) {
+    session->job->Complete(handle, BYTEPS_SHUTDOWN);
   }
   return BYTEPS_OK;
 }
@@ -95,6 +103,9 @@ byteps_code byteps_declare(byteps_session* session, const char* name, byteps_err
 byteps_code byteps_start(byteps_session* session, const byteps_request* request,
                          byteps_handle* handle, byteps_error* error) {
   FakeJob& job = *session->job;
+  if (request->struct_size != sizeof(byteps_request)) {
+    return Fail(error, BYTEPS_INVALID_ARGUMENT, "no request has that size");
+  }
   if (job.refuse_with != BYTEPS_OK) return Fail(error, job.refuse_with, "not started");
   *handle = job.operations.size() + 1;
   job.operations[*handle] = {
@@ -106,13 +117,17 @@ byteps_code byteps_start(byteps_session* session, const byteps_request* request,
       .output = request->output,
       .root_rank = request->root_rank,
       .priority = request->priority,
-      .complete = job.complete_at_once,
+      .on_complete = request->on_complete,
+      .context = request->context,
   };
+  if (job.complete_at_once) job.Complete(*handle);
   return BYTEPS_OK;
 }
 
 int byteps_poll(byteps_session* session, byteps_handle handle) {
-  return Find(session, handle).complete ? 1 : 0;
+  const FakeOperation& operation = Find(session, handle);
+  if (!operation.complete) return BYTEPS_RUNNING;
+  return operation.outcome == BYTEPS_OK ? BYTEPS_DONE : BYTEPS_FAILED;
 }
 
 byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t timeout_ms,
@@ -121,17 +136,18 @@ byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t t
   if (!operation.complete && timeout_ms >= 0) {
     return Fail(error, BYTEPS_DEADLINE_EXCEEDED, "not yet");
   }
-  // Nobody else will complete it.
-  operation.complete = true;
+  session->job->Complete(handle);  // nobody else will
   return Fail(error, operation.outcome, "it failed");
 }
 
 byteps_code byteps_set_stuck(byteps_session*, const char*, byteps_error*) { return BYTEPS_OK; }
 
 byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byteps_result* result,
-                              byteps_error*) {
+                              byteps_error* error) {
   const FakeOperation& operation = Find(session, handle);
-  *result = {.data = nullptr, .bytes = 0, .first_dimension = 0, .members = 4};
+  if (operation.outcome != BYTEPS_OK) return Fail(error, operation.outcome, "it failed");
+  *result = {};
+  result->members = 4;
   if (operation.op == BYTEPS_ALLGATHER && operation.dtype == BYTEPS_INT32) {
     result->data = operation.input;
     result->bytes = static_cast<size_t>(operation.shape[0]) * sizeof(int32_t);
@@ -173,7 +189,10 @@ void byteps_release(byteps_session* session, byteps_handle handle) {
 
 byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
   if (session->job->refuse_with != BYTEPS_OK) return session->job->refuse_with;
-  *speed = {.window_ms = 10, .megabytes_per_second = 2.5, .end_ms_since_epoch = 99};
+  *speed = {};
+  speed->window_ms = 10;
+  speed->megabytes_per_second = 2.5;
+  speed->end_ms_since_epoch = 99;
   return BYTEPS_OK;
 }
 
@@ -183,3 +202,5 @@ byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error
 }
 
 const char* byteps_version(void) { return "fake"; }
+
+int32_t byteps_interface(void) { return BYTEPS_INTERFACE; }

@@ -1,5 +1,5 @@
 // The C interface without a job behind it, to test what is built on it: operations stay open until
-// the test completes them.
+// the test completes them. Completion callbacks come on the thread that completes.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,8 @@ struct FakeOperation {
   void* output;
   int32_t root_rank;
   int32_t priority;
+  byteps_on_complete on_complete;
+  void* context;
   bool complete = false;
   byteps_code outcome = BYTEPS_OK;
   bool released = false;
@@ -31,6 +33,9 @@ struct FakeOperation {
 struct FakeJob {
   // A setting that leads byteps_open here.
   std::string Setting() const;
+
+  // An operation ends so.
+  void Complete(byteps_handle handle, byteps_code outcome = BYTEPS_OK);
 
   bool complete_at_once = true;
   byteps_code refuse_with = BYTEPS_OK;  // for byteps_open and byteps_start

@@ -1,11 +1,27 @@
-/* byteps: the C interface of the library. Plain C, no framework, no C++ types.
+/* byteps: the C interface of the library, second edition. Plain C, no framework, no C++ types.
  *
- * Threads: every function may be called from any thread. Functions that block say so and take a
- * time limit. The input and output of byteps_start must stay valid until the operation is complete
- * (byteps_wait returned how it ended, or byteps_poll said so); the rest of the request is copied.
+ * Sizes. Every struct begins with `struct_size`, which its owner sets to sizeof the struct as it
+ * was compiled; the rest may be zero where nothing else is said. In C:
+ *     byteps_request request = BYTEPS_INIT(byteps_request);
+ * In C++ `byteps_request request{};` does it. The library reads only what the size covers: fields
+ * that are not there count as zero, so a program that was built with an older header keeps its
+ * meaning. It writes only what fits. A program newer than the library is refused only if it sets a
+ * field that this library does not know. A size that cannot be is BYTEPS_INVALID_ARGUMENT.
  *
- * Errors: functions return a byteps_code; with `error` not null they also write a text that says
- * what happened, where, and what to do next. docs/errors.md lists the codes.
+ * Threads. Every function may be called from any thread, at the same time as any other, of the same
+ * session, too; what each does to the others is said with it. A function that may block says so and
+ * how long; all others return at once. Callbacks: see byteps_on_complete.
+ *
+ * Memory. The library copies what a request points to, except `input` and `output`: these are
+ * borrowed until the operation is complete. Results belong to the library until byteps_release.
+ *
+ * Errors. Functions return a byteps_code; with `error` not null they also write, on success too,
+ * the code and a text that says what happened, where, and what to do next. docs/errors.md lists the
+ * codes. A null pointer where none is allowed, and a closed session, are errors and never a crash.
+ *
+ * Fork. A session belongs to the process that opened it. In a copy made by fork its functions
+ * return BYTEPS_INVALID_ARGUMENT at once (byteps_poll: BYTEPS_UNKNOWN), byteps_release and
+ * byteps_close do nothing, and no callback is called. So a child may run its destructors.
  */
 #ifndef BYTEPS_BYTEPS_H_
 #define BYTEPS_BYTEPS_H_
@@ -17,6 +33,22 @@
 #define BYTEPS_API __attribute__((visibility("default")))
 #else
 #define BYTEPS_API
+#endif
+
+/* Of this header; byteps_version and byteps_interface say what the library is. */
+#define BYTEPS_VERSION_MAJOR 0
+#define BYTEPS_VERSION_MINOR 1
+#define BYTEPS_VERSION_PATCH 0
+/* The edition of this interface. Programs and libraries of one edition work together, whichever is
+ * newer. The next edition gets another number, another SONAME and another symbol version. */
+#define BYTEPS_INTERFACE 2
+
+/* What `struct_size` must be. C++ fills it in by itself. */
+#ifdef __cplusplus
+#define BYTEPS_SIZE_OF(type) = sizeof(type)
+#else
+#define BYTEPS_SIZE_OF(type)
+#define BYTEPS_INIT(type) {.struct_size = sizeof(type)}
 #endif
 
 #ifdef __cplusplus
@@ -40,9 +72,11 @@ typedef enum byteps_code {
   BYTEPS_OUT_OF_STEP = 13
 } byteps_code;
 
+/* A size that cannot be is said on stderr: there is no other place for it. */
 typedef struct byteps_error {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_error);
   byteps_code code;
-  char message[2048];
+  char message[2048]; /* UTF-8, ends with a zero; cut between characters if it is longer */
 } byteps_error;
 
 typedef enum byteps_dtype {
@@ -80,10 +114,51 @@ typedef enum byteps_op {
   BYTEPS_JOIN = 10
 } byteps_op;
 
+/* Where the memory of a request lies. */
+typedef enum byteps_memory {
+  BYTEPS_MEMORY_HOST = 0,
+  BYTEPS_MEMORY_DEVICE = 1 /* this library refuses it: copy to host memory first */
+} byteps_memory;
+
+/* What byteps_poll says. */
+typedef enum byteps_progress {
+  BYTEPS_UNKNOWN = -1, /* the handle was never given or has been released; the session is closed */
+  BYTEPS_RUNNING = 0,
+  BYTEPS_DONE = 1,  /* complete, in order */
+  BYTEPS_FAILED = 2 /* complete, with an error: byteps_wait says which, at once */
+} byteps_progress;
+
 typedef struct byteps_session byteps_session;
 typedef uint64_t byteps_handle; /* 0 is never a handle */
 
+/* Called exactly once for each operation that byteps_start has accepted with it, when it has ended,
+ * with how it ended; never for one that byteps_start has refused.
+ *
+ * Thread: one of the library's own, the same for all callbacks of a session, one after another. So
+ * never inside byteps_start or another function, and under no lock of the library or the caller.
+ * byteps_start may not have returned yet: `handle` is what it will give.
+ *
+ * Order: the operation is complete, and its memory no longer borrowed, before this is called.
+ * Between this call and a byteps_wait or byteps_poll on another thread there is no order: what
+ * `context` points to is in use until this returns, whoever has seen the end already. Callbacks of
+ * a session come in the order in which its operations ended.
+ *
+ * The handle is released by byteps_release as any other, in the callback or elsewhere: the result
+ * belongs to whoever has the handle. One that has been released before is named here all the same,
+ * and unknown to the library.
+ *
+ * It should return soon, as the next ones wait for it; the job does not. It may call all functions
+ * that do not block, byteps_start among them. Those that block return BYTEPS_INVALID_ARGUMENT here,
+ * of whatever session: byteps_open, byteps_serve, byteps_shutdown, byteps_add_process_set,
+ * byteps_remove_process_set, and byteps_wait for an operation that has not ended; byteps_close says
+ * so on stderr and does nothing. It must not throw.
+ *
+ * End: byteps_shutdown ends what is open and does not wait for callbacks. byteps_close does: after
+ * it none runs or comes. */
+typedef void (*byteps_on_complete)(void* context, byteps_handle handle, byteps_code code);
+
 typedef struct byteps_request {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_request);
   /* The same on every rank; required, at most 4096 bytes; taken until the operation is complete. */
   const char* name;
   byteps_op op;
@@ -96,24 +171,36 @@ typedef struct byteps_request {
   void* output;
   int32_t root_rank; /* broadcast only */
   int32_t priority;  /* higher leaves first; equal ones by order of declaration */
-  /* What follows may be zero. */
+  /* What follows may be zero, or not be there (struct_size). */
   byteps_op combine;     /* reducescatter only: BYTEPS_SUM to BYTEPS_PRODUCT */
   int32_t process_set;   /* who takes part (byteps_add_process_set); 0: all ranks */
   const char* detail;    /* what else must be equal on all ranks, as a text for people; or null */
   const int64_t* splits; /* alltoall only: rows for each rank that takes part; null: equal parts */
   size_t split_count;
-  int32_t atomic; /* not 0: a reduction with one set of contributors for the whole tensor, also
-                   * when a rank is lost meanwhile */
+  /* Not 0: a reduction with one set of contributors for the whole tensor, also when a rank is lost
+   * meanwhile. */
+  int32_t atomic;
+  byteps_memory memory; /* of input and output; host memory only, as yet */
+  int32_t device;       /* which device, if the memory is one's; else 0 */
+  int32_t reserved;     /* 0 */
+  /* An event of the device after which the input may be read and the output written, valid until
+   * the operation is complete; null: at once. For host memory null only, as yet. */
+  void* ready;
+  byteps_on_complete on_complete; /* or null */
+  void* context;                  /* of on_complete; the library never looks at it */
 } byteps_request;
 
+/* The caller sets struct_size; byteps_get_result writes the rest. */
 typedef struct byteps_result {
-  /* Allgather, alltoall: the rows, owned by the library until byteps_release. */
+  size_t struct_size BYTEPS_SIZE_OF(byteps_result);
+  /* Allgather, alltoall: the rows, owned by the library until byteps_release or byteps_close. */
   const void* data;
   size_t bytes; /* of data */
   /* Allgather: rows of all ranks together. Alltoall, reducescatter: of this one. Join: the rank
    * that joined last. */
   int64_t first_dimension;
   uint32_t members; /* number of ranks whose contribution is in the result */
+  uint32_t reserved;
   /* Allgather, alltoall: the rows from each rank of the process set, none from one that does not
    * take part; as long-lived as data. */
   const int64_t* received_splits;
@@ -135,27 +222,36 @@ BYTEPS_API byteps_code byteps_open_while(const char* const* settings, size_t cou
                                          int (*go_on)(void* context), void* context,
                                          byteps_session** session, byteps_error* error);
 
-/* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Blocks a
- * bounded time: 4 s at most; up to 10 s more while the library's own thread does not answer; and
- * while the scheduler is away and nothing is open, until it has come back and heard of it, at most
- * the option coordinator_patience_s. Then no operation is open and no memory borrowed, whichever
- * thread called. There is one exception: a thread that has stood still all the time cannot be made
- * to let go. Then this returns BYTEPS_DEADLINE_EXCEEDED and byteps_poll still says 0; what is open
- * ends when the thread goes on, at the latest in byteps_close. Idempotent: a later call waits in
- * the same way. The session object stays valid for byteps_close. */
+/* Leaves the job in order: fails open operations with BYTEPS_SHUTDOWN, tells the others. Other
+ * threads that wait for one of these come back; byteps_start is refused with BYTEPS_SHUTDOWN from
+ * now on, and what is complete can still be looked at. Blocks a bounded time: 4 s at most; up to
+ * 10 s more while the library's own thread does not answer; and while the scheduler is away and
+ * nothing is open, until it has come back and heard of it, at most the option
+ * coordinator_patience_s. Then no operation is open and no memory borrowed, whichever thread
+ * called; callbacks may still be on their way. There is one exception: a thread that has stood
+ * still all the time cannot be made to let go. Then this returns BYTEPS_DEADLINE_EXCEEDED and
+ * byteps_poll still says BYTEPS_RUNNING; what is open ends when the thread goes on, at the latest
+ * in byteps_close. Idempotent: a later call waits in the same way. */
 BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
 
-/* This process cannot go on; `why` says what happened, for people. The job loses it: operations of
- * the others that need it fail with this text. Does not block; byteps_shutdown should follow. */
+/* This process cannot go on; `why` says what happened, for people (of more than 1024 bytes the
+ * rest is left out). The job loses it: operations of the others that need it fail with this text.
+ * Does not block; byteps_shutdown should follow. */
 BYTEPS_API byteps_code byteps_give_up(byteps_session* session, const char* why,
                                       byteps_error* error);
 
-/* Shuts down if that was not done, waits for the library's own thread, however long that stands
- * still, and frees the session: no memory is borrowed afterwards. Null is allowed. In a copy of the
- * process made by fork it does nothing: the session is the parent's. */
+/* Shuts down if that was not done, waits for callbacks and for the library's own threads, however
+ * long these stand still, and frees what the session has: no memory is borrowed, no result is valid
+ * and no callback runs afterwards. Do not hold a lock that a callback takes.
+ *
+ * Other threads may be in any function of the session meanwhile: a byteps_wait comes back when its
+ * operation ends, as byteps_shutdown says, the rest when it is done. What is called later finds a
+ * closed session: BYTEPS_SHUTDOWN, of byteps_poll BYTEPS_UNKNOWN, and byteps_release and
+ * byteps_close do nothing (a second byteps_close waits for the first). For that the session object
+ * itself, some hundred bytes, is kept until the process ends. Null is allowed. */
 BYTEPS_API void byteps_close(byteps_session* session);
 
-/* -1 for null. */
+/* -1 for null. The same for ever, also after byteps_close and in a copy made by fork. */
 BYTEPS_API int32_t byteps_rank(const byteps_session* session);
 BYTEPS_API int32_t byteps_size(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_rank(const byteps_session* session);
@@ -172,24 +268,32 @@ BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
 
 /* From now on operations may be of process set `number` (from 1; numbers are never used again),
  * which has these ranks. Nothing is agreed on here: all ranks in it must add the same ranks under
- * the same number before they use it; a job in which they differ ends. Does not wait for others.
+ * the same number before they use it; a job in which they differ ends. Does not wait for others;
+ * blocks for a moment, at most 10 s, until the library's own thread has taken it.
  * BYTEPS_EXHAUSTED: this rank is in 65536 already; removed ones do not count. */
 BYTEPS_API byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks,
                                               size_t count, int32_t number, byteps_error* error);
 
-/* Fails while an operation of it is open on this rank. */
+/* Fails while an operation of it is open on this rank. Blocks like byteps_add_process_set. */
 BYTEPS_API byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
                                                  byteps_error* error);
 
-/* Starts an operation; does not block. On success *handle must be given to byteps_release. */
+/* Starts an operation; does not block (but in a job of one, which needs nobody, carries it out). On
+ * success *handle must be given to byteps_release, and input and output are borrowed until the
+ * operation is complete. What this rank can see alone is refused here, and then nothing was
+ * accepted, *handle is 0 and on_complete is never called: BYTEPS_INVALID_ARGUMENT for what the
+ * request says, BYTEPS_DUPLICATE_NAME while an operation of this name is open, BYTEPS_EXHAUSTED,
+ * BYTEPS_SHUTDOWN. What it takes others to know is how the operation ends. */
 BYTEPS_API byteps_code byteps_start(byteps_session* session, const byteps_request* request,
                                     byteps_handle* handle, byteps_error* error);
 
-/* 1 when complete (also with an error), 0 when not, -1 when the handle is unknown. */
+/* A byteps_progress. Complete means that no memory is borrowed any more. */
 BYTEPS_API int byteps_poll(byteps_session* session, byteps_handle handle);
 
-/* Blocks until the operation is complete and returns how it ended. BYTEPS_DEADLINE_EXCEEDED after
- * `timeout_ms` (negative: no limit of its own): the operation goes on. */
+/* Blocks until the operation is complete and returns how it ended, as often as it is asked. After
+ * `timeout_ms` (0: does not block; negative: no limit of its own) BYTEPS_DEADLINE_EXCEEDED: the
+ * operation goes on, byteps_poll says BYTEPS_RUNNING. (It may end with that code itself; then it
+ * says BYTEPS_FAILED.) A byteps_release of the handle meanwhile changes nothing. */
 BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle,
                                    int64_t timeout_ms, byteps_error* error);
 
@@ -200,7 +304,10 @@ BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle
 BYTEPS_API byteps_code byteps_set_stuck(byteps_session* session, const char* name,
                                         byteps_error* error);
 
-/* The result of a complete operation; valid until byteps_release. */
+/* The result of a complete operation. Of one that has failed there is none: how it ended is
+ * returned, and *result is zero. BYTEPS_INVALID_ARGUMENT while it runs. What *result points to is
+ * valid until byteps_release of the handle or byteps_close, on whatever thread: it is the caller
+ * who sees to it that nobody calls these while somebody reads. */
 BYTEPS_API byteps_code byteps_get_result(byteps_session* session, byteps_handle handle,
                                          byteps_result* result, byteps_error* error);
 
@@ -211,11 +318,15 @@ BYTEPS_API byteps_code byteps_handle_members(byteps_session* session, byteps_han
                                              int32_t* ranks, size_t capacity, size_t* count,
                                              byteps_error* error);
 
-/* Forgets a handle. An operation that is not complete is completed first, in the background. */
+/* Forgets a handle and frees its result. An operation that is not complete goes on, and borrows its
+ * memory until it ends, which only on_complete tells then. Nothing happens for a handle that is
+ * unknown or was released before. */
 BYTEPS_API void byteps_release(byteps_session* session, byteps_handle handle);
 
-/* Bytes moved by complete operations and the window they were counted in. */
+/* Bytes moved by complete operations and the window they were counted in. The caller sets
+ * struct_size. */
 typedef struct byteps_speed {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_speed);
   uint64_t window_ms; /* 0: nothing has been counted yet */
   double megabytes_per_second;
   uint64_t end_ms_since_epoch;
@@ -224,10 +335,17 @@ typedef struct byteps_speed {
 BYTEPS_API byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed);
 
 /* Runs a server or the coordinator in this process as the environment and `settings` say
- * ("role=server"). Blocks until the job is over; `error` says why it ended if not in order. */
+ * ("role=server"). Blocks until the job is over; `error` says why it ended if not in order.
+ *
+ * Signals: until it returns it takes SIGTERM and SIGINT, each of which ends it with an error that
+ * names the signal. It blocks them in the thread that calls it, and restores that when it returns.
+ * The caller must have blocked them (pthread_sigmask) in all other threads of the process: one that
+ * has not may take them, and does with them what the process does with signals, as a rule end. */
 BYTEPS_API byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error* error);
 
+/* Of the library: "MAJOR.MINOR.PATCH", and its BYTEPS_INTERFACE. */
 BYTEPS_API const char* byteps_version(void);
+BYTEPS_API int32_t byteps_interface(void);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,9 @@
 //   std::vector<float> gradient = ...;
 //   session.PushPull("gradient", gradient);        // now the average over all ranks
 //
-// Errors are exceptions of type byteps::Error.
+// Errors are exceptions of type byteps::Error. In a copy of the process made by fork the objects of
+// the parent are useless but harmless: methods throw at once, and destructors do nothing to the
+// job.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -94,6 +96,13 @@ inline int Ask(void* context) noexcept {
   return (*static_cast<const std::function<bool()>*>(context))() ? 1 : 0;
 }
 
+// What byteps_on_complete is; `context` is the function, which this call owns.
+inline void Tell(void* context, byteps_handle, byteps_code code) noexcept {
+  const std::unique_ptr<std::function<void(byteps_code)>> function(
+      static_cast<std::function<void(byteps_code)>*>(context));
+  (*function)(code);
+}
+
 inline std::vector<const char*> Pointers(const std::vector<std::string>& settings) {
   std::vector<const char*> pointers;
   pointers.reserve(settings.size());
@@ -118,6 +127,12 @@ template <typename R>
 concept ReadableData = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                        Element<std::ranges::range_value_t<R>>;
 
+// Called exactly once when an operation that was started with it has ended, with how it ended, on a
+// thread of the library that it shares with all others of the session: it should return soon. It
+// must not throw, and not block: no Wait for an operation that has not ended, no handle of one
+// destroyed, no session opened, left or destroyed. byteps_on_complete has the whole contract.
+using OnComplete = std::function<void(byteps_code)>;
+
 // An operation that has been started. Move only; one that was moved from may only be destroyed or
 // assigned to. One thread at a time may use it.
 class Handle {
@@ -136,7 +151,10 @@ class Handle {
   ~Handle() { Release(); }
 
   // True when the operation is complete, also with an error. Does not block.
-  bool IsComplete() const { return byteps_poll(session_.get(), handle_) != 0; }
+  bool IsComplete() const { return byteps_poll(session_.get(), handle_) != BYTEPS_RUNNING; }
+
+  // True when it is complete with an error, which Wait throws. Does not block.
+  bool HasFailed() const { return byteps_poll(session_.get(), handle_) == BYTEPS_FAILED; }
 
   // Blocks until the operation is complete. Throws how it ended if not in order.
   void Wait() {
@@ -267,12 +285,25 @@ class Session {
     return Handle(session_, handle);
   }
 
+  // The same with a function that is called when the operation has ended, instead of the request's.
+  // It may be called before this returns; when this throws it is not.
+  [[nodiscard]] Handle Start(byteps_request request, OnComplete on_complete) {
+    if (on_complete == nullptr) return Start(request);
+    auto function = std::make_unique<OnComplete>(std::move(on_complete));
+    request.on_complete = internal::Tell;
+    request.context = function.get();
+    Handle handle = Start(request);
+    (void)function.release();  // it belongs to the call now
+    return handle;
+  }
+
   // Starts to combine `data` over all ranks, in place. Does not block; `data` must stay valid and
   // untouched until the handle is complete or gone. Higher `priority` leaves first.
   template <MutableData R>
   [[nodiscard]] Handle StartPushPull(const std::string& name, R&& data,
-                                     byteps_op op = BYTEPS_AVERAGE, int priority = 0) {
-    return StartInPlace(name, op, std::span(data), 0, priority);
+                                     byteps_op op = BYTEPS_AVERAGE, int priority = 0,
+                                     OnComplete on_complete = nullptr) {
+    return StartInPlace(name, op, std::span(data), 0, priority, std::move(on_complete));
   }
 
   // Combines `data` over all ranks, in place. Blocks. Returns how many ranks are in the result.
@@ -284,7 +315,7 @@ class Session {
   // Gives every rank the root's `data`, bit for bit. Blocks.
   template <MutableData R>
   void Broadcast(const std::string& name, R&& data, int root_rank = 0) {
-    StartInPlace(name, BYTEPS_BROADCAST, std::span(data), root_rank, 0).Wait();
+    StartInPlace(name, BYTEPS_BROADCAST, std::span(data), root_rank, 0, nullptr).Wait();
   }
 
   // All ranks' values, rank after rank; their number may differ by rank. Blocks.
@@ -332,14 +363,14 @@ class Session {
 
   template <typename T, size_t N>
   Handle StartInPlace(const std::string& name, byteps_op op, std::span<T, N> data, int root_rank,
-                      int priority) {
+                      int priority, OnComplete on_complete) {
     const int64_t count = static_cast<int64_t>(data.size());
     byteps_request request = RequestOf(name, op, internal::kDtypeOf<T>, &count);
     request.input = data.data();
     request.output = data.data();
     request.root_rank = root_rank;
     request.priority = priority;
-    return Start(request);
+    return Start(request, std::move(on_complete));
   }
 
   void Leave() noexcept {
@@ -360,6 +391,8 @@ inline void Serve(const std::vector<std::string>& settings = {}) {
       [&](byteps_error* error) { return byteps_serve(pointers.data(), pointers.size(), error); });
 }
 
+// Of the library, which may be another than that of this header (BYTEPS_INTERFACE).
 inline std::string Version() { return byteps_version(); }
+inline int Interface() { return byteps_interface(); }
 
 }  // namespace byteps

@@ -7,9 +7,6 @@
 namespace byteps::session {
 namespace {
 
-// Longer limits are none, and their end would lie beyond what a clock can count.
-constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
-
 uint64_t BytesMoved(const protocol::Operation& operation) {
   wire::Op op = operation.spec.op;
   if (op == wire::Op::kBarrier || op == wire::Op::kJoin) return 0;
@@ -46,95 +43,97 @@ Status Session::Join(const config::Options& options, std::function<bool()> go_on
   return Status::Ok();
 }
 
-bool Session::Shutdown() { return engine_ == nullptr || engine_->Leave(); }
+bool Session::Shutdown() {
+  if (engine_ == nullptr) return true;
+  {
+    MutexLock lock(mutex_);
+    shut_down_ = true;
+  }
+  return engine_->Leave();
+}
 
 void Session::GiveUp(const std::string& why) { engine_->GiveUp(why); }
 
 void Session::Declare(const std::string& name) { engine_->Declare(name); }
 
-Result<Handle> Session::Start(protocol::Operation operation) {
-  auto entry = std::make_shared<Entry>();
-  Handle handle;
-  {
-    MutexLock lock(mutex_);
-    handle = next_handle_++;
-    entries_[handle] = entry;
+Result<Handle> Session::Start(protocol::Operation operation, Completion::Function on_complete) {
+  Result<std::unique_ptr<Completion>> completion = MakeCompletion(std::move(on_complete));
+  if (!completion.ok()) return completion.status();
+  Completion* to_number = completion.value().get();
+  auto started = std::make_shared<StartedOperation>(std::move(completion).value());
+  Result<OpenNames::Taken> taken = names_.Take(operation.name, operation.spec);
+  if (!taken.ok()) return taken.status();
+  OpenNames::Taken name = taken.value();
+  Handle handle = 0;
+  try {
+    handle = Keep(started);
+    if (handle != 0) {
+      if (to_number != nullptr) to_number->handle = handle;
+      uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
+      engine_->Submit(std::move(operation),
+                      [this, started, name, bytes](protocol::Outcome outcome) {
+                        End(*started, name, bytes, std::move(outcome));
+                      });
+      return handle;
+    }
+  } catch (...) {  // no memory: nothing was accepted
+    names_.GiveBack(name);
+    Release(handle);
+    throw;
   }
-  uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
-  engine_->Submit(std::move(operation), [this, entry, bytes](protocol::Outcome outcome) {
-    if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Clock::now());
-    MutexLock lock(entry->mutex);
-    entry->outcome = std::move(outcome);
-    entry->complete = true;
-    entry->changed.notify_all();
-  });
+  names_.GiveBack(name);
+  return Status(StatusCode::kShutdown, "the session was shut down");
+}
+
+// What is called when an operation has ended; null if nothing is to be.
+Result<std::unique_ptr<Completion>> Session::MakeCompletion(Completion::Function function) {
+  if (function == nullptr) return std::unique_ptr<Completion>();
+  Status ready = completions_.Start();
+  if (!ready.ok()) return ready;
+  auto completion = std::make_unique<Completion>();
+  completion->function = std::move(function);
+  return completion;
+}
+
+// A handle for it, and a place in the table; 0 once the session was shut down.
+Handle Session::Keep(const std::shared_ptr<StartedOperation>& started) {
+  MutexLock lock(mutex_);
+  if (shut_down_) return 0;
+  Handle handle = next_handle_++;
+  started_[handle] = started;
   return handle;
 }
 
-std::shared_ptr<Session::Entry> Session::Find(Handle handle) {
+// On a thread of the engine. The name is free before anybody learns that the operation has ended.
+void Session::End(StartedOperation& started, OpenNames::Taken name, uint64_t bytes,
+                  protocol::Outcome outcome) {
+  if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Clock::now());
+  names_.GiveBack(name);
+  std::unique_ptr<Completion> completion = started.End(std::move(outcome));
+  if (completion != nullptr) completions_.Add(std::move(completion));
+}
+
+std::shared_ptr<StartedOperation> Session::Find(Handle handle) {
   MutexLock lock(mutex_);
-  auto found = entries_.find(handle);
-  return found == entries_.end() ? nullptr : found->second;
+  auto found = started_.find(handle);
+  return found == started_.end() ? nullptr : found->second;
 }
 
-Session::Progress Session::Poll(Handle handle) {
-  std::shared_ptr<Entry> entry = Find(handle);
-  if (entry == nullptr) return Progress::kUnknown;
-  MutexLock lock(entry->mutex);
-  return entry->complete ? Progress::kComplete : Progress::kRunning;
-}
-
-Status Session::Wait(Handle handle, milliseconds limit) {
-  std::shared_ptr<Entry> entry = Find(handle);
-  if (entry == nullptr) {
-    return {StatusCode::kInvalidArgument,
-            "handle " + std::to_string(handle) + " was not created or has been released"};
-  }
-  // Without a limit of its own the wait still looks around now and then; the engine completes every
-  // operation in the end.
-  bool limited = limit.count() >= 0 && limit < kNoLimit;
-  auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
-  MutexLock lock(entry->mutex);
-  while (!entry->complete) {
-    auto until = limited ? deadline : std::chrono::steady_clock::now() + seconds(3600);
-    if (lock.WaitUntil(entry->changed, until) || !limited) continue;
-    if (entry->complete) break;
-    return {StatusCode::kDeadlineExceeded,
-            "the operation is not complete after " + std::to_string(limit.count()) + " ms"};
-  }
-  return entry->outcome.status;
-}
-
-const protocol::Outcome* Session::Look(Handle handle) {
-  std::shared_ptr<Entry> entry = Find(handle);
-  if (entry == nullptr) return nullptr;
-  MutexLock lock(entry->mutex);
-  // Nobody changes a complete outcome, and the table keeps it until Release.
-  return entry->complete ? &entry->outcome : nullptr;
-}
-
-Result<std::vector<uint32_t>> Session::MembersOf(Handle handle) {
-  const protocol::Outcome* outcome = Look(handle);
-  if (outcome == nullptr) return NotComplete(handle);
-  if (!outcome->status.ok()) return std::vector<uint32_t>();
-  if (outcome->receipt == nullptr) return std::vector<uint32_t>{standing_.rank};  // a job of one
+std::vector<uint32_t> Session::MembersOf(const protocol::Outcome& outcome) const {
+  if (!outcome.status.ok()) return {};
+  if (outcome.receipt == nullptr) return {standing_.rank};  // a job of one
   std::vector<uint32_t> ranks;
-  for (Slot slot : outcome->receipt->List()) ranks.push_back(slot);  // a worker's slot is its rank
+  for (Slot slot : outcome.receipt->List()) ranks.push_back(slot);  // a worker's slot is its rank
   return ranks;
 }
 
-Status Session::NotComplete(Handle handle) {
-  return {StatusCode::kInvalidArgument,
-          "handle " + std::to_string(handle) + " is unknown or not complete"};
-}
-
 void Session::Release(Handle handle) {
-  std::shared_ptr<Entry> entry;  // destroyed outside the lock
+  std::shared_ptr<StartedOperation> released;  // destroyed outside the lock
   MutexLock lock(mutex_);
-  auto found = entries_.find(handle);
-  if (found == entries_.end()) return;
-  entry = std::move(found->second);
-  entries_.erase(found);
+  auto found = started_.find(handle);
+  if (found == started_.end()) return;
+  released = std::move(found->second);
+  started_.erase(found);
 }
 
 SpeedMeter::Sample Session::Speed() { return speed_.Take(SpeedMeter::Clock::now()); }

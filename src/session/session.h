@@ -1,10 +1,9 @@
 // Session: one process' membership in a job, behind the C interface. Turns options into an engine,
-// keeps operations until their user has looked at them, counts bytes.
+// refuses what cannot begin, keeps operations until their user has looked at them, counts bytes.
 //
-// Thread-safe. No callbacks to users.
+// Thread-safe. Users' functions are called by the completion thread only, and `go_on` by Open.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,11 +16,12 @@
 #include "src/base/thread_annotations.h"
 #include "src/config/options.h"
 #include "src/runtime/engine.h"
+#include "src/session/completion_thread.h"
+#include "src/session/open_names.h"
 #include "src/session/speed_meter.h"
+#include "src/session/started_operation.h"
 
 namespace byteps::session {
-
-using Handle = uint64_t;
 
 class Session {
  public:
@@ -31,11 +31,15 @@ class Session {
                                                std::function<bool()> go_on);
   ~Session();
 
-  // Leaves the job in order; open operations end with kShutdown. Blocks a bounded time; idempotent,
-  // and every call waits for the same end. False: the engine's thread has stood still all the time
-  // (Engine::Leave), and operations that were open still borrow their memory: until Poll says that
-  // they are complete, at the latest until the session is gone, which waits for that thread.
+  // Leaves the job in order; open operations end with kShutdown, and none begins any more. Blocks a
+  // bounded time; idempotent, and every call waits for the same end. False: the engine's thread has
+  // stood still all the time (Engine::Leave), and operations that were open still borrow their
+  // memory: until Poll says that they are complete, at the latest until the session is gone, which
+  // waits for that thread.
   bool Shutdown();
+  // Blocks until users' functions have been called for all operations that have ended. REQUIRES:
+  // not called by one of them.
+  void DrainCompletions() { completions_.Drain(); }
   // The job loses this process, with this reason. Does not block; Shutdown should follow.
   void GiveUp(const std::string& why);
 
@@ -54,44 +58,31 @@ class Session {
   }
   Status RemoveGroup(uint32_t number) { return engine_->RemoveGroup(number); }
 
-  // Starts an operation; does not block. Its memory is borrowed until it is complete. The caller
-  // owns the handle until Release.
-  Result<Handle> Start(protocol::Operation operation);
+  // Starts an operation; does not block. On success its memory is borrowed until it has ended, then
+  // `on_complete` is called, if it is not null, and the caller owns the handle until Release. An
+  // error: nothing was accepted.
+  Result<Handle> Start(protocol::Operation operation, Completion::Function on_complete);
 
-  enum class Progress : uint8_t { kRunning, kComplete, kUnknown };
-  Progress Poll(Handle handle);
+  // What a handle stands for; null for an unknown one. It may be used when this session is gone.
+  std::shared_ptr<StartedOperation> Find(Handle handle);
 
-  // Blocks until complete or `limit` (negative: none) is over, then kDeadlineExceeded. Returns how
-  // the operation ended.
-  Status Wait(Handle handle, milliseconds limit);
-
-  // What a complete operation brought; the pointer lives until Release. Null while it runs, or for
-  // an unknown handle.
-  const protocol::Outcome* Look(Handle handle);
-
-  // Whose contributions are in every part of a complete operation's result, the lowest rank first;
-  // nobody's when it failed.
-  Result<std::vector<uint32_t>> MembersOf(Handle handle);
+  // Whose contributions are in every part of a result, the lowest rank first; nobody's when the
+  // operation failed.
+  std::vector<uint32_t> MembersOf(const protocol::Outcome& outcome) const;
   // The ranks of the last view, the lowest first.
   std::vector<uint32_t> Members() const { return engine_->Members(); }
-  static Status NotComplete(Handle handle);
 
   void Release(Handle handle);
 
   SpeedMeter::Sample Speed();
 
  private:
-  // One operation; shared by the table, the engine and waiters, whichever lets go last.
-  struct Entry {
-    Mutex mutex;
-    std::condition_variable changed;
-    bool complete BYTEPS_GUARDED_BY(mutex) = false;
-    protocol::Outcome outcome BYTEPS_GUARDED_BY(mutex);
-  };
-
   Session(const config::Options& options, std::unique_ptr<Log> log);
   Status Join(const config::Options& options, std::function<bool()> go_on);
-  std::shared_ptr<Entry> Find(Handle handle);
+  Result<std::unique_ptr<Completion>> MakeCompletion(Completion::Function function);
+  Handle Keep(const std::shared_ptr<StartedOperation>& started);
+  void End(StartedOperation& started, OpenNames::Taken name, uint64_t bytes,
+           protocol::Outcome outcome);
 
   const std::unique_ptr<Log> log_;
   const int local_rank_;
@@ -99,12 +90,17 @@ class Session {
   const bool telemetry_on_;
   runtime::Standing standing_;
   SpeedMeter speed_;
+  OpenNames names_;
 
   Mutex mutex_;
+  bool shut_down_ BYTEPS_GUARDED_BY(mutex_) = false;
   Handle next_handle_ BYTEPS_GUARDED_BY(mutex_) = 1;
-  std::unordered_map<Handle, std::shared_ptr<Entry>> entries_ BYTEPS_GUARDED_BY(mutex_);
+  // Shared: StartedOperation says with whom.
+  std::unordered_map<Handle, std::shared_ptr<StartedOperation>> started_ BYTEPS_GUARDED_BY(mutex_);
 
-  std::unique_ptr<runtime::Engine> engine_;  // last: it ends first
+  // In this order: the engine ends first, and with it what is still open; then that is told.
+  CompletionThread completions_;
+  std::unique_ptr<runtime::Engine> engine_;
 };
 
 }  // namespace byteps::session

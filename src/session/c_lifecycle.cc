@@ -1,0 +1,191 @@
+// The C interface: coming and going, who takes part, and what needs no session. Checks arguments,
+// converts, and forwards.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "byteps/byteps.h"
+#include "src/base/text.h"
+#include "src/config/options.h"
+#include "src/session/c_error.h"
+#include "src/session/c_request.h"
+#include "src/session/c_session.h"
+#include "src/session/fork_count.h"
+#include "src/session/sized_struct.h"
+#include "src/session/version.h"
+#include "src/session/wiring.h"
+
+namespace byteps::session {
+namespace {
+
+constexpr size_t kReasonBytesMax = 1024;
+
+Result<config::Options> Load(const char* const* settings, size_t count) {
+  if (settings == nullptr && count > 0) return Missing("the list of settings");
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) {
+    if (settings[i] == nullptr) return Missing("a setting");
+    texts.emplace_back(settings[i]);
+  }
+  return config::LoadOptions(config::Environment::OfProcess(), texts);
+}
+
+Result<std::vector<uint32_t>> RanksFrom(const int32_t* ranks, size_t count, int32_t number) {
+  auto invalid = [&](int32_t what, const char* why) {
+    return Invalid("process set " + std::to_string(number) + ": " + std::to_string(what) + " is " +
+                   why);
+  };
+  if (number <= 0) return invalid(number, "no number for one; they count from 1");
+  std::vector<uint32_t> list;
+  for (size_t i = 0; i < count; ++i) {
+    if (ranks[i] < 0) return invalid(ranks[i], "no rank");
+    list.push_back(static_cast<uint32_t>(ranks[i]));
+  }
+  return list;
+}
+
+}  // namespace
+}  // namespace byteps::session
+
+using byteps::CutText;
+using byteps::Result;
+using byteps::Status;
+using byteps::StatusCode;
+using byteps::session::Call;
+using byteps::session::CheckMayBlock;
+using byteps::session::Guard;
+using byteps::session::Missing;
+using byteps::session::Session;
+
+extern "C" {
+
+byteps_code byteps_open(const char* const* settings, size_t count, byteps_session** session,
+                        byteps_error* error) {
+  return byteps_open_while(settings, count, nullptr, nullptr, session, error);
+}
+
+byteps_code byteps_open_while(const char* const* settings, size_t count,
+                              int (*go_on)(void* context), void* context, byteps_session** session,
+                              byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (session == nullptr) return Missing("the place for the session");
+    *session = nullptr;
+    Status may_block = CheckMayBlock("byteps_open");
+    if (!may_block.ok()) return may_block;
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    Status counts = byteps::session::CountForks();
+    if (!counts.ok()) return counts;
+    std::function<bool()> asks;
+    if (go_on != nullptr) asks = [go_on, context] { return go_on(context) != 0; };
+    Result<std::unique_ptr<Session>> opened = Session::Open(options.value(), std::move(asks));
+    if (!opened.ok()) return opened.status();
+    *session = std::make_unique<byteps_session>(std::move(opened).value()).release();
+    return Status::Ok();
+  });
+}
+
+byteps_code byteps_shutdown(byteps_session* session, byteps_error* error) {
+  return Call(session, error, [](Session& inner) -> Status {
+    Status may_block = CheckMayBlock("byteps_shutdown");
+    if (!may_block.ok()) return may_block;
+    if (inner.Shutdown()) return Status::Ok();
+    return {StatusCode::kDeadlineExceeded,
+            "this process's network thread stands still: operations that byteps_poll calls open "
+            "still borrow their memory; call byteps_shutdown again, or byteps_close, which waits"};
+  });
+}
+
+byteps_code byteps_give_up(byteps_session* session, const char* why, byteps_error* error) {
+  return Call(session, error, [&](Session& inner) -> Status {
+    if (why == nullptr) return Missing("the reason");
+    inner.GiveUp(std::string(CutText(why, byteps::session::kReasonBytesMax)));
+    return Status::Ok();
+  });
+}
+
+void byteps_close(byteps_session* session) {
+  // A copy made by fork has no threads, and its sockets are the parent's, too: to close them in
+  // order would end the parent's connections.
+  if (session == nullptr || !session->IsOfThisProcess()) return;
+  Status may_block = CheckMayBlock("byteps_close");
+  if (!may_block.ok()) return byteps::session::SayOnStderr(may_block.message());
+  session->Close();
+}
+
+int32_t byteps_rank(const byteps_session* session) {
+  return session == nullptr ? -1 : session->standing().rank;
+}
+int32_t byteps_size(const byteps_session* session) {
+  return session == nullptr ? -1 : session->standing().size;
+}
+int32_t byteps_local_rank(const byteps_session* session) {
+  return session == nullptr ? -1 : session->standing().local_rank;
+}
+int32_t byteps_local_size(const byteps_session* session) {
+  return session == nullptr ? -1 : session->standing().local_size;
+}
+
+byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capacity, size_t* count,
+                           byteps_error* error) {
+  return Call(session, error, [&](Session& inner) {
+    return byteps::session::WriteRanks(inner.Members(), ranks, capacity, count);
+  });
+}
+
+byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks, size_t count,
+                                   int32_t number, byteps_error* error) {
+  return Call(session, error, [&](Session& inner) -> Status {
+    if (ranks == nullptr && count > 0) return Missing("the list of ranks");
+    Status may_block = CheckMayBlock("byteps_add_process_set");
+    if (!may_block.ok()) return may_block;
+    Result<std::vector<uint32_t>> list = byteps::session::RanksFrom(ranks, count, number);
+    if (!list.ok()) return list.status();
+    return inner.AddGroup(static_cast<uint32_t>(number), list.value());
+  });
+}
+
+byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
+                                      byteps_error* error) {
+  return Call(session, error, [&](Session& inner) -> Status {
+    Status may_block = CheckMayBlock("byteps_remove_process_set");
+    if (!may_block.ok()) return may_block;
+    Result<std::vector<uint32_t>> checked = byteps::session::RanksFrom(nullptr, 0, number);
+    if (!checked.ok()) return checked.status();
+    return inner.RemoveGroup(static_cast<uint32_t>(number));
+  });
+}
+
+byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
+  return Call(session, nullptr, [&](Session& inner) -> Status {
+    if (speed == nullptr) return Missing("the speed");
+    Status sized = byteps::session::CheckSize(*speed);
+    if (!sized.ok()) return sized;
+    byteps::session::SpeedMeter::Sample sample = inner.Speed();
+    byteps_speed own{};
+    own.window_ms = sample.window_ms;
+    own.megabytes_per_second = sample.megabytes_per_second;
+    own.end_ms_since_epoch = sample.end_ms_since_epoch;
+    byteps::session::WriteSized(own, speed);
+    return Status::Ok();
+  });
+}
+
+byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    Status may_block = CheckMayBlock("byteps_serve");
+    if (!may_block.ok()) return may_block;
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    return byteps::session::Serve(options.value());
+  });
+}
+
+const char* byteps_version(void) { return byteps::session::kVersion; }
+
+int32_t byteps_interface(void) { return BYTEPS_INTERFACE; }
+
+}  // extern "C"

@@ -1,0 +1,58 @@
+#include "src/session/c_session.h"
+
+#include <atomic>
+
+#include "src/session/completion_thread.h"
+#include "src/session/fork_count.h"
+
+namespace {
+
+// Closed sessions, which are kept (byteps.h, byteps_close). Nobody reads this list: it tells tools
+// that look for lost memory that this is none.
+// tidy-allow(global): only the program has pointers to what is kept; decision 13.
+std::atomic<byteps_session*> kept = nullptr;
+
+}  // namespace
+
+byteps_session::byteps_session(std::unique_ptr<byteps::session::Session> session)
+    : forks_(byteps::session::ForkCount()),
+      standing_{session->rank(), session->size(), session->local_rank(), session->local_size()},
+      inner_(std::move(session)) {}
+
+bool byteps_session::IsOfThisProcess() const { return forks_ == byteps::session::ForkCount(); }
+
+byteps::Status byteps_session::Enter() {
+  if (!IsOfThisProcess()) {
+    return byteps::session::Invalid(
+        "this process is a copy, made by fork, of the one that opened the session; only that one "
+        "can use it: open a session in each process");
+  }
+  if (gate_.Enter()) return byteps::Status::Ok();
+  return {byteps::StatusCode::kShutdown, "the session is closed"};
+}
+
+// What is open ends, and its users are told while they can still ask for results; then nobody may
+// come in, and the rest goes.
+void byteps_session::Close() {
+  if (!gate_.ClaimEnd()) return;
+  inner_->Shutdown();
+  inner_->DrainCompletions();
+  gate_.Shut();
+  inner_.reset();
+  gate_.SetOver();
+  next_kept_ = kept.load();
+  while (!kept.compare_exchange_weak(next_kept_, this)) {
+  }
+}
+
+namespace byteps::session {
+
+Status CheckMayBlock(const char* function) {
+  if (!CompletionThread::IsCurrentThread()) return Status::Ok();
+  return Invalid(
+      std::string(function) +
+      " may block, and this is a completion callback, for which all others wait; call it "
+      "on another thread");
+}
+
+}  // namespace byteps::session

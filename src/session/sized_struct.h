@@ -1,0 +1,98 @@
+// Structs of the C interface that begin with their size: those of programs that are older or newer
+// than this library are read and written only as far as both sides know them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "byteps/byteps.h"
+#include "src/base/status.h"
+
+namespace byteps::session {
+
+// The size of a struct when it was first published: no program has a smaller one. Never changed. A
+// new field goes to the end, and never to where an older edition had padding: its programs have
+// anything there.
+template <typename Struct>
+struct SizedStruct;
+template <>
+struct SizedStruct<byteps_request> {
+  static constexpr const char* kName = "byteps_request";
+  static constexpr size_t kBytesMin = offsetof(byteps_request, combine);
+};
+template <>
+struct SizedStruct<byteps_result> {
+  static constexpr const char* kName = "byteps_result";
+  static constexpr size_t kBytesMin = offsetof(byteps_result, received_splits);
+};
+template <>
+struct SizedStruct<byteps_speed> {
+  static constexpr const char* kName = "byteps_speed";
+  static constexpr size_t kBytesMin = sizeof(byteps_speed);
+};
+template <>
+struct SizedStruct<byteps_error> {
+  static constexpr const char* kName = "byteps_error";
+  static constexpr size_t kBytesMin = 64;
+};
+static_assert(std::has_unique_object_representations_v<byteps_request> &&
+                  std::has_unique_object_representations_v<byteps_result>,
+              "padding cannot be told from a field of a later edition");
+
+// More than any edition will have; what is not initialized is likely to say more.
+inline constexpr size_t kStructBytesMax = 65536;
+
+// Whether a struct can have the size that it says. REQUIRES: `from` may be read so far as to its
+// size.
+template <typename Struct>
+Status CheckSize(const Struct& from) {
+  using Sized = SizedStruct<Struct>;
+  const size_t size = from.struct_size;
+  if (size >= Sized::kBytesMin && size <= kStructBytesMax && size % alignof(Struct) == 0) {
+    return Status::Ok();
+  }
+  const std::string name = Sized::kName;
+  return {StatusCode::kInvalidArgument,
+          "struct_size of the " + name + " is " + std::to_string(size) +
+              ", and no such struct has that size; set it to sizeof(" + name +
+              "), as BYTEPS_INIT(" + name + ") in C and {} in C++ do"};
+}
+
+// `from` as this library knows it: what its program does not know is zero. kInvalidArgument if it
+// sets what this library does not know.
+template <typename Struct>
+Result<Struct> ReadSized(const Struct& from) {
+  Status checked = CheckSize(from);
+  if (!checked.ok()) return checked;
+  Struct own{};
+  const size_t common = std::min(from.struct_size, sizeof(Struct));
+  const auto* bytes = reinterpret_cast<const std::byte*>(&from);
+  std::memcpy(static_cast<void*>(&own), bytes, common);
+  if (common < sizeof(Struct)) {
+    std::memset(reinterpret_cast<std::byte*>(&own) + common, 0, sizeof(Struct) - common);
+  }
+  const bool known = std::all_of(bytes + common, bytes + from.struct_size,
+                                 [](std::byte byte) { return byte == std::byte{0}; });
+  if (known) return own;
+  return Status(StatusCode::kInvalidArgument,
+                std::string("the program sets a field of ") + SizedStruct<Struct>::kName +
+                    " that this library, which is older, does not have; install a newer libbyteps, "
+                    "or leave that field zero");
+}
+
+// Writes `own` to `*to` as far as it reaches, and zero to what this library does not know; the size
+// that `*to` says stays. REQUIRES: CheckSize(*to).ok().
+template <typename Struct>
+void WriteSized(const Struct& own, Struct* to) {
+  const size_t size = to->struct_size;
+  auto* bytes = reinterpret_cast<std::byte*>(to);
+  const size_t common = std::min(size, sizeof(Struct));
+  std::memcpy(bytes, &own, common);
+  std::fill(bytes + common, bytes + size, std::byte{0});
+  to->struct_size = size;
+}
+
+}  // namespace byteps::session

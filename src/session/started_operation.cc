@@ -1,0 +1,50 @@
+#include "src/session/started_operation.h"
+
+#include <string>
+#include <utility>
+
+namespace byteps::session {
+namespace {
+
+// Longer limits are none, and their end would lie beyond what a clock can count.
+constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
+
+}  // namespace
+
+std::unique_ptr<Completion> StartedOperation::End(protocol::Outcome outcome) {
+  MutexLock lock(mutex_);
+  outcome_ = std::move(outcome);
+  ended_ = true;
+  changed_.notify_all();
+  if (completion_ != nullptr) completion_->code = outcome_.status.code();
+  return std::move(completion_);
+}
+
+Progress StartedOperation::progress() {
+  MutexLock lock(mutex_);
+  if (!ended_) return Progress::kRunning;
+  return outcome_.status.ok() ? Progress::kDone : Progress::kFailed;
+}
+
+Status StartedOperation::Wait(milliseconds limit) {
+  // Without a limit of its own the wait still looks around now and then; the engine ends every
+  // operation at last.
+  bool limited = limit.count() >= 0 && limit < kNoLimit;
+  auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
+  MutexLock lock(mutex_);
+  while (!ended_) {
+    auto until = limited ? deadline : std::chrono::steady_clock::now() + seconds(3600);
+    if (lock.WaitUntil(changed_, until) || !limited) continue;
+    if (ended_) break;
+    return {StatusCode::kDeadlineExceeded,
+            "the operation is not complete after " + std::to_string(limit.count()) + " ms"};
+  }
+  return outcome_.status;
+}
+
+const protocol::Outcome* StartedOperation::outcome() {
+  MutexLock lock(mutex_);
+  return ended_ ? &outcome_ : nullptr;
+}
+
+}  // namespace byteps::session

@@ -1,0 +1,47 @@
+// One operation that a user has started: whether it has ended, and what it brought.
+//
+// Thread-safe. Shared by the session's table, the engine and whoever waits, whichever lets go last:
+// who waits needs no session meanwhile.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+
+#include "src/base/status.h"
+#include "src/base/thread_annotations.h"
+#include "src/base/time.h"
+#include "src/protocol/worker/worker.h"
+#include "src/session/completion_thread.h"
+
+namespace byteps::session {
+
+enum class Progress : uint8_t { kRunning, kDone, kFailed };
+
+class StartedOperation {
+ public:
+  // `completion`: what the user wants to be called, or null.
+  explicit StartedOperation(std::unique_ptr<Completion> completion)
+      : completion_(std::move(completion)) {}
+
+  // It has ended: everybody who waits comes back. Returns what is to be called now, or null.
+  // REQUIRES: called once. Does not block and needs no memory.
+  std::unique_ptr<Completion> End(protocol::Outcome outcome);
+
+  Progress progress();
+
+  // Blocks until it has ended or `limit` (negative: none) is over, then kDeadlineExceeded. Returns
+  // how it ended.
+  Status Wait(milliseconds limit);
+
+  // What it brought; null while it runs. Valid and unchanged as long as this object.
+  const protocol::Outcome* outcome();
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ BYTEPS_GUARDED_BY(mutex_) = false;
+  protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);  // nobody changes it once `ended_`
+  std::unique_ptr<Completion> completion_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace byteps::session

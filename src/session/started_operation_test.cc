@@ -1,0 +1,54 @@
+#include "src/session/started_operation.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace byteps::session {
+namespace {
+
+protocol::Outcome EndedWith(StatusCode code) {
+  protocol::Outcome outcome;
+  if (code != StatusCode::kOk) outcome.status = Status(code, "why");
+  outcome.members = 3;
+  return outcome;
+}
+
+TEST(StartedOperationTest, EndsInOrderOrNot) {
+  StartedOperation good(nullptr);
+  StartedOperation bad(nullptr);
+  EXPECT_EQ(good.progress(), Progress::kRunning);
+  EXPECT_EQ(good.outcome(), nullptr);
+  EXPECT_EQ(good.Wait(milliseconds(0)).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(good.End(EndedWith(StatusCode::kOk)), nullptr);
+  EXPECT_EQ(bad.End(EndedWith(StatusCode::kMismatch)), nullptr);
+  EXPECT_EQ(good.progress(), Progress::kDone);
+  EXPECT_EQ(bad.progress(), Progress::kFailed);
+  EXPECT_EQ(good.outcome()->members, 3u);
+  EXPECT_TRUE(good.Wait(milliseconds(-1)).ok());
+  EXPECT_EQ(bad.Wait(milliseconds(0)).code(), StatusCode::kMismatch);
+}
+
+TEST(StartedOperationTest, GivesBackWhatIsToBeCalledOnce) {
+  auto completion = std::make_unique<Completion>();
+  Completion* made = completion.get();
+  StartedOperation started(std::move(completion));
+  std::unique_ptr<Completion> due = started.End(EndedWith(StatusCode::kPeerLost));
+  EXPECT_EQ(due.get(), made);
+  EXPECT_EQ(due->code, StatusCode::kPeerLost);
+}
+
+TEST(StartedOperationTest, AllWhoWaitComeBack) {
+  StartedOperation started(nullptr);
+  auto wait = [&] { return started.Wait(milliseconds(-1)).code(); };
+  auto first = std::async(std::launch::async, wait);
+  auto second = std::async(std::launch::async, wait);
+  started.End(EndedWith(StatusCode::kShutdown));
+  EXPECT_EQ(first.get(), StatusCode::kShutdown);
+  EXPECT_EQ(second.get(), StatusCode::kShutdown);
+}
+
+}  // namespace
+}  // namespace byteps::session

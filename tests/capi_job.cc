@@ -1,0 +1,109 @@
+#include "tests/capi_job.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace byteps::testing {
+namespace {
+
+std::vector<const char*> PointersTo(const std::vector<std::string>& settings) {
+  std::vector<const char*> pointers;
+  for (const std::string& setting : settings) pointers.push_back(setting.c_str());
+  return pointers;
+}
+
+int FreePort() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+void BlockSignals() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+}
+
+}  // namespace
+
+CApiJob::CApiJob(int workers)
+    : workers_(workers), port_(FreePort()), sessions_(static_cast<size_t>(workers), nullptr) {
+  BlockSignals();
+}
+
+CApiJob::~CApiJob() {
+  Close();
+  for (std::thread& service : services_) service.join();
+}
+
+std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
+  // Busy machines and sanitizers are slow: silence shall mean nothing here.
+  return {"role=" + role,
+          "num_worker=" + std::to_string(workers_),
+          "num_server=1",
+          "root_host=127.0.0.1",
+          "root_port=" + std::to_string(port_),
+          "start_timeout_s=60",
+          "heartbeat_timeout_ms=60000",
+          "eviction_timeout_ms=60000"};
+}
+
+void CApiJob::StartServices() {
+  for (const char* role : {"scheduler", "server"}) {
+    services_.emplace_back([settings = SettingsOf(role)] {
+      byteps_error error{};
+      const std::vector<const char*> texts = PointersTo(settings);
+      EXPECT_EQ(byteps_serve(texts.data(), texts.size(), &error), BYTEPS_OK) << error.message;
+    });
+  }
+}
+
+std::vector<std::string> CApiJob::WorkerSettings(int rank) const {
+  std::vector<std::string> settings = SettingsOf("worker");
+  settings.push_back("worker_id=" + std::to_string(rank));
+  return settings;
+}
+
+bool CApiJob::Open() {
+  StartServices();
+  std::vector<std::thread> openers;
+  for (int rank = 0; rank < workers_; ++rank) {
+    openers.emplace_back([this, rank] {
+      const std::vector<std::string> settings = WorkerSettings(rank);
+      const std::vector<const char*> texts = PointersTo(settings);
+      byteps_error error{};
+      EXPECT_EQ(
+          byteps_open(texts.data(), texts.size(), &sessions_[static_cast<size_t>(rank)], &error),
+          BYTEPS_OK)
+          << error.message;
+    });
+  }
+  bool all = true;
+  for (std::thread& opener : openers) opener.join();
+  for (byteps_session* session : sessions_) all = all && session != nullptr;
+  return all;
+}
+
+void CApiJob::Close() {
+  std::vector<std::thread> closers;
+  for (byteps_session*& session : sessions_) {
+    closers.emplace_back([session] { byteps_close(session); });
+    session = nullptr;
+  }
+  for (std::thread& closer : closers) closer.join();
+}
+
+}  // namespace byteps::testing

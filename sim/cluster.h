@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/network.h"
+#include "src/protocol/control/control_mistakes_for_test.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/shard/shard.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"

@@ -23,7 +23,7 @@ MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, 
       role_(self.role),
       index_(index),
       incarnation_(self.incarnation),
-      membership_(self, cluster.options_.mistakes.membership) {}
+      membership_(self, protocol::RulesWith(cluster.options_.mistakes.membership)) {}
 
 void MemberControl::Connect() {
   if (stopped_ || connection_.has_value()) return;

@@ -14,7 +14,7 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options, uint64_t p
   made.version = kVersion;
   made.min_workers = options.min_workers;
   made.strict = options.strict;
-  made.mistake = options.mistakes.coordinator;
+  made.rules = &protocol::RulesWith(options.mistakes.coordinator);
   made.judge_after = options.overdue_after;
   if (options.heartbeat == Duration::zero()) {
     made.silence_evict = made.silence_end = Duration::zero();

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/protocol/control/control_mistakes_for_test.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/control/membership.h"
 
@@ -101,7 +102,7 @@ class World {
     options.strict = rules_.strict;
     options.restarted = !processes_.empty();
     options.nonce = static_cast<uint32_t>(processes_.size()) + 1;
-    options.mistake = rules_.coordinator;
+    options.rules = &RulesWith(rules_.coordinator);
     // Only closed connections and what members say: nobody is slow here.
     options.start_timeout = options.report_every = std::chrono::hours(1000);
     options.silence_evict = options.silence_end = Duration::zero();
@@ -120,7 +121,7 @@ class World {
     node.join.server_count = server_count_;
     node.join.piece_bytes_max = 32768;
     node.join.version = "1";
-    node.membership = std::make_unique<Membership>(node.join, rules_.membership);
+    node.membership = std::make_unique<Membership>(node.join, RulesWith(rules_.membership));
     nodes_.push_back(std::move(node));
   }
 

@@ -1,14 +1,12 @@
-// Who is lost, and what that means.
+#include "src/protocol/control/losses.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "src/protocol/control/coordinator.h"
+#include "src/protocol/control/next_view.h"
 
 namespace byteps::protocol {
 namespace {
-
-// What a worker cannot reach within this time has one cause.
-constexpr Duration kSameTrouble = seconds(5);
 
 // The member of the view that has this place; a worker's is its slot, or its rank.
 std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t index, bool by_rank) {
@@ -26,52 +24,34 @@ std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t inde
 
 }  // namespace
 
-std::string Coordinator::NameInView(uint64_t incarnation) const {
-  if (const Member* member = roster_.Find(incarnation)) return NameOf(*member);
-  for (const Voter& voter : VotersOf(view_)) {
+std::string Losses::NameInView(uint64_t incarnation) const {
+  if (const Member* member = parts_.roster.Find(incarnation)) return NameOf(*member);
+  for (const Voter& voter : VotersOf(parts_.views.in_force())) {
     if (voter.incarnation == incarnation) return protocol::NameOf(voter);
   }
   return "a process";
 }
 
-// Processes that are no members, or not any more, do not matter. Before the first view nobody knows
-// who is one, and while it is asked what was decided a newer one may be found.
-void Coordinator::TakeEnds() {
-  if (view_.epoch == 0) return;
-  std::vector<EndedProcess> all = std::exchange(ended_, {});
-  if (recovery_.has_value()) ended_ = all;
-  for (const EndedProcess& ended : all) {
-    std::string why = "process " + std::to_string(ended.process) + " has ended";
-    std::vector<uint64_t> lost;
-    auto take = [&](const auto& member) {
-      bool same = member.process == ended.process && member.host == ended.host;
-      if (same) lost.push_back(member.incarnation);
-    };
-    std::for_each(view_.workers.begin(), view_.workers.end(), take);
-    std::for_each(view_.servers.begin(), view_.servers.end(), take);
-    for (uint64_t incarnation : lost) {
-      if (phase_ != Phase::kOver) Lose(incarnation, why, true);
-    }
+// Before the first view nobody knows who is a member, and while it is asked what was decided a
+// newer view may be found.
+void Losses::TakeEnds() {
+  if (parts_.views.in_force().epoch == 0) return;
+  bool keep = parts_.views.IsRecovering();
+  for (const ProcessEnds::End& end : parts_.ends.Take(parts_.views.in_force(), keep)) {
+    if (!parts_.job_end.IsOver()) Lose(end.incarnation, end.why, true);
   }
 }
 
-// A launcher counts ranks; members count slots.
-void Coordinator::OnSuspect(const Member* from, const wire::Suspect& suspect) {
-  // Its sender, or the other end, had gone on to the next generation.
-  if (suspect.generation != 0 && suspect.generation != view_.generation) return;
-  bool exited = suspect.why == wire::Suspicion::kExited;
-  if (exited && suspect.incarnation != 0 && !IsVoter(view_, suspect.incarnation)) {
-    if (view_.epoch == 0 || recovery_.has_value()) dead_.insert(suspect.incarnation);
-    return;
+// Of whom it was said while it was not known who is a member.
+void Losses::LoseTheDead() {
+  for (uint64_t incarnation : Incarnations(parts_.departures.dead())) {
+    Lose(incarnation, "its process has ended", true);
   }
-  std::optional<uint64_t> target =
-      AtPlace(view_, suspect.role, suspect.index, exited && from == nullptr);
-  if (exited && suspect.incarnation != 0) target = suspect.incarnation;
-  if (suspect.why == wire::Suspicion::kGaveUp && from != nullptr) target = from->incarnation();
-  bool old = target.has_value() && suspect.incarnation != 0 && suspect.incarnation != *target;
-  if (!target.has_value() || old) return;
-  bool itself = from != nullptr && from->incarnation() == *target;
-  if (itself != (suspect.why == wire::Suspicion::kGaveUp)) return;
+}
+
+void Losses::OnSuspect(const Member* from, const wire::Suspect& suspect) {
+  std::optional<uint64_t> target = TargetOf(from, suspect);
+  if (!target.has_value()) return;
   switch (suspect.why) {
     case wire::Suspicion::kClosed: OnClosed(*from, *target, suspect.text); break;
     case wire::Suspicion::kUnreachable: OnUnreachable(*from, suspect, *target); break;
@@ -81,124 +61,163 @@ void Coordinator::OnSuspect(const Member* from, const wire::Suspect& suspect) {
   }
 }
 
-void Coordinator::OnClosed(const Member& from, uint64_t target, const std::string& text) {
-  suspicions_.Closed(target, from.incarnation(), text, now_);
-  JudgeSilence();
+// A launcher counts ranks; members count slots.
+std::optional<uint64_t> Losses::TargetOf(const Member* from, const wire::Suspect& suspect) {
+  const wire::View& view = parts_.views.in_force();
+  // Its sender, or the other end, had gone on to the next generation.
+  if (suspect.generation != 0 && suspect.generation != view.generation) return std::nullopt;
+  bool exited = suspect.why == wire::Suspicion::kExited;
+  if (exited && suspect.incarnation != 0 && !IsIn(view, suspect.incarnation)) {
+    bool may_be_in = view.epoch == 0 || parts_.views.IsRecovering();
+    if (may_be_in) parts_.departures.ProveDead(suspect.incarnation);
+    return std::nullopt;
+  }
+  std::optional<uint64_t> target =
+      AtPlace(view, suspect.role, suspect.index, exited && from == nullptr);
+  if (exited && suspect.incarnation != 0) target = suspect.incarnation;
+  if (suspect.why == wire::Suspicion::kGaveUp && from != nullptr) target = from->incarnation();
+  bool old = target.has_value() && suspect.incarnation != 0 && suspect.incarnation != *target;
+  if (!target.has_value() || old) return std::nullopt;
+  bool itself = from != nullptr && from->incarnation() == *target;
+  if (itself != (suspect.why == wire::Suspicion::kGaveUp)) return std::nullopt;
+  return target;
+}
+
+void Losses::OnClosed(const Member& from, uint64_t target, const std::string& text) {
+  parts_.suspicions.Closed(target, from.incarnation(), text, parts_.clock.now());
   // Does it live? Any member answers this.
-  const Member* member = roster_.Find(target);
-  if (member != nullptr) driver_.Send(member->connection, wire::Query{term_});
+  const Member* member = parts_.roster.Find(target);
+  if (member == nullptr) return;
+  parts_.driver.Send(member->connection, wire::Query{parts_.views.term()});
 }
 
 // Without an incarnation it may mean the one that had the place before: one that is connected has
 // not ended.
-void Coordinator::OnExited(const wire::Suspect& suspect, uint64_t target) {
-  if (suspect.incarnation != 0 || roster_.Find(target) == nullptr) {
+void Losses::OnExited(const wire::Suspect& suspect, uint64_t target) {
+  if (suspect.incarnation != 0 || parts_.roster.Find(target) == nullptr) {
     return Lose(target, suspect.text, true);
   }
-  suspicions_.HintExit(target, now_);
+  parts_.suspicions.HintExit(target, parts_.clock.now());
 }
 
 // Two members cannot talk to each other, and both can talk to the coordinator: one must go.
-void Coordinator::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
+void Losses::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
   if (from.role() == suspect.role) return;
-  if (suspicions_.IsCutOff(target)) return;  // nor can the coordinator: its silence decides
-  if (roster_.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
+  // Nor can the coordinator reach it: its silence decides.
+  if (parts_.suspicions.IsCutOff(target)) return;
+  if (parts_.roster.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
   bool from_worker = from.role() == Role::kWorker;
   uint64_t worker = from_worker ? from.incarnation() : target;
   uint64_t server = from_worker ? target : from.incarnation();
-  unreachable_[{worker, server}] = now_;
-  std::erase_if(unreachable_,
-                [&](const auto& entry) { return entry.second + kSameTrouble <= now_; });
-  size_t missed = 0;
-  for (const auto& [pair, when] : unreachable_) missed += pair.first == worker ? 1 : 0;
-  size_t all = missed;
-  for (const wire::ServerInfo& one : view_.servers) {
-    bool counts = one.alive && !lost_.contains(one.incarnation);
-    all += counts && !unreachable_.contains({worker, one.incarnation}) ? 1 : 0;
-  }
-  // A server is replaced without a loss, and one that nobody reaches would cost every worker; so
-  // the first server that a worker misses goes. Its own network is the likelier cause when it soon
-  // misses another one and so half of them; but when losing it ends the job, servers go as long as
-  // another one is left to it.
-  bool others = missed < all;
-  bool server_goes = others && (missed == 1 || 2 * missed < all || EndsTheJob(worker));
-  Lose(server_goes ? server : worker, suspect.text, false);
+  BrokenPairs::Goes goes = broken_.Add(worker, server, parts_.views.in_force(), parts_.departures,
+                                       EndsTheJob(worker), parts_.clock.now());
+  Lose(goes == BrokenPairs::Goes::kServer ? server : worker, suspect.text, false);
 }
 
-bool Coordinator::EndsTheJob(uint64_t worker) const {
-  return !Elastic() || WorkersLeftOver(worker) < options_.min_workers;
+bool Losses::EndsTheJob(uint64_t worker) const {
+  return !Elastic() || parts_.departures.WorkersLeftOver(parts_.views.in_force(), worker) <
+                           parts_.options.min_workers;
 }
 
-void Coordinator::Lose(uint64_t incarnation, const std::string& why, bool proven_dead) {
-  if (!IsVoter(view_, incarnation)) return;
+void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead) {
+  const wire::View& view = parts_.views.in_force();
+  if (!IsIn(view, incarnation)) return;
   if (proven_dead) {
-    dead_.insert(incarnation);
-    TakeFromProposal(incarnation);
+    parts_.departures.ProveDead(incarnation);
+    parts_.views.Withdraw(incarnation);
   }
-  suspicions_.Forget(incarnation);
+  parts_.suspicions.Forget(incarnation);
   // Who leaves is not missed.
-  if (leaving_.contains(incarnation) || lost_.contains(incarnation)) return;
+  if (parts_.departures.IsGoing(incarnation)) return;
   std::string text = NameInView(incarnation) + " was lost: " + why;
-  bool worker = std::any_of(view_.workers.begin(), view_.workers.end(),
+  bool worker = std::any_of(view.workers.begin(), view.workers.end(),
                             [&](const auto& one) { return one.incarnation == incarnation; });
   if (worker && EndsTheJob(incarnation)) {
-    std::string needs = Elastic() ? std::to_string(options_.min_workers) + " workers"
+    std::string needs = Elastic() ? std::to_string(parts_.options.min_workers) + " workers"
                                   : std::string("all its workers");
-    return End({StatusCode::kPeerLost,
-                text + "; the job needs " + needs + ": start it again from a checkpoint"});
+    return parts_.job_end.End({StatusCode::kPeerLost, text + "; the job needs " + needs +
+                                                          ": start it again from a checkpoint"});
   }
   if (!worker) last_server_loss_ = text;
-  lost_[incarnation] = text;
-  driver_.Report(text + "; the job goes on without it");
+  parts_.departures.Lose(incarnation, text);
+  parts_.driver.Report(text + "; the job goes on without it");
   Watch();
 }
 
-void Coordinator::Watch() {
-  if (recovery_.has_value()) return;
+void Losses::OnView() {
+  const wire::View& view = parts_.views.in_force();
+  broken_.ForgetWorkersIf([&](uint64_t worker) { return !IsIn(view, worker); });
+  if (AnyServer(view)) {
+    no_server_since_.reset();
+  } else if (!no_server_since_.has_value()) {
+    no_server_since_ = parts_.clock.now();
+    parts_.driver.Report("no server is left; the job waits for one to be started again");
+  }
+  Watch();
+}
+
+void Losses::Watch() {
+  if (parts_.views.IsRecovering()) return;
+  const wire::View& view = parts_.views.in_force();
   size_t servers = 0;
-  for (const wire::ServerInfo& one : view_.servers) {
-    servers += one.alive && !lost_.contains(one.incarnation) ? 1 : 0;
+  for (const wire::ServerInfo& one : view.servers) {
+    servers += one.alive && !parts_.departures.IsLost(one.incarnation) ? 1 : 0;
   }
   Incarnations these;
   auto watch = [&](uint64_t incarnation, bool hurry) {
     these.insert(incarnation);
-    suspicions_.Watch(incarnation, hurry ? options_.silence_evict : options_.silence_end, now_);
+    Duration silence = hurry ? parts_.options.silence_evict : parts_.options.silence_end;
+    parts_.suspicions.Watch(incarnation, silence, parts_.clock.now());
   };
-  for (const Voter& voter : VotersOf(view_)) {
-    uint64_t incarnation = voter.incarnation;
-    if (lost_.contains(incarnation) || leaving_.contains(incarnation)) continue;
+  for (const Voter& voter : VotersOf(view)) {
+    if (parts_.departures.IsGoing(voter.incarnation)) continue;
     bool worker = voter.role == Role::kWorker;
-    watch(incarnation, worker ? !EndsTheJob(incarnation) : servers > 1);
+    watch(voter.incarnation, worker ? !EndsTheJob(voter.incarnation) : servers > 1);
   }
-  for (const auto& [id, member] : roster_.all()) {
-    bool waits = member.standing == Standing::kWaiting && view_.epoch > 0;
+  for (const auto& [id, member] : parts_.roster.all()) {
+    bool waits = member.standing == Standing::kWaiting && view.epoch > 0;
     if (waits) watch(member.incarnation(), false);
   }
-  suspicions_.ForgetAllBut(these);
+  parts_.suspicions.ForgetAllBut(these);
 }
 
-void Coordinator::JudgeSilence() {
-  if (recovery_.has_value()) return;
-  bool doubted = suspicions_.DoubtsOwnLink();
-  std::vector<Suspicions::Loss> losses = suspicions_.Judge(now_);
-  if (!doubted && suspicions_.DoubtsOwnLink()) {
-    driver_.Report(
+std::vector<uint64_t> Losses::Judge() {
+  if (parts_.views.IsRecovering()) return {};
+  bool doubted = parts_.suspicions.DoubtsOwnLink();
+  std::vector<Suspicions::Loss> losses = parts_.suspicions.Judge(parts_.clock.now());
+  if (!doubted && parts_.suspicions.DoubtsOwnLink()) {
+    parts_.driver.Report(
         "most processes are silent; is the scheduler cut off? Nobody is given up for that yet");
   }
+  std::vector<uint64_t> given_up;
   for (const Suspicions::Loss& loss : losses) {
-    if (phase_ == Phase::kOver) return;
-    if (IsVoter(view_, loss.who)) {
+    if (parts_.job_end.IsOver()) break;
+    if (IsIn(parts_.views.in_force(), loss.who)) {
       Lose(loss.who, loss.why, loss.exited);
       continue;
     }
-    const Member* member = roster_.Find(loss.who);
+    const Member* member = parts_.roster.Find(loss.who);
     if (member == nullptr || member->standing != Standing::kWaiting) continue;
-    ConnectionId id = member->connection;
-    driver_.Report(NameOf(*member) + " went away before it was let in: " + loss.why);
-    roster_.Remove(id);
-    driver_.Disconnect(id);
-    Withdraw(loss.who);
+    parts_.driver.Report(NameOf(*member) + " went away before it was let in: " + loss.why);
+    given_up.push_back(loss.who);
   }
+  return given_up;
+}
+
+std::optional<Time> Losses::NextDue() const {
+  std::optional<Time> next = parts_.suspicions.NextDue();
+  if (!no_server_since_.has_value()) return next;
+  Time due = *no_server_since_ + parts_.options.server_patience;
+  return next.has_value() ? std::min(*next, due) : due;
+}
+
+std::optional<Status> Losses::ReasonToEnd() const {
+  bool waits = no_server_since_.has_value() &&
+               parts_.clock.now() < *no_server_since_ + parts_.options.server_patience;
+  if (!no_server_since_.has_value() || waits) return std::nullopt;
+  return Status(StatusCode::kPeerLost, "no server is left: " + last_server_loss_ +
+                                           "; start the job again, with more servers or "
+                                           "with restarts allowed");
 }
 
 }  // namespace byteps::protocol

@@ -4,8 +4,8 @@
 
 namespace byteps::protocol {
 
-Membership::Membership(const wire::Join& self, MembershipMistake mistake)
-    : self_(self), mistake_(mistake) {}
+Membership::Membership(const wire::Join& self, const MembershipRules& rules)
+    : self_(self), rules_(rules) {}
 
 wire::Message Membership::Greeting() const {
   if (term_ == 0 && committed_.epoch == 0) return self_;
@@ -16,9 +16,7 @@ wire::Report Membership::MakeReport() const {
   return {self_, term_, committed_, promised_term_, promised_, syncs_};
 }
 
-bool Membership::Obeys(uint64_t term) const {
-  return term >= term_ || mistake_ == MembershipMistake::kObeyLowerTerm;
-}
+bool Membership::Obeys(uint64_t term) const { return rules_.Obeys(term, term_); }
 
 bool Membership::Contains(const wire::View& view) const {
   auto same = [&](const auto& member) { return member.incarnation == self_.incarnation; };
@@ -70,7 +68,7 @@ Membership::Step Membership::OnPropose(const wire::Propose& propose) {
     promised_term_ = propose.term;
   }
   step.answer = wire::Promise{propose.term, propose.next.epoch};
-  if (mistake_ == MembershipMistake::kActOnPropose) {
+  if (rules_.ActsOnProposal()) {
     std::optional<wire::View> view = Apply(propose.next);
     if (view.has_value()) step.view = view;
   }

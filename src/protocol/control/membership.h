@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/protocol/control/control_mistakes.h"
+#include "src/protocol/control/membership_rules.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -25,7 +25,7 @@ class Membership {
   };
 
   // `self` is what this process joins with; its role and incarnation find it in views.
-  explicit Membership(const wire::Join& self, MembershipMistake mistake = MembershipMistake::kNone);
+  explicit Membership(const wire::Join& self, const MembershipRules& rules = kMembershipRules);
 
   // The first message on every connection to a coordinator (a worker sends its Known before it):
   // Join from a process that has met no coordinator yet, else a Report.
@@ -57,7 +57,7 @@ class Membership {
   std::optional<wire::View> Apply(const wire::View& view);
 
   const wire::Join self_;
-  const MembershipMistake mistake_;
+  const MembershipRules& rules_;
   uint64_t term_ = 0;
   wire::View committed_;
   uint64_t promised_term_ = 0;

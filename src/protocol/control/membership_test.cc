@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/protocol/control/control_mistakes_for_test.h"
+
 namespace byteps::protocol {
 namespace {
 
@@ -57,7 +59,7 @@ TEST(MembershipTest, LowerTermsAreIgnored) {
   EXPECT_FALSE(member.OnMessage(wire::Commit{4, ViewWith(2, {1})}).view.has_value());
   EXPECT_TRUE(member.OnMessage(wire::Query{6}).answer.has_value());
   EXPECT_FALSE(member.OnMessage(wire::Commit{5, ViewWith(2, {1})}).view.has_value());
-  Membership obeys(Self(1), MembershipMistake::kObeyLowerTerm);
+  Membership obeys(Self(1), RulesWith(MembershipMistake::kObeyLowerTerm));
   obeys.OnMessage(wire::Commit{5, ViewWith(1, {1, 2})});
   EXPECT_TRUE(obeys.OnMessage(wire::Commit{4, ViewWith(2, {1})}).view.has_value());
 }

@@ -46,6 +46,20 @@ std::vector<Voter> VotersOf(const wire::View& view) {
   return voters;
 }
 
+bool IsIn(const wire::View& view, uint64_t incarnation) {
+  auto is = [&](const auto& one) { return one.incarnation == incarnation; };
+  return std::any_of(view.workers.begin(), view.workers.end(),
+                     [&](const auto& worker) { return is(worker) && !worker.left; }) ||
+         std::any_of(view.servers.begin(), view.servers.end(),
+                     [&](const auto& server) { return is(server) && server.alive; });
+}
+
+bool HasLeft(const wire::View& view, uint64_t incarnation) {
+  return std::any_of(view.workers.begin(), view.workers.end(), [&](const auto& worker) {
+    return worker.incarnation == incarnation && worker.left;
+  });
+}
+
 bool IsWriteQuorum(const wire::View& view, const Incarnations& promised, const Incarnations& dead) {
   Votes votes = CountVotes(view, promised, dead);
   if (votes.all == 0) return false;

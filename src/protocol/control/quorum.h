@@ -14,6 +14,7 @@ namespace byteps::protocol {
 // Processes by incarnation.
 using Incarnations = std::set<uint64_t>;
 
+// A process that a view names.
 struct Voter {
   Role role = Role::kWorker;
   uint32_t index = 0;  // rank of a worker, index of a server
@@ -24,6 +25,11 @@ struct Voter {
 // Workers that have not left, by slot, then living servers, by index: the first one is the
 // lowest-numbered voter.
 std::vector<Voter> VotersOf(const wire::View& view);
+
+// It is one of these.
+bool IsIn(const wire::View& view, uint64_t incarnation);
+// A worker that has left in order and that the view still names.
+bool HasLeft(const wire::View& view, uint64_t incarnation);
 
 // Enough have promised to change the view: more than half of the voters, or exactly half with the
 // lowest-numbered one. `dead` are proven dead and do not count; strict: pass none. False when

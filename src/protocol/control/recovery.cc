@@ -5,12 +5,11 @@
 
 namespace byteps::protocol {
 
-Recovery::Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake)
-    : term_(term), latest_(std::move(known)), mistake_(mistake) {}
+Recovery::Recovery(uint64_t term, wire::View known, const CoordinatorRules& rules)
+    : term_(term), latest_(std::move(known)), rules_(&rules) {}
 
 void Recovery::OnReport(const wire::Report& report) {
-  bool deaf = completed_ && mistake_ == CoordinatorMistake::kReadOnce;
-  if (report.committed.epoch > latest_.epoch && !deaf) latest_ = report.committed;
+  if (report.committed.epoch > latest_.epoch && !HasReadEnough()) latest_ = report.committed;
   if (report.term == term_) reports_[report.self.incarnation] = report;
 }
 
@@ -20,7 +19,7 @@ void Recovery::OnCommitted(const wire::View& view) {
 }
 
 bool Recovery::HasQuorum(const Incarnations& dead) const {
-  if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return true;
+  if (HasReadEnough()) return true;
   if (reports_.empty()) return false;
   if (latest_.epoch == 0) {
     // Nobody had a vote before the first view: all its members had to promise it.
@@ -29,16 +28,11 @@ bool Recovery::HasQuorum(const Incarnations& dead) const {
   }
   Incarnations reported;
   for (const auto& [incarnation, report] : reports_) reported.insert(incarnation);
-  if (mistake_ == CoordinatorMistake::kDiscountDeadInReading &&
-      IsWriteQuorum(latest_, reported, dead)) {
-    return true;
-  }
-  return VotersOf(latest_).empty() || IsReadQuorum(latest_, reported);
+  return VotersOf(latest_).empty() || rules_->MayRead(latest_, reported, dead);
 }
 
 std::optional<wire::View> Recovery::Promised() const {
-  if (mistake_ == CoordinatorMistake::kIgnorePromised && latest_.epoch > 0) return std::nullopt;
-  if (completed_ && mistake_ == CoordinatorMistake::kReadOnce) return std::nullopt;
+  if (HasReadEnough() || !rules_->CompletesPromised(latest_)) return std::nullopt;
   const wire::Report* best = BestPromise();
   if (best == nullptr) return std::nullopt;
   return best->promised;

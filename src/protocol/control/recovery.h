@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "src/protocol/control/control_mistakes.h"
+#include "src/protocol/control/coordinator_rules.h"
 #include "src/protocol/control/quorum.h"
 #include "src/wire/control.h"
 
@@ -18,7 +18,7 @@ class Recovery {
  public:
   // `known`: the latest view that this coordinator knows to be in force; epoch 0 when it has just
   // been started.
-  Recovery(uint64_t term, wire::View known, CoordinatorMistake mistake);
+  Recovery(uint64_t term, wire::View known, const CoordinatorRules& rules);
 
   uint64_t term() const { return term_; }
 
@@ -29,7 +29,7 @@ class Recovery {
 
   // The latest view in force that was heard of.
   const wire::View& latest() const { return latest_; }
-  // Enough members of the latest view have reported; `dead` matters to a mistake only.
+  // Enough members of the latest view have reported. `dead` are proven dead.
   bool HasQuorum(const Incarnations& dead) const;
   // What must be completed before anything else. REQUIRES: HasQuorum.
   std::optional<wire::View> Promised() const;
@@ -41,11 +41,12 @@ class Recovery {
 
  private:
   const wire::Report* BestPromise() const;
+  bool HasReadEnough() const { return completed_ && !rules_->ReadsAgain(); }
   std::string MissingOf(const wire::View& view) const;
 
   uint64_t term_;
   wire::View latest_;
-  CoordinatorMistake mistake_;
+  const CoordinatorRules* rules_;
   bool completed_ = false;
   std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation
 };

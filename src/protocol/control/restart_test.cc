@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/control_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {
@@ -134,7 +135,7 @@ TEST_F(ReadAgainTest, TheSecondReadingFindsIt) {
 }
 
 TEST_F(ReadAgainTest, WithoutItTwoViewsCarryOneNumber) {
-  options.mistake = CoordinatorMistake::kReadOnce;
+  options.rules = &RulesWith(CoordinatorMistake::kReadOnce);
   Run();
   EXPECT_EQ(ViewOf(111).epoch, 3u);
   EXPECT_NE(ViewOf(111), ViewOf(10));

@@ -1,6 +1,7 @@
 #include "src/protocol/control/roster.h"
 
 #include <algorithm>
+#include <set>
 
 namespace byteps::protocol {
 
@@ -47,6 +48,45 @@ uint32_t Roster::Count(Role role, bool in_view_only) const {
     return member.role() == role && member.standing != Standing::kLeft &&
            (!in_view_only || member.standing == Standing::kIn);
   }));
+}
+
+bool Roster::AnyWaits(Role role) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const auto& entry) {
+    return entry.second.role() == role && entry.second.standing == Standing::kWaiting;
+  });
+}
+
+void Roster::GiveIndices() {
+  for (Role role : {Role::kWorker, Role::kServer}) {
+    std::set<uint32_t> taken;
+    auto counts = [&](const Member& member) {
+      return member.role() == role && member.standing != Standing::kLeft;
+    };
+    for (auto& [id, member] : members_) {
+      if (counts(member)) taken.insert(member.index);
+    }
+    uint32_t next = 0;
+    for (auto& [id, member] : members_) {
+      if (!counts(member) || member.index != kNoSlot) continue;
+      while (taken.contains(next)) ++next;
+      member.index = next++;
+    }
+  }
+}
+
+void Roster::TakeBackIndices(bool servers_too) {
+  for (auto& [id, member] : members_) {
+    if (member.standing != Standing::kWaiting || member.join.rank >= 0) continue;
+    if (member.role() != Role::kServer || servers_too) member.index = kNoSlot;
+  }
+}
+
+std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster) {
+  for (const auto& [id, member] : roster.all()) {
+    bool counts = member.role() == Role::kWorker && member.standing != Standing::kLeft;
+    if (counts) return member.join.piece_bytes_max;
+  }
+  return std::nullopt;
 }
 
 const char* WordFor(Role role) {

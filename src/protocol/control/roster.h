@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -50,6 +51,15 @@ class Roster {
   // Neither left nor, if asked so, outside the view.
   uint32_t Count(Role role, bool in_view_only) const;
 
+  // Anybody of this role who has joined and is in no view yet.
+  bool AnyWaits(Role role) const;
+
+  // Members that did not ask for a number get the lowest free ones, in order of arrival.
+  void GiveIndices();
+  // And give them back, while they wait. `servers_too`: not where they were given places of dead
+  // ones.
+  void TakeBackIndices(bool servers_too);
+
   Members& all() { return members_; }
   const Members& all() const { return members_; }
 
@@ -58,6 +68,9 @@ class Roster {
   std::unordered_map<uint64_t, ConnectionId> connection_of_;
   std::unordered_map<uint64_t, ConnectionId> latest_of_;  // also of those that are gone
 };
+
+// Workers cut tensors into pieces, so it is their word that counts: the first one's.
+std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster);
 
 // "worker 1 (process 42 on node)"
 std::string NameOf(const Member& member);

@@ -107,7 +107,7 @@ TEST(RecoveryTest, OnlyReportsUnderItsTermCountAndTheNewestViewDecides) {
   wire::View first = ViewOf(1, 2, 1);
   wire::View second = ViewOf(2, 2, 1);
   second.workers.pop_back();
-  Recovery recovery(7, {}, CoordinatorMistake::kNone);
+  Recovery recovery(7, {}, kCoordinatorRules);
   recovery.OnReport(ReportOf(1, 6, first));
   recovery.OnReport(ReportOf(2, 6, first));
   EXPECT_FALSE(recovery.HasQuorum({}));
@@ -123,7 +123,7 @@ TEST(RecoveryTest, ThePromiseOfTheHighestTermIsCompleted) {
   wire::View first = ViewOf(1, 3, 0);
   wire::View one = ViewOf(2, 2, 0);
   wire::View other = ViewOf(2, 1, 0);
-  Recovery recovery(9, {}, CoordinatorMistake::kNone);
+  Recovery recovery(9, {}, kCoordinatorRules);
   recovery.OnReport(ReportOf(1, 9, first, 3, one));
   recovery.OnReport(ReportOf(2, 9, first, 4, other));
   ASSERT_TRUE(recovery.HasQuorum({}));

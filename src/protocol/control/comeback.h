@@ -1,0 +1,54 @@
+// Whether anybody may still come: workers that have left keep their connection while their process
+// lives, and may join again. When nobody can, the job has ended in order.
+#pragma once
+
+#include <optional>
+
+#include "src/base/time.h"
+#include "src/protocol/control/coordinator_options.h"
+#include "src/protocol/control/gathering.h"
+#include "src/protocol/control/job_end.h"
+#include "src/protocol/control/listening_clock.h"
+#include "src/protocol/control/process_ends.h"
+#include "src/protocol/control/roster.h"
+#include "src/protocol/control/views.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Comeback {
+ public:
+  // What it reads.
+  struct Parts {
+    const CoordinatorOptions& options;
+    const ListeningClock& clock;
+    const Roster& roster;
+    JobEnd& job_end;
+    const ProcessEnds& ends;
+    const Views& views;
+    const Gathering& gathering;
+  };
+  explicit Comeback(const Parts& parts) : parts_(parts) {}
+
+  // The coordinator was restarted and has found the view of a job of `worker_count` ranks, if that
+  // is known: whoever may come back has some time to be connected again.
+  void Wait(std::optional<uint32_t> worker_count);
+
+  // Ends the job if all have left, and none of them is connected.
+  void EndIfNobodyComesBack();
+  // Ends it if the launcher saw all workers end: programs that never called init, or have all come
+  // to their end. Who waits to be let in has nobody to train with.
+  void EndIfAllEnded();
+
+  std::optional<Time> NextDue() const { return until_; }
+  void DoWhatIsDue();
+
+ private:
+  bool AllServersHere() const;
+
+  const Parts parts_;
+  std::optional<Time> until_;  // restarted: by when who may come back is connected again
+  bool leavers_ = false;       // workers that left before may be among them
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,73 @@
+// What a coordinator is told, and what it asks of the process that drives it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/base/types.h"
+#include "src/protocol/control/coordinator_rules.h"
+#include "src/protocol/control/roster.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+// What a coordinator asks of its driver. No call comes back into the coordinator.
+class CoordinatorDriver {
+ public:
+  virtual ~CoordinatorDriver() = default;
+  virtual void Send(ConnectionId to, const wire::Message& message) = 0;
+  // Closes once what was sent is out. OnLost for this connection may follow or not.
+  virtual void Disconnect(ConnectionId id) = 0;
+  // A line for people: who is missing, who was lost.
+  virtual void Report(const std::string& text) = 0;
+  // The job is over; comes once. Everybody has been told before.
+  virtual void Finish(const Status& how) = 0;
+};
+
+struct CoordinatorOptions {
+  // What this process was told; the workers' own word on the number of ranks per machine completes
+  // it: worker_count is a multiple of worker_machines.
+  uint32_t worker_machines = 1;
+  uint32_t server_count = 1;
+  std::string version;
+  // The job goes on while it has this many workers; 0 = all: losing one ends it, and workers are
+  // not let in while it runs.
+  uint32_t min_workers = 0;
+  // Two coordinators may be alive at once: nobody vouches that a restart is the only one.
+  bool strict = false;
+  // It was started in place of one that has ended: before it makes a first view, members of an
+  // earlier one have recovery_patience to report.
+  bool restarted = false;
+  // Tells two coordinators of one term apart: random, different for each process. Needed if strict.
+  uint32_t nonce = 0;
+
+  Duration start_timeout = seconds(120);
+  Duration report_every = seconds(5);
+  // How long one closed connection may take to come back.
+  Duration grace = milliseconds(100);
+  // A member that has said nothing for this long is lost; 0 = never. The second one holds where
+  // losing it ends the job or leaves it without servers: nothing is gained by hurry.
+  Duration silence_evict = milliseconds(900);
+  Duration silence_end = seconds(5);
+  // How long the job waits for a server when none is left, for promises, and for reports.
+  Duration server_patience = seconds(10);
+  Duration quorum_patience = seconds(10);
+  Duration recovery_patience = seconds(10);
+  // From the first word that ranks may be stuck in a circle to the verdict, which so has them all.
+  Duration judge_after = milliseconds(500);
+
+  // Never null; it outlives the coordinator.
+  const CoordinatorRules* rules = &kCoordinatorRules;
+};
+
+// A process that a launcher has started and seen end.
+struct EndedProcess {
+  std::string host;
+  uint32_t process = 0;
+  std::optional<uint32_t> rank;  // of a worker; nobody starts it again
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,48 @@
+// Decisions of the coordinator that would do harm if they were made in another way, one small
+// function each. What stands here is the protocol; tests and the simulator replace one of them to
+// show that the mistake is noticed (control_mistakes_for_test.h). The numbers are those of
+// docs/membership.md.
+#pragma once
+
+#include "src/base/time.h"
+#include "src/protocol/control/quorum.h"
+#include "src/protocol/control/view_change.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class CoordinatorRules {
+ public:
+  virtual ~CoordinatorRules() = default;
+
+  // Rule 2: a view comes into force when enough have promised it.
+  virtual bool MayCommit(const ViewChange& change, const Incarnations& discounted) const {
+    return change.MayCommit(discounted);
+  }
+  // Rules 2 and 4: whoever is proven dead has no vote, unless two coordinators may live at once.
+  virtual Incarnations Discounted(const Incarnations& dead, bool strict) const {
+    return strict ? Incarnations{} : dead;
+  }
+
+  // Rule 3: in reading the dead count.
+  virtual bool MayRead(const wire::View& latest, const Incarnations& reported,
+                       const Incarnations& /*dead*/) const {
+    return IsReadQuorum(latest, reported);
+  }
+  // Rule 3: what was promised after `latest` is completed first.
+  virtual bool CompletesPromised(const wire::View& /*latest*/) const { return true; }
+  // Rule 3: after a view has been completed the members are read once more.
+  virtual bool ReadsAgain() const { return true; }
+
+  // Rule 13: workers are let in only where all others are between operations.
+  virtual bool MayAdmit(bool all_at_sync_point) const { return all_at_sync_point; }
+
+  // "Who is lost": the coordinator asks to be called this often; a call that comes much later tells
+  // it that it was stopped itself, and that this time counts against nobody.
+  virtual Duration ListeningStep(Duration step) const { return step; }
+};
+
+// What production uses. It has no state.
+inline const CoordinatorRules kCoordinatorRules;
+
+}  // namespace byteps::protocol

@@ -1,0 +1,144 @@
+#include "src/protocol/control/join_check.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+namespace {
+
+// More than any job has; a number beyond these is nonsense.
+constexpr uint32_t kWorkersMax = 1 << 16;
+constexpr uint32_t kShardsMax = 1 << 10;  // of one server
+
+}  // namespace
+
+std::optional<std::string> JoinCheck::ReasonAgainst(const wire::Join& join,
+                                                    std::optional<uint32_t> worker_count,
+                                                    bool running) const {
+  std::optional<std::string> reason = InNumbers(join, worker_count);
+  return reason.has_value() ? reason : InPlaces(join, running);
+}
+
+// What must be equal for all.
+std::optional<std::string> JoinCheck::InNumbers(const wire::Join& join,
+                                                std::optional<uint32_t> worker_count) const {
+  if (join.role == Role::kCoordinator) return "it has a coordinator";
+  if (join.incarnation == 0) return "it has no incarnation; this is a fault of the program";
+  if (join.version != options_.version) {
+    return "this job runs version " + options_.version + ", you run " + join.version +
+           "; install the same version everywhere";
+  }
+  if (join.server_count != options_.server_count) {
+    return "you were told of " + std::to_string(join.server_count) +
+           " servers, the coordinator of " + std::to_string(options_.server_count) +
+           "; DMLC_NUM_SERVER must be the same everywhere";
+  }
+  if (join.role == Role::kServer) {
+    if (join.shards > 0 && join.shards <= kShardsMax) return std::nullopt;
+    return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
+           std::to_string(kShardsMax);
+  }
+  return InWorkerNumbers(join, worker_count);
+}
+
+std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
+                                                      std::optional<uint32_t> worker_count) const {
+  if (join.worker_count > kWorkersMax) {
+    return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
+           std::to_string(kWorkersMax);
+  }
+  if (join.worker_count == 0 || join.worker_count % options_.worker_machines != 0) {
+    return "you were told of " + std::to_string(join.worker_count) +
+           " workers, the coordinator of " + std::to_string(options_.worker_machines) +
+           " worker machines; DMLC_NUM_WORKER must be the same everywhere";
+  }
+  if (join.worker_count != worker_count.value_or(join.worker_count)) {
+    return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
+           std::to_string(*worker_count) +
+           "; DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZE must be the same everywhere";
+  }
+  if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
+    return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
+  }
+  std::optional<uint32_t> others = PieceBytesMaxOf(roster_);
+  if (join.piece_bytes_max != others.value_or(join.piece_bytes_max)) {
+    return "your partition is " + std::to_string(join.piece_bytes_max) +
+           " bytes, the other workers' " + std::to_string(*others) +
+           "; BYTEPS_PARTITION_BYTES must be the same for all workers";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool running) const {
+  bool worker = join.role == Role::kWorker;
+  if (!worker && view_.epoch > 0) return InServerPlaces(join);
+  uint32_t expected = worker ? join.worker_count : options_.server_count;
+  if (join.rank >= static_cast<int64_t>(expected)) {
+    return std::string(WordFor(join.role)) + " " + std::to_string(join.rank) +
+           " does not exist: there are " + std::to_string(expected);
+  }
+  for (const auto& [id, member] : roster_.all()) {
+    if (member.role() != join.role || member.standing == Standing::kLeft || join.rank < 0) continue;
+    bool going = departures_.IsGoing(member.incarnation());
+    bool same = member.standing == Standing::kIn
+                    ? !going && member.index == static_cast<uint32_t>(join.rank)
+                    : member.join.rank == join.rank;
+    if (same) return "it is taken by " + NameOf(member);
+  }
+  // A job that goes on with fewer may grow again, and is told of them at the next sync point.
+  if (worker && options_.min_workers > 0 && running) return std::nullopt;
+  if (roster_.Count(join.role, false) >= expected) return "all its places are taken";
+  return std::nullopt;
+}
+
+const wire::ServerInfo* JoinCheck::PlaceFor(const wire::Join& join) const {
+  const wire::ServerInfo* best = nullptr;
+  int best_rank = 0;
+  for (const wire::ServerInfo& place : view_.servers) {
+    if (join.rank >= 0 && place.index != static_cast<uint32_t>(join.rank)) continue;
+    bool claimed = std::any_of(roster_.all().begin(), roster_.all().end(), [&](auto& entry) {
+      const Member& member = entry.second;
+      return member.role() == Role::kServer && member.standing == Standing::kWaiting &&
+             member.index == place.index;
+    });
+    if (claimed || place.shard_weights.size() != join.shards) continue;
+    int rank = 0;
+    if (!place.alive || departures_.IsLost(place.incarnation)) {
+      rank = 3;
+    } else if (IsSuccessor(join, place)) {
+      rank = 2;
+    } else if (suspicions_.IsAway(place.incarnation)) {
+      rank = 1;
+    }
+    if (rank > best_rank) {
+      best = &place;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+bool JoinCheck::IsSuccessor(const wire::Join& join, const wire::ServerInfo& place) {
+  return !join.address.empty() && join.address == place.address && join.host == place.host;
+}
+
+std::optional<std::string> JoinCheck::InServerPlaces(const wire::Join& join) const {
+  if (PlaceFor(join) != nullptr) return std::nullopt;
+  if (join.rank < 0) {
+    return "all its servers' places are taken, or their servers had another number of shards; "
+           "BYTEPS_SERVER_SHARDS must stay the same";
+  }
+  for (const wire::ServerInfo& place : view_.servers) {
+    if (place.index != static_cast<uint32_t>(join.rank)) continue;
+    if (place.shard_weights.size() != join.shards) {
+      return "server " + std::to_string(place.index) + " had " +
+             std::to_string(place.shard_weights.size()) + " shards, you have " +
+             std::to_string(join.shards) + "; BYTEPS_SERVER_SHARDS must stay the same";
+    }
+    return "it is taken by server " + std::to_string(place.index) + " (process " +
+           std::to_string(place.process) + ")";
+  }
+  return "server " + std::to_string(join.rank) + " does not exist: there are " +
+         std::to_string(view_.servers.size());
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,165 @@
+#include "src/protocol/control/next_view.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/plan/placement.h"
+
+namespace byteps::protocol {
+namespace {
+
+wire::WorkerInfo InfoOf(const Member& member, Slot slot, uint32_t rank) {
+  const wire::Join& join = member.join;
+  return {slot, rank, join.incarnation, join.host, join.process, join.local_rank, join.local_size};
+}
+
+void AddMissing(wire::View& next, uint32_t worker_count) {
+  std::set<uint32_t> here;
+  for (const wire::WorkerInfo& worker : next.workers) here.insert(worker.slot);
+  for (uint32_t rank = 0; rank < worker_count; ++rank) {
+    if (here.contains(rank)) continue;
+    wire::WorkerInfo missing;
+    missing.slot = rank;
+    missing.rank = rank;
+    next.gone.push_back(missing);
+  }
+}
+
+}  // namespace
+
+wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
+                             const Departures& departures, uint32_t worker_count) {
+  wire::View next = present;
+  ++next.epoch;
+  ++next.generation;
+  next.began = next.epoch;
+  next.piece_bytes_max = PieceBytesMaxOf(roster).value_or(present.piece_bytes_max);
+  next.workers.clear();
+  next.gone.clear();
+  for (const auto& [id, member] : roster.all()) {
+    if (member.standing != Standing::kWaiting) continue;
+    const wire::Join& join = member.join;
+    if (member.role() == Role::kWorker) {
+      next.workers.push_back(InfoOf(member, member.index, member.index));
+    } else if (present.epoch == 0) {
+      next.servers.push_back({member.index, join.incarnation, join.host, join.address, join.process,
+                              0, std::vector<uint32_t>(join.shards), true, next.epoch});
+    }
+  }
+  if (present.epoch > 0) PlaceServers(next, roster, departures, next.epoch);
+  AddMissing(next, worker_count);
+  std::sort(next.workers.begin(), next.workers.end(),
+            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  std::sort(next.servers.begin(), next.servers.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
+  return next;
+}
+
+void DropWorkers(wire::View& next, const Departures& departures, bool goes_on) {
+  std::vector<wire::WorkerInfo> stay;
+  for (wire::WorkerInfo& one : next.workers) {
+    bool leaves = departures.IsLeaving(one.incarnation);
+    one.left = one.left || leaves;
+    bool goes = departures.IsLost(one.incarnation) || (leaves && goes_on);
+    (goes ? next.gone : stay).push_back(std::move(one));
+  }
+  next.workers = std::move(stay);
+}
+
+void PlaceServers(wire::View& next, const Roster& roster, const Departures& departures,
+                  uint64_t epoch) {
+  for (wire::ServerInfo& place : next.servers) {
+    if (place.alive && departures.IsLost(place.incarnation)) {
+      place.alive = false;
+      place.since = epoch;
+    }
+  }
+  for (const auto& [id, member] : roster.all()) {
+    if (member.role() != Role::kServer || member.standing != Standing::kWaiting) continue;
+    for (wire::ServerInfo& place : next.servers) {
+      if (place.index != member.index || place.alive) continue;
+      place.alive = true;
+      place.since = epoch;
+      place.incarnation = member.incarnation();
+      place.host = member.join.host;
+      place.address = member.join.address;
+      place.process = member.join.process;
+    }
+  }
+}
+
+void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t epoch) {
+  std::erase_if(next.workers, [](const wire::WorkerInfo& one) { return one.left; });
+  next.gone.clear();
+  ++next.generation;
+  next.began = epoch;
+  std::set<uint32_t> taken;
+  for (const wire::WorkerInfo& one : next.workers) taken.insert(one.rank);
+  for (const auto& [id, member] : roster.all()) {
+    if (member.role() != Role::kWorker || member.standing != Standing::kWaiting) continue;
+    if (slot >= wire::kMembersMax) return;
+    uint32_t rank = member.join.rank >= 0 ? static_cast<uint32_t>(member.join.rank) : 0;
+    if (taken.contains(rank)) rank = 0;
+    while (taken.contains(rank)) ++rank;
+    taken.insert(rank);
+    next.workers.push_back(InfoOf(member, slot++, rank));
+  }
+}
+
+// Members with one host identity share a link.
+Status Weigh(wire::View& view, const Roster& roster) {
+  std::map<std::string, uint32_t> host_of;
+  std::vector<plan::Host> hosts;
+  auto host_index = [&](const std::string& name) {
+    auto [found, fresh] = host_of.try_emplace(name, static_cast<uint32_t>(hosts.size()));
+    if (fresh) hosts.emplace_back();
+    return found->second;
+  };
+  auto link_of = [&](uint32_t host, uint64_t incarnation) {
+    const Member* member = roster.Find(incarnation);
+    if (member != nullptr && member->join.link_mbit > 0) hosts[host].link = member->join.link_mbit;
+  };
+  for (const wire::WorkerInfo& worker : view.workers) {
+    uint32_t host = host_index(worker.host);
+    ++hosts[host].workers;
+    link_of(host, worker.incarnation);
+  }
+  std::vector<plan::ServerSite> sites;
+  ShardId next_shard = 0;
+  for (wire::ServerInfo& server : view.servers) {
+    uint32_t host = host_index(server.host);
+    ++hosts[host].servers;
+    link_of(host, server.incarnation);
+    auto shards = static_cast<uint32_t>(server.shard_weights.size());
+    sites.push_back({host, shards});
+    server.first_shard = next_shard;
+    next_shard += shards;
+  }
+  Result<plan::Shares> shares = plan::ComputeShares(hosts);
+  if (!shares.ok()) return shares.status();
+  Result<std::vector<uint32_t>> weights = plan::ShardWeights(shares.value(), sites);
+  if (!weights.ok()) return weights.status();
+  for (wire::ServerInfo& server : view.servers) {
+    for (size_t i = 0; i < server.shard_weights.size(); ++i) {
+      server.shard_weights[i] = weights.value()[server.first_shard + i];
+    }
+  }
+  return Status::Ok();
+}
+
+bool AnyServer(const wire::View& view) {
+  return std::any_of(view.servers.begin(), view.servers.end(),
+                     [](const wire::ServerInfo& server) { return server.alive; });
+}
+
+bool AllWorkersLeft(const wire::View& view) {
+  return std::all_of(view.workers.begin(), view.workers.end(),
+                     [](const wire::WorkerInfo& worker) { return worker.left; });
+}
+
+}  // namespace byteps::protocol

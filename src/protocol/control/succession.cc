@@ -9,9 +9,9 @@ namespace byteps::protocol {
 
 Succession::Step Succession::Advance() {
   Views& views = parts_.views;
-  if (std::optional<Views::News> news = views.Advance()) {
-    if (!news->found) return Enforce(news->before, true), Step::kDone;
-    return OnFound(news->before), Step::kFound;
+  if (std::optional<Views::NewView> came = views.Advance()) {
+    if (!came->found) return Enforce(came->before, true), Step::kDone;
+    return OnFound(came->before), Step::kFound;
   }
   if (views.IsRecovering() || views.IsChanging()) return Step::kNone;
   std::optional<wire::View> next;

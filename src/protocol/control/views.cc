@@ -94,7 +94,7 @@ void Views::OnReport(const Member& from, const wire::Report& report) {
   SendProposal(from);
 }
 
-std::optional<Views::News> Views::Advance() {
+std::optional<Views::NewView> Views::Advance() {
   while (change_.has_value() || recovery_.has_value()) {
     if (change_.has_value()) {
       if (!parts_.options.rules->MayCommit(*change_, Discounted())) return std::nullopt;
@@ -118,13 +118,13 @@ std::optional<Views::News> Views::Advance() {
   return std::nullopt;
 }
 
-Views::News Views::BringIntoForce(wire::View next, bool found) {
+Views::NewView Views::BringIntoForce(wire::View next, bool found) {
   inherited_ = found;
-  News news{std::exchange(view_, std::move(next)), found};
+  NewView came{std::exchange(view_, std::move(next)), found};
   for (const wire::WorkerInfo& one : wire::WorkersOfGeneration(view_)) {
     next_slot_ = std::max(next_slot_, one.slot + 1);
   }
-  return news;
+  return came;
 }
 
 void Views::CommitInRecovery() {

@@ -33,7 +33,7 @@ class Views {
     const Departures& departures;
   };
   // A view has come into force, or was found to be.
-  struct News {
+  struct NewView {
     wire::View before;
     bool found = false;  // in the members' reports
   };
@@ -80,7 +80,7 @@ class Views {
   void OnReport(const Member& from, const wire::Report& report);
 
   // Does what promises and reports allow; none: it has to wait, or nothing is on its way.
-  std::optional<News> Advance();
+  std::optional<NewView> Advance();
 
   std::optional<Time> NextDue() const;
   // Why the job ends: too few have answered for too long.
@@ -90,7 +90,7 @@ class Views {
   uint64_t TermAfter(uint64_t term) const;
   Incarnations Discounted() const;
   void Propose(wire::View next, bool completes);
-  News BringIntoForce(wire::View next, bool found);
+  NewView BringIntoForce(wire::View next, bool found);
   void CommitInRecovery();
   void CompletePromised(wire::View promised);
 

@@ -1,0 +1,36 @@
+#include "src/protocol/control/departures.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/control/parts_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+TEST(DeparturesTest, WhoIsLostOrLeavesOrHasLeftIsNotLeftOver) {
+  wire::View view = JobView(3, 5, 1);
+  Departures departures;
+  EXPECT_TRUE(departures.NobodyGoes());
+  EXPECT_EQ(departures.WorkersLeftOver(view, 0), 5u);
+  departures.Lose(1, "closed");
+  departures.Leave(2);
+  view.workers[2].left = true;
+  EXPECT_EQ(departures.WorkersLeftOver(view, 0), 2u);
+  EXPECT_EQ(departures.WorkersLeftOver(view, 4), 1u);
+  EXPECT_EQ(departures.WorkersLeftOver(view, 1), 2u) << "it is not counted anyway";
+  EXPECT_TRUE(departures.IsGoing(1) && departures.IsGoing(2) && !departures.IsGoing(4));
+}
+
+TEST(DeparturesTest, ProvenDeadIsNotYetLost) {
+  Departures departures;
+  departures.ProveDead(7);
+  EXPECT_FALSE(departures.IsGoing(7));
+  EXPECT_EQ(departures.dead(), Incarnations{7});
+  departures.Lose(8, "closed");
+  departures.ForgetIf([](uint64_t who) { return who == 7; });
+  EXPECT_TRUE(departures.dead().empty());
+  EXPECT_TRUE(departures.IsLost(8));
+}
+
+}  // namespace
+}  // namespace byteps::protocol

@@ -1,0 +1,93 @@
+#include "src/protocol/control/gathering.h"
+
+#include "src/protocol/control/parts_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+class GatheringTest : public PartsTest {
+ protected:
+  void Come(Role role, uint64_t incarnation, int32_t rank) {
+    wire::Join join = JoinOf(role, incarnation, rank);
+    if (role == Role::kWorker) gathering.OnWorker(join);
+    roster.Add(incarnation, join);
+  }
+};
+
+TEST_F(GatheringTest, ItBeginsWhenAllAreHere) {
+  Come(Role::kWorker, 1, 0);
+  Come(Role::kServer, 101, 0);
+  EXPECT_FALSE(gathering.NextGeneration().has_value());
+  Come(Role::kWorker, 2, -1);
+  std::optional<wire::View> first = gathering.NextGeneration();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->workers.size(), 2u);
+  EXPECT_EQ(roster.Find(2)->index, 1u) << "the lowest free rank";
+}
+
+TEST_F(GatheringTest, ItSaysWhoIsMissingAndEndsLate) {
+  Come(Role::kWorker, 2, 1);
+  gathering.NoteRefusal({"worker 0 (process 4 on n)", "worker 0 on n", "it runs version 0", true});
+  Pass(options.report_every);
+  gathering.DoWhatIsDue();
+  ASSERT_EQ(To<wire::Waiting>(2).size(), 1u);
+  for (const char* part : {"1/2 workers", "missing worker 0", "missing 1 server", "version 0"}) {
+    EXPECT_NE(To<wire::Waiting>(2)[0].text.find(part), std::string::npos) << part;
+  }
+  Pass(options.start_timeout);
+  gathering.DoWhatIsDue();
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_EQ(driver.finished[0].code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(GatheringTest, AnElasticJobBeginsWithThoseWhoAreHereWhenNobodyElseComes) {
+  options.min_workers = 1;
+  Come(Role::kWorker, 1, 0);
+  Come(Role::kServer, 101, 0);
+  EXPECT_FALSE(gathering.NextGeneration().has_value()) << "worker 1 may come";
+  ends.Add({"h", 7, 1});
+  EXPECT_TRUE(gathering.NextGeneration().has_value());
+}
+
+TEST_F(GatheringTest, TooFewCanComeAndItSaysSoAtOnce) {
+  Come(Role::kWorker, 1, 0);
+  ends.Add({"h", 7, 1});
+  EXPECT_FALSE(gathering.NextGeneration().has_value());
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_NE(driver.finished[0].message().find("worker 1 ended before joining"), std::string::npos);
+}
+
+TEST_F(GatheringTest, TheNextGenerationWaitsFromItsFirstWorkerOn) {
+  BringIntoForce(JobView(1, 2, 1));
+  Pass(seconds(500));
+  gathering.BeginAgain();
+  roster.Remove(1);
+  roster.Remove(2);
+  EXPECT_FALSE(gathering.SomebodyWaits());
+  Pass(seconds(500));
+  Come(Role::kWorker, 3, 0);
+  EXPECT_TRUE(gathering.SomebodyWaits());
+  EXPECT_GT(gathering.NextDue(), now);
+  gathering.OnWithdrawn();
+  EXPECT_EQ(gathering.worker_count(), 2u) << "one still waits";
+  roster.Remove(3);
+  gathering.OnWithdrawn();
+  EXPECT_FALSE(gathering.worker_count().has_value());
+}
+
+TEST(GatheringAfterARestartTest, ItListensForMembersFirst) {
+  CoordinatorOptions options;
+  options.restarted = true;
+  ControlDriver driver;
+  ListeningClock clock(Time{}, seconds(3600));
+  Roster roster;
+  JobEnd job_end(driver, roster);
+  Departures departures;
+  ProcessEnds ends;
+  wire::View none;
+  Gathering gathering({options, driver, clock, roster, job_end, departures, ends, none});
+  EXPECT_EQ(gathering.ListensUntil(), Time{} + options.recovery_patience);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

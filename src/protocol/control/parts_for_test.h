@@ -1,0 +1,126 @@
+// Views, members and messages for tests of the coordinator's parts.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/reporting.h"
+#include "src/protocol/control/roster.h"
+#include "src/protocol/control/succession.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+// Workers 1..n with slots and ranks 0..n-1, servers 101..100+k, by incarnation; the process number
+// is the incarnation, too.
+inline wire::View JobView(uint64_t epoch, uint32_t workers, uint32_t servers) {
+  wire::View view;
+  view.epoch = epoch;
+  view.generation = 1;
+  view.began = 1;
+  view.piece_bytes_max = 4096;
+  for (uint32_t i = 0; i < workers; ++i) view.workers.push_back({i, i, i + 1, "h", i + 1, 0, 1});
+  for (uint32_t i = 0; i < servers; ++i) {
+    wire::ServerInfo server;
+    server.index = i;
+    server.incarnation = server.process = 101 + i;
+    server.host = "h";
+    server.shard_weights = {1};
+    server.since = 1;
+    view.servers.push_back(server);
+  }
+  return view;
+}
+
+inline wire::Join JoinOf(Role role, uint64_t incarnation, int32_t rank = -1) {
+  wire::Join join;
+  join.role = role;
+  join.rank = rank;
+  join.incarnation = incarnation;
+  join.host = "h";
+  join.process = static_cast<uint32_t>(incarnation);
+  join.worker_count = 2;
+  join.server_count = 1;
+  join.shards = role == Role::kServer ? 1 : 0;
+  join.piece_bytes_max = 4096;
+  join.version = "1";
+  return join;
+}
+
+// On the connection that has the number of its incarnation.
+inline Member& Add(Roster& roster, Role role, uint64_t incarnation, Standing standing,
+                   int32_t rank = -1) {
+  Member& member = roster.Add(incarnation, JoinOf(role, incarnation, rank));
+  member.standing = standing;
+  return member;
+}
+
+// All parts, as a coordinator puts them together; a test uses one, and looks at the others.
+class PartsTest : public testing::Test {
+ protected:
+  PartsTest() {
+    options.worker_machines = 2;
+    options.version = "1";
+  }
+
+  // `view` is in force; its members are connected and heard of it.
+  void BringIntoForce(const wire::View& view) {
+    for (const Voter& voter : VotersOf(view)) {
+      if (roster.Find(voter.incarnation) != nullptr) continue;
+      Add(roster, voter.role, voter.incarnation, Standing::kIn, static_cast<int32_t>(voter.index));
+    }
+    views.Propose(view);
+    for (const Voter& voter : VotersOf(view)) {
+      views.OnPromise(voter.incarnation, {views.term(), view.epoch});
+    }
+    ASSERT_TRUE(views.Advance().has_value());
+    gathering.Stop();
+    names.Begin(view);
+    driver.sent.clear();
+  }
+
+  void Pass(Duration duration) {
+    now += duration;
+    clock.WaitFor(now);
+    clock.Advance(now);
+  }
+
+  template <typename T>
+  std::vector<T> To(ConnectionId id) const {
+    std::vector<T> found;
+    for (const auto& [to, message] : driver.sent) {
+      const T* one = std::get_if<T>(&message);
+      if (to == id && one != nullptr) found.push_back(*one);
+    }
+    return found;
+  }
+
+  Time now{};
+  CoordinatorOptions options;
+  ControlDriver driver;
+  ListeningClock clock{now, seconds(3600)};
+  Roster roster;
+  JobEnd job_end{driver, roster};
+  Departures departures;
+  Suspicions suspicions{milliseconds(100)};
+  SyncPoints syncs;
+  ProcessEnds ends;
+  Views views{{options, driver, clock, roster, departures}};
+  Standings standings{driver, roster, departures, views};
+  Gathering gathering{
+      {options, driver, clock, roster, job_end, departures, ends, views.in_force()}};
+  NameDesk names{options, driver, roster, job_end};
+  Losses losses{{options, driver, clock, roster, job_end, departures, suspicions, ends, views}};
+  Comeback comeback{{options, clock, roster, job_end, ends, views, gathering}};
+  Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
+                   standings, names}};
+  Reporting reporting{{driver, clock, roster, suspicions, syncs, views, standings, names, joining}};
+  Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
+                         views, standings, gathering, names, losses, comeback}};
+};
+
+}  // namespace byteps::protocol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs import Run, large
+from runs import JOINS, Run, large
 
 ACKS2 = "NW=2 NR=2 ACKS=1"
 
@@ -150,6 +150,25 @@ CONTROL = (
     ),
 )
 
+CONTRIBUTORS = (
+    large("L contributors 3 votes, 3 coordinators", "contributors", "NC=3"),
+    large("L contributors two of two", "contributors", "NV=5 SIBLINGS=10"),
+    large("L contributors 4 votes", "contributors", "NV=5"),
+    large("L contributors, two at once", "contributors", "STRICT=1 AT_ONCE=1"),
+    large("L contributors, carriers report", "contributors", f"{JOINS} SIBLINGS_REPORT=0"),
+    large("L contributors, one joins, suspicion", "contributors", JOINS),
+    large(
+        "L contributors, one joins three", "contributors", "NV=6 SIBLINGS=34 JOINERS=48 SUSPICIONS=0"
+    ),
+    large(
+        "L contributors, one reborn, suspicion",
+        "contributors",
+        "NV=6 SIBLINGS=34 JOINERS=48 REBORN=1 DEATHS=2",
+        hashed=True,
+        open_end=True,
+    ),
+)
+
 COUPLED = (
     large("L coupled 2x1x2 worker+server", "coupled", "ACKS=1 WCRASH=1 SCRASH=1"),
     large("L coupled 2x1x1 false worker+server", "coupled", "NR=1 WFALSE=1 SCRASH=1"),
@@ -200,6 +219,7 @@ LARGE: tuple[Run, ...] = (
     *LEAVING,
     *ATOMIC,
     *CONTROL,
+    *CONTRIBUTORS,
     *SUSPICIONS,
     *OPEN,
 )

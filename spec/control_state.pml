@@ -35,6 +35,12 @@
 #ifndef AT_ONCE
 #define AT_ONCE 0 /* 1: coordinators may live at the same time */
 #endif
+#ifndef SIBLINGS
+#define SIBLINGS 0 /* who has no vote: the processes of a contributor but its carrier */
+#endif
+#ifndef JOINERS
+#define JOINERS 0 /* who is in no view at first */
+#endif
 #ifndef MUTANT
 #define MUTANT 0
 #endif

@@ -1,36 +1,81 @@
 /* Steps of coordinators and voters. Inlines run inside a d_step.
  *
- * Who includes this says what a party does when it applies a view, PARTY_APPLIES, and what a commit
- * means to the data plane, ON_COMMIT.
+ * Who includes this says what a party does when it applies a view, PARTY_APPLIES, what a commit
+ * means, ON_COMMIT, a view that is told again, ON_TELL, and a coordinator that has read enough,
+ * ON_READY.
  */
+#ifndef ON_TELL
+#define ON_TELL(c) skip
+#endif
+#ifndef ON_READY
+#define ON_READY(c) skip
+#endif
 
 #define TERM(c) ((c) + 1)
 #define IS_SILENT(v) HAS(dead | silent, v)
 #define BITS(set) \
   (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + \
-   (((set) >> 3) & 1) + (((set) >> 4) & 1))
+   (((set) >> 3) & 1) + (((set) >> 4) & 1) + (((set) >> 5) & 1))
 #define LOWEST(set) ((set) & (255 - (set) + 1))
 #define MAJORITY(all, some) \
   (2 * BITS((some) & (all)) > BITS(all) || \
    2 * BITS((some) & (all)) == BITS(all) && (LOWEST(all) & (some)) != 0)
 
-/* Rule 2: the dead are not counted. Mutant 22 does so although two coordinators may live. */
-#define DISCOUNTS (!STRICT || MUTANT == 22)
-#define WRITE_QUORUM(all, some)                                               \
-  (MUTANT == 20 || (DISCOUNTS && MAJORITY((all) & ~dead, some)) ||            \
-   (!DISCOUNTS && MAJORITY(all, some)))
-/* Rule 3: stricter than the write quorum. Mutant 19 discounts here too. */
-#define READ_QUORUM(all, some)                                                \
-  ((STRICT && MUTANT != 22 && MAJORITY(all, some)) ||                         \
-   (DISCOUNTS && (2 * BITS((some) & (all)) > BITS(all) ||                     \
-                  COVERS(some, (all) & ~dead))) ||                            \
-   (MUTANT == 19 && MAJORITY((all) & ~dead, some)))
+/* A contributor has one vote, and its carrier casts it. Its sibling follows the carrier by number.
+ * Mutant 38: a promise of any process counts as its contributor's; mutant 39: a report does. */
+#define VOTES(all) ((all) & ~SIBLINGS)
+#define CARRIERS(some) (((some) & SIBLINGS) >> 1)
+#if MUTANT == 38
+#define MAY_VOTE(v) true
+#define PROMISED(some) ((some) | CARRIERS(some))
+#else
+#define MAY_VOTE(v) (!HAS(SIBLINGS, v))
+#define PROMISED(some) (some)
+#endif
+#if MUTANT == 39
+#define REPORTED(some) ((some) | CARRIERS(some))
+#else
+#define REPORTED(some) (some)
+#endif
+
+/* Rule 2: whose vote is not counted, a contributor whose carrier is dead. One that has lost another
+ * process goes on voting until a view drops it. Mutant 40 does not count it either: nobody reads
+ * then what the others have decided without it, for its carrier still reports. Mutant 22 discounts
+ * the dead although two coordinators may live. */
+#if STRICT && MUTANT != 22
+#define DISCOUNTED 0
+#elif MUTANT == 40
+#define DISCOUNTED (dead | CARRIERS(dead))
+#else
+#define DISCOUNTED dead
+#endif
+#if MUTANT == 20
+#define WRITE_QUORUM(all, some) true
+#else
+#define WRITE_QUORUM(all, some) MAJORITY(VOTES(all) & ~DISCOUNTED, PROMISED(some))
+#endif
+
+/* Rule 3: stricter than the write quorum. Mutant 19 discounts here too. With contributors and
+ * joiners the dead count, as in the product: all that has a vote and is left of a view may be one
+ * that the next view dropped, without its knowing, while those live in the next view who were let
+ * in then, or whose carrier has died. Mutant 47 takes all that live for enough there, too. */
+#define MORE_THAN_HALF(all, some) (2 * BITS((some) & (all)) > BITS(all))
+#if STRICT && MUTANT != 22 || (SIBLINGS || JOINERS) && MUTANT != 47
+#define READ_QUORUM(all, some) MAJORITY(VOTES(all), REPORTED(some))
+#elif MUTANT == 19
+#define READ_QUORUM(all, some) \
+  (MORE_THAN_HALF(all, some) || COVERS(some, (all) & ~dead) || MAJORITY((all) & ~dead, some))
+#else
+#define READ_QUORUM(all, some) \
+  (MORE_THAN_HALF(VOTES(all), some) || COVERS(some, VOTES(all) & ~dead))
+#endif
 
 /* Only the highest term is obeyed. Mutant 30 obeys any. */
 #define OBEYS(v, c) (!IS_SILENT(v) && (met_term[v] <= TERM(c) || MUTANT == 30))
 
 /* The property: no two living members ever applied different views under one epoch. Who only
- * learns from a view that it is out is no member. */
+ * learns from a view that it is out is no member; nor is a sibling whose carrier has died. */
+#define IS_CARRIED(v) (!HAS(SIBLINGS, v) || !HAS(dead << 1, v))
 inline check_view(v) {
   if
   :: applied_by[n_epoch] != 0 -> assert(applied[n_epoch] == n_view)
@@ -49,8 +94,9 @@ inline apply_view(v, e, view) {
   printf("V%d applies view %d of e%d\n", v, n_view, n_epoch);
   PARTY_APPLIES(v, n_epoch);
   if
-  :: HAS(VOTERS_OF(n_view), v) -> check_view(v)
-  :: else -> stop_voter(v)
+  :: HAS(VOTERS_OF(n_view), v) && IS_CARRIED(v) -> check_view(v)
+  :: !HAS(VOTERS_OF(n_view), v) -> stop_voter(v)
+  :: else
   fi
 }
 
@@ -75,7 +121,7 @@ inline end_voter(v) {
   promised_term[v] = 0;
   promised_view[v] = 0;
   for (i_n : 0 .. VIEWS) {
-    applied_by[i_n] = applied_by[i_n] & ~BIT(v);
+    applied_by[i_n] = applied_by[i_n] & ~(BIT(v) | (BIT(v) << 1) & SIBLINGS);
     if
     :: applied_by[i_n] == 0 -> applied[i_n] = 0
     :: else
@@ -120,7 +166,9 @@ inline hear_report(c, v) {
 inline finish_reading(c) {
   reported[c] = 0;
   if
-  :: base_epoch[c] > 1 && MUTANT != 32 -> COMMIT_OF(c, base_epoch[c]) = base_view[c]
+  :: base_epoch[c] > 1 && MUTANT != 32 ->
+     COMMIT_OF(c, base_epoch[c]) = base_view[c];
+     ON_TELL(c)
   :: else
   fi;
   if
@@ -133,6 +181,7 @@ inline finish_reading(c) {
      heard_view[c] = 0
   :: else ->
      printf("C%d is ready with e%d view %d\n", c, base_epoch[c], base_view[c]);
+     ON_READY(c);
      phase[c] = READY
   fi
 }
@@ -153,7 +202,8 @@ inline promise(c, v) {
 }
 
 #define MAY_PROMISE(c, v)                                                     \
-  (proposal[c] != 0 && OBEYS(v, c) && HAS(VOTERS_OF(base_view[c]), v) &&      \
+  (proposal[c] != 0 && MAY_VOTE(v) &&                                         \
+   OBEYS(v, c) && HAS(VOTERS_OF(base_view[c]), v) &&                          \
    held_epoch[v] <= base_epoch[c] &&                                          \
    (phase[c] == PROPOSING && !HAS(promises[c], v) ||                          \
     phase[c] == GONE && promised_term[v] != TERM(c)))

@@ -44,6 +44,11 @@ PROPERTIES = (
     (r"copy\[|decided\[|contributions\[", "(e) not freed"),
     (r"violated 0 ", "(d) taken from outside the view"),
     (r"applied\[", "two views of one epoch"),
+    (r"n_forgotten", "a view in force is forgotten"),
+    (r"n_parts", "part of a contributor in a view"),
+    (r"n_dead_members", "(c) a lost contributor stays"),
+    (r"n_outside", "(c) not told that it is out"),
+    (r"n_uninformed", "(c) view not finished"),
     (r"held_view\[|phase\[|newest==", "(c) view not finished"),
 )
 

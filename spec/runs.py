@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Model = Literal["data_plane", "credit", "control_plane", "coupled"]
+Model = Literal["data_plane", "credit", "control_plane", "contributors", "coupled"]
 Expected = Literal["pass", "violation"]
 
 
@@ -41,6 +41,11 @@ def mutant(number: int, model: Model, defines: str, note: str) -> Run:
     return Run(f"mutant-{number:02} {note}", model, words, expected="violation")
 
 
+# A contributor of two that is let in: beside one of two and one of one; and when the first
+# contributor has died and its processes were started again.
+JOINS = "NV=5 SIBLINGS=18 JOINERS=24"
+REBORN = "NV=6 SIBLINGS=34 JOINERS=48 REBORN=1 DEATHS=2 SUSPICIONS=0"
+
 SMALL = (
     small("data 2x1x2", "data_plane", "NW=2 NR=2 ACKS=1"),
     small("data 2x1x2 worker+server", "data_plane", "NW=2 NR=2 ACKS=1 WCRASH=1 SCRASH=1"),
@@ -59,6 +64,9 @@ SMALL = (
     small("credit 2x2x1 two losses", "credit", "NR=1 LOSSES=2"),
     small("control 3 voters", "control_plane", ""),
     small("control 3 voters, strict", "control_plane", "STRICT=1 AT_ONCE=1 DEATHS=0"),
+    small("contributors 3 votes", "contributors", ""),
+    small("contributors, one joins", "contributors", f"{JOINS} SUSPICIONS=0"),
+    small("contributors, one reborn", "contributors", REBORN),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -102,4 +110,17 @@ MUTANTS = (
     mutant(35, "data_plane", "HANGS=1 ACKS=1", "early error dropped"),
     mutant(36, "credit", "NR=1 CREDIT=2 SERVER_JOIN=1", "who cannot write does not read"),
     mutant(37, "data_plane", "NR=3 HANGS=1 ACKS=1", "second early error dropped"),
+    mutant(38, "contributors", "", "any process promises for its contributor"),
+    mutant(39, "contributors", "", "any process reports for its contributor"),
+    mutant(40, "contributors", "", "living carrier of a lost contributor discounted"),
+    mutant(41, "contributors", "", "contributor outlives a process"),
+    mutant(42, "contributors", "", "contributor evicted in part"),
+    mutant(43, "contributors", REBORN, "let in before all its processes wait"),
+    mutant(44, "contributors", REBORN, "reborn process speaks for its predecessor"),
+    mutant(45, "contributors", REBORN, "reborn process beside its predecessor's sibling"),
+    mutant(46, "contributors", REBORN, "end of a waiting process forgotten"),
+    mutant(47, "contributors", REBORN, "all that live are enough to read"),
+    mutant(48, "contributors", REBORN, "promises counted in the next view"),
+    mutant(49, "contributors", JOINS, "dropped unheard, let in again"),
+    mutant(50, "contributors", "", "view told to voters only"),
 )

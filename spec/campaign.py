@@ -6,6 +6,9 @@ from runs import JOINS, Run, large
 
 ACKS2 = "NW=2 NR=2 ACKS=1"
 
+LOSS_ABORT = "LOSSES=1 ABORTS=1 SCRASH=1 CAPACITY=9"
+LEAVE_ABORT = "ACKS=1 LEAVES=1 ABORTS=1 SCRASH=1 CAPACITY=9"
+
 CRASHES = (
     large("L 2x1x2 worker+server, delayed", "data_plane", f"{ACKS2} DELAY=1 WCRASH=1 SCRASH=1"),
     large("L 2x1x3 worker+server", "data_plane", "NR=3 ACKS=1 WCRASH=1 SCRASH=1"),
@@ -150,6 +153,25 @@ CONTROL = (
     ),
 )
 
+LANES = (
+    large("L lanes 2x1x2 worker+server", "lanes", "ACKS=1 WCRASH=1 SCRASH=1"),
+    large("L lanes 2x2x2 worker+server", "lanes", "NP=2 WCRASH=1 SCRASH=1"),
+    large("L lanes 2x1x1 false", "lanes", "NR=1 ACKS=1 WFALSE=1 SFALSE=1"),
+    large("L lanes 2x1x2 false", "lanes", "ACKS=1 WFALSE=1 SFALSE=1"),
+    large("L lanes 2x1x2 move", "lanes", "ACKS=1 PLACING=1 MOVES=1 CAPACITY=9"),
+    large("L lanes 2x1x2 two moves, skipped", "lanes", "PLACING=1 MOVES=2 SKIP=1 CAPACITY=9"),
+    large("L lanes 2x2x1 two moves", "lanes", "NP=2 NR=1 PLACING=1 MOVES=2 CAPACITY=9"),
+    large("L lanes 2x1x2 move+server", "lanes", "ACKS=1 MOVES=1 SCRASH=1 CAPACITY=9"),
+    large("L lanes 2x1x2 loss+server", "lanes", "ACKS=1 LOSSES=1 SCRASH=1 CAPACITY=9"),
+    large("L lanes 2x1x1 loss+abort+server", "lanes", f"NR=1 {LOSS_ABORT}"),
+    large("L lanes 2x1x1 loss+move", "lanes", "NR=1 ACKS=1 LOSSES=1 MOVES=1 CAPACITY=9"),
+    large("L lanes 2x1x1 abort+move", "lanes", "NR=1 ACKS=1 ABORTS=1 MOVES=1 CAPACITY=9"),
+    large("L lanes 2x1x2 hang+server", "lanes", "ACKS=1 HANGS=1 SCRASH=1 CAPACITY=9"),
+    large("L lanes 2x1x2 leave+move", "lanes", "ACKS=1 LEAVES=1 MOVES=1 CAPACITY=9"),
+    large("L lanes 2x1x1 leave+both", "lanes", "NR=1 ACKS=1 LEAVES=1 MOVES=1 SCRASH=1 CAPACITY=9"),
+    large("L lanes 2x1x1 leave+abort+server", "lanes", f"NR=1 {LEAVE_ABORT}"),
+)
+
 CONTRIBUTORS = (
     large("L contributors 3 votes, 3 coordinators", "contributors", "NC=3"),
     large("L contributors two of two", "contributors", "NV=5 SIBLINGS=10"),
@@ -220,6 +242,7 @@ LARGE: tuple[Run, ...] = (
     *ATOMIC,
     *CONTROL,
     *CONTRIBUTORS,
+    *LANES,
     *SUSPICIONS,
     *OPEN,
 )

@@ -167,7 +167,10 @@ inline greet_joiners(c) {
   STEP(MAY_PROMISE(c, v), promise(c, v))                                                     \
   STEP(MAY_CORRECT(c, v), correct(c, v))                                                     \
   REPLACE(v)
-#if CHANGES > 3
+#if CHANGES > 4
+#define COMMITS(v) \
+  HEAR_COMMIT(v, 2) HEAR_COMMIT(v, 3) HEAR_COMMIT(v, 4) HEAR_COMMIT(v, 5) HEAR_COMMIT(v, 6)
+#elif CHANGES > 3
 #define COMMITS(v) HEAR_COMMIT(v, 2) HEAR_COMMIT(v, 3) HEAR_COMMIT(v, 4) HEAR_COMMIT(v, 5)
 #elif CHANGES > 2
 #define COMMITS(v) HEAR_COMMIT(v, 2) HEAR_COMMIT(v, 3) HEAR_COMMIT(v, 4)

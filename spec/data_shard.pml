@@ -238,7 +238,7 @@ inline fence(s) {
   for (i_x : 0 .. NW - 1) {
     if
     :: !HAS(MEMBERS(s), i_x) && MUTANT != 7 &&
-       (worker_epoch[i_x] <= shard_epoch[s] || worker_status[i_x] >= DEAD) ->
+       (EPOCH_AT(i_x, s) <= shard_epoch[s] || worker_status[i_x] >= DEAD) ->
        clear_up(i_x, s);
        for (i_p : 0 .. NP - 1) { HELD_BY(s, i_p, i_x) = 0 }
     :: else

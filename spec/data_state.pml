@@ -155,13 +155,19 @@ hidden byte d_key, d_verdict;
 hidden byte old_epoch, low, common;
 hidden byte is_new_generation, moved;
 
+/* The epoch of a worker at its connection to a shard: with lanes each lane has its own. */
+#ifndef EPOCH_AT
+#define EPOCH_AT(w, s) worker_epoch[w]
+#define READS_AT(w, s) worker_epoch[w]
+#endif
+
 /* A party that left closes its sockets; the other end of a fence does the same. */
 #define UP_IS_OPEN(w, s)                                                                \
   (shard_status[s] == UP && !is_cut[WS(w, s)] &&                                        \
-   (MUTANT == 7 || worker_epoch[w] > shard_epoch[s] || HAS(view_workers[shard_epoch[s]], w)))
+   (MUTANT == 7 || EPOCH_AT(w, s) > shard_epoch[s] || HAS(view_workers[shard_epoch[s]], w)))
 #define DOWN_IS_OPEN(w, s)                                                               \
   (worker_status[w] <= LIVE && !is_cut[WS(w, s)] && !half_open[WS(w, s)] &&              \
-   (shard_epoch[s] > worker_epoch[w] || HAS(view_shards[worker_epoch[w]], s)))
+   (shard_epoch[s] > EPOCH_AT(w, s) || HAS(view_shards[EPOCH_AT(w, s)], s)))
 
 inline send_up(w, s, message) {
   if
@@ -231,4 +237,4 @@ inline take_down(w, s) {
 #define DOWN_IS_READY(w, s)                                               \
   (worker_status[w] == LIVE && down_length[WS(w, s)] > 0 &&               \
    (MUTANT != 36 || up_length[WS(w, s)] == 0) &&                          \
-   (MUTANT == 8 || EPOCH_OF(down_queue[WS(w, s) * CAPACITY]) <= worker_epoch[w]))
+   (MUTANT == 8 || EPOCH_OF(down_queue[WS(w, s) * CAPACITY]) <= READS_AT(w, s)))

@@ -45,6 +45,7 @@ PROPERTIES = (
     (r"violated 0 ", "(d) taken from outside the view"),
     (r"applied\[", "two views of one epoch"),
     (r"n_forgotten", "a view in force is forgotten"),
+    (r"receiving\[", "memory touched after the end"),
     (r"n_parts", "part of a contributor in a view"),
     (r"n_dead_members", "(c) a lost contributor stays"),
     (r"n_outside", "(c) not told that it is out"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Model = Literal["data_plane", "credit", "control_plane", "contributors", "coupled"]
+Model = Literal["data_plane", "lanes", "credit", "control_plane", "contributors", "coupled"]
 Expected = Literal["pass", "violation"]
 
 
@@ -60,6 +60,13 @@ SMALL = (
     small("data 3x1x2 join+server", "data_plane", "NW=3 NR=2 JOIN=1 SCRASH=1"),
     small("data 2x1x2 server joins", "data_plane", "NW=2 NR=2 SERVER_JOIN=1 MOVES=1"),
     small("data 3x2x1 atomic+worker", "data_plane", "NW=3 NP=2 NR=1 ATTEMPTS=3 WCRASH=1"),
+    small("lanes 2x1x2 worker+server", "lanes", "WCRASH=1 SCRASH=1"),
+    small("lanes 2x1x2 move", "lanes", "PLACING=1 MOVES=1"),
+    small("lanes 2x1x1 false", "lanes", "NR=1 WFALSE=1 SFALSE=1"),
+    small("lanes 2x2x2 server", "lanes", "NP=2 PLACING=1 SCRASH=1"),
+    small("lanes 2x1x2 loss+server", "lanes", "LOSSES=1 SCRASH=1 CAPACITY=9"),
+    small("lanes 2x1x1 abort+server", "lanes", "NR=1 ACKS=1 ABORTS=1 SCRASH=1"),
+    small("lanes 2x1x2 leave+server", "lanes", "ACKS=1 LEAVES=1 SCRASH=1"),
     small("credit 2x2x1 server", "credit", "NR=1 SCRASH=1"),
     small("credit 2x2x1 two losses", "credit", "NR=1 LOSSES=2"),
     small("control 3 voters", "control_plane", ""),
@@ -123,4 +130,13 @@ MUTANTS = (
     mutant(48, "contributors", REBORN, "promises counted in the next view"),
     mutant(49, "contributors", JOINS, "dropped unheard, let in again"),
     mutant(50, "contributors", "", "view told to voters only"),
+    mutant(51, "lanes", "NR=1 WFALSE=1 MOVES=1", "moved piece answered in its old lane"),
+    mutant(52, "lanes", "NR=1 PLACING=1 MOVES=1", "operation ends while a lane receives"),
+    mutant(53, "lanes", "NR=1 ABORTS=1 SCRASH=1", "resync before the hand-over is complete"),
+    mutant(54, "lanes", "SCRASH=1", "front begins while pieces change lanes"),
+    mutant(55, "lanes", "HANGS=1 SCRASH=1 ACKS=1", "abort while pieces change lanes"),
+    mutant(56, "lanes", "ACKS=1 LEAVES=1 SCRASH=1", "leaves with a piece between lanes"),
+    mutant(57, "lanes", "NR=1 LOSSES=1 ABORTS=1 SCRASH=1", "reconnect does not wait"),
+    mutant(58, "lanes", "NR=1 ACKS=1 SCRASH=1", "answer counted before the piece is here"),
+    mutant(59, "lanes", "NR=1 SCRASH=1", "piece goes over without its verdicts"),
 )

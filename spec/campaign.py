@@ -180,7 +180,9 @@ CONTRIBUTORS = (
     large("L contributors, carriers report", "contributors", f"{JOINS} SIBLINGS_REPORT=0"),
     large("L contributors, one joins, suspicion", "contributors", JOINS),
     large(
-        "L contributors, one joins three", "contributors", "NV=6 SIBLINGS=34 JOINERS=48 SUSPICIONS=0"
+        "L contributors, one joins three",
+        "contributors",
+        "NV=6 SIBLINGS=34 JOINERS=48 SUSPICIONS=0",
     ),
     large(
         "L contributors, one reborn, suspicion",

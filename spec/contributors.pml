@@ -1,5 +1,5 @@
-/* The control plane with contributors of two processes: who votes for them, how they are let in, and
- * what becomes of one that loses a process. README.md says what is modelled and what is not.
+/* The control plane with contributors of two processes: who votes for them, how they are let in,
+ * and what becomes of one that loses a process. README.md says what is modelled and what is not.
  *
  * The voters of control_state.pml are processes here. A contributor of two is a carrier and, under
  * the next number, its sibling; SIBLINGS says who is one. The processes in JOINERS come later.
@@ -54,7 +54,7 @@
 
 byte suspicions = SUSPICIONS;
 byte were_in; /* coordinators that have told a view with the joiners */
-byte overlooked; /* mutant 46: ends that were seen when the view in force did not have the process */
+byte overlooked; /* mutant 46: processes whose end was seen while they waited */
 hidden byte n_voters, n_parts, n_forgotten, n_dead_members, n_uninformed, n_outside;
 
 /* A contributor is in a view as a whole, or not at all. */

@@ -15,6 +15,9 @@ TWO_VERDICTS = (
     "pan:1: assertion violated (accepted[((m_piece*(((2*1)+1)+1))+m_key)]==m_verdict) "
     "(at depth 23)\nerrors: 1\n"
 )
+FORGOTTEN = "pan:1: assertion violated (0||(n_forgotten==0)) (at depth 17)\nerrors: 1\n"
+TOUCHED = "pan:1: assertion violated ((receiving[0]==0)&&(receiving[1]==0)) (at depth 31)\n"
+MAILBOX_FULL = "pan:1: block in d_step seq (at depth 12)\nerrors: 1\n"
 
 
 def judge(text: str) -> str:
@@ -29,10 +32,13 @@ def test_failed_assertion_is_a_violation_with_its_property() -> None:
     assert judge(DEAD_END) == "violation"
     assert property_of(DEAD_END) == "(c) dead end"
     assert property_of(TWO_VERDICTS) == "(a) two verdicts"
+    assert property_of(FORGOTTEN) == "a view in force is forgotten"
+    assert property_of(TOUCHED) == "memory touched after the end"
 
 
 def test_a_full_channel_is_no_catch() -> None:
     assert judge(FULL) == "broken"
+    assert judge(MAILBOX_FULL) == "broken"
 
 
 def test_a_search_that_was_cut_short_did_not_pass() -> None:

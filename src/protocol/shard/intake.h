@@ -40,10 +40,16 @@ class Intake {
   }
 
   bool IsReceiving(Slot from) const { return frames_[from].receiving; }
-  // A header is here. Where its payload goes, also one that nobody will look at; valid until End.
-  ByteSpan Begin(Slot from, Incoming incoming) {
+  // Where to write down what becomes of the next payload of `from`; it is empty.
+  // REQUIRES: !IsReceiving(from).
+  Incoming& Next(Slot from) {
+    frames_[from].incoming.fate = Fate::kDropped;
+    return frames_[from].incoming;
+  }
+  // A header is here, and Next is filled in. Where its payload goes, also one that nobody will look
+  // at; valid until End.
+  ByteSpan Begin(Slot from) {
     Frame& frame = frames_[from];
-    frame.incoming = std::move(incoming);
     frame.receiving = true;
     Fate fate = frame.incoming.fate;
     if (fate != Fate::kRepeat && fate != Fate::kDropped) return frame.incoming.place;
@@ -52,10 +58,17 @@ class Intake {
     }
     return ByteSpan(frame.scratch.data(), frame.incoming.payload_bytes);
   }
-  // The payload is here, or will never come. REQUIRES: IsReceiving(from).
-  Incoming End(Slot from) {
+  // The payload is here, or will never come. What is returned is valid until Forget.
+  // REQUIRES: IsReceiving(from).
+  const Incoming& End(Slot from) {
     frames_[from].receiving = false;
-    return std::move(frames_[from].incoming);
+    return frames_[from].incoming;
+  }
+  // Gives the memory back: nobody needs the last payload any more.
+  void Forget(Slot from) {
+    frames_[from].incoming.fate = Fate::kDropped;
+    frames_[from].incoming.keep = BufferRef();
+    frames_[from].incoming.place = ByteSpan();
   }
 
  private:

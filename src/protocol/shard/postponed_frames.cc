@@ -22,23 +22,19 @@ void PostponedFrames::Add(Slot from, wire::FrameKind kind, uint64_t epoch, Postp
   queues_[from].frames.push_back(std::move(frame));
 }
 
-Result<Incoming> PostponedFrames::AddData(Slot from, wire::FrameKind kind,
-                                          const wire::DataHeader& header, size_t payload_bytes,
-                                          BufferPool& pool) {
+Status PostponedFrames::AddData(Slot from, wire::FrameKind kind, Incoming& incoming,
+                                BufferPool& pool) {
   Status checked = Check(from);
   if (!checked.ok()) return checked;
   PostponedFrame frame;
-  frame.header = header;
-  frame.payload = pool.Take(payload_bytes);
-  frame.payload_bytes = payload_bytes;
+  frame.header = incoming.header;
+  frame.payload = pool.Take(incoming.payload_bytes);
+  frame.payload_bytes = incoming.payload_bytes;
   frame.complete = false;
-  Incoming incoming;
   incoming.fate = Fate::kPostponed;
-  incoming.header = header;
-  incoming.payload_bytes = payload_bytes;
-  incoming.place = ByteSpan(frame.payload.data(), payload_bytes);
-  Add(from, kind, header.epoch, std::move(frame));
-  return incoming;
+  incoming.place = ByteSpan(frame.payload.data(), frame.payload_bytes);
+  Add(from, kind, incoming.header.epoch, std::move(frame));
+  return checked;
 }
 
 std::optional<PostponedFrame> PostponedFrames::TakeNext(Slot from) {

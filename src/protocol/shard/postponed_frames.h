@@ -56,9 +56,9 @@ class PostponedFrames {
   Status Check(Slot from) const;
 
   void Add(Slot from, wire::FrameKind kind, uint64_t epoch, PostponedFrame frame);
-  // The header of a push or a verdict: where its payload goes. kExhausted as Check.
-  Result<Incoming> AddData(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
-                           size_t payload_bytes, BufferPool& pool);
+  // The header of a push or a verdict: writes down where its payload goes; header and size of
+  // `incoming` are filled in. kExhausted as Check.
+  Status AddData(Slot from, wire::FrameKind kind, Incoming& incoming, BufferPool& pool);
   // The payload of the last frame of `from` is here.
   void CompleteLast(Slot from) { queues_[from].frames.back().complete = true; }
 

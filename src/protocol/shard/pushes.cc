@@ -64,30 +64,25 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   return Status::Ok();
 }
 
-Result<Incoming> Pushes::PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
-                                 Time now) {
-  Status checked = CheckPush(header, payload_bytes);
+Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
+  const wire::DataHeader& header = incoming.header;
+  Status checked = CheckPush(header, incoming.payload_bytes);
   if (!checked.ok()) return checked;
   parts_.members.NoteEpoch(from, header.epoch);
-  Incoming incoming;
-  incoming.header = header;
-  incoming.payload_bytes = payload_bytes;
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return incoming;
+  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
   Result<ProcessSet*> set = parts_.sets.For(from, header.process_set);
   if (!set.ok()) return set.status();
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   if (header.ref.round > piece.verdict.round()) {
-    return PlaceInRound(piece, *set.value(), from, std::move(incoming), now);
+    return PlaceInRound(piece, *set.value(), from, incoming, now);
   }
-  checked = CheckRepeat(piece, header);
-  if (!checked.ok()) return checked;
   incoming.fate = Fate::kRepeat;
-  return incoming;
+  return CheckRepeat(piece, header);
 }
 
-Result<Incoming> Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming incoming,
-                                      Time now) {
+Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
+                            Time now) {
   const wire::DataHeader& header = incoming.header;
   // Who was left behind may have gone on alone, with answers that no member has: to another round,
   // or with other rows of an allgather.
@@ -99,18 +94,13 @@ Result<Incoming> Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, 
     if (!opened.ok()) return opened;
   }
   Round& round = *piece.round;
+  incoming.fate = Fate::kRepeat;
   Status checked = CheckRound(round, set, from, header);
-  if (!checked.ok()) return checked;
-  if (round.HasArrived(from)) {
-    incoming.fate = Fate::kRepeat;
-    return incoming;
-  }
-  Place place = round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool);
+  if (!checked.ok() || round.HasArrived(from)) return checked;
   incoming.fate = Fate::kContribution;
-  incoming.keep = std::move(place.keep);
-  incoming.place = place.bytes;
+  incoming.place = round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool, incoming.keep);
   incoming.round_serial = round.serial();
-  return incoming;
+  return checked;
 }
 
 void Pushes::Take(Slot from, const Incoming& incoming) {
@@ -141,7 +131,9 @@ void Pushes::AnswerAgain(Slot to, const Incoming& incoming) {
   if (piece == nullptr || parts_.pieces.IsRetired(ref.tensor)) return;
   if (!piece->verdict.Covers(ref.round) || piece->verdict.stable()) return;
   if (!parts_.rules.AnswersRepeats()) return;
-  parts_.delivery.Answer(*piece, ref, to, ContributionOf(incoming.header, incoming.payload_bytes));
+  Contribution repeated;
+  Announce(repeated, incoming.header, incoming.payload_bytes);
+  parts_.delivery.Answer(*piece, ref, to, repeated);
   parts_.rounds.Settle(*piece);
 }
 

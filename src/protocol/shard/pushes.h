@@ -32,10 +32,10 @@ class Pushes {
   };
   explicit Pushes(const Parts& parts) : parts_(parts) {}
 
-  // Where the payload goes. kProtocol: no correct worker of this view sends that; kExhausted: twice
-  // too many rounds are open. REQUIRES: the sender is a member, the header's home a shard.
-  Result<Incoming> PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
-                           Time now);
+  // Writes down where the payload goes; header and size of `incoming` are filled in. kProtocol: no
+  // correct worker of this view sends that; kExhausted: twice too many rounds are open.
+  // REQUIRES: the sender is a member, the header's home a shard.
+  Status Place(Slot from, Incoming& incoming, Time now);
   // The payload is in its place.
   void Take(Slot from, const Incoming& incoming);
 
@@ -44,8 +44,7 @@ class Pushes {
   Status CheckRound(const Round& round, const ProcessSet& set, Slot from,
                     const wire::DataHeader& header) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
-  Result<Incoming> PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming incoming,
-                                Time now);
+  Status PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming, Time now);
   void TakeContribution(Slot from, const Incoming& incoming);
   void AnswerAgain(Slot to, const Incoming& incoming);
 

@@ -5,14 +5,12 @@
 namespace byteps::protocol {
 
 // The root of a broadcast wants nothing either, but has it all.
-Contribution ContributionOf(const wire::DataHeader& header, size_t payload_bytes) {
+void Announce(Contribution& contribution, const wire::DataHeader& header, size_t payload_bytes) {
   bool has_all = header.combine == Combine::kOverlay && payload_bytes == header.piece_bytes;
-  Contribution contribution;
   contribution.want_offset = header.want_offset;
   contribution.want_bytes = header.want_bytes;
   contribution.priority = header.priority;
   contribution.idle = header.want_bytes == 0 && header.piece_bytes > 0 && !has_all;
-  return contribution;
 }
 
 void Round::Begin(uint64_t serial, const wire::DataHeader& header, ProcessSet& set, Slot slots) {
@@ -35,23 +33,24 @@ void Round::End() {
   set_ = nullptr;
 }
 
-Place Round::PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
-                     BufferPool& pool) {
+ByteSpan Round::PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                        BufferPool& pool, BufferRef& keep) {
   Contribution& contribution = contributions_[from];
   contribution.begun = true;
   if (combine_ == Combine::kOverlay) {
     if (!overlay_) overlay_ = pool.Take(piece_bytes_);
-    return {overlay_, ByteSpan(overlay_.data() + header.offset, payload_bytes)};
+    keep = overlay_;
+    return ByteSpan(overlay_.data() + header.offset, payload_bytes);
   }
   contribution.buffer = pool.Take(payload_bytes);
-  return {contribution.buffer, ByteSpan(contribution.buffer.data(), payload_bytes)};
+  keep = contribution.buffer;
+  return ByteSpan(keep.data(), payload_bytes);
 }
 
 void Round::Arrive(Slot from, const wire::DataHeader& header, size_t payload_bytes, bool awaited) {
   Contribution& contribution = contributions_[from];
-  BufferRef buffer = std::move(contribution.buffer);
-  contribution = ContributionOf(header, payload_bytes);
-  contribution.buffer = std::move(buffer);
+  Announce(contribution, header, payload_bytes);
+  contribution.begun = false;
   contribution.arrived = true;
   if (awaited) --missing_;
   pushed_bytes_ += payload_bytes;

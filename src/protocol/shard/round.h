@@ -27,14 +27,8 @@ struct Contribution {
   bool HasAll() const { return arrived && want_bytes == 0 && !idle; }
 };
 
-// The contribution that a push's header and its payload's size announce, without bytes.
-Contribution ContributionOf(const wire::DataHeader& header, size_t payload_bytes);
-
-// Where a payload goes; `keep` holds the memory, whatever becomes of the round.
-struct Place {
-  BufferRef keep;
-  ByteSpan bytes;
-};
+// Fills in what a push's header and its payload's size say of it.
+void Announce(Contribution& contribution, const wire::DataHeader& header, size_t payload_bytes);
 
 // Recycled: Begin makes it a new one. One thread at a time; steady state allocates nothing.
 class Round {
@@ -62,8 +56,10 @@ class Round {
   uint32_t missing() const { return missing_; }
   void SetMissing(uint32_t missing) { missing_ = missing; }
 
-  // The payload of a push begins to come in. REQUIRES: !HasArrived(from).
-  Place PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes, BufferPool& pool);
+  // The payload of a push begins to come in: where it goes. `keep` holds the memory, whatever
+  // becomes of the round. REQUIRES: !HasArrived(from).
+  ByteSpan PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
+                   BufferPool& pool, BufferRef& keep);
   // It is here. `awaited`: `from` is one of the missing.
   void Arrive(Slot from, const wire::DataHeader& header, size_t payload_bytes, bool awaited);
   // The connection broke before it was.

@@ -100,24 +100,31 @@ Result<ByteSpan> Shard::OnData(Slot from, wire::FrameKind kind, const wire::Data
   Status checked = CheckSender(from, header);
   if (!checked.ok()) return checked;
   SetTime(now);
-  bool waits = postponed_.MustWait(from, header.epoch);
-  if (!waits) reports_.TakeAck(from, header.count);
-  Result<Incoming> incoming = waits ? postponed_.AddData(from, kind, header, payload_bytes, pool_)
-                                    : PlaceOf(from, kind, header, payload_bytes);
-  if (!incoming.ok()) return incoming.status();
-  return intake_.Begin(from, std::move(incoming).value());
+  Incoming& incoming = intake_.Next(from);
+  incoming.header = header;
+  incoming.payload_bytes = payload_bytes;
+  if (postponed_.MustWait(from, header.epoch)) {
+    checked = postponed_.AddData(from, kind, incoming, pool_);
+  } else {
+    reports_.TakeAck(from, header.count);
+    checked = Place(from, kind, incoming);
+  }
+  if (!checked.ok()) return checked;
+  return intake_.Begin(from);
 }
 
-Result<Incoming> Shard::PlaceOf(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
-                                size_t payload_bytes) {
-  if (kind == wire::FrameKind::kVerdict) return told_.PlaceOf(from, header, payload_bytes);
-  return pushes_.PlaceOf(from, header, payload_bytes, now_);
+Status Shard::Place(Slot from, wire::FrameKind kind, Incoming& incoming) {
+  bool verdict = kind == wire::FrameKind::kVerdict;
+  return verdict ? told_.Place(from, incoming) : pushes_.Place(from, incoming, now_);
 }
 
 void Shard::OnPayload(Slot from) {
   assert(intake_.IsReceiving(from));
-  Incoming incoming = intake_.End(from);
-  if (incoming.fate != Fate::kPostponed) return TakeData(from, incoming);
+  const Incoming& incoming = intake_.End(from);
+  bool postponed = incoming.fate == Fate::kPostponed;
+  if (!postponed) TakeData(from, incoming);
+  intake_.Forget(from);
+  if (!postponed) return;
   postponed_.CompleteLast(from);
   Replay(from);  // its view may have come while the payload did
 }
@@ -134,11 +141,12 @@ void Shard::OnLost(Slot from) {
   postponed_.ForgetConnection(from);
   sets_.ForgetConnection(from);
   if (!intake_.IsReceiving(from)) return;
-  Incoming incoming = intake_.End(from);
+  const Incoming& incoming = intake_.End(from);
   Piece* piece = pieces_.FindOpen(incoming.header.ref);
   bool open = piece != nullptr && incoming.fate == Fate::kContribution &&
               piece->round->serial() == incoming.round_serial;
   if (open) piece->round->DropBegun(from);
+  intake_.Forget(from);
 }
 
 // ---- What waits for a view.
@@ -167,11 +175,13 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
     default: break;
   }
   reports_.TakeAck(from, frame.header.count);
-  Result<Incoming> incoming = PlaceOf(from, frame.kind, frame.header, frame.payload_bytes);
-  if (!incoming.ok()) return incoming.status();
-  ByteSpan place = incoming.value().place;
-  arithmetic_.Copy(place.data(), frame.payload.data(), place.size());
-  TakeData(from, incoming.value());
+  Incoming incoming;
+  incoming.header = frame.header;
+  incoming.payload_bytes = frame.payload_bytes;
+  Status placed = Place(from, frame.kind, incoming);
+  if (!placed.ok()) return placed;
+  arithmetic_.Copy(incoming.place.data(), frame.payload.data(), incoming.place.size());
+  TakeData(from, incoming);
   return ok;
 }
 

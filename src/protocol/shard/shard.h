@@ -102,8 +102,7 @@ class Shard {
   Result<ByteSpan> OnData(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
                           size_t payload_bytes, Time now);
   Status CheckSender(Slot from, const wire::DataHeader& header) const;
-  Result<Incoming> PlaceOf(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
-                           size_t payload_bytes);
+  Status Place(Slot from, wire::FrameKind kind, Incoming& incoming);
   void TakeData(Slot from, const Incoming& incoming);
   void Replay(Slot from);
   Status TakePostponed(Slot from, const PostponedFrame& frame);

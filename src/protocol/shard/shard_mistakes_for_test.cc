@@ -178,8 +178,9 @@ class VerdictIsContributionMistake final : public ShardRules {
     if (!mistaken) return ShardRules::Adopts(piece, from, told);
     wire::DataHeader push = told.header;
     push.offset = 0;
-    Place place = round->PlaceOf(from, push, told.content().size(), pool_);
-    std::copy(told.content().begin(), told.content().end(), place.bytes.begin());
+    BufferRef keep;
+    ByteSpan place = round->PlaceOf(from, push, told.content().size(), pool_, keep);
+    std::copy(told.content().begin(), told.content().end(), place.begin());
     round->Arrive(from, push, told.content().size(), true);
     return false;
   }

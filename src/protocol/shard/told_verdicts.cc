@@ -13,21 +13,19 @@ Status Wrong(const std::string& what) {
 
 }  // namespace
 
-Result<Incoming> ToldVerdicts::PlaceOf(Slot from, const wire::DataHeader& header,
-                                       size_t payload_bytes) {
+Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
+  const wire::DataHeader& header = incoming.header;
   if (header.generation != parts_.view.generation()) {
     return Wrong("it belongs to another generation");
   }
+  size_t payload_bytes = incoming.payload_bytes;
   bool whole = ToldVerdict{header, BufferRef(), payload_bytes}.IsWhole();
   if (!whole || payload_bytes > piece_bytes_max_ + size_t{wire::kMembersMax}) {
     return Wrong("it is not the whole verdict");
   }
   parts_.members.NoteEpoch(from, header.epoch);
-  Incoming incoming;
-  incoming.header = header;
-  incoming.payload_bytes = payload_bytes;
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return incoming;
+  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return Status::Ok();
   const Piece* piece = parts_.pieces.Find(header.ref);
   uint64_t decided = piece == nullptr ? 0 : piece->verdict.round();
   if (parts_.view.AlwaysMine(*since) && header.ref.round > decided) {
@@ -37,7 +35,7 @@ Result<Incoming> ToldVerdicts::PlaceOf(Slot from, const wire::DataHeader& header
   incoming.fate = Fate::kVerdict;
   incoming.keep = parts_.pool.Take(payload_bytes);
   incoming.place = ByteSpan(incoming.keep.data(), payload_bytes);
-  return incoming;
+  return Status::Ok();
 }
 
 void ToldVerdicts::Take(Slot from, const Incoming& incoming) {

@@ -33,9 +33,10 @@ class ToldVerdicts {
   ToldVerdicts(const Parts& parts, uint32_t piece_bytes_max)
       : parts_(parts), piece_bytes_max_(piece_bytes_max) {}
 
-  // Where the payload goes. kProtocol: no correct worker of this view sends that.
-  // REQUIRES: the sender is a member, the header's home a shard.
-  Result<Incoming> PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes);
+  // Writes down where the payload goes; header and size of `incoming` are filled in. kProtocol: no
+  // correct worker of this view sends that. REQUIRES: the sender is a member, the header's home a
+  // shard.
+  Status Place(Slot from, Incoming& incoming);
   // The payload is in its place.
   void Take(Slot from, const Incoming& incoming);
 

@@ -1,0 +1,113 @@
+// What unit tests of the shard's classes share: views with contributors, and a shard's parts put
+// together without a shard.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/shard/answers.h"
+#include "src/protocol/shard/rounds.h"
+#include "src/protocol/shard/shard_for_test.h"
+
+namespace byteps::protocol {
+
+// One server; contributor `i` speaks for ranks[i] ranks, numbered on.
+inline wire::View ViewOfContributors(const std::vector<uint32_t>& ranks) {
+  wire::View view = ViewFor(0, 1);
+  uint32_t rank = 0;
+  for (Slot slot = 0; slot < ranks.size(); ++slot) {
+    for (uint32_t i = 0; i < ranks[slot]; ++i, ++rank) {
+      view.workers.push_back({slot, rank, 100 + rank, "h", rank, i, ranks[slot]});
+    }
+  }
+  return view;
+}
+
+// The contributor is lost.
+inline void Lose(wire::View& view, Slot slot) {
+  ++view.epoch;
+  std::vector<wire::WorkerInfo> stay;
+  for (wire::WorkerInfo& worker : view.workers) {
+    (worker.slot == slot ? view.gone : stay).push_back(worker);
+  }
+  view.workers = std::move(stay);
+}
+
+inline std::vector<std::byte> BitmapOf(const std::vector<uint32_t>& numbers) {
+  SlotSet set;
+  for (uint32_t number : numbers) set.Insert(number);
+  std::vector<std::byte> bitmap(set.bitmap_bytes());
+  set.ToBitmap(bitmap);
+  return bitmap;
+}
+
+inline wire::DataHeader PushOf(const wire::PieceRef& ref, uint32_t bytes,
+                               Combine combine = Combine::kSum) {
+  wire::DataHeader header;
+  header.ref = ref;
+  header.epoch = header.generation = 1;
+  header.combine = combine;
+  header.dtype = DataType::kUint8;
+  header.piece_bytes = header.encoded_bytes = header.want_bytes = bytes;
+  return header;
+}
+
+// All parts up to the rounds, in the order in which Shard has them.
+struct Room {
+  explicit Room(const wire::View& begun = ViewFor(3, 1), const ShardOptions& chosen = {})
+      : options(chosen) {
+    SetView(begun);
+  }
+
+  void SetView(const wire::View& now_in_force) {
+    bool begins = view.Set(now_in_force, 0);
+    members.SetView(now_in_force, begins);
+    sets.OnView(begins);
+    answers.SetSlots(members.size(), begins);
+  }
+
+  // A whole contribution, without a decision.
+  void Arrive(Piece& piece, Slot from, const std::string& text, uint32_t want_bytes) {
+    wire::DataHeader header = PushOf(piece.round->ref(), piece.round->piece_bytes());
+    header.combine = piece.round->combine();
+    header.want_bytes = want_bytes;
+    BufferRef keep;
+    ByteSpan place = piece.round->PlaceOf(from, header, text.size(), pool, keep);
+    auto bytes = std::as_bytes(std::span(text));
+    std::copy(bytes.begin(), bytes.end(), place.begin());
+    piece.round->Arrive(from, header, text.size(), members.IsPresent(from));
+  }
+  Piece& Open(const wire::PieceRef& ref, uint32_t bytes, Combine combine = Combine::kSum,
+              uint32_t set = 0) {
+    Piece& piece = pieces.At(ref, 0, view.began());
+    wire::DataHeader header = PushOf(ref, bytes, combine);
+    ProcessSet* whose = sets.For(FirstTeller(set), set).value();
+    EXPECT_TRUE(rounds.Open(piece, *whose, header, kStart).ok());
+    return piece;
+  }
+
+  Slot FirstTeller(uint32_t set) const {
+    return set == 0 ? 0 : sets.Find(set)->tellers().List().front();
+  }
+
+  ShardOptions options;
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  ShardView view{*options.rules};
+  Members members;
+  ProcessSets sets{members};
+  PieceTable pieces;
+  Attendance attendance{members, view};
+  Answers answers{{pool, arithmetic, driver, view, members, sets, pieces}, milliseconds(1)};
+  VerdictDelivery delivery{members, answers};
+  Combiner combiner{arithmetic, members};
+  Wants wants{{milliseconds(10), seconds(1)}, pieces, attendance, driver};
+  Rounds rounds{{view, members, attendance, sets, combiner, delivery, wants}, options};
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,99 @@
+// Verdict and IdleMembers: what is kept of a decided round, and who has it.
+#include "src/protocol/shard/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/shard/room_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+class VerdictTest : public testing::Test {
+ protected:
+  VerdictTest() { members.SetView(ViewFor(3, 1), true); }
+  void SetBytes(uint64_t round) {
+    verdict.SetBytes({round, Combine::kSum, DataType::kUint8, 0}, members.everybody(), members,
+                     pool.Take(8), 8);
+  }
+  void AddError(uint64_t round, const std::string& why) {
+    verdict.AddError({round, Combine::kSum, DataType::kUint8, 0}, members.everybody(), members,
+                     {StatusCode::kPeerLost, why});
+  }
+  BufferPool pool;
+  Members members;
+  Verdict verdict;
+};
+
+TEST_F(VerdictTest, IsKeptUntilAllWhoNeedItHoldIt) {
+  EXPECT_TRUE(verdict.stable()) << "there is none";
+  SetBytes(4);
+  EXPECT_EQ(verdict.lacking(), 3u);
+  EXPECT_TRUE(verdict.AddHolder(0, members));
+  EXPECT_FALSE(verdict.AddHolder(0, members)) << "a repeat was answered too";
+  EXPECT_TRUE(verdict.AddHolder(1, members));
+  EXPECT_TRUE(verdict.AddHolder(2, members));
+  EXPECT_EQ(verdict.lacking(), 0u);
+  verdict.BecomeStable();
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+  EXPECT_EQ(verdict.round(), 4u);
+}
+
+TEST_F(VerdictTest, WhoIsLostOrHasLeftOrJoinedDoesNotNeedIt) {
+  SetBytes(4);
+  wire::View view = ViewFor(3, 1);
+  view.workers[1].left = true;
+  Lose(view, 2);
+  members.SetView(view, false);
+  verdict.Recount(members);
+  EXPECT_EQ(verdict.lacking(), 1u);
+  members.NoteJoin(0, 1);
+  verdict.Recount(members);
+  EXPECT_EQ(verdict.lacking(), 0u) << "a join needs that nothing is open";
+}
+
+TEST_F(VerdictTest, OfErrorsInARowEachRoundKeepsItsOwn) {
+  AddError(4, "first");
+  AddError(6, "second");
+  EXPECT_TRUE(verdict.Covers(4));
+  EXPECT_TRUE(verdict.Covers(6));
+  EXPECT_FALSE(verdict.Covers(3)) << "before the row";
+  EXPECT_FALSE(verdict.Covers(7));
+  EXPECT_EQ(verdict.errors().Of(4)->message(), "first");
+  EXPECT_EQ(verdict.errors().Of(6)->message(), "second");
+  SetBytes(7);
+  EXPECT_FALSE(verdict.IsError());
+  EXPECT_FALSE(verdict.Covers(6)) << "who pushed the sum has seen it";
+}
+
+TEST_F(VerdictTest, AnEmptyOneHasASizeAndNoBytes) {
+  verdict.SetEmpty({4, Combine::kSum, DataType::kUint8, std::nullopt}, members.everybody(), members,
+                   8);
+  EXPECT_TRUE(verdict.empty());
+  EXPECT_EQ(verdict.size(), 8u);
+  SetBytes(5);
+  EXPECT_FALSE(verdict.empty());
+}
+
+TEST_F(VerdictTest, AnotherMayKnowThatItIsStable) {
+  SetBytes(4);
+  verdict.SetStable(9);
+  EXPECT_TRUE(verdict.stable());
+  EXPECT_EQ(verdict.round(), 9u);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
+}
+
+TEST_F(VerdictTest, IdleMembersBelongToOneVerdict) {
+  SetBytes(4);
+  EXPECT_EQ(verdict.idle(), nullptr);
+  verdict.NeedIdle().Add({7, 0, 4}, 2, 5);
+  verdict.NeedIdle().NoteHasAll(1);
+  EXPECT_TRUE(verdict.idle()->IsSettled(1));
+  EXPECT_TRUE(verdict.idle()->IsSettled(2));
+  EXPECT_FALSE(verdict.idle()->IsSettled(0));
+  EXPECT_EQ(verdict.idle()->waiting(), (std::vector<Slot>{2}));
+  SetBytes(5);
+  EXPECT_EQ(verdict.idle(), nullptr);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

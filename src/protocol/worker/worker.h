@@ -90,8 +90,8 @@ class WorkerDriver {
   // `push` is the header of the push that it stands for.
   virtual void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
-  // `number.count` is the group's number. No slots: it is removed; must not overtake its pushes.
-  virtual void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) = 0;
+  // `number.count` is the group's number. No ranks: it is removed; must not overtake its pushes.
+  virtual void SendGroup(ShardId to, const wire::Progress& number, const RankSet& ranks) = 0;
   virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
   // Nothing that is still queued may borrow from `memory` after this call, and nothing that is
   // coming in may be put there.
@@ -409,7 +409,7 @@ class Worker {
   // worker_groups.cc: process sets, and join.
   const Group& GroupOf(const wire::TensorSpec& spec) const;
   void ResolveGroup(Group& group) const;
-  void TellGroup(uint32_t number, const SlotSet& slots);
+  void TellGroup(uint32_t number, const RankSet& ranks);
   void TellGroups(ShardId shard);
   void TellJoined(ShardId shard);
   void BeginJoin(Tensor& tensor);

@@ -8,6 +8,12 @@ namespace {
 
 Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
+RankSet SetOf(const std::vector<uint32_t>& ranks) {
+  RankSet set;
+  for (uint32_t rank : ranks) set.Insert(rank);
+  return set;
+}
+
 }  // namespace
 
 const Worker::Group& Worker::GroupOf(const wire::TensorSpec& spec) const {
@@ -57,13 +63,13 @@ Status Worker::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
   const Group& added = groups_[number] = std::move(group);
   if (!inside) return Status::Ok();
   ++groups_in_;
-  TellGroup(number, added.slots);
+  TellGroup(number, SetOf(added.ranks));
   return Status::Ok();
 }
 
-void Worker::TellGroup(uint32_t number, const SlotSet& slots) {
+void Worker::TellGroup(uint32_t number, const RankSet& ranks) {
   for (ShardId shard = 0; shard < links_.size(); ++shard) {
-    if (links_[shard].up) driver_.SendGroup(shard, {number, epoch_}, slots);
+    if (links_[shard].up) driver_.SendGroup(shard, {number, epoch_}, ranks);
   }
 }
 
@@ -87,7 +93,7 @@ Status Worker::RemoveGroup(uint32_t number) {
 void Worker::TellGroups(ShardId shard) {
   for (const auto& [number, group] : groups_) {
     if (!group.removed && group.self != kNoPlace) {
-      driver_.SendGroup(shard, {number, epoch_}, group.slots);
+      driver_.SendGroup(shard, {number, epoch_}, SetOf(group.ranks));
     }
   }
 }

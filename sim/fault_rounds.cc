@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/play.h"
+#include "src/operations/sizes.h"
 
 namespace byteps::sim {
 
@@ -41,8 +42,8 @@ std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
   std::vector<uint32_t> ranks = RanksOf(tensor);
   auto found = std::find(ranks.begin(), ranks.end(), played.worker);
   auto place = static_cast<uint64_t>(found - ranks.begin());
-  return {protocol::RowsBefore(tensor.elements, place, ranks.size()),
-          protocol::RowsBefore(tensor.elements, place + 1, ranks.size())};
+  return {operations::RowsBefore(tensor.elements, place, ranks.size()),
+          operations::RowsBefore(tensor.elements, place + 1, ranks.size())};
 }
 
 // What a sum of everybody does not need.

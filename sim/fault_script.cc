@@ -4,6 +4,7 @@
 #include "sim/dice.h"
 #include "sim/fault_parts.h"
 #include "sim/fault_plans.h"
+#include "src/operations/row.h"
 
 namespace byteps::sim {
 namespace {
@@ -156,7 +157,7 @@ std::string Describe(const FaultScript& script) {
     text += ", rounds after " + std::to_string(script.cluster.rounds_begin);
   }
   for (const FaultTensor& tensor : script.tensors) {
-    text += std::string("\n  ") + (tensor.atomic ? "atomic " : "") + wire::NameOf(tensor.op) +
+    text += std::string("\n  ") + (tensor.atomic ? "atomic " : "") + operations::NameOf(tensor.op) +
             " of " + std::to_string(tensor.elements) + (tensor.in_place ? ", in place" : "") +
             (tensor.group > 0 ? ", process set " + std::to_string(tensor.group) : "");
   }

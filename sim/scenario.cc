@@ -9,6 +9,8 @@
 
 #include "sim/cluster.h"
 #include "sim/script.h"
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 #include "src/protocol/kernel_arithmetic.h"
 
 namespace byteps::sim {
@@ -302,9 +304,10 @@ void Player::CheckError(const Played& played, const Status& status) {
   }
   std::vector<std::string> named;
   if (mismatch) {
-    named = {
-        "rank " + std::to_string(script_.victim) + " has", wire::Describe(script_.other_spec),
-        wire::Describe(SpecOf(script_.tensors[script_.accident_tensor], script_.accident_round))};
+    named = {"rank " + std::to_string(script_.victim) + " has",
+             operations::Describe(script_.other_spec),
+             operations::Describe(
+                 SpecOf(script_.tensors[script_.accident_tensor], script_.accident_round))};
   } else {
     named = {Culprit(played)};
   }
@@ -367,7 +370,7 @@ std::vector<std::byte> Player::Expected(const Played& played) const {
   auto rows = static_cast<uint64_t>(spec.shape[0]);
   auto at = [&](size_t end) {
     return out.begin() +
-           static_cast<ptrdiff_t>(protocol::RowsBefore(rows, end, workers) * (out.size() / rows));
+           static_cast<ptrdiff_t>(operations::RowsBefore(rows, end, workers) * (out.size() / rows));
   };
   return {at(place), at(place + 1)};
 }

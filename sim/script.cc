@@ -1,4 +1,5 @@
 #include "sim/script.h"
+#include "src/operations/row.h"
 
 #include <algorithm>
 #include <numeric>
@@ -233,7 +234,7 @@ std::string Describe(const Script& script) {
             std::to_string(ToSeconds(script.accident_at)) + " s";
   }
   for (const ScriptTensor& tensor : script.tensors) {
-    text += "\n  " + tensor.name + ": " + wire::Describe(tensor.spec);
+    text += "\n  " + tensor.name + ": " + operations::Describe(tensor.spec);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/text.h"
+#include "src/operations/row.h"
 #include "src/session/c_error.h"
 
 namespace byteps::session {
@@ -66,19 +67,20 @@ Status ConvertRest(const byteps_request& request, protocol::Operation& operation
   operation.spec.group = static_cast<uint32_t>(request.process_set);
   operation.spec.atomic = request.atomic != 0;
   if (request.detail != nullptr) operation.spec.detail = request.detail;
-  if (operation.spec.op == wire::Op::kReducescatter) {
+  const operations::Row& row = operations::RowOf(operation.spec.op);
+  if (row.has_reduction) {
     int combine = NumberIn(request.combine);
     if (combine < 0 || combine >= wire::kReductionCount) {
-      return Invalid("reducescatter of '" + operation.name +
+      return Invalid(row.name + (" of '" + operation.name) +
                      "' combines by sum, average, min, max or product only");
     }
     operation.spec.combine = static_cast<wire::Op>(combine);
   }
-  if (operation.spec.op != wire::Op::kAlltoall) return Status::Ok();
+  if (!row.has_splits) return Status::Ok();
   if (request.split_count > 0 && request.splits == nullptr) return Missing("the request's splits");
   for (size_t i = 0; i < request.split_count; ++i) {
     if (request.splits[i] < 0) {
-      return Invalid("alltoall of '" + operation.name + "': a split is negative");
+      return Invalid(row.name + (" of '" + operation.name) + "': a split is negative");
     }
     operation.splits.push_back(static_cast<uint64_t>(request.splits[i]));
   }
@@ -118,24 +120,21 @@ Result<protocol::Operation> ReadRequest(const byteps_request& request, int size)
   operation.priority = request.priority;
   Status rest = ConvertRest(request, operation);
   if (!rest.ok()) return rest;
-  if (operation.spec.op == wire::Op::kJoin) operation.spec.dtype = DataType::kInt64;
-  if (operation.spec.op == wire::Op::kBarrier || operation.spec.op == wire::Op::kJoin) {
-    return operation;
-  }
+  const operations::Row& row = operations::RowOf(operation.spec.op);
+  operation.spec.dtype = row.dtype.value_or(operation.spec.dtype);
+  if (!row.has_tensor) return operation;
   operation.spec.shape.assign(request.shape, request.shape + request.dimensions);
-  if (operation.spec.op == wire::Op::kBroadcast) {
+  if (row.has_root) {
     if (request.root_rank < 0 || request.root_rank >= size) {
-      return Invalid("broadcast of '" + operation.name + "' from rank " +
+      return Invalid(row.name + (" of '" + operation.name) + "' from rank " +
                      std::to_string(request.root_rank) + ": the job has ranks 0 to " +
                      std::to_string(size - 1));
     }
     operation.spec.root = static_cast<uint32_t>(request.root_rank);
   }
-  bool own_rows =
-      operation.spec.op == wire::Op::kAllgather || operation.spec.op == wire::Op::kAlltoall;
-  if (own_rows) {
+  if (row.sizes_first) {
     if (request.dimensions == 0) {
-      return Invalid(wire::NameOf(operation.spec.op) + (" of '" + operation.name) +
+      return Invalid(row.name + (" of '" + operation.name) +
                      "': a scalar has no first dimension; give it the shape [1]");
     }
     if (request.shape[0] < 0) {

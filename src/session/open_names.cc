@@ -1,5 +1,7 @@
 #include "src/session/open_names.h"
 
+#include "src/operations/row.h"
+
 namespace byteps::session {
 
 Result<OpenNames::Taken> OpenNames::Take(const std::string& name, const wire::TensorSpec& spec) {
@@ -8,7 +10,7 @@ Result<OpenNames::Taken> OpenNames::Take(const std::string& name, const wire::Te
   if (is_new) return &holder->first;
   return Status(StatusCode::kDuplicateName,
                 "tensor '" + name + "' is already in flight, with " +
-                    wire::Describe(holder->second) +
+                    operations::Describe(holder->second) +
                     "; wait for it, or give the second one another name");
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/operations/row.h"
+
 namespace byteps::session {
 namespace {
 
@@ -16,7 +18,8 @@ TEST(OpenNamesTest, ANameIsTakenUntilItIsGivenBack) {
   Status twice = names.Take("w", wire::TensorSpec()).status();
   EXPECT_EQ(twice.code(), StatusCode::kDuplicateName);
   EXPECT_NE(twice.message().find("'w'"), std::string::npos) << twice.message();
-  EXPECT_NE(twice.message().find(wire::Describe(first)), std::string::npos) << twice.message();
+  EXPECT_NE(twice.message().find(operations::Describe(first)), std::string::npos)
+      << twice.message();
   names.GiveBack(taken.value());
   EXPECT_TRUE(names.Take("w", wire::TensorSpec()).ok());
 }

@@ -2,18 +2,14 @@
 
 #include <utility>
 
+#include "src/operations/sizes.h"
 #include "src/session/wiring.h"
 
 namespace byteps::session {
 namespace {
 
 uint64_t BytesMoved(const protocol::Operation& operation) {
-  wire::Op op = operation.spec.op;
-  if (op == wire::Op::kBarrier || op == wire::Op::kJoin) return 0;
-  uint64_t bytes = SizeOf(operation.spec.dtype);
-  for (int64_t dimension : operation.spec.shape) bytes *= static_cast<uint64_t>(dimension);
-  if (op == wire::Op::kAllgather || op == wire::Op::kAlltoall) bytes *= operation.rows;
-  return bytes;
+  return operations::InputBytes(operation.spec, operation.rows).value_or(0);
 }
 
 }  // namespace

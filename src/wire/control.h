@@ -29,7 +29,6 @@ enum class Op : uint8_t {
 inline constexpr int kOpCount = 11;
 // How many of them combine numbers: kSum to kProduct.
 inline constexpr int kReductionCount = 5;
-const char* NameOf(Op op);
 
 // A process asks to be a member. Everything that must be equal for all travels with it, so that
 // the coordinator can name the difference.
@@ -157,8 +156,6 @@ inline constexpr size_t kDetailBytesMax = 1024;
 // quotes what each of the ranks has.
 inline constexpr size_t kNameBytesMax = 4096;
 inline constexpr size_t kDimensionsMax = 255;
-// "sum of float32[3, 4]", for messages.
-std::string Describe(const TensorSpec& spec);
 
 // The ranks of each group use a name by and by with any number of specs; each spec is a tensor of
 // its own. Uses are counted together, over all specs, and the round of an operation is the number

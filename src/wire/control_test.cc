@@ -101,20 +101,5 @@ TEST(ControlTest, AViewDoesNotUnfold) {
   }
 }
 
-TEST(ControlTest, SpecsAreDescribedForPeople) {
-  EXPECT_EQ(Describe({Op::kSum, DataType::kFloat32, 0, {3, 4}}), "sum of float32[3, 4]");
-  EXPECT_EQ(Describe({Op::kBroadcast, DataType::kInt8, 2, {}}), "broadcast of int8[] from rank 2");
-  EXPECT_EQ(Describe({Op::kAllgather, DataType::kInt8, 0, {5}}), "allgather of int8[any, 5]");
-  EXPECT_EQ(Describe({Op::kBarrier, DataType::kInt8, 0, {}}), "barrier");
-  EXPECT_EQ(Describe({Op::kJoin, DataType::kInt64, 0, {}}), "join");
-  EXPECT_EQ(Describe({Op::kAlltoall, DataType::kInt8, 0, {}, false, Op::kSum, 3}),
-            "alltoall of int8[any] in process set 3");
-  EXPECT_EQ(Describe({Op::kReducescatter, DataType::kInt8, 0, {4}, false, Op::kMax, 0, "cpu"}),
-            "reducescatter (max) of int8[4] (cpu)");
-  TensorSpec encoded{Op::kSum, DataType::kFloat32, 0, {3}};
-  encoded.codec = 2;
-  EXPECT_EQ(Describe(encoded), "sum of float32[3] with codec 2");
-}
-
 }  // namespace
 }  // namespace byteps::wire

@@ -1,6 +1,7 @@
 // Ranks that disagree about a tensor: all of them are told, once, with both sides named.
 #include <gtest/gtest.h>
 
+#include "src/operations/row.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/tensors.h"
 
@@ -49,8 +50,8 @@ class Mismatch : public ::testing::TestWithParam<Medium> {
       Status ended = ticket->WaitStatus();
       ASSERT_EQ(ended.code(), StatusCode::kMismatch) << theirs.what << ": " << ended.ToString();
       Bytes unused;
-      std::string mine = wire::Describe(OperationOf(ours, unused).spec);
-      std::string other = wire::Describe(OperationOf(theirs, unused).spec);
+      std::string mine = operations::Describe(OperationOf(ours, unused).spec);
+      std::string other = operations::Describe(OperationOf(theirs, unused).spec);
       EXPECT_NE(mine, other);
       for (const std::string& part :
            {std::string("'w'"), "rank " + std::to_string(odd) + " has " + other, mine}) {

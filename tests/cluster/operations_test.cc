@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "src/operations/row.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/tensors.h"
 
@@ -107,7 +108,7 @@ void CheckAll(uint64_t round, std::vector<Trial>& trials) {
       expected[i] = Combined(trial.op, trial.type, a[i], b[i]);
     }
     ASSERT_EQ(Decode(trial.type, trial.in_place ? trial.input : trial.output), expected)
-        << wire::NameOf(trial.op) << " of " << trial.count << " " << NameOf(trial.type);
+        << operations::NameOf(trial.op) << " of " << trial.count << " " << NameOf(trial.type);
   }
 }
 

@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/tensors.h"
 
@@ -89,8 +91,8 @@ TEST_P(Rounds, ProcessSetsOverlapAndRunAtOnce) {
               Encode(DataType::kFloat64, std::vector<double>(count, value(set, rank, round)));
           call.output = call.input;
           protocol::Operation operation =
-              OperationOn("s" + std::to_string(set) + wire::NameOf(op), op, DataType::kFloat64,
-                          {kCount}, call.input, call.output);
+              OperationOn("s" + std::to_string(set) + operations::NameOf(op), op,
+                          DataType::kFloat64, {kCount}, call.input, call.output);
           if (op == Op::kAllgather) operation.spec.shape = {100};
           if (op == Op::kAllgather) operation.rows = rank + 1;
           if (op == Op::kBroadcast) operation.spec.root = ranks.back();
@@ -193,8 +195,8 @@ std::pair<size_t, size_t> ShareOf(const ScatterCase& one, uint32_t rank) {
   auto place = static_cast<uint64_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   auto rows = static_cast<uint64_t>(one.rows);
   auto columns = static_cast<uint64_t>(one.columns);
-  return {protocol::RowsBefore(rows, place, ranks.size()) * columns,
-          protocol::RowsBefore(rows, place + 1, ranks.size()) * columns};
+  return {operations::RowsBefore(rows, place, ranks.size()) * columns,
+          operations::RowsBefore(rows, place + 1, ranks.size()) * columns};
 }
 
 // What a rank must get.

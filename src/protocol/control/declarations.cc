@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 #include "src/plan/partition.h"
-#include "src/protocol/control/tensor_bytes.h"
 
 namespace byteps::protocol {
 namespace {
@@ -18,14 +19,14 @@ constexpr size_t kStillKnownMax = size_t{1} << 18;
 // dealt from the same state, but the number of their pieces is not known here; that of a
 // reducescatter depends on its group and is about this one.
 Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, uint32_t bytes_max) {
-  std::optional<uint64_t> bytes = TensorBytes(spec);
+  std::optional<uint64_t> bytes = operations::TensorBytes(spec);
   if (!bytes.has_value()) {
     return Status(StatusCode::kInvalidArgument, "no tensor has this shape");
   }
   if (spec.op == wire::Op::kAllgather || spec.op == wire::Op::kAlltoall) bytes = 0;
   Result<plan::Partition> cut =
       plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, members, bytes_max));
-  if (cut.ok() && cut->count() > kPiecesMax) {
+  if (cut.ok() && cut->count() > operations::kPiecesMax) {
     return Status(StatusCode::kExhausted, "it has " + std::to_string(cut->count()) +
                                               " pieces; raise BYTEPS_PARTITION_BYTES");
   }
@@ -34,7 +35,7 @@ Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, ui
 
 // The sides of a disagreement, in words.
 std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
-  return "rank " + std::to_string(rank) + " has " + wire::Describe(spec);
+  return "rank " + std::to_string(rank) + " has " + operations::Describe(spec);
 }
 
 }  // namespace

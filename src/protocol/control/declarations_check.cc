@@ -20,6 +20,7 @@
 #include <iterator>
 #include <utility>
 
+#include "src/operations/row.h"
 #include "src/protocol/control/declarations.h"
 #include "src/wire/data.h"
 
@@ -154,7 +155,7 @@ Declarations::Answers Declarations::FailCircle(const std::string& text, Name& na
     const Attempt& attempt = *FindAttempt(name, what.use.group, what.use.attempt);
     const wire::TensorSpec& spec = FindTensor(attempt, what.tensor)->first;
     sides += (i == 0 ? "rank " : ", rank ") + std::to_string(circle[i]) + " has " +
-             wire::Describe(spec) + (spec.group == 0 ? " of all ranks" : "");
+             operations::Describe(spec) + (spec.group == 0 ? " of all ranks" : "");
   }
   std::vector<wire::NamedUse> named;
   for (const auto& [group, use] : uses) named.push_back({text, use});
@@ -219,7 +220,7 @@ std::string Declarations::SideOf(const wire::NamedUse& use, const StuckRanks::Ci
   text += (in.size() == 1 ? " waits for '" : " wait for '") + use.name + "'";
   const Attempt* attempt = FindAttempt(names_.at(use.name), use.use.group, use.use.attempt);
   const auto* variant = attempt == nullptr ? nullptr : FindTensor(*attempt, in[0].second->tensor);
-  if (variant != nullptr) text += " (" + wire::Describe(variant->first) + ")";
+  if (variant != nullptr) text += " (" + operations::Describe(variant->first) + ")";
   return text + ", which rank " + std::to_string(stuck_.Lacking(use, circle)) + " has not begun";
 }
 

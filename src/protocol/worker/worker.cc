@@ -7,7 +7,8 @@
 #include <cassert>
 #include <new>
 
-#include "src/protocol/control/tensor_bytes.h"
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 
 namespace byteps::protocol {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kEarlyWantsMax = 65536;
 
 // REQUIRES: CheckOperation has let it through.
-uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
+uint64_t BytesOf(const wire::TensorSpec& spec) { return operations::TensorBytes(spec).value_or(0); }
 
 }  // namespace
 
@@ -37,7 +38,7 @@ Status Worker::Submit(Operation operation) {
   if (name.open != nullptr) {
     return {StatusCode::kDuplicateName, "tensor '" + operation.name +
                                             "' is already in flight, with " +
-                                            wire::Describe(name.open->task->operation.spec) +
+                                            operations::Describe(name.open->task->operation.spec) +
                                             "; wait for it, or give the second one another name"};
   }
   Tensor& tensor = TensorOf(CourseOf(name, operation.spec.group), operation.spec);

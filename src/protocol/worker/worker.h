@@ -24,6 +24,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
+#include "src/operations/sizes.h"
 #include "src/plan/credit_controller.h"
 #include "src/plan/ownership.h"
 #include "src/plan/partition.h"
@@ -31,7 +32,6 @@
 #include "src/plan/priority_credit_queue.h"
 #include "src/plan/sections.h"
 #include "src/protocol/arithmetic.h"
-#include "src/protocol/control/tensor_bytes.h"
 #include "src/protocol/data_path.h"
 #include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
@@ -54,12 +54,6 @@ struct Operation {
   // Alltoall: rows for each rank of the group, `rows` in all. None: equal parts.
   std::vector<uint64_t> splits;
 };
-
-// Reducescatter: the rows of `rows` that come before those of the rank at `place` of `count`.
-// Earlier ranks get one more when they cannot be equal.
-constexpr uint64_t RowsBefore(uint64_t rows, uint64_t place, uint64_t count) {
-  return rows / count * place + std::min(place, rows % count);
-}
 
 // How an operation ended.
 struct Outcome {
@@ -121,7 +115,7 @@ struct WorkerOptions {
   // An answer is acknowledged on its own when no push has carried the news for this long.
   Duration acknowledge_after = milliseconds(2);
   // A larger result of an allgather is an error on every rank.
-  uint64_t gathered_bytes_max = kTensorBytesMax;
+  uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   // Between two looks for operations that have not ended: the coordinator is told of those that
   // were there at the look before.
   Duration overdue_after = milliseconds(500);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "src/operations/row.h"
 #include "src/protocol/worker/worker.h"
 #include "src/wire/error_row.h"
 
@@ -321,8 +322,8 @@ Status Worker::CheckReceipt(const Tensor& tensor) const {
     const wire::WorkerInfo& worker = roster_[group.places[i]];
     bool root = tensor.spec.op == wire::Op::kBroadcast && tensor.spec.root == worker.rank;
     if ((!root && !BringsRows(tensor, i)) || task.outcome.receipt->Contains(worker.slot)) continue;
-    return {StatusCode::kPeerLost, std::string(wire::NameOf(tensor.spec.op)) + " '" + tensor.name +
-                                       "': rank " + std::to_string(worker.rank) +
+    return {StatusCode::kPeerLost, std::string(operations::NameOf(tensor.spec.op)) + " '" +
+                                       tensor.name + "': rank " + std::to_string(worker.rank) +
                                        " was lost before all of its part had arrived; repeat the "
                                        "operation without it"};
   }

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "src/protocol/control/tensor_bytes.h"
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 #include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
@@ -49,10 +50,10 @@ Status Worker::CheckOperation(Operation& operation) const {
   }
   if (scatter && static_cast<int>(spec.combine) >= wire::kReductionCount) {
     return Invalid("reducescatter of '" + operation.name + "' cannot combine by " +
-                   wire::NameOf(spec.combine) + "; use a sum, average, min, max or product");
+                   operations::NameOf(spec.combine) + "; use a sum, average, min, max or product");
   }
   if (spec.atomic && (scatter || HasRowsOfItsOwn(spec.op))) {
-    return Invalid(std::string(wire::NameOf(spec.op)) + " '" + operation.name +
+    return Invalid(std::string(operations::NameOf(spec.op)) + " '" + operation.name +
                    "' cannot be atomic: each rank gets another part, and what a lost rank had "
                    "would be missing anyway");
   }
@@ -135,12 +136,12 @@ Status Worker::CheckSplits(Operation& operation) const {
 
 Status Worker::CheckMemory(const Operation& operation) const {
   const wire::TensorSpec& spec = operation.spec;
-  std::optional<uint64_t> bytes = TensorBytes(spec);
+  std::optional<uint64_t> bytes = operations::TensorBytes(spec);
   bool own_rows = HasRowsOfItsOwn(spec.op);
-  if (bytes.has_value() && own_rows) bytes = RowsBytes(operation.rows, *bytes);
+  if (bytes.has_value() && own_rows) bytes = operations::RowsBytes(operation.rows, *bytes);
   if (!bytes.has_value()) {
     return Invalid("tensor '" + operation.name + "' has more than " +
-                   std::to_string(kTensorBytesMax) + " bytes; check its shape");
+                   std::to_string(operations::kTensorBytesMax) + " bytes; check its shape");
   }
   uint64_t output_bytes = own_rows ? 0 : *bytes;
   uint64_t own_offset = 0;
@@ -148,8 +149,9 @@ Status Worker::CheckMemory(const Operation& operation) const {
     const Group& group = GroupOf(spec);
     auto rows = static_cast<uint64_t>(spec.shape[0]);
     uint64_t row_bytes = *bytes / rows;
-    own_offset = RowsBefore(rows, group.self, group.places.size()) * row_bytes;
-    output_bytes = RowsBefore(rows, group.self + 1, group.places.size()) * row_bytes - own_offset;
+    own_offset = operations::RowsBefore(rows, group.self, group.places.size()) * row_bytes;
+    output_bytes =
+        operations::RowsBefore(rows, group.self + 1, group.places.size()) * row_bytes - own_offset;
   }
   bool no_input = *bytes > 0 && operation.input == nullptr;
   bool no_output = output_bytes > 0 && operation.output == nullptr;
@@ -160,7 +162,7 @@ Status Worker::CheckMemory(const Operation& operation) const {
   if (output_bytes == 0 || operation.output == operation.input + own_offset) return Status::Ok();
   if (!Overlap({operation.input, *bytes}, {operation.output, output_bytes})) return Status::Ok();
   if (spec.op != wire::Op::kReducescatter) {
-    return Invalid(std::string(wire::NameOf(spec.op)) + " of '" + operation.name +
+    return Invalid(std::string(operations::NameOf(spec.op)) + " of '" + operation.name +
                    "': input and output overlap, and what is still to be sent would be "
                    "overwritten; give the same memory for both, or copy one of them");
   }

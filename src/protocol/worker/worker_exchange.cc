@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/protocol/control/tensor_bytes.h"
+#include "src/operations/sizes.h"
 #include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
@@ -89,7 +89,7 @@ Status Worker::DealSections(Tensor& tensor, uint32_t first_piece,
 // when the next round is cut in another way: the pieces of a gathered result are dealt one by one,
 // as if each were full. So are those of sections, which the coordinator does not know.
 Status Worker::DealHomes(Tensor& tensor, uint32_t first_piece, uint32_t count) {
-  if (count > kPiecesMax) {
+  if (count > operations::kPiecesMax) {
     return {StatusCode::kExhausted, "tensor '" + tensor.name + "' has " + std::to_string(count) +
                                         " pieces; raise BYTEPS_PARTITION_BYTES"};
   }

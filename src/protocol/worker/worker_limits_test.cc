@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/allocation_count_for_test.h"
+#include "src/operations/row.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/worker_for_test.h"
 
@@ -139,7 +140,7 @@ TEST_F(WorkerLimitsTest, MemoryThatOverlapsInPartIsRefused) {
       operation.output = memory + 20 + distance;
       Status accepted = worker->Submit(operation);
       bool apart = distance <= -16 || distance == 0 || distance >= 16;
-      EXPECT_EQ(accepted.ok(), apart) << wire::NameOf(op) << " " << distance;
+      EXPECT_EQ(accepted.ok(), apart) << operations::NameOf(op) << " " << distance;
       if (apart) continue;
       EXPECT_EQ(accepted.code(), StatusCode::kInvalidArgument);
       EXPECT_NE(accepted.message().find("give the same memory"), std::string::npos);

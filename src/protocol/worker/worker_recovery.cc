@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "src/operations/row.h"
 #include "src/protocol/view_parts.h"
 #include "src/protocol/worker/worker.h"
 
@@ -321,7 +322,7 @@ void Worker::Abort(OperationId id, const std::string& why) {
   if (tensor.spec.op == wire::Op::kJoin) return;
   wire::TensorSpec what = tensor.spec;
   what.detail.clear();
-  std::string text = why + " for tensor '" + tensor.name + "', " + wire::Describe(what);
+  std::string text = why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     const Piece& piece = tensor.pieces[i];
     bool asks = IsActive(tensor, i) && piece.step != PieceStep::kDone && piece.owner != kNoShard &&

@@ -4,7 +4,8 @@
 #include <bit>
 #include <new>
 
-#include "src/protocol/control/tensor_bytes.h"
+#include "src/operations/row.h"
+#include "src/operations/sizes.h"
 #include "src/protocol/worker/worker.h"
 
 namespace byteps::protocol {
@@ -14,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 // REQUIRES: CheckOperation has let it through.
-uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
+uint64_t BytesOf(const wire::TensorSpec& spec) { return operations::TensorBytes(spec).value_or(0); }
 
 uint64_t Plus(uint64_t a, uint64_t b) { return a + std::min(b, UINT64_MAX - a); }
 
@@ -101,7 +102,8 @@ Worker::Spans Worker::SpansOfScatter(Tensor& tensor, const plan::SectionPiece& p
   if (piece.bytes == 0) return spans;
   auto rows = static_cast<uint64_t>(tensor.spec.shape[0]);
   uint64_t row_bytes = BytesOf(tensor.spec) / rows;
-  uint64_t offset = RowsBefore(rows, piece.section, group.places.size()) * row_bytes + piece.offset;
+  uint64_t offset =
+      operations::RowsBefore(rows, piece.section, group.places.size()) * row_bytes + piece.offset;
   spans.push = ConstByteSpan(operation.input + offset, piece.bytes);
   bool mine = piece.section == group.self;
   if (mine) spans.want = ByteSpan(operation.output + piece.offset, piece.bytes);
@@ -185,7 +187,7 @@ Status Worker::MakeRoomForGather(Task& task) {
     rows = Plus(rows, task.table[i]);
     task.outcome.received_splits.push_back(static_cast<int64_t>(task.table[i]));
   }
-  std::optional<uint64_t> bytes = RowsBytes(rows, row_bytes);
+  std::optional<uint64_t> bytes = operations::RowsBytes(rows, row_bytes);
   if (!bytes.has_value() || *bytes > options_.gathered_bytes_max) {
     return {StatusCode::kExhausted, "allgather '" + name + "' has " + std::to_string(rows) +
                                         " rows of " + std::to_string(row_bytes) +
@@ -208,8 +210,9 @@ Status Worker::TakeRoom(Task& task, uint64_t bytes) {
   task.outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
   if (task.outcome.gathered != nullptr) return Status::Ok();
   return GiveUp({StatusCode::kExhausted, "no memory for the " + std::to_string(bytes) +
-                                             " bytes of " + wire::NameOf(task.operation.spec.op) +
-                                             " '" + task.operation.name + "'"});
+                                             " bytes of " +
+                                             operations::NameOf(task.operation.spec.op) + " '" +
+                                             task.operation.name + "'"});
 }
 
 // The same for an alltoall, in which each rank has a result of its own size.
@@ -230,9 +233,9 @@ Status Worker::MakeRoomForAlltoall(Task& task) {
     }
   }
   uint64_t most = *std::max_element(received.begin(), received.end());
-  std::optional<uint64_t> most_bytes = RowsBytes(most, row_bytes);
+  std::optional<uint64_t> most_bytes = operations::RowsBytes(most, row_bytes);
   bool fits = most_bytes.has_value() && *most_bytes <= options_.gathered_bytes_max;
-  if (!fits || !RowsBytes(total, row_bytes).has_value()) {
+  if (!fits || !operations::RowsBytes(total, row_bytes).has_value()) {
     return {StatusCode::kExhausted,
             "alltoall '" + name + "' gives one rank " + std::to_string(most) + " rows of " +
                 std::to_string(row_bytes) + " bytes, more than a result may have"};
@@ -263,8 +266,8 @@ Status Worker::MakeRoomForAlltoall(Task& task) {
 uint64_t Worker::OwnRows(const wire::TensorSpec& spec) const {
   const Group& group = GroupOf(spec);
   auto rows = static_cast<uint64_t>(spec.shape[0]);
-  return RowsBefore(rows, group.self + 1, group.places.size()) -
-         RowsBefore(rows, group.self, group.places.size());
+  return operations::RowsBefore(rows, group.self + 1, group.places.size()) -
+         operations::RowsBefore(rows, group.self, group.places.size());
 }
 
 // The bytes that go to each receiver. Those of an alltoall to somebody who takes no part are sent
@@ -278,7 +281,9 @@ std::vector<uint64_t> Worker::SectionsOf(const Task& task) const {
     auto rows = static_cast<uint64_t>(spec.shape[0]);
     uint64_t row_bytes = rows == 0 ? 0 : BytesOf(spec) / rows;
     for (uint64_t i = 0; i < count; ++i) {
-      bytes.push_back((RowsBefore(rows, i + 1, count) - RowsBefore(rows, i, count)) * row_bytes);
+      bytes.push_back(
+          (operations::RowsBefore(rows, i + 1, count) - operations::RowsBefore(rows, i, count)) *
+          row_bytes);
     }
     return bytes;
   }

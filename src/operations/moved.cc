@@ -1,0 +1,229 @@
+#include "src/operations/moved.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "src/operations/sizes.h"
+
+namespace byteps::operations {
+namespace {
+
+// Tables travel as they lie in memory, and the wire is little-endian.
+static_assert(std::endian::native == std::endian::little);
+
+// REQUIRES: the arguments have been checked.
+uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
+
+// Bytes from the begin of the scattered tensor to the rows of the rank at `place`.
+uint64_t BytesBefore(const Work& work, uint64_t place) {
+  auto rows = static_cast<uint64_t>(work.spec.shape[0]);
+  uint64_t row_bytes = rows == 0 ? 0 : BytesOf(work.spec) / rows;
+  return RowsBefore(rows, place, work.place.count()) * row_bytes;
+}
+
+LaidOut Refused(StatusCode code, const std::string& text, bool only_here) {
+  LaidOut laid;
+  laid.status = Status(code, text);
+  laid.only_here = only_here;
+  return laid;
+}
+
+// What this rank told has come back.
+bool OwnNumbersAreBack(const Work& work) {
+  std::span<const uint64_t> own = Told(work);
+  auto back = work.table.begin() + static_cast<ptrdiff_t>(work.place.self * own.size());
+  return std::equal(own.begin(), own.end(), back);
+}
+
+// Nobody has laid a number where those of one who is lost, or has joined, would be.
+void ZeroOfTheAbsent(const Work& work, const std::vector<bool>& present) {
+  size_t numbers = work.table.size() / work.place.count();
+  for (uint32_t place = 0; place < work.place.count(); ++place) {
+    if (present[place]) continue;
+    std::ranges::fill(work.table.subspan(place * numbers, numbers), 0);
+  }
+}
+
+}  // namespace
+
+Part PartIn(uint64_t offset, uint32_t bytes, uint64_t own_begin, uint64_t own_end) {
+  uint64_t begin = std::clamp(offset, own_begin, own_end);
+  return {begin, std::clamp(offset + bytes, own_begin, own_end) - begin};
+}
+
+std::string Called(const Work& work) {
+  return NameOf(work.spec.op) + (" '" + std::string(work.name)) + "'";
+}
+
+LaidOut LayOutScatter(const Work& work, const std::vector<bool>&, uint64_t) {
+  LaidOut laid;
+  Layout& layout = laid.layout;
+  layout.extent.bytes = BytesOf(work.spec);
+  for (uint32_t place = 0; place < work.place.count(); ++place) {
+    layout.extent.sections.push_back(BytesBefore(work, place + 1) - BytesBefore(work, place));
+  }
+  auto rows = static_cast<uint64_t>(work.spec.shape[0]);
+  layout.rows = RowsBefore(rows, work.place.self + 1, work.place.count()) -
+                RowsBefore(rows, work.place.self, work.place.count());
+  return laid;
+}
+
+Part OutputOfScatter(const Work& work) {
+  uint64_t begin = BytesBefore(work, work.place.self);
+  return {begin, BytesBefore(work, work.place.self + 1) - begin};
+}
+
+// A section has the rows of one receiver; everybody pushes all of it.
+Spans SpansOfScatter(const Work& work, const plan::SectionPiece& piece) {
+  Spans spans;
+  spans.piece_bytes = piece.bytes;
+  if (piece.bytes == 0) return spans;
+  uint64_t offset = BytesBefore(work, piece.section) + piece.offset;
+  spans.push = ConstByteSpan(work.input + offset, piece.bytes);
+  if (piece.section == work.place.self) {
+    spans.want = ByteSpan(work.output + piece.offset, piece.bytes);
+  }
+  return spans;
+}
+
+LaidOut LayOutGather(const Work& work, const std::vector<bool>& present, uint64_t most) {
+  ZeroOfTheAbsent(work, present);
+  const uint64_t row_bytes = BytesOf(work.spec);
+  LaidOut laid;
+  Layout& layout = laid.layout;
+  uint64_t rows_before = 0;
+  for (uint32_t place = 0; place < work.place.count(); ++place) {
+    if (place == work.place.self) rows_before = layout.rows;
+    layout.rows = Plus(layout.rows, work.table[place]);
+    layout.received_rows.push_back(static_cast<int64_t>(work.table[place]));
+  }
+  std::optional<uint64_t> bytes = RowsBytes(layout.rows, row_bytes);
+  if (!bytes.has_value() || *bytes > most) {
+    return Refused(StatusCode::kExhausted,
+                   Called(work) + " has " + std::to_string(layout.rows) + " rows of " +
+                       std::to_string(row_bytes) + " bytes in all, more than a result may have",
+                   false);
+  }
+  if (!OwnNumbersAreBack(work)) {
+    return Refused(StatusCode::kProtocol,
+                   "the table of rows of " + Called(work) + " came back with other own rows", true);
+  }
+  layout.extent.bytes = layout.result_bytes = *bytes;
+  layout.own = ConstByteSpan(work.input, work.rows * row_bytes);
+  layout.own_offset = rows_before * row_bytes;
+  return laid;
+}
+
+// The pieces cover the result; a rank pushes what of its own rows lies in a piece.
+Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
+  const uint64_t row_bytes = BytesOf(work.spec);
+  uint64_t own_begin = 0;
+  for (uint32_t i = 0; i < work.place.self; ++i) own_begin += work.table[i] * row_bytes;
+  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + work.rows * row_bytes);
+  Spans spans;
+  spans.piece_bytes = piece.bytes;
+  if (part.bytes > 0) {
+    spans.push_offset = static_cast<uint32_t>(part.begin - piece.offset);
+    spans.push = ConstByteSpan(work.input + (part.begin - own_begin), part.bytes);
+  }
+  // A piece that is all mine was copied when the result was laid out.
+  if (spans.push.size() == piece.bytes) return spans;
+  spans.want = ByteSpan(work.gathered + piece.offset, piece.bytes);
+  return spans;
+}
+
+bool BringsGathered(const Work& work, uint32_t place) { return work.table[place] > 0; }
+
+// Two sections for each receiver: what comes from senders before it, and from senders behind it.
+// Its own rows do not travel, and those for somebody who takes no part are sent to nobody.
+LaidOut LayOutAlltoall(const Work& work, const std::vector<bool>& present, uint64_t most) {
+  ZeroOfTheAbsent(work, present);
+  const uint64_t count = work.place.count();
+  const uint64_t self = work.place.self;
+  const uint64_t row_bytes = BytesOf(work.spec);
+  auto rows = [&](uint64_t from, uint64_t to) { return work.table[from * count + to]; };
+  uint64_t most_rows = 0;
+  uint64_t total = 0;
+  for (uint64_t to = 0; to < count; ++to) {
+    uint64_t received = 0;
+    for (uint64_t from = 0; from < count; ++from) received = Plus(received, rows(from, to));
+    most_rows = std::max(most_rows, received);
+    total = Plus(total, received);
+  }
+  std::optional<uint64_t> most_bytes = RowsBytes(most_rows, row_bytes);
+  bool fits = most_bytes.has_value() && *most_bytes <= most;
+  if (!fits || !RowsBytes(total, row_bytes).has_value()) {
+    return Refused(StatusCode::kExhausted,
+                   Called(work) + " gives one rank " + std::to_string(most_rows) + " rows of " +
+                       std::to_string(row_bytes) + " bytes, more than a result may have",
+                   false);
+  }
+  if (!OwnNumbersAreBack(work)) {
+    return Refused(StatusCode::kProtocol,
+                   "the table of rows of " + Called(work) + " came back with other own splits",
+                   true);
+  }
+  LaidOut laid;
+  Layout& layout = laid.layout;
+  for (uint64_t to = 0; to < count; ++to) {
+    uint64_t sums[2] = {0, 0};
+    for (uint64_t from = 0; present[to] && from < count; ++from) {
+      if (from != to) sums[from > to ? 1 : 0] += rows(from, to) * row_bytes;
+    }
+    layout.extent.sections.insert(layout.extent.sections.end(), {sums[0], sums[1]});
+    layout.extent.bytes += sums[0] + sums[1];
+  }
+  uint64_t input_rows = 0;
+  uint64_t result_rows = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i < self) input_rows += work.splits[i];
+    if (i < self) result_rows += rows(i, self);
+    layout.rows += rows(i, self);
+    layout.received_rows.push_back(static_cast<int64_t>(rows(i, self)));
+  }
+  layout.result_bytes = layout.rows * row_bytes;
+  layout.own = ConstByteSpan(work.input + input_rows * row_bytes, work.splits[self] * row_bytes);
+  layout.own_offset = result_rows * row_bytes;
+  return laid;
+}
+
+Spans SpansOfAlltoall(const Work& work, const plan::SectionPiece& piece) {
+  const uint64_t count = work.place.count();
+  const uint64_t self = work.place.self;
+  const uint64_t row_bytes = BytesOf(work.spec);
+  const uint64_t receiver = piece.section / 2;
+  const bool behind = piece.section % 2 != 0;
+  auto rows = [&](uint64_t from) { return work.table[from * count + receiver]; };
+  Spans spans;
+  spans.piece_bytes = piece.bytes;
+  if (piece.bytes == 0) return spans;
+  if (self == receiver) {
+    uint64_t before = 0;
+    for (uint64_t from = 0; behind && from <= receiver; ++from) before += rows(from);
+    spans.want = ByteSpan(work.gathered + before * row_bytes + piece.offset, piece.bytes);
+    return spans;
+  }
+  if (behind != (self > receiver)) return spans;
+  uint64_t own_begin = 0;
+  for (uint64_t from = behind ? receiver + 1 : 0; from < self; ++from) {
+    own_begin += rows(from) * row_bytes;
+  }
+  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + rows(self) * row_bytes);
+  if (part.bytes == 0) return spans;
+  uint64_t input_rows = 0;
+  for (uint64_t to = 0; to < receiver; ++to) input_rows += work.splits[to];
+  spans.push_offset = static_cast<uint32_t>(part.begin - piece.offset);
+  const std::byte* input = work.input + input_rows * row_bytes;
+  spans.push = ConstByteSpan(input + (part.begin - own_begin), part.bytes);
+  return spans;
+}
+
+bool BringsToOthers(const Work& work, uint32_t place) {
+  const uint32_t count = work.place.count();
+  for (uint32_t to = 0; to < count; ++to) {
+    if (to != place && work.table[uint64_t{place} * count + to] > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace byteps::operations

@@ -1,0 +1,78 @@
+// What the rows of the operations (row.h) calculate with: plain values that borrow.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+#include "src/operations/cut.h"
+#include "src/wire/control.h"
+
+namespace byteps::operations {
+
+// Who takes part in an operation, and this rank's place among them.
+struct Place {
+  std::span<const uint32_t> ranks;  // by place, ascending: those of the process set that there are
+  uint32_t self = 0;
+
+  uint32_t count() const { return static_cast<uint32_t>(ranks.size()); }
+  // REQUIRES: this rank takes part.
+  uint32_t rank() const { return ranks[self]; }
+};
+
+// One operation as one rank sees it.
+struct Work {
+  const wire::TensorSpec& spec;
+  std::string_view name;
+  Place place;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  uint64_t rows = 0;                 // where sizes are told first: of this rank's input
+  std::span<const uint64_t> splits;  // alltoall: of these, those for each place
+  // Numbers that the ranks tell each other first: for each place a row of numbers, as many as
+  // Row::told says. Of a join: this rank, and then the one that joined last.
+  std::span<uint64_t> table;
+  std::byte* gathered = nullptr;  // a result of a size of its own: Layout::result_bytes
+};
+
+// Some bytes behind one another.
+struct Part {
+  uint64_t begin = 0;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+// Where bytes of one piece lie, on this rank.
+struct Spans {
+  uint32_t piece_bytes = 0;
+  uint32_t push_offset = 0;  // in the piece
+  ConstByteSpan push;
+  uint32_t want_offset = 0;
+  ByteSpan want;
+};
+
+// What is known when all sizes are: what is exchanged, and where results lie.
+struct Layout {
+  Extent extent;
+  uint64_t rows = 0;  // of this rank's result, or of the input if it has no other
+  // Row::own_result: memory that the caller gets for the result.
+  uint64_t result_bytes = 0;
+  std::vector<int64_t> received_rows;  // by place
+  // What does not travel: it is copied from the input into that memory.
+  ConstByteSpan own;
+  uint64_t own_offset = 0;
+};
+
+// A layout, or why there is none.
+struct LaidOut {
+  Layout layout;
+  Status status;
+  // Only this rank sees the error: the others wait for it, and must be told.
+  bool only_here = false;
+};
+
+}  // namespace byteps::operations

@@ -248,6 +248,33 @@ TEST_F(CApiCompletion, ANameIsTakenUntilItsOperationHasEnded) {
   EXPECT_TRUE(told.handles.empty()) << "it was never accepted";
 }
 
+TEST_F(CApiCompletion, WhoHasJoinedIsRefusedAtTheStart) {
+  byteps_request join{};
+  join.name = "join";
+  join.op = BYTEPS_JOIN;
+  const byteps_handle open = Start(0, Sum("w", 0));
+  byteps_handle refused = 7;
+  EXPECT_EQ(byteps_start(job_.session(0), &join, &refused, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("have not ended"));
+  Start(1, Sum("w", 1));
+  EXPECT_EQ(Wait(0, open), BYTEPS_OK) << error_.message;
+  const byteps_handle joined = Start(0, join);
+  const byteps_request after = Sum("after", 0);
+  EXPECT_EQ(byteps_start(job_.session(0), &after, &refused, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("has joined"));
+  byteps_request barrier{};  // it goes on without rank 0; then it joins, too
+  barrier.name = "barrier";
+  barrier.op = BYTEPS_BARRIER;
+  EXPECT_EQ(Wait(1, Start(1, barrier)), BYTEPS_OK) << error_.message;
+  const byteps_handle last = Start(1, join);
+  EXPECT_EQ(Wait(1, last), BYTEPS_OK) << error_.message;
+  EXPECT_EQ(Wait(0, joined), BYTEPS_OK) << error_.message;
+  byteps_result result{};
+  EXPECT_EQ(byteps_get_result(job_.session(0), joined, &result, &error_), BYTEPS_OK);
+  EXPECT_EQ(result.first_dimension, 1) << "the rank that joined last";
+  EXPECT_EQ(Wait(0, StartBoth(after)), BYTEPS_OK) << "all have joined";
+}
+
 // Waits for a child that may not hang; returns whether it is content.
 bool IsContent(pid_t child) {
   int status = 0;

@@ -97,6 +97,73 @@ TEST_F(CApi, ARequestThatCannotBeIsRefused) {
   EXPECT_EQ(Run(Sum("w")), BYTEPS_OK) << error_.message;
 }
 
+// Not by byteps_wait, and nothing is accepted: no handle, no name taken, no callback.
+TEST_F(CApi, StartItselfRefusesWhatThisRankCanSeeAlone) {
+  int calls = 0;
+  auto refused = [&](byteps_request request) -> std::string {
+    request.on_complete = [](void* context, byteps_handle, byteps_code) {
+      ++*static_cast<int*>(context);
+    };
+    request.context = &calls;
+    byteps_handle handle = 7;
+    EXPECT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_INVALID_ARGUMENT);
+    EXPECT_EQ(handle, 0u);
+    return TextOf(error_);
+  };
+  byteps_request request = Sum("w");
+  request.input = nullptr;
+  EXPECT_NE(refused(request).find("no memory"), std::string::npos);
+  request = Sum("w");
+  request.output = nullptr;
+  EXPECT_NE(refused(request).find("no memory"), std::string::npos);
+  request = Sum("w");
+  request.output = data_ + 1;
+  EXPECT_NE(refused(request).find("overlap"), std::string::npos);
+  request = Sum("w");
+  const int64_t negative = -1;
+  request.shape = &negative;
+  EXPECT_NE(refused(request).find("negative"), std::string::npos);
+  request = Sum("w");
+  request.process_set = 5;
+  EXPECT_NE(refused(request).find("does not know"), std::string::npos);
+  request = Sum("w");
+  request.op = BYTEPS_BROADCAST;
+  for (int32_t root : {-1, 1}) {
+    request.root_rank = root;
+    EXPECT_NE(refused(request).find("from rank " + std::to_string(root)), std::string::npos);
+  }
+  request = Sum("w");
+  request.op = BYTEPS_REDUCESCATTER;
+  request.combine = BYTEPS_ALLGATHER;
+  EXPECT_NE(refused(request).find("combine"), std::string::npos);
+  request.combine = BYTEPS_SUM;
+  request.atomic = 1;
+  EXPECT_NE(refused(request).find("atomic"), std::string::npos);
+  request = Sum("w");
+  request.op = BYTEPS_ALLTOALL;
+  const int64_t splits[] = {1};
+  request.splits = splits;
+  request.split_count = 1;
+  EXPECT_NE(refused(request).find("splits"), std::string::npos);
+  const std::string detail(2000, 'd');
+  request = Sum("w");
+  request.detail = detail.c_str();
+  EXPECT_NE(refused(request).find("detail"), std::string::npos);
+  EXPECT_EQ(Run(Sum("w")), BYTEPS_OK) << error_.message;
+  byteps_close(session_);
+  EXPECT_EQ(calls, 0);
+}
+
+TEST_F(CApi, AProcessSetCanBeUsedFromAddToRemove) {
+  const int32_t ranks[] = {0};
+  ASSERT_EQ(byteps_add_process_set(session_, ranks, 1, 3, &error_), BYTEPS_OK) << error_.message;
+  byteps_request request = Sum("w");
+  request.process_set = 3;
+  EXPECT_EQ(Run(request), BYTEPS_OK) << error_.message;
+  ASSERT_EQ(byteps_remove_process_set(session_, 3, &error_), BYTEPS_OK) << error_.message;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, WhatThisLibraryCannotReachIsRefused) {
   byteps_request request = Sum("w");
   request.memory = BYTEPS_MEMORY_DEVICE;

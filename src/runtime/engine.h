@@ -22,6 +22,7 @@ namespace byteps::runtime {
 struct Standing {
   uint32_t rank = 0;
   uint32_t size = 1;
+  std::vector<uint32_t> ranks = {0};  // all that there are, ascending
 };
 
 // All methods may be called from any thread.

@@ -184,7 +184,12 @@ void WorkerEngine::ReadyIfComplete() {
   if (view.epoch == 0 || (!served && !view.servers.empty())) return;
   phase_ = Phase::kReady;
   Standing standing;
-  standing.size = static_cast<uint32_t>(wire::WorkersOfGeneration(view).size());
+  standing.ranks.clear();
+  for (const wire::WorkerInfo& worker : wire::WorkersOfGeneration(view)) {
+    standing.ranks.push_back(worker.rank);
+  }
+  std::sort(standing.ranks.begin(), standing.ranks.end());
+  standing.size = static_cast<uint32_t>(standing.ranks.size());
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.incarnation == options_.join.incarnation) standing.rank = worker.rank;
   }

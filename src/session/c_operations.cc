@@ -72,8 +72,7 @@ byteps_code byteps_start(byteps_session* session, const byteps_request* request,
     *handle = 0;
     Result<byteps_request> own = byteps::session::ReadSized(*request);
     if (!own.ok()) return own.status();
-    Result<byteps::protocol::Operation> operation =
-        byteps::session::ReadRequest(own.value(), inner.size());
+    Result<byteps::protocol::Operation> operation = byteps::session::ReadRequest(own.value());
     if (!operation.ok()) return operation.status();
     Result<byteps::session::Handle> started =
         inner.Start(std::move(operation).value(), byteps::session::CompletionOf(own.value()));

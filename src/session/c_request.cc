@@ -89,7 +89,7 @@ Status ConvertRest(const byteps_request& request, protocol::Operation& operation
 
 }  // namespace
 
-Result<protocol::Operation> ReadRequest(const byteps_request& request, int size) {
+Result<protocol::Operation> ReadRequest(const byteps_request& request) {
   if (request.name == nullptr) return Missing("the request's name");
   Status named = CheckName(request.name);
   if (!named.ok()) return named;
@@ -125,10 +125,9 @@ Result<protocol::Operation> ReadRequest(const byteps_request& request, int size)
   if (!row.has_tensor) return operation;
   operation.spec.shape.assign(request.shape, request.shape + request.dimensions);
   if (row.has_root) {
-    if (request.root_rank < 0 || request.root_rank >= size) {
+    if (request.root_rank < 0) {
       return Invalid(row.name + (" of '" + operation.name) + "' from rank " +
-                     std::to_string(request.root_rank) + ": the job has ranks 0 to " +
-                     std::to_string(size - 1));
+                     std::to_string(request.root_rank) + ": ranks are not negative");
     }
     operation.spec.root = static_cast<uint32_t>(request.root_rank);
   }

@@ -1,5 +1,6 @@
-// Converts between what the C interface is given and what the session takes, and checks it: this is
-// the one place where a request is read.
+// Converts between what the C interface is given and what the session takes: this is the one place
+// where a request is read. It refuses what cannot be said in the session's terms; admission.h looks
+// at what remains.
 #pragma once
 
 #include <string_view>
@@ -15,8 +16,8 @@ namespace byteps::session {
 // Names travel in control messages, which have a limit.
 Status CheckName(std::string_view name);
 
-// What the request asks of a job of `size` ranks. Copies all but input and output.
-Result<protocol::Operation> ReadRequest(const byteps_request& request, int size);
+// What the request asks for. Copies all but input and output.
+Result<protocol::Operation> ReadRequest(const byteps_request& request);
 
 // What is to be called when it has ended; null for nothing.
 Completion::Function CompletionOf(const byteps_request& request);

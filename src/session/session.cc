@@ -14,33 +14,28 @@ uint64_t BytesMoved(const protocol::Operation& operation) {
 
 }  // namespace
 
-Session::Session(const config::Options& options, std::unique_ptr<Log> log)
+Session::Session(const config::Options& options, std::unique_ptr<Log> log,
+                 runtime::StartedEngine started)
     : log_(std::move(log)),
       local_rank_(static_cast<int>(options.local_rank)),
       local_size_(static_cast<int>(options.local_size)),
-      telemetry_on_(options.telemetry_on) {}
+      telemetry_on_(options.telemetry_on),
+      standing_(started.standing),
+      admission_(standing_.rank, standing_.ranks),
+      engine_(std::move(started.engine)) {}
 
 Session::~Session() { Shutdown(); }
 
 Result<std::unique_ptr<Session>> Session::Open(const config::Options& options,
                                                std::function<bool()> go_on) {
-  // tidy-allow(new): the constructor is private.
-  std::unique_ptr<Session> session(new Session(options, MakeLog(options)));
-  Status joined = session->Join(options, std::move(go_on));
-  if (!joined.ok()) return joined;
-  return session;
-}
-
-Status Session::Join(const config::Options& options, std::function<bool()> go_on) {
-  Result<runtime::StartedEngine> started = MakeEngine(options, std::move(go_on), *log_);
+  std::unique_ptr<Log> log = MakeLog(options);
+  Result<runtime::StartedEngine> started = MakeEngine(options, std::move(go_on), *log);
   if (!started.ok()) return started.status();
-  engine_ = std::move(started->engine);
-  standing_ = started->standing;
-  return Status::Ok();
+  // tidy-allow(new): the constructor is private.
+  return std::unique_ptr<Session>(new Session(options, std::move(log), std::move(started).value()));
 }
 
 bool Session::Shutdown() {
-  if (engine_ == nullptr) return true;
   {
     MutexLock lock(mutex_);
     shut_down_ = true;
@@ -57,9 +52,9 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   if (!completion.ok()) return completion.status();
   Completion* to_number = completion.value().get();
   auto started = std::make_shared<StartedOperation>(std::move(completion).value());
-  Result<OpenNames::Taken> taken = names_.Take(operation.name, operation.spec);
-  if (!taken.ok()) return taken.status();
-  OpenNames::Taken name = taken.value();
+  Result<const Admission::Open*> admitted = admission_.Admit(operation);
+  if (!admitted.ok()) return admitted.status();
+  const Admission::Open* open = admitted.value();
   Handle handle = 0;
   try {
     handle = Keep(started);
@@ -67,17 +62,17 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
       if (to_number != nullptr) to_number->handle = handle;
       uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
       engine_->Submit(std::move(operation),
-                      [this, started, name, bytes](protocol::Outcome outcome) {
-                        End(*started, name, bytes, std::move(outcome));
+                      [this, started, open, bytes](protocol::Outcome outcome) {
+                        End(*started, open, bytes, std::move(outcome));
                       });
       return handle;
     }
   } catch (...) {  // no memory: nothing was accepted
-    names_.GiveBack(name);
+    admission_.Close(open, Status::Ok());
     Release(handle);
     throw;
   }
-  names_.GiveBack(name);
+  admission_.Close(open, Status::Ok());
   return Status(StatusCode::kShutdown, "the session was shut down");
 }
 
@@ -101,12 +96,24 @@ Handle Session::Keep(const std::shared_ptr<StartedOperation>& started) {
 }
 
 // On a thread of the engine. The name is free before anybody learns that the operation has ended.
-void Session::End(StartedOperation& started, OpenNames::Taken name, uint64_t bytes,
+void Session::End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
                   protocol::Outcome outcome) {
   if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Clock::now());
-  names_.GiveBack(name);
+  admission_.Close(open, outcome.status);
   std::unique_ptr<Completion> completion = started.End(std::move(outcome));
   if (completion != nullptr) completions_.Add(std::move(completion));
+}
+
+Status Session::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
+  Status added = engine_->AddGroup(number, ranks);
+  if (added.ok()) admission_.AddSet(number, ranks);
+  return added;
+}
+
+Status Session::RemoveGroup(uint32_t number) {
+  Status removed = engine_->RemoveGroup(number);
+  if (removed.ok()) admission_.RemoveSet(number);
+  return removed;
 }
 
 std::shared_ptr<StartedOperation> Session::Find(Handle handle) {

@@ -16,8 +16,8 @@
 #include "src/base/thread_annotations.h"
 #include "src/config/options.h"
 #include "src/runtime/engine.h"
+#include "src/session/admission.h"
 #include "src/session/completion_thread.h"
-#include "src/session/open_names.h"
 #include "src/session/speed_meter.h"
 #include "src/session/started_operation.h"
 
@@ -53,10 +53,8 @@ class Session {
   void SetStuck(const std::string& name) { engine_->SetStuck(name); }
 
   // Engine::AddGroup and RemoveGroup.
-  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
-    return engine_->AddGroup(number, ranks);
-  }
-  Status RemoveGroup(uint32_t number) { return engine_->RemoveGroup(number); }
+  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
+  Status RemoveGroup(uint32_t number);
 
   // Starts an operation; does not block. On success its memory is borrowed until it has ended, then
   // `on_complete` is called, if it is not null, and the caller owns the handle until Release. An
@@ -77,20 +75,19 @@ class Session {
   SpeedMeter::Sample Speed();
 
  private:
-  Session(const config::Options& options, std::unique_ptr<Log> log);
-  Status Join(const config::Options& options, std::function<bool()> go_on);
+  Session(const config::Options& options, std::unique_ptr<Log> log, runtime::StartedEngine started);
   Result<std::unique_ptr<Completion>> MakeCompletion(Completion::Function function);
   Handle Keep(const std::shared_ptr<StartedOperation>& started);
-  void End(StartedOperation& started, OpenNames::Taken name, uint64_t bytes,
+  void End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
            protocol::Outcome outcome);
 
   const std::unique_ptr<Log> log_;
   const int local_rank_;
   const int local_size_;
   const bool telemetry_on_;
-  runtime::Standing standing_;
+  const runtime::Standing standing_;
   SpeedMeter speed_;
-  OpenNames names_;
+  Admission admission_;
 
   Mutex mutex_;
   bool shut_down_ BYTEPS_GUARDED_BY(mutex_) = false;

@@ -160,6 +160,7 @@ LANES = (
     large("L lanes 2x1x2 false", "lanes", "ACKS=1 WFALSE=1 SFALSE=1"),
     large("L lanes 2x1x2 move", "lanes", "ACKS=1 PLACING=1 MOVES=1 CAPACITY=9"),
     large("L lanes 2x1x2 two moves, skipped", "lanes", "PLACING=1 MOVES=2 SKIP=1 CAPACITY=9"),
+    large("L lanes 2x1x2 two moves, stages", "lanes", "STAGES=1 MOVES=2 SKIP=1 CAPACITY=9"),
     large("L lanes 2x2x1 two moves", "lanes", "NP=2 NR=1 PLACING=1 MOVES=2 CAPACITY=9"),
     large("L lanes 2x1x2 move+server", "lanes", "ACKS=1 MOVES=1 SCRASH=1 CAPACITY=9"),
     large("L lanes 2x1x2 loss+server", "lanes", "ACKS=1 LOSSES=1 SCRASH=1 CAPACITY=9"),

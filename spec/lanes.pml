@@ -17,6 +17,9 @@
 #ifndef PLACING
 #define PLACING 0 /* 1: bytes of an answer come into the user's memory for a while */
 #endif
+#ifndef STAGES
+#define STAGES 0 /* 1: a piece that has begun is pushed later, after a stage before that */
+#endif
 
 #include "data_bounds.pml"
 #undef WORKERS_PICKED
@@ -27,6 +30,8 @@
 byte lane_epoch[2]; /* of the view that it has applied */
 byte told_epoch[2]; /* and for which it has repeated what it must: behind while it awaits pieces */
 byte receiving[2];  /* the piece, plus 1, into whose memory an answer comes just now */
+bit is_fresh[2];    /* its connection is new, and nothing has been repeated over it */
+bit set_out[NP];    /* the piece is before its push */
 bit is_asked[2];    /* this worker wants to leave: say when nothing unstable is held */
 bit has_said_clean[2];
 
@@ -103,9 +108,8 @@ end:
   LANE_PIECE(l, 1)
 #endif
 #if LOSSES > 0
-  /* Mutant 57 repeats at once what it has, and says that this is all. */
   LANE_STEP(l, is_cut[WS(LANED, l)] && HAS(view_shards[lane_epoch[l]], l) &&
-                 shard_status[l] == UP && (IS_UP_TO_DATE(l) || MUTANT == 57),
+                 shard_status[l] == UP,
             lane_reconnects(l))
 #endif
 #if LEAVES > 0

@@ -120,6 +120,7 @@ inline lane_applies(l) {
      clear_down(LANED, l);
      is_cut[WS(LANED, l)] = 0;
      half_open[WS(LANED, l)] = 0;
+     is_fresh[l] = 0;
      receiving[l] = 0
   :: else
   fi;
@@ -144,6 +145,7 @@ inline lane_applies(l) {
   fi
 }
 
+hidden byte told_before;
 inline lane_takes_over(l) {
   for (i_p : 0 .. NP - 1) {
     if
@@ -153,13 +155,16 @@ inline lane_takes_over(l) {
     :: else
     fi
   }
-  repeat_to_shard(l, told_epoch[l]);
+  told_before = (is_fresh[l] -> 0 : told_epoch[l]);
+  is_fresh[l] = 0;
+  repeat_to_shard(l, told_before);
   told_epoch[l] = lane_epoch[l]
 }
 
 inline lane_begins(l, p) {
   if
-  :: carrier[p] == l -> push(LANED, p)
+  :: carrier[p] == l && STAGES -> set_out[p] = 1
+  :: carrier[p] == l && !STAGES -> push(LANED, p)
   :: else -> /* mutant 54: it does not know what else there is of this piece */
      assert(MUTANT == 54);
      state[WP(LANED, p)] = PUSHED;
@@ -216,17 +221,27 @@ inline lane_receives(l) {
    OWNER(lane_epoch[l], PIECE_OF(HEAD(l))) == l &&                                           \
    EPOCH_OF(HEAD(l)) >= SINCE(lane_epoch[l], PIECE_OF(HEAD(l))))
 
+/* The connection stands; but nothing goes over it before what must be repeated, and that waits
+ * until the lane has taken over. Mutant 57 repeats what it has at once, and says: this is all. */
 inline lane_reconnects(l) {
   printf("lane %d reconnects in e%d\n", l, lane_epoch[l]);
   is_cut[WS(LANED, l)] = 0;
   half_open[WS(LANED, l)] = 1;
   send_up(LANED, l, MESSAGE(HELLO, lane_epoch[l], 0, 0, NOTHING));
-  repeat_to_shard(l, 0)
+  if
+  :: IS_UP_TO_DATE(l) || MUTANT == 57 -> repeat_to_shard(l, 0)
+  :: else -> is_fresh[l] = 1
+  fi
 }
 
-/* What the user gets of a piece is kept by its lane before the front hears of it (rule 12): the
+/* A stage before the push may end at any time; the push waits while the lane does. Mutant 60 pushes
+ * at once: before what the owner must hear first of this piece.
+ *
+ * What the user gets of a piece is kept by its lane before the front hears of it (rule 12): the
  * memory is the user's then. */
 #define LANE_PIECE(l, p)                                                                     \
+  LANE_STEP(l, STAGES && carrier[p] == l && set_out[p] && (IS_UP_TO_DATE(l) || MUTANT == 60),\
+            set_out[p] = 0; push(LANED, p))                                                  \
   LANE_STEP(l, carrier[p] == l && state[WP(LANED, p)] == HELD,                               \
             next_key(LANED, p);                                                              \
             aborted[WP(LANED, p)] = 0;                                                       \

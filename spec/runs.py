@@ -64,7 +64,7 @@ SMALL = (
     small("lanes 2x1x2 move", "lanes", "PLACING=1 MOVES=1"),
     small("lanes 2x1x1 false", "lanes", "NR=1 WFALSE=1 SFALSE=1"),
     small("lanes 2x2x2 server", "lanes", "NP=2 PLACING=1 SCRASH=1"),
-    small("lanes 2x1x2 loss+server", "lanes", "LOSSES=1 SCRASH=1 CAPACITY=9"),
+    small("lanes 2x1x2 loss+server", "lanes", "STAGES=1 LOSSES=1 SCRASH=1 CAPACITY=9"),
     small("lanes 2x1x1 abort+server", "lanes", "NR=1 ACKS=1 ABORTS=1 SCRASH=1"),
     small("lanes 2x1x2 leave+server", "lanes", "ACKS=1 LEAVES=1 SCRASH=1"),
     small("credit 2x2x1 server", "credit", "NR=1 SCRASH=1"),
@@ -139,4 +139,5 @@ MUTANTS = (
     mutant(57, "lanes", "NR=1 LOSSES=1 ABORTS=1 SCRASH=1", "reconnect does not wait"),
     mutant(58, "lanes", "NR=1 ACKS=1 SCRASH=1", "answer counted before the piece is here"),
     mutant(59, "lanes", "NR=1 SCRASH=1", "piece goes over without its verdicts"),
+    mutant(60, "lanes", "STAGES=1 MOVES=2 SKIP=1", "push before the take-over"),
 )

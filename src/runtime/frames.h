@@ -35,7 +35,7 @@ transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef
 
 // An ack, a stable or a joined frame.
 transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
-// Without a bitmap, which takes a group back, it leaves after all that wait.
+// Without a bitmap, which takes a process set back, it leaves after all that wait.
 transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
                                ConstByteSpan bitmap);
 // REQUIRES: pieces.size() <= wire::kWantCountMax.

@@ -145,7 +145,7 @@ struct TensorSpec {
   std::vector<int64_t> shape;  // allgather, alltoall: without the first dimension
   bool atomic = false;         // one receipt for the whole tensor
   Op combine = Op::kSum;       // reducescatter only
-  uint32_t group = 0;          // who takes part; 0: everybody
+  uint32_t group = 0;          // process set: who takes part; 0: everybody
   std::string detail;          // what else must be equal, as a text for people
   uint8_t codec = 0;           // how its pieces are encoded (data.h); 0: they are not
   friend auto operator<=>(const TensorSpec&, const TensorSpec&) = default;
@@ -157,11 +157,11 @@ inline constexpr size_t kDetailBytesMax = 1024;
 inline constexpr size_t kNameBytesMax = 4096;
 inline constexpr size_t kDimensionsMax = 255;
 
-// The ranks of each group use a name by and by with any number of specs; each spec is a tensor of
-// its own. Uses are counted together, over all specs, and the round of an operation is the number
-// of its use (data.h): all ranks of the group must mean the same tensor in one round.
+// The ranks of each process set use a name by and by with any number of specs; each spec is a
+// tensor of its own. Uses are counted together, over all specs, and the round of an operation is
+// the number of its use (data.h): all ranks of the set must mean the same tensor in one round.
 //
-// One use of a name. `attempt` counts the failures of this name in this group; each begins with
+// One use of a name. `attempt` counts the failures of this name in this set; each begins with
 // round 1 and without tensors.
 struct Use {
   uint32_t group = 0;
@@ -194,8 +194,8 @@ struct Declared {
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
-// The attempt fails on every rank of the group, from the round of `use` on; its tensors are
-// retired. It is one failure with that of `also`, uses of this name in other groups or of other
+// The attempt fails on every rank of the process set, from the round of `use` on; its tensors are
+// retired. It is one failure with that of `also`, uses of this name in other sets or of other
 // names: a rank that has raised it in one of them has raised it in all.
 struct DeclareFailed {
   std::string name;
@@ -213,7 +213,7 @@ struct OverdueUse {
   std::string name;
   Use use;
   TensorId tensor = UINT32_MAX;  // UINT32_MAX: it was told of, and has ended in an error since
-  std::vector<Use> elsewhere;    // the sender's last uses of this name in other groups
+  std::vector<Use> elsewhere;    // the sender's last uses of this name in other process sets
   bool stuck = false;            // the sender can begin nothing before it has ended
   friend bool operator==(const OverdueUse&, const OverdueUse&) = default;
 };

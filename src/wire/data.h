@@ -112,9 +112,9 @@ inline constexpr size_t kProgressHeaderBytes = 16;
 void EncodeProgress(const Progress& progress, ByteSpan out);
 Result<Progress> DecodeProgress(ConstByteSpan bytes);
 
-// The header of a group frame is a Progress whose count is the process set's number; its payload is
-// a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed it. That of a joined
-// frame is one, too: its count is the number of the worker's join, from 1.
+// The header of a process set's frame is a Progress whose count is the process set's number; its
+// payload is a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed it. That
+// of a joined frame is one, too: its count is the number of the worker's join, from 1.
 inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
 // Process sets that one worker may be in at a time.
 inline constexpr size_t kGroupsMax = size_t{1} << 16;

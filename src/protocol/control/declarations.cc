@@ -15,15 +15,14 @@ constexpr uint32_t kAttemptsKnownMax = 4096;
 // So many are named in one message: a megabyte.
 constexpr size_t kStillKnownMax = size_t{1} << 18;
 
-// What is known of the pieces before the first round. The results of allgather and alltoall are
-// dealt from the same state, but the number of their pieces is not known here; that of a
-// reducescatter depends on its group and is about this one.
+// What is known of the pieces before the first round. Where sizes are told first, pieces are dealt
+// from the same state, but their number is not known here; that of scattered rows depends on the
+// process set and is about this one.
 Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, uint32_t bytes_max) {
-  std::optional<uint64_t> bytes = operations::TensorBytes(spec);
+  std::optional<uint64_t> bytes = operations::DeclaredBytes(spec);
   if (!bytes.has_value()) {
     return Status(StatusCode::kInvalidArgument, "no tensor has this shape");
   }
-  if (spec.op == wire::Op::kAllgather || spec.op == wire::Op::kAlltoall) bytes = 0;
   Result<plan::Partition> cut =
       plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, members, bytes_max));
   if (cut.ok() && cut->count() > operations::kPiecesMax) {

@@ -2,6 +2,7 @@
 #include "src/wire/control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/wire/control_generated.h"
 
@@ -16,11 +17,17 @@ struct Encoded {
   BodyOffset body;
 };
 
+bool BySlotAndRank(const WorkerInfo& a, const WorkerInfo& b) {
+  return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
+}
+
 flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   auto host = b.CreateString(m.host);
   auto address = b.CreateString(m.address);
   auto version = b.CreateString(m.version);
   auto node = b.CreateString(m.node);
+  flatbuffers::Offset<flatbuffers::String> contributor;  // absent for most
+  if (!m.contributor.empty()) contributor = b.CreateString(m.contributor);
   fb::JoinBuilder join(b);
   join.add_role(static_cast<uint8_t>(m.role));
   join.add_rank(m.rank);
@@ -37,6 +44,8 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_local_rank(m.local_rank);
   join.add_local_size(m.local_size);
   join.add_node(node);
+  join.add_contributor(contributor);
+  join.add_contributor_size(m.contributor_size);
   return join.Finish();
 }
 
@@ -234,9 +243,21 @@ bool operator==(const Message& a, const Message& b) {
 std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
   std::vector<WorkerInfo> workers = view.workers;
   workers.insert(workers.end(), view.gone.begin(), view.gone.end());
-  std::sort(workers.begin(), workers.end(),
-            [](const WorkerInfo& a, const WorkerInfo& b) { return a.slot < b.slot; });
+  std::sort(workers.begin(), workers.end(), BySlotAndRank);
   return workers;
+}
+
+std::vector<Contributor> ContributorsOf(const View& view) { return ContributorsOf(view.workers); }
+
+std::vector<Contributor> ContributorsOf(std::vector<WorkerInfo> workers) {
+  std::sort(workers.begin(), workers.end(), BySlotAndRank);
+  std::vector<Contributor> contributors;
+  for (WorkerInfo& one : workers) {
+    bool fresh = contributors.empty() || contributors.back().slot != one.slot;
+    if (fresh) contributors.push_back({one.slot, {}});
+    contributors.back().processes.push_back(std::move(one));
+  }
+  return contributors;
 }
 
 std::vector<std::byte> EncodeControl(const Message& message) {

@@ -48,6 +48,10 @@ struct Join {
   uint32_t local_rank = 0;
   uint32_t local_size = 1;
   std::string node;  // the host's name, for messages
+  // Workers: which processes form one contributor, by a text that is the same for all of them and
+  // for no others, and how many they are. Empty: this process is one by itself.
+  std::string contributor;
+  uint32_t contributor_size = 1;
 
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -64,9 +68,10 @@ struct Waiting {
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 
+// A worker process. Those with one slot are one contributor.
 struct WorkerInfo {
   Slot slot = 0;
-  uint32_t rank = 0;
+  uint32_t rank = 0;  // no other process has it
   uint64_t incarnation = 0;
   std::string host;
   uint32_t process = 0;
@@ -106,9 +111,21 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// By slot, members and those that are gone: ranks, and what is laid out by them, are the same for a
-// member that skips views.
+// By slot and rank, members and those that are gone: ranks, and what is laid out by them, are the
+// same for a member that skips views.
 std::vector<WorkerInfo> WorkersOfGeneration(const View& view);
+
+// Processes that take part as one: they have one slot, and one of them, the carrier, speaks with
+// the shards for all.
+struct Contributor {
+  Slot slot = 0;
+  std::vector<WorkerInfo> processes;  // by rank; never empty
+  const WorkerInfo& carrier() const { return processes.front(); }
+  friend bool operator==(const Contributor&, const Contributor&) = default;
+};
+// By slot: of the members, and of these processes.
+std::vector<Contributor> ContributorsOf(const View& view);
+std::vector<Contributor> ContributorsOf(std::vector<WorkerInfo> workers);
 
 // A view comes into force in two steps (docs/membership.md). To all members of `present`, the view
 // that is in force: will you take `next` from nobody but me?
@@ -303,7 +320,9 @@ enum class Suspicion : uint8_t {
 };
 struct Suspect {
   Role role = Role::kServer;
-  uint32_t index = 0;        // slot of a worker, index of a server
+  // Slot of a contributor, index of a server. A launcher knows no slots: it says the rank of a
+  // worker. Nobody reads it in kGaveUp.
+  uint32_t index = 0;
   uint64_t incarnation = 0;  // 0: whichever has the index
   Suspicion why = Suspicion::kClosed;
   std::string text;

@@ -49,6 +49,8 @@ Result<Join> Read(const fb::Join& m) {
   join.local_rank = m.local_rank();
   join.local_size = m.local_size();
   join.node = Text(m.node());
+  join.contributor = Text(m.contributor());
+  join.contributor_size = m.contributor_size();
   return join;
 }
 

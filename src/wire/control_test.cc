@@ -9,8 +9,8 @@ namespace byteps::wire {
 namespace {
 
 std::vector<Message> OneOfEach() {
-  Join join{Role::kServer, 3,       42, "host-a", "10.0.0.1:99", 2, 500, 17, 4, 2,
-            32768,         "0.1.0", 0,  1,        "node-a"};
+  Join join{Role::kServer, 3,       42, "host-a", "10.0.0.1:99", 2,          500, 17, 4, 2,
+            32768,         "0.1.0", 0,  1,        "node-a",      "node-a/0", 4};
   View view;
   view.epoch = 5;
   view.generation = 2;
@@ -99,6 +99,28 @@ TEST(ControlTest, AViewDoesNotUnfold) {
     auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
     EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
   }
+}
+
+TEST(ControlTest, ProcessesOfOneSlotAreOneContributorAndTheLowestRankCarries) {
+  View view;
+  view.workers = {{4, 5, 75}, {1, 2, 72}, {4, 3, 73}, {0, 6, 76}, {4, 4, 74}};
+  view.gone = {{9, 9, 79}};
+  std::vector<Contributor> contributors = ContributorsOf(view);
+  ASSERT_EQ(contributors.size(), 3u);
+  EXPECT_EQ(contributors[0].slot, 0u);
+  EXPECT_EQ(contributors[1].slot, 1u);
+  EXPECT_EQ(contributors[2].carrier().incarnation, 73u);
+  EXPECT_EQ(contributors[2].processes,
+            (std::vector<WorkerInfo>{{4, 3, 73}, {4, 4, 74}, {4, 5, 75}}));
+  EXPECT_EQ(ContributorsOf(WorkersOfGeneration(view)).size(), 4u);
+  EXPECT_TRUE(ContributorsOf(View()).empty());
+}
+
+TEST(ControlTest, AProcessThatNamesNoContributorIsOneByItself) {
+  Result<Message> decoded = DecodeControl(EncodeControl(Join{}));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<Join>(decoded.value()).contributor, "");
+  EXPECT_EQ(std::get<Join>(decoded.value()).contributor_size, 1u);
 }
 
 }  // namespace

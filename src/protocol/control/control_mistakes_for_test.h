@@ -12,13 +12,17 @@ namespace byteps::protocol {
 
 enum class CoordinatorMistake : uint8_t {
   kNone = 0,
-  kAdmitWithoutSync,       // a worker joins although not everybody has reached a sync point
-  kIgnorePromised,         // restarted: does not complete a proposal that was promised
-  kDiscountDeadInReading,  // restarted: half of those that are not dead is enough to read
-  kNoQuorum,               // commits without waiting for promises
-  kReadOnce,               // restarted: does not read again for the view that it has completed
-  kDiscountDespiteStrict,  // does not count the dead although two coordinators may live
-  kCountOwnStandstill,     // holds time in which it was stopped against the others
+  kAdmitWithoutSync,            // a worker joins although not everybody has reached a sync point
+  kIgnorePromised,              // restarted: does not complete a proposal that was promised
+  kDiscountDeadInReading,       // restarted: half of those that are not dead is enough to read
+  kNoQuorum,                    // commits without waiting for promises
+  kReadOnce,                    // restarted: does not read again for the view that it has completed
+  kDiscountDespiteStrict,       // does not count the dead although two coordinators may live
+  kCountOwnStandstill,          // holds time in which it was stopped against the others
+  kAnyProcessVotes,             // a promise of any process is that of its contributor
+  kContributorOutlivesProcess,  // a contributor goes on without a process that is lost
+  kRebornTakesPlace,            // and a new process takes the place of the lost one in it
+  kSiblingsAreCompany,  // the processes of one contributor count as many when they go together
 };
 
 enum class MembershipMistake : uint8_t {
@@ -58,6 +62,41 @@ class CountsOwnStandstill final : public CoordinatorRules {
   Duration ListeningStep(Duration) const override { return seconds(3600); }
 };
 
+class LetsAnyProcessVote final : public CoordinatorRules {
+  uint64_t VoterFor(const wire::View& present, uint64_t process) const override {
+    for (const Voter& voter : VotersOf(present)) {
+      if (ContributorOf(present, voter.incarnation).contains(process)) return voter.incarnation;
+    }
+    return process;
+  }
+  bool MayRead(const wire::View& latest, const Incarnations& reported,
+               const Incarnations&) const override {
+    Incarnations voters;
+    for (uint64_t process : reported) voters.insert(VoterFor(latest, process));
+    return IsReadQuorum(latest, voters);
+  }
+};
+
+class LetsContributorOutliveProcess : public CoordinatorRules {
+  Incarnations LostWith(const wire::View&, uint64_t process) const override { return {process}; }
+};
+
+class LetsRebornTakePlace final : public LetsContributorOutliveProcess {
+  const Member* Heir(const wire::WorkerInfo& lost, const Roster& roster) const override {
+    for (const auto& [id, member] : roster.all()) {
+      bool waits = member.role() == Role::kWorker && member.standing == Standing::kWaiting;
+      bool sibling = !member.join.contributor.empty() && member.join.host == lost.host &&
+                     member.join.local_rank == lost.local_rank;
+      if (waits && sibling) return &member;
+    }
+    return nullptr;
+  }
+};
+
+class TakesSiblingsForCompany final : public CoordinatorRules {
+  uint64_t CompanyOf(const wire::View&, uint64_t member) const override { return member; }
+};
+
 class ActsOnPropose final : public MembershipRules {
   bool ActsOnProposal() const override { return true; }
 };
@@ -75,6 +114,10 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   static const ReadsOnce reads_once;
   static const DiscountsDespiteStrict discounts_despite_strict;
   static const CountsOwnStandstill counts_own_standstill;
+  static const LetsAnyProcessVote lets_any_process_vote;
+  static const LetsContributorOutliveProcess lets_contributor_outlive_process;
+  static const LetsRebornTakePlace lets_reborn_take_place;
+  static const TakesSiblingsForCompany takes_siblings_for_company;
   switch (mistake) {
     case CoordinatorMistake::kNone: break;
     case CoordinatorMistake::kAdmitWithoutSync: return admits_without_sync;
@@ -84,6 +127,10 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
     case CoordinatorMistake::kReadOnce: return reads_once;
     case CoordinatorMistake::kDiscountDespiteStrict: return discounts_despite_strict;
     case CoordinatorMistake::kCountOwnStandstill: return counts_own_standstill;
+    case CoordinatorMistake::kAnyProcessVotes: return lets_any_process_vote;
+    case CoordinatorMistake::kContributorOutlivesProcess: return lets_contributor_outlive_process;
+    case CoordinatorMistake::kRebornTakesPlace: return lets_reborn_take_place;
+    case CoordinatorMistake::kSiblingsAreCompany: return takes_siblings_for_company;
   }
   return kCoordinatorRules;
 }

@@ -24,6 +24,7 @@ namespace {
 
 struct Rules {
   bool strict = false;  // and then two coordinators at a time
+  bool pairs = false;   // every two workers are one contributor; else in half of the seeds
   CoordinatorMistake coordinator = CoordinatorMistake::kNone;
   MembershipMistake membership = MembershipMistake::kNone;
 };
@@ -33,6 +34,8 @@ class World {
   World(uint64_t seed, const Rules& rules) : rules_(rules), random_(seed) {
     worker_count_ = 1 + Pick(5);
     server_count_ = 1 + Pick(2);
+    pairs_ = rules.pairs || Pick(2) == 0;
+    if (pairs_) worker_count_ += worker_count_ % 2;
   }
 
   // What went wrong, or nothing.
@@ -121,6 +124,11 @@ class World {
     node.join.server_count = server_count_;
     node.join.piece_bytes_max = 32768;
     node.join.version = "1";
+    if (pairs_ && role == Role::kWorker) {
+      node.join.contributor = std::to_string(workers_started_ / 2);
+      node.join.contributor_size = 2;
+      node.join.local_rank = workers_started_++ % 2;
+    }
     node.membership = std::make_unique<Membership>(node.join, RulesWith(rules_.membership));
     nodes_.push_back(std::move(node));
   }
@@ -153,6 +161,7 @@ class World {
       node.synced = false;
     }
     node.generation = view.generation;
+    CheckContributors(view);
     // Who hears that it is out only learns that; it holds nothing that it will act upon.
     if (!node.membership->IsMember()) return;
     for (const auto& [holder, other] : held_[view.epoch]) {
@@ -161,6 +170,18 @@ class World {
                NameOf(nodes_[holder]) + " and " + NameOf(node);
     }
     held_[view.epoch].emplace_back(static_cast<size_t>(&node - nodes_.data()), view);
+  }
+
+  // Nobody leaves in order here, so what is in a view is there as a whole.
+  void CheckContributors(const wire::View& view) {
+    for (const wire::Contributor& one : wire::ContributorsOf(view)) {
+      const wire::Join& first = nodes_[one.carrier().incarnation - 1].join;
+      bool whole = one.processes.size() == first.contributor_size;
+      for (const wire::WorkerInfo& process : one.processes) {
+        whole = whole && nodes_[process.incarnation - 1].join.contributor == first.contributor;
+      }
+      if (!whole) wrong_ = "slot " + std::to_string(one.slot) + " is not a whole contributor";
+    }
   }
 
   static std::string NameOf(const Node& node) { return std::to_string(node.join.incarnation); }
@@ -364,6 +385,8 @@ class World {
   Time now_{};
   uint32_t worker_count_ = 0;
   uint32_t server_count_ = 0;
+  bool pairs_ = false;
+  uint32_t workers_started_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::map<uint64_t, Link> links_;
@@ -430,15 +453,24 @@ TEST_P(MutantTest, IsCaught) {
 INSTANTIATE_TEST_SUITE_P(
     ControlPlane, MutantTest,
     testing::Values(
-        Mutant{"AdmitWithoutSync", {false, CoordinatorMistake::kAdmitWithoutSync}},
-        Mutant{"IgnorePromised", {false, CoordinatorMistake::kIgnorePromised}},
-        Mutant{"DiscountDeadInReading", {false, CoordinatorMistake::kDiscountDeadInReading}},
-        Mutant{"NoQuorum", {false, CoordinatorMistake::kNoQuorum}},
-        Mutant{"ActOnPropose",
-               {false, CoordinatorMistake::kNone, MembershipMistake::kActOnPropose}},
-        Mutant{"DiscountDespiteStrict", {true, CoordinatorMistake::kDiscountDespiteStrict}},
-        Mutant{"ObeyLowerTerm",
-               {true, CoordinatorMistake::kNone, MembershipMistake::kObeyLowerTerm}}),
+        Mutant{"AdmitWithoutSync", {.coordinator = CoordinatorMistake::kAdmitWithoutSync}},
+        Mutant{"IgnorePromised", {.coordinator = CoordinatorMistake::kIgnorePromised}},
+        Mutant{"DiscountDeadInReading",
+               {.coordinator = CoordinatorMistake::kDiscountDeadInReading}},
+        Mutant{"NoQuorum", {.coordinator = CoordinatorMistake::kNoQuorum}},
+        Mutant{"ActOnPropose", {.membership = MembershipMistake::kActOnPropose}},
+        Mutant{"DiscountDespiteStrict",
+               {.strict = true, .coordinator = CoordinatorMistake::kDiscountDespiteStrict}},
+        Mutant{"ObeyLowerTerm", {.strict = true, .membership = MembershipMistake::kObeyLowerTerm}},
+        Mutant{"AnyProcessVotes",
+               {.pairs = true, .coordinator = CoordinatorMistake::kAnyProcessVotes}},
+        Mutant{
+            "AnyProcessVotesOfTwoCoordinators",
+            {.strict = true, .pairs = true, .coordinator = CoordinatorMistake::kAnyProcessVotes}},
+        Mutant{"ContributorOutlivesProcess",
+               {.pairs = true, .coordinator = CoordinatorMistake::kContributorOutlivesProcess}},
+        Mutant{"RebornTakesPlace",
+               {.pairs = true, .coordinator = CoordinatorMistake::kRebornTakesPlace}}),
     [](const auto& one) { return one.param.name; });
 
 }  // namespace

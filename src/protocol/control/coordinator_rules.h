@@ -6,6 +6,7 @@
 
 #include "src/base/time.h"
 #include "src/protocol/control/quorum.h"
+#include "src/protocol/control/roster.h"
 #include "src/protocol/control/view_change.h"
 #include "src/wire/control.h"
 
@@ -24,6 +25,12 @@ class CoordinatorRules {
     return strict ? Incarnations{} : dead;
   }
 
+  // Rule 2: a contributor has one vote, its carrier's. Whose promise this is, of a process of
+  // `present` or of the next view.
+  virtual uint64_t VoterFor(const wire::View& /*present*/, uint64_t process) const {
+    return process;
+  }
+
   // Rule 3: in reading the dead count.
   virtual bool MayRead(const wire::View& latest, const Incarnations& reported,
                        const Incarnations& /*dead*/) const {
@@ -36,6 +43,22 @@ class CoordinatorRules {
 
   // Rule 13: workers are let in only where all others are between operations.
   virtual bool MayAdmit(bool all_at_sync_point) const { return all_at_sync_point; }
+
+  // Rule 15: a contributor is lost with any of its processes. Who is lost with this one, itself
+  // included.
+  virtual Incarnations LostWith(const wire::View& view, uint64_t process) const {
+    return ContributorOf(view, process);
+  }
+  // Rule 15: nobody takes the place of a process that a contributor has lost; it comes back as a
+  // whole. (Null: nobody of those who wait.)
+  virtual const Member* Heir(const wire::WorkerInfo& /*lost*/, const Roster& /*roster*/) const {
+    return nullptr;
+  }
+  // "Who is lost": several that go together speak of what is between them and the coordinator, but
+  // not the processes of one contributor: those that have the same company number.
+  virtual uint64_t CompanyOf(const wire::View& view, uint64_t member) const {
+    return *ContributorOf(view, member).begin();
+  }
 
   // "Who is lost": the coordinator asks to be called this often; a call that comes much later tells
   // it that it was stopped itself, and that this time counts against nobody.

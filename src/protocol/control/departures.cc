@@ -4,10 +4,10 @@
 
 namespace byteps::protocol {
 
-uint32_t Departures::WorkersLeftOver(const wire::View& view, uint64_t without) const {
+uint32_t Departures::RanksLeftOver(const wire::View& view, const Incarnations& without) const {
   return static_cast<uint32_t>(
       std::count_if(view.workers.begin(), view.workers.end(), [&](const wire::WorkerInfo& one) {
-        return !one.left && one.incarnation != without && !IsGoing(one.incarnation);
+        return !one.left && !without.contains(one.incarnation) && !IsGoing(one.incarnation);
       }));
 }
 

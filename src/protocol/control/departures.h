@@ -26,8 +26,10 @@ class Departures {
   // Those of whom the launcher saw the end.
   const Incarnations& dead() const { return dead_; }
 
-  // Workers that `view` has when all those are gone, and `without` (0: nobody) as well.
-  uint32_t WorkersLeftOver(const wire::View& view, uint64_t without) const;
+  // Ranks that `view` has when all those are gone, and `without` as well.
+  uint32_t RanksLeftOver(const wire::View& view, const Incarnations& without) const;
+  // And why.
+  const std::map<uint64_t, std::string>& lost() const { return lost_; }
 
   // A view is in force in which they do not matter any more.
   void ForgetIf(const std::function<bool(uint64_t)>& stale);

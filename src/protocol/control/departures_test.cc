@@ -11,13 +11,13 @@ TEST(DeparturesTest, WhoIsLostOrLeavesOrHasLeftIsNotLeftOver) {
   wire::View view = JobView(3, 5, 1);
   Departures departures;
   EXPECT_TRUE(departures.NobodyGoes());
-  EXPECT_EQ(departures.WorkersLeftOver(view, 0), 5u);
+  EXPECT_EQ(departures.RanksLeftOver(view, {}), 5u);
   departures.Lose(1, "closed");
   departures.Leave(2);
   view.workers[2].left = true;
-  EXPECT_EQ(departures.WorkersLeftOver(view, 0), 2u);
-  EXPECT_EQ(departures.WorkersLeftOver(view, 4), 1u);
-  EXPECT_EQ(departures.WorkersLeftOver(view, 1), 2u) << "it is not counted anyway";
+  EXPECT_EQ(departures.RanksLeftOver(view, {}), 2u);
+  EXPECT_EQ(departures.RanksLeftOver(view, {4}), 1u);
+  EXPECT_EQ(departures.RanksLeftOver(view, {1}), 2u) << "it is not counted anyway";
   EXPECT_TRUE(departures.IsGoing(1) && departures.IsGoing(2) && !departures.IsGoing(4));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/protocol/control/next_view.h"
+#include "src/protocol/control/waiting_contributors.h"
 
 namespace byteps::protocol {
 namespace {
@@ -92,9 +93,10 @@ std::optional<wire::View> Gathering::NextGeneration() {
 
 bool Gathering::AllHere() const {
   if (!worker_count_.has_value()) return false;
-  uint32_t here = parts_.roster.Count(Role::kWorker, false);
+  uint32_t here = CountWhole(WaitingContributors(parts_.roster));
+  uint32_t connected = parts_.roster.Count(Role::kWorker, false);
   uint32_t absent = parts_.ends.CountAbsent(parts_.roster, *worker_count_);
-  bool no_more_come = late_ || here + absent >= *worker_count_;
+  bool no_more_come = late_ || connected + absent >= *worker_count_;
   bool goes_without = Elastic() && here >= parts_.options.min_workers && no_more_come;
   if (here != *worker_count_ && !goes_without) return false;
   if (parts_.view.epoch == 0) {
@@ -179,6 +181,13 @@ std::string Gathering::Missing() const {
     text += std::string("; missing ") + (numbered && worker ? "" : std::to_string(count) + " ") +
             WordFor(role) + (count == 1 ? "" : "s");
     if (numbered && worker) text += " " + List(missing);
+  }
+  for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
+    if (one.IsWhole()) continue;
+    const std::string& node = one.processes.front()->join.node;
+    text += "; " + (node.empty() ? "contributor '" + one.key + "'" : node) + " lacks " +
+            std::to_string(one.size - one.processes.size()) + " of its " +
+            std::to_string(one.size) + " processes";
   }
   return text + "; waited " + Seconds(parts_.clock.now() - since_) + refusals_.Describe();
 }

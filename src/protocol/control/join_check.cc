@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "src/protocol/control/waiting_contributors.h"
+
 namespace byteps::protocol {
 namespace {
 
 // More than any job has; a number beyond these is nonsense.
 constexpr uint32_t kWorkersMax = 1 << 16;
 constexpr uint32_t kShardsMax = 1 << 10;  // of one server
+constexpr size_t kKeyBytesMax = 1024;     // of a contributor
 
 }  // namespace
 
@@ -15,7 +18,8 @@ std::optional<std::string> JoinCheck::ReasonAgainst(const wire::Join& join,
                                                     std::optional<uint32_t> worker_count,
                                                     bool running) const {
   std::optional<std::string> reason = InNumbers(join, worker_count);
-  return reason.has_value() ? reason : InPlaces(join, running);
+  if (!reason.has_value()) reason = InPlaces(join, running);
+  return reason.has_value() || join.role != Role::kWorker ? reason : InContributor(join);
 }
 
 // What must be equal for all.
@@ -87,6 +91,30 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
   // A job that goes on with fewer may grow again, and is told of them at the next sync point.
   if (worker && options_.min_workers > 0 && running) return std::nullopt;
   if (roster_.Count(join.role, false) >= expected) return "all its places are taken";
+  return std::nullopt;
+}
+
+// Whose processes share memory, so they are on one host.
+std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) const {
+  std::string size = std::to_string(join.contributor_size);
+  bool alone = join.contributor.empty();
+  if (join.contributor.size() > kKeyBytesMax || join.contributor_size == 0 ||
+      join.contributor_size > join.worker_count || (alone && join.contributor_size != 1)) {
+    return "it says that it is one of " + size +
+           " processes of a contributor; this is a fault of the program";
+  }
+  for (const WaitingContributor& one : WaitingContributors(roster_)) {
+    if (alone || one.key != join.contributor) continue;
+    const Member& first = *one.processes.front();
+    if (one.size != join.contributor_size) {
+      return "you were told of " + size + " processes on this machine, " + NameOf(first) + " of " +
+             std::to_string(one.size) + "; BYTEPS_LOCAL_SIZE must be the same for all of them";
+    }
+    if (first.join.host != join.host) {
+      return "it says that it is on one machine with " + NameOf(first) + ", and is not";
+    }
+    if (one.IsWhole()) return "all " + size + " processes of its machine are here already";
+  }
   return std::nullopt;
 }
 

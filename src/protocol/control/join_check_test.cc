@@ -53,7 +53,7 @@ TEST_F(JoinCheckTest, AServerTakesThePlaceOfOneThatIsGone) {
   wire::Join join = JoinOf(Role::kServer, 201);
   options.server_count = join.server_count = 2;
   EXPECT_TRUE(Has(Reason(join), "all its servers' places are taken"));
-  suspicions.Watch(101, seconds(1), now);
+  suspicions.Watch(101, 101, seconds(1), now);
   suspicions.Closed(101, kOwnConnection, "reset", now);
   ASSERT_NE(check.PlaceFor(join), nullptr);
   EXPECT_EQ(check.PlaceFor(join)->index, 0u);

@@ -8,7 +8,8 @@
 namespace byteps::protocol {
 namespace {
 
-// The member of the view that has this place; a worker's is its slot, or its rank.
+// The member of the view that has this place: a worker's is its rank, a contributor's its slot, in
+// which its carrier stands first.
 std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t index, bool by_rank) {
   if (role == Role::kWorker) {
     for (const wire::WorkerInfo& one : view.workers) {
@@ -26,7 +27,7 @@ std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t inde
 
 std::string Losses::NameInView(uint64_t incarnation) const {
   if (const Member* member = parts_.roster.Find(incarnation)) return NameOf(*member);
-  for (const Voter& voter : VotersOf(parts_.views.in_force())) {
+  for (const Voter& voter : MembersOf(parts_.views.in_force())) {
     if (voter.incarnation == incarnation) return protocol::NameOf(voter);
   }
   return "a process";
@@ -114,9 +115,24 @@ void Losses::OnUnreachable(const Member& from, const wire::Suspect& suspect, uin
   Lose(goes == BrokenPairs::Goes::kServer ? server : worker, suspect.text, false);
 }
 
+Incarnations Losses::LostWith(uint64_t incarnation) const {
+  return parts_.options.rules->LostWith(parts_.views.in_force(), incarnation);
+}
+
 bool Losses::EndsTheJob(uint64_t worker) const {
-  return !Elastic() || parts_.departures.WorkersLeftOver(parts_.views.in_force(), worker) <
-                           parts_.options.min_workers;
+  if (!Elastic()) return true;
+  const wire::View& view = parts_.views.in_force();
+  return parts_.departures.RanksLeftOver(view, LostWith(worker)) < parts_.options.min_workers;
+}
+
+// ", and with it worker 4 (process 9), which is one contributor with it"; or nothing.
+std::string Losses::NamesOfOthers(const Incarnations& lost, uint64_t first) const {
+  std::string names;
+  for (uint64_t incarnation : lost) {
+    if (incarnation == first || parts_.departures.IsGoing(incarnation)) continue;
+    names += (names.empty() ? ", and with it " : ", ") + NameInView(incarnation);
+  }
+  return names.empty() ? names : names + ", of the same contributor";
 }
 
 void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead) {
@@ -139,8 +155,12 @@ void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead
                                                           ": start it again from a checkpoint"});
   }
   if (!worker) last_server_loss_ = text;
-  parts_.departures.Lose(incarnation, text);
-  parts_.driver.Report(text + "; the job goes on without it");
+  Incarnations lost = LostWith(incarnation);
+  parts_.driver.Report(text + NamesOfOthers(lost, incarnation) + "; the job goes on without it");
+  for (uint64_t one : lost) {
+    parts_.suspicions.Forget(one);
+    if (!parts_.departures.IsGoing(one)) parts_.departures.Lose(one, text);
+  }
   Watch();
 }
 
@@ -167,9 +187,10 @@ void Losses::Watch() {
   auto watch = [&](uint64_t incarnation, bool hurry) {
     these.insert(incarnation);
     Duration silence = hurry ? parts_.options.silence_evict : parts_.options.silence_end;
-    parts_.suspicions.Watch(incarnation, silence, parts_.clock.now());
+    uint64_t company = parts_.options.rules->CompanyOf(view, incarnation);
+    parts_.suspicions.Watch(incarnation, company, silence, parts_.clock.now());
   };
-  for (const Voter& voter : VotersOf(view)) {
+  for (const Voter& voter : MembersOf(view)) {
     if (parts_.departures.IsGoing(voter.incarnation)) continue;
     bool worker = voter.role == Role::kWorker;
     watch(voter.incarnation, worker ? !EndsTheJob(voter.incarnation) : servers > 1);

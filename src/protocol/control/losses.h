@@ -43,7 +43,8 @@ class Losses {
 
   // `from`: a member of the view; null: a launcher, which says kExited only.
   void OnSuspect(const Member* from, const wire::Suspect& suspect);
-  // A member of the view is lost. `proven_dead`: the launcher saw its process end.
+  // A member of the view is lost, and with it the other processes of its contributor.
+  // `proven_dead`: the launcher saw its process end; that says nothing of the others.
   void Lose(uint64_t incarnation, const std::string& why, bool proven_dead);
   // Loses members whose processes have ended. Processes that are no members, or not any more, do
   // not matter.
@@ -66,7 +67,9 @@ class Losses {
 
  private:
   bool Elastic() const { return parts_.options.min_workers > 0; }
+  Incarnations LostWith(uint64_t incarnation) const;
   bool EndsTheJob(uint64_t worker) const;
+  std::string NamesOfOthers(const Incarnations& lost, uint64_t first) const;
   std::string NameInView(uint64_t incarnation) const;
   std::optional<uint64_t> TargetOf(const Member* from, const wire::Suspect& suspect);
   void OnClosed(const Member& from, uint64_t target, const std::string& text);

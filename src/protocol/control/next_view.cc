@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/plan/placement.h"
+#include "src/protocol/control/waiting_contributors.h"
 
 namespace byteps::protocol {
 namespace {
@@ -18,9 +19,15 @@ wire::WorkerInfo InfoOf(const Member& member, Slot slot, uint32_t rank) {
   return {slot, rank, join.incarnation, join.host, join.process, join.local_rank, join.local_size};
 }
 
+void SortWorkers(wire::View& view) {
+  std::sort(view.workers.begin(), view.workers.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.slot, a.rank) < std::pair(b.slot, b.rank);
+  });
+}
+
 void AddMissing(wire::View& next, uint32_t worker_count) {
   std::set<uint32_t> here;
-  for (const wire::WorkerInfo& worker : next.workers) here.insert(worker.slot);
+  for (const wire::WorkerInfo& worker : next.workers) here.insert(worker.rank);
   for (uint32_t rank = 0; rank < worker_count; ++rank) {
     if (here.contains(rank)) continue;
     wire::WorkerInfo missing;
@@ -41,32 +48,51 @@ wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
   next.piece_bytes_max = PieceBytesMaxOf(roster).value_or(present.piece_bytes_max);
   next.workers.clear();
   next.gone.clear();
+  for (const WaitingContributor& one : WaitingContributors(roster)) {
+    if (!one.IsWhole()) continue;
+    Slot slot = kNoSlot;
+    for (const Member* member : one.processes) slot = std::min(slot, member->index);
+    for (const Member* member : one.processes) {
+      next.workers.push_back(InfoOf(*member, slot, member->index));
+    }
+  }
   for (const auto& [id, member] : roster.all()) {
-    if (member.standing != Standing::kWaiting) continue;
     const wire::Join& join = member.join;
-    if (member.role() == Role::kWorker) {
-      next.workers.push_back(InfoOf(member, member.index, member.index));
-    } else if (present.epoch == 0) {
+    bool waits = member.role() == Role::kServer && member.standing == Standing::kWaiting;
+    if (waits && present.epoch == 0) {
       next.servers.push_back({member.index, join.incarnation, join.host, join.address, join.process,
                               0, std::vector<uint32_t>(join.shards), true, next.epoch});
     }
   }
   if (present.epoch > 0) PlaceServers(next, roster, departures, next.epoch);
   AddMissing(next, worker_count);
-  std::sort(next.workers.begin(), next.workers.end(),
-            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  SortWorkers(next);
   std::sort(next.servers.begin(), next.servers.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
   return next;
 }
 
-void DropWorkers(wire::View& next, const Departures& departures, bool goes_on) {
+void DropWorkers(wire::View& next, const Roster& roster, const Departures& departures, bool goes_on,
+                 const CoordinatorRules& rules) {
+  std::set<Slot> leaving, staying;
+  for (wire::WorkerInfo& one : next.workers) {
+    if (departures.IsLeaving(one.incarnation)) {
+      one.left = true;
+      leaving.insert(one.slot);
+    } else if (!one.left) {
+      staying.insert(one.slot);
+    }
+  }
   std::vector<wire::WorkerInfo> stay;
   for (wire::WorkerInfo& one : next.workers) {
-    bool leaves = departures.IsLeaving(one.incarnation);
-    one.left = one.left || leaves;
-    bool goes = departures.IsLost(one.incarnation) || (leaves && goes_on);
-    (goes ? next.gone : stay).push_back(std::move(one));
+    bool lost = departures.IsLost(one.incarnation);
+    const Member* heir = lost ? rules.Heir(one, roster) : nullptr;
+    if (heir != nullptr) {
+      stay.push_back(InfoOf(*heir, one.slot, one.rank));
+      continue;
+    }
+    bool all_leave = leaving.contains(one.slot) && !staying.contains(one.slot);
+    (lost || (all_leave && goes_on) ? next.gone : stay).push_back(std::move(one));
   }
   next.workers = std::move(stay);
 }
@@ -100,15 +126,19 @@ void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t ep
   next.began = epoch;
   std::set<uint32_t> taken;
   for (const wire::WorkerInfo& one : next.workers) taken.insert(one.rank);
-  for (const auto& [id, member] : roster.all()) {
-    if (member.role() != Role::kWorker || member.standing != Standing::kWaiting) continue;
-    if (slot >= wire::kMembersMax) return;
-    uint32_t rank = member.join.rank >= 0 ? static_cast<uint32_t>(member.join.rank) : 0;
-    if (taken.contains(rank)) rank = 0;
-    while (taken.contains(rank)) ++rank;
-    taken.insert(rank);
-    next.workers.push_back(InfoOf(member, slot++, rank));
+  for (const WaitingContributor& one : WaitingContributors(roster)) {
+    if (!one.IsWhole()) continue;
+    if (slot >= wire::kMembersMax) break;
+    for (const Member* member : one.processes) {
+      uint32_t rank = member->join.rank >= 0 ? static_cast<uint32_t>(member->join.rank) : 0;
+      if (taken.contains(rank)) rank = 0;
+      while (taken.contains(rank)) ++rank;
+      taken.insert(rank);
+      next.workers.push_back(InfoOf(*member, slot, rank));
+    }
+    ++slot;
   }
+  SortWorkers(next);
 }
 
 // Members with one host identity share a link.
@@ -124,10 +154,10 @@ Status Weigh(wire::View& view, const Roster& roster) {
     const Member* member = roster.Find(incarnation);
     if (member != nullptr && member->join.link_mbit > 0) hosts[host].link = member->join.link_mbit;
   };
-  for (const wire::WorkerInfo& worker : view.workers) {
-    uint32_t host = host_index(worker.host);
+  for (const wire::Contributor& one : wire::ContributorsOf(view)) {
+    uint32_t host = host_index(one.carrier().host);
     ++hosts[host].workers;
-    link_of(host, worker.incarnation);
+    for (const wire::WorkerInfo& worker : one.processes) link_of(host, worker.incarnation);
   }
   std::vector<plan::ServerSite> sites;
   ShardId next_shard = 0;

@@ -34,11 +34,11 @@ TEST(NextViewTest, AJobThatGoesOnDropsWhoLeavesAndOneThatDoesNotKeepsIt) {
   departures.Lose(1, "closed");
   departures.Leave(2);
   wire::View goes_on = JobView(1, 3, 1);
-  DropWorkers(goes_on, departures, true);
+  DropWorkers(goes_on, {}, departures, true, kCoordinatorRules);
   EXPECT_EQ(RanksOf(goes_on.workers), (std::vector<uint32_t>{2}));
   EXPECT_EQ(RanksOf(goes_on.gone), (std::vector<uint32_t>{0, 1}));
   wire::View stays = JobView(1, 3, 1);
-  DropWorkers(stays, departures, false);
+  DropWorkers(stays, {}, departures, false, kCoordinatorRules);
   EXPECT_EQ(RanksOf(stays.workers), (std::vector<uint32_t>{1, 2}));
   EXPECT_TRUE(stays.workers[0].left);
 }

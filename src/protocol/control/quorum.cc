@@ -1,6 +1,7 @@
 #include "src/protocol/control/quorum.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace byteps::protocol {
@@ -11,6 +12,29 @@ struct Votes {
   size_t given = 0;
   bool lowest = false;
 };
+
+struct Place {
+  uint64_t number = 0;  // of a contributor, then of a server
+  Voter member;
+};
+
+std::vector<Place> PlacesOf(const wire::View& view) {
+  std::vector<Place> places;
+  places.reserve(view.workers.size() + view.servers.size());
+  for (const wire::WorkerInfo& one : view.workers) {
+    if (one.left) continue;
+    places.push_back({one.slot, {Role::kWorker, one.rank, one.incarnation, one.process}});
+  }
+  for (const wire::ServerInfo& one : view.servers) {
+    if (!one.alive) continue;
+    uint64_t number = (uint64_t{1} << 32) + one.index;
+    places.push_back({number, {Role::kServer, one.index, one.incarnation, one.process}});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::pair(a.number, a.member.index) < std::pair(b.number, b.member.index);
+  });
+  return places;
+}
 
 Votes CountVotes(const wire::View& view, const Incarnations& given, const Incarnations& ignored) {
   Votes votes;
@@ -26,23 +50,20 @@ Votes CountVotes(const wire::View& view, const Incarnations& given, const Incarn
 
 }  // namespace
 
+std::vector<Voter> MembersOf(const wire::View& view) {
+  std::vector<Place> places = PlacesOf(view);
+  std::vector<Voter> members;
+  members.reserve(places.size());
+  for (const Place& place : places) members.push_back(place.member);
+  return members;
+}
+
 std::vector<Voter> VotersOf(const wire::View& view) {
-  std::vector<std::pair<uint64_t, Voter>> ordered;  // workers before servers
-  ordered.reserve(view.workers.size() + view.servers.size());
-  for (const wire::WorkerInfo& one : view.workers) {
-    if (one.left) continue;
-    ordered.push_back({one.slot, {Role::kWorker, one.rank, one.incarnation, one.process}});
-  }
-  for (const wire::ServerInfo& one : view.servers) {
-    if (!one.alive) continue;
-    uint64_t order = (uint64_t{1} << 32) + one.index;
-    ordered.push_back({order, {Role::kServer, one.index, one.incarnation, one.process}});
-  }
-  std::sort(ordered.begin(), ordered.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Voter> voters;
-  voters.reserve(ordered.size());
-  for (const auto& [order, voter] : ordered) voters.push_back(voter);
+  std::optional<uint64_t> last;
+  for (const Place& place : PlacesOf(view)) {
+    if (std::exchange(last, place.number) != place.number) voters.push_back(place.member);
+  }
   return voters;
 }
 
@@ -52,6 +73,18 @@ bool IsIn(const wire::View& view, uint64_t incarnation) {
                      [&](const auto& worker) { return is(worker) && !worker.left; }) ||
          std::any_of(view.servers.begin(), view.servers.end(),
                      [&](const auto& server) { return is(server) && server.alive; });
+}
+
+Incarnations ContributorOf(const wire::View& view, uint64_t incarnation) {
+  Incarnations processes = {incarnation};
+  auto found = std::find_if(view.workers.begin(), view.workers.end(), [&](const auto& one) {
+    return one.incarnation == incarnation && !one.left;
+  });
+  if (found == view.workers.end()) return processes;
+  for (const wire::WorkerInfo& one : view.workers) {
+    if (one.slot == found->slot && !one.left) processes.insert(one.incarnation);
+  }
+  return processes;
 }
 
 bool HasLeft(const wire::View& view, uint64_t incarnation) {

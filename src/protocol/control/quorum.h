@@ -14,7 +14,7 @@ namespace byteps::protocol {
 // Processes by incarnation.
 using Incarnations = std::set<uint64_t>;
 
-// A process that a view names.
+// A member of a view; not all have a vote.
 struct Voter {
   Role role = Role::kWorker;
   uint32_t index = 0;  // rank of a worker, index of a server
@@ -22,12 +22,17 @@ struct Voter {
   uint32_t process = 0;
 };
 
-// Workers that have not left, by slot, then living servers, by index: the first one is the
-// lowest-numbered voter.
+// Workers that have not left, by slot and rank, then living servers, by index.
+std::vector<Voter> MembersOf(const wire::View& view);
+// Of these, one for each contributor (the carrier, or once it has left the process of the next
+// rank) and all servers: the first one is the lowest-numbered voter.
 std::vector<Voter> VotersOf(const wire::View& view);
 
-// It is one of these.
+// It is a member.
 bool IsIn(const wire::View& view, uint64_t incarnation);
+// The members that are one contributor with this one, itself included; of a server, or of one that
+// is no member: itself.
+Incarnations ContributorOf(const wire::View& view, uint64_t incarnation);
 // A worker that has left in order and that the view still names.
 bool HasLeft(const wire::View& view, uint64_t incarnation);
 

@@ -24,7 +24,7 @@ bool Recovery::HasQuorum(const Incarnations& dead) const {
   if (latest_.epoch == 0) {
     // Nobody had a vote before the first view: all its members had to promise it.
     const wire::Report* best = BestPromise();
-    return best != nullptr && MissingOf(best->promised).empty();
+    return best != nullptr && MissingOf(MembersOf(best->promised)).empty();
   }
   Incarnations reported;
   for (const auto& [incarnation, report] : reports_) reported.insert(incarnation);
@@ -49,12 +49,13 @@ const wire::Report* Recovery::BestPromise() const {
 
 std::string Recovery::Missing() const {
   const wire::Report* best = BestPromise();
-  return MissingOf(latest_.epoch == 0 && best != nullptr ? best->promised : latest_);
+  bool first = latest_.epoch == 0 && best != nullptr;
+  return MissingOf(first ? MembersOf(best->promised) : VotersOf(latest_));
 }
 
-std::string Recovery::MissingOf(const wire::View& view) const {
+std::string Recovery::MissingOf(const std::vector<Voter>& asked) const {
   std::string text;
-  for (const Voter& voter : VotersOf(view)) {
+  for (const Voter& voter : asked) {
     if (reports_.contains(voter.incarnation)) continue;
     text += (text.empty() ? "" : ", ") + NameOf(voter);
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/protocol/control/coordinator_rules.h"
 #include "src/protocol/control/quorum.h"
@@ -42,7 +43,7 @@ class Recovery {
  private:
   const wire::Report* BestPromise() const;
   bool HasReadEnough() const { return completed_ && !rules_->ReadsAgain(); }
-  std::string MissingOf(const wire::View& view) const;
+  std::string MissingOf(const std::vector<Voter>& asked) const;
 
   uint64_t term_;
   wire::View latest_;

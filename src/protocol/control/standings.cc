@@ -5,6 +5,9 @@
 namespace byteps::protocol {
 
 void Standings::SettleAll() {
+  for (const auto& [who, why] : departures_.lost()) {
+    if (!IsIn(views_.in_force(), who)) why_[who] = why;
+  }
   std::vector<ConnectionId> connections;
   for (const auto& [id, member] : roster_.all()) connections.push_back(id);
   for (ConnectionId id : connections) Settle(*roster_.At(id));
@@ -33,6 +36,12 @@ void Standings::Settle(Member& member) {
 
 void Standings::TellOut(const Member& member) {
   ConnectionId id = member.connection;
+  auto why = why_.find(member.incarnation());
+  if (why != why_.end() && member.join.contributor_size > 1) {
+    driver_.Send(id, wire::JobOver{StatusCode::kEvicted,
+                                   "the others went on without this process: " + why->second +
+                                       "; the processes of a contributor come and go together"});
+  }
   driver_.Send(id, wire::Commit{views_.term(), views_.in_force()});
   driver_.Disconnect(id);
   roster_.Remove(id);

@@ -2,6 +2,10 @@
 // One thread; no I/O: what is to be said goes through the driver.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
+
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/roster.h"
@@ -18,8 +22,11 @@ class Standings {
   // told so and removed from the roster.
   void Settle(Member& member);
   void SettleAll();
-  // The others went on without it.
+  // The others went on without it. A process that was lost with another one of its contributor is
+  // told of which.
   void TellOut(const Member& member);
+  // A generation begins: nobody is told any more why it is out of an earlier one.
+  void Begin() { why_.clear(); }
   // It gets the rank or index that it has in the view.
   void TakePlace(Member& member) const;
 
@@ -28,6 +35,7 @@ class Standings {
   Roster& roster_;
   Departures& departures_;
   const Views& views_;
+  std::map<uint64_t, std::string> why_;  // processes of this generation are out
 };
 
 }  // namespace byteps::protocol

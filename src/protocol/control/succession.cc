@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/protocol/control/next_view.h"
+#include "src/protocol/control/waiting_contributors.h"
 
 namespace byteps::protocol {
 
@@ -46,8 +47,8 @@ std::optional<wire::View> Succession::NextView() {
   wire::View next = view();
   uint64_t epoch = next.epoch + 1;
   uint32_t needed = parts_.options.min_workers;
-  bool goes_on = needed > 0 && departures.WorkersLeftOver(view(), 0) >= needed;
-  DropWorkers(next, departures, goes_on);
+  bool goes_on = needed > 0 && departures.RanksLeftOver(view(), {}) >= needed;
+  DropWorkers(next, roster, departures, goes_on, *parts_.options.rules);
   PlaceServers(next, roster, departures, epoch);
   if (admits) {
     AdmitWorkers(next, roster, parts_.views.next_slot(), epoch);
@@ -61,7 +62,7 @@ std::optional<wire::View> Succession::NextView() {
 
 bool Succession::MayAdmit() const {
   bool open = parts_.options.min_workers > 0 && !parts_.gathering.IsOn();
-  if (!open || !parts_.roster.AnyWaits(Role::kWorker)) return false;
+  if (!open || !AnyWhole(WaitingContributors(parts_.roster))) return false;
   return parts_.options.rules->MayAdmit(parts_.syncs.AllWait(view(), parts_.departures));
 }
 
@@ -89,6 +90,7 @@ void Succession::OnFound(const wire::View& before) {
 void Succession::Enforce(const wire::View& before, bool greets) {
   if (view().generation != before.generation) {
     parts_.gathering.Stop();
+    parts_.standings.Begin();
     parts_.syncs.Begin();
     parts_.losses.Begin();
     parts_.names.Begin(view());
@@ -110,7 +112,7 @@ void Succession::Enforce(const wire::View& before, bool greets) {
 
 void Succession::Greet(const wire::View& before) {
   bool begins = view().generation != before.generation;
-  for (const Voter& voter : VotersOf(view())) {
+  for (const Voter& voter : MembersOf(view())) {
     if (IsIn(before, voter.incarnation)) continue;
     const Member* member = parts_.roster.Find(voter.incarnation);
     if (member == nullptr) {

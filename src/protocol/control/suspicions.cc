@@ -14,8 +14,9 @@ constexpr Duration kHoldMax = seconds(4);
 
 }  // namespace
 
-void Suspicions::Watch(uint64_t who, Duration silence_max, Time now) {
+void Suspicions::Watch(uint64_t who, uint64_t company, Duration silence_max, Time now) {
   auto [found, fresh] = watched_.try_emplace(who);
+  found->second.company = company;
   found->second.silence_max = silence_max;
   if (fresh) found->second.heard = now;
 }
@@ -65,7 +66,8 @@ void Suspicions::LookForCompany(Watched& one, Time now) {
   one.went = now;
   one.in_company = false;
   for (auto& [who, other] : watched_) {
-    if (&other == &one || !other.went.has_value() || *other.went + settle_ < now) continue;
+    bool went_too = other.went.has_value() && *other.went + settle_ >= now;
+    if (!went_too || other.company == one.company) continue;
     one.in_company = other.in_company = true;
   }
 }
@@ -107,13 +109,21 @@ std::optional<Time> Suspicions::NextDue() const {
   return next;
 }
 
+bool Suspicions::MostAreSilent(Time now) const {
+  std::map<uint64_t, bool> silent;  // by company: all of it
+  for (const auto& [who, one] : watched_) {
+    bool is = one.silence_max > Duration::zero() && one.heard + one.silence_max / 2 <= now;
+    bool& all = silent.try_emplace(one.company, true).first->second;
+    all = all && is;
+  }
+  auto count =
+      std::count_if(silent.begin(), silent.end(), [](auto& entry) { return entry.second; });
+  return 2 * static_cast<size_t>(count) > silent.size();
+}
+
 // Silence counts again only a while after most have been heard.
 void Suspicions::DoubtOwnLink(Time now) {
-  auto silent = std::count_if(watched_.begin(), watched_.end(), [&](const auto& entry) {
-    const Watched& one = entry.second;
-    return one.silence_max > Duration::zero() && one.heard + one.silence_max / 2 <= now;
-  });
-  if (2 * static_cast<size_t>(silent) <= watched_.size()) {
+  if (!MostAreSilent(now)) {
     if (now >= held_until_) doubted_since_.reset();
     return;
   }

@@ -2,6 +2,8 @@
 //
 //   * Its connection to the coordinator closed, and the launcher saw its process end: at once.
 //   * That connection and one to another member closed: almost at once, if it is the only one.
+//     Processes of one contributor count as one here and below: what kills a machine closes the
+//     connections of all of them.
 //   * One of these, or several members at the same moment, as when something between them resets
 //     all connections: when it is not back, or stays silent, for the grace.
 //   * A connection over which nothing came through any more says nothing of the process behind it:
@@ -40,8 +42,9 @@ class Suspicions {
 
   explicit Suspicions(Duration grace) : grace_(grace), settle_(grace / 20) {}
 
-  // Watches `who` from now on, if it is not watched already. `silence_max` 0: silence is no reason.
-  void Watch(uint64_t who, Duration silence_max, Time now);
+  // Watches `who` from now on, if it is not watched already. Those with the same `company` count as
+  // one when it is asked how many are silent or went. `silence_max` 0: silence is no reason.
+  void Watch(uint64_t who, uint64_t company, Duration silence_max, Time now);
   void Forget(uint64_t who) { watched_.erase(who); }
   void ForgetAllBut(const std::set<uint64_t>& these);
 
@@ -69,6 +72,7 @@ class Suspicions {
 
  private:
   struct Watched {
+    uint64_t company = 0;
     Duration silence_max{};
     Time heard{};
     bool IsGone() const {
@@ -84,6 +88,7 @@ class Suspicions {
     bool in_company = false;   // another one's closed at that moment
   };
   void LookForCompany(Watched& one, Time now);
+  bool MostAreSilent(Time now) const;
   void DoubtOwnLink(Time now);
   std::optional<Time> DueOf(const Watched& one) const;
 

@@ -27,7 +27,7 @@ bool ViewChange::StartsFromNothing(const Incarnations& dead) const {
 }
 
 bool ViewChange::AllOfNextPromised() const {
-  std::vector<Voter> voters = VotersOf(next_);
+  std::vector<Voter> voters = MembersOf(next_);
   return std::all_of(voters.begin(), voters.end(),
                      [&](const Voter& voter) { return promised_.contains(voter.incarnation); });
 }
@@ -36,8 +36,8 @@ bool ViewChange::MayCommit(const Incarnations& dead) const {
   if (StartsFromNothing(dead)) return AllOfNextPromised();
   if (!IsWriteQuorum(present_, promised_, dead)) return false;
   if (completes_) return true;
-  std::vector<Voter> present = VotersOf(present_);
-  std::vector<Voter> next = VotersOf(next_);
+  std::vector<Voter> present = MembersOf(present_);
+  std::vector<Voter> next = MembersOf(next_);
   return std::all_of(next.begin(), next.end(), [&](const Voter& voter) {
     return Contains(present, voter.incarnation) || promised_.contains(voter.incarnation) ||
            waived_.contains(voter.incarnation);
@@ -45,7 +45,7 @@ bool ViewChange::MayCommit(const Incarnations& dead) const {
 }
 
 std::string ViewChange::Missing(const Incarnations& dead) const {
-  std::vector<Voter> asked = VotersOf(StartsFromNothing(dead) ? next_ : present_);
+  std::vector<Voter> asked = StartsFromNothing(dead) ? MembersOf(next_) : VotersOf(present_);
   std::string text;
   for (const Voter& voter : asked) {
     if (promised_.contains(voter.incarnation) || dead.contains(voter.incarnation)) continue;

@@ -17,6 +17,7 @@ class ViewChange {
   ViewChange(uint64_t term, wire::View present, wire::View next, bool completes);
 
   wire::Propose Proposal() const { return {term_, present_, next_}; }
+  const wire::View& present() const { return present_; }
   const wire::View& next() const { return next_; }
 
   // From a member of the present or of the next view, by incarnation. Others do not count.

@@ -26,7 +26,7 @@ void Views::Propose(wire::View next, bool completes) {
   const wire::View& present = recovery_.has_value() ? recovery_->latest() : view_;
   change_.emplace(term_, present, std::move(next), completes);
   change_since_ = parts_.clock.now();
-  for (const Voter& voter : VotersOf(change_->next())) {
+  for (const Voter& voter : MembersOf(change_->next())) {
     bool here = parts_.roster.Find(voter.incarnation) != nullptr;
     if (!here && !IsIn(present, voter.incarnation)) change_->Waive(voter.incarnation);
   }
@@ -46,7 +46,8 @@ void Views::SendProposal(const Member& member) const {
 }
 
 void Views::OnPromise(uint64_t from, const wire::Promise& promise) {
-  if (change_.has_value()) change_->OnPromise(from, promise);
+  if (!change_.has_value()) return;
+  change_->OnPromise(parts_.options.rules->VoterFor(change_->present(), from), promise);
 }
 
 void Views::Withdraw(uint64_t incarnation) {

@@ -1,0 +1,245 @@
+// Processes that form one contributor: they are let in together, go together, have one vote, and
+// are no company for each other (docs/membership.md, rule 15).
+#include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/control_mistakes_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+// Two contributors of two ranks each: ranks 0 and 1 on connections 10 and 11 on host "a", ranks 2
+// and 3 on 12 and 13 on host "b"; two servers on 20 and 21. A job that goes on with two ranks.
+class ContributorsTest : public ControlTest {
+ protected:
+  ContributorsTest() {
+    options.worker_machines = 4;
+    options.server_count = 2;
+    options.min_workers = 2;
+  }
+
+  wire::Join JoinAs(int32_t rank, const std::string& key) {
+    wire::Join join = Join(Role::kWorker, rank);
+    join.host = join.node = key;
+    join.contributor = key;
+    join.contributor_size = 2;
+    join.local_rank = static_cast<uint32_t>(rank) % 2;
+    join.local_size = 2;
+    return join;
+  }
+
+  void StartServers() {
+    for (int32_t i : {0, 1}) Say(20 + static_cast<ConnectionId>(i), Join(Role::kServer, i));
+  }
+  void StartAll() {
+    for (int32_t rank : {0, 1, 2, 3}) {
+      Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, rank < 2 ? "a" : "b"));
+    }
+    StartServers();
+  }
+  void SyncAll(const std::vector<ConnectionId>& ids) {
+    for (ConnectionId id : ids) Say(id, members.at(id).NextSync());
+  }
+  void Exit(ConnectionId id) {
+    uint64_t incarnation = IncarnationAt(id);
+    coordinator().OnLost(id, "reset", now);
+    coordinator().OnMessage(
+        1, wire::Suspect{Role::kWorker, 0, incarnation, wire::Suspicion::kExited, "it has ended"},
+        now);
+    Pump();
+  }
+
+  static std::vector<std::pair<uint32_t, uint32_t>> SlotsAndRanks(const wire::View& view) {
+    std::vector<std::pair<uint32_t, uint32_t>> found;
+    for (const wire::WorkerInfo& one : view.workers) found.emplace_back(one.slot, one.rank);
+    return found;
+  }
+  using Places = std::vector<std::pair<uint32_t, uint32_t>>;
+};
+
+TEST_F(ContributorsTest, EachHasOneSlotAndThatIsItsLowestRank) {
+  StartAll();
+  EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}, {2, 2}, {2, 3}}));
+  EXPECT_EQ(wire::ContributorsOf(ViewOf(20)).size(), 2u);
+  EXPECT_EQ(VotersOf(ViewOf(20)).size(), 4u) << "two carriers and two servers";
+  EXPECT_EQ(MembersOf(ViewOf(20)).size(), 6u);
+}
+
+TEST_F(ContributorsTest, AMachineThatLacksAProcessIsNamedWhileTheJobWaits) {
+  for (int32_t rank : {0, 1, 2}) {
+    Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, rank < 2 ? "a" : "b"));
+  }
+  StartServers();
+  Wait(options.report_every);
+  EXPECT_TRUE(Said("missing worker 3")) << driver.reports.back();
+  EXPECT_TRUE(Said("b lacks 1 of its 2 processes")) << driver.reports.back();
+  EXPECT_EQ(coordinator().epoch(), 0u);
+  Wait(options.start_timeout, {10, 11, 12, 20, 21});
+  EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}})) << "the whole one begins";
+  EXPECT_EQ(ViewOf(20).gone.size(), 2u);
+  Say(13, JoinAs(3, "b"));
+  SyncAll({10, 11});
+  EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}, {4, 2}, {4, 3}}));
+}
+
+TEST_F(ContributorsTest, WhatItsProcessesSayOfItMustAgree) {
+  Say(10, JoinAs(0, "a"));
+  wire::Join other = JoinAs(1, "a");
+  other.contributor_size = 3;
+  Say(11, other);
+  ASSERT_EQ(To<wire::Refused>(11).size(), 1u);
+  EXPECT_NE(To<wire::Refused>(11)[0].text.find("BYTEPS_LOCAL_SIZE"), std::string::npos);
+  other = JoinAs(1, "a");
+  other.host = "elsewhere";
+  Say(12, other);
+  EXPECT_EQ(To<wire::Refused>(12).size(), 1u);
+  other = JoinAs(1, "a");
+  other.contributor_size = 0;
+  Say(13, other);
+  EXPECT_EQ(To<wire::Refused>(13).size(), 1u);
+  Say(14, JoinAs(1, "a"));
+  Say(15, JoinAs(2, "a"));
+  ASSERT_EQ(To<wire::Refused>(15).size(), 1u);
+  EXPECT_NE(To<wire::Refused>(15)[0].text.find("are here already"), std::string::npos);
+}
+
+TEST_F(ContributorsTest, ItIsLostWithAnyOfItsProcessesAndTheOthersAreToldWhy) {
+  StartAll();
+  Exit(13);
+  EXPECT_EQ(coordinator().epoch(), 2u);
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
+  EXPECT_EQ(coordinator().view().gone.size(), 2u) << "all of it, in one view";
+  ASSERT_EQ(To<wire::JobOver>(12).size(), 1u);
+  EXPECT_EQ(To<wire::JobOver>(12)[0].code, StatusCode::kEvicted);
+  EXPECT_NE(To<wire::JobOver>(12)[0].text.find("worker 3"), std::string::npos);
+  EXPECT_TRUE(Said("and with it worker 2")) << driver.reports.back();
+  EXPECT_TRUE(driver.finished.empty()) << "two ranks are enough";
+}
+
+TEST_F(ContributorsTest, WhoWasAwayIsToldWhyWhenItReports) {
+  StartAll();
+  wire::Message report = members.at(12).Greeting();
+  deaf.insert(12);
+  coordinator().OnLost(12, "reset", now);
+  Exit(13);
+  coordinator().OnMessage(99, report, now);
+  ASSERT_EQ(To<wire::JobOver>(99).size(), 1u);
+  EXPECT_NE(To<wire::JobOver>(99)[0].text.find("worker 3"), std::string::npos);
+}
+
+TEST_F(ContributorsTest, TheLeastNumberOfWorkersIsOneOfRanks) {
+  options.min_workers = 3;
+  StartAll();
+  Exit(13);
+  ASSERT_EQ(driver.finished.size(), 1u) << "two ranks are left";
+  EXPECT_NE(EndText().find("the job needs 3 workers"), std::string::npos);
+}
+
+TEST_F(ContributorsTest, AContributorThatOutlivesAProcessIsNoticed) {
+  options.rules = &RulesWith(CoordinatorMistake::kContributorOutlivesProcess);
+  StartAll();
+  Exit(13);
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}, {2, 2}}))
+      << "the mistake that ItIsLostWithAnyOfItsProcessesAndTheOthersAreToldWhy is about";
+}
+
+// The view is made when it is known that rank 3 is lost and its new process waits already.
+TEST_F(ContributorsTest, ARebornProcessWaitsUntilItsContributorIsWhole) {
+  for (bool wrong : {false, true}) {
+    SCOPED_TRACE(wrong ? "the mistake" : "the rule");
+    machine.reset();
+    members.clear();
+    cursor = driver.sent.size();
+    if (wrong) options.rules = &RulesWith(CoordinatorMistake::kRebornTakesPlace);
+    StartAll();
+    coordinator().OnLost(13, "reset", now);
+    wire::Join reborn = JoinAs(3, "b");
+    reborn.rank = -1;  // rank 3 is not free yet
+    Say(14, reborn);
+    ASSERT_EQ(coordinator().epoch(), 1u);
+    coordinator().OnMessage(1,
+                            wire::Suspect{Role::kWorker, 0, reborn.incarnation - 3,
+                                          wire::Suspicion::kExited, "it has ended"},
+                            now);
+    Pump();
+    Places expected = {{0, 0}, {0, 1}};
+    if (wrong) expected = {{0, 0}, {0, 1}, {2, 2}, {2, 3}};
+    EXPECT_EQ(SlotsAndRanks(coordinator().view()), expected);
+    if (wrong) continue;
+    SyncAll({10, 11});
+    EXPECT_EQ(SlotsAndRanks(coordinator().view()), expected) << "one of two waits";
+    Say(15, JoinAs(2, "b"));
+    SyncAll({10, 11});
+    EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}, {3, 2}, {3, 3}}))
+        << "a slot of its own";
+  }
+}
+
+TEST_F(ContributorsTest, OnlyItsCarrierVotes) {
+  for (bool wrong : {false, true}) {
+    SCOPED_TRACE(wrong ? "the mistake" : "the rule");
+    machine.reset();
+    members.clear();
+    deaf.clear();
+    cursor = driver.sent.size();
+    if (wrong) options.rules = &RulesWith(CoordinatorMistake::kAnyProcessVotes);
+    StartAll();
+    // Of four votes those of the first carrier and of a server are missing.
+    for (ConnectionId id : {10, 20}) deaf.insert(id);
+    Say(12, wire::Suspect{Role::kServer, 1, IncarnationAt(21), wire::Suspicion::kNonsense, "x"});
+    EXPECT_EQ(coordinator().epoch(), wrong ? 2u : 1u) << "ranks 1 and 3 have promised, too";
+    deaf.clear();
+    if (wrong) continue;
+    Reconnect(10, 30);
+    EXPECT_EQ(coordinator().epoch(), 2u) << "the carrier has promised";
+  }
+}
+
+TEST_F(ContributorsTest, WhenTheCarrierHasLeftTheNextRankVotes) {
+  StartAll();
+  Say(12, wire::Leave{});
+  wire::View view = coordinator().view();
+  ASSERT_EQ(view.epoch, 2u);
+  EXPECT_EQ(SlotsAndRanks(view), (Places{{0, 0}, {0, 1}, {2, 2}, {2, 3}}));
+  EXPECT_TRUE(view.workers[2].left) << "a rank has left, its contributor has not";
+  EXPECT_EQ(VotersOf(view)[1].index, 3u);
+  Say(13, wire::Leave{});
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
+  EXPECT_EQ(coordinator().view().gone.size(), 2u);
+}
+
+// All connections of one machine close, and a server has seen one of them do so.
+TEST_F(ContributorsTest, ProcessesOfOneMachineAreNoCompanyForEachOther) {
+  for (bool wrong : {false, true}) {
+    SCOPED_TRACE(wrong ? "the mistake" : "the rule");
+    machine.reset();
+    members.clear();
+    cursor = driver.sent.size();
+    if (wrong) options.rules = &RulesWith(CoordinatorMistake::kSiblingsAreCompany);
+    StartAll();
+    for (ConnectionId id : {12, 13}) coordinator().OnLost(id, "reset", now);
+    Say(20, wire::Suspect{Role::kWorker, 2, 0, wire::Suspicion::kClosed, "reset"});
+    Wait(milliseconds(20), {10, 11, 20, 21});
+    EXPECT_EQ(coordinator().epoch(), wrong ? 1u : 2u);
+    Wait(milliseconds(200), {10, 11, 20, 21});
+    EXPECT_EQ(coordinator().epoch(), 2u);
+  }
+}
+
+// Two of three machines' processes that say nothing are most of what is watched, one machine is
+// not.
+TEST(SuspicionsTest, AMachineThatIsSilentIsOneOfThoseThatMayBe) {
+  for (bool wrong : {false, true}) {
+    Suspicions suspicions(milliseconds(100));
+    for (uint64_t who : {1, 2, 3}) {
+      suspicions.Watch(who, wrong ? who : 1, milliseconds(900), Time{});
+    }
+    for (uint64_t who : {4, 5}) suspicions.Watch(who, who, milliseconds(900), Time{});
+    for (uint64_t who : {4, 5}) suspicions.Heard(who, Time{milliseconds(800)});
+    suspicions.Judge(Time{milliseconds(850)});
+    EXPECT_EQ(suspicions.DoubtsOwnLink(), wrong);
+    suspicions.Heard(2, Time{milliseconds(850)});
+    EXPECT_EQ(suspicions.Judge(Time{milliseconds(910)}).empty(), wrong);
+  }
+}
+
+}  // namespace
+}  // namespace byteps::protocol

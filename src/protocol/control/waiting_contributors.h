@@ -1,0 +1,28 @@
+// Which of the workers that wait form one contributor, and whether all of its processes are here:
+// it is let in as a whole, or not at all. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/protocol/control/roster.h"
+
+namespace byteps::protocol {
+
+struct WaitingContributor {
+  std::string key;    // empty: one process by itself
+  uint32_t size = 1;  // how many processes it has, by the word of those that are here
+  std::vector<const Member*> processes;
+
+  bool IsWhole() const { return processes.size() == size; }
+};
+
+// In the order in which the first process of each came; its processes in theirs.
+std::vector<WaitingContributor> WaitingContributors(const Roster& roster);
+
+bool AnyWhole(const std::vector<WaitingContributor>& waiting);
+// Processes of those that are whole.
+uint32_t CountWhole(const std::vector<WaitingContributor>& waiting);
+
+}  // namespace byteps::protocol

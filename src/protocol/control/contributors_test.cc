@@ -193,17 +193,63 @@ TEST_F(ContributorsTest, OnlyItsCarrierVotes) {
   }
 }
 
-TEST_F(ContributorsTest, WhenTheCarrierHasLeftTheNextRankVotes) {
+TEST_F(ContributorsTest, ACarrierThatHasLeftVotesAndCarriesUntilTheOthersLeave) {
   StartAll();
   Say(12, wire::Leave{});
   wire::View view = coordinator().view();
   ASSERT_EQ(view.epoch, 2u);
   EXPECT_EQ(SlotsAndRanks(view), (Places{{0, 0}, {0, 1}, {2, 2}, {2, 3}}));
-  EXPECT_TRUE(view.workers[2].left) << "a rank has left, its contributor has not";
-  EXPECT_EQ(VotersOf(view)[1].index, 3u);
+  EXPECT_TRUE(view.workers[2].left) << "the rank has left, its contributor has not";
+  EXPECT_EQ(VotersOf(view)[1].index, 2u);
+  EXPECT_TRUE(To<wire::Leave>(12).empty()) << "it may not close yet";
+  SyncAll({10, 11, 13});
+  EXPECT_EQ(To<wire::GoOn>(13).size(), 1u) << "nobody waits for a rank that has left";
   Say(13, wire::Leave{});
   EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
   EXPECT_EQ(coordinator().view().gone.size(), 2u);
+  for (ConnectionId id : {12, 13}) EXPECT_EQ(To<wire::Leave>(id).size(), 1u) << id;
+  EXPECT_TRUE(To<wire::JobOver>(12).empty());
+}
+
+TEST_F(ContributorsTest, ACarrierThatHasLeftTakesTheOthersAlongWhenItEndsTooEarly) {
+  StartAll();
+  Say(12, wire::Leave{});
+  Exit(12);
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
+  ASSERT_EQ(To<wire::JobOver>(13).size(), 1u);
+  EXPECT_NE(To<wire::JobOver>(13)[0].text.find("worker 2"), std::string::npos);
+}
+
+TEST_F(ContributorsTest, ARankThatHasLeftIsNotMissed) {
+  StartAll();
+  Say(13, wire::Leave{});
+  EXPECT_EQ(To<wire::Leave>(13).size(), 1u) << "it carries for nobody";
+  Lose(13);
+  Wait(seconds(1), {10, 11, 12, 20, 21});
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()).size(), 4u);
+  SyncAll({10, 11, 12});
+  for (ConnectionId id : {14, 15}) {
+    wire::Join join = JoinAs(3, "c");
+    join.rank = -1;
+    Say(id, join);
+  }
+  SyncAll({10, 11, 12});
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}, {2, 2}, {3, 3}, {3, 4}}));
+}
+
+// It was let in, but one of its processes has gone while the view was proposed.
+TEST_F(ContributorsTest, AProcessThatGoesWhileItIsLetInTakesItsContributorAlong) {
+  StartAll();
+  Exit(13);
+  Say(14, JoinAs(2, "c"));
+  Say(15, JoinAs(3, "c"));
+  deaf.insert(15);
+  SyncAll({10, 11});
+  ASSERT_EQ(coordinator().epoch(), 2u) << "its promise is missing";
+  Lose(15);
+  EXPECT_EQ(coordinator().epoch(), 3u);
+  Wait(seconds(1), {10, 11, 14, 20, 21});
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
 }
 
 // All connections of one machine close, and a server has seen one of them do so.

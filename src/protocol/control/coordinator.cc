@@ -165,7 +165,9 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
     return postponed_.emplace_back(member.incarnation(), message), void();
   }
   if (IsAnyOf<wire::Leave>(message)) return OnLeave(member);
-  bool counts = member.standing == Standing::kIn && !departures_.IsLeaving(member.incarnation());
+  uint64_t who = member.incarnation();
+  bool leaves = departures_.IsLeaving(who) && departures_.IsGoing(view(), who);
+  bool counts = member.standing == Standing::kIn && !leaves;
   if (!counts) return;
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
     losses_.OnSuspect(&member, *suspect);
@@ -193,7 +195,9 @@ void Coordinator::OnLeave(Member& member) {
   if (member.role() != Role::kWorker) return;
   if (member.standing == Standing::kIn) {
     departures_.Leave(member.incarnation());
-    return suspicions_.Forget(member.incarnation());
+    bool going = departures_.IsGoing(view(), member.incarnation());
+    if (going) suspicions_.Forget(member.incarnation());
+    return;
   }
   bool waited = std::exchange(member.standing, Standing::kLeft) == Standing::kWaiting;
   driver_.Send(member.connection, wire::Leave{});

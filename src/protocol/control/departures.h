@@ -21,7 +21,9 @@ class Departures {
 
   bool IsLost(uint64_t who) const { return lost_.contains(who); }
   bool IsLeaving(uint64_t who) const { return leaving_.contains(who); }
-  bool IsGoing(uint64_t who) const { return IsLost(who) || IsLeaving(who); }
+  // Either of these, and nobody needs it: a carrier that leaves carries for the others of its
+  // contributor until they leave, too.
+  bool IsGoing(const wire::View& view, uint64_t who) const;
   bool NobodyGoes() const { return lost_.empty() && leaving_.empty(); }
   // Those of whom the launcher saw the end.
   const Incarnations& dead() const { return dead_; }

@@ -82,7 +82,7 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
   }
   for (const auto& [id, member] : roster_.all()) {
     if (member.role() != join.role || member.standing == Standing::kLeft || join.rank < 0) continue;
-    bool going = departures_.IsGoing(member.incarnation());
+    bool going = departures_.IsGoing(view_, member.incarnation());
     bool same = member.standing == Standing::kIn
                     ? !going && member.index == static_cast<uint32_t>(join.rank)
                     : member.join.rank == join.rank;

@@ -129,7 +129,7 @@ bool Losses::EndsTheJob(uint64_t worker) const {
 std::string Losses::NamesOfOthers(const Incarnations& lost, uint64_t first) const {
   std::string names;
   for (uint64_t incarnation : lost) {
-    if (incarnation == first || parts_.departures.IsGoing(incarnation)) continue;
+    if (incarnation == first) continue;
     names += (names.empty() ? ", and with it " : ", ") + NameInView(incarnation);
   }
   return names.empty() ? names : names + ", of the same contributor";
@@ -144,7 +144,7 @@ void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead
   }
   parts_.suspicions.Forget(incarnation);
   // Who leaves is not missed.
-  if (parts_.departures.IsGoing(incarnation)) return;
+  if (parts_.departures.IsGoing(view, incarnation)) return;
   std::string text = NameInView(incarnation) + " was lost: " + why;
   bool worker = std::any_of(view.workers.begin(), view.workers.end(),
                             [&](const auto& one) { return one.incarnation == incarnation; });
@@ -159,7 +159,7 @@ void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead
   parts_.driver.Report(text + NamesOfOthers(lost, incarnation) + "; the job goes on without it");
   for (uint64_t one : lost) {
     parts_.suspicions.Forget(one);
-    if (!parts_.departures.IsGoing(one)) parts_.departures.Lose(one, text);
+    parts_.departures.Lose(one, text);
   }
   Watch();
 }
@@ -191,7 +191,7 @@ void Losses::Watch() {
     parts_.suspicions.Watch(incarnation, company, silence, parts_.clock.now());
   };
   for (const Voter& voter : MembersOf(view)) {
-    if (parts_.departures.IsGoing(voter.incarnation)) continue;
+    if (parts_.departures.IsGoing(view, voter.incarnation)) continue;
     bool worker = voter.role == Role::kWorker;
     watch(voter.incarnation, worker ? !EndsTheJob(voter.incarnation) : servers > 1);
   }

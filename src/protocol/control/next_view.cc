@@ -120,7 +120,9 @@ void PlaceServers(wire::View& next, const Roster& roster, const Departures& depa
 }
 
 void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t epoch) {
-  std::erase_if(next.workers, [](const wire::WorkerInfo& one) { return one.left; });
+  std::erase_if(next.workers, [present = next](const wire::WorkerInfo& one) {
+    return one.left && !IsIn(present, one.incarnation);  // a carrier carries for the others
+  });
   next.gone.clear();
   ++next.generation;
   next.began = epoch;

@@ -18,11 +18,22 @@ struct Place {
   Voter member;
 };
 
+bool IsMember(const wire::View& view, const wire::WorkerInfo& worker) {
+  if (!worker.left) return true;
+  bool others_stay = false;
+  for (const wire::WorkerInfo& one : view.workers) {
+    if (one.slot != worker.slot) continue;
+    if (one.rank < worker.rank) return false;  // it is not the carrier
+    others_stay = others_stay || !one.left;
+  }
+  return others_stay;
+}
+
 std::vector<Place> PlacesOf(const wire::View& view) {
   std::vector<Place> places;
   places.reserve(view.workers.size() + view.servers.size());
   for (const wire::WorkerInfo& one : view.workers) {
-    if (one.left) continue;
+    if (!IsMember(view, one)) continue;
     places.push_back({one.slot, {Role::kWorker, one.rank, one.incarnation, one.process}});
   }
   for (const wire::ServerInfo& one : view.servers) {
@@ -70,7 +81,7 @@ std::vector<Voter> VotersOf(const wire::View& view) {
 bool IsIn(const wire::View& view, uint64_t incarnation) {
   auto is = [&](const auto& one) { return one.incarnation == incarnation; };
   return std::any_of(view.workers.begin(), view.workers.end(),
-                     [&](const auto& worker) { return is(worker) && !worker.left; }) ||
+                     [&](const auto& worker) { return is(worker) && IsMember(view, worker); }) ||
          std::any_of(view.servers.begin(), view.servers.end(),
                      [&](const auto& server) { return is(server) && server.alive; });
 }
@@ -78,11 +89,12 @@ bool IsIn(const wire::View& view, uint64_t incarnation) {
 Incarnations ContributorOf(const wire::View& view, uint64_t incarnation) {
   Incarnations processes = {incarnation};
   auto found = std::find_if(view.workers.begin(), view.workers.end(), [&](const auto& one) {
-    return one.incarnation == incarnation && !one.left;
+    return one.incarnation == incarnation && IsMember(view, one);
   });
   if (found == view.workers.end()) return processes;
   for (const wire::WorkerInfo& one : view.workers) {
-    if (one.slot == found->slot && !one.left) processes.insert(one.incarnation);
+    bool same = one.slot == found->slot && IsMember(view, one);
+    if (same) processes.insert(one.incarnation);
   }
   return processes;
 }

@@ -22,10 +22,11 @@ struct Voter {
   uint32_t process = 0;
 };
 
-// Workers that have not left, by slot and rank, then living servers, by index.
+// Workers that have not left, by slot and rank, then living servers, by index. A carrier is a
+// member until all processes of its contributor have left: it still carries for the others.
 std::vector<Voter> MembersOf(const wire::View& view);
-// Of these, one for each contributor (the carrier, or once it has left the process of the next
-// rank) and all servers: the first one is the lowest-numbered voter.
+// Of these the carrier of each contributor, and all servers: the first one is the lowest-numbered
+// voter.
 std::vector<Voter> VotersOf(const wire::View& view);
 
 // It is a member.

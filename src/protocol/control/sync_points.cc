@@ -24,8 +24,9 @@ SyncPoints::Answers SyncPoints::Pass(uint32_t generation, uint32_t count, uint32
 bool SyncPoints::AllWait(const wire::View& view, const Departures& departures) const {
   return !waiting_.empty() &&
          std::all_of(view.workers.begin(), view.workers.end(), [&](const wire::WorkerInfo& one) {
-           return one.left || departures.IsGoing(one.incarnation) ||
-                  waiting_.contains(one.incarnation);
+           uint64_t who = one.incarnation;
+           return one.left || departures.IsLost(who) || departures.IsLeaving(who) ||
+                  waiting_.contains(who);
          });
 }
 

@@ -87,8 +87,13 @@ class Job {
       RC_ASSERT(!present[rank.place] || cut.Is(rank.layout.extent, 64));
     }
     for (uint32_t i = 0; i < cut.count(); ++i) {
-      Exchange(CombineOf(spec_),
-               [&](Rank& rank) { return row().spans(WorkOf(rank), cut.Piece(i)); });
+      const Combine combine = CombineOf(spec_);
+      Exchange(combine, PresentCount(), [&](Rank& rank) {
+        Spans spans = row().spans(WorkOf(rank), cut.Piece(i));
+        bool has_all = !spans.push.empty() && spans.push.size() == spans.piece_bytes;
+        RC_ASSERT(combine != Combine::kOverlay || !has_all || spans.want.empty());
+        return spans;
+      });
     }
     for (Rank& rank : ranks_) {
       uint64_t copied = BytesToCopy(WorkOf(rank));
@@ -111,7 +116,8 @@ class Job {
       RC_ASSERT(own.size() == count);
       std::ranges::copy(own, rank.table.begin() + static_cast<ptrdiff_t>(rank.place * count));
     }
-    Exchange(Combine::kOverlay, [&](Rank& rank) { return SpansOfTable(WorkOf(rank)); });
+    const int least = Whole() ? 1 : 0;  // where nobody lays a number
+    Exchange(Combine::kOverlay, least, [&](Rank& rank) { return SpansOfTable(WorkOf(rank)); });
   }
 
   void LayOut(Rank& rank) {
@@ -129,16 +135,17 @@ class Job {
     }
   }
 
-  // A round of one piece.
+  // A round of one piece, to each byte of which at least so many contribute, or one overlays it.
   template <typename SpansOf>
-  void Exchange(Combine combine, SpansOf spans_of) {
+  void Exchange(Combine combine, int least, SpansOf spans_of) {
     Bytes piece;
     std::vector<int> brought;
     const bool overlays = combine == Combine::kOverlay;
     for (Rank& rank : ranks_) {
       if (!present[rank.place]) continue;
       Spans spans = spans_of(rank);
-      if (piece.empty()) piece.resize(spans.piece_bytes);
+      // Where nobody lays anything there is anything.
+      if (piece.empty()) piece.assign(spans.piece_bytes, overlays ? std::byte{0xa5} : std::byte{0});
       brought.resize(piece.size());
       RC_ASSERT(spans.piece_bytes == piece.size());
       RC_ASSERT(spans.push_offset + spans.push.size() <= piece.size());
@@ -147,11 +154,13 @@ class Job {
       RC_ASSERT(overlays || spans.push.size() == piece.size());
       for (size_t i = 0; i < spans.push.size(); ++i) {
         std::byte& byte = piece[spans.push_offset + i];
-        byte = static_cast<std::byte>(static_cast<int>(byte) + static_cast<int>(spans.push[i]));
+        int sum = (overlays ? 0 : static_cast<int>(byte)) + static_cast<int>(spans.push[i]);
+        byte = static_cast<std::byte>(sum);
         ++brought[spans.push_offset + i];
       }
     }
-    for (int times : brought) RC_ASSERT(times == (overlays ? 1 : PresentCount()) || !Whole());
+    for (int times : brought) RC_ASSERT(times >= (overlays ? std::min(least, 1) : least));
+    for (int times : brought) RC_ASSERT(times <= (overlays ? 1 : least));
     for (Rank& rank : ranks_) {
       if (present[rank.place]) Take(rank, spans_of(rank), piece);
     }
@@ -285,7 +294,9 @@ RC_GTEST_PROP(SpansTest, AnAlltoallGivesEachRankWhatIsForIt, ()) {
   LoseSome(job);
   job.Play();
   const uint64_t row_bytes = TensorBytes(spec).value();
+  const std::vector<uint64_t>& sections = job[0].layout.extent.sections;
   for (size_t to = 0; to < job.size(); ++to) {
+    if (!job.present[to]) RC_ASSERT(sections[2 * to] + sections[2 * to + 1] == 0u);
     if (!job.present[to]) continue;
     Bytes expected;
     for (size_t from = 0; from < job.size(); ++from) {

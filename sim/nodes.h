@@ -11,6 +11,7 @@
 #include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/member.h"
+#include "src/protocol/shard/admission.h"
 
 namespace byteps::sim {
 
@@ -66,16 +67,8 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   bool dead = false;
 
  private:
-  struct Link {
-    ConnectionId connection = 0;
-    uint64_t incarnation = 0;
-  };
-  struct Waiting {  // a handshake of a view that is not here yet
-    ConnectionId connection = 0;
-    Slot slot = 0;
-    wire::DataHeader hello;
-  };
-  void Admit(const Waiting& waiting);
+  void Admit(ConnectionId connection, Slot slot, const wire::DataHeader& hello);
+  void Close(Slot slot);
   bool InView(Slot slot, uint64_t incarnation) const;
   std::optional<ByteSpan> Begin(ConnectionId connection, Slot slot, const Frame& frame);
   void OnData(ConnectionId connection, Slot slot, const Frame& frame);
@@ -91,11 +84,12 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   BufferPool pool_;
   protocol::MistakenShard mistaken_;
   protocol::Shard machine_;
+  protocol::Admission admission_;
+  protocol::WorkerLinks bound_;
   Ticker ticker_;
   wire::View view_;
-  std::map<Slot, Link> links_;
-  std::map<Slot, ByteSpan> places_;  // of payloads that have begun to arrive
-  std::vector<Waiting> waiting_;
+  std::map<Slot, ConnectionId> connections_;  // of those that are bound
+  std::map<Slot, ByteSpan> places_;           // of payloads that have begun to arrive
 };
 
 class ServerNode final : public Endpoint {

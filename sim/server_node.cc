@@ -21,29 +21,15 @@ ShardNode::ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, 
       name_("shard " + std::to_string(id)),
       mistaken_(cluster.options_.mistakes.shard, *cluster.options_.arithmetic, *this),
       machine_(mistaken_.OptionsFrom({}), pool_, mistaken_.arithmetic(), mistaken_.driver()),
+      bound_(machine_, mistaken_.rules(), [this](Slot slot) { Close(slot); }),
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }) {}
 
-// As the runtime does: who is not in the view is cut off first, and what it said is not read. A
-// generation begins with new connections.
 void ShardNode::OnView(const wire::View& view) {
-  bool begins = view.generation != std::exchange(view_, view).generation;
-  std::vector<ConnectionId> closed;
-  for (auto it = links_.begin(); it != links_.end();) {
-    bool stays = InView(it->first, it->second.incarnation);
-    if (!begins && !mistaken_.rules().IsCutOff(stays)) {
-      ++it;
-      continue;
-    }
-    closed.push_back(it->second.connection);
-    places_.erase(it->first);
-    machine_.OnLost(it->first);
-    it = links_.erase(it);
-  }
-  for (ConnectionId connection : closed) cluster_.network_.Close(connection);
-  machine_.OnView(view, id_);
-  for (Waiting& waiting : std::exchange(waiting_, {})) Admit(waiting);
+  view_ = view;
+  bound_.OnView(view, id_);
+  admission_.OnView(view);
 }
 
 bool ShardNode::InView(Slot slot, uint64_t incarnation) const {
@@ -52,29 +38,29 @@ bool ShardNode::InView(Slot slot, uint64_t incarnation) const {
   });
 }
 
-void ShardNode::Admit(const Waiting& waiting) {
-  const wire::DataHeader& hello = waiting.hello;
-  if (hello.epoch > view_.epoch) {
-    waiting_.push_back(waiting);
-    return;
-  }
-  bool in_view = hello.generation == view_.generation && InView(waiting.slot, hello.count);
-  wire::DataHeader answer;
-  answer.status = in_view ? StatusCode::kOk : StatusCode::kEvicted;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeSmall(frame, FrameType::kWelcome, answer);
-  cluster_.network_.Send(waiting.connection, this, frame);
-  if (!in_view) return;
-  auto old = links_.find(waiting.slot);
-  if (old != links_.end()) cluster_.network_.Close(old->second.connection);
-  places_.erase(waiting.slot);
-  machine_.OnLost(waiting.slot);
-  links_[waiting.slot] = {waiting.connection, hello.count};
+void ShardNode::Close(Slot slot) {
+  places_.erase(slot);
+  auto gone = connections_.extract(slot);
+  cluster_.network_.Close(gone.mapped());
+}
+
+void ShardNode::Admit(ConnectionId connection, Slot slot, const wire::DataHeader& hello) {
+  admission_.Ask(
+      {slot, hello.count, hello.generation, [this, connection, slot, hello](const Status& status) {
+         wire::DataHeader answer;
+         answer.status = status.code();
+         Frame& frame = cluster_.network_.NewFrame();
+         MakeSmall(frame, FrameType::kWelcome, answer);
+         cluster_.network_.Send(connection, this, frame);
+         if (!status.ok()) return;
+         if (!bound_.Bind(slot, hello.count, hello.generation)) return;
+         connections_[slot] = connection;
+       }});
 }
 
 bool ShardNode::IsBound(ConnectionId connection, Slot slot) const {
-  auto found = links_.find(slot);
-  return found != links_.end() && found->second.connection == connection;
+  auto found = connections_.find(slot);
+  return found != connections_.end() && found->second == connection;
 }
 
 // A header is here: where its payload goes, or nothing and the connection is closed.
@@ -118,11 +104,11 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
     cluster_.Log(name_ + ": from worker " + std::to_string(slot) + ": " + Describe(frame));
   }
   if (frame.type == FrameType::kHello) {
-    Admit({connection, slot, frame.header});
+    Admit(connection, slot, frame.header);
   } else if (IsBound(connection, slot)) {
     const wire::DataHeader& header = frame.header;
     bool real = cluster_.network_.carries_bytes();
-    if (!InView(slot, links_.at(slot).incarnation)) {
+    if (!InView(slot, bound_.IncarnationOf(slot))) {
       cluster_.violations_.push_back(name_ + " listens to worker " + std::to_string(slot) +
                                      ", which is not in its view");
     }
@@ -139,9 +125,11 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
         if (!told.ok()) cluster_.violations_.push_back(name_ + ": " + told.ToString());
         break;
       }
-      case FrameType::kAbort:
-        machine_.OnAbort(slot, real ? HeaderOf(frame) : header, TextOf(frame));
+      case FrameType::kAbort: {
+        Status taken = machine_.OnAbort(slot, real ? HeaderOf(frame) : header, TextOf(frame));
+        if (!taken.ok()) cluster_.violations_.push_back(name_ + ": " + taken.ToString());
         break;
+      }
       default: break;
     }
     Status held = machine_.CheckPostponed(slot);
@@ -151,7 +139,7 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
 }
 
 void ShardNode::NoteFrame(Slot slot, FrameType type) {
-  uint32_t worker = cluster_.WorkerOf(links_.at(slot).incarnation);
+  uint32_t worker = cluster_.WorkerOf(bound_.IncarnationOf(slot));
   auto note = [&](Moment moment) { cluster_.Note(moment, worker, server_); };
   switch (type) {
     case FrameType::kPush: return note(Moment::kPushArrived);
@@ -164,34 +152,32 @@ void ShardNode::NoteFrame(Slot slot, FrameType type) {
 
 void ShardNode::OnLost(ConnectionId connection, uint32_t slot) {
   if (!IsBound(connection, slot)) return;  // there is another one since
-  uint64_t incarnation = links_[slot].incarnation;
-  links_.erase(slot);
+  connections_.erase(slot);
   places_.erase(slot);
-  machine_.OnLost(slot);
-  on_worker_lost(slot, incarnation);
+  on_worker_lost(slot, bound_.OnClosed(slot));
 }
 
 void ShardNode::SendTo(Slot to, Frame& frame) {
-  cluster_.network_.Send(links_.at(to).connection, this, frame);
+  cluster_.network_.Send(connections_.at(to), this, frame);
 }
 
 void ShardNode::SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                            BufferRef) {
-  if (!links_.contains(to)) return;
+  if (!connections_.contains(to)) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeData(frame, FrameType::kAnswer, header, payload, cluster_.network_.carries_bytes());
   SendTo(to, frame);
 }
 
 void ShardNode::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
-  if (!links_.contains(to)) return;
+  if (!connections_.contains(to)) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeWant(frame, pieces);
   SendTo(to, frame);
 }
 
 void ShardNode::SendStable(Slot to, const wire::Progress& stable) {
-  if (!links_.contains(to)) return;
+  if (!connections_.contains(to)) return;
   wire::DataHeader header;
   header.count = stable.count;
   header.epoch = stable.epoch;

@@ -118,14 +118,7 @@ void ServerProcess::OnView(const wire::View& view) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     shards_[i]->PostView(view, first_shard_ + static_cast<ShardId>(i));
   }
-  std::vector<Waiting> waiting = std::exchange(waiting_, {});
-  for (Waiting& worker : waiting) {
-    if (worker.hello.generation <= view.generation) {
-      worker.answer(CheckHello(worker.hello));
-    } else {
-      waiting_.push_back(std::move(worker));
-    }
-  }
+  admission_.OnView(view);
 }
 
 const wire::WorkerInfo* ServerProcess::FindWorker(uint64_t incarnation) const {
@@ -172,21 +165,13 @@ void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer a
   if (hello.wanted_incarnation != options_.control.identity.incarnation) {
     return answer({StatusCode::kRefused, "another process took this port over"});
   }
-  if (hello.generation > view_.generation) {
-    waiting_.push_back({hello, std::move(answer)});
-    return;
-  }
-  answer(CheckHello(hello));
+  admission_.Ask({hello.index, hello.incarnation, hello.generation,
+                  [this, hello, answer = std::move(answer)](const Status& status) {
+                    answer(status.ok() ? CheckShard(hello) : status);
+                  }});
 }
 
-Status ServerProcess::CheckHello(const wire::Hello& hello) const {
-  const wire::WorkerInfo* worker = FindWorker(hello.incarnation);
-  if (worker == nullptr || worker->slot != hello.index) {
-    return {StatusCode::kEvicted, "this worker is not in the present view of the job"};
-  }
-  if (hello.generation != view_.generation) {
-    return {StatusCode::kUnavailable, "a newer generation of the job has begun"};
-  }
+Status ServerProcess::CheckShard(const wire::Hello& hello) const {
   if (hello.wanted_index < first_shard_ || hello.wanted_index - first_shard_ >= shards_.size()) {
     return {StatusCode::kRefused, "shard " + std::to_string(hello.wanted_index) + " is not here"};
   }
@@ -197,7 +182,9 @@ void ServerProcess::OnBound(uint64_t attempt,
                             Result<std::unique_ptr<transport::Connection>> connection,
                             const wire::Hello& hello) {
   auto finished = handshakes_.extract(attempt);
-  Status checked = connection.ok() ? CheckHello(hello) : connection.status();
+  Status checked = connection.status();
+  if (checked.ok()) checked = admission_.Check(hello.index, hello.incarnation, hello.generation);
+  if (checked.ok()) checked = CheckShard(hello);
   if (!checked.ok()) {
     bool refused = checked.code() == StatusCode::kRefused;
     log_.Info("a connection was not let in: {}{}", refused ? finished.mapped()->peer() + ": " : "",

@@ -10,6 +10,7 @@
 
 #include "src/base/log.h"
 #include "src/protocol/control/membership.h"
+#include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/handshake.h"
 #include "src/transport/transport.h"
@@ -43,11 +44,6 @@ class ServerProcess {
   void Stop(const Status& why);
 
  private:
-  struct Waiting {  // a worker of a generation whose view has not come yet
-    wire::Hello hello;
-    HandshakeAcceptor::Answer answer;
-  };
-
   void OnReady();
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
@@ -56,7 +52,7 @@ class ServerProcess {
   void Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer);
   void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
                const wire::Hello& hello);
-  Status CheckHello(const wire::Hello& hello) const;
+  Status CheckShard(const wire::Hello& hello) const;
   const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
 
@@ -70,7 +66,7 @@ class ServerProcess {
   std::unique_ptr<transport::Listener> listener_;
   uint64_t next_attempt_ = 1;
   std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
-  std::vector<Waiting> waiting_;
+  protocol::Admission admission_;
   wire::View view_;  // in force
   ShardId first_shard_ = 0;
   // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.

@@ -16,9 +16,8 @@ constexpr size_t kBytesMoreMax = wire::kMembersMax / 8 + wire::kCodecExtraBytesM
 
 // A worker's connection.
 struct ShardThread::Link final : transport::FrameReceiver {
-  Link(ShardThread& owner, Slot worker, uint64_t number,
-       std::unique_ptr<transport::Connection> bound)
-      : shard(owner), slot(worker), incarnation(number), connection(std::move(bound)) {}
+  Link(ShardThread& owner, Slot worker, std::unique_ptr<transport::Connection> bound)
+      : shard(owner), slot(worker), connection(std::move(bound)) {}
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
     incoming = static_cast<wire::FrameKind>(kind);
@@ -100,7 +99,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
     }
     if (incoming == wire::FrameKind::kAbort) {
       const auto* text = reinterpret_cast<const char*>(payload.data());
-      shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
+      sound = shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
     }
     if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
     if (sound.ok() && !data) sound = shard.machine_.CheckPostponed(slot);
@@ -112,7 +111,6 @@ struct ShardThread::Link final : transport::FrameReceiver {
 
   ShardThread& shard;
   Slot slot;
-  uint64_t incarnation;
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
   uint64_t epoch = 0;
@@ -129,6 +127,7 @@ ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardO
       on_no_memory_(std::move(on_no_memory)),
       loop_(transport.MakeLoop()),
       machine_(options, pool_, arithmetic_, *this),
+      bound_(machine_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
@@ -150,28 +149,9 @@ void ShardThread::Start() {
 }
 
 void ShardThread::PostView(const wire::View& view, ShardId self) {
-  loop_->Post([this, view, self] { OnView(view, self); });
-}
-
-// Whoever is out of the view is closed first, so that nothing of it is read any more.
-void ShardThread::OnView(const wire::View& view, ShardId self) {
-  workers_ = view.workers;
-  bool begins = view.generation != std::exchange(generation_, view.generation);
-  for (auto it = links_.begin(); it != links_.end();) {
-    if (!begins && IsInView(it->first, it->second->incarnation)) {
-      ++it;
-      continue;
-    }
-    machine_.OnLost(it->first);
-    it = links_.erase(it);
-  }
-  machine_.OnView(view, self);
-  ticker_.Arm();
-}
-
-bool ShardThread::IsInView(Slot slot, uint64_t incarnation) const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const wire::WorkerInfo& worker) {
-    return worker.slot == slot && worker.incarnation == incarnation;
+  loop_->Post([this, view, self] {
+    bound_.OnView(view, self);
+    ticker_.Arm();
   });
 }
 
@@ -186,10 +166,8 @@ void ShardThread::PostStillKnown(const wire::StillKnown& known) {
 void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
                         std::unique_ptr<transport::Connection> connection) {
   // A view may have come while the connection came over.
-  if (generation != generation_ || !IsInView(slot, incarnation)) return;
-  links_.erase(slot);
-  machine_.OnLost(slot);
-  auto link = std::make_unique<Link>(*this, slot, incarnation, std::move(connection));
+  if (!bound_.Bind(slot, incarnation, generation)) return;
+  auto link = std::make_unique<Link>(*this, slot, std::move(connection));
   link->connection->SetLimits({payload_bytes_max_});
   link->connection->Start(link.get());
   links_[slot] = std::move(link);
@@ -216,13 +194,13 @@ void ShardThread::SendStable(Slot to, const wire::Progress& stable) {
 
 void ShardThread::OnClosed(Link& link, const Status& why) {
   auto gone = links_.extract(link.slot);
-  machine_.OnLost(gone.key());
+  uint64_t incarnation = bound_.OnClosed(gone.key());
   if (why.code() == StatusCode::kProtocol) {
     log_.Error("worker {} was cut off: {}", gone.key(), why.message());
   } else if (why.code() == StatusCode::kExhausted) {
     log_.Warning("the connection of worker {} was closed: {}", gone.key(), why.message());
   }
-  on_broken_(gone.mapped()->incarnation, why);
+  on_broken_(incarnation, why);
 }
 
 }  // namespace byteps::runtime

@@ -14,6 +14,7 @@
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/shard/admission.h"
 #include "src/protocol/shard/shard.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
@@ -53,8 +54,6 @@ class ShardThread final : public protocol::ShardDriver {
   void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
   void SendStable(Slot to, const wire::Progress& stable) override;
   void Send(Slot to, transport::OutFrame frame);
-  void OnView(const wire::View& view, ShardId self);
-  bool IsInView(Slot slot, uint64_t incarnation) const;
   void OnClosed(Link& link, const Status& why);
 
   Log& log_;
@@ -65,9 +64,8 @@ class ShardThread final : public protocol::ShardDriver {
   protocol::KernelArithmetic arithmetic_;
   std::map<Slot, std::unique_ptr<Link>> links_;
   protocol::Shard machine_;
+  protocol::WorkerLinks bound_;  // which of `links_` there are
   Ticker ticker_;
-  uint32_t generation_ = 0;
-  std::vector<wire::WorkerInfo> workers_;  // of the view
   size_t payload_bytes_max_;
   std::thread thread_;
 };

@@ -118,8 +118,9 @@ class Job {
           [this, to, epoch] { job.shards[to]->machine.OnResync(slot, epoch); });
     }
     void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override {
-      job.up[{slot, to}].push_back(
-          [this, to, push, why] { job.shards[to]->machine.OnAbort(slot, push, why); });
+      job.up[{slot, to}].push_back([this, to, push, why] {
+        EXPECT_TRUE(job.shards[to]->machine.OnAbort(slot, push, why).ok());
+      });
     }
     void SendAck(ShardId to, const wire::Progress& ack) override {
       job.up[{slot, to}].push_back(

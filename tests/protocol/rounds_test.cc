@@ -186,7 +186,7 @@ TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnswered) {
 TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   EXPECT_TRUE(Push(0, Header(256, 0), "\x02").ok());
   EXPECT_TRUE(Push(1, Header(256, 1), "\x02").ok());
-  shard.OnAbort(0, Header(256, 1), "too late");
+  EXPECT_TRUE(shard.OnAbort(0, Header(256, 1), "too late").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(ErrorIn(driver.answers[0]),
             Status(StatusCode::kDeadlineExceeded, "too late; it has no part of rank 2"));
@@ -247,7 +247,7 @@ TEST_F(ShardRoundsTest, OfTwoRoundsThatContradictEachOtherBothPushersAreNamed) {
 // It never pushes the round again: nothing may be kept for it.
 TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
-  shard.OnAbort(0, Header(256, 1), "too late");
+  EXPECT_TRUE(shard.OnAbort(0, Header(256, 1), "too late").ok());
   EXPECT_TRUE(Push(1, Header(256, 1), "\x01").ok());
   ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);

@@ -34,7 +34,8 @@ void Answers::Number(const Piece& piece, Slot to, wire::DataHeader& header) {
   header.home = piece.home;
   header.combine = piece.verdict.terms().combine;
   header.dtype = piece.verdict.terms().dtype;
-  header.piece_bytes = piece.verdict.size();
+  header.codec = piece.verdict.terms().codec;
+  header.piece_bytes = piece.verdict.terms().piece_bytes;
 }
 
 void Answers::Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const Portion& portion) {
@@ -43,12 +44,14 @@ void Answers::Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const
   header.ref = ref;
   header.priority = portion.priority;
   Number(piece, to, header);
-  header.want_bytes = header.encoded_bytes = portion.bytes;
-  if (portion.bytes != verdict.size()) {  // the whole verdict needs no range on the wire
+  header.want_bytes = portion.bytes;
+  ConstByteSpan bytes = verdict.bytes();
+  if (portion.bytes != verdict.terms().piece_bytes) {  // the whole needs no range on the wire
     header.offset = header.want_offset = portion.offset;
+    bytes = portion.bytes == 0 ? ConstByteSpan() : bytes.subspan(portion.offset, portion.bytes);
   }
-  ConstByteSpan bytes(verdict.bytes().data() + portion.offset, portion.bytes);
-  SendWithReceipt(verdict, to, header, bytes, verdict.bytes());
+  header.encoded_bytes = static_cast<uint32_t>(bytes.size());
+  SendWithReceipt(verdict, to, header, bytes, verdict.buffer());
 }
 
 void Answers::SendError(const Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority) {

@@ -44,7 +44,8 @@ class Answers {
   // The slots of the generation; `begins`: nobody has been answered yet.
   void SetSlots(Slot slots, bool begins);
 
-  // A portion of the bytes of the piece's verdict. REQUIRES: they are in it.
+  // A portion of the bytes of the piece's verdict. REQUIRES: they are in it; with a codec it is all
+  // or nothing.
   void Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const Portion& portion);
   // The errors up to that round: whoever holds its last one can tell all to another owner.
   // REQUIRES: the verdict is an error and covers the round.
@@ -58,6 +59,8 @@ class Answers {
     return sent_[from].NextAcknowledged(number);
   }
   uint64_t sent(Slot to) const { return sent_[to].sent(); }
+  // `to` has been answered on this connection about this round, which it may not know to be stable.
+  bool HasAnswered(Slot to, const wire::PieceRef& ref) { return sent_[to].Keeps(ref); }
   // The connection is gone; answers are counted from 1 again.
   void ForgetConnection(Slot from) { sent_[from].Restart(); }
 

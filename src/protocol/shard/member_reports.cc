@@ -37,13 +37,4 @@ void MemberReports::TakeJoined(Slot from, uint64_t number) {
   });
 }
 
-void MemberReports::TakeAbort(const wire::DataHeader& push, const std::string& why) {
-  Piece* piece = parts_.pieces.FindOpen(push.ref);
-  if (piece == nullptr || push.epoch < piece->since || piece->round->failure().has_value()) return;
-  std::string missing = parts_.attendance.MissingRanks(*piece, false);
-  std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
-  piece->round->Fail(Status(StatusCode::kDeadlineExceeded, why + whom));
-  parts_.rounds.DecideIfPossible(*piece);
-}
-
 }  // namespace byteps::protocol

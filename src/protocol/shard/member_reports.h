@@ -1,12 +1,10 @@
 // What members say besides pushes and verdicts: which answers have come, what all hold, that they
-// have said all, that they have joined, and that they have given up.
+// have said all, and that they have joined.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "src/protocol/shard/answers.h"
-#include "src/protocol/shard/attendance.h"
 #include "src/protocol/shard/rounds.h"
 #include "src/protocol/shard/told_verdicts.h"
 
@@ -20,7 +18,6 @@ class MemberReports {
   struct Parts {
     const ShardView& view;
     Members& members;
-    const Attendance& attendance;
     PieceTable& pieces;
     Answers& answers;
     Rounds& rounds;
@@ -36,8 +33,6 @@ class MemberReports {
   void TakeResync(Slot from, uint64_t epoch);
   // `from` takes no part in rounds until this join is over.
   void TakeJoined(Slot from, uint64_t number);
-  // Somebody asks that the round ends in an error.
-  void TakeAbort(const wire::DataHeader& push, const std::string& why);
 
  private:
   const Parts parts_;

@@ -27,6 +27,14 @@ class NumberedAnswers {
   }
   uint64_t sent() const { return sent_; }
 
+  // One of those that are kept was about this round.
+  bool Keeps(const wire::PieceRef& ref) {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (kept_[i].ref == ref) return true;
+    }
+    return false;
+  }
+
   // What the next answer was about that an acknowledgement of `number` stands for, in order; none
   // when it has taken them all. Skips those that are forgotten.
   std::optional<Answered> NextAcknowledged(uint64_t number) {

@@ -10,14 +10,24 @@ Status Wrong(const std::string& what) { return {StatusCode::kProtocol, "push ref
 
 }  // namespace
 
-Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
+Status Pushes::CheckHeader(const wire::DataHeader& header) const {
   if (header.generation != parts_.view.generation()) {
     return Wrong("it belongs to another generation");
   }
   if (header.status != StatusCode::kOk) return Wrong("it is no push");
-  if (header.combine == Combine::kOverlay) return Status::Ok();
-  if (header.offset != 0 || payload_bytes != header.piece_bytes ||
-      header.piece_bytes % SizeOf(header.dtype) != 0) {
+  if (header.codec == 0) return Status::Ok();
+  if (header.combine == Combine::kOverlay) return Wrong("what is overlaid has no codec");
+  bool nothing = header.want_bytes == 0;
+  bool all = header.want_offset == 0 && header.want_bytes == header.piece_bytes;
+  return nothing || all ? Status::Ok() : Wrong("it wants a part of what is encoded");
+}
+
+Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
+  Status checked = CheckHeader(header);
+  if (!checked.ok() || header.combine == Combine::kOverlay) return checked;
+  bool whole = payload_bytes == header.piece_bytes;
+  if (header.codec != 0) whole = payload_bytes == header.encoded_bytes;
+  if (header.offset != 0 || !whole || header.piece_bytes % SizeOf(header.dtype) != 0) {
     return Wrong("only a part of the piece was pushed");
   }
   return Status::Ok();
@@ -46,6 +56,10 @@ Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
     return wrong(std::to_string(header.piece_bytes) + " bytes of " + NameOf(header.dtype),
                  std::to_string(round.piece_bytes()) + " bytes of " + NameOf(round.dtype()));
   }
+  if (round.codec() != header.codec) {
+    return wrong("with codec " + std::to_string(header.codec),
+                 "with codec " + std::to_string(round.codec()));
+  }
   return Status::Ok();
 }
 
@@ -54,8 +68,9 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   const Verdict& verdict = piece.verdict;
   if (verdict.IsError() || verdict.stable()) return Status::Ok();
   if (header.ref.round < verdict.round()) return Wrong("its round is over for everybody");
-  if (header.combine != verdict.terms().combine || header.dtype != verdict.terms().dtype ||
-      header.piece_bytes != verdict.size()) {
+  const VerdictTerms& terms = verdict.terms();
+  if (header.combine != terms.combine || header.dtype != terms.dtype ||
+      header.piece_bytes != terms.piece_bytes || header.codec != terms.codec) {
     return Wrong("a repeat differs from what was decided");
   }
   if (verdict.empty() && header.want_bytes > 0) {
@@ -81,22 +96,25 @@ Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
   return CheckRepeat(piece, header);
 }
 
-Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
-                            Time now) {
-  const wire::DataHeader& header = incoming.header;
-  // Who was left behind may have gone on alone, with answers that no member has: to another round,
-  // or with other rows of an allgather.
+// Who was left behind may have gone on alone, with answers that no member has: to another round,
+// or with other rows of an allgather.
+Status Pushes::NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
+                         Time now) {
   bool overtaken = piece.round != nullptr && !parts_.attendance.AnyMemberIn(*piece.round) &&
                    !CheckRound(*piece.round, set, from, header).ok();
   if (overtaken) parts_.rounds.Drop(piece);
-  if (piece.round == nullptr) {
-    Status opened = parts_.rounds.Open(piece, set, header, now);
-    if (!opened.ok()) return opened;
-  }
+  if (piece.round == nullptr) return parts_.rounds.Open(piece, set, header, now);
+  return CheckRound(*piece.round, set, from, header);
+}
+
+Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
+                            Time now) {
+  const wire::DataHeader& header = incoming.header;
+  Status checked = NeedRound(piece, set, from, header, now);
+  if (!checked.ok()) return checked;
   Round& round = *piece.round;
   incoming.fate = Fate::kRepeat;
-  Status checked = CheckRound(round, set, from, header);
-  if (!checked.ok() || round.HasArrived(from)) return checked;
+  if (round.HasArrived(from)) return checked;
   incoming.fate = Fate::kContribution;
   incoming.place = round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool, incoming.keep);
   incoming.round_serial = round.serial();
@@ -105,14 +123,16 @@ Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& 
 
 void Pushes::Take(Slot from, const Incoming& incoming) {
   if (incoming.fate == Fate::kContribution) TakeContribution(from, incoming);
-  if (incoming.fate == Fate::kRepeat) AnswerAgain(from, incoming);
+  if (incoming.fate == Fate::kRepeat) {
+    AnswerAgain(from, incoming.header, incoming.payload_bytes);
+  }
 }
 
 void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   Piece* piece = parts_.pieces.Find(incoming.header.ref);
   if (piece == nullptr) return;  // retired or moved away while the payload came in
   if (incoming.header.ref.round <= piece->verdict.round()) {  // decided meanwhile
-    return AnswerAgain(from, incoming);
+    return AnswerAgain(from, incoming.header, incoming.payload_bytes);
   }
   // Dropped, and perhaps begun again, because the piece went away and came back meanwhile, or
   // because somebody pushed what nobody should.
@@ -124,16 +144,46 @@ void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   parts_.rounds.DecideIfPossible(*piece);
 }
 
+Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why,
+                         Time now) {
+  Status checked = CheckHeader(header);
+  if (!checked.ok()) return checked;
+  parts_.members.NoteEpoch(from, header.epoch);
+  std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
+  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
+  Result<ProcessSet*> set = parts_.sets.For(from, header.process_set);
+  if (!set.ok()) return set.status();
+  Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
+  if (header.ref.round <= piece.verdict.round()) {
+    // The answer to its push may have crossed this.
+    if (!parts_.answers.HasAnswered(from, header.ref)) AnswerAgain(from, header, 0);
+    return checked;
+  }
+  checked = NeedRound(piece, *set.value(), from, header, now);
+  if (!checked.ok()) return checked;
+  Round& round = *piece.round;
+  bool fresh = !round.HasArrived(from);
+  if (fresh) round.ArriveAborted(from, header, parts_.members.IsPresent(from));
+  if (!round.failure().has_value()) {
+    std::string missing = parts_.attendance.MissingRanks(piece, false);
+    std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
+    round.Fail(Status(StatusCode::kDeadlineExceeded, why + whom));
+  }
+  // Who has begun this round has the verdict of the one before.
+  if (fresh && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from);
+  parts_.rounds.DecideIfPossible(piece);
+  return checked;
+}
+
 // A push of a decided round gets the verdict that is kept; a retired tensor needs none.
-void Pushes::AnswerAgain(Slot to, const Incoming& incoming) {
-  const wire::PieceRef& ref = incoming.header.ref;
-  Piece* piece = parts_.pieces.Find(ref);
-  if (piece == nullptr || parts_.pieces.IsRetired(ref.tensor)) return;
-  if (!piece->verdict.Covers(ref.round) || piece->verdict.stable()) return;
+void Pushes::AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes) {
+  Piece* piece = parts_.pieces.Find(header.ref);
+  if (piece == nullptr || parts_.pieces.IsRetired(header.ref.tensor)) return;
+  if (!piece->verdict.Covers(header.ref.round) || piece->verdict.stable()) return;
   if (!parts_.rules.AnswersRepeats()) return;
   Contribution repeated;
-  Announce(repeated, incoming.header, incoming.payload_bytes);
-  parts_.delivery.Answer(*piece, ref, to, repeated);
+  Announce(repeated, header, payload_bytes);
+  parts_.delivery.Answer(*piece, header.ref, to, repeated);
   parts_.rounds.Settle(*piece);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
@@ -27,6 +28,7 @@ class Pushes {
     const Attendance& attendance;
     ProcessSets& sets;
     PieceTable& pieces;
+    Answers& answers;
     Rounds& rounds;
     VerdictDelivery& delivery;
   };
@@ -38,15 +40,22 @@ class Pushes {
   Status Place(Slot from, Incoming& incoming, Time now);
   // The payload is in its place.
   void Take(Slot from, const Incoming& incoming);
+  // Instead of a push: `from` asks that the round ends in an error. It opens the round if there is
+  // none, and is answered like a push. Of a round that `from` has pushed its contribution stays:
+  // if all others come, too, before the error may be decided, there is a sum. Errors as Place.
+  Status TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why, Time now);
 
  private:
+  Status CheckHeader(const wire::DataHeader& header) const;
   Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, const ProcessSet& set, Slot from,
                     const wire::DataHeader& header) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
+  Status NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
+                   Time now);
   Status PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming, Time now);
   void TakeContribution(Slot from, const Incoming& incoming);
-  void AnswerAgain(Slot to, const Incoming& incoming);
+  void AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes);
 
   const Parts parts_;
 };

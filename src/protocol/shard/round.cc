@@ -19,12 +19,14 @@ void Round::Begin(uint64_t serial, const wire::DataHeader& header, ProcessSet& s
   combine_ = header.combine;
   dtype_ = header.dtype;
   piece_bytes_ = header.piece_bytes;
+  codec_ = header.codec;
   set_ = &set;
   missing_ = set.present_count();
   pushed_bytes_ = 0;
   contributions_.assign(slots, Contribution());
   order_of_arrival_.clear();
   failure_.reset();
+  lacks_a_part_ = false;
 }
 
 void Round::End() {
@@ -50,11 +52,19 @@ ByteSpan Round::PlaceOf(Slot from, const wire::DataHeader& header, size_t payloa
 void Round::Arrive(Slot from, const wire::DataHeader& header, size_t payload_bytes, bool awaited) {
   Contribution& contribution = contributions_[from];
   Announce(contribution, header, payload_bytes);
+  contribution.bytes = static_cast<uint32_t>(payload_bytes);
   contribution.begun = false;
   contribution.arrived = true;
   if (awaited) --missing_;
   pushed_bytes_ += payload_bytes;
   order_of_arrival_.push_back(from);
+}
+
+void Round::ArriveAborted(Slot from, const wire::DataHeader& header, bool awaited) {
+  DropBegun(from);
+  Arrive(from, header, 0, awaited);
+  contributions_[from].aborted = true;
+  lacks_a_part_ = true;
 }
 
 void Round::DropBegun(Slot from) {

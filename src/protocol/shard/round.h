@@ -16,13 +16,15 @@ namespace byteps::protocol {
 
 // What one slot brings to the round and what it wants of the verdict.
 struct Contribution {
-  BufferRef buffer;  // of an overlay: none, its bytes are in the round's
+  BufferRef buffer;  // as it came; of an overlay: none, its bytes are in the round's
+  uint32_t bytes = 0;
   uint32_t want_offset = 0;
   uint32_t want_bytes = 0;
   int32_t priority = 0;
   bool begun = false;  // its payload comes in
   bool arrived = false;
-  bool idle = false;  // wants nothing of the verdict, and has not all of it either
+  bool idle = false;     // wants nothing of the verdict, and has not all of it either
+  bool aborted = false;  // it counts as arrived, but has brought nothing
 
   bool HasAll() const { return arrived && want_bytes == 0 && !idle; }
 };
@@ -44,6 +46,7 @@ class Round {
   Combine combine() const { return combine_; }
   DataType dtype() const { return dtype_; }
   uint32_t piece_bytes() const { return piece_bytes_; }
+  uint8_t codec() const { return codec_; }  // of the contributions
   ProcessSet& set() const { return *set_; }
   const std::vector<Contribution>& contributions() const { return contributions_; }  // by slot
   bool HasArrived(Slot slot) const { return contributions_[slot].arrived; }
@@ -62,6 +65,10 @@ class Round {
                    BufferPool& pool, BufferRef& keep);
   // It is here. `awaited`: `from` is one of the missing.
   void Arrive(Slot from, const wire::DataHeader& header, size_t payload_bytes, bool awaited);
+  // It asks for the error `why` instead. The first one wins; a round of which a part will never
+  // come can only end in an error. `awaited` as above; REQUIRES: !HasArrived(from).
+  void ArriveAborted(Slot from, const wire::DataHeader& header, bool awaited);
+  bool LacksAPart() const { return lacks_a_part_; }
   // The connection broke before it was.
   void DropBegun(Slot from);
 
@@ -75,6 +82,7 @@ class Round {
   Combine combine_ = Combine::kSum;
   DataType dtype_ = DataType::kFloat32;
   uint32_t piece_bytes_ = 0;
+  uint8_t codec_ = 0;
   ProcessSet* set_ = nullptr;
   uint32_t missing_ = 0;
   uint64_t pushed_bytes_ = 0;
@@ -82,6 +90,7 @@ class Round {
   std::vector<Contribution> contributions_;
   std::vector<Slot> order_of_arrival_;
   std::optional<Status> failure_;
+  bool lacks_a_part_ = false;
 };
 
 }  // namespace byteps::protocol

@@ -9,8 +9,8 @@
 namespace byteps::protocol {
 namespace {
 
-std::string TextOf(const BufferRef& buffer, size_t bytes) {
-  return {reinterpret_cast<const char*>(buffer.data()), bytes};
+std::string TextOf(const Combiner::Combined& combined) {
+  return {reinterpret_cast<const char*>(combined.buffer.data()), combined.bytes};
 }
 
 TEST(RoundTest, CollectsContributionsAndGivesTheirBuffersBack) {
@@ -67,7 +67,7 @@ TEST(CombinerTest, CombinesInSlotOrderWhateverCameFirst) {
   for (std::vector<Slot> order : {std::vector<Slot>{0, 1, 2}, {2, 0, 1}}) {
     Piece& piece = room.Open({7, 0, 1}, 1);
     for (Slot slot : order) room.Arrive(piece, slot, std::string(1, static_cast<char>(slot)), 1);
-    EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1), 1), "\x03");
+    EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "\x03");
     room.rounds.Drop(piece);
   }
 }
@@ -76,7 +76,7 @@ TEST(CombinerTest, AveragesByTheDivisorAlsoOfOne) {
   Room room;
   Piece& piece = room.Open({7, 0, 1}, 1, Combine::kAverage);
   room.Arrive(piece, 1, "\x0c", 1);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 4), 1), "\x03");
+  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 4).value()), "\x03");
 }
 
 TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {
@@ -84,11 +84,11 @@ TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {
   Piece& piece = room.Open({7, 0, 1}, 1, Combine::kLast);
   room.Arrive(piece, 1, "b", 1);
   room.Arrive(piece, 2, "c", 1);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1), 1), "c");
+  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "c");
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);
   room.SetView(view);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1), 1), "b");
+  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "b");
 }
 
 // Contributors of 2 and 1 ranks.

@@ -7,7 +7,12 @@ namespace byteps::protocol {
 namespace {
 
 VerdictTerms TermsOf(const Round& round) {
-  return {round.ref().round, round.combine(), round.dtype(), round.set().number()};
+  return {.round = round.ref().round,
+          .combine = round.combine(),
+          .dtype = round.dtype(),
+          .piece_bytes = round.piece_bytes(),
+          .codec = round.codec(),
+          .set = round.set().number()};
 }
 
 }  // namespace
@@ -51,7 +56,8 @@ bool Rounds::MayEndInError(const Piece& piece) const {
 
 void Rounds::DecideIfPossible(Piece& piece) {
   if (piece.round == nullptr) return;
-  if (options_.rules->IsComplete(parts_.attendance, piece)) return Decide(piece);
+  bool may_be_whole = !piece.round->LacksAPart();
+  if (may_be_whole && options_.rules->IsComplete(parts_.attendance, piece)) return Decide(piece);
   std::optional<Status> error = parts_.attendance.ErrorOf(piece);
   if (error.has_value() && MayEndInError(piece)) DecideError(piece, *error);
 }
@@ -64,13 +70,14 @@ void Rounds::Decide(Piece& piece) {
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
   bool average = round.combine() == Combine::kAverage;
   uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
-  BufferRef bytes = parts_.combiner.Combine(round, divisor);
+  Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);
+  if (!combined.ok()) return DecideError(piece, combined.status());
   // Nearly always the same object: counting its references would cost.
   Receipt part;
   bool whole = parts_.attendance.IsWholeSet(round);
   if (!whole) part = parts_.attendance.ReceiptOf(round);
   piece.verdict.SetBytes(TermsOf(round), whole ? round.set().all() : part, parts_.members,
-                         std::move(bytes), round.piece_bytes());
+                         std::move(combined.value().buffer), combined.value().bytes);
   AnswerAll(piece);
 }
 

@@ -17,15 +17,15 @@ Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmet
       attendance_(members_, view_),
       answers_({pool, arithmetic, driver, view_, members_, sets_, pieces_}, options.stable_after),
       delivery_(members_, answers_),
-      combiner_(arithmetic, members_),
+      combiner_(pool, arithmetic, *options.codecs, members_),
       wants_({options.want_after, options.want_again_after}, pieces_, attendance_, driver),
       rounds_({view_, members_, attendance_, sets_, combiner_, delivery_, wants_}, options),
-      pushes_(
-          {pool, *options.rules, view_, members_, attendance_, sets_, pieces_, rounds_, delivery_}),
+      pushes_({pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_,
+               rounds_, delivery_}),
       told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_,
              delivery_},
             options.piece_bytes_max),
-      reports_({view_, members_, attendance_, pieces_, answers_, rounds_, told_}),
+      reports_({view_, members_, pieces_, answers_, rounds_, told_}),
       postponed_(options, view_, members_) {}
 
 void Shard::SetTime(Time now) {
@@ -80,7 +80,9 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
   if (intake_.IsReceiving(from)) return wrong("a push began inside another one");
   if (header.piece_bytes > options_.piece_bytes_max) return wrong("the piece is too large");
   if (header.ref.round == 0) return wrong("rounds count from 1");
-  if (header.codec != 0) return wrong("this server has no codec");
+  if (header.codec != 0 && options_.codecs->Find(header.codec) == nullptr) {
+    return wrong("this server has no codec " + std::to_string(header.codec));
+  }
   if (!view_.IsShard(header.home)) return wrong("its home is no shard of the view");
   return Status::Ok();
 }
@@ -169,12 +171,14 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
     case wire::FrameKind::kAck: return reports_.TakeAck(from, frame.number), ok;
     case wire::FrameKind::kHave: return reports_.TakeHave(from, frame.epoch, frame.pieces), ok;
     case wire::FrameKind::kResync: return reports_.TakeResync(from, frame.epoch), ok;
-    case wire::FrameKind::kAbort: return reports_.TakeAbort(frame.header, frame.text), ok;
     case wire::FrameKind::kJoined: return reports_.TakeJoined(from, frame.number), ok;
     case wire::FrameKind::kGroup: return sets_.Tell(from, frame.number, frame.bitmap);
     default: break;
   }
   reports_.TakeAck(from, frame.header.count);
+  if (frame.kind == wire::FrameKind::kAbort) {
+    return pushes_.TakeAbort(from, frame.header, frame.text, now_);
+  }
   Incoming incoming;
   incoming.header = frame.header;
   incoming.payload_bytes = frame.payload_bytes;
@@ -225,10 +229,15 @@ void Shard::OnJoined(Slot from, const wire::Progress& number) {
   postponed_.Add(from, wire::FrameKind::kJoined, number.epoch, {.number = number.count});
 }
 
-void Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string& why) {
-  if (from >= members_.size()) return;
-  if (!postponed_.MustWait(from, push.epoch)) return reports_.TakeAbort(push, why);
-  postponed_.Add(from, wire::FrameKind::kAbort, push.epoch, {.header = push, .text = why});
+Status Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string& why) {
+  Status checked = CheckSender(from, push);
+  if (!checked.ok()) return checked;
+  if (postponed_.MustWait(from, push.epoch)) {
+    postponed_.Add(from, wire::FrameKind::kAbort, push.epoch, {.header = push, .text = why});
+    return checked;
+  }
+  reports_.TakeAck(from, push.count);
+  return pushes_.TakeAbort(from, push, why, now_);
 }
 
 // ---- Tensors that are gone, and time.

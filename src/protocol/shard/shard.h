@@ -76,8 +76,10 @@ class Shard {
   // `from` has no operation open and takes no part in rounds until its join with this number, from
   // 1, is over.
   void OnJoined(Slot from, const wire::Progress& number);
-  // `from` asks that the round ends in an error.
-  void OnAbort(Slot from, const wire::DataHeader& push, const std::string& why);
+  // `from` asks that the round ends in an error; `push` is the header of the push that it stands
+  // for. It opens the round if there is none, counts as having pushed, and is answered.
+  // kProtocol, kExhausted: as of a push. Close the connection.
+  Status OnAbort(Slot from, const wire::DataHeader& push, const std::string& why);
   // The connection is gone, or another one takes its place; a contribution that was not complete is
   // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);

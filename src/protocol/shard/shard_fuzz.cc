@@ -112,7 +112,7 @@ class Play {
     push.ref = ref;
     push.epoch = epoch;
     push.generation = 1;
-    shard_.OnAbort(slot, push, "too late");
+    static_cast<void>(shard_.OnAbort(slot, push, "too late"));
   }
 
   struct Incoming {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/base/time.h"
+#include "src/protocol/codec.h"
 #include "src/protocol/shard/shard_rules.h"
 #include "src/wire/control.h"
 
@@ -28,7 +29,8 @@ struct ShardOptions {
   size_t open_rounds_max = size_t{1} << 20;
   // ... and as an error may have to wait, beyond this many the connection is closed.
   size_t failing_rounds_max = size_t{1} << 20;
-  // Outlives the shard.
+  // These outlive the shard. A push with a codec that is not among them is refused.
+  const Codecs* codecs = &Codecs::None();
   const ShardRules* rules = &ShardRules::Default();
 };
 

@@ -7,9 +7,7 @@
 
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/shard/room_for_test.h"
 #include "src/protocol/shard/shard_for_test.h"
-#include "src/protocol/shard/shard_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {
@@ -415,7 +413,7 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
       [&](Shard& shard) { return shard.OnHave(0, never, {{{1, 0, 1}, 0}}), Status::Ok(); },
       [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
       [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnAbort(0, header, "late"), Status::Ok(); },
+      [&](Shard& shard) { return shard.OnAbort(0, header, "late"); },
       [&](Shard& shard) { return shard.OnGroup(0, {1, never}, bitmap); },
   };
   for (size_t way = 0; way < ways.size(); ++way) {
@@ -469,78 +467,6 @@ TEST_F(ShardTest, EmptyPiecesAreRoundsToo) {
   EXPECT_EQ(driver.answers.size(), 2u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
-
-// Contributors of 2 and 1 ranks.
-class ContributorsTest : public testing::TestWithParam<ShardMistake> {
- protected:
-  ContributorsTest() {
-    view = ViewOfContributors({2, 1});
-    shard.OnView(view, 0);
-  }
-  void Push(Slot from, uint32_t set, const std::string& text) {
-    wire::DataHeader header = PushOf({7, 0, 1}, 1, Combine::kAverage);
-    header.process_set = set;
-    Result<ByteSpan> place = shard.OnPushHeader(from, header, 1, kStart);
-    ASSERT_TRUE(place.ok()) << place.status().message();
-    place.value()[0] = static_cast<std::byte>(text[0]);
-    shard.OnPayload(from);
-  }
-  std::string Average() { return driver.answers.empty() ? "" : driver.answers[0].bytes; }
-
-  wire::View view;
-  BufferPool pool;
-  KernelArithmetic arithmetic;
-  RecordingShardDriver driver;
-  MistakenShard mistaken{GetParam(), arithmetic, driver};
-  Shard shard{mistaken.OptionsFrom({}), pool, mistaken.arithmetic(), mistaken.driver()};
-};
-
-TEST_P(ContributorsTest, AnAverageCountsRanks) {
-  Push(0, 0, "\x05");
-  Push(1, 0, "\x01");
-  bool right = Average() == "\x02";  // 6 / 3
-  EXPECT_EQ(right, GetParam() == ShardMistake::kNone);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ContributorsTest,
-                         testing::Values(ShardMistake::kNone,
-                                         ShardMistake::kDivisorCountsContributors));
-
-class RightContributorsTest : public ContributorsTest {};
-
-TEST_P(RightContributorsTest, AContributorOfASetSpeaksForItsRanksInIt) {
-  for (Slot slot : {0u, 1u}) ASSERT_TRUE(shard.OnGroup(slot, {4, 1}, BitmapOf({1, 2})).ok());
-  Push(0, 4, "\x05");
-  Push(1, 4, "\x01");
-  EXPECT_EQ(Average(), "\x03") << "6 / 2";
-}
-
-TEST_P(RightContributorsTest, WhoIsLostCountsWhereItPushed) {
-  Push(0, 0, "\x05");
-  Lose(view, 0);
-  shard.OnView(view, 0);
-  Push(1, 0, "\x01");
-  EXPECT_EQ(Average(), "\x02") << "6 / 3";
-}
-
-TEST_P(RightContributorsTest, WhoHasJoinedCountsWithItsRanks) {
-  shard.OnJoined(0, {1, 1});
-  Push(1, 0, "\x09");
-  EXPECT_EQ(Average(), "\x03") << "9 / 3";
-}
-
-TEST_P(RightContributorsTest, ARankThatHasLeftEndsWhatItsContributorHasNotPushed) {
-  view.workers[1].left = true;
-  ++view.epoch;
-  shard.OnView(view, 0);
-  Push(1, 0, "\x01");
-  ASSERT_EQ(driver.answers.size(), 1u);
-  EXPECT_EQ(driver.answers[0].header.status, StatusCode::kPeerLost);
-  Push(0, 0, "\x05");
-  EXPECT_EQ(driver.answers.back().to, 0u) << "rank 0 is still there";
-}
-
-INSTANTIATE_TEST_SUITE_P(All, RightContributorsTest, testing::Values(ShardMistake::kNone));
 
 TEST_F(ThreeWorkersTest, SteadyStateAllocatesNothing) {
   driver.record = false;

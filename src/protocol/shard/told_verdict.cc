@@ -7,7 +7,8 @@ namespace byteps::protocol {
 
 bool ToldVerdict::IsWhole() const {
   if (header.receipt > payload_bytes) return false;
-  return IsError() || IsEmpty() || header.piece_bytes + header.receipt == payload_bytes;
+  uint32_t content = header.codec == 0 ? header.piece_bytes : header.encoded_bytes;
+  return IsError() || IsEmpty() || uint64_t{header.receipt} + content == payload_bytes;
 }
 
 bool ToldVerdict::IsEmpty() const {

@@ -20,7 +20,8 @@ Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
   }
   size_t payload_bytes = incoming.payload_bytes;
   bool whole = ToldVerdict{header, BufferRef(), payload_bytes}.IsWhole();
-  if (!whole || payload_bytes > piece_bytes_max_ + size_t{wire::kMembersMax}) {
+  size_t bytes_max = size_t{piece_bytes_max_} + wire::kCodecExtraBytesMax + wire::kMembersMax;
+  if (!whole || payload_bytes > bytes_max) {
     return Wrong("it is not the whole verdict");
   }
   parts_.members.NoteEpoch(from, header.epoch);
@@ -71,15 +72,17 @@ void ToldVerdicts::Adopt(Piece& piece, const ToldVerdict& told) {
 
 void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
   const wire::DataHeader& header = told.header;
-  VerdictTerms terms{header.ref.round, header.combine, header.dtype, std::nullopt};
+  VerdictTerms terms{.round = header.ref.round,
+                     .combine = header.combine,
+                     .dtype = header.dtype,
+                     .piece_bytes = header.piece_bytes,
+                     .codec = header.codec};
   Receipt receipt = told.receipt();
   const Receipt& everybody = parts_.members.everybody();
   if (receipt == nullptr || *receipt == *everybody) receipt = everybody;
   Verdict& verdict = piece.verdict;
   if (told.IsError()) return verdict.SetErrors(terms, receipt, parts_.members, told.errors());
-  if (told.IsEmpty()) {
-    return verdict.SetEmpty(terms, receipt, parts_.members, header.piece_bytes);
-  }
+  if (told.IsEmpty()) return verdict.SetEmpty(terms, receipt, parts_.members);
   verdict.SetBytes(terms, receipt, parts_.members,
                    told.CopyOfContent(parts_.pool, parts_.arithmetic),
                    static_cast<uint32_t>(told.content().size()));

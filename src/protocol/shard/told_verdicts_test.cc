@@ -61,12 +61,11 @@ class SaidTest : public testing::Test {
   Room room{SinceTwo()};
   const ShardRules& rules = ShardRules::Default();
   Pushes pushes{{room.pool, rules, room.view, room.members, room.attendance, room.sets, room.pieces,
-                 room.rounds, room.delivery}};
+                 room.answers, room.rounds, room.delivery}};
   ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
                      room.answers, room.rounds, room.delivery},
                     4096};
-  MemberReports reports{
-      {room.view, room.members, room.attendance, room.pieces, room.answers, room.rounds, told}};
+  MemberReports reports{{room.view, room.members, room.pieces, room.answers, room.rounds, told}};
   Fate fate = Fate::kDropped;
 };
 
@@ -148,11 +147,58 @@ TEST_F(SaidTest, AnAcknowledgementIsForTheRoundThatWasAnswered) {
 
 TEST_F(SaidTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
-  reports.TakeAbort(Header(1), "too late");
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "too late", kStart).ok());
   EXPECT_TRUE(room.driver.answers.empty());
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   ASSERT_EQ(room.driver.answers.size(), 1u);
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(), "too late; it has no part of rank 1, 2");
+}
+
+TEST_F(SaidTest, AnAbortOpensTheRoundAndIsAnswered) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  ASSERT_EQ(Answered(), (std::vector<Slot>{1}));
+  EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(), "too late; it has no part of rank 0, 2");
+  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "again", kStart).ok());
+  EXPECT_EQ(Answered().size(), 1u) << "it has its answer";
+  EXPECT_TRUE(pushes.TakeAbort(2, Header(1), "also", kStart).ok());
+  EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
+  ASSERT_EQ(Answered(), (std::vector<Slot>{1, 2, 0}));
+  for (const SentAnswer& answer : room.driver.answers) {
+    EXPECT_EQ(ErrorIn(answer).message(), "too late; it has no part of rank 0, 2") << "one verdict";
+  }
+}
+
+// The error has to wait; meanwhile all others push, and one part will never come.
+TEST_F(SaidTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
+  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
+  EXPECT_EQ(fate, Fate::kRepeat) << "it has decided otherwise";
+  EXPECT_TRUE(room.driver.answers.empty());
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1, 2}));
+  EXPECT_TRUE(piece().verdict.IsError());
+}
+
+TEST_F(SaidTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
+  EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
+  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  EXPECT_EQ(Answered().size(), 3u);
+  EXPECT_EQ(room.driver.answers[0].bytes, "\x03");
+}
+
+TEST_F(SaidTest, AnAbortSaysWhatAPushWouldSay) {
+  EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
+  EXPECT_EQ(pushes.TakeAbort(1, Header(2), "late", kStart).code(), StatusCode::kProtocol);
+  wire::DataHeader header = Header(1);
+  header.process_set = 3;
+  EXPECT_EQ(pushes.TakeAbort(1, header, "late", kStart).code(), StatusCode::kProtocol);
+  header = Header(1);
+  header.epoch = 1;
+  EXPECT_TRUE(pushes.TakeAbort(1, header, "late", kStart).ok()) << "it does not count";
+  EXPECT_FALSE(piece().round->failure().has_value());
 }
 
 TEST_F(SaidTest, WhoJoinsIsNotWaitedForWhenItHasSaidAll) {

@@ -24,16 +24,15 @@ void Verdict::Begin(const VerdictTerms& terms, const Receipt& receipt, const Mem
 }
 
 void Verdict::SetBytes(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
-                       BufferRef bytes, uint32_t size) {
+                       BufferRef buffer, uint32_t bytes) {
   errors_.Clear();
-  bytes_ = std::move(bytes);
-  size_ = size;
+  buffer_ = std::move(buffer);
+  bytes_ = bytes;
   Begin(terms, receipt, members);
 }
 
-void Verdict::SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
-                       uint32_t size) {
-  SetBytes(terms, receipt, members, BufferRef(), size);
+void Verdict::SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members) {
+  SetBytes(terms, receipt, members, BufferRef(), 0);
   empty_ = true;
 }
 
@@ -47,6 +46,8 @@ void Verdict::AddError(const VerdictTerms& terms, const Receipt& receipt, const 
 void Verdict::SetErrors(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
                         wire::ErrorRow errors) {
   SetBytes(terms, receipt, members, BufferRef(), 0);
+  terms_.piece_bytes = 0;
+  terms_.codec = 0;
   errors_ = std::move(errors);
 }
 
@@ -81,7 +82,8 @@ void Verdict::Recount(const Members& members) {
 void Verdict::BecomeStable() {
   stable_ = true;
   errors_.Clear();
-  bytes_ = BufferRef();
+  buffer_ = BufferRef();
+  bytes_ = 0;
   idle_.reset();
 }
 

@@ -28,6 +28,8 @@ struct VerdictTerms {
   uint64_t round = 0;
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
+  uint32_t piece_bytes = 0;     // of an error: 0
+  uint8_t codec = 0;            // of the bytes
   std::optional<uint32_t> set;  // the process set's number; none: another owner decided it
 };
 
@@ -37,10 +39,9 @@ class Verdict {
   // A new verdict takes the place of the one before. `receipt`: who is in it, and so must come to
   // hold it; nobody is known to yet.
   void SetBytes(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
-                BufferRef bytes, uint32_t size);
-  // It is decided, and all who want its `size` bytes have them.
-  void SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
-                uint32_t size);
+                BufferRef buffer, uint32_t bytes);
+  // It is decided, and all who want its bytes have them.
+  void SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members);
   // One more error of a row.
   void AddError(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
                 const Status& why);
@@ -54,8 +55,9 @@ class Verdict {
   bool IsError() const { return !errors_.empty(); }
   const wire::ErrorRow& errors() const { return errors_; }
   bool empty() const { return empty_; }
-  const BufferRef& bytes() const { return bytes_; }
-  uint32_t size() const { return size_; }
+  // As they travel; of an empty one and of errors: none.
+  ConstByteSpan bytes() const { return {buffer_.data(), bytes_}; }
+  const BufferRef& buffer() const { return buffer_; }
   const Receipt& receipt() const { return receipt_; }
   // It answers this round: its own and, of errors, those before it in the row.
   bool Covers(uint64_t round) const;
@@ -86,8 +88,8 @@ class Verdict {
 
   VerdictTerms terms_;
   wire::ErrorRow errors_;
-  BufferRef bytes_;
-  uint32_t size_ = 0;
+  BufferRef buffer_;
+  uint32_t bytes_ = 0;
   bool empty_ = false;
   bool stable_ = true;
   Receipt receipt_;

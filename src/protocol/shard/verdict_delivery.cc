@@ -4,14 +4,24 @@
 
 namespace byteps::protocol {
 
+namespace {
+
+// Of an encoded verdict there is nothing but the whole.
+bool IsThere(const Verdict& verdict, const Contribution& wanted) {
+  if (verdict.empty()) return false;
+  uint32_t size = verdict.terms().piece_bytes;
+  if (verdict.terms().codec != 0) return wanted.want_offset == 0 && wanted.want_bytes == size;
+  return uint64_t{wanted.want_offset} + wanted.want_bytes <= size;
+}
+
+}  // namespace
+
 void VerdictDelivery::Answer(Piece& piece, const wire::PieceRef& ref, Slot slot,
                              const Contribution& pushed) {
   Verdict& verdict = piece.verdict;
   if (verdict.IsError()) return answers_.SendError(piece, ref, slot, pushed.priority);
-  uint64_t want_end = uint64_t{pushed.want_offset} + pushed.want_bytes;
   // Of a verdict that another one brought: no correct worker wants what is not in it.
-  bool there = want_end <= (verdict.empty() ? 0 : verdict.size());
-  if (pushed.want_bytes > 0 && !there) return;
+  if (pushed.want_bytes > 0 && !IsThere(verdict, pushed)) return;
   if (pushed.idle) return verdict.NeedIdle().Add(ref, slot, pushed.priority);
   answers_.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
 }

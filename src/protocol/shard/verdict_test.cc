@@ -12,12 +12,12 @@ class VerdictTest : public testing::Test {
  protected:
   VerdictTest() { members.SetView(ViewFor(3, 1), true); }
   void SetBytes(uint64_t round) {
-    verdict.SetBytes({round, Combine::kSum, DataType::kUint8, 0}, members.everybody(), members,
-                     pool.Take(8), 8);
+    verdict.SetBytes({round, Combine::kSum, DataType::kUint8, 8, 0, 0}, members.everybody(),
+                     members, pool.Take(8), 8);
   }
   void AddError(uint64_t round, const std::string& why) {
-    verdict.AddError({round, Combine::kSum, DataType::kUint8, 0}, members.everybody(), members,
-                     {StatusCode::kPeerLost, why});
+    verdict.AddError({round, Combine::kSum, DataType::kUint8, 8, 0, 0}, members.everybody(),
+                     members, {StatusCode::kPeerLost, why});
   }
   BufferPool pool;
   Members members;
@@ -66,10 +66,11 @@ TEST_F(VerdictTest, OfErrorsInARowEachRoundKeepsItsOwn) {
 }
 
 TEST_F(VerdictTest, AnEmptyOneHasASizeAndNoBytes) {
-  verdict.SetEmpty({4, Combine::kSum, DataType::kUint8, std::nullopt}, members.everybody(), members,
-                   8);
+  verdict.SetEmpty({4, Combine::kSum, DataType::kUint8, 8, 0, std::nullopt}, members.everybody(),
+                   members);
   EXPECT_TRUE(verdict.empty());
-  EXPECT_EQ(verdict.size(), 8u);
+  EXPECT_EQ(verdict.terms().piece_bytes, 8u);
+  EXPECT_TRUE(verdict.bytes().empty());
   SetBytes(5);
   EXPECT_FALSE(verdict.empty());
 }

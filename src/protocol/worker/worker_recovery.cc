@@ -323,14 +323,17 @@ void Worker::Abort(OperationId id, const std::string& why) {
   wire::TensorSpec what = tensor.spec;
   what.detail.clear();
   std::string text = why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
+  // What is not pushed yet passes the credit, and is asked for when this is called again: an abort
+  // in its place would be answered, and here nobody waits for that.
   for (uint32_t i = tensor.first_piece; i < EndPiece(tensor); ++i) {
     const Piece& piece = tensor.pieces[i];
-    bool asks = IsActive(tensor, i) && piece.step != PieceStep::kDone && piece.owner != kNoShard &&
-                links_[piece.owner].up;
-    if (asks) {
+    bool asks = IsActive(tensor, i) && piece.owner != kNoShard && links_[piece.owner].up;
+    if (asks && piece.step == PieceStep::kQueued) queue_.MarkWanted(piece.ticket);
+    if (asks && piece.step == PieceStep::kSent) {
       driver_.SendAbort(piece.owner, HeaderOfPush(tensor, i, SpansOf(tensor, i)), text);
     }
   }
+  PushWhatFits();
 }
 
 }  // namespace byteps::protocol

@@ -1,0 +1,41 @@
+// Codecs: other forms of a piece's bytes, for the way between worker and shard. What travels, is
+// kept, repeated and adopted is the encoded form; only who combines or uses the numbers decodes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+
+namespace byteps::protocol {
+
+// Stateless; may be called from any thread. Does not block. The same input has the same output
+// everywhere: all ranks decode one verdict to the same bits.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  // Encode writes no more than this; at most wire::kCodecExtraBytesMax more than the piece has.
+  virtual size_t EncodedBytesMax(DataType type, size_t piece_bytes) const = 0;
+  // Returns how many bytes it has written. REQUIRES: out.size() >= EncodedBytesMax.
+  virtual size_t Encode(DataType type, ConstByteSpan piece, ByteSpan out) const = 0;
+  // Fills the whole piece. An error: Encode does not write that; the piece's bytes mean nothing.
+  virtual Status Decode(DataType type, ConstByteSpan encoded, ByteSpan piece) const = 0;
+};
+
+// The codecs that a process has, by the id in a data header; 0 is no codec. This one has none.
+class Codecs {
+ public:
+  virtual ~Codecs() = default;
+  // Null: there is none with this id. What it returns lives as long as this.
+  virtual const Codec* Find(uint8_t id) const {
+    static_cast<void>(id);
+    return nullptr;
+  }
+  static const Codecs& None() {
+    static const Codecs none;
+    return none;
+  }
+};
+
+}  // namespace byteps::protocol

@@ -340,7 +340,7 @@ void WorkerEngine::SetStuck(const std::string& name) {
 void WorkerEngine::GiveUp(const std::string& why) {
   loop_->Post([this, why] {
     if (phase_ != Phase::kReady) return;
-    SendControl(wire::Suspect{Role::kWorker, rank_, 0, wire::Suspicion::kGaveUp, why});
+    SendControl(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why});
   });
 }
 

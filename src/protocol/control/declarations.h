@@ -16,9 +16,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,13 +23,19 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/plan/piece_assigner.h"
-#include "src/protocol/control/stuck_ranks.h"
+#include "src/protocol/control/attempt.h"
+#include "src/protocol/control/tensor_dealer.h"
+#include "src/protocol/control/wait_circles.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
 
 class Declarations {
  public:
+  Declarations();
+  Declarations(const Declarations&) = delete;
+  Declarations& operator=(const Declarations&) = delete;
+
   // Who declares.
   struct Rank {
     uint64_t incarnation = 0;
@@ -81,66 +84,25 @@ class Declarations {
   Answers FailedForWorker(uint64_t worker) const;
 
  private:
-  // A name with one spec.
-  struct Variant {
-    TensorId tensor = UINT32_MAX;
-    std::vector<uint64_t> placement;
-  };
-  using Variants = std::map<wire::TensorSpec, Variant>;
-  struct Attempt {
-    Variants variants;
-    // The latest round of which a rank has said what it means, and which rank. 0: none.
-    uint64_t round = 0;
-    const Variants::value_type* meant = nullptr;
-    uint32_t by = 0;
-    std::optional<wire::DeclareFailed> failed;
-    std::vector<TensorId> retired;  // tensors of a failure whose specs are not known here
-    std::set<uint64_t> told;        // incarnations
-  };
-  using Attempts = std::deque<Attempt>;  // of one name in one group: attempt 0, 1, ...
-  // What a rank waits for, as it has said.
-  struct Wait {
-    uint64_t incarnation = 0;
-    wire::Use use;
-    TensorId tensor = 0;
-    std::vector<wire::Use> elsewhere;
-    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its group; null: everybody
-  };
-  struct Name {
-    std::map<uint32_t, Attempts> groups;
-    std::map<uint32_t, Wait> waits;  // by rank
-  };
+  using Attempts = std::deque<Attempt>;       // attempt 0, 1, ...
+  using Name = std::map<uint32_t, Attempts>;  // by process set
   using Names = std::unordered_map<std::string, Name>;
 
-  static Attempt* FindAttempt(Name& name, uint32_t group, uint32_t number);
+  Attempt* FindAttempt(const std::string& name, const wire::Use& use);
   static Attempt& At(Name& name, uint32_t group, uint32_t number);
-  static const Variants::value_type* FindTensor(const Attempt& attempt, TensorId tensor);
-  Status AddVariant(const wire::TensorSpec& spec, Attempt& attempt);
+  std::string What(const wire::NamedUse& use, TensorId tensor);
+  Result<Attempt::Variant> Deal(const Attempt& attempt, const wire::TensorSpec& spec);
   static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
                                       const Attempt& attempt, const Rank& rank,
                                       const wire::TensorSpec& spec);
-  Answers Fail(Name& name, wire::DeclareFailed failed);
-
-  // declarations_check.cc
+  Answers Fail(wire::DeclareFailed failed);
+  Answers FailAll(const WaitCircles::Mismatch& mismatch);
   Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
-  static bool WaitsInVain(const Wait& wait, const Wait& other);
-  static std::vector<uint32_t> FindCircle(const Name& name, uint32_t from);
-  Answers FailCircle(const std::string& text, Name& name, const std::vector<uint32_t>& circle);
-  std::string SideOf(const wire::NamedUse& use, const StuckRanks::Circle& circle);
-  Answers AddStuck(const Rank& rank, const wire::OverdueUse& use);
-  Answers FailAll(const std::vector<wire::NamedUse>& uses, StatusCode code,
-                  const std::string& text);
+  Answers AskAbout(const Rank& rank, const std::string& name);
 
-  std::optional<plan::PieceAssigner> dealer_;
-  uint32_t workers_ = 0;
-  uint32_t piece_bytes_max_ = 0;
-  TensorId first_tensor_ = 1;
-  TensorId next_tensor_ = 1;
-  TensorId end_tensor_ = UINT32_MAX;
+  TensorDealer dealer_;
   Names names_;
-  std::set<TensorId> heard_;  // tensors of earlier coordinators that workers know
-  bool all_known_ = false;
-  StuckRanks stuck_;
+  WaitCircles circles_;
 };
 
 }  // namespace byteps::protocol

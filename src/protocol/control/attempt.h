@@ -1,0 +1,63 @@
+// One attempt at a name in one process set: the specs under which its ranks use it, and which of
+// them they mean in the latest round. It fails as a whole, once.
+// A value without I/O.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "src/base/types.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Attempt {
+ public:
+  // A name with one spec.
+  struct Variant {
+    TensorId tensor = UINT32_MAX;
+    std::vector<uint64_t> placement;
+  };
+  using Variants = std::map<wire::TensorSpec, Variant>;
+  using Entry = Variants::value_type;
+
+  const Variants& variants() const { return variants_; }
+  // Null: nobody has used this one.
+  const Entry* Find(const wire::TensorSpec& spec) const;
+  const Entry* Find(TensorId tensor) const;
+  // The one that is there already, if there is one.
+  const Entry& Add(const wire::TensorSpec& spec, const Variant& variant);
+
+  // A rank has said something else than `entry` (null: a spec that is new) of this round. Only the
+  // latest round matters of which something was said.
+  bool Contradicts(uint64_t round, const Entry* entry) const;
+  // What it said, and which rank that was. REQUIRES: Contradicts.
+  const Entry& meant() const { return *meant_; }
+  uint32_t meant_by() const { return by_; }
+  // `rank` means `entry`, of this attempt, in `round`. REQUIRES: not Contradicts.
+  void Mean(uint64_t round, const Entry& entry, uint32_t rank);
+
+  // Its tensors are added to the message. REQUIRES: it has not failed.
+  const wire::DeclareFailed& Fail(wire::DeclareFailed failed);
+  const std::optional<wire::DeclareFailed>& failed() const { return failed_; }
+  // A tensor of a failure whose spec is not known here.
+  void Retire(TensorId tensor);
+
+  // Workers that were told of one of its tensors, by incarnation: they have to hear of a failure.
+  void Tell(uint64_t worker) { told_.insert(worker); }
+  const std::set<uint64_t>& told() const { return told_; }
+
+ private:
+  Variants variants_;
+  uint64_t round_ = 0;  // the latest of which a rank has said what it means; 0: none
+  const Entry* meant_ = nullptr;
+  uint32_t by_ = 0;
+  std::optional<wire::DeclareFailed> failed_;
+  std::vector<TensorId> retired_;
+  std::set<uint64_t> told_;
+};
+
+}  // namespace byteps::protocol

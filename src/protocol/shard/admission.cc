@@ -12,12 +12,8 @@ void Admission::Ask(Visitor visitor) {
 void Admission::OnView(const wire::View& view) {
   generation_ = view.generation;
   carriers_.clear();
-  std::map<Slot, uint32_t> lowest;
-  for (const wire::WorkerInfo& worker : view.workers) {
-    auto [found, fresh] = lowest.emplace(worker.slot, worker.rank);
-    if (!fresh && worker.rank > found->second) continue;
-    found->second = worker.rank;
-    carriers_[worker.slot] = worker.incarnation;
+  for (const wire::Contributor& contributor : wire::ContributorsOf(view)) {
+    carriers_[contributor.slot] = contributor.carrier().incarnation;
   }
   for (Visitor& visitor : std::exchange(waiting_, {})) Ask(std::move(visitor));
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/shard_for_test.h"
 
@@ -170,7 +171,8 @@ class Play {
     if (kind % 4 == 1) header.process_set = kind / 32;
     if (kind % 16 == 8) header.want_offset = header.want_bytes = 0;
     if (kind % 16 == 12) header.status = StatusCode::kPeerLost;
-    if (kind >= 240) header.codec = 1;
+    if (kind >= 240) header.codec = CodecsForTest::kBfloat16;
+    if (kind >= 248) header.want_bytes = header.piece_bytes = static_cast<uint32_t>(payload * 2);
     header.encoded_bytes =
         static_cast<uint32_t>(payload - std::min<size_t>(header.receipt, payload));
     std::byte wire_bytes[wire::kDataHeaderBytesMax];
@@ -194,7 +196,8 @@ class Play {
   KernelArithmetic arithmetic_;
   RecordingShardDriver driver_;
   wire::View view_ = TwoServers(ViewFor(kWorkers, 1));
-  Shard shard_{ShardOptions(), pool_, arithmetic_, driver_};
+  CodecsForTest codecs_;
+  Shard shard_{ShardOptions{.codecs = &codecs_}, pool_, arithmetic_, driver_};
   std::map<Slot, Incoming> receiving_;
   Time now_{};
 };

@@ -12,25 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/control/membership.h"
 
 namespace byteps::protocol {
-
-class ControlDriver final : public CoordinatorDriver {
- public:
-  void Send(ConnectionId to, const wire::Message& message) override {
-    sent.emplace_back(to, message);
-  }
-  void Disconnect(ConnectionId id) override { disconnected.push_back(id); }
-  void Report(const std::string& text) override { reports.push_back(text); }
-  void Finish(const Status& how) override { finished.push_back(how); }
-
-  std::vector<std::pair<ConnectionId, wire::Message>> sent;
-  std::vector<ConnectionId> disconnected;
-  std::vector<std::string> reports;
-  std::vector<Status> finished;
-};
 
 class ControlTest : public testing::Test {
  protected:
@@ -135,12 +121,7 @@ class ControlTest : public testing::Test {
 
   template <typename T>
   std::vector<T> To(ConnectionId id) const {
-    std::vector<T> found;
-    for (const auto& [to, message] : driver.sent) {
-      const T* one = std::get_if<T>(&message);
-      if (to == id && one != nullptr) found.push_back(*one);
-    }
-    return found;
+    return driver.To<T>(id);
   }
 
   const wire::View& ViewOf(ConnectionId id) const { return members.at(id).view(); }
@@ -149,12 +130,7 @@ class ControlTest : public testing::Test {
     if (const auto* join = std::get_if<wire::Join>(&greeting)) return join->incarnation;
     return std::get<wire::Report>(greeting).self.incarnation;
   }
-  bool Said(const std::string& words) const {
-    for (const std::string& line : driver.reports) {
-      if (line.find(words) != std::string::npos) return true;
-    }
-    return false;
-  }
+  bool Said(const std::string& words) const { return driver.Said(words); }
   std::string EndText() const {
     return driver.finished.empty() ? "" : driver.finished[0].message();
   }
@@ -169,36 +145,6 @@ class ControlTest : public testing::Test {
   std::function<bool(ConnectionId, const wire::Message&)> drops;  // messages that get lost
   std::map<ConnectionId, std::vector<wire::View>> applied;
   size_t cursor = 0;
-};
-
-// Three workers (10, 11, 12), two servers (20, 21); one worker is enough to go on.
-class FailureTest : public ControlTest {
- protected:
-  FailureTest() {
-    options.worker_machines = 3;
-    options.server_count = 2;
-    options.min_workers = 1;
-  }
-
-  void Suspect(ConnectionId from, Role role, uint32_t index, wire::Suspicion why,
-               uint64_t incarnation = 0) {
-    Say(from, wire::Suspect{role, index, incarnation, why, "said so"});
-  }
-
-  static std::vector<uint64_t> Workers(const wire::View& view) {
-    std::vector<uint64_t> slots;
-    for (const wire::WorkerInfo& one : view.workers) slots.push_back(one.slot);
-    return slots;
-  }
-
-  template <typename T>
-  static bool Is(const wire::Message& message) {
-    return std::holds_alternative<T>(message);
-  }
-
-  void ReconnectAll(const std::vector<ConnectionId>& ids) {
-    for (ConnectionId id : ids) Reconnect(id, id + 100);
-  }
 };
 
 }  // namespace byteps::protocol

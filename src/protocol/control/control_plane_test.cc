@@ -1,410 +1,21 @@
-// Coordinators and memberships on queues, driven by a seed: messages come in any order between
-// connections, coordinators stop at any step and are restarted, members crash, are suspected
-// wrongly, join and reconnect. No two living processes may ever hold different views under one
-// epoch, and a generation may begin only for workers that are at a sync point. The deliberate
-// mistakes show that the schedules are wild enough to notice. (kReadOnce needs a history too rare
-// for this: failure_test.cc writes it out.)
+// Seeds of control_world_for_test.h. The deliberate mistakes show that the schedules are wild
+// enough to notice. (kReadOnce needs a history too rare for this: restart_test.cc writes it out.)
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <deque>
-#include <map>
-#include <memory>
-#include <random>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "src/protocol/control/control_mistakes_for_test.h"
-#include "src/protocol/control/coordinator.h"
-#include "src/protocol/control/membership.h"
+#include "src/protocol/control/control_world_for_test.h"
 
 namespace byteps::protocol {
 namespace {
-
-struct Rules {
-  bool strict = false;  // and then two coordinators at a time
-  bool pairs = false;   // every two workers are one contributor; else in half of the seeds
-  CoordinatorMistake coordinator = CoordinatorMistake::kNone;
-  MembershipMistake membership = MembershipMistake::kNone;
-};
-
-class World {
- public:
-  World(uint64_t seed, const Rules& rules) : rules_(rules), random_(seed) {
-    worker_count_ = 1 + Pick(5);
-    server_count_ = 1 + Pick(2);
-    pairs_ = rules.pairs || Pick(2) == 0;
-    if (pairs_) worker_count_ += worker_count_ % 2;
-  }
-
-  // What went wrong, or nothing.
-  std::string Run(int steps) {
-    StartCoordinator();
-    for (uint32_t i = 0; i < worker_count_; ++i) StartNode(Role::kWorker);
-    for (uint32_t i = 0; i < server_count_; ++i) StartNode(Role::kServer);
-    for (size_t i = 0; i < nodes_.size(); ++i) Connect(nodes_[i], 0);
-    Settle();
-    for (int i = 0; i < steps && wrong_.empty() && !over_; ++i) Step();
-    if (wrong_.empty() && !over_ && !rules_.strict) Heal();
-    return wrong_;
-  }
-
-  bool over() const { return over_; }
-  bool stuck() const { return stuck_; }
-  uint64_t epochs() const { return epoch_max_; }
-
- private:
-  struct Node {
-    std::unique_ptr<Membership> membership;
-    wire::Join join;
-    bool alive = true;
-    bool synced = false;
-    uint32_t generation = 0;
-    uint64_t connection = 0;  // 0: none
-  };
-  struct Link {
-    size_t node = 0;
-    size_t coordinator = 0;
-    bool open_at_node = true;
-    bool open_at_coordinator = true;
-    bool close_to_node = false;  // after what is queued
-    bool close_to_coordinator = false;
-    std::deque<wire::Message> to_node;
-    std::deque<wire::Message> to_coordinator;
-  };
-  struct Process final : CoordinatorDriver {
-    explicit Process(World& in) : world(in) {}
-    void Send(ConnectionId to, const wire::Message& message) override {
-      auto found = world.links_.find(to);
-      if (found == world.links_.end() || !found->second.open_at_coordinator) return;
-      found->second.to_node.push_back(message);
-    }
-    void Disconnect(ConnectionId id) override {
-      auto found = world.links_.find(id);
-      if (found == world.links_.end()) return;
-      found->second.open_at_coordinator = false;
-      found->second.close_to_node = true;
-    }
-    void Report(const std::string&) override {}
-    void Finish(const Status&) override { world.over_ = true; }
-
-    World& world;
-    std::unique_ptr<Coordinator> machine;
-    bool alive = true;
-  };
-
-  uint32_t Pick(size_t count) { return static_cast<uint32_t>(random_() % count); }
-
-  void StartCoordinator() {
-    CoordinatorOptions options;
-    options.worker_machines = 1;
-    options.server_count = server_count_;
-    options.version = "1";
-    options.min_workers = 1;
-    options.strict = rules_.strict;
-    options.restarted = !processes_.empty();
-    options.nonce = static_cast<uint32_t>(processes_.size()) + 1;
-    options.rules = &RulesWith(rules_.coordinator);
-    // Only closed connections and what members say: nobody is slow here.
-    options.start_timeout = options.report_every = std::chrono::hours(1000);
-    options.silence_evict = options.silence_end = Duration::zero();
-    options.server_patience = options.quorum_patience = options.recovery_patience =
-        std::chrono::hours(1000);
-    processes_.push_back(std::make_unique<Process>(*this));
-    processes_.back()->machine = std::make_unique<Coordinator>(options, *processes_.back(), now_);
-  }
-
-  void StartNode(Role role) {
-    Node node;
-    node.join.role = role;
-    node.join.incarnation = nodes_.size() + 1;
-    node.join.shards = role == Role::kServer ? 1 : 0;
-    node.join.worker_count = worker_count_;
-    node.join.server_count = server_count_;
-    node.join.piece_bytes_max = 32768;
-    node.join.version = "1";
-    if (pairs_ && role == Role::kWorker) {
-      node.join.contributor = std::to_string(workers_started_ / 2);
-      node.join.contributor_size = 2;
-      node.join.local_rank = workers_started_++ % 2;
-    }
-    node.membership = std::make_unique<Membership>(node.join, RulesWith(rules_.membership));
-    nodes_.push_back(std::move(node));
-  }
-
-  void Connect(Node& node, size_t coordinator) {
-    // With two coordinators it may go on listening to the one it comes from.
-    bool both = rules_.strict && Pick(2) == 0;
-    if (node.connection != 0 && !both) CloseAtNode(node);
-    node.connection = next_link_++;
-    Link& link = links_[node.connection];
-    link.node = static_cast<size_t>(&node - nodes_.data());
-    link.coordinator = coordinator;
-    link.to_coordinator.push_back(node.membership->Greeting());
-    if (node.synced) link.to_coordinator.push_back(node.membership->NextSync());
-  }
-
-  void CloseAtNode(Node& node) {
-    Link& link = links_[std::exchange(node.connection, 0)];
-    link.open_at_node = false;
-    link.close_to_coordinator = true;
-  }
-
-  void Apply(Node& node, const wire::View& view) {
-    epoch_max_ = std::max(epoch_max_, view.epoch);
-    if (node.join.role == Role::kWorker && node.generation != 0 &&
-        view.generation != node.generation && node.membership->IsMember()) {
-      // With two coordinators a worker can be told to go on by one that is not in power.
-      if (!node.synced && !rules_.strict)
-        wrong_ = "a generation began without worker " + NameOf(node);
-      node.synced = false;
-    }
-    node.generation = view.generation;
-    CheckContributors(view);
-    // Who hears that it is out only learns that; it holds nothing that it will act upon.
-    if (!node.membership->IsMember()) return;
-    for (const auto& [holder, other] : held_[view.epoch]) {
-      if (!nodes_[holder].alive || other == view) continue;
-      wrong_ = "epoch " + std::to_string(view.epoch) + " means different views to " +
-               NameOf(nodes_[holder]) + " and " + NameOf(node);
-    }
-    held_[view.epoch].emplace_back(static_cast<size_t>(&node - nodes_.data()), view);
-  }
-
-  // Nobody leaves in order here, so what is in a view is there as a whole.
-  void CheckContributors(const wire::View& view) {
-    for (const wire::Contributor& one : wire::ContributorsOf(view)) {
-      const wire::Join& first = nodes_[one.carrier().incarnation - 1].join;
-      bool whole = one.processes.size() == first.contributor_size;
-      for (const wire::WorkerInfo& process : one.processes) {
-        whole = whole && nodes_[process.incarnation - 1].join.contributor == first.contributor;
-      }
-      if (!whole) wrong_ = "slot " + std::to_string(one.slot) + " is not a whole contributor";
-    }
-  }
-
-  static std::string NameOf(const Node& node) { return std::to_string(node.join.incarnation); }
-
-  void DeliverToNode(uint64_t id, Link& link) {
-    Node& node = nodes_[link.node];
-    if (link.to_node.empty()) {
-      link.close_to_node = false;
-      link.open_at_node = false;
-      if (node.connection == id) node.connection = 0;
-      return;
-    }
-    wire::Message message = std::move(link.to_node.front());
-    link.to_node.pop_front();
-    if (!node.alive || !link.open_at_node) return;
-    Membership::Step step = node.membership->OnMessage(message);
-    if (step.go_on) node.synced = false;
-    if (step.view.has_value()) Apply(node, *step.view);
-    if (step.answer.has_value()) link.to_coordinator.push_back(*step.answer);
-  }
-
-  void DeliverToCoordinator(uint64_t id, Link& link) {
-    Process& process = *processes_[link.coordinator];
-    if (link.to_coordinator.empty()) {
-      link.close_to_coordinator = false;
-      if (!std::exchange(link.open_at_coordinator, false) || !process.alive) return;
-      process.machine->OnLost(id, "closed", now_);
-      return;
-    }
-    wire::Message message = std::move(link.to_coordinator.front());
-    link.to_coordinator.pop_front();
-    if (process.alive && link.open_at_coordinator) process.machine->OnMessage(id, message, now_);
-  }
-
-  // One message of a random connection, in either direction. False when there is none.
-  bool Deliver() {
-    std::vector<std::pair<uint64_t, bool>> ready;
-    for (auto& [id, link] : links_) {
-      if (!link.to_node.empty() || link.close_to_node) ready.emplace_back(id, true);
-      if (!link.to_coordinator.empty() || link.close_to_coordinator) ready.emplace_back(id, false);
-    }
-    if (ready.empty()) return false;
-    auto [id, to_node] = ready[Pick(ready.size())];
-    Link& link = links_[id];
-    to_node ? DeliverToNode(id, link) : DeliverToCoordinator(id, link);
-    std::erase_if(links_, [&](const auto& entry) {
-      const Link& one = entry.second;
-      return !one.open_at_node && !one.open_at_coordinator && !one.close_to_node &&
-             !one.close_to_coordinator && nodes_[one.node].connection != entry.first;
-    });
-    return true;
-  }
-
-  void Settle() {
-    for (int i = 0; i < 20000 && wrong_.empty() && !over_; ++i) {
-      if (!Deliver()) return;
-    }
-  }
-
-  std::vector<size_t> LivingCoordinators() const {
-    std::vector<size_t> living;
-    for (size_t i = 0; i < processes_.size(); ++i) {
-      if (processes_[i]->alive) living.push_back(i);
-    }
-    return living;
-  }
-
-  void CrashCoordinator(size_t index) {
-    processes_[index]->alive = false;
-    for (auto& [id, link] : links_) {
-      if (link.coordinator != index) continue;
-      link.to_node.resize(Pick(link.to_node.size() + 1));
-      link.close_to_node = true;
-      link.open_at_coordinator = false;
-      link.to_coordinator.clear();
-      link.close_to_coordinator = false;
-    }
-  }
-
-  void CrashNode(Node& node) {
-    node.alive = false;
-    if (node.connection == 0) return;
-    Link& link = links_[node.connection];
-    link.to_coordinator.resize(Pick(link.to_coordinator.size() + 1));
-    CloseAtNode(node);
-  }
-
-  void TellExit(size_t coordinator, const Node& node) {
-    processes_[coordinator]->machine->OnMessage(
-        1, wire::Suspect{node.join.role, 0, node.join.incarnation, wire::Suspicion::kExited, "end"},
-        now_);
-  }
-
-  void Tick(Coordinator& coordinator) {
-    std::optional<Time> next = coordinator.NextTick();
-    if (!next.has_value() || *next > now_ + std::chrono::hours(1)) return;
-    now_ = std::max(now_, *next);
-    coordinator.OnTick(now_);
-  }
-
-  void Accuse(Node& node) {
-    const wire::View& view = node.membership->view();
-    if (node.connection == 0 || view.epoch == 0) return;
-    wire::Suspect suspect;
-    suspect.why = wire::Suspicion::kNonsense;
-    if (Pick(2) == 0) {
-      const wire::WorkerInfo& one = view.workers[Pick(view.workers.size())];
-      suspect.role = Role::kWorker;
-      suspect.index = one.slot;
-      suspect.incarnation = one.incarnation;
-    } else {
-      const wire::ServerInfo& one = view.servers[Pick(view.servers.size())];
-      suspect.index = one.index;
-      suspect.incarnation = one.incarnation;
-    }
-    links_[node.connection].to_coordinator.push_back(suspect);
-  }
-
-  bool Runs(const Node& node) const { return node.alive && !node.membership->IsEvicted(); }
-
-  void StepOfNode(Node& node) {
-    if (!Runs(node)) {
-      std::vector<size_t> living = LivingCoordinators();
-      if (!node.alive && !living.empty()) TellExit(living[Pick(living.size())], node);
-      return;
-    }
-    std::vector<size_t> living = LivingCoordinators();
-    uint32_t what = Pick(20);
-    if (what < 8) {
-      bool moves = node.connection == 0 || (rules_.strict && Pick(2) == 0);
-      if (moves && !living.empty()) Connect(node, living[Pick(living.size())]);
-    } else if (what < 10) {
-      for (uint32_t i = Pick(3); i < 3; ++i) Accuse(node);
-    } else if (what < 11) {
-      CrashNode(node);
-    } else if (what < 12 && node.connection != 0) {
-      CloseAtNode(node);
-    } else if (what < 18 && node.join.role == Role::kWorker && node.membership->IsMember()) {
-      if (!std::exchange(node.synced, true) && node.connection != 0) {
-        links_[node.connection].to_coordinator.push_back(node.membership->NextSync());
-      }
-    }
-  }
-
-  void Step() {
-    uint32_t what = Pick(100);
-    std::vector<size_t> living = LivingCoordinators();
-    if (what < 68) {
-      Deliver();
-    } else if (what < 88) {
-      StepOfNode(nodes_[Pick(nodes_.size())]);
-    } else if (what < 92) {
-      if (!living.empty()) Tick(*processes_[living[Pick(living.size())]]->machine);
-    } else if (what < 93) {
-      if (!living.empty()) CrashCoordinator(living[Pick(living.size())]);
-    } else if (what < 99) {
-      if (living.size() < (rules_.strict ? 2u : 1u)) StartCoordinator();
-    } else if (nodes_.size() < 12) {
-      StartNode(Pick(2) == 0 ? Role::kWorker : Role::kServer);
-    }
-  }
-
-  // One coordinator that everybody can reach, and a launcher that tells of every exit: then all
-  // agree in the end, if enough are left.
-  void Heal() {
-    if (LivingCoordinators().empty()) StartCoordinator();
-    size_t last = LivingCoordinators().front();
-    for (int i = 0; i < 30 && !over_ && wrong_.empty(); ++i) {
-      for (Node& node : nodes_) {
-        if (Runs(node) && node.connection == 0) Connect(node, last);
-        if (node.alive && !Runs(node)) CrashNode(node);  // who is evicted stops
-        if (!node.alive && !over_) TellExit(last, node);
-      }
-      Settle();
-      if (!over_) Tick(*processes_[last]->machine);
-    }
-    if (over_ || !wrong_.empty()) return;
-    Incarnations running;
-    const wire::View* latest = nullptr;
-    for (const Node& node : nodes_) {
-      if (!Runs(node)) continue;
-      running.insert(node.join.incarnation);
-      const wire::View& view = node.membership->view();
-      if (latest == nullptr || view.epoch > latest->epoch) latest = &view;
-    }
-    if (latest == nullptr || !IsReadQuorum(*latest, running)) return;
-    const Coordinator& coordinator = *processes_[last]->machine;
-    // What was promised may leave too few to go on: such a job ends.
-    stuck_ = coordinator.recovering();
-    if (stuck_) return;
-    for (const Node& node : nodes_) {
-      if (!Runs(node) || !node.membership->IsMember()) continue;
-      if (node.membership->view() == coordinator.view()) continue;
-      wrong_ = NameOf(node) + " is in epoch " + std::to_string(node.membership->view().epoch) +
-               ", the coordinator in " + std::to_string(coordinator.epoch()) + ", for good";
-    }
-  }
-
-  const Rules rules_;
-  std::mt19937_64 random_;
-  Time now_{};
-  uint32_t worker_count_ = 0;
-  uint32_t server_count_ = 0;
-  bool pairs_ = false;
-  uint32_t workers_started_ = 0;
-  std::vector<Node> nodes_;
-  std::vector<std::unique_ptr<Process>> processes_;
-  std::map<uint64_t, Link> links_;
-  uint64_t next_link_ = 100;
-  std::map<uint64_t, std::vector<std::pair<size_t, wire::View>>> held_;
-  uint64_t epoch_max_ = 0;
-  bool over_ = false;
-  bool stuck_ = false;
-  std::string wrong_;
-};
 
 constexpr int kSteps = 500;
 constexpr uint64_t kSeeds = 4000;
 
 // The first seed that shows the mistake, or `seeds`.
-uint64_t FirstWrong(const Rules& rules, uint64_t seeds, std::string* what = nullptr) {
+uint64_t FirstWrong(const WorldRules& rules, uint64_t seeds, std::string* what = nullptr) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
-    std::string wrong = World(seed, rules).Run(kSteps);
+    std::string wrong = RunWorld(seed, rules, kSteps).wrong;
     if (wrong.empty()) continue;
     if (what != nullptr) *what = wrong;
     return seed;
@@ -415,17 +26,17 @@ uint64_t FirstWrong(const Rules& rules, uint64_t seeds, std::string* what = null
 class ControlPlaneTest : public testing::TestWithParam<bool> {};
 
 TEST_P(ControlPlaneTest, NoTwoLivingMembersHoldDifferentViewsUnderOneEpoch) {
-  Rules rules;
+  WorldRules rules;
   rules.strict = GetParam();
   uint64_t epochs = 0;
   uint64_t ended = 0;
   uint64_t stuck = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    World world(seed, rules);
-    ASSERT_EQ(world.Run(kSteps), "") << "seed " << seed;
-    epochs += world.epochs();
-    ended += world.over() ? 1 : 0;
-    stuck += world.stuck() ? 1 : 0;
+    WorldResult result = RunWorld(seed, rules, kSteps);
+    ASSERT_EQ(result.wrong, "") << "seed " << seed;
+    epochs += result.epochs;
+    ended += result.over ? 1 : 0;
+    stuck += result.stuck ? 1 : 0;
   }
   EXPECT_GT(epochs, kSeeds * 2) << "views change";
   EXPECT_LT(ended + stuck, kSeeds / 2) << "most jobs go on";
@@ -437,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Coordinators, ControlPlaneTest, testing::Bool(),
 
 struct Mutant {
   const char* name;
-  Rules rules;
+  WorldRules rules;
 };
 
 class MutantTest : public testing::TestWithParam<Mutant> {};

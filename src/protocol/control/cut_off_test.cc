@@ -1,7 +1,7 @@
 // Members behind a broken network, and several that are gone at once.
 #include <gtest/gtest.h>
 
-#include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/failure_for_test.h"
 
 namespace byteps::protocol {
 namespace {

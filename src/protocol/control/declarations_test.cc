@@ -372,35 +372,5 @@ TEST_F(DeclarationsTest, ServersAreToldWhatIsStillKnownAfterARestart) {
   EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty());
 }
 
-TEST_F(DeclarationsTest, ALongListOfWhatIsStillKnownComesInParts) {
-  constexpr TensorId kFirst = 1 << 22;
-  constexpr TensorId kTensors = 600000;
-  Declarations fresh;
-  Begin(fresh);
-  fresh.Number(kFirst, 1000);
-  wire::Known known;
-  for (TensorId i = 0; i < kTensors; ++i) {
-    known.tensors.push_back({{"x", 0, 0, 2 * i + 1, {0, 0, 2}}, Spec(3)});
-  }
-  fresh.OnKnown(Rank(0), known);
-  ASSERT_TRUE(fresh.OnAllKnown().ok());
-  std::vector<wire::StillKnown> parts = StillKnownIn(fresh.StillKnown(Declarations::kServers));
-  ASSERT_EQ(parts.size(), 3u);
-  TensorId at = 0;
-  TensorId next = 1;
-  for (const wire::StillKnown& part : parts) {
-    EXPECT_EQ(part.first, at) << "nothing lies between two parts";
-    EXPECT_LT(wire::EncodeControl(part).size(), wire::kControlBytesMax / 8);
-    for (TensorId tensor : part.tensors) {
-      ASSERT_EQ(tensor, next);
-      ASSERT_TRUE(part.first <= tensor && tensor < part.end);
-      next += 2;
-    }
-    at = part.end;
-  }
-  EXPECT_EQ(at, kFirst);
-  EXPECT_EQ(next, 2 * kTensors + 1);
-}
-
 }  // namespace
 }  // namespace byteps::protocol

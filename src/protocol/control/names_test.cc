@@ -73,6 +73,30 @@ TEST_F(TensorDealerTest, ARestartedOneDealsOnWhereTheLatestTensorEnded) {
       << "its own numbers are no matter of the earlier ones";
 }
 
+TEST_F(TensorDealerTest, ALongListOfWhatIsStillKnownComesInParts) {
+  constexpr TensorId kFirst = 1 << 22;
+  constexpr TensorId kTensors = 600000;
+  dealer.Number(kFirst, 1000);
+  for (TensorId i = 0; i < kTensors; ++i) dealer.Hear(2 * i + 1);
+  ASSERT_TRUE(dealer.GoOnAfter(nullptr).ok());
+  std::vector<wire::StillKnown> parts = dealer.StillKnown();
+  ASSERT_EQ(parts.size(), 3u);
+  TensorId at = 0;
+  TensorId next = 1;
+  for (const wire::StillKnown& part : parts) {
+    EXPECT_EQ(part.first, at) << "nothing lies between two parts";
+    EXPECT_LT(wire::EncodeControl(part).size(), wire::kControlBytesMax / 8);
+    for (TensorId tensor : part.tensors) {
+      ASSERT_EQ(tensor, next);
+      ASSERT_TRUE(part.first <= tensor && tensor < part.end);
+      next += 2;
+    }
+    at = part.end;
+  }
+  EXPECT_EQ(at, kFirst);
+  EXPECT_EQ(next, 2 * kTensors + 1);
+}
+
 class WaitCirclesTest : public testing::Test {
  protected:
   static WaitCircles::Wait WaitFor(uint32_t rank, const wire::Use& use,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/reporting.h"
 #include "src/protocol/control/roster.h"
 #include "src/protocol/control/succession.h"
@@ -91,12 +91,7 @@ class PartsTest : public testing::Test {
 
   template <typename T>
   std::vector<T> To(ConnectionId id) const {
-    std::vector<T> found;
-    for (const auto& [to, message] : driver.sent) {
-      const T* one = std::get_if<T>(&message);
-      if (to == id && one != nullptr) found.push_back(*one);
-    }
-    return found;
+    return driver.To<T>(id);
   }
 
   Time now{};

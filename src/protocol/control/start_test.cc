@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/protocol/control/control_for_test.h"
+#include "src/protocol/control/failure_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -28,12 +28,29 @@ struct Piece {
 class PieceTable {
  public:
   // Null: nothing is known of it.
-  Piece* Find(const wire::PieceRef& ref);
-  const Piece* Find(const wire::PieceRef& ref) const;
+  Piece* Find(const wire::PieceRef& ref) {
+    auto found = pieces_.find(KeyOf(ref));
+    return found == pieces_.end() ? nullptr : &found->second;
+  }
+  const Piece* Find(const wire::PieceRef& ref) const {
+    auto found = pieces_.find(KeyOf(ref));
+    return found == pieces_.end() ? nullptr : &found->second;
+  }
   // Makes the piece if nothing is known of it; it is owned since `since`.
-  Piece& At(const wire::PieceRef& ref, ShardId home, uint64_t since);
+  Piece& At(const wire::PieceRef& ref, ShardId home, uint64_t since) {
+    Piece& piece = pieces_[KeyOf(ref)];
+    piece.tensor = ref.tensor;
+    piece.index = ref.piece;
+    piece.home = home;
+    piece.since = since;
+    return piece;
+  }
   // The piece if `ref` is its round in progress, null otherwise.
-  Piece* FindOpen(const wire::PieceRef& ref);
+  Piece* FindOpen(const wire::PieceRef& ref) {
+    Piece* piece = Find(ref);
+    bool open = piece != nullptr && piece->round != nullptr && piece->round->ref() == ref;
+    return open ? piece : nullptr;
+  }
 
   template <typename Do>
   void ForEach(Do&& act) {

@@ -70,13 +70,16 @@ const ProcessSet* ProcessSets::Find(uint32_t number) const {
   return found == sets_.end() ? nullptr : &found->second;
 }
 
-Result<ProcessSet*> ProcessSets::For(Slot from, uint32_t number) {
+ProcessSet* ProcessSets::For(Slot from, uint32_t number) {
   if (number == 0) return &everybody_;
   auto found = sets_.find(number);
-  if (found != sets_.end() && found->second.tellers().Contains(from)) return &found->second;
-  return Status(StatusCode::kProtocol, "push refused: " + members_.NameOf(from) +
-                                           " has not told of process set " +
-                                           std::to_string(number));
+  bool told = found != sets_.end() && found->second.tellers().Contains(from);
+  return told ? &found->second : nullptr;
+}
+
+Status ProcessSets::NotTold(Slot from, uint32_t number) const {
+  return {StatusCode::kProtocol, "push refused: " + members_.NameOf(from) +
+                                     " has not told of process set " + std::to_string(number)};
 }
 
 Status ProcessSets::Tell(Slot from, uint64_t number, ConstByteSpan bitmap) {

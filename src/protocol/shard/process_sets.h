@@ -67,8 +67,9 @@ class ProcessSets {
 
   // Null: nobody has told of it, or it is forgotten.
   const ProcessSet* Find(uint32_t number) const;
-  // The set that `from` may push for. kProtocol: it has not told of it.
-  Result<ProcessSet*> For(Slot from, uint32_t number);
+  // The set, if `from` may push for it; null: it has not told of it, and NotTold says so.
+  ProcessSet* For(Slot from, uint32_t number);
+  Status NotTold(Slot from, uint32_t number) const;
 
   // `from` tells which ranks are in the set, as a bitmap; an empty one: it has removed the set.
   // kProtocol: no correct worker says that, or another one has told of other ranks.

@@ -52,12 +52,12 @@ TEST_F(ProcessSetsTest, OnlyRanksOfTheSetHaveLeftIt) {
 }
 
 TEST_F(ProcessSetsTest, WhoDoesNotTellMayNotPush) {
-  EXPECT_EQ(sets.For(0, 7).status().code(), StatusCode::kProtocol);
+  EXPECT_EQ(sets.For(0, 7), nullptr);
   ASSERT_TRUE(sets.Tell(0, 7, BitmapOf({0, 2})).ok());
-  EXPECT_TRUE(sets.For(0, 7).ok());
-  EXPECT_EQ(sets.For(1, 7).status().message(),
-            "push refused: worker 2 has not told of process set 7");
-  EXPECT_TRUE(sets.For(1, 0).ok());
+  EXPECT_NE(sets.For(0, 7), nullptr);
+  EXPECT_EQ(sets.For(1, 7), nullptr);
+  EXPECT_EQ(sets.NotTold(1, 7).message(), "push refused: worker 2 has not told of process set 7");
+  EXPECT_NE(sets.For(1, 0), nullptr);
 }
 
 TEST_F(ProcessSetsTest, ContradictionsNameBoth) {
@@ -72,7 +72,7 @@ TEST_F(ProcessSetsTest, ContradictionsNameBoth) {
 
 TEST_F(ProcessSetsTest, ASetIsForgottenWithItsLastTellerAndItsLastRound) {
   ASSERT_TRUE(sets.Tell(0, 7, BitmapOf({0, 2})).ok());
-  ProcessSet* set = sets.For(0, 7).value();
+  ProcessSet* set = sets.For(0, 7);
   set->BeginRound();
   sets.ForgetConnection(0);
   EXPECT_EQ(sets.size(), 1u) << "it has a round";

@@ -86,11 +86,11 @@ Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
-  Result<ProcessSet*> set = parts_.sets.For(from, header.process_set);
-  if (!set.ok()) return set.status();
+  ProcessSet* set = parts_.sets.For(from, header.process_set);
+  if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   if (header.ref.round > piece.verdict.round()) {
-    return PlaceInRound(piece, *set.value(), from, incoming, now);
+    return PlaceInRound(piece, *set, from, incoming, now);
   }
   incoming.fate = Fate::kRepeat;
   return CheckRepeat(piece, header);
@@ -151,15 +151,15 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
-  Result<ProcessSet*> set = parts_.sets.For(from, header.process_set);
-  if (!set.ok()) return set.status();
+  ProcessSet* set = parts_.sets.For(from, header.process_set);
+  if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   if (header.ref.round <= piece.verdict.round()) {
     // The answer to its push may have crossed this.
     if (!parts_.answers.HasAnswered(from, header.ref)) AnswerAgain(from, header, 0);
     return checked;
   }
-  checked = NeedRound(piece, *set.value(), from, header, now);
+  checked = NeedRound(piece, *set, from, header, now);
   if (!checked.ok()) return checked;
   Round& round = *piece.round;
   bool fresh = !round.HasArrived(from);

@@ -85,7 +85,7 @@ struct Room {
               uint32_t set = 0) {
     Piece& piece = pieces.At(ref, 0, view.began());
     wire::DataHeader header = PushOf(ref, bytes, combine);
-    ProcessSet* whose = sets.For(FirstTeller(set), set).value();
+    ProcessSet* whose = sets.For(FirstTeller(set), set);
     EXPECT_TRUE(rounds.Open(piece, *whose, header, kStart).ok());
     return piece;
   }

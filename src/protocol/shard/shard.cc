@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <unordered_set>
 #include <utility>
 
 namespace byteps::protocol {
@@ -20,6 +19,7 @@ Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmet
       combiner_(pool, arithmetic, *options.codecs, members_),
       wants_({options.want_after, options.want_again_after}, pieces_, attendance_, driver),
       rounds_({view_, members_, attendance_, sets_, combiner_, delivery_, wants_}, options),
+      review_({view_, attendance_, pieces_, answers_, delivery_, rounds_}),
       pushes_({pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_,
                rounds_, delivery_}),
       told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_,
@@ -49,25 +49,8 @@ void Shard::OnView(const wire::View& view, ShardId self) {
   for (Slot slot : gone) {
     if (options_.rules->IsCutOff(false)) OnLost(slot);
   }
-  if (!begins) ReviewPieces(old_epoch);
+  if (!begins) review_.OnView(old_epoch, now_);
   for (Slot slot = 0; slot < members_.size(); ++slot) Replay(slot);
-}
-
-// Pieces that went to others are theirs, and what this shard knew of a piece before it went away
-// and came back is worth nothing: others have decided about it meanwhile.
-void Shard::ReviewPieces(uint64_t old_epoch) {
-  // Answers about pieces that go away here count as stable, and may have held back news of others.
-  answers_.NoteStable(now_);
-  pieces_.EraseIf([&](Piece& piece) {
-    if (view_.Stays(piece.tensor, piece.index, piece.home, old_epoch)) return false;
-    rounds_.Drop(piece);
-    return true;
-  });
-  pieces_.ForEach([&](Piece& piece) {
-    if (piece.round != nullptr) piece.round->SetMissing(attendance_.CountMissing(*piece.round));
-    if (!piece.verdict.stable()) rounds_.Recount(piece);
-    rounds_.DecideIfPossible(piece);
-  });
 }
 
 Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
@@ -238,31 +221,6 @@ Status Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string
   }
   reports_.TakeAck(from, push.count);
   return pushes_.TakeAbort(from, push, why, now_);
-}
-
-// ---- Tensors that are gone, and time.
-
-void Shard::Retire(const std::vector<TensorId>& tensors) {
-  std::unordered_set<TensorId> now(tensors.begin(), tensors.end());
-  for (TensorId tensor : tensors) pieces_.Retire(tensor);
-  DropTensors([&](TensorId tensor) { return now.contains(tensor); });
-}
-
-void Shard::OnStillKnown(const wire::StillKnown& known) {
-  std::unordered_set<TensorId> still(known.tensors.begin(), known.tensors.end());
-  DropTensors([&](TensorId tensor) {
-    return tensor >= known.first && tensor < known.end && !still.contains(tensor);
-  });
-}
-
-void Shard::DropTensors(const std::function<bool(TensorId)>& unwanted) {
-  pieces_.EraseIf([&](Piece& piece) {
-    if (!unwanted(piece.tensor)) return false;
-    // The round before the one that failed has ended for somebody: it ends for all.
-    delivery_.AnswerIdleNow(piece);
-    rounds_.Drop(piece);
-    return true;
-  });
 }
 
 std::optional<Time> Shard::NextTick() {

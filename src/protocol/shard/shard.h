@@ -11,13 +11,13 @@
 //
 // This class puts the parts together and decides which frame goes where, and which must wait. The
 // parts: who is there (members.h, process_sets.h, attendance.h), what is known of a piece
-// (piece_table.h, round.h, verdict.h), what ends a round (rounds.h, combiner.h), what leaves
+// (piece_table.h, round.h, verdict.h), what ends a round (rounds.h, combiner.h) and what drops it
+// (piece_review.h), what leaves
 // (answers.h, verdict_delivery.h, wants.h), what comes in (pushes.h, told_verdicts.h,
 // member_reports.h, intake.h, postponed_frames.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +27,7 @@
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/shard/member_reports.h"
+#include "src/protocol/shard/piece_review.h"
 #include "src/protocol/shard/postponed_frames.h"
 #include "src/protocol/shard/pushes.h"
 #include "src/protocol/shard/shard_driver.h"
@@ -84,9 +85,9 @@ class Shard {
   // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);
   // The tensors were declared in vain; rounds in progress are dropped, late pushes are ignored.
-  void Retire(const std::vector<TensorId>& tensors);
+  void Retire(const std::vector<TensorId>& tensors) { review_.Retire(tensors); }
   // The same for those that nobody knows any more; nobody is left who could push them.
-  void OnStillKnown(const wire::StillKnown& known);
+  void OnStillKnown(const wire::StillKnown& known) { review_.OnStillKnown(known); }
 
   // REQUIRES: now >= NextTick(). Asks for missing contributions, tells of stability.
   void OnTick(Time now);
@@ -100,7 +101,6 @@ class Shard {
 
  private:
   void SetTime(Time now);
-  void ReviewPieces(uint64_t old_epoch);
   Result<ByteSpan> OnData(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
                           size_t payload_bytes, Time now);
   Status CheckSender(Slot from, const wire::DataHeader& header) const;
@@ -108,7 +108,6 @@ class Shard {
   void TakeData(Slot from, const Incoming& incoming);
   void Replay(Slot from);
   Status TakePostponed(Slot from, const PostponedFrame& frame);
-  void DropTensors(const std::function<bool(TensorId)>& unwanted);
 
   const ShardOptions options_;
   BufferPool& pool_;
@@ -124,6 +123,7 @@ class Shard {
   Combiner combiner_;
   Wants wants_;
   Rounds rounds_;
+  PieceReview review_;
   Pushes pushes_;
   ToldVerdicts told_;
   MemberReports reports_;

@@ -7,66 +7,11 @@
 
 #include "src/base/allocation_count_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/shard/shard_fixture_for_test.h"
 #include "src/protocol/shard/shard_for_test.h"
 
 namespace byteps::protocol {
 namespace {
-
-using testing::Test;
-
-class ShardTest : public Test {
- protected:
-  explicit ShardTest(uint32_t workers = 2) : view(ViewFor(workers, 1)) { shard.OnView(view, 0); }
-
-  // A worker leaves in order; the others must not go on without it.
-  void Leave(Slot slot) {
-    ++view.epoch;
-    view.workers[slot].left = true;
-    shard.OnView(view, 0);
-  }
-
-  static wire::DataHeader Header(TensorId tensor, uint64_t round, size_t bytes,
-                                 Combine combine = Combine::kOverlay) {
-    wire::DataHeader header;
-    header.ref = {tensor, 0, round};
-    header.epoch = 1;
-    header.generation = 1;
-    header.combine = combine;
-    header.dtype = DataType::kUint8;
-    header.piece_bytes = static_cast<uint32_t>(bytes);
-    header.want_bytes = header.piece_bytes;
-    return header;
-  }
-
-  Result<ByteSpan> Begin(Slot from, const wire::DataHeader& header, size_t bytes) {
-    return shard.OnPushHeader(from, header, bytes, now);
-  }
-
-  // A whole contribution; true when it was taken.
-  bool Push(Slot from, const wire::DataHeader& header, const std::string& text) {
-    Result<ByteSpan> place = Begin(from, header, text.size());
-    if (!place.ok()) return false;
-    arithmetic.Copy(place.value().data(), reinterpret_cast<const std::byte*>(text.data()),
-                    text.size());
-    shard.OnPayload(from);
-    return true;
-  }
-
-  bool Sum(Slot from, TensorId tensor, uint64_t round, const std::string& text,
-           uint64_t acknowledged = 0) {
-    wire::DataHeader header = Header(tensor, round, text.size(), Combine::kSum);
-    header.count = acknowledged;
-    return Push(from, header, text);
-  }
-
-  BufferPool pool;
-  KernelArithmetic arithmetic;
-  RecordingShardDriver driver;
-  wire::View view;
-  Shard shard{ShardOptions{.open_rounds_max = 4, .failing_rounds_max = 4}, pool, arithmetic,
-              driver};
-  Time now = kStart;
-};
 
 class ThreeWorkersTest : public ShardTest {
  protected:
@@ -328,113 +273,6 @@ TEST_F(ShardTest, ALostConnectionDropsWhatWasNotWhole) {
   shard.OnLost(0);
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_EQ(driver.answers[2].header.count, 1u) << "a new connection counts from 1";
-}
-
-TEST_F(ShardTest, WhatNoCorrectWorkerSendsIsRefused) {
-  wire::DataHeader good = Header(7, 1, 4, Combine::kSum);
-  auto refused = [&](Slot from, wire::DataHeader header, size_t bytes) {
-    return !Begin(from, header, bytes).ok();
-  };
-  EXPECT_TRUE(refused(2, good, 4)) << "not in the view";
-  wire::DataHeader bad = good;
-  bad.generation = 2;
-  EXPECT_TRUE(refused(0, bad, 4));
-  bad = good;
-  bad.piece_bytes = bad.want_bytes = UINT32_MAX;
-  EXPECT_TRUE(refused(0, bad, UINT32_MAX)) << "4 GiB would be allocated";
-  bad = good;
-  bad.status = StatusCode::kInternal;
-  EXPECT_TRUE(refused(0, bad, 4));
-  bad = good;
-  bad.dtype = DataType::kFloat64;
-  EXPECT_TRUE(refused(0, bad, 4)) << "half an element";
-  EXPECT_TRUE(refused(0, good, 3)) << "a part of the piece";
-  bad = Header(7, 1, 4);
-  bad.codec = 1;
-  EXPECT_TRUE(refused(0, bad, 1000)) << "an overlay longer than the piece";
-  EXPECT_TRUE(Push(0, good, "abcd"));
-  bad = good;
-  bad.dtype = DataType::kInt8;
-  EXPECT_TRUE(refused(1, bad, 4)) << "another dtype";
-}
-
-// Who is cut off comes back with the same push, without end: the operation fails instead.
-TEST_F(ShardTest, ARoundTooManyEndsInAnErrorOnEveryRank) {
-  for (TensorId tensor = 0; tensor < 4; ++tensor) EXPECT_TRUE(Sum(0, tensor, 1, "\x01"));
-  EXPECT_TRUE(driver.answers.empty());
-  EXPECT_TRUE(Sum(0, 9, 1, "\x01"));
-  EXPECT_TRUE(Sum(1, 9, 1, "\x01"));
-  EXPECT_EQ(shard.open_rounds(), 4u);
-  ASSERT_EQ(driver.answers.size(), 2u);
-  for (const SentAnswer& answer : driver.answers) {
-    EXPECT_EQ(answer.header.status, StatusCode::kExhausted);
-    EXPECT_EQ(ErrorIn(answer).message().substr(0, 47),
-              "more than 4 pieces wait for other ranks on shar");
-  }
-  EXPECT_TRUE(Sum(1, 0, 1, "\x01"));  // there is room again
-  EXPECT_TRUE(Sum(0, 9, 2, "\x01"));
-  EXPECT_TRUE(Sum(1, 9, 2, "\x01"));
-  EXPECT_EQ(driver.answers.back().bytes, "\x02");
-}
-
-TEST_F(ShardTest, OpenRoundsAreBounded) {
-  for (TensorId tensor = 0; tensor < 9; ++tensor) {
-    for (Slot slot : {0u, 1u}) EXPECT_TRUE(Sum(slot, tensor, 1, "\x01"));
-  }
-  // Worker 1 may lack the sums of before: no error can be decided.
-  for (TensorId tensor = 0; tensor < 8; ++tensor) EXPECT_TRUE(Sum(0, tensor, 2, "\x01"));
-  EXPECT_EQ(shard.open_rounds(), 8u);
-  EXPECT_EQ(Begin(0, Header(8, 2, 1, Combine::kSum), 1).status().code(), StatusCode::kExhausted);
-  shard.OnAck(1, {9, 1}, now);
-  EXPECT_EQ(shard.open_rounds(), 4u);
-}
-
-// A view that never comes, and frames without end.
-TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
-  using Say = std::function<Status(Shard&)>;
-  const uint64_t never = uint64_t{1} << 60;
-  wire::DataHeader header;
-  header.ref = {1, 0, 1};
-  header.epoch = never;
-  header.generation = 1;
-  header.dtype = DataType::kUint8;
-  header.piece_bytes = header.want_bytes = 1000;
-  auto data = [&](bool verdict, Shard& shard) {
-    Result<ByteSpan> place = verdict ? shard.OnVerdictHeader(0, header, 1000, kStart)
-                                     : shard.OnPushHeader(0, header, 1000, kStart);
-    if (place.ok()) shard.OnPayload(0);
-    return place.status();
-  };
-  const std::byte bitmap[1] = {std::byte{1}};
-  std::vector<Say> ways = {
-      [&](Shard& shard) { return data(false, shard); },
-      [&](Shard& shard) { return data(true, shard); },
-      [&](Shard& shard) { return shard.OnAck(0, {1, never}, kStart), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnHave(0, never, {{{1, 0, 1}, 0}}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnAbort(0, header, "late"); },
-      [&](Shard& shard) { return shard.OnGroup(0, {1, never}, bitmap); },
-  };
-  for (size_t way = 0; way < ways.size(); ++way) {
-    BufferPool pool;
-    KernelArithmetic arithmetic;
-    RecordingShardDriver driver;
-    Shard shard{ShardOptions{.postponed_bytes_max = 50000}, pool, arithmetic, driver};
-    shard.OnView(ViewFor(2, 1), 0);
-    Status said;
-    int frames = 0;
-    for (; said.ok() && frames < 1000; ++frames) {
-      said = ways[way](shard);
-      if (said.ok()) said = shard.CheckPostponed(0);
-    }
-    EXPECT_EQ(said.code(), StatusCode::kExhausted) << "way " << way;
-    EXPECT_GT(frames, 10) << "way " << way;
-    EXPECT_TRUE(shard.CheckPostponed(1).ok());
-    shard.OnLost(0);
-    EXPECT_EQ(pool.bytes_in_use(), 0u);
-    EXPECT_TRUE(shard.CheckPostponed(0).ok());
-  }
 }
 
 TEST_F(ShardTest, AGenerationForgetsEverything) {

@@ -1,0 +1,67 @@
+#include "src/protocol/shard/piece_review.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/shard/room_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+class PieceReviewTest : public testing::Test {
+ protected:
+  Room room;
+  PieceReview review{
+      {room.view, room.attendance, room.pieces, room.answers, room.delivery, room.rounds}};
+};
+
+TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  for (Slot slot : {0u, 1u}) room.Arrive(piece, slot, "\x01", 1);
+  wire::View view = ViewFor(3, 1);
+  Lose(view, 2);
+  room.SetView(view);
+  review.OnView(1, kStart);
+  ASSERT_EQ(room.driver.answers.size(), 2u);
+  EXPECT_EQ(room.driver.answers[0].bytes, "\x02");
+}
+
+// A round that was asked to fail needs no error any more.
+TEST_F(PieceReviewTest, ASumIsBetterThanTheErrorThatWasAskedFor) {
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  for (Slot slot : {0u, 1u, 2u}) room.Arrive(piece, slot, "\x01", 1);
+  room.rounds.DecideIfPossible(piece);
+  for (Slot slot : {0u, 1u}) room.rounds.NoteHolder(piece, slot);
+  room.Open({7, 0, 2}, 1);
+  for (Slot slot : {0u, 1u}) room.Arrive(piece, slot, "\x02", 1);
+  piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
+  wire::View view = ViewFor(3, 1);
+  Lose(view, 2);  // who lacked the first sum, and its part of the second
+  room.SetView(view);
+  review.OnView(1, kStart);
+  EXPECT_EQ(room.driver.answers.back().bytes, "\x04");
+  EXPECT_FALSE(piece.verdict.IsError());
+}
+
+TEST_F(PieceReviewTest, PiecesOfOthersAreDropped) {
+  wire::View view = ViewFor(3, 1);
+  view.epoch = 5;
+  view.servers[0].since = 5;  // away and back
+  room.Open({7, 0, 1}, 1);
+  room.SetView(view);
+  review.OnView(1, kStart);
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
+  EXPECT_EQ(room.rounds.open_count(), 0u);
+}
+
+TEST_F(PieceReviewTest, TensorsThatNobodyKnowsAreDropped) {
+  for (TensorId tensor : {6u, 7u, 8u}) room.Open({tensor, 0, 1}, 1);
+  review.OnStillKnown({7, 9, {8}});
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
+  EXPECT_EQ(room.rounds.open_count(), 2u);
+  review.Retire({6});
+  EXPECT_TRUE(room.pieces.IsRetired(6));
+  EXPECT_EQ(room.rounds.open_count(), 1u);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

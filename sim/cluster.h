@@ -14,6 +14,7 @@
 #include "src/protocol/shard/shard.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_mistakes_for_test.h"
 
 namespace byteps::sim {
 
@@ -56,6 +57,9 @@ struct ClusterOptions {
   HostId coordinator_host = 0;
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;  // 0: as measured
+  uint32_t lanes = 1;         // of each worker
+  // What a worker's front and lanes tell each other is late by this much at most.
+  Duration mail_delay_max = Duration::zero();
   // 0: members are not watched by their silence.
   Duration heartbeat = Duration::zero();
   uint32_t min_workers = 0;                    // 0: all; losing one ends the job

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "sim/cluster.h"
 #include "sim/member.h"
 #include "src/protocol/shard/admission.h"
+#include "src/protocol/worker/leaving.h"
+#include "src/protocol/worker/shard_targets.h"
 
 namespace byteps::sim {
 
@@ -132,7 +135,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   uint64_t incarnation() const { return incarnation_; }
   Slot slot() const { return slot_; }
   const std::vector<wire::WorkerInfo>& roster() const { return roster_; }
-  bool said_leave() const { return said_leave_.has_value(); }
+  bool said_leave() const { return leaving_.phase() == protocol::Leaving::Phase::kSaid; }
   void CutControl(Time until) { control_.Cut(until); }
   void Submit(protocol::Operation operation);
   void Stick();
@@ -149,16 +152,21 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void OnLost(ConnectionId connection, uint32_t tag) override;
 
   void SendControl(const wire::Message& message) override { control_.Send(message); }
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
+  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                BufferRef keep) override;
   void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                    BufferRef keep) override;
   void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
+  void SendProcessSet(ShardId to, const wire::Progress& number,
+                      const protocol::SlotSet& ranks) override;
   void SendJoined(ShardId to, const wire::Progress& number) override;
-  void Forget(ConstByteSpan memory) override;
+  void Forget(uint32_t lane, ConstByteSpan memory) override;
+  bool CarryToLane(uint32_t lane, protocol::LaneMail& mail) override;
+  bool CarryToFront(uint32_t lane, protocol::FrontMail& mail) override;
+  void OnSettled() override { settled_ = true; }
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
   const MemberControl& control() const { return control_; }
@@ -175,9 +183,16 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   struct Link {  // to a shard
     std::optional<ConnectionId> connection;
     bool bound = false;
-    uint64_t incarnation = 0;  // of the server it goes to, or should
     std::optional<Time> lost_since;
     Duration pause{};
+  };
+  // One lane's mailboxes and the view that it has.
+  struct Lane {
+    Lane(uint32_t number, uint32_t lanes) : targets(number, lanes) {}
+    protocol::ShardTargets targets;
+    wire::View view;
+    Time to_lane{};  // when the last mail arrives
+    Time to_front{};
   };
   wire::Join MakeJoin() const;
   void OnMessage(const wire::Message& message);
@@ -185,17 +200,23 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void DropLink(ShardId shard);
   void ConnectShard(ShardId shard);
   void TryAgain(ShardId shard);
-  void LeaveWhenStable(Time give_up);
+  void LeaveWhenSettled(Time give_up);
+  template <typename Deliver>
+  void Post(Time& last, Deliver deliver);
+  void DeliverView(uint32_t lane, const protocol::to_lane::View& mail);
+  Lane& LaneOf(ShardId shard) { return lanes_[machine_.LaneOf(shard)]; }
   void AbortAgain(std::vector<protocol::OperationId> open, Duration after);
   void OnBack();
   void GoOn();
   std::optional<ByteSpan> Begin(ConnectionId connection, ShardId shard, const Frame& frame);
+  const protocol::ShardTargets::Target& TargetOf(ShardId shard) {
+    return LaneOf(shard).targets.all()[shard];
+  }
   void OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame);
   void OnWelcome(ShardId shard, const Frame& frame);
   void NoteFrame(ShardId from, FrameType type);
   void SendSmall(ShardId to, FrameType type, const wire::DataHeader& header);
   void SendData(FrameType type, ShardId to, const wire::DataHeader& header, ConstByteSpan payload);
-  const wire::ServerInfo* ServerOf(ShardId shard) const;
 
   Cluster& cluster_;
   uint32_t rank_;
@@ -209,14 +230,16 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   std::vector<wire::WorkerInfo> roster_;  // of the generation
   Slot slot_ = kNoSlot;
   bool ready_ = false;
-  bool left_ = false;
-  std::optional<wire::Leave> said_leave_;
+  protocol::Leaving leaving_;
+  bool settled_ = false;
   bool syncing_ = false;
   bool stopped_ = false;
   std::vector<protocol::Operation> early_;
   bool sticks_ = false;
   std::map<protocol::OperationId, std::string> open_names_;
   std::vector<Link> links_;
+  std::vector<Lane> lanes_;
+  std::mt19937_64 random_;  // how late mail is
   std::map<ShardId, ByteSpan> places_;
 };
 

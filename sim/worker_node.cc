@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "sim/nodes.h"
+#include "src/protocol/view_parts.h"
 
 namespace byteps::sim {
 namespace {
@@ -24,7 +25,9 @@ std::string HowItEnded(const protocol::Outcome& outcome) {
 protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   protocol::WorkerOptions made;
   made.credit.fixed_bytes = options.credit_bytes;
-  made.mistake = options.mistakes.worker;
+  made.lanes = options.lanes;
+  made.lane_rules = &protocol::LaneRulesWith(options.mistakes.worker);
+  made.front_rules = &protocol::FrontRulesWith(options.mistakes.worker);
   made.overdue_after = options.overdue_after;
   made.first_round = options.rounds_begin + 1;
   return made;
@@ -45,7 +48,11 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
                 [this] { return machine_.Known(); }, [this] { OnBack(); }, [this] { GoOn(); },
-                [this](const Status& why) { Stop(why); }}) {}
+                [this](const Status& why) { Stop(why); }}),
+      random_(incarnation) {
+  uint32_t lanes = cluster.options_.lanes;
+  for (uint32_t lane = 0; lane < lanes; ++lane) lanes_.emplace_back(lane, lanes);
+}
 
 wire::Join WorkerNode::MakeJoin() const {
   wire::Join join;
@@ -131,25 +138,54 @@ void WorkerNode::GoOn() {
 void WorkerNode::OnBack() {
   machine_.AskAgain();
   if (syncing_) SendControl(control_.membership().NextSync());
-  if (said_leave_.has_value()) SendControl(*said_leave_);
+  if (auto leave = leaving_.SayAgain()) SendControl(*leave);
 }
 
 void WorkerNode::Leave() {
-  if (!alive || stopped_ || std::exchange(left_, true)) return;
-  LeaveWhenStable(cluster_.network_.now() + kLeaveLimit);
+  if (!alive || stopped_ || !leaving_.Begin()) return;
+  machine_.Settle();
+  LeaveWhenSettled(cluster_.network_.now() + kLeaveLimit);
 }
 
 // Others may still lack what this worker holds.
-void WorkerNode::LeaveWhenStable(Time give_up) {
+void WorkerNode::LeaveWhenSettled(Time give_up) {
   if (stopped_ || !alive) return;
-  if (machine_.HoldsUnstable() && cluster_.network_.now() < give_up) {
+  if (!settled_ && cluster_.network_.now() < give_up) {
     return cluster_.network_.At(cluster_.network_.now() + milliseconds(1), this,
-                                [this, give_up] { LeaveWhenStable(give_up); });
+                                [this, give_up] { LeaveWhenSettled(give_up); });
   }
   // Who leaves without waiting is as good as lost.
-  if (machine_.HoldsUnstable()) evicted = true;
-  said_leave_ = wire::Leave{machine_.open_operations() == 0};
-  SendControl(*said_leave_);
+  if (!settled_) evicted = true;
+  if (auto leave = leaving_.Say(machine_.open_operations())) SendControl(*leave);
+}
+
+// Mail of one end to another keeps its order.
+template <typename Deliver>
+void WorkerNode::Post(Time& last, Deliver deliver) {
+  Duration most = cluster_.options_.mail_delay_max;
+  Duration late{};
+  if (most > Duration::zero()) late = Duration(static_cast<int64_t>(random_() % most.count()));
+  last = std::max(last, cluster_.network_.now() + late);
+  cluster_.network_.At(last, this, [this, deliver = std::move(deliver)]() mutable {
+    if (!alive) return;
+    deliver();
+    ticker_.Arm();
+  });
+}
+
+bool WorkerNode::CarryToLane(uint32_t lane, protocol::LaneMail& mail) {
+  Post(lanes_[lane].to_lane, [this, lane, mail = std::move(mail)]() mutable {
+    const auto* view = std::get_if<protocol::to_lane::View>(&mail);
+    if (view != nullptr) return DeliverView(lane, *view);
+    machine_.DeliverToLane(lane, std::move(mail));
+  });
+  return true;
+}
+
+bool WorkerNode::CarryToFront(uint32_t lane, protocol::FrontMail& mail) {
+  Post(lanes_[lane].to_front,
+       [this, mail = std::move(mail)]() mutable { machine_.DeliverToFront(std::move(mail)); });
+  return true;
 }
 
 void WorkerNode::Stop(const Status& why) {
@@ -159,13 +195,6 @@ void WorkerNode::Stop(const Status& why) {
   machine_.Stop(why);
 }
 
-const wire::ServerInfo* WorkerNode::ServerOf(ShardId shard) const {
-  for (const wire::ServerInfo& server : view_.servers) {
-    if (shard - server.first_shard < server.shard_weights.size()) return &server;
-  }
-  return nullptr;
-}
-
 std::optional<ConnectionId> WorkerNode::data(ShardId shard) const {
   return shard < links_.size() ? links_[shard].connection : std::nullopt;
 }
@@ -173,7 +202,7 @@ std::optional<ConnectionId> WorkerNode::data(ShardId shard) const {
 void WorkerNode::OnView(const wire::View& view) {
   if (stopped_) return;
   if (control_.membership().IsEvicted()) {
-    if (said_leave_.has_value()) return Stop(Status(StatusCode::kShutdown, "left"));
+    if (said_leave()) return Stop(Status(StatusCode::kShutdown, "left"));
     evicted = true;
     return Stop(Status(StatusCode::kEvicted, "the others went on without this process"));
   }
@@ -189,31 +218,24 @@ void WorkerNode::OnView(const wire::View& view) {
   for (const wire::WorkerInfo& worker : view.workers) {
     if (worker.incarnation == incarnation_) slot_ = worker.slot;
   }
-  ShardId shards = 0;
-  for (const wire::ServerInfo& server : view.servers) {
-    shards =
-        std::max(shards, server.first_shard + static_cast<ShardId>(server.shard_weights.size()));
-  }
-  links_.resize(shards);
-  for (ShardId shard = 0; shard < shards; ++shard) {
-    const wire::ServerInfo& server = *ServerOf(shard);
-    bool same = !begins && server.alive && server.incarnation == links_[shard].incarnation;
-    if (!same) DropLink(shard);
-  }
+  size_t shards = protocol::OwnershipOf(view).shards().size();
+  links_.resize(std::max(links_.size(), shards));
   machine_.OnView(view, slot_);
-  for (ShardId shard = 0; shard < shards; ++shard) {
-    const wire::ServerInfo& server = *ServerOf(shard);
-    if (!server.alive || server.incarnation == links_[shard].incarnation) continue;
-    links_[shard].incarnation = server.incarnation;
-    ConnectShard(shard);
-  }
   for (uint32_t i = 0; !ready_ && i < cluster_.options_.groups.size(); ++i) {
-    Status added = machine_.AddGroup(i + 1, cluster_.options_.groups[i]);
+    Status added = machine_.AddProcessSet(i + 1, cluster_.options_.groups[i]);
     if (!added.ok()) cluster_.violations_.push_back(added.ToString());
   }
   ready_ = true;
   for (protocol::Operation& operation : std::exchange(early_, {})) Submit(std::move(operation));
   if (late) GoOn();
+}
+
+void WorkerNode::DeliverView(uint32_t lane, const protocol::to_lane::View& mail) {
+  if (stopped_) return machine_.DeliverToLane(lane, mail);
+  for (ShardId shard : lanes_[lane].targets.End(*mail.view)) DropLink(shard);
+  lanes_[lane].view = *mail.view;
+  machine_.DeliverToLane(lane, mail);
+  for (ShardId shard : lanes_[lane].targets.TakeNew()) ConnectShard(shard);
 }
 
 void WorkerNode::DropLink(ShardId shard) {
@@ -226,20 +248,20 @@ void WorkerNode::DropLink(ShardId shard) {
 void WorkerNode::ConnectShard(ShardId shard) {
   if (stopped_ || !alive) return;
   Link& link = links_[shard];
-  const wire::ServerInfo* server = ServerOf(shard);
-  bool wanted = server->alive && server->incarnation == link.incarnation && !link.connection;
-  if (!wanted) return;
-  ServerNode* node = cluster_.servers_[server->index].get();
-  if (node->dead || node->incarnation() != link.incarnation) return TryAgain(shard);
+  const wire::View& view = LaneOf(shard).view;
+  const auto& target = TargetOf(shard);
+  if (target.incarnation == 0 || link.connection.has_value()) return;
+  ServerNode* node = cluster_.servers_[target.server].get();
+  if (node->dead || node->incarnation() != target.incarnation) return TryAgain(shard);
   link.connection =
       cluster_.network_.Connect(cluster_.options_.worker_hosts[rank_], this, shard,
-                                cluster_.options_.servers[server->index].host,
-                                node->shards[shard - server->first_shard].get(), slot_);
+                                cluster_.options_.servers[target.server].host,
+                                node->shards[shard - target.first_shard].get(), slot_);
   wire::DataHeader hello;
   hello.home = slot_;
   hello.count = incarnation_;
-  hello.epoch = view_.epoch;
-  hello.generation = view_.generation;
+  hello.epoch = view.epoch;
+  hello.generation = view.generation;
   SendSmall(shard, FrameType::kHello, hello);
 }
 
@@ -247,12 +269,12 @@ void WorkerNode::TryAgain(ShardId shard) {
   Link& link = links_[shard];
   Time now = cluster_.network_.now();
   if (!link.lost_since.has_value()) link.lost_since = now;
-  const wire::ServerInfo& server = *ServerOf(shard);
+  const auto& target = TargetOf(shard);
   wire::Suspicion why =
       now - *link.lost_since > kGrace ? wire::Suspicion::kUnreachable : wire::Suspicion::kClosed;
-  SendControl(wire::Suspect{Role::kServer, server.index, server.incarnation, why,
+  SendControl(wire::Suspect{Role::kServer, target.server, target.incarnation, why,
                             "its connection to worker " + std::to_string(rank_) + " was closed",
-                            view_.generation});
+                            LaneOf(shard).view.generation});
   link.pause = std::clamp(link.pause * 2, kPauseMin, kPauseMax);
   cluster_.network_.At(now + link.pause, this, [this, shard] { ConnectShard(shard); });
 }
@@ -315,9 +337,9 @@ void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& fram
 }
 
 // Frames carry copies; only what is coming in has a place.
-void WorkerNode::Forget(ConstByteSpan memory) {
-  for (auto& [tag, place] : places_) {
-    if (Overlap(memory, place)) place = ByteSpan();
+void WorkerNode::Forget(uint32_t lane, ConstByteSpan memory) {
+  for (auto& [shard, place] : places_) {
+    if (machine_.LaneOf(shard) == lane && Overlap(memory, place)) place = ByteSpan();
   }
 }
 
@@ -356,8 +378,7 @@ void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
 }
 
 void WorkerNode::NoteFrame(ShardId from, FrameType type) {
-  const wire::ServerInfo* server = ServerOf(from);
-  uint32_t index = server == nullptr ? kNobody : server->index;
+  uint32_t index = TargetOf(from).server;
   if (type == FrameType::kAnswer) cluster_.Note(Moment::kAnswerArrived, rank_, index);
   if (type == FrameType::kStable) cluster_.Note(Moment::kStableArrived, rank_, index);
 }
@@ -378,7 +399,8 @@ void WorkerNode::SendData(FrameType type, ShardId to, const wire::DataHeader& he
   network.Send(*links_[to].connection, this, frame);
 }
 
-void WorkerNode::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) {
+void WorkerNode::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                          BufferRef) {
   cluster_.pushed_bytes_by_shard_[to] += payload.size();
   SendData(FrameType::kPush, to, header, payload);
 }
@@ -415,11 +437,11 @@ void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
   SendSmall(to, FrameType::kAck, header);
 }
 
-void WorkerNode::SendGroup(ShardId to, const wire::Progress& number,
-                           const protocol::SlotSet& slots) {
+void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number,
+                                const protocol::SlotSet& ranks) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
-  MakeGroup(frame, number, slots.List());
+  MakeGroup(frame, number, ranks.List());
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 

@@ -1,16 +1,14 @@
-// The way of a tensor, in order. This list stands here and nowhere else; the worker walks it
-// (worker.cc), and a stage never knows its neighbours. A stage that has nothing to do for an
-// operation is absent from its path.
+// The way of a tensor, in order. These lists stand here and nowhere else; a stage never knows its
+// neighbours, and one that has nothing to do is absent from the path.
+//
+// Of an operation; the front walks it (worker/front.cc):
 //
 //   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
 //   layout      sizes that differ by rank are told first, so that bytes land in their final place
 //               (allgather: each rank's rows; alltoall: its rows for each other one)
 //   partition   pieces small enough to pipeline and to spread evenly over shards; what goes to
 //               several receivers (reducescatter, alltoall) is cut at the borders between them
-//   exchange    for each piece, most urgent first, bounded bytes in flight:
-//                 push to the shard that owns it (shard.h: combine in slot order, divide an
-//                 average, answer everybody), receive the answer into the user's memory; who
-//                 wants nothing of a piece is answered when those who want it have it
+//   exchange    each piece goes its own way, most urgent first, bounded bytes in flight
 //   deliver     exactly once, with a Status; what others may still lack is kept
 //
 // A job of one has no servers; there the input is the result:
@@ -18,33 +16,45 @@
 //   keep        copy input to output
 //   deliver
 //
+// Of a piece, once it has credit or its owner wants it; a lane walks it (worker/piece_walk.cc).
+// Each stage may wait for an event (worker/piece_path.h). Stages without a star are still to come:
+//
+//   collect     the machine's ranks have put the piece into shared memory: sum in rank order
+//   fetch       device memory to host
+//   encode *    a codec makes the contribution
+//   exchange *  push to the shard that owns it (shard/shard.h: combine in slot order, divide an
+//               average, answer everybody), take its answer; who wants nothing of a piece is
+//               answered when those who want it have it
+//   decode *    a codec makes the result of the verdict
+//   store       host memory to device
+//   spread      tell the machine's other ranks
+//
 // docs/decisions/0005-data-path-in-protocol.md says why this lives beside the state machines.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "src/wire/control.h"
-
 namespace byteps::protocol {
 
 enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kExchange, kKeep, kDeliver };
 
-// What a stage says when it has been entered with an operation.
+// What a stage says when it has been entered.
 enum class StageVerdict : uint8_t {
   kDone,     // go on with the next stage
   kPending,  // an event will resume the path behind this stage
-  kFailed,   // the operation has ended with an error
+  kFailed,   // it ends with an error
 };
 
-// The path of an operation, in order. `alone`: a job of one worker without servers.
-inline std::span<const Stage> PathOf(wire::Op op, bool alone) {
+// The path of an operation, in order. `sizes_first`: operations::Row has it. `alone`: a job of one
+// worker without servers.
+inline std::span<const Stage> PathOf(bool sizes_first, bool alone) {
   using enum Stage;
   static constexpr Stage kAlone[] = {kKeep, kDeliver};
   static constexpr Stage kPlain[] = {kDeclare, kPartition, kExchange, kDeliver};
-  static constexpr Stage kGathered[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
+  static constexpr Stage kSizesFirst[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
   if (alone) return kAlone;
-  if (op == wire::Op::kAllgather || op == wire::Op::kAlltoall) return kGathered;
+  if (sizes_first) return kSizesFirst;
   return kPlain;
 }
 

@@ -13,7 +13,7 @@
 #include "src/base/time.h"
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
-#include "src/runtime/shard_links.h"
+#include "src/runtime/lane_group.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
@@ -39,10 +39,10 @@ class Engine {
   virtual void Declare(const std::string& name) = 0;
   // Worker::SetStuck, after what was submitted before. Does not block.
   virtual void SetStuck(const std::string& name) = 0;
-  // Worker::AddGroup and RemoveGroup. Blocks for a moment: in force, and told to the shards, for
-  // operations that are submitted after it.
-  virtual Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) = 0;
-  virtual Status RemoveGroup(uint32_t number) = 0;
+  // Front::AddProcessSet and RemoveProcessSet. Blocks for a moment: in force, and told to the
+  // shards, for operations that are submitted after it.
+  virtual Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) = 0;
+  virtual Status RemoveProcessSet(uint32_t number) = 0;
   // The ranks of the last view, the lowest first.
   virtual std::vector<uint32_t> Members() = 0;
   // This process cannot go on: the job loses it, with this reason. Does not block; Leave follows.

@@ -40,14 +40,14 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
 
   std::vector<uint32_t> Members() override { return {0}; }
 
-  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override {
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
     MutexLock lock(mutex_);
-    return machine_.AddGroup(number, ranks);
+    return machine_.AddProcessSet(number, ranks);
   }
 
-  Status RemoveGroup(uint32_t number) override {
+  Status RemoveProcessSet(uint32_t number) override {
     MutexLock lock(mutex_);
-    return machine_.RemoveGroup(number);
+    return machine_.RemoveProcessSet(number);
   }
 
   void GiveUp(const std::string&) override {}
@@ -60,15 +60,15 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
 
  private:
   void SendControl(const wire::Message&) override {}
-  void SendPush(ShardId, const wire::DataHeader&, ConstByteSpan) override {}
+  void SendPush(ShardId, const wire::DataHeader&, ConstByteSpan, BufferRef) override {}
   void SendVerdict(ShardId, const wire::DataHeader&, ConstByteSpan, BufferRef) override {}
   void SendHave(ShardId, uint64_t, const std::vector<wire::HeldPiece>&) override {}
   void SendResync(ShardId, uint64_t) override {}
   void SendAbort(ShardId, const wire::DataHeader&, const std::string&) override {}
   void SendAck(ShardId, const wire::Progress&) override {}
-  void SendGroup(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
+  void SendProcessSet(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
   void SendJoined(ShardId, const wire::Progress&) override {}
-  void Forget(ConstByteSpan) override {}
+  void Forget(uint32_t, ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
   void Complete(protocol::OperationId,
                 protocol::Outcome outcome) override BYTEPS_NO_THREAD_SAFETY_ANALYSIS {

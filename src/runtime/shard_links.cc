@@ -28,12 +28,12 @@ struct ShardLinks::Link final : transport::FrameReceiver {
         ignored.resize(payload_bytes);
         return ByteSpan(ignored);
       }
-      return links.machine_.OnAnswerHeader(shard, header.value(), payload_bytes);
+      return links.lane_.OnAnswerHeader(shard, header.value(), payload_bytes);
     }
     if (incoming == wire::FrameKind::kStable && payload_bytes == 0) {
       Result<wire::Progress> stable = wire::DecodeProgress(bytes);
       if (!stable.ok()) return stable.status();
-      links.machine_.OnStable(shard, stable.value());
+      links.lane_.OnStable(shard, stable.value());
       return ByteSpan();
     }
     if (incoming == wire::FrameKind::kWant) {
@@ -45,9 +45,9 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   void OnFrame() override {
     if (incoming == wire::FrameKind::kAnswer) {
-      if (!links.ignores_answers_) links.machine_.OnAnswer(shard, links.loop_.EventTime());
+      if (!links.ignores_answers_) links.lane_.OnAnswer(shard, links.loop_.EventTime());
     } else if (incoming == wire::FrameKind::kWant && wire::DecodePieceRefs(want, refs).ok()) {
-      links.machine_.OnWant(shard, refs);
+      links.lane_.OnWant(shard, refs);
     }
     links.events_.on_event();
   }
@@ -56,7 +56,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   ShardLinks& links;
   const ShardId shard;
-  // Whom it leads to; incarnation 0: nobody, the shard is dead.
+  // Whom it leads to.
   uint32_t server = 0;
   uint64_t incarnation = 0;
   std::string address;
@@ -80,62 +80,40 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 };
 
 ShardLinks::ShardLinks(transport::Loop& loop, const ShardLinkOptions& options,
-                       const JobIdentity& identity, BufferPool& pool, protocol::Worker& machine,
-                       Log& log, Events events)
+                       const JobIdentity& identity, uint32_t lane_number, uint32_t lanes,
+                       BufferPool& pool, protocol::Lane& lane, Log& log, Events events)
     : loop_(loop),
       options_(options),
       identity_(identity),
       pool_(pool),
-      machine_(machine),
+      lane_(lane),
       log_(log),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      targets_(lane_number, lanes) {}
 
 ShardLinks::~ShardLinks() = default;
 
-void ShardLinks::CloseOne(Link& link) {
-  bool was_up = link.connection != nullptr;
-  link.attempt = 0;
-  link.retry.reset();
-  link.overdue.reset();
-  link.handshake.reset();
-  link.connection.reset();
-  link.closed.reset();
-  link.unreachable.reset();
-  link.was_up = false;
-  link.incarnation = 0;
-  if (was_up) machine_.OnShardDown(link.shard);
-}
-
 void ShardLinks::CloseStale(const wire::View& view) {
-  std::vector<uint64_t> wanted;
-  for (const wire::ServerInfo& server : view.servers) {
-    wanted.insert(wanted.end(), server.shard_weights.size(), server.alive ? server.incarnation : 0);
+  for (ShardId shard : targets_.End(view)) {
+    if (shard >= links_.size() || links_[shard] == nullptr) continue;
+    bool was_up = links_[shard]->connection != nullptr;
+    links_[shard].reset();
+    if (was_up) lane_.OnShardDown(shard);
   }
-  bool begins = view.generation != generation_;
-  for (auto& link : links_) {
-    bool stays = !begins && link->shard < wanted.size() && wanted[link->shard] == link->incarnation;
-    if (!stays) CloseOne(*link);
-  }
-  if (begins) links_.clear();
+  links_.resize(targets_.all().size());
 }
 
-void ShardLinks::Connect(const wire::View& view, Slot slot) {
-  generation_ = view.generation;
+void ShardLinks::Connect(Slot slot) {
   slot_ = slot;
-  ShardId shard = 0;
-  for (const wire::ServerInfo& server : view.servers) {
-    for (size_t i = 0; i < server.shard_weights.size(); ++i, ++shard) {
-      if (shard == links_.size()) links_.push_back(std::make_unique<Link>(*this, shard));
-      Link& link = *links_[shard];
-      if (!server.alive || link.incarnation == server.incarnation) continue;
-      link.server = server.index;
-      link.incarnation = server.incarnation;
-      link.address = server.address;
-      link.pause = kPauseMin;
-      link.overdue =
-          loop_.After(options_.first_unreachable_after, [this, &link] { OnOverdue(link); });
-      Begin(link);
-    }
+  for (ShardId shard : targets_.TakeNew()) {
+    links_[shard] = std::make_unique<Link>(*this, shard);
+    Link& link = *links_[shard];
+    link.server = targets_.all()[shard].server;
+    link.incarnation = targets_.all()[shard].incarnation;
+    link.address = targets_.all()[shard].address;
+    link.overdue =
+        loop_.After(options_.first_unreachable_after, [this, &link] { OnOverdue(link); });
+    Begin(link);
   }
 }
 
@@ -150,7 +128,8 @@ void ShardLinks::Begin(Link& link) {
 
 void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
                              Result<std::unique_ptr<transport::Connection>> connection) {
-  if (shard >= links_.size() || links_[shard]->attempt != attempt) return;
+  bool awaited = shard < links_.size() && links_[shard] != nullptr;
+  if (!awaited || links_[shard]->attempt != attempt) return;
   Link& link = *links_[shard];
   if (!connection.ok()) return TryAgain(link, connection.status());
   wire::Hello hello;
@@ -159,7 +138,7 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
   hello.index = slot_;
   hello.wanted_index = shard;
   hello.wanted_incarnation = link.incarnation;
-  hello.generation = generation_;
+  hello.generation = targets_.generation();
   link.handshake = std::make_unique<HandshakeInitiator>(
       loop_, pool_, std::move(connection).value(), identity_, hello, kHandshakeLimit,
       [this, shard](Result<std::unique_ptr<transport::Connection>> bound) {
@@ -185,26 +164,27 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   link.connection->SetLimits({kAnswerBytesMax});
   link.connection->Start(&link);
   if (again) log_.Info("connected to {} again", NameOf(link));
-  machine_.OnShardUp(shard);
-  events_.on_up();
+  lane_.OnShardUp(shard);
+  events_.on_links();
 }
 
 // The coordinator hears of it at once: it knows whether others saw the same. Where nothing came
 // through any more, it hears when the server cannot be reached again either.
 void ShardLinks::OnClosed(Link& link, const Status& why) {
   link.connection.reset();
-  machine_.OnShardDown(link.shard);
+  lane_.OnShardDown(link.shard);
   bool nonsense = why.code() == StatusCode::kProtocol;
   bool cut = why.code() == StatusCode::kUnavailable;
   wire::Suspect suspect{
       Role::kServer,    link.server,
       link.incarnation, nonsense ? wire::Suspicion::kNonsense : wire::Suspicion::kClosed,
-      why.message(),    generation_};
+      why.message(),    targets_.generation()};
   if (!cut) link.closed = suspect;
   log_.Warning("the connection to {} broke: {}", NameOf(link), why.message());
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   TryAgain(link, why);
   if (!cut) events_.on_suspect(suspect);
+  events_.on_links();
   events_.on_event();
 }
 
@@ -222,7 +202,7 @@ void ShardLinks::OnOverdue(Link& link) {
                                    link.incarnation,
                                    wire::Suspicion::kUnreachable,
                                    link.trouble.empty() ? "it does not answer" : link.trouble,
-                                   generation_};
+                                   targets_.generation()};
   if (!known) log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
   // Again and again: while the coordinator cannot reach it either, this does not count.
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
@@ -230,43 +210,43 @@ void ShardLinks::OnOverdue(Link& link) {
 }
 
 bool ShardLinks::AllUp() const {
-  return std::all_of(links_.begin(), links_.end(), [](const auto& link) {
-    return link->incarnation == 0 || link->connection != nullptr;
-  });
+  bool all = true;
+  ForEach([&](const Link& link) { all = all && link.connection != nullptr; });
+  return all;
 }
 
 transport::Connection* ShardLinks::To(ShardId shard) {
-  return shard < links_.size() ? links_[shard]->connection.get() : nullptr;
+  bool known = shard < links_.size() && links_[shard] != nullptr;
+  return known ? links_[shard]->connection.get() : nullptr;
 }
 
 void ShardLinks::Detach(ConstByteSpan memory) {
-  for (auto& link : links_) {
-    if (link->connection != nullptr) link->connection->Detach(memory, pool_);
-  }
+  ForEach([&](Link& link) {
+    if (link.connection != nullptr) link.connection->Detach(memory, pool_);
+  });
 }
 
 std::vector<wire::Suspect> ShardLinks::Suspects() const {
   std::vector<wire::Suspect> suspects;
-  for (const auto& link : links_) {
-    if (link->closed.has_value()) suspects.push_back(*link->closed);
-    if (link->unreachable.has_value()) suspects.push_back(*link->unreachable);
-  }
+  ForEach([&](const Link& link) {
+    if (link.closed.has_value()) suspects.push_back(*link.closed);
+    if (link.unreachable.has_value()) suspects.push_back(*link.unreachable);
+  });
   return suspects;
 }
 
 // What this process could not reach while the coordinator could not reach it says nothing of the
 // servers.
 void ShardLinks::TryAllAgain() {
-  for (auto& link : links_) {
-    if (link->incarnation == 0 || link->connection != nullptr) continue;
-    link->unreachable.reset();
-    link->retry.reset();
-    link->pause = kPauseMin;
-    Duration patience =
-        link->was_up ? options_.unreachable_after : options_.first_unreachable_after;
-    link->overdue = loop_.After(patience, [this, one = link.get()] { OnOverdue(*one); });
-    if (link->handshake == nullptr) Begin(*link);
-  }
+  ForEach([&](Link& link) {
+    if (link.connection != nullptr) return;
+    link.unreachable.reset();
+    link.retry.reset();
+    link.pause = kPauseMin;
+    Duration patience = link.was_up ? options_.unreachable_after : options_.first_unreachable_after;
+    link.overdue = loop_.After(patience, [this, &link] { OnOverdue(link); });
+    if (link.handshake == nullptr) Begin(link);
+  });
 }
 
 void ShardLinks::Close() { links_.clear(); }

@@ -1,6 +1,6 @@
-// A worker's connections to the shards of the view: makes them, and makes them again when they
-// break, as long as the view has the shard. Reads what shards send and gives it to the worker's
-// state machine; tells it which connections stand.
+// A lane's connections to its shards of the view: makes them, and makes them again when they
+// break, as long as the view has the shard. Reads what shards send and gives it to the lane;
+// tells it which connections stand.
 //
 // Lives on one loop; all calls and callbacks on its thread.
 #pragma once
@@ -12,7 +12,8 @@
 
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/lane.h"
+#include "src/protocol/worker/shard_targets.h"
 #include "src/runtime/handshake.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
@@ -29,9 +30,9 @@ struct ShardLinkOptions {
 class ShardLinks {
  public:
   struct Events {
-    // A shard's connection stands, and the machine knows it.
-    std::function<void()> on_up;
-    // Something reached the machine.
+    // A shard's connection stands or is gone, and the lane knows it.
+    std::function<void()> on_links;
+    // Something reached the lane.
     std::function<void()> on_event;
     std::function<void(const wire::Suspect&)> on_suspect;
     // A server says that this worker is out of the view.
@@ -40,13 +41,14 @@ class ShardLinks {
 
   // `pool` outlives the connections.
   ShardLinks(transport::Loop& loop, const ShardLinkOptions& options, const JobIdentity& identity,
-             BufferPool& pool, protocol::Worker& machine, Log& log, Events events);
+             uint32_t lane_number, uint32_t lanes, BufferPool& pool, protocol::Lane& lane, Log& log,
+             Events events);
   ~ShardLinks();
 
-  // Before the machine gets `view`: closes what has no place in it.
+  // Before the lane gets `view`: closes what has no place in it.
   void CloseStale(const wire::View& view);
   // After it: connects what is missing.
-  void Connect(const wire::View& view, Slot slot);
+  void Connect(Slot slot);
   // All living shards of the view are connected.
   bool AllUp() const;
   // Null when there is none.
@@ -60,7 +62,7 @@ class ShardLinks {
   void TryAllAgain();
   // From now on answers are read and thrown away, also those that have begun to arrive.
   void IgnoreAnswers() { ignores_answers_ = true; }
-  // Closes all, for good; the machine is not told.
+  // Closes all, for good; the lane is not told.
   void Close();
 
  private:
@@ -75,19 +77,25 @@ class ShardLinks {
   void OnOverdue(Link& link);
   void CloseOne(Link& link);
   std::string NameOf(const Link& link) const;
+  template <typename Use>
+  void ForEach(Use use) const {
+    for (const auto& link : links_) {
+      if (link != nullptr) use(*link);
+    }
+  }
 
   transport::Loop& loop_;
   const ShardLinkOptions options_;
   const JobIdentity identity_;
   BufferPool& pool_;
-  protocol::Worker& machine_;
+  protocol::Lane& lane_;
   Log& log_;
   Events events_;
-  uint32_t generation_ = 0;
+  protocol::ShardTargets targets_;
   Slot slot_ = kNoSlot;
   uint64_t next_attempt_ = 1;
   bool ignores_answers_ = false;
-  std::vector<std::unique_ptr<Link>> links_;  // by shard
+  std::vector<std::unique_ptr<Link>> links_;  // by shard; null: of another lane, or closed
 };
 
 }  // namespace byteps::runtime

@@ -4,8 +4,6 @@
 #include <future>
 #include <utility>
 
-#include "src/runtime/frames.h"
-
 namespace byteps::runtime {
 namespace {
 
@@ -48,19 +46,31 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
                 [this](const wire::Message& message) { OnControl(message); },
                 [this](const Status& why) { End(why); }}),
       membership_(options.join),
-      machine_(options.protocol, pool_, arithmetic_, *this),
-      shards_(*loop_, options.shards, options.control.identity, pool_, machine_, log,
-              {[this] { ReadyIfComplete(); }, [this] { OnEvent(); },
-               [this](const wire::Suspect& suspect) { Suspect(suspect); },
-               [this](const std::string& why) { End(Evicted("this worker", why)); }}),
+      front_(protocol::FrontOptionsOf(options.protocol), arithmetic_, *this),
+      lanes_(std::make_unique<LaneGroup>(
+          *transport_, *loop_, options.protocol, options.shards, options.control.identity, log,
+          LaneGroup::Events{[this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); },
+                            [this] { OnEvent(); }, [this] { ReadyIfComplete(); },
+                            [this](const wire::Suspect& suspect) { Suspect(suspect); },
+                            [this](const std::string& why) { End(Evicted("this worker", why)); }})),
       ticker_(
-          *loop_, [this] { return machine_.NextTick(); },
-          [this](Time now) { machine_.OnTick(now); }) {}
+          *loop_, [this] { return front_.NextTick(); },
+          [this](Time now) {
+            front_.OnTick(now);
+            lanes_->Deliver();
+          }) {}
 
 WorkerEngine::~WorkerEngine() {
   if (thread_.joinable()) Leave();
   loop_->Stop();
   if (thread_.joinable()) thread_.join();
+  lanes_.reset();
+  // What no loop was left to end: nothing touches its memory any more.
+  for (auto& [id, done] : std::exchange(open_, {})) {
+    protocol::Outcome outcome;
+    outcome.status = ShutDown();
+    done(std::move(outcome));
+  }
 }
 
 Result<Standing> WorkerEngine::Start() {
@@ -105,15 +115,14 @@ void WorkerEngine::BreakOff() {
 void WorkerEngine::OnControlReady() {
   wire::Message greeting = membership_.Greeting();
   if (std::holds_alternative<wire::Report>(greeting)) {
-    for (const wire::Known& known : machine_.Known()) control_.Send(known);
+    for (const wire::Known& known : front_.Known()) control_.Send(known);
   }
   control_.Send(greeting);
   if (phase_ == Phase::kStarting && membership_.view().epoch == 0) return;
-  machine_.AskAgain();
-  shards_.TryAllAgain();
-  for (const wire::Suspect& suspect : shards_.Suspects()) control_.Send(suspect);
+  front_.AskAgain();
+  lanes_->OnCoordinatorBack();
   if (gave_up_.has_value()) control_.Send(*gave_up_);
-  if (phase_ == Phase::kLeaving) control_.Send(wire::Leave{leave_clean_});
+  if (leave_is_out_) control_.Send(*leaving_.SayAgain());
 }
 
 void WorkerEngine::OnControl(const wire::Message& message) {
@@ -131,33 +140,30 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     Status why(over->code, over->text);
     End(why.ok() ? Status(StatusCode::kShutdown, "the job is over") : why);
   }
-  if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
+  if (const auto* declared = std::get_if<wire::Declared>(&message)) front_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    machine_.OnDeclareFailed(*failed);
+    front_.OnDeclareFailed(*failed);
   }
-  if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
-  if (std::holds_alternative<wire::Leave>(message) && phase_ == Phase::kLeaving) Left();
-  OnEvent();
+  if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
+  if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
+  lanes_->Deliver();
 }
 
 void WorkerEngine::OnView(const wire::View& view) {
   if (phase_ == Phase::kOver) return;
   if (membership_.IsEvicted()) {
-    if (phase_ != Phase::kLeaving) {
-      return End(Evicted("this worker", "view " + std::to_string(view.epoch)));
-    }
-    return Left();
+    if (leave_is_out_) return Left();
+    return End(Evicted("this worker", "view " + std::to_string(view.epoch)));
   }
   uint64_t own = options_.join.incarnation;
   auto self = std::find_if(view.workers.begin(), view.workers.end(),
                            [&](const auto& worker) { return worker.incarnation == own; });
-  if (self == view.workers.end() || machine_stopped_) return;
+  if (self == view.workers.end() || front_stopped_) return;
   rank_ = self->rank;
   log_.Rename("worker " + std::to_string(rank_));
   NoteMembers(view);
-  shards_.CloseStale(view);
-  machine_.OnView(view, self->slot);
-  shards_.Connect(view, self->slot);
+  front_.OnView(view, self->slot, rank_);
+  lanes_->Deliver();
   ReadyIfComplete();
 }
 
@@ -176,11 +182,10 @@ std::vector<uint32_t> WorkerEngine::Members() {
 }
 
 void WorkerEngine::ReadyIfComplete() {
-  OnEvent();
   const wire::View& view = membership_.view();
   bool served = std::any_of(view.servers.begin(), view.servers.end(),
                             [](const auto& server) { return server.alive; });
-  if (phase_ != Phase::kStarting || !shards_.AllUp()) return;
+  if (phase_ != Phase::kStarting || !lanes_->AllUp(view.epoch)) return;
   if (view.epoch == 0 || (!served && !view.servers.empty())) return;
   phase_ = Phase::kReady;
   Standing standing;
@@ -198,10 +203,10 @@ void WorkerEngine::ReadyIfComplete() {
   changed_.notify_all();
 }
 
-// The machine has heard something.
+// The front has heard something.
 void WorkerEngine::OnEvent() {
   ticker_.Arm();
-  if (phase_ == Phase::kSettling) LeaveIfSettled();
+  NotifyIfLeft();
 }
 
 void WorkerEngine::Suspect(const wire::Suspect& suspect) {
@@ -209,13 +214,16 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 }
 
 // Nothing may write to users' memory when they are told.
-void WorkerEngine::StopMachine() {
-  machine_stopped_ = true;
-  shards_.Close();
-  machine_.Stop(ShutDown());
+void WorkerEngine::StopFront() {
+  front_stopped_ = true;
+  lanes_->Close();
+  front_.Stop(ShutDown());
+  lanes_->Deliver();
 }
 
-void WorkerEngine::NotifyLeft() {
+// No operation is open, now and later.
+void WorkerEngine::NotifyIfLeft() {
+  if (!gone_ || front_.open_operations() > 0) return;
   MutexLock lock(mutex_);
   left_ = true;
   changed_.notify_all();
@@ -223,18 +231,17 @@ void WorkerEngine::NotifyLeft() {
 
 void WorkerEngine::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
-  bool tell = phase_ == Phase::kReady;
-  bool settles = phase_ == Phase::kSettling;
-  bool leaves = phase_ == Phase::kLeaving;
-  if (tell) log_.Error("the job is over: {}", why.message());
+  bool leaves = leaving_.wants();
+  if (phase_ == Phase::kReady && !leaves) log_.Error("the job is over: {}", why.message());
   phase_ = Phase::kOver;
   settle_limit_.reset();
   control_.Close();
-  shards_.Close();
-  machine_.Stop(leaves ? ShutDown() : why);
+  lanes_->Close();
+  front_.Stop(leave_is_out_ ? ShutDown() : why);
+  gone_ = gone_ || leaves;
+  lanes_->Deliver();
   MutexLock lock(mutex_);
   if (!started_.has_value()) started_ = Result<Standing>(why);
-  left_ = left_ || leaves || settles;
   changed_.notify_all();
 }
 
@@ -267,7 +274,7 @@ void WorkerEngine::TakeSubmissions() {
     if (options_.operation_limit > Duration::zero()) {
       due_[id] = loop_->Now() + options_.operation_limit;
     }
-    Status accepted = machine_.Submit(std::move(submission.operation));
+    Status accepted = front_.Submit(std::move(submission.operation));
     if (accepted.ok()) continue;
     protocol::Outcome outcome;
     outcome.status = accepted;
@@ -280,7 +287,7 @@ void WorkerEngine::TakeSubmissions() {
       if (!aborting_) AbortLateOnes(0);
     });
   }
-  ticker_.Arm();
+  lanes_->Deliver();
 }
 
 // Again and again until the owners have decided: connections break, and pieces wait for credit. Few
@@ -291,14 +298,16 @@ void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
   size_t count = 0;
   for (auto at = due_.lower_bound(from); at != due_.end(); ++at) {
     const auto& [id, due] = *at;
-    if (due > now || phase_ != Phase::kReady) return;  // limits are equal: later ones are due later
+    if (due > now || phase_ != Phase::kReady || leaving_.wants()) break;  // later ones: later
     if (++count > kAbortsMax) {
       aborting_ = true;
-      return loop_->Post([this, id] { AbortLateOnes(id); });
+      loop_->Post([this, id = id] { AbortLateOnes(id); });
+      break;
     }
-    machine_.Abort(id, "rank " + std::to_string(rank_) +
-                           " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
+    front_.Abort(id, "rank " + std::to_string(rank_) +
+                         " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
   }
+  lanes_->Deliver();
 }
 
 // What was submitted before is taken before.
@@ -312,34 +321,35 @@ Status WorkerEngine::OnLoop(std::function<Status()> work) {
   loop_->Post([this, promise, work = std::move(work)] {
     TakeSubmissions();
     promise->set_value(work());
+    lanes_->Deliver();
   });
   if (done.wait_for(kLoopLimit) == std::future_status::ready) return done.get();
   return {StatusCode::kDeadlineExceeded,
           "the session's thread does not answer; the job is ending, or this machine stands still"};
 }
 
-Status WorkerEngine::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
-  return OnLoop([this, number, ranks] { return machine_.AddGroup(number, ranks); });
+Status WorkerEngine::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
+  return OnLoop([this, number, ranks] { return front_.AddProcessSet(number, ranks); });
 }
 
-Status WorkerEngine::RemoveGroup(uint32_t number) {
-  return OnLoop([this, number] { return machine_.RemoveGroup(number); });
+Status WorkerEngine::RemoveProcessSet(uint32_t number) {
+  return OnLoop([this, number] { return front_.RemoveProcessSet(number); });
 }
 
 void WorkerEngine::Declare(const std::string& name) {
-  loop_->Post([this, name] { machine_.Declare(name); });
+  loop_->Post([this, name] { front_.Declare(name); });
 }
 
 void WorkerEngine::SetStuck(const std::string& name) {
   loop_->Post([this, name] {
     TakeSubmissions();
-    machine_.SetStuck(name);
+    front_.SetStuck(name);
   });
 }
 
 void WorkerEngine::GiveUp(const std::string& why) {
   loop_->Post([this, why] {
-    if (phase_ != Phase::kReady) return;
+    if (phase_ != Phase::kReady || leaving_.wants()) return;
     SendControl(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why});
   });
 }
@@ -373,50 +383,51 @@ bool WorkerEngine::WaitUntilLeft(Duration limit) {
 void WorkerEngine::BeginToLeave() {
   TakeSubmissions();
   if (phase_ != Phase::kReady) {
-    if (phase_ == Phase::kStarting) phase_ = Phase::kOver;
+    phase_ = Phase::kOver;
     return Left();
   }
-  phase_ = Phase::kSettling;
+  if (!leaving_.Begin()) return;
   settle_limit_ = loop_->After(kSettleLimit, [this] { SayLeave(); });
-  LeaveIfSettled();
+  front_.Settle();
+  lanes_->Deliver();
 }
 
 // Leaving took too long: what borrows memory of the user ends now. Where nothing does, a
 // coordinator that is away is waited for, as in any other phase: not told, it would take the next
 // session of this process for one too many. Else the rest goes on for as long as this engine lives.
 void WorkerEngine::CutShort() {
-  if (phase_ == Phase::kSettling) SayLeave();
-  if (machine_.open_operations() > 0) Left();
-  if (phase_ == Phase::kLeaving && !machine_stopped_ && !control_.is_connected()) {
+  SayLeave();
+  if (front_.open_operations() > 0) Left();
+  if (leave_is_out_ && !front_stopped_ && !control_.is_connected()) {
     MutexLock lock(mutex_);
     awaits_coordinator_ = true;
     return;
   }
-  NotifyLeft();
-}
-
-void WorkerEngine::LeaveIfSettled() {
-  if (!machine_.HoldsUnstable()) SayLeave();
+  gone_ = true;
+  NotifyIfLeft();
 }
 
 // Connections to the shards stay until the leave is in force, so that nobody takes it for a loss.
 // With operations open nothing is taken from them any more: what this worker would then hold, and
 // others lack, it could not pass on.
 void WorkerEngine::SayLeave() {
-  phase_ = Phase::kLeaving;
-  leave_clean_ = machine_.open_operations() == 0;
+  auto leave = leaving_.Say(front_.open_operations());
+  if (!leave.has_value()) return;
   settle_limit_.reset();
-  if (!leave_clean_) {
-    shards_.IgnoreAnswers();
-    settle_limit_ = loop_->After(kInForceLimit, [this] { Left(); });
-  }
-  control_.Send(wire::Leave{leave_clean_});
+  auto say = [this, leave] {
+    leave_is_out_ = true;
+    control_.Send(*leave);
+  };
+  if (leave->clean) return say();
+  settle_limit_ = loop_->After(kInForceLimit, [this] { Left(); });
+  lanes_->IgnoreAnswers(say);
 }
 
 void WorkerEngine::Left() {
   settle_limit_.reset();
-  StopMachine();
-  NotifyLeft();
+  gone_ = true;
+  StopFront();
+  NotifyIfLeft();
 }
 
 void WorkerEngine::SendControl(const wire::Message& message) {
@@ -424,54 +435,13 @@ void WorkerEngine::SendControl(const wire::Message& message) {
   control_.Send(message);
 }
 
-void WorkerEngine::Send(ShardId to, transport::OutFrame frame) {
-  transport::Connection* connection = shards_.To(to);
-  if (connection != nullptr) connection->Send(std::move(frame));
+void WorkerEngine::ToLane(uint32_t lane, protocol::LaneMail mail) {
+  lanes_->Send(lane, std::move(mail));
 }
-
-void WorkerEngine::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) {
-  Send(to, DataFrame(wire::FrameKind::kPush, header, payload, {}));
-}
-
-void WorkerEngine::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                               BufferRef keep) {
-  Send(to, DataFrame(wire::FrameKind::kVerdict, header, payload, std::move(keep)));
-}
-
-void WorkerEngine::SendHave(ShardId to, uint64_t epoch,
-                            const std::vector<wire::HeldPiece>& pieces) {
-  Send(to, HaveFrame(pool_, epoch, pieces));
-}
-
-void WorkerEngine::SendResync(ShardId to, uint64_t epoch) {
-  Send(to, NumberFrame(wire::FrameKind::kResync, epoch));
-}
-
-void WorkerEngine::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
-  Send(to, AbortFrame(pool_, push, why));
-}
-
-void WorkerEngine::SendAck(ShardId to, const wire::Progress& ack) {
-  Send(to, ProgressFrame(wire::FrameKind::kAck, ack));
-}
-
-void WorkerEngine::SendGroup(ShardId to, const wire::Progress& number,
-                             const protocol::SlotSet& slots) {
-  std::vector<std::byte> bitmap(slots.bitmap_bytes());
-  slots.ToBitmap(bitmap);
-  Send(to, GroupFrame(pool_, number, bitmap));
-}
-
-void WorkerEngine::SendJoined(ShardId to, const wire::Progress& number) {
-  Send(to, ProgressFrame(wire::FrameKind::kJoined, number));
-}
-
-void WorkerEngine::Forget(ConstByteSpan memory) { shards_.Detach(memory); }
 
 void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   // What this rank's own leaving did to it is no fault of a peer.
-  bool leaving = phase_ == Phase::kSettling || phase_ == Phase::kLeaving;
-  if (leaving && !outcome.status.ok()) outcome.status = ShutDown();
+  if (leaving_.wants() && !outcome.status.ok()) outcome.status = ShutDown();
   due_.erase(id);
   auto found = open_.extract(id);
   if (!found.empty()) found.mapped()(std::move(outcome));

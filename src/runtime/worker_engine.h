@@ -1,4 +1,5 @@
-// A worker in a job with servers: one thread with one loop for the coordinator and all shards.
+// A worker in a job with servers: one thread with one loop for the coordinator, the front and the
+// first lane; further lanes have threads of their own (lane_group.h).
 //
 // The coordinator may go away and come back: operations do not notice. Servers may, too: what they
 // had not answered is said again to whoever owns it then.
@@ -15,20 +16,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/worker/leaving.h"
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
-#include "src/runtime/shard_links.h"
+#include "src/runtime/lane_group.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::runtime {
 
-class WorkerEngine final : public Engine, private protocol::WorkerDriver {
+class WorkerEngine final : public Engine, private protocol::FrontDriver {
  public:
   WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
                Log& log);
@@ -42,8 +43,8 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void Submit(protocol::Operation operation, Done done) override;
   void Declare(const std::string& name) override;
   void SetStuck(const std::string& name) override;
-  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) override;
-  Status RemoveGroup(uint32_t number) override;
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
+  Status RemoveProcessSet(uint32_t number) override;
   std::vector<uint32_t> Members() override;
   void GiveUp(const std::string& why) override;
   bool Leave() override;
@@ -53,13 +54,7 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
     protocol::Operation operation;
     Done done;
   };
-  enum class Phase : uint8_t {
-    kStarting,
-    kReady,
-    kSettling,  // leaves, but others may still need what it holds
-    kLeaving,   // has said so
-    kOver,
-  };
+  enum class Phase : uint8_t { kStarting, kReady, kOver };
 
   std::optional<Result<Standing>> WaitForStart(std::chrono::steady_clock::time_point until);
 
@@ -75,28 +70,18 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   void End(const Status& why);
   void BeginToLeave();
   void CutShort();
-  void LeaveIfSettled();
   void SayLeave();
   void Left();
-  void StopMachine();
-  void NotifyLeft();
+  void StopFront();
+  void NotifyIfLeft();
   bool WaitUntilLeft(Duration limit);
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
   void AbortLateOnes(protocol::OperationId from);
 
   void SendControl(const wire::Message& message) override;
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override;
-  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                   BufferRef keep) override;
-  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
-  void SendResync(ShardId to, uint64_t epoch) override;
-  void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
-  void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendGroup(ShardId to, const wire::Progress& number, const protocol::SlotSet& slots) override;
-  void SendJoined(ShardId to, const wire::Progress& number) override;
-  void Send(ShardId to, transport::OutFrame frame);
-  void Forget(ConstByteSpan memory) override;
+  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
+  void OnSettled() override { SayLeave(); }
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
   const std::unique_ptr<transport::Transport> transport_;
@@ -105,17 +90,18 @@ class WorkerEngine final : public Engine, private protocol::WorkerDriver {
   const std::unique_ptr<transport::Loop> loop_;
 
   // Owned by the loop's thread.
-  BufferPool pool_;
   ControlLink control_;
   protocol::Membership membership_;
   protocol::KernelArithmetic arithmetic_;
-  protocol::Worker machine_;
-  ShardLinks shards_;
+  protocol::Front front_;
+  std::unique_ptr<LaneGroup> lanes_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
+  protocol::Leaving leaving_;
+  bool leave_is_out_ = false;  // the coordinator can be told, and has been if it is there
   uint32_t rank_ = 0;
-  bool leave_clean_ = true;
-  bool machine_stopped_ = false;
+  bool front_stopped_ = false;
+  bool gone_ = false;                     // what is open ends now
   std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
   std::unordered_map<protocol::OperationId, Done> open_;
   protocol::OperationId next_id_ = 1;

@@ -105,13 +105,13 @@ void Session::End(StartedOperation& started, const Admission::Open* open, uint64
 }
 
 Status Session::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
-  Status added = engine_->AddGroup(number, ranks);
+  Status added = engine_->AddProcessSet(number, ranks);
   if (added.ok()) admission_.AddSet(number, ranks);
   return added;
 }
 
 Status Session::RemoveGroup(uint32_t number) {
-  Status removed = engine_->RemoveGroup(number);
+  Status removed = engine_->RemoveProcessSet(number);
   if (removed.ok()) admission_.RemoveSet(number);
   return removed;
 }

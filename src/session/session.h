@@ -52,7 +52,7 @@ class Session {
 
   void SetStuck(const std::string& name) { engine_->SetStuck(name); }
 
-  // Engine::AddGroup and RemoveGroup.
+  // Engine::AddProcessSet and RemoveProcessSet.
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveGroup(uint32_t number);
 

@@ -169,8 +169,8 @@ TEST_P(Names, RanksInDifferentProcessSetsAreTold) {
   Cluster cluster(Size(3));
   ASSERT_TRUE(cluster.Start().ok());
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    ASSERT_TRUE(cluster.engine(rank).AddGroup(1, {0, 1}).ok());
-    ASSERT_TRUE(cluster.engine(rank).AddGroup(2, {0, 1, 2}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddProcessSet(1, {0, 1}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddProcessSet(2, {0, 1, 2}).ok());
   }
   const Use pair{Op::kSum, 1000, DataType::kFloat32, 1};
   const Use same{Op::kSum, 1000, DataType::kFloat32, 2};
@@ -195,8 +195,8 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
   ASSERT_TRUE(cluster.Start().ok());
   std::vector<TicketRef> tickets;
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    ASSERT_TRUE(cluster.engine(rank).AddGroup(1, {0, 1}).ok());
-    ASSERT_TRUE(cluster.engine(rank).AddGroup(2, {2, 3}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddProcessSet(1, {0, 1}).ok());
+    ASSERT_TRUE(cluster.engine(rank).AddProcessSet(2, {2, 3}).ok());
   }
   for (uint32_t rank : {2u, 0u, 1u, 3u}) {
     size_t count = rank < 2 ? 10 : 20;

@@ -45,7 +45,7 @@ class Rounds : public ::testing::TestWithParam<std::tuple<Medium, bool>> {
 
   void AddSet(uint32_t number, const std::vector<uint32_t>& ranks) {
     for (uint32_t rank = 0; rank < cluster->options().workers; ++rank) {
-      Status added = cluster->engine(rank).AddGroup(number, ranks);
+      Status added = cluster->engine(rank).AddProcessSet(number, ranks);
       ASSERT_TRUE(added.ok()) << added.ToString();
     }
   }
@@ -147,14 +147,14 @@ TEST_P(Rounds, WhatIsNoProcessSetOfThisRankIsRefusedAtOnce) {
   operation.spec.group = 1;
   EXPECT_EQ(cluster->Submit(0, operation)->WaitStatus().code(), StatusCode::kInvalidArgument);
   runtime::Engine& engine = cluster->engine(0);
-  EXPECT_FALSE(engine.AddGroup(0, {0}).ok());
-  EXPECT_FALSE(engine.AddGroup(1, {0, 2}).ok()) << "numbers are never used again";
-  EXPECT_FALSE(engine.AddGroup(2, {}).ok());
-  EXPECT_FALSE(engine.AddGroup(2, {0, 0}).ok());
-  EXPECT_FALSE(engine.AddGroup(2, {0, 3}).ok());
-  EXPECT_TRUE(engine.RemoveGroup(1).ok());
-  EXPECT_FALSE(engine.RemoveGroup(1).ok());
-  EXPECT_FALSE(engine.AddGroup(1, {0, 2}).ok());
+  EXPECT_FALSE(engine.AddProcessSet(0, {0}).ok());
+  EXPECT_FALSE(engine.AddProcessSet(1, {0, 2}).ok()) << "numbers are never used again";
+  EXPECT_FALSE(engine.AddProcessSet(2, {}).ok());
+  EXPECT_FALSE(engine.AddProcessSet(2, {0, 0}).ok());
+  EXPECT_FALSE(engine.AddProcessSet(2, {0, 3}).ok());
+  EXPECT_TRUE(engine.RemoveProcessSet(1).ok());
+  EXPECT_FALSE(engine.RemoveProcessSet(1).ok());
+  EXPECT_FALSE(engine.AddProcessSet(1, {0, 2}).ok());
   cluster->LeaveInOrder();
 }
 

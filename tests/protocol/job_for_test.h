@@ -18,6 +18,7 @@
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_for_test.h"
+#include "src/protocol/worker/worker_mistakes_for_test.h"
 
 namespace byteps::protocol {
 
@@ -47,7 +48,7 @@ class Job {
     }
     for (uint32_t i = 0; i < worker_count; ++i) {
       WorkerOptions options;
-      options.mistake = worker_mistake;
+      options.lane_rules = &LaneRulesWith(worker_mistake);
       workers.push_back(std::make_unique<WorkerEnd>(*this, i, options));
       workers[i]->machine.OnView(view, i);
       for (uint32_t s = 0; s < servers; ++s) Connect(i, s);
@@ -101,7 +102,8 @@ class Job {
         shard.OnPayload(slot);
       });
     }
-    void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override {
+    void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                  BufferRef) override {
       SendData(to, false, header, payload);
     }
     void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
@@ -126,7 +128,7 @@ class Job {
       job.up[{slot, to}].push_back(
           [this, to, ack] { job.shards[to]->machine.OnAck(slot, ack, kStart); });
     }
-    void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
+    void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
       std::vector<std::byte> bitmap(slots.bitmap_bytes());
       slots.ToBitmap(bitmap);
       job.up[{slot, to}].push_back([this, to, number, bitmap] {
@@ -138,7 +140,7 @@ class Job {
       job.up[{slot, to}].push_back(
           [this, to, number] { job.shards[to]->machine.OnJoined(slot, number); });
     }
-    void Forget(ConstByteSpan) override {}
+    void Forget(uint32_t, ConstByteSpan) override {}
     void Complete(OperationId id, Outcome outcome) override { outcomes[id] = std::move(outcome); }
 
     Job& job;

@@ -417,7 +417,7 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
   for (uint32_t number = 1; number <= 3; ++number) {
     const std::string name(1, static_cast<char>('a' + number));
     for (Slot slot : {2u, 0u}) {
-      ASSERT_TRUE(job.workers[slot]->machine.AddGroup(number, {0, 2}).ok());
+      ASSERT_TRUE(job.workers[slot]->machine.AddProcessSet(number, {0, 2}).ok());
       Operation sum;
       sum.name = name;
       sum.spec.shape = {1};
@@ -426,10 +426,10 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
       if (slot == 2) job.All();
     }
     job.All();
-    ASSERT_TRUE(job.workers[1]->machine.AddGroup(number, {0, 2}).ok());
+    ASSERT_TRUE(job.workers[1]->machine.AddProcessSet(number, {0, 2}).ok());
     for (Slot slot : {0u, 1u, 2u}) {
       EXPECT_EQ(slot == 1 ? 2 : job.value(slot, name), 2);
-      EXPECT_TRUE(job.workers[slot]->machine.RemoveGroup(number).ok());
+      EXPECT_TRUE(job.workers[slot]->machine.RemoveProcessSet(number).ok());
       if (slot == 0) job.Connect(2, 0);  // which has not removed it
       job.All();
     }
@@ -441,11 +441,11 @@ TEST(RoundsTest, ARankIsInSoManyGroupsAtATime) {
   RoundsJob job(1, 1);
   Worker& worker = job.workers[0]->machine;
   for (uint32_t number = 1; number <= wire::kGroupsMax; ++number) {
-    ASSERT_TRUE(worker.AddGroup(number, {0}).ok());
+    ASSERT_TRUE(worker.AddProcessSet(number, {0}).ok());
   }
-  EXPECT_EQ(worker.AddGroup(70000, {0}).code(), StatusCode::kExhausted);
-  EXPECT_TRUE(worker.RemoveGroup(9).ok());
-  EXPECT_TRUE(worker.AddGroup(70000, {0}).ok());
+  EXPECT_EQ(worker.AddProcessSet(70000, {0}).code(), StatusCode::kExhausted);
+  EXPECT_TRUE(worker.RemoveProcessSet(9).ok());
+  EXPECT_TRUE(worker.AddProcessSet(70000, {0}).ok());
 }
 
 // The user's memory is the user's again, and so is the table of an allgather's rows.

@@ -30,7 +30,8 @@ inline std::vector<std::byte> ErrorBytes(const SentPush& push, const Status& why
 class RecordingWorkerDriver final : public WorkerDriver {
  public:
   void SendControl(const wire::Message& message) override { control.push_back(message); }
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload) override {
+  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
+                BufferRef) override {
     pushes.push_back({to, header, payload});
   }
   void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
@@ -46,13 +47,13 @@ class RecordingWorkerDriver final : public WorkerDriver {
     aborts.emplace_back(to, push.ref);
   }
   void SendAck(ShardId to, const wire::Progress& ack) override { acks.emplace_back(to, ack.count); }
-  void SendGroup(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
-    groups.emplace_back(to, number.count, slots.List());
+  void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override {
+    process_sets.emplace_back(to, number.count, ranks.List());
   }
   void SendJoined(ShardId to, const wire::Progress& number) override {
     joined.emplace_back(to, number.count);
   }
-  void Forget(ConstByteSpan memory) override { forgotten.push_back(memory); }
+  void Forget(uint32_t, ConstByteSpan memory) override { forgotten.push_back(memory); }
   void Complete(OperationId id, Outcome outcome) override {
     ++completions[id];
     outcomes[id] = std::move(outcome);
@@ -65,7 +66,7 @@ class RecordingWorkerDriver final : public WorkerDriver {
   std::vector<std::pair<ShardId, uint64_t>> resyncs;
   std::vector<std::pair<ShardId, wire::PieceRef>> aborts;
   std::vector<std::pair<ShardId, uint64_t>> acks;
-  std::vector<std::tuple<ShardId, uint64_t, std::vector<Slot>>> groups;
+  std::vector<std::tuple<ShardId, uint64_t, std::vector<uint32_t>>> process_sets;
   std::vector<std::pair<ShardId, uint64_t>> joined;
   std::vector<ConstByteSpan> forgotten;
   std::map<OperationId, int> completions;

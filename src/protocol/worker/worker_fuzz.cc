@@ -89,9 +89,9 @@ class Play {
       case 3:
         if (what < 64) return worker_->Abort(Next(), "too late");
         if (what < 192) {
-          static_cast<void>(worker_->AddGroup(Next() % 3, {Next() % 2U, 1}));
+          static_cast<void>(worker_->AddProcessSet(Next() % 3, {Next() % 2U, 1}));
         } else {
-          static_cast<void>(worker_->RemoveGroup(Next() % 3));
+          static_cast<void>(worker_->RemoveProcessSet(Next() % 3));
         }
         return;
       case 4: view_.workers.resize(1); break;

@@ -15,7 +15,7 @@ class WorkerNamesTest : public testing::Test {
   WorkerNamesTest() {
     worker.OnView(ViewFor(2, 1), 0);
     worker.OnShardUp(0);
-    EXPECT_TRUE(worker.AddGroup(1, {0, 1}).ok());
+    EXPECT_TRUE(worker.AddProcessSet(1, {0, 1}).ok());
   }
 
   Status Submit(OperationId id, Op op, int64_t bytes = 8, uint32_t group = 0,

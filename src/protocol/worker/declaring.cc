@@ -1,0 +1,93 @@
+#include "src/protocol/worker/declaring.h"
+
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+// What one message to a coordinator holds, well below wire::kControlBytesMax.
+constexpr size_t kMessageBytes = size_t{1} << 20;
+// What a use takes in a message at most.
+constexpr size_t kUseBytes = 32;
+
+bool IsDeclaring(const Tensor& tensor) {
+  return tensor.task != nullptr && !tensor.task->withdrawn.has_value() &&
+         tensor.task->stage() == Stage::kDeclare;
+}
+
+}  // namespace
+
+bool Declaring::FailedWhileAway(const Course& course, const Joins& joins) {
+  return course.failing.has_value() &&
+         course.failing->use.round <= wire::FirstRoundAfter(joins.done());
+}
+
+bool Declaring::BeginUse(Tensor& tensor) const {
+  if (!tensor.declared) {
+    Ask(tensor);
+    return false;
+  }
+  tensor.round = tensor.course.round = joins_.NextRound(tensor.course.round);
+  return true;
+}
+
+void Declaring::Ask(const Tensor& tensor) const {
+  const Course& course = tensor.course;
+  send_(wire::Declare{tensor.name, course.attempt, tensor.spec, joins_.NextRound(course.round)});
+}
+
+Tensor* Declaring::OnDeclared(const wire::Declared& message) const {
+  Name* name = names_.Find(message.name);
+  if (name == nullptr || name->open == nullptr) return nullptr;
+  Tensor& tensor = *name->open;
+  Course& course = tensor.course;
+  bool meant = course.process_set == message.group && course.attempt == message.attempt;
+  if (!meant || !IsDeclaring(tensor) || names_.ById(message.tensor) != nullptr) return nullptr;
+  names_.SetDeclared(tensor, message);
+  tensor.round = course.round = joins_.NextRound(course.round);
+  return &tensor;
+}
+
+Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
+  Name* name = names_.Find(message.name);
+  if (name == nullptr) return nullptr;
+  Course& course = Names::CourseOf(*name, message.use.group);
+  if (message.use.attempt != course.attempt || course.failing.has_value()) return nullptr;
+  failures_.push_back(message);
+  course.failing = message;
+  return &course;
+}
+
+std::vector<wire::Known> Declaring::Known() const {
+  std::vector<wire::Known> parts(1);
+  size_t bytes = 0;
+  auto part = [&](size_t more) -> wire::Known& {
+    if (bytes + more > kMessageBytes && bytes > 0) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += more;
+    return parts.back();
+  };
+  for (const wire::DeclareFailed& failed : failures_) {
+    size_t more = failed.name.size() + failed.text.size() + kUseBytes * (1 + failed.also.size());
+    for (const wire::NamedUse& also : failed.also) more += also.name.size();
+    part(more + sizeof(TensorId) * failed.tensors.size()).failed.push_back(failed);
+  }
+  names_.ForEachTensor([&](const Tensor& tensor) {
+    if (!tensor.declared) return;
+    wire::Declared declared{tensor.name, tensor.course.process_set, tensor.course.attempt,
+                            tensor.id, tensor.placement};
+    size_t more = declared.name.size() + 8 * declared.placement.size();
+    part(more).tensors.push_back({std::move(declared), tensor.spec});
+  });
+  return parts;
+}
+
+void Declaring::AskAgain() const {
+  for (const Name* name : names_.in_order()) {
+    if (name->open != nullptr && IsDeclaring(*name->open)) Ask(*name->open);
+  }
+}
+
+}  // namespace byteps::protocol

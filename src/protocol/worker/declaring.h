@@ -1,0 +1,50 @@
+// What names this worker has declared at the coordinator, and what it was told of them: which
+// tensor is meant, or that the ranks disagree (control/declarations.h is the other side). One
+// thread at a time.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "src/protocol/worker/joins.h"
+#include "src/protocol/worker/names.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Declaring {
+ public:
+  using Send = std::function<void(const wire::Message&)>;
+  Declaring(Names& names, const Joins& joins, Send send)
+      : names_(names), joins_(joins), send_(std::move(send)) {}
+
+  void Clear() { failures_.clear(); }
+
+  // The next use of the tensor's name begins. False: it waits for the coordinator's word.
+  // REQUIRES: its course does not fail.
+  bool BeginUse(Tensor& tensor) const;
+  // What broke while this rank had joined concerned the others only.
+  static bool FailedWhileAway(const Course& course, const Joins& joins);
+
+  // The open tensor whose use begins now; null: none waits for this word.
+  Tensor* OnDeclared(const wire::Declared& message) const;
+  // The course that fails from now on; null: it is known, or nothing of ours. A failure concerns
+  // the operation that begins its round; an earlier one, whose answers are still coming in, is none
+  // of its business.
+  Course* OnFailed(const wire::DeclareFailed& message);
+
+  // For a restarted coordinator: what it must know, in messages of bounded size; and the questions
+  // that it has not answered.
+  std::vector<wire::Known> Known() const;
+  void AskAgain() const;
+
+ private:
+  void Ask(const Tensor& tensor) const;
+
+  Names& names_;
+  const Joins& joins_;
+  const Send send_;
+  std::vector<wire::DeclareFailed> failures_;  // all that were told
+};
+
+}  // namespace byteps::protocol

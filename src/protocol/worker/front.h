@@ -1,0 +1,161 @@
+// Front: takes operations on tensors to their end. It knows names, process sets and joins, declares
+// names at the coordinator, walks each operation along its path (data_path.h), gives its exchanges
+// to the lanes, and completes it exactly once, when no lane touches its memory any more.
+//
+// No I/O, no clock, no thread: one driver calls it, from one thread. Memory of an operation belongs
+// to the user and is borrowed from Submit to FrontDriver::Complete.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/operations/sizes.h"
+#include "src/protocol/arithmetic.h"
+#include "src/protocol/worker/declaring.h"
+#include "src/protocol/worker/front_rules.h"
+#include "src/protocol/worker/joins.h"
+#include "src/protocol/worker/lane_mailing.h"
+#include "src/protocol/worker/mail.h"
+#include "src/protocol/worker/names.h"
+#include "src/protocol/worker/operation.h"
+#include "src/protocol/worker/overdue.h"
+#include "src/protocol/worker/placed_sets.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+// What a front asks of its driver. No call comes back into the front, except that Complete may be
+// followed by Submit from the same thread later.
+class FrontDriver {
+ public:
+  virtual ~FrontDriver() = default;
+  virtual void SendControl(const wire::Message& message) = 0;
+  // To each lane in the order of the calls.
+  virtual void ToLane(uint32_t lane, LaneMail mail) = 0;
+  virtual void Complete(OperationId id, Outcome outcome) = 0;
+  // See Front::Settle.
+  virtual void OnSettled() = 0;
+};
+
+struct FrontOptions {
+  uint32_t lanes = 1;
+  // A larger result of an allgather is an error on every rank.
+  uint64_t gathered_bytes_max = operations::kTensorBytesMax;
+  // Between two looks for operations that have not ended.
+  Duration overdue_after = milliseconds(500);
+  uint64_t first_round = 1;  // tests only
+  const FrontRules* rules = &kFrontRules;
+};
+
+class Front {
+ public:
+  Front(const FrontOptions& options, Arithmetic& arithmetic, FrontDriver& driver);
+  ~Front();
+
+  // A view is in force, in which this worker has `slot` and `rank`. A first view without servers
+  // makes a job of one: operations end at once. A view that begins a generation after another one
+  // starts all over. REQUIRES: no operation is open at a new generation.
+  void OnView(const wire::View& view, Slot slot, uint32_t rank);
+
+  // Accepts an operation; it will be completed exactly once. Its name is taken until then. Errors
+  // that this rank can see alone are returned instead, and nothing is accepted; nor if this throws.
+  Status Submit(Operation operation);
+  // See PlacedSets. RemoveProcessSet, also kInvalidArgument: an operation of it is open.
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
+  Status RemoveProcessSet(uint32_t number);
+  // Fixes the place of `name` among names of equal priority, before its first use.
+  void Declare(const std::string& name);
+  // See Overdue. Taken back by the next Submit, too.
+  void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
+  // Asks the owners to end the operation in an error, on every rank or on none; what they decide
+  // ends it. The error says `why`, for which tensor, and who is not there. No effect once it has
+  // ended.
+  void Abort(OperationId id, const std::string& why);
+  // This worker wants to leave: FrontDriver::OnSettled follows when nobody depends any more on what
+  // its lanes hold; again after each view and each operation.
+  void Settle();
+  // Ends every operation, now and later, with `why`.
+  // REQUIRES: all connections to shards are closed: nothing writes to users' memory any more.
+  void Stop(const Status& why);
+
+  void OnDeclared(const wire::Declared& message);
+  void OnDeclareFailed(const wire::DeclareFailed& message);
+  void OnUnbegun(const wire::Unbegun& question) { overdue_.OnUnbegun(question); }
+  // What a restarted coordinator must know, in messages of bounded size; then asks again what it
+  // had not answered.
+  std::vector<wire::Known> Known() const;
+  void AskAgain();
+
+  void OnMail(FrontMail mail);
+
+  // REQUIRES: now >= NextTick().
+  void OnTick(Time now) { overdue_.Look(now); }
+  std::optional<Time> NextTick();
+
+  size_t open_operations() const { return open_.size(); }
+
+ private:
+  StageVerdict Enter(Stage stage, Tensor& tensor);
+  StageVerdict EnterDeclare(Tensor& tensor);
+  StageVerdict EnterLayout(Tensor& tensor);
+  StageVerdict EnterPartition(Tensor& tensor);
+  StageVerdict EnterExchange(Tensor& tensor);
+  StageVerdict Ended(Tensor& tensor, const Task::Trouble& how);
+  void Advance(Tensor& tensor);
+  void Deliver(Tensor& tensor);
+
+  Status Check(Operation& operation) const;
+  void GiveUp(const Status& why);
+
+  void BeginExchange(Tensor& tensor);
+  void OnExchangeDone(Tensor& tensor);
+  bool TryAgainForOneReceipt(Task& task);
+  void Fail(Tensor& tensor, const Status& why);
+  void FailCourse(Tensor& tensor);
+  void EndIfReleased(Tensor& tensor);
+  void Close(Tensor& tensor, bool completed);
+
+  void On(const to_front::PartDone& mail);
+  void On(const to_front::Released& mail);
+  void On(to_front::HandOver& mail);
+  void On(const to_front::GivesUp& mail);
+  void On(const to_front::Settled& mail);
+  void BeginGeneration(const wire::View& view);
+  void TellLanes(uint32_t number);
+  Tensor* ExchangingTensor(uint64_t serial) const;
+
+  const FrontOptions options_;
+  Arithmetic& arithmetic_;
+  FrontDriver& driver_;
+
+  bool ready_ = false;  // a view is known
+  bool alone_ = false;
+  std::optional<Status> stopped_;
+  uint32_t generation_ = 0;
+  uint32_t rank_ = 0;
+  Slot slot_ = kNoSlot;
+  uint32_t members_ = 1;  // with which the generation began
+  DealOptions deal_options_;
+
+  Names names_;
+  PlacedSets sets_;
+  Joins joins_;
+  Declaring declaring_;
+  Overdue overdue_;
+  LaneMailing lanes_;
+  std::unordered_map<OperationId, Tensor*> open_;
+  std::unordered_map<uint64_t, Tensor*> exchanging_;  // by the serial of the exchange
+  uint64_t serials_ = 0;
+  // Whether lanes are asked if they have settled, the last question, and who has not answered it.
+  bool settles_ = false;
+  uint64_t question_ = 0;
+  uint32_t unsettled_ = 0;
+  Time now_{};  // of the last answer that the lanes have told of
+};
+
+}  // namespace byteps::protocol

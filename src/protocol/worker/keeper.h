@@ -1,0 +1,28 @@
+// Verdicts that others may lack: kept when the memory they lie in goes back to the user, and told
+// to whoever owns the piece now. One thread at a time.
+#pragma once
+
+#include "src/protocol/worker/lane_context.h"
+
+namespace byteps::protocol {
+
+class Keeper {
+ public:
+  explicit Keeper(LaneContext& lane) : lane_(lane) {}
+
+  // Copies the held verdict of a piece of this exchange out of the user's memory, unless there is
+  // nothing to copy, or a copy.
+  void Keep(const Exchange& exchange, uint32_t number, LanePiece& piece);
+  // The same of all pieces that are done in the exchange and not stable.
+  void KeepAll(const Exchange& exchange, LaneTensor& tensor);
+  // Tells the owner. The verdict is kept, or lies in the memory of the tensor's exchange.
+  void Tell(LaneTensor& tensor, uint32_t number);
+
+  // What a rank neither wants nor pushes whole it does not have: an empty verdict.
+  static bool IsEmpty(const TensorFacts& tensor, const Spans& spans);
+
+ private:
+  LaneContext& lane_;
+};
+
+}  // namespace byteps::protocol

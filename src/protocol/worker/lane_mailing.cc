@@ -1,0 +1,85 @@
+#include "src/protocol/worker/lane_mailing.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace byteps::protocol {
+
+void LaneMailing::BeginGeneration(const to_lane::View& view) {
+  moving_ = false;
+  waiting_.clear();
+  Tell(view);
+}
+
+void LaneMailing::ChangeView(const to_lane::View& view) {
+  if (moving_) {
+    waiting_.emplace_back(view);
+  } else {
+    StartMove(view);
+  }
+}
+
+void LaneMailing::StartMove(const to_lane::View& view) {
+  moving_ = true;
+  epoch_ = view.view->epoch;
+  awaited_ = lanes_;
+  pieces_.assign(lanes_, {});
+  moved_.clear();
+  withdrawn_.clear();
+  retired_.clear();
+  Tell(view);
+}
+
+bool LaneMailing::OnHandOver(to_front::HandOver hand_over) {
+  if (!moving_ || hand_over.epoch != epoch_) return false;  // of a generation that is over
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    std::ranges::move(hand_over.pieces[lane], std::back_inserter(pieces_[lane]));
+  }
+  moved_.insert(moved_.end(), hand_over.moved.begin(), hand_over.moved.end());
+  return --awaited_ == 0;
+}
+
+void LaneMailing::FinishMove() {
+  auto is_in = [](const auto& list, const auto& one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
+  };
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    to_lane::TakeOver take_over{epoch_, std::move(pieces_[lane])};
+    std::erase_if(take_over.pieces,
+                  [&](const MovedPiece& moved) { return is_in(retired_, moved.tensor.id); });
+    for (MovedPiece& moved : take_over.pieces) {
+      if (is_in(withdrawn_, moved.exchange)) moved.exchange = nullptr;
+    }
+    send_(lane, std::move(take_over));
+  }
+  moving_ = false;
+  while (!waiting_.empty() && !moving_) {
+    LaneMail mail = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (const auto* view = std::get_if<to_lane::View>(&mail)) {
+      StartMove(*view);
+    } else {
+      Tell(mail);
+    }
+  }
+}
+
+void LaneMailing::Withdraw(const Exchange& exchange) {
+  if (moving_) withdrawn_.push_back(&exchange);
+  // One that waits to begin has not been seen by anybody.
+  std::erase_if(waiting_, [&](const LaneMail& mail) {
+    const auto* begin = std::get_if<to_lane::Begin>(&mail);
+    const auto* repeat = std::get_if<to_lane::Repeat>(&mail);
+    return (begin != nullptr && begin->exchange == &exchange) ||
+           (repeat != nullptr && repeat->exchange == &exchange);
+  });
+  Tell(to_lane::Withdraw{&exchange});
+}
+
+void LaneMailing::Retire(const std::vector<TensorId>& tensors) {
+  if (tensors.empty()) return;
+  if (moving_) retired_.insert(retired_.end(), tensors.begin(), tensors.end());
+  Tell(to_lane::Retire{tensors});
+}
+
+}  // namespace byteps::protocol

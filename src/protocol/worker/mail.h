@@ -1,0 +1,160 @@
+// What the front and the lanes of a worker tell each other. Mail from one to another arrives in the
+// order in which it was sent, perhaps late. Values; who gets them may keep them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/slot_set.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+// The last verdict of a piece that a member has in hand, without its bytes.
+struct HeldVerdict {
+  uint64_t round = 0;   // 0: none
+  uint64_t number = 0;  // that the owner gave its answer on this connection; 0: none yet
+  bool stable = true;   // nobody lacks it
+  bool told = false;    // the owner has been told of it and has not answered
+  bool empty = false;   // this rank wanted nothing of the piece and has only the receipt
+  StatusCode status = StatusCode::kOk;
+  uint8_t codec = 0;
+  Receipt receipt;
+  uint32_t piece_bytes = 0;  // decoded
+};
+
+// A piece whose new owner belongs to another lane.
+struct MovedPiece {
+  TensorFacts tensor;
+  uint32_t number = 0;
+  ShardId home = 0;
+  HeldVerdict held;
+  std::vector<std::byte> copy;  // of a held verdict that others may lack, as it was sent
+  // The exchange that it has not ended for here; null: none is going on.
+  const Exchange* exchange = nullptr;
+  uint64_t round = 0;    // that it is pushed for
+  bool set_out = false;  // it has had its credit
+  // Where on its path it is, and what stages have made of it.
+  uint8_t at = 0;
+  std::optional<std::vector<std::byte>> contribution;
+  std::optional<std::vector<std::byte>> answer;  // behind the exchange
+  std::optional<std::string> failure;            // its owner is asked for this error
+};
+
+namespace to_lane {
+
+// A view is in force, in which this worker has `slot`.
+struct View {
+  std::shared_ptr<const wire::View> view;
+  Slot slot = kNoSlot;
+};
+// All lanes have handed over what a view has moved; this is what has come here.
+struct TakeOver {
+  uint64_t epoch = 0;
+  std::vector<MovedPiece> pieces;
+};
+// Operations may name this process set; `bitmap`, of ranks, is what shards are told.
+struct AddProcessSet {
+  uint32_t number = 0;
+  SlotSet slots;
+  SlotSet ranks;
+};
+struct RemoveProcessSet {
+  uint32_t number = 0;
+};
+// This rank takes no part in rounds until its join with this number is over. 0: it is.
+struct Joined {
+  uint64_t number = 0;
+};
+struct Begin {
+  const Exchange* exchange = nullptr;
+};
+// Pieces whose receipt is not `common` go again, in this attempt; the lane reports all its pieces.
+struct Repeat {
+  const Exchange* exchange = nullptr;
+  uint32_t attempt = 0;
+  Receipt common;
+};
+// The exchange ends in an error, for this rank or by its owners' verdict.
+struct Withdraw {
+  const Exchange* exchange = nullptr;
+};
+// Owners shall end the exchange in an error. It may have ended.
+struct Abort {
+  TensorId tensor = 0;
+  uint64_t serial = 0;
+  std::string why;
+};
+// Nothing is known of these tensors any more.
+struct Retire {
+  std::vector<TensorId> tensors;
+};
+
+// All exchanges are withdrawn next, and none begins.
+struct Stop {};
+// Say so when nobody depends any more on what this lane holds.
+struct Settle {
+  uint64_t question = 0;
+};
+
+}  // namespace to_lane
+
+using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProcessSet,
+                              to_lane::RemoveProcessSet, to_lane::Joined, to_lane::Begin,
+                              to_lane::Repeat, to_lane::Withdraw, to_lane::Abort, to_lane::Retire,
+                              to_lane::Stop, to_lane::Settle>;
+
+namespace to_front {
+
+// Pieces of an exchange have ended in this lane, perhaps none, and nothing of it touches the
+// exchange's memory any more, unless it takes over pieces of it. Each lane says so at least once in
+// each attempt.
+struct PartDone {
+  uint32_t lane = 0;
+  uint64_t serial = 0;
+  TensorId tensor = 0;
+  uint32_t pieces = 0;
+  Receipt receipt;     // who is in all of them
+  bool mixed = false;  // some of them have more
+  // The first piece with an error, and which.
+  uint32_t failed_piece = UINT32_MAX;
+  Status status;
+  Time now{};  // of the last answer
+};
+// Nothing of the exchange touches its memory any more.
+struct Released {
+  uint32_t lane = 0;
+  uint64_t serial = 0;
+  TensorId tensor = 0;
+};
+// What the view of this epoch has moved to other lanes, and the tensors of which pieces have moved
+// at all while an exchange was going on.
+struct HandOver {
+  uint32_t lane = 0;
+  uint64_t epoch = 0;
+  std::vector<std::vector<MovedPiece>> pieces;  // by lane
+  std::vector<TensorId> moved;
+};
+// This rank alone cannot go on with a piece that the others have.
+struct GivesUp {
+  Status why;
+};
+
+// The answer to to_lane::Settle. What other lanes hand over later is not in it.
+struct Settled {
+  uint64_t question = 0;
+};
+
+}  // namespace to_front
+
+using FrontMail = std::variant<to_front::PartDone, to_front::Released, to_front::HandOver,
+                               to_front::GivesUp, to_front::Settled>;
+
+}  // namespace byteps::protocol

@@ -1,0 +1,77 @@
+#include "src/protocol/worker/names.h"
+
+#include <utility>
+
+namespace byteps::protocol {
+
+Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
+    : course(owner), name(owner.name.text), spec(what) {}
+
+Name& Names::NameOf(const std::string& text) {
+  if (auto found = names_.find(text); found != names_.end()) return *found->second;
+  auto name = std::make_unique<Name>();
+  name->text = text;
+  name->order = static_cast<uint32_t>(by_order_.size());
+  if (by_order_.size() == by_order_.capacity()) by_order_.reserve(2 * by_order_.size() + 1);
+  Name& added = *names_.emplace(text, std::move(name)).first->second;
+  by_order_.push_back(&added);
+  return added;
+}
+
+Course& Names::CourseOf(Name& name, uint32_t process_set) {
+  return name.courses.try_emplace(process_set, name, process_set).first->second;
+}
+
+Tensor& Names::TensorOf(Course& course, const wire::TensorSpec& spec) {
+  if (auto found = course.tensors.find(spec); found != course.tensors.end()) return *found->second;
+  decltype(course.tensors) one;  // the tensor refers to its key, which moves with its node
+  auto added = one.try_emplace(spec).first;
+  added->second = std::make_unique<Tensor>(course, added->first);
+  return *course.tensors.insert(one.extract(added)).position->second;
+}
+
+Name* Names::Find(const std::string& text) const {
+  auto found = names_.find(text);
+  return found == names_.end() ? nullptr : found->second.get();
+}
+
+const Course* Names::FindCourse(const wire::NamedUse& use) const {
+  const Name* name = Find(use.name);
+  if (name == nullptr) return nullptr;
+  auto found = name->courses.find(use.use.group);
+  return found == name->courses.end() ? nullptr : &found->second;
+}
+
+void Names::Clear() {
+  for (Name* name : by_order_) name->courses.clear();
+  by_id_.clear();
+}
+
+void Names::SetDeclared(Tensor& tensor, const wire::Declared& declared) {
+  tensor.declared = true;
+  tensor.id = declared.tensor;
+  tensor.placement = declared.placement;
+  tensor.deal.Begin(declared.placement);
+  by_id_[tensor.id] = &tensor;
+}
+
+Tensor* Names::ById(TensorId id) const {
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+std::vector<TensorId> Names::Undeclare(Course& course) {
+  std::vector<TensorId> retired;
+  for (const auto& [spec, tensor] : course.tensors) {
+    if (!std::exchange(tensor->declared, false)) continue;
+    by_id_.erase(tensor->id);
+    retired.push_back(tensor->id);
+  }
+  std::erase_if(course.tensors, [](const auto& one) { return one.second->task == nullptr; });
+  ++course.attempt;
+  course.round = 0;
+  course.failing.reset();
+  return retired;
+}
+
+}  // namespace byteps::protocol

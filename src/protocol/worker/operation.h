@@ -1,0 +1,58 @@
+// What a user asks of a worker, and what comes of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/protocol/slot_set.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+using OperationId = uint64_t;
+
+// Its memory belongs to the user and is borrowed until the operation has ended.
+struct Operation {
+  OperationId id = 0;  // the driver's number, of no other open operation
+  std::string name;
+  wire::TensorSpec spec;
+  uint64_t rows = 0;  // allgather, alltoall: this rank's first dimension
+  const std::byte* input = nullptr;
+  // As large as input, the same or apart from it; unused by allgather and alltoall. Reducescatter:
+  // this rank's rows, which may lie in their place in the input.
+  std::byte* output = nullptr;
+  int32_t priority = 0;
+  // Alltoall: rows for each rank of the process set, `rows` in all. None: equal parts.
+  std::vector<uint64_t> splits;
+};
+
+// How an operation ended.
+struct Outcome {
+  Status status;
+  uint32_t members = 0;  // contributions in every part of the result
+  Receipt receipt;       // whose they are; none in a job of one
+  bool mixed = false;    // some parts have more: a member was lost meanwhile
+  // Allgather: the rows of all ranks, rank after rank. Alltoall: those for this one.
+  std::unique_ptr<std::byte[]> gathered;
+  uint64_t gathered_bytes = 0;
+  uint64_t rows = 0;                     // join: the rank that joined last
+  std::vector<int64_t> received_splits;  // of both: the rows from each rank of the process set
+
+  // Parts of the result have this receipt, or (`more`) at least this one.
+  void Add(const Receipt& part, bool more) {
+    mixed = mixed || more;
+    if (receipt == nullptr) {
+      receipt = part;
+    } else if (receipt != part && !(*receipt == *part)) {
+      mixed = true;
+      receipt = std::make_shared<SlotSet>(receipt->And(*part));
+    }
+    members = receipt->count();
+  }
+};
+
+}  // namespace byteps::protocol

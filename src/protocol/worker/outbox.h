@@ -1,0 +1,53 @@
+// What may set out and when: pieces in order of urgency, under a credit of bytes between push and
+// answer that follows the links. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "src/base/time.h"
+#include "src/plan/credit_controller.h"
+#include "src/plan/priority_credit_queue.h"
+#include "src/protocol/worker/exchange.h"
+
+namespace byteps::protocol {
+
+class Outbox {
+ public:
+  using Ticket = plan::PriorityCreditQueue::Ticket;
+  struct Departure {
+    TensorId tensor = 0;
+    uint32_t number = 0;
+  };
+
+  explicit Outbox(const plan::CreditOptions& options) : options_(options) {}
+
+  // A generation begins, with so many shards in this lane and pieces of a usual step of this size.
+  void Begin(uint32_t shards, uint32_t piece_bytes);
+
+  Ticket Add(const Exchange& exchange, uint32_t number, const Spans& spans);
+  // The piece's owner waits for it: it passes the credit.
+  void MarkWanted(Ticket ticket) { queue_.MarkWanted(ticket); }
+  void Remove(Ticket ticket) { queue_.Remove(ticket); }
+  // The next piece that has credit.
+  std::optional<Departure> Next();
+  // A piece that had its credit needs it no longer, ...
+  void Return(const Spans& spans) { queue_.Returned(CreditOf(spans)); }
+  // ... because its answer is here.
+  void Answered(const Spans& spans, Time now);
+
+  // All that waited has set out, and what is under way is the last window of a step.
+  bool IsLastWindow() const {
+    return queue_.empty() && queue_.bytes_in_flight() <= options_.bytes_max;
+  }
+  uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
+
+ private:
+  static uint32_t CreditOf(const Spans& spans);
+
+  const plan::CreditOptions options_;
+  plan::PriorityCreditQueue queue_;
+  std::optional<plan::CreditController> credit_;
+};
+
+}  // namespace byteps::protocol

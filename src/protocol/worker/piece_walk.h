@@ -1,0 +1,73 @@
+// Walks pieces along their path: takes an exchange's pieces in, lets them set out when they have
+// credit, enters their stages, and tells the front when this lane's part has ended. It is itself
+// the stage exchange: push to the owner, wait for the verdict. One thread at a time.
+#pragma once
+
+#include "src/protocol/worker/answer_reader.h"
+#include "src/protocol/worker/keeper.h"
+#include "src/protocol/worker/lane_context.h"
+
+namespace byteps::protocol {
+
+class PieceWalk final : private PieceStage {
+ public:
+  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader)
+      : lane_(lane), keeper_(keeper), reader_(reader) {}
+
+  void Begin(const Exchange& exchange);
+  void Repeat(const to_lane::Repeat& repeat);
+  void Withdraw(const Exchange& exchange);
+  void Abort(const to_lane::Abort& abort);
+  void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);
+
+  // The owner waits for a piece. Of those that had not begun then: it may have begun now.
+  void Want(const wire::PieceRef& ref);
+  void ApplyEarlyWants(TensorId tensor);
+  // What has credit sets out.
+  void SetOut();
+
+  // The piece has been pushed, or shall be when its owner is connected, and this is its round.
+  bool IsExpected(const LaneTensor& tensor, const wire::PieceRef& ref) const;
+  // Pushes it again to the owner that it has now, if it waits for its verdict.
+  void PushAgain(LaneTensor& tensor, uint32_t number);
+  // It has another owner, or the same one anew: nothing that was sent to, or comes from, the one
+  // before touches its memory any more.
+  void StopTouching(LaneTensor& tensor, uint32_t number);
+  // Its verdict is here: the rest of the path.
+  void GoOn(LaneTensor& tensor, uint32_t number);
+
+  // The piece goes to another lane: nothing here touches its memory any more, and its part of the
+  // exchange is told without it.
+  MovedPiece LetGo(LaneTensor& tensor, uint32_t number);
+  // A piece comes from another lane: it waits for its turn, or goes on where it was.
+  void TakeIn(const MovedPiece& moved);
+  // What could not be pushed while the lane was to take over.
+  void PushDelayed();
+
+ private:
+  StageVerdict Enter(PieceInHand& piece) override;
+  PieceStage* self() { return this; }
+  LaneTensor& TensorOf(const TensorFacts& facts);
+  void Open(LaneTensor& tensor, const Exchange& exchange);
+  void Queue(LaneTensor& tensor, uint32_t number);
+  void QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round);
+  bool MarkWanted(LaneTensor& tensor, const wire::PieceRef& ref);
+  void Walk(LaneTensor& tensor, uint32_t number);
+  void FailPiece(LaneTensor& tensor, uint32_t number, const Status& why);
+  void AskForError(LaneTensor& tensor, uint32_t number, const std::string& why);
+  void Push(LaneTensor& tensor, uint32_t number);
+  wire::DataHeader HeaderOf(const LaneTensor& tensor, uint32_t number, const Spans& spans) const;
+  bool AtExchange(const LaneTensor& tensor, const LanePiece& piece) const;
+  bool HasCredit(const LaneTensor& tensor, const LanePiece& piece) const;
+  void Detach(LaneTensor& tensor, uint32_t number);
+  void PieceDone(LaneTensor& tensor, uint32_t number);
+  void Count(LaneTensor& tensor, const LanePiece& piece);
+  void EndPart(LaneTensor& tensor);
+
+  LaneContext& lane_;
+  Keeper& keeper_;
+  AnswerReader& reader_;
+  std::vector<PieceTicket> delayed_;  // pushes
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,101 @@
+// The pieces that a lane carries, by tensor and number, and who owns them.
+//
+// A piece is in the lane of the shard that owns it; while no shard lives, in that of its home. What
+// this lane does not carry is kAway here. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/base/buffer_pool.h"
+#include "src/plan/ownership.h"
+#include "src/plan/priority_credit_queue.h"
+#include "src/protocol/worker/mail.h"
+#include "src/protocol/worker/piece_path.h"
+
+namespace byteps::protocol {
+
+inline constexpr ShardId kNoShard = UINT32_MAX;
+
+enum class PieceStep : uint8_t {
+  kAway,      // in another lane, or it has never been used
+  kQueued,    // waits for credit
+  kUnderWay,  // walks its path
+  kDone,
+};
+
+struct LanePiece {
+  ShardId home = 0;
+  ShardId owner = kNoShard;
+  uint64_t since = 0;  // the epoch in which it came to its owner
+  PieceStep step = PieceStep::kAway;
+  plan::PriorityCreditQueue::Ticket ticket = 0;
+  uint64_t round = 0;  // that it is pushed for
+  // On its way: where on its path, and what stages have made of it.
+  uint8_t at = 0;
+  PieceBytes contribution;
+  PieceBytes answer;
+  // Its owner is asked for this error instead of pushed to.
+  std::unique_ptr<std::string> failure;
+  HeldVerdict held;
+  // Of the held verdict, while others may lack it and the user's memory is the user's.
+  BufferRef copy;
+  uint32_t copy_bytes = 0;
+};
+
+struct LaneTensor {
+  TensorFacts facts;
+  PiecePath path;
+  std::vector<LanePiece> pieces;  // by number; those of earlier cuts stay
+  uint64_t last_round = 0;        // of the last exchange, its first attempt
+  // The exchange that is going on, while pieces of it are to be done here.
+  const Exchange* exchange = nullptr;
+  uint32_t remaining = 0;   // pieces of it to be done
+  uint32_t lacking = 0;     // of them, those of which this rank wants bytes
+  to_front::PartDone part;  // of it, not told yet
+
+  bool IsOpen(uint32_t number) const {
+    return exchange != nullptr && number >= exchange->first_piece && number < exchange->end() &&
+           pieces[number].step != PieceStep::kAway;
+  }
+};
+
+class Pieces {
+ public:
+  Pieces(uint32_t lane, uint32_t lanes) : lane_(lane), lanes_(lanes) {}
+
+  void Clear();
+  void SetOwnership(plan::Ownership ownership) { ownership_ = std::move(ownership); }
+  const plan::Ownership& ownership() const { return ownership_; }
+
+  LaneTensor* Find(TensorId tensor);
+  LaneTensor& FindOrAdd(const TensorFacts& facts);
+  void Retire(TensorId tensor);
+  // Every tensor, in a fixed order.
+  const std::map<TensorId, std::unique_ptr<LaneTensor>>& all() const { return tensors_; }
+
+  // The lane that carries the piece by the present view.
+  uint32_t LaneOf(const LanePiece& piece) const {
+    return (piece.owner == kNoShard ? piece.home : piece.owner) % lanes_;
+  }
+  bool IsHere(const LanePiece& piece) const { return LaneOf(piece) == lane_; }
+  // Who owns it now, and since when.
+  void FindOwner(TensorId tensor, uint32_t number, LanePiece& piece) const;
+  // Finds the owners of all pieces of the exchange that are not carried here yet; those that are
+  // to be carried here become kDone, to be queued.
+  void Meet(LaneTensor& tensor, const Exchange& exchange) const;
+
+ private:
+  const uint32_t lane_;
+  const uint32_t lanes_;
+  plan::Ownership ownership_;
+  std::map<TensorId, std::unique_ptr<LaneTensor>> tensors_;
+  std::unordered_map<TensorId, LaneTensor*> by_id_;  // the same, found faster
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,58 @@
+// What the lanes have said of an exchange: it has ended when every lane has said so and all pieces
+// are accounted for. Then nothing touches its memory any more. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/protocol/worker/mail.h"
+
+namespace byteps::protocol {
+
+class ExchangeProgress {
+ public:
+  // An attempt begins.
+  void Begin(uint32_t lanes) {
+    *this = ExchangeProgress();
+    told_.assign(lanes, false);
+  }
+  void Add(const to_front::PartDone& part) {
+    told_[part.lane] = true;
+    pieces_ += part.pieces;
+    mixed_ = mixed_ || part.mixed;
+    if (part.receipt != nullptr) AddReceipt(part.receipt);
+    // On every rank it is the first piece's error, whichever came first.
+    if (part.status.ok() || (!status_.ok() && part.failed_piece > failed_piece_)) return;
+    failed_piece_ = part.failed_piece;
+    status_ = part.status;
+  }
+  bool IsComplete(uint32_t pieces) const {
+    for (bool told : told_) {
+      if (!told) return false;
+    }
+    return pieces_ >= pieces;
+  }
+
+  const Status& status() const { return status_; }
+  const Receipt& receipt() const { return receipt_; }  // who is in all pieces
+  bool mixed() const { return mixed_; }                // some pieces have more
+
+ private:
+  void AddReceipt(const Receipt& receipt) {
+    if (receipt_ == nullptr) {
+      receipt_ = receipt;
+    } else if (receipt_ != receipt && !(*receipt_ == *receipt)) {
+      mixed_ = true;
+      receipt_ = std::make_shared<SlotSet>(receipt_->And(*receipt));
+    }
+  }
+
+  std::vector<bool> told_;  // by lane
+  uint32_t pieces_ = 0;
+  Receipt receipt_;
+  bool mixed_ = false;
+  uint32_t failed_piece_ = 0;
+  Status status_;
+};
+
+}  // namespace byteps::protocol

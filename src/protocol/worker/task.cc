@@ -1,0 +1,121 @@
+#include "src/protocol/worker/task.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "src/operations/sizes.h"
+
+namespace byteps::protocol {
+
+Task::Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& process_set,
+           const Deal& tensor_deal)
+    : operation(std::move(what)),
+      row(operations::RowOf(spec.op)),
+      set(process_set),
+      deal(tensor_deal),
+      work{.spec = spec,
+           .name = operation.name,
+           .place = {process_set.present, process_set.self},
+           .input = operation.input,
+           .output = operation.output,
+           .rows = operation.rows,
+           .splits = operation.splits} {}
+
+Spans Task::SpansOf(uint32_t number) const {
+  if (stage() == Stage::kLayout) return operations::SpansOfTable(work);
+  return row.spans(work, deal.Piece(number));
+}
+
+void Task::MakeTable() {
+  std::span<const uint64_t> own = operations::Told(work);
+  table.assign(work.place.count() * own.size(), 0);
+  std::ranges::copy(own, table.begin() + static_cast<ptrdiff_t>(work.place.self * own.size()));
+  work.table = table;
+}
+
+Task::Trouble Task::LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic) {
+  std::vector<bool> present(work.place.count(), true);
+  for (uint32_t place = 0; outcome.receipt != nullptr && place < present.size(); ++place) {
+    present[place] = outcome.receipt->Contains(set.slot_of[place]);
+  }
+  operations::LaidOut laid = row.lay_out(work, present, result_bytes_max);
+  if (!laid.status.ok()) return {laid.status, laid.only_here};
+  layout = std::move(laid.layout);
+  outcome.rows = layout.rows;
+  outcome.received_splits = std::move(layout.received_rows);
+  if (row.joins) {
+    table = {work.place.rank(), 0};
+    work.table = table;
+  }
+  return row.own_result ? TakeRoom(arithmetic) : Trouble();
+}
+
+Task::Trouble Task::TakeRoom(Arithmetic& arithmetic) {
+  uint64_t bytes = layout.result_bytes;
+  outcome.gathered_bytes = bytes;
+  outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
+  if (outcome.gathered == nullptr) {
+    return {
+        Status(StatusCode::kExhausted, "no memory for the " + std::to_string(bytes) + " bytes of " +
+                                           row.name + " '" + operation.name + "'"),
+        true};
+  }
+  work.gathered = outcome.gathered.get();
+  arithmetic.Copy(work.gathered + layout.own_offset, layout.own.data(), layout.own.size());
+  return {};
+}
+
+Task::Trouble Task::KeepInput(Arithmetic& arithmetic) {
+  if (!operations::NeedsKeptInput(work)) return {};
+  uint64_t bytes = layout.extent.bytes;
+  kept_input.reset(new (std::nothrow) std::byte[bytes]);
+  if (kept_input == nullptr) {
+    return {Status(StatusCode::kExhausted, "no memory to keep the " + std::to_string(bytes) +
+                                               " bytes of '" + operation.name +
+                                               "', which is atomic and has its result in place"),
+            true};
+  }
+  arithmetic.Copy(kept_input.get(), operation.input, bytes);
+  work.input = kept_input.get();
+  return {};
+}
+
+Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
+  outcome.rows = row.joins ? work.place.rank() : operation.rows;
+  if (row.own_result) {
+    uint64_t bytes = operations::InputBytes(work.spec, operation.rows).value_or(0);
+    layout.own = ConstByteSpan(operation.input, bytes);
+    layout.result_bytes = bytes;
+    outcome.received_splits = {static_cast<int64_t>(operation.rows)};
+    return TakeRoom(arithmetic);
+  }
+  uint64_t bytes = operations::BytesToCopyAlone(work);
+  if (operation.input != operation.output) {
+    arithmetic.Copy(operation.output, operation.input, bytes);
+  }
+  if (!row.joins) outcome.rows = row.lay_out(work, {true}, bytes).layout.rows;
+  return {};
+}
+
+void Task::Finish(Arithmetic& arithmetic) {
+  uint64_t bytes = operations::BytesToCopy(work);
+  if (bytes > 0 && operation.input != operation.output) {
+    arithmetic.Copy(operation.output, operation.input, bytes);
+  }
+  if (row.joins) outcome.rows = table[1];
+}
+
+Status Task::CheckReceipt() const {
+  const Receipt& receipt = outcome.receipt;
+  for (uint32_t place = 0; receipt != nullptr && place < work.place.count(); ++place) {
+    if (!row.needs(work, place) || receipt->Contains(set.slot_of[place])) continue;
+    return {StatusCode::kPeerLost, std::string(row.name) + " '" + operation.name + "': rank " +
+                                       std::to_string(set.present[place]) +
+                                       " was lost before all of its part had arrived; repeat the "
+                                       "operation without it"};
+  }
+  return Status::Ok();
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,79 @@
+// A task: an operation on its way along its path, with the memory it works on and what the lanes
+// have said of it. The front walks it; the lanes only ask where the bytes of a piece lie.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/operations/row.h"
+#include "src/protocol/arithmetic.h"
+#include "src/protocol/data_path.h"
+#include "src/protocol/worker/deal.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/operation.h"
+#include "src/protocol/worker/placed_sets.h"
+#include "src/protocol/worker/progress.h"
+
+namespace byteps::protocol {
+
+struct Task final : SpanSource {
+  // What went wrong, and whether only this rank sees it: then the others must be told.
+  struct Trouble {
+    Status status;
+    bool only_here = false;
+  };
+
+  // All but `what` is borrowed.
+  Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& process_set,
+       const Deal& tensor_deal);
+
+  // Memory that is filled in before an exchange, or in its place; see operations/row.h.
+  void MakeTable();
+  Trouble LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic);
+  Trouble KeepInput(Arithmetic& arithmetic);
+  // A job of one: the input is the result.
+  Trouble KeepAlone(Arithmetic& arithmetic);
+  // The result is here, except for what nobody sends.
+  void Finish(Arithmetic& arithmetic);
+  // A result in which somebody's part is missing is none. The receipts are the same on every rank,
+  // and so is this error.
+  Status CheckReceipt() const;
+
+  Spans SpansOf(uint32_t number) const override;
+
+  Operation operation;
+  const operations::Row& row;
+  const PlacedSet& set;
+  const Deal& deal;
+  operations::Work work;
+
+  std::span<const Stage> path;
+  size_t at = 0;  // of `path`
+  Stage stage() const { return path[at]; }
+
+  std::vector<uint64_t> table;              // what the ranks tell each other first
+  std::unique_ptr<std::byte[]> kept_input;  // what answers of a first attempt would overwrite
+  operations::Layout layout;
+  Outcome outcome;
+
+  // The exchange that is going on, or was last.
+  Exchange exchange;
+  bool exchanging = false;
+  uint32_t attempt = 0;  // at one receipt for an atomic tensor
+  ExchangeProgress progress;
+  // It ends like this when every lane has let go of it.
+  std::optional<Status> withdrawn;
+  std::vector<bool> released;  // by lane
+
+  bool seen = false;      // at a look for operations that do not end
+  bool reported = false;  // as one of these
+
+ private:
+  Trouble TakeRoom(Arithmetic& arithmetic);
+};
+
+}  // namespace byteps::protocol

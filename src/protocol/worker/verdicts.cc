@@ -1,0 +1,207 @@
+#include "src/protocol/worker/verdicts.h"
+
+#include <algorithm>
+
+#include "src/wire/error_row.h"
+
+namespace byteps::protocol {
+namespace {
+
+using Answer = AnswerReader::Answer;
+using Fate = AnswerReader::Fate;
+using Place = AnswerReader::Place;
+
+std::string NameOf(const LaneTensor& tensor, const wire::PieceRef& ref) {
+  std::string name = tensor.exchange == nullptr ? std::to_string(tensor.facts.id)
+                                                : "'" + tensor.exchange->name + "'";
+  return "tensor " + name + ", piece " + std::to_string(ref.piece);
+}
+
+}  // namespace
+
+// Both sides agree who owns the piece, and since when.
+bool Verdicts::Counts(const LanePiece& piece, ShardId from, uint64_t epoch) const {
+  return piece.step != PieceStep::kAway &&
+         lane_.rules.Counts(piece.owner, piece.since, from, epoch);
+}
+
+// What concerns an operation that has failed meanwhile is read and forgotten.
+Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
+                                 size_t payload_bytes) {
+  LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
+  if (tensor == nullptr) return Place();
+  if (header.ref.piece >= tensor->pieces.size()) {
+    if (header.ref.round < tensor->last_round) return Place();
+    return Status(StatusCode::kProtocol,
+                  "an answer to a piece that does not exist: " + NameOf(*tensor, header.ref));
+  }
+  const LanePiece& piece = tensor->pieces[header.ref.piece];
+  if (!Counts(piece, from, header.epoch)) return Place();
+  if (piece.held.told && header.ref.round == piece.held.round && payload_bytes == 0) {
+    return Place{Fate::kRegistered, {}};
+  }
+  if (walk_.IsExpected(*tensor, header.ref)) return PlaceOfVerdict(*tensor, header, payload_bytes);
+  if (header.ref.round <= std::max(piece.held.round, piece.round)) {
+    if (header.ref.round == piece.held.round) ++repeated_;
+    return Place();
+  }
+  return Status(StatusCode::kProtocol,
+                "an answer that nobody asked for: " + NameOf(*tensor, header.ref) + ", round " +
+                    std::to_string(header.ref.round));
+}
+
+// The root's part is missing: these are nobody's bytes.
+bool Verdicts::LacksRoot(const LaneTensor& tensor, const SlotSet& receipt) {
+  const std::optional<Slot>& root = tensor.exchange->root;
+  return root.has_value() && !receipt.Contains(*root);
+}
+
+Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeader& header,
+                                       size_t payload_bytes) {
+  Spans spans = tensor.exchange->spans->SpansOf(header.ref.piece);
+  size_t bytes = payload_bytes - std::min<size_t>(header.receipt, payload_bytes);
+  bool error = header.status != StatusCode::kOk;
+  // With a codec a rank wants all of a piece, or nothing of it.
+  bool plain = header.codec == 0 && bytes == spans.want.size() &&
+               (bytes == spans.piece_bytes || header.offset == spans.want_offset);
+  bool encoded = header.codec != 0 && header.codec == tensor.facts.codec &&
+                 (spans.want.empty() ? bytes == 0 : header.piece_bytes == spans.want.size());
+  bool right_size = error || plain || encoded;
+  bool right_receipt = header.receipt <= payload_bytes && header.receipt <= wire::kMembersMax / 8 &&
+                       (header.receipt != 0 || lane_.receipts.Knows(header.epoch));
+  if (!right_size || !right_receipt) {
+    return Status(StatusCode::kProtocol,
+                  "an answer of the wrong size: " + NameOf(tensor, header.ref) + ", " +
+                      std::to_string(payload_bytes) + " bytes");
+  }
+  // An answer that breaks off half-way must not have destroyed what may have to be pushed again.
+  bool staged = error || header.codec != 0 || header.receipt != 0 ||
+                Overlap(spans.push, spans.want) ||
+                LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
+  return staged ? Place{Fate::kStaged, {}} : Place{Fate::kPlaced, spans.want};
+}
+
+void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
+  const wire::DataHeader& header = answer.header;
+  lane_.now = std::max(lane_.now, now);
+  lane_.links.OnAnswer(from, header.count, header.unstable, now);
+  // The operation may have failed, or a view moved the piece, while the payload came in.
+  LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
+  if (tensor != nullptr && header.ref.piece < tensor->pieces.size() &&
+      Counts(tensor->pieces[header.ref.piece], from, header.epoch)) {
+    bool verdict = answer.fate == Fate::kPlaced || answer.fate == Fate::kStaged;
+    if (answer.fate == Fate::kRegistered) Register(from, *tensor, header.ref.piece, header.count);
+    if (verdict && walk_.IsExpected(*tensor, header.ref)) TakeVerdict(*tensor, from, answer);
+  }
+  ReleaseStable(from);
+}
+
+// The answer's number is known, so its stability will be.
+void Verdicts::Register(ShardId from, LaneTensor& tensor, uint32_t number, uint64_t answer_number) {
+  HeldVerdict& held = tensor.pieces[number].held;
+  held.number = answer_number;
+  held.told = false;
+  lane_.links.Remember(from, {answer_number, tensor.facts.id, number, held.round});
+}
+
+Receipt Verdicts::ReceiptOf(const LaneTensor& tensor, const Answer& answer) {
+  if (answer.header.receipt == 0) {
+    return lane_.receipts.Of(tensor.facts.process_set, answer.header.epoch);
+  }
+  ConstByteSpan bitmap(answer.staged.data(), answer.header.receipt);
+  return std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
+}
+
+void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answer) {
+  const wire::DataHeader& header = answer.header;
+  uint32_t number = header.ref.piece;
+  LanePiece& piece = tensor.pieces[number];
+  Spans spans = tensor.exchange->spans->SpansOf(number);
+  HeldVerdict& held = piece.held;
+  held.round = header.ref.round;
+  held.status = header.status;
+  SetReceipt(held.receipt, header.receipt == 0
+                               ? lane_.receipts.Of(tensor.facts.process_set, header.epoch)
+                               : ReceiptOf(tensor, answer));
+  // Nobody else must come to hold it.
+  held.stable = header.status == StatusCode::kOk && held.receipt->IsOnly(lane_.slot);
+  held.empty = header.status == StatusCode::kOk && Keeper::IsEmpty(tensor.facts, spans);
+  held.codec = header.status == StatusCode::kOk ? header.codec : uint8_t{0};
+  held.piece_bytes = header.piece_bytes;
+  piece.copy = BufferRef();
+  // News that the answer in hand is stable comes with later answers to later pushes. Of the last
+  // window of a step there are none.
+  bool stays = lane_.outbox.IsLastWindow() && !lane_.links.IsStable(from, header.count);
+  TakeBytes(tensor, answer, stays);
+  Register(from, tensor, number, header.count);
+  if (!spans.want.empty()) --tensor.lacking;
+  lane_.outbox.Answered(spans, lane_.now);
+  // The others wait for the news that this rank has its part.
+  if (tensor.exchange->others_wait && !spans.want.empty() && tensor.lacking == 0) AcknowledgeNow();
+  walk_.GoOn(tensor, number);
+}
+
+void Verdicts::AcknowledgeNow() {
+  for (ShardId shard = 0; shard < lane_.links.size(); ++shard) {
+    if (!lane_.links.IsUp(shard) || !lane_.links.Owes(shard)) continue;
+    lane_.driver.SendAck(shard, {lane_.links.Acknowledge(shard), lane_.epoch});
+  }
+}
+
+// The verdict's bytes go where they are wanted; what was staged is kept as the copy.
+void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_unstable) {
+  const wire::DataHeader& header = answer.header;
+  uint32_t number = header.ref.piece;
+  LanePiece& piece = tensor.pieces[number];
+  Spans spans = tensor.exchange->spans->SpansOf(number);
+  bool error = header.status != StatusCode::kOk;
+  if (answer.staged.data() == nullptr) {
+    if (error) TakeError(tensor, answer, {});
+    // Copied now, the bytes are still in the cache.
+    if (!piece.held.stable && stays_unstable) keeper_.Keep(*tensor.exchange, number, piece);
+    return;
+  }
+  const std::byte* bytes = answer.staged.data() + header.receipt;
+  size_t count = answer.payload_bytes - header.receipt;
+  if (error) TakeError(tensor, answer, ConstByteSpan(bytes, count));
+  const bool coded = header.codec != 0 && !error;
+  if (coded) {
+    piece.answer = {true, answer.staged, header.receipt, static_cast<uint32_t>(count)};
+  } else if (!error && !LacksRoot(tensor, *piece.held.receipt)) {
+    lane_.arithmetic.Copy(spans.want.data(), bytes, spans.want.size());
+  }
+  bool whole = coded || error || count == spans.piece_bytes;
+  if (piece.held.stable || !whole || (header.receipt != 0 && !error && !coded)) return;
+  piece.copy = answer.staged;
+  piece.copy_bytes = static_cast<uint32_t>(count);
+  if (header.receipt == 0) return;
+  piece.copy = lane_.pool.Take(count);
+  lane_.arithmetic.Copy(piece.copy.data(), bytes, count);
+}
+
+// Other pieces may still be on their way into the user's memory: the operation ends with the last
+// of them, not here. On every rank it is the first piece's error, whichever came first.
+void Verdicts::TakeError(LaneTensor& tensor, const Answer& answer, ConstByteSpan bytes) {
+  to_front::PartDone& part = tensor.part;
+  if (!part.status.ok() && answer.header.ref.piece >= part.failed_piece) return;
+  part.failed_piece = answer.header.ref.piece;
+  uint64_t round = answer.header.ref.round;
+  Result<wire::ErrorRow> row = wire::ErrorRow::Decode(bytes, round);
+  part.status = row.ok() ? *row->Of(round) : Status(answer.header.status, "no reason was given");
+}
+
+// A piece that has moved has a number of its new owner, perhaps the same one.
+void Verdicts::ReleaseStable(ShardId from) {
+  while (auto answer = lane_.links.TakeStable(from)) {
+    LaneTensor* tensor = lane_.pieces.Find(answer->tensor);
+    if (tensor == nullptr || answer->piece >= tensor->pieces.size()) continue;
+    LanePiece& piece = tensor->pieces[answer->piece];
+    bool same = piece.owner == from && piece.held.number == answer->number &&
+                piece.held.round == answer->round;
+    if (!same) continue;
+    piece.held.stable = true;
+    piece.copy = BufferRef();
+  }
+}
+
+}  // namespace byteps::protocol

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 
+#include "sim/cluster.h"
 #include "src/base/time.h"
 
 namespace byteps::sim {
@@ -24,5 +26,20 @@ class Dice {
  private:
   std::mt19937_64 random_;
 };
+
+// How many lanes the workers have and how late their mail is; with dice of their own, so that the
+// same seeds play the same otherwise. A third of them play a worker of one lane and no late mail.
+inline void RollLanes(uint64_t seed, ClusterOptions& cluster) {
+  Dice dice(seed ^ 0x1a4e5);
+  if (dice.OneIn(3)) return;
+  cluster.lanes = static_cast<uint32_t>(dice.From(1, 3));
+  if (!dice.OneIn(3)) cluster.mail_delay_max = dice.Between(microseconds(5), milliseconds(3));
+}
+
+inline std::string DescribeLanes(const ClusterOptions& cluster) {
+  std::string text = cluster.lanes == 1 ? "" : ", " + std::to_string(cluster.lanes) + " lanes";
+  if (cluster.mail_delay_max == Duration::zero()) return text;
+  return text + ", mail up to " + std::to_string(ToSeconds(cluster.mail_delay_max)) + " s late";
+}
 
 }  // namespace byteps::sim

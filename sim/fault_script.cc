@@ -99,6 +99,7 @@ FaultScript WriteFaults(uint64_t seed) {
   Dice dice(seed);
   FaultScript script;
   BuildCluster(dice, script.cluster);
+  RollLanes(seed, script.cluster);
   uint64_t tensors = dice.From(1, 3);
   for (uint64_t i = 0; i < tensors; ++i) script.tensors.push_back(RandomTensor(dice));
   script.rounds = static_cast<uint32_t>(dice.From(2, 8));
@@ -147,7 +148,7 @@ std::string Describe(const FaultScript& script) {
   std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.rounds) + " rounds, credit " +
-                     std::to_string(script.cluster.credit_bytes);
+                     std::to_string(script.cluster.credit_bytes) + DescribeLanes(script.cluster);
   if (script.cluster.strict) text += ", strict";
   if (script.cluster.late_workers > 0) {
     text += ", the last worker comes later, sync points every " +

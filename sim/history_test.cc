@@ -163,14 +163,14 @@ std::string AnotherSeed(const History& history) {
   constexpr size_t kShort = 300;
   std::optional<uint64_t> best;
   size_t lines = 0;
-  for (uint64_t seed = 1; seed <= 1000 && (!best.has_value() || lines > kShort); ++seed) {
+  for (uint64_t seed = 1; seed <= 10000 && (!best.has_value() || lines > kShort); ++seed) {
     Replay replay = RunSeed(seed, "none");
     if (best.has_value() && replay.log.size() >= lines) continue;
     if (replay.violation.has_value() || !Plays(replay.log, 0, history, 0, {})) continue;
     best = seed;
     lines = replay.log.size();
   }
-  if (!best.has_value()) return "nor does another one up to 1000";
+  if (!best.has_value()) return "nor does another one up to 10000";
   return "seed " + std::to_string(*best) + " does, in " + std::to_string(lines) + " lines";
 }
 

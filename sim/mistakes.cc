@@ -48,6 +48,8 @@ std::vector<Entry> OfFaults() {
           Of("error-before-stable", ShardMistake::kErrorBeforeStable),
           Of("no-have-after-reconnect", WorkerMistake::kNoHaveAfterReconnect),
           Of("repeats-wait-for-credit", WorkerMistake::kRepeatsWaitForCredit),
+          Of("answered-in-old-lane", WorkerMistake::kAnsweredInOldLane),
+          Of("resync-before-take-over", WorkerMistake::kResyncBeforeTakeOver),
           Of("ignore-promised", CoordinatorMistake::kIgnorePromised),
           Of("discount-dead-in-reading", CoordinatorMistake::kDiscountDeadInReading),
           Of("no-quorum", CoordinatorMistake::kNoQuorum),

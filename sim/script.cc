@@ -1,8 +1,10 @@
 #include "sim/script.h"
-#include "src/operations/row.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "sim/dice.h"
+#include "src/operations/row.h"
 
 namespace byteps::sim {
 namespace {
@@ -179,6 +181,7 @@ Script WriteScript(uint64_t seed, bool faults) {
   Random random(seed);
   Script script;
   script.cluster = RandomCluster(seed, random);
+  RollLanes(seed, script.cluster);
   auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
   auto tensors = static_cast<uint32_t>(Between(random, 1, 6));
   for (uint64_t i = Below(random, 3); i > 0; --i) {
@@ -226,7 +229,7 @@ std::string Describe(const Script& script) {
                      std::to_string(script.tensors.size()) + " tensors, " +
                      std::to_string(script.rounds) + " rounds, pieces of " +
                      std::to_string(script.cluster.piece_bytes_max) + " bytes, credit " +
-                     std::to_string(script.cluster.credit_bytes) +
+                     std::to_string(script.cluster.credit_bytes) + DescribeLanes(script.cluster) +
                      ", accident: " + kAccidents[static_cast<size_t>(script.accident)];
   if (script.accident != Accident::kNone) {
     text += " " + std::to_string(script.victim) + " in round " +

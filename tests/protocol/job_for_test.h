@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/shard.h"
 #include "src/protocol/shard/shard_for_test.h"
@@ -32,7 +33,7 @@ class Job {
   };
 
   Job(uint32_t worker_count, uint32_t servers, ShardMistake shard_mistake = ShardMistake::kNone,
-      WorkerMistake worker_mistake = WorkerMistake::kNone) {
+      WorkerMistake worker_mistake = WorkerMistake::kNone, uint32_t lanes = 1) {
     view.epoch = view.generation = view.began = 1;
     view.piece_bytes_max = 64;
     for (uint32_t i = 0; i < worker_count; ++i) {
@@ -49,6 +50,8 @@ class Job {
     for (uint32_t i = 0; i < worker_count; ++i) {
       WorkerOptions options;
       options.lane_rules = &LaneRulesWith(worker_mistake);
+      options.lanes = lanes;
+      options.codecs = &codecs;
       workers.push_back(std::make_unique<WorkerEnd>(*this, i, options));
       workers[i]->machine.OnView(view, i);
       for (uint32_t s = 0; s < servers; ++s) Connect(i, s);
@@ -60,7 +63,13 @@ class Job {
         : job(owner),
           id(number),
           mistaken(mistake, arithmetic, *this),
-          machine(mistaken.OptionsFrom({}), pool, mistaken.arithmetic(), mistaken.driver()) {}
+          machine(mistaken.OptionsFrom(OptionsWith(owner.codecs)), pool, mistaken.arithmetic(),
+                  mistaken.driver()) {}
+    static ShardOptions OptionsWith(const Codecs& codecs) {
+      ShardOptions options;
+      options.codecs = &codecs;
+      return options;
+    }
     void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
                     BufferRef keep) override {
       std::vector<std::byte> bytes(payload.begin(), payload.end());
@@ -174,6 +183,11 @@ class Job {
     operation.spec = {op, DataType::kUint8, 0, {static_cast<int64_t>(bytes)}, atomic};
     operation.input = operation.output = reinterpret_cast<std::byte*>(memory.data());
     EXPECT_TRUE(worker.machine.Submit(operation).ok());
+    AnswerDeclares(worker);
+    return operation.id;
+  }
+
+  void AnswerDeclares(WorkerEnd& worker) {
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       // Tensor numbers follow the names; the dealer begins at shard 0.
       std::vector<uint64_t> placement(view.servers.size(), 0);
@@ -181,7 +195,6 @@ class Job {
       worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
                                  static_cast<TensorId>(asked.name[0]), placement});
     }
-    return operation.id;
   }
 
   // Delivers what is queued on one way, or on all until nothing moves.
@@ -269,6 +282,7 @@ class Job {
     }
   }
 
+  CodecsForTest codecs;
   wire::View view;
   std::map<Way, Queue> up;
   std::map<Way, Queue> down;

@@ -20,6 +20,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/codec.h"
 #include "src/protocol/worker/lane_rules.h"
 #include "src/protocol/worker/mail.h"
 #include "src/protocol/worker/outbox.h"
@@ -59,7 +60,8 @@ struct LaneOptions {
   plan::CreditOptions credit;
   // An answer is acknowledged on its own when no push has carried the news for this long.
   Duration acknowledge_after = milliseconds(2);
-  // Null: a piece's path is the exchange alone.
+  const Codecs* codecs = &Codecs::None();  // outlive the lane
+  // Null: a piece's path is the exchange, with a codec's stages around it if its tensor has one.
   PiecePaths paths;
   const LaneRules* rules = &kLaneRules;
 };

@@ -7,10 +7,14 @@ namespace byteps::protocol {
 
 LaneTensor& PieceWalk::TensorOf(const TensorFacts& facts) {
   LaneTensor& tensor = lane_.pieces.FindOrAdd(facts);
-  if (tensor.path.empty()) {
-    tensor.path = lane_.options.paths ? lane_.options.paths(facts, self()) : PiecePath{self()};
-  }
+  if (tensor.path.empty()) tensor.path = PathOf(facts);
   return tensor;
+}
+
+PiecePath PieceWalk::PathOf(const TensorFacts& facts) {
+  if (lane_.options.paths) return lane_.options.paths(facts, self());
+  if (facts.codec == 0) return {self()};
+  return {&encode_, self(), &decode_};
 }
 
 void PieceWalk::Open(LaneTensor& tensor, const Exchange& exchange) {

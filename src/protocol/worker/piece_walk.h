@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/protocol/worker/answer_reader.h"
+#include "src/protocol/worker/codec_stages.h"
 #include "src/protocol/worker/keeper.h"
 #include "src/protocol/worker/lane_context.h"
 
@@ -12,7 +13,11 @@ namespace byteps::protocol {
 class PieceWalk final : private PieceStage {
  public:
   PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader)
-      : lane_(lane), keeper_(keeper), reader_(reader) {}
+      : lane_(lane),
+        keeper_(keeper),
+        reader_(reader),
+        encode_(*lane.options.codecs, lane.pool),
+        decode_(*lane.options.codecs) {}
 
   void Begin(const Exchange& exchange);
   void Repeat(const to_lane::Repeat& repeat);
@@ -48,6 +53,7 @@ class PieceWalk final : private PieceStage {
   StageVerdict Enter(PieceInHand& piece) override;
   PieceStage* self() { return this; }
   LaneTensor& TensorOf(const TensorFacts& facts);
+  PiecePath PathOf(const TensorFacts& facts);
   void Open(LaneTensor& tensor, const Exchange& exchange);
   void Queue(LaneTensor& tensor, uint32_t number);
   void QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round);
@@ -67,6 +73,8 @@ class PieceWalk final : private PieceStage {
   LaneContext& lane_;
   Keeper& keeper_;
   AnswerReader& reader_;
+  EncodeStage encode_;
+  DecodeStage decode_;
   std::vector<PieceTicket> delayed_;  // pushes
 };
 

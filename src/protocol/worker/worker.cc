@@ -20,6 +20,7 @@ LaneOptions LaneOptionsOf(const WorkerOptions& options, uint32_t lane) {
   made.lanes = options.lanes;
   made.credit = options.credit;
   made.acknowledge_after = options.acknowledge_after;
+  made.codecs = options.codecs;
   made.paths = options.paths;
   made.rules = options.lane_rules;
   return made;

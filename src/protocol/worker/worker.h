@@ -55,6 +55,7 @@ struct WorkerOptions {
   Duration acknowledge_after = LaneOptions().acknowledge_after;
   uint64_t gathered_bytes_max = FrontOptions().gathered_bytes_max;
   Duration overdue_after = FrontOptions().overdue_after;
+  const Codecs* codecs = &Codecs::None();  // outlive the worker
   PiecePaths paths;
   uint64_t first_round = 1;  // tests only, as are other rules:
   const LaneRules* lane_rules = &kLaneRules;

@@ -96,4 +96,17 @@ inline void SetReceipt(Receipt& to, const Receipt& from) {
   if (to != from) to = from;
 }
 
+// Leaves in `common`, which is null before the first one, the members that `part` has, too. True
+// when the two differed.
+inline bool NarrowReceipt(Receipt& common, const Receipt& part) {
+  if (common == part) return false;
+  if (common == nullptr) {
+    common = part;
+    return false;
+  }
+  if (*common == *part) return false;
+  common = std::make_shared<SlotSet>(common->And(*part));
+  return true;
+}
+
 }  // namespace byteps::protocol

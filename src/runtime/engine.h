@@ -37,7 +37,7 @@ class Engine {
   // happens exactly once for every call.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
-  // Worker::SetStuck, after what was submitted before. Does not block.
+  // Front::SetStuck, after what was submitted before. Does not block.
   virtual void SetStuck(const std::string& name) = 0;
   // Front::AddProcessSet and RemoveProcessSet. Blocks for a moment: in force, and told to the
   // shards, for operations that are submitted after it.

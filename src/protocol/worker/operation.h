@@ -44,13 +44,7 @@ struct Outcome {
 
   // Parts of the result have this receipt, or (`more`) at least this one.
   void Add(const Receipt& part, bool more) {
-    mixed = mixed || more;
-    if (receipt == nullptr) {
-      receipt = part;
-    } else if (receipt != part && !(*receipt == *part)) {
-      mixed = true;
-      receipt = std::make_shared<SlotSet>(receipt->And(*part));
-    }
+    mixed = NarrowReceipt(receipt, part) || more || mixed;
     members = receipt->count();
   }
 };

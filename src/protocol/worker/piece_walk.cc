@@ -390,14 +390,8 @@ void PieceWalk::PieceDone(LaneTensor& tensor, uint32_t number) {
 void PieceWalk::Count(LaneTensor& tensor, const LanePiece& piece) {
   to_front::PartDone& part = tensor.part;
   ++part.pieces;
-  const Receipt& receipt = piece.held.receipt;
-  if (piece.held.status != StatusCode::kOk || part.receipt == receipt) return;
-  if (part.receipt == nullptr) {
-    part.receipt = receipt;
-  } else if (!(*part.receipt == *receipt)) {
-    part.mixed = true;
-    part.receipt = std::make_shared<SlotSet>(part.receipt->And(*receipt));
-  }
+  if (piece.held.status != StatusCode::kOk) return;
+  part.mixed = NarrowReceipt(part.receipt, piece.held.receipt) || part.mixed;
 }
 
 void PieceWalk::EndPart(LaneTensor& tensor) {

@@ -20,7 +20,7 @@ class ExchangeProgress {
     told_[part.lane] = true;
     pieces_ += part.pieces;
     mixed_ = mixed_ || part.mixed;
-    if (part.receipt != nullptr) AddReceipt(part.receipt);
+    if (part.receipt != nullptr) mixed_ = NarrowReceipt(receipt_, part.receipt) || mixed_;
     // On every rank it is the first piece's error, whichever came first.
     if (part.status.ok() || (!status_.ok() && part.failed_piece > failed_piece_)) return;
     failed_piece_ = part.failed_piece;
@@ -38,15 +38,6 @@ class ExchangeProgress {
   bool mixed() const { return mixed_; }                // some pieces have more
 
  private:
-  void AddReceipt(const Receipt& receipt) {
-    if (receipt_ == nullptr) {
-      receipt_ = receipt;
-    } else if (receipt_ != receipt && !(*receipt_ == *receipt)) {
-      mixed_ = true;
-      receipt_ = std::make_shared<SlotSet>(receipt_->And(*receipt));
-    }
-  }
-
   std::vector<bool> told_;  // by lane
   uint32_t pieces_ = 0;
   Receipt receipt_;

@@ -104,12 +104,13 @@ void Verdicts::Register(ShardId from, LaneTensor& tensor, uint32_t number, uint6
   lane_.links.Remember(from, {answer_number, tensor.facts.id, number, held.round});
 }
 
-Receipt Verdicts::ReceiptOf(const LaneTensor& tensor, const Answer& answer) {
+void Verdicts::TakeReceipt(const LaneTensor& tensor, const Answer& answer, Receipt& receipt) {
   if (answer.header.receipt == 0) {
-    return lane_.receipts.Of(tensor.facts.process_set, answer.header.epoch);
+    SetReceipt(receipt, lane_.receipts.Of(tensor.facts.process_set, answer.header.epoch));
+  } else {
+    ConstByteSpan bitmap(answer.staged.data(), answer.header.receipt);
+    receipt = std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
   }
-  ConstByteSpan bitmap(answer.staged.data(), answer.header.receipt);
-  return std::make_shared<SlotSet>(SlotSet::FromBitmap(bitmap));
 }
 
 void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answer) {
@@ -120,9 +121,7 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   HeldVerdict& held = piece.held;
   held.round = header.ref.round;
   held.status = header.status;
-  SetReceipt(held.receipt, header.receipt == 0
-                               ? lane_.receipts.Of(tensor.facts.process_set, header.epoch)
-                               : ReceiptOf(tensor, answer));
+  TakeReceipt(tensor, answer, held.receipt);
   // Nobody else must come to hold it.
   held.stable = header.status == StatusCode::kOk && held.receipt->IsOnly(lane_.slot);
   held.empty = header.status == StatusCode::kOk && Keeper::IsEmpty(tensor.facts, spans);

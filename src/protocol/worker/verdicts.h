@@ -32,7 +32,7 @@ class Verdicts final : public AnswerReader::Target {
   void TakeBytes(LaneTensor& tensor, const AnswerReader::Answer& answer, bool stays_unstable);
   void TakeError(LaneTensor& tensor, const AnswerReader::Answer& answer, ConstByteSpan row);
   void Register(ShardId from, LaneTensor& tensor, uint32_t number, uint64_t answer_number);
-  Receipt ReceiptOf(const LaneTensor& tensor, const AnswerReader::Answer& answer);
+  void TakeReceipt(const LaneTensor& tensor, const AnswerReader::Answer& answer, Receipt& receipt);
   void AcknowledgeNow();
 
   LaneContext& lane_;

@@ -22,9 +22,11 @@ std::string_view StatusCodeName(StatusCode code) {
   return "unknown";
 }
 
+const std::string Status::kNoMessage;
+
 std::string Status::ToString() const {
   if (ok()) return "ok";
-  return std::string(StatusCodeName(code_)) + ": " + message_;
+  return std::string(StatusCodeName(code_)) + ": " + message();
 }
 
 }  // namespace byteps

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cassert>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,25 +36,31 @@ inline constexpr StatusCode kLastStatusCode = StatusCode::kOutOfStep;
 
 std::string_view StatusCodeName(StatusCode code);
 
+// Small while all is well, for it goes along with every piece: only an error has memory for a text.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(StatusCode code, std::string message)
+      : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
 
   static Status Ok() { return {}; }
 
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  const std::string& message() const { return message_ == nullptr ? kNoMessage : *message_; }
 
   // "mismatch: tensor 'w' ...", or "ok".
   std::string ToString() const;
 
-  friend bool operator==(const Status&, const Status&) = default;
+  friend bool operator==(const Status& one, const Status& other) {
+    return one.code_ == other.code_ && one.message() == other.message();
+  }
 
  private:
+  static const std::string kNoMessage;
+
   StatusCode code_ = StatusCode::kOk;
-  std::string message_;
+  std::shared_ptr<const std::string> message_;  // copies share the text
 };
 
 // A value or the Status that says why there is none.

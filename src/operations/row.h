@@ -53,8 +53,8 @@ struct Row {
   // Which bytes of the input become the caller's output; it may lie there, or outside the input.
   Part (*output)(const Work& work) = &OutputOfRun;
   // What is exchanged, and where the result lies, of at most so many bytes. Where sizes are told
-  // first: once they are, by those who are `present` (by place); numbers that nobody has laid into
-  // the table become 0.
+  // first: once they are, by those who are `present` (by place; elsewhere nobody looks at it);
+  // numbers that nobody has laid into the table become 0.
   LaidOut (*lay_out)(const Work& work, const std::vector<bool>& present,
                      uint64_t result_bytes_max) = &LayOutRun;
   // Which bytes of a piece of the cut of Layout::extent this rank brings and wants.
@@ -63,8 +63,9 @@ struct Row {
   bool (*needs)(const Work& work, uint32_t place) = &NeedsNobody;
 };
 
-// Every operation has one.
-const Row& RowOf(wire::Op op);
+// Every operation has one, in the order of their numbers.
+extern const Row kRows[wire::kOpCount];
+inline const Row& RowOf(wire::Op op) { return kRows[static_cast<size_t>(op)]; }
 
 inline const char* NameOf(wire::Op op) { return RowOf(op).name; }
 

@@ -35,7 +35,19 @@ Spans SpansOfJoin(const Work& work, const plan::SectionPiece& piece) {
 uint64_t OneNumber(uint64_t) { return 1; }
 uint64_t OneForEach(uint64_t count) { return count; }
 
-constexpr Row kRows[] = {
+// "float32[3, 4]"; of what has rows of its own on each rank, "float32[any, 4]".
+std::string ShapeOf(const wire::TensorSpec& spec, bool any) {
+  std::string text = NameOf(spec.dtype) + std::string("[");
+  if (any) text += spec.shape.empty() ? "any" : "any, ";
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+constinit const Row kRows[wire::kOpCount] = {
     {.name = "sum", .combine = Combine::kSum},
     {.name = "average", .combine = Combine::kAverage},
     {.name = "min", .combine = Combine::kMin},
@@ -84,21 +96,6 @@ constexpr Row kRows[] = {
      .joins = true,
      .spans = &SpansOfJoin},
 };
-static_assert(std::size(kRows) == wire::kOpCount);
-
-// "float32[3, 4]"; of what has rows of its own on each rank, "float32[any, 4]".
-std::string ShapeOf(const wire::TensorSpec& spec, bool any) {
-  std::string text = NameOf(spec.dtype) + std::string("[");
-  if (any) text += spec.shape.empty() ? "any" : "any, ";
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
-  }
-  return text + "]";
-}
-
-}  // namespace
-
-const Row& RowOf(wire::Op op) { return kRows[static_cast<size_t>(op)]; }
 
 std::string Describe(const wire::TensorSpec& spec) {
   const Row& row = RowOf(spec.op);

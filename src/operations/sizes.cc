@@ -11,18 +11,19 @@ std::optional<uint64_t> RowsBytes(uint64_t rows, uint64_t row_bytes) {
 }
 
 std::optional<uint64_t> TensorBytes(const wire::TensorSpec& spec) {
+  const Row& row = RowOf(spec.op);
   bool empty = false;
+  bool too_many = false;
+  uint64_t bytes = SizeOf(spec.dtype);
   for (int64_t dimension : spec.shape) {
     if (dimension < 0) return std::nullopt;
     empty = empty || dimension == 0;
+    bool overflow = __builtin_mul_overflow(bytes, static_cast<uint64_t>(dimension), &bytes);
+    too_many = too_many || overflow || bytes > kTensorBytesMax;
   }
-  const Row& row = RowOf(spec.op);
   if (!row.has_tensor) return row.bytes;
   if (empty) return 0;
-  std::optional<uint64_t> bytes = SizeOf(spec.dtype);
-  for (int64_t dimension : spec.shape) {
-    if (bytes.has_value()) bytes = RowsBytes(static_cast<uint64_t>(dimension), *bytes);
-  }
+  if (too_many) return std::nullopt;
   return bytes;
 }
 

@@ -32,8 +32,16 @@ Status CheckName(std::string_view name) {
 
 namespace {
 
+std::string OfName(const byteps_request& request) {
+  return " of '" + std::string(request.name) + "'";
+}
+
 // What this edition has room for and this library cannot do.
-Status CheckMemory(const byteps_request& request, const std::string& of) {
+Status CheckMemory(const byteps_request& request) {
+  const bool plain = NumberIn(request.memory) == BYTEPS_MEMORY_HOST && request.device == 0 &&
+                     request.ready == nullptr && request.reserved == 0;
+  if (plain) return Status::Ok();
+  const std::string of = OfName(request);
   const int memory = NumberIn(request.memory);
   if (memory == BYTEPS_MEMORY_DEVICE) {
     return Invalid("the memory" + of +
@@ -53,7 +61,6 @@ Status CheckMemory(const byteps_request& request, const std::string& of) {
                    " has an event to wait for, which this library cannot do; "
                    "start the operation when its input is ready, and leave `ready` null");
   }
-  if (request.reserved == 0) return Status::Ok();
   return Invalid("the reserved field of the request" + of + " is " +
                  std::to_string(request.reserved) + "; it must be 0");
 }
@@ -93,22 +100,21 @@ Result<protocol::Operation> ReadRequest(const byteps_request& request) {
   if (request.name == nullptr) return Missing("the request's name");
   Status named = CheckName(request.name);
   if (!named.ok()) return named;
-  const std::string of = " of '" + std::string(request.name) + "'";
   const int op = NumberIn(request.op);
   const int dtype = NumberIn(request.dtype);
   if (op < 0 || op >= wire::kOpCount) {
-    return Invalid("the operation" + of + " is " + std::to_string(op) +
+    return Invalid("the operation" + OfName(request) + " is " + std::to_string(op) +
                    ", and byteps_op has none such");
   }
   if (dtype < 0 || dtype >= kDataTypeCount) {
-    return Invalid("the dtype" + of + " is " + std::to_string(dtype) +
+    return Invalid("the dtype" + OfName(request) + " is " + std::to_string(dtype) +
                    ", and byteps_dtype has none such");
   }
-  Status placed = CheckMemory(request, of);
+  Status placed = CheckMemory(request);
   if (!placed.ok()) return placed;
   if (request.dimensions > 0 && request.shape == nullptr) return Missing("the request's shape");
   if (request.dimensions > wire::kDimensionsMax) {
-    return Invalid("the shape" + of + " has " + std::to_string(request.dimensions) +
+    return Invalid("the shape" + OfName(request) + " has " + std::to_string(request.dimensions) +
                    " dimensions; it may have " + std::to_string(wire::kDimensionsMax));
   }
   protocol::Operation operation;

@@ -6,9 +6,9 @@ namespace byteps::protocol {
 namespace {
 
 Status NoCodec(const PieceInHand& piece) {
-  return {StatusCode::kInvalidArgument, "this rank has no codec " +
-                                            std::to_string(piece.exchange.tensor.codec) +
-                                            ", which tensor '" + piece.exchange.name + "' needs"};
+  return {StatusCode::kInvalidArgument,
+          "this rank has no codec " + std::to_string(piece.exchange.tensor.codec) +
+              ", which tensor '" + std::string(piece.exchange.name) + "' needs"};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/types.h"
@@ -34,8 +34,8 @@ class SpanSource {
 };
 
 struct Exchange {
-  uint64_t serial = 0;  // no other exchange of this worker has it
-  std::string name;     // of the tensor, for messages
+  uint64_t serial = 0;    // no other exchange of this worker has it
+  std::string_view name;  // of the tensor, for messages
   TensorFacts tensor;
   uint64_t round = 0;  // of this use, without attempts
   uint32_t order = 0;  // among tensors of equal priority

@@ -7,13 +7,13 @@ bool Keeper::IsEmpty(const TensorFacts& tensor, const Spans& spans) {
   return tensor.combine != Combine::kOverlay || spans.push.size() != spans.piece_bytes;
 }
 
-void Keeper::Keep(const Exchange& exchange, uint32_t number, LanePiece& piece) {
+void Keeper::Keep(LanePiece& piece) {
   const HeldVerdict& held = piece.held;
   // An encoded verdict was kept as it came.
   bool nothing =
       held.empty || held.piece_bytes == 0 || held.status != StatusCode::kOk || held.codec != 0;
   if (piece.copy || nothing) return;
-  Spans spans = exchange.spans->SpansOf(number);
+  const Spans& spans = piece.spans;
   ConstByteSpan verdict = spans.want.empty() ? spans.push : ConstByteSpan(spans.want);
   piece.copy = lane_.pool.Take(verdict.size());
   piece.copy_bytes = static_cast<uint32_t>(verdict.size());
@@ -25,7 +25,7 @@ void Keeper::KeepAll(const Exchange& exchange, LaneTensor& tensor) {
     LanePiece& piece = tensor.pieces[number];
     if (piece.step != PieceStep::kDone || piece.held.stable) continue;
     if (lane_.rules.KeepsVerdicts()) {
-      Keep(exchange, number, piece);
+      Keep(piece);
     } else {
       piece.copy = BufferRef();
     }
@@ -35,7 +35,7 @@ void Keeper::KeepAll(const Exchange& exchange, LaneTensor& tensor) {
 void Keeper::Tell(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   HeldVerdict& held = piece.held;
-  if (!piece.copy && tensor.IsOpen(number)) Keep(*tensor.exchange, number, piece);
+  if (!piece.copy && tensor.IsOpen(number)) Keep(piece);
   bool lost =
       !piece.copy && !held.empty && (held.status != StatusCode::kOk || held.piece_bytes > 0);
   if (lost) return;  // by a rule that does not keep

@@ -10,9 +10,9 @@ class Keeper {
  public:
   explicit Keeper(LaneContext& lane) : lane_(lane) {}
 
-  // Copies the held verdict of a piece of this exchange out of the user's memory, unless there is
-  // nothing to copy, or a copy.
-  void Keep(const Exchange& exchange, uint32_t number, LanePiece& piece);
+  // Copies the held verdict of a piece of an open exchange out of the user's memory, unless there
+  // is nothing to copy, or a copy.
+  void Keep(LanePiece& piece);
   // The same of all pieces that are done in the exchange and not stable.
   void KeepAll(const Exchange& exchange, LaneTensor& tensor);
   // Tells the owner. The verdict is kept, or lies in the memory of the tensor's exchange.

@@ -7,7 +7,10 @@ namespace byteps::protocol {
 
 LaneTensor& PieceWalk::TensorOf(const TensorFacts& facts) {
   LaneTensor& tensor = lane_.pieces.FindOrAdd(facts);
-  if (tensor.path.empty()) tensor.path = PathOf(facts);
+  if (!tensor.path.empty()) return tensor;
+  tensor.path = PathOf(facts);
+  auto own = std::find(tensor.path.begin(), tensor.path.end(), self());
+  tensor.exchange_at = static_cast<uint8_t>(own - tensor.path.begin());
   return tensor;
 }
 
@@ -71,10 +74,10 @@ void PieceWalk::QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round) {
 void PieceWalk::Queue(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   piece.step = PieceStep::kQueued;
-  Spans spans = tensor.exchange->spans->SpansOf(number);
-  if (!spans.want.empty()) ++tensor.lacking;
+  piece.spans = tensor.exchange->spans->SpansOf(number);
+  if (!piece.spans.want.empty()) ++tensor.lacking;
   ++tensor.remaining;
-  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, spans);
+  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
 }
 
 void PieceWalk::Want(const wire::PieceRef& ref) {
@@ -115,7 +118,7 @@ void PieceWalk::Walk(LaneTensor& tensor, uint32_t number) {
   while (piece.at < tensor.path.size()) {
     PieceInHand hand{*tensor.exchange,
                      {tensor.facts.id, number, piece.round},
-                     tensor.exchange->spans->SpansOf(number),
+                     piece.spans,
                      piece.contribution,
                      piece.answer};
     StageVerdict how = tensor.path[piece.at]->Enter(hand);
@@ -137,7 +140,7 @@ void PieceWalk::Resume(const PieceTicket& ticket, StageVerdict how, const Status
   if (tensor == nullptr || ticket.number >= tensor->pieces.size()) return;
   LanePiece& piece = tensor->pieces[ticket.number];
   bool waits = piece.step == PieceStep::kUnderWay && piece.round == ticket.round &&
-               tensor->path[piece.at] != self();
+               piece.at != tensor->exchange_at;
   if (!waits) return;
   if (how == StageVerdict::kFailed) return FailPiece(*tensor, ticket.number, error);
   GoOn(*tensor, ticket.number);
@@ -164,8 +167,7 @@ void PieceWalk::FailPiece(LaneTensor& tensor, uint32_t number, const Status& why
 void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const std::string& why) {
   LanePiece& piece = tensor.pieces[number];
   piece.failure = std::make_unique<std::string>(why);
-  auto own = std::find(tensor.path.begin(), tensor.path.end(), self());
-  piece.at = static_cast<uint8_t>(own - tensor.path.begin());
+  piece.at = tensor.exchange_at;
   Push(tensor, number);
 }
 
@@ -179,11 +181,10 @@ void PieceWalk::Push(LaneTensor& tensor, uint32_t number) {
     return;
   }
   if (!lane_.links.IsUp(piece.owner)) return;
-  Spans spans = tensor.exchange->spans->SpansOf(number);
-  wire::DataHeader header = HeaderOf(tensor, number, spans);
+  wire::DataHeader header = HeaderOf(tensor, number);
   if (piece.failure != nullptr) return lane_.driver.SendAbort(piece.owner, header, *piece.failure);
   const PieceBytes& made = piece.contribution;
-  ConstByteSpan payload = made.there ? made.span() : spans.push;
+  ConstByteSpan payload = made.there ? made.span() : piece.spans.push;
   header.encoded_bytes = static_cast<uint32_t>(payload.size());
   lane_.driver.SendPush(piece.owner, header, payload, made.there ? made.buffer : BufferRef());
 }
@@ -198,9 +199,9 @@ void PieceWalk::PushDelayed() {
   }
 }
 
-wire::DataHeader PieceWalk::HeaderOf(const LaneTensor& tensor, uint32_t number,
-                                     const Spans& spans) const {
+wire::DataHeader PieceWalk::HeaderOf(const LaneTensor& tensor, uint32_t number) const {
   const LanePiece& piece = tensor.pieces[number];
+  const Spans& spans = piece.spans;
   wire::DataHeader header;
   header.ref = {tensor.facts.id, number, piece.round};
   header.epoch = lane_.epoch;
@@ -220,15 +221,12 @@ wire::DataHeader PieceWalk::HeaderOf(const LaneTensor& tensor, uint32_t number,
 }
 
 bool PieceWalk::AtExchange(const LaneTensor& tensor, const LanePiece& piece) const {
-  const PieceStage* own = this;
-  return piece.step == PieceStep::kUnderWay && tensor.path[piece.at] == own;
+  return piece.step == PieceStep::kUnderWay && piece.at == tensor.exchange_at;
 }
 
 // It has set out and its verdict is not here.
 bool PieceWalk::HasCredit(const LaneTensor& tensor, const LanePiece& piece) const {
-  const PieceStage* own = this;
-  auto stage = std::find(tensor.path.begin(), tensor.path.end(), own);
-  return piece.step == PieceStep::kUnderWay && piece.at <= stage - tensor.path.begin();
+  return piece.step == PieceStep::kUnderWay && piece.at <= tensor.exchange_at;
 }
 
 bool PieceWalk::IsExpected(const LaneTensor& tensor, const wire::PieceRef& ref) const {
@@ -241,18 +239,17 @@ void PieceWalk::PushAgain(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   if (!tensor.IsOpen(number) || !AtExchange(tensor, piece)) return;
   if (lane_.rules.RepeatsPassCredit()) return Push(tensor, number);
-  Spans spans = tensor.exchange->spans->SpansOf(number);
-  lane_.outbox.Return(spans);
+  lane_.outbox.Return(piece.spans);
   piece.step = PieceStep::kQueued;
   piece.at = 0;
-  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, spans);
+  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
 }
 
 // The answer may come, and the memory be the user's again, before the old push has left, or the old
 // owner's answer has come to its end.
 void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
   if (!tensor.IsOpen(number) || tensor.pieces[number].step != PieceStep::kUnderWay) return;
-  Spans spans = tensor.exchange->spans->SpansOf(number);
+  const Spans& spans = tensor.pieces[number].spans;
   if (AtExchange(tensor, tensor.pieces[number])) lane_.driver.Forget(spans.push);
   if (reader_.Divert(tensor.facts.id, number)) lane_.driver.Forget(spans.want);
 }
@@ -260,7 +257,7 @@ void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
 // A piece that is under way goes no further.
 void PieceWalk::Detach(LaneTensor& tensor, uint32_t number) {
   const LanePiece& piece = tensor.pieces[number];
-  if (HasCredit(tensor, piece)) lane_.outbox.Return(tensor.exchange->spans->SpansOf(number));
+  if (HasCredit(tensor, piece)) lane_.outbox.Return(piece.spans);
   if (!AtExchange(tensor, piece)) {
     tensor.path[piece.at]->Abandon({tensor.facts.id, number, piece.round});
   }
@@ -275,9 +272,7 @@ void PieceWalk::Withdraw(const Exchange& exchange) {
       if (piece.step == PieceStep::kAway) continue;
       if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
       if (piece.step == PieceStep::kUnderWay) Detach(*tensor, number);
-      if (piece.step == PieceStep::kDone && !piece.held.stable) {
-        keeper_.Keep(exchange, number, piece);
-      }
+      if (piece.step == PieceStep::kDone && !piece.held.stable) keeper_.Keep(piece);
       piece.step = PieceStep::kDone;
       piece.failure.reset();
     }
@@ -316,15 +311,12 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
   moved.round = piece.round;
   moved.at = piece.at;
   bool open = tensor.IsOpen(number);
-  if (open && piece.held.round != 0 && !piece.held.stable) {
-    keeper_.Keep(*tensor.exchange, number, piece);
-  }
+  if (open && piece.held.round != 0 && !piece.held.stable) keeper_.Keep(piece);
   if (open && piece.step != PieceStep::kDone) {
     moved.exchange = tensor.exchange;
     moved.set_out = piece.step == PieceStep::kUnderWay;
     if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
-    bool wants = !tensor.exchange->spans->SpansOf(number).want.empty();
-    if (wants && piece.held.round != piece.round) --tensor.lacking;
+    if (!piece.spans.want.empty() && piece.held.round != piece.round) --tensor.lacking;
     if (moved.set_out) Detach(tensor, number);
     if (--tensor.remaining == 0) EndPart(tensor);
   }
@@ -369,6 +361,7 @@ void PieceWalk::TakeIn(const MovedPiece& moved) {
   if (tensor.exchange == nullptr) Open(tensor, *moved.exchange);
   if (moved.set_out && piece.held.round == piece.round) {  // it has its verdict
     ++tensor.remaining;
+    piece.spans = moved.exchange->spans->SpansOf(moved.number);
     piece.step = PieceStep::kUnderWay;
     return Walk(tensor, moved.number);
   }

@@ -62,7 +62,7 @@ class PieceWalk final : private PieceStage {
   void FailPiece(LaneTensor& tensor, uint32_t number, const Status& why);
   void AskForError(LaneTensor& tensor, uint32_t number, const std::string& why);
   void Push(LaneTensor& tensor, uint32_t number);
-  wire::DataHeader HeaderOf(const LaneTensor& tensor, uint32_t number, const Spans& spans) const;
+  wire::DataHeader HeaderOf(const LaneTensor& tensor, uint32_t number) const;
   bool AtExchange(const LaneTensor& tensor, const LanePiece& piece) const;
   bool HasCredit(const LaneTensor& tensor, const LanePiece& piece) const;
   void Detach(LaneTensor& tensor, uint32_t number);

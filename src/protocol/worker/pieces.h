@@ -36,7 +36,9 @@ struct LanePiece {
   PieceStep step = PieceStep::kAway;
   plan::PriorityCreditQueue::Ticket ticket = 0;
   uint64_t round = 0;  // that it is pushed for
-  // On its way: where on its path, and what stages have made of it.
+  // While the exchange is open: where its bytes lie, where on its path it is, and what stages have
+  // made of it.
+  Spans spans;
   uint8_t at = 0;
   PieceBytes contribution;
   PieceBytes answer;
@@ -51,6 +53,7 @@ struct LanePiece {
 struct LaneTensor {
   TensorFacts facts;
   PiecePath path;
+  uint8_t exchange_at = 0;        // where on it the lane's own stage is
   std::vector<LanePiece> pieces;  // by number; those of earlier cuts stay
   uint64_t last_round = 0;        // of the last exchange, its first attempt
   // The exchange that is going on, while pieces of it are to be done here.

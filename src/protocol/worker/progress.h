@@ -3,21 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "src/protocol/worker/mail.h"
 
 namespace byteps::protocol {
 
+// Lanes of a worker. More threads than this have never helped a network.
+inline constexpr uint32_t kLanesMax = 64;
+
 class ExchangeProgress {
  public:
   // An attempt begins.
+  // REQUIRES: lanes <= kLanesMax.
   void Begin(uint32_t lanes) {
     *this = ExchangeProgress();
-    told_.assign(lanes, false);
+    silent_ = ~uint64_t{0} >> (kLanesMax - lanes);
   }
   void Add(const to_front::PartDone& part) {
-    told_[part.lane] = true;
+    silent_ &= ~(uint64_t{1} << part.lane);
     pieces_ += part.pieces;
     mixed_ = mixed_ || part.mixed;
     if (part.receipt != nullptr) mixed_ = NarrowReceipt(receipt_, part.receipt) || mixed_;
@@ -26,19 +29,14 @@ class ExchangeProgress {
     failed_piece_ = part.failed_piece;
     status_ = part.status;
   }
-  bool IsComplete(uint32_t pieces) const {
-    for (bool told : told_) {
-      if (!told) return false;
-    }
-    return pieces_ >= pieces;
-  }
+  bool IsComplete(uint32_t pieces) const { return silent_ == 0 && pieces_ >= pieces; }
 
   const Status& status() const { return status_; }
   const Receipt& receipt() const { return receipt_; }  // who is in all pieces
   bool mixed() const { return mixed_; }                // some pieces have more
 
  private:
-  std::vector<bool> told_;  // by lane
+  uint64_t silent_ = 0;  // lanes that have said nothing, a bit for each
   uint32_t pieces_ = 0;
   Receipt receipt_;
   bool mixed_ = false;

@@ -35,7 +35,8 @@ void Task::MakeTable() {
 }
 
 Task::Trouble Task::LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic) {
-  std::vector<bool> present(work.place.count(), true);
+  std::vector<bool> present;
+  if (row.sizes_first) present.assign(work.place.count(), true);
   for (uint32_t place = 0; outcome.receipt != nullptr && place < present.size(); ++place) {
     present[place] = outcome.receipt->Contains(set.slot_of[place]);
   }

@@ -13,7 +13,7 @@ using Place = AnswerReader::Place;
 
 std::string NameOf(const LaneTensor& tensor, const wire::PieceRef& ref) {
   std::string name = tensor.exchange == nullptr ? std::to_string(tensor.facts.id)
-                                                : "'" + tensor.exchange->name + "'";
+                                                : "'" + std::string(tensor.exchange->name) + "'";
   return "tensor " + name + ", piece " + std::to_string(ref.piece);
 }
 
@@ -58,7 +58,7 @@ bool Verdicts::LacksRoot(const LaneTensor& tensor, const SlotSet& receipt) {
 
 Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeader& header,
                                        size_t payload_bytes) {
-  Spans spans = tensor.exchange->spans->SpansOf(header.ref.piece);
+  const Spans& spans = tensor.pieces[header.ref.piece].spans;
   size_t bytes = payload_bytes - std::min<size_t>(header.receipt, payload_bytes);
   bool error = header.status != StatusCode::kOk;
   // With a codec a rank wants all of a piece, or nothing of it.
@@ -117,7 +117,7 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   const wire::DataHeader& header = answer.header;
   uint32_t number = header.ref.piece;
   LanePiece& piece = tensor.pieces[number];
-  Spans spans = tensor.exchange->spans->SpansOf(number);
+  const Spans& spans = piece.spans;
   HeldVerdict& held = piece.held;
   held.round = header.ref.round;
   held.status = header.status;
@@ -152,12 +152,11 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   const wire::DataHeader& header = answer.header;
   uint32_t number = header.ref.piece;
   LanePiece& piece = tensor.pieces[number];
-  Spans spans = tensor.exchange->spans->SpansOf(number);
   bool error = header.status != StatusCode::kOk;
   if (answer.staged.data() == nullptr) {
     if (error) TakeError(tensor, answer, {});
     // Copied now, the bytes are still in the cache.
-    if (!piece.held.stable && stays_unstable) keeper_.Keep(*tensor.exchange, number, piece);
+    if (!piece.held.stable && stays_unstable) keeper_.Keep(piece);
     return;
   }
   const std::byte* bytes = answer.staged.data() + header.receipt;
@@ -167,9 +166,9 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   if (coded) {
     piece.answer = {true, answer.staged, header.receipt, static_cast<uint32_t>(count)};
   } else if (!error && !LacksRoot(tensor, *piece.held.receipt)) {
-    lane_.arithmetic.Copy(spans.want.data(), bytes, spans.want.size());
+    lane_.arithmetic.Copy(piece.spans.want.data(), bytes, piece.spans.want.size());
   }
-  bool whole = coded || error || count == spans.piece_bytes;
+  bool whole = coded || error || count == piece.spans.piece_bytes;
   if (piece.held.stable || !whole || (header.receipt != 0 && !error && !coded)) return;
   piece.copy = answer.staged;
   piece.copy_bytes = static_cast<uint32_t>(count);

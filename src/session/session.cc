@@ -123,11 +123,7 @@ std::shared_ptr<StartedOperation> Session::Find(Handle handle) {
 }
 
 std::vector<uint32_t> Session::MembersOf(const protocol::Outcome& outcome) const {
-  if (!outcome.status.ok()) return {};
-  if (outcome.receipt == nullptr) return {standing_.rank};  // a job of one
-  std::vector<uint32_t> ranks;
-  for (Slot slot : outcome.receipt->List()) ranks.push_back(slot);  // a worker's slot is its rank
-  return ranks;
+  return RanksIn(outcome, standing_.rank);
 }
 
 void Session::Release(Handle handle) {

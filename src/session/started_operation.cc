@@ -11,6 +11,11 @@ constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
 
 }  // namespace
 
+std::vector<uint32_t> RanksIn(const protocol::Outcome& outcome, uint32_t own) {
+  if (!outcome.status.ok()) return {};
+  return outcome.ranks == nullptr ? std::vector<uint32_t>{own} : outcome.ranks->List();
+}
+
 std::unique_ptr<Completion> StartedOperation::End(protocol::Outcome outcome) {
   MutexLock lock(mutex_);
   outcome_ = std::move(outcome);

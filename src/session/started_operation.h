@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <memory>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
@@ -14,6 +15,10 @@
 #include "src/session/completion_thread.h"
 
 namespace byteps::session {
+
+// Whose contributions are in every part of a result, the lowest rank first; nobody's when the
+// operation failed. `own`: this process's rank, which is all of them in a job of one.
+std::vector<uint32_t> RanksIn(const protocol::Outcome& outcome, uint32_t own);
 
 enum class Progress : uint8_t { kRunning, kDone, kFailed };
 

@@ -31,6 +31,20 @@ TEST(StartedOperationTest, EndsInOrderOrNot) {
   EXPECT_EQ(bad.Wait(milliseconds(0)).code(), StatusCode::kMismatch);
 }
 
+TEST(StartedOperationTest, ItsMembersAreRanks) {
+  protocol::Outcome outcome = EndedWith(StatusCode::kOk);
+  EXPECT_EQ(RanksIn(outcome, 5), (std::vector<uint32_t>{5})) << "a job of one has no receipt";
+  auto contributors = std::make_shared<protocol::SlotSet>();
+  auto ranks = std::make_shared<protocol::RankSet>();
+  contributors->Insert(2);
+  for (uint32_t rank : {2, 3, 4}) ranks->Insert(rank);
+  outcome.receipt = contributors;
+  outcome.ranks = ranks;
+  EXPECT_EQ(RanksIn(outcome, 2), (std::vector<uint32_t>{2, 3, 4}));
+  outcome.status = Status(StatusCode::kPeerLost, "why");
+  EXPECT_TRUE(RanksIn(outcome, 2).empty());
+}
+
 TEST(StartedOperationTest, GivesBackWhatIsToBeCalledOnce) {
   auto completion = std::make_unique<Completion>();
   Completion* made = completion.get();

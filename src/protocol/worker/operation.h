@@ -33,8 +33,9 @@ struct Operation {
 // How an operation ended.
 struct Outcome {
   Status status;
-  uint32_t members = 0;  // contributions in every part of the result
-  Receipt receipt;       // whose they are; none in a job of one
+  uint32_t members = 0;  // ranks whose contributions are in every part of the result
+  Receipt ranks;         // which these are; none in a job of one
+  Receipt receipt;       // their contributors, by slot
   bool mixed = false;    // some parts have more: a member was lost meanwhile
   // Allgather: the rows of all ranks, rank after rank. Alltoall: those for this one.
   std::unique_ptr<std::byte[]> gathered;
@@ -45,7 +46,6 @@ struct Outcome {
   // Parts of the result have this receipt, or (`more`) at least this one.
   void Add(const Receipt& part, bool more) {
     mixed = NarrowReceipt(receipt, part) || more || mixed;
-    members = receipt->count();
   }
 };
 

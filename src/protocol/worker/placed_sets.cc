@@ -1,6 +1,7 @@
 #include "src/protocol/worker/placed_sets.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,15 @@ Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, 
 std::string NameOf(uint32_t number) { return "process set " + std::to_string(number); }
 
 }  // namespace
+
+Receipt PlacedSet::RanksIn(const Receipt& receipt) const {
+  if (slots_are_ranks) return receipt;
+  auto found = std::make_shared<RankSet>();
+  for (size_t place = 0; place < present.size(); ++place) {
+    if (receipt->Contains(slot_of[place])) found->Insert(present[place]);
+  }
+  return found;
+}
 
 void PlacedSets::Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank) {
   roster_ = roster;
@@ -34,6 +44,7 @@ void PlacedSets::Resolve(PlacedSet& set) const {
   set.slot_of.clear();
   set.self = kNoPlace;
   set.slots = SlotSet();
+  set.slots_are_ranks = true;
   for (uint32_t rank : set.ranks) {
     auto found = std::find_if(roster_.begin(), roster_.end(),
                               [&](const wire::WorkerInfo& worker) { return worker.rank == rank; });
@@ -42,6 +53,7 @@ void PlacedSets::Resolve(PlacedSet& set) const {
     set.present.push_back(rank);
     set.slot_of.push_back(found->slot);
     set.slots.Insert(found->slot);
+    set.slots_are_ranks = set.slots_are_ranks && found->slot == rank;
   }
 }
 

@@ -22,7 +22,12 @@ struct PlacedSet {
   std::vector<Slot> slot_of;      // the same
   uint32_t self = kNoPlace;       // this rank's place
   SlotSet slots;
+  bool slots_are_ranks = true;  // each contributor is one process and has its rank's number
   bool removed = false;
+
+  // Those whose contributors are in the receipt, in the generation in which it was resolved: the
+  // receipt itself, where its slots are ranks.
+  Receipt RanksIn(const Receipt& receipt) const;
 };
 
 class PlacedSets {

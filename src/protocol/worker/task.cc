@@ -105,6 +105,8 @@ void Task::Finish(Arithmetic& arithmetic) {
     arithmetic.Copy(operation.output, operation.input, bytes);
   }
   if (row.joins) outcome.rows = table[1];
+  outcome.ranks = set.RanksIn(outcome.receipt);
+  outcome.members = outcome.ranks->count();
 }
 
 Status Task::CheckReceipt() const {

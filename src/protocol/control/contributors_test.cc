@@ -220,6 +220,16 @@ TEST_F(ContributorsTest, ACarrierThatHasLeftTakesTheOthersAlongWhenItEndsTooEarl
   EXPECT_NE(To<wire::JobOver>(13)[0].text.find("worker 2"), std::string::npos);
 }
 
+// Else every operation would miss the rank for ever.
+TEST_F(ContributorsTest, ARankThatHasLeftGoesWithItsContributor) {
+  StartAll();
+  Say(13, wire::Leave{});
+  ASSERT_EQ(SlotsAndRanks(coordinator().view()).size(), 4u);
+  Exit(12);
+  EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
+  EXPECT_EQ(coordinator().view().gone.size(), 2u);
+}
+
 TEST_F(ContributorsTest, ARankThatHasLeftIsNotMissed) {
   StartAll();
   Say(13, wire::Leave{});

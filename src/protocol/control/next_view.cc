@@ -74,9 +74,11 @@ wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
 
 void DropWorkers(wire::View& next, const Roster& roster, const Departures& departures, bool goes_on,
                  const CoordinatorRules& rules) {
-  std::set<Slot> leaving, staying;
+  std::set<Slot> losing, leaving, staying;
   for (wire::WorkerInfo& one : next.workers) {
-    if (departures.IsLeaving(one.incarnation)) {
+    if (departures.IsLost(one.incarnation)) {
+      losing.insert(one.slot);
+    } else if (departures.IsLeaving(one.incarnation)) {
       one.left = true;
       leaving.insert(one.slot);
     } else if (!one.left) {
@@ -92,7 +94,8 @@ void DropWorkers(wire::View& next, const Roster& roster, const Departures& depar
       continue;
     }
     bool all_leave = leaving.contains(one.slot) && !staying.contains(one.slot);
-    (lost || (all_leave && goes_on) ? next.gone : stay).push_back(std::move(one));
+    bool left_before = one.left && losing.contains(one.slot) && !staying.contains(one.slot);
+    (lost || left_before || (all_leave && goes_on) ? next.gone : stay).push_back(std::move(one));
   }
   next.workers = std::move(stay);
 }

@@ -262,6 +262,21 @@ TEST_F(ContributorsTest, AProcessThatGoesWhileItIsLetInTakesItsContributorAlong)
   EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
 }
 
+// Who comes without ranks of its own.
+TEST_F(ContributorsTest, TheFirstProcessOfItsMachineIsTheCarrierWhoeverCameFirst) {
+  StartAll();
+  Exit(13);
+  for (auto [id, local_rank] : {std::pair{14u, 1u}, {15u, 0u}}) {
+    wire::Join join = JoinAs(static_cast<int32_t>(local_rank), "c");
+    join.rank = -1;
+    Say(id, join);
+  }
+  SyncAll({10, 11});
+  const wire::View& view = coordinator().view();
+  ASSERT_EQ(SlotsAndRanks(view), (Places{{0, 0}, {0, 1}, {3, 2}, {3, 3}}));
+  EXPECT_EQ(wire::ContributorsOf(view)[1].carrier().incarnation, IncarnationAt(15));
+}
+
 // All connections of one machine close, and a server has seen one of them do so.
 TEST_F(ContributorsTest, ProcessesOfOneMachineAreNoCompanyForEachOther) {
   for (bool wrong : {false, true}) {

@@ -18,6 +18,10 @@ std::vector<WaitingContributor> WaitingContributors(const Roster& roster) {
       waiting[place->second].processes.push_back(&member);
     }
   }
+  for (WaitingContributor& one : waiting) {
+    std::stable_sort(one.processes.begin(), one.processes.end(),
+                     [](auto* a, auto* b) { return a->join.local_rank < b->join.local_rank; });
+  }
   return waiting;
 }
 

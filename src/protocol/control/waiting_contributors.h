@@ -18,7 +18,8 @@ struct WaitingContributor {
   bool IsWhole() const { return processes.size() == size; }
 };
 
-// In the order in which the first process of each came; its processes in theirs.
+// In the order in which the first process of each came; its processes by their
+// local rank: who is the first on its machine has the lowest rank, and so is the carrier.
 std::vector<WaitingContributor> WaitingContributors(const Roster& roster);
 
 bool AnyWhole(const std::vector<WaitingContributor>& waiting);

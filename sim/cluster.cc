@@ -12,7 +12,10 @@ constexpr uint64_t kEventsAtOnce = 3'000'000;
 
 }  // namespace
 
-Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(options.network) {
+Cluster::Cluster(const ClusterOptions& options)
+    : options_(options),
+      processes_(options.processes, options.worker_hosts.size()),
+      network_(options.network) {
   for (double link : options_.host_links) network_.AddHost(link);
   coordinator_ = std::make_unique<CoordinatorNode>(*this, 0);
   ShardId next_shard = 0;
@@ -24,22 +27,19 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), network_(op
   pushed_bytes_by_shard_.resize(next_shard);
   for (uint32_t i = 0; i < options_.worker_hosts.size(); ++i) {
     workers_.push_back(std::make_unique<WorkerNode>(*this, i, NextIncarnation()));
+    process_of_[workers_.back()->incarnation()] = processes_.CarrierOf(i);
+  }
+  siblings_.resize(workers_.size());
+  for (uint32_t i = 0; i < workers_.size(); ++i) {
+    for (uint32_t process = 1; process < processes_.SizeOf(i); ++process) {
+      siblings_[i].push_back(
+          std::make_unique<SiblingNode>(*this, i, process, NextIncarnation(), false));
+      process_of_[siblings_[i].back()->incarnation()] = processes_.CarrierOf(i) + process;
+    }
   }
 }
 
 Cluster::~Cluster() = default;
-
-void Cluster::Start() {
-  for (auto& server : servers_) server->Start();
-  for (uint32_t worker = 0; worker < first_workers(); ++worker) workers_[worker]->Start();
-}
-
-void Cluster::Join(uint32_t worker) {
-  Log("worker " + std::to_string(worker) + " comes");
-  workers_[worker]->Start();
-}
-
-void Cluster::Sync(uint32_t worker) { workers_[worker]->Sync(); }
 
 void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
   // std::function must be copyable, an operation need not be cheap to copy: share it.
@@ -60,13 +60,6 @@ const std::map<protocol::OperationId, Status>& Cluster::refusals(uint32_t worker
 void Cluster::Stick(uint32_t worker) {
   network_.At(network_.now(), workers_[worker].get(),
               [this, worker] { workers_[worker]->Stick(); });
-}
-
-void Cluster::Leave(uint32_t worker) { workers_[worker]->Leave(); }
-
-void Cluster::KillWorker(uint32_t worker) {
-  Log("kill worker " + std::to_string(worker));
-  workers_[worker]->Die();
 }
 
 void Cluster::KillServer(uint32_t server) {
@@ -119,7 +112,9 @@ void Cluster::Rival(uint64_t nodes) {
   uint64_t moved = to_newer_ ^ nodes;
   to_newer_ = nodes;
   for (uint32_t node = 0; node < workers_.size() + servers_.size(); ++node) {
-    if ((moved >> node & 1) != 0) CutControl(node, Duration::zero());
+    if ((moved >> node & 1) == 0) continue;
+    uint32_t processes = node < workers_.size() ? processes_.SizeOf(node) : 1;
+    for (uint32_t i = 0; i < processes; ++i) CutControl(node, Duration::zero(), i);
   }
 }
 
@@ -162,35 +157,12 @@ void Cluster::SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max) {
   if (connection.has_value()) network_.SetJitter(*connection, jitter_max);
 }
 
-void Cluster::StepClock(uint32_t node, Duration by) {
-  Log("the clock of node " + std::to_string(node) + " jumps by " + std::to_string(ToSeconds(by)) +
-      " s");
-  if (node < workers_.size()) return workers_[node]->StepClock(by);
-  node -= static_cast<uint32_t>(workers_.size());
-  if (node < servers_.size()) return servers_[node]->StepClock(by);
-  coordinator_->StepClock(by);
-}
-
 void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
   exits_.push_back({role, index, incarnation, wire::Suspicion::kExited, "it has ended"});
   if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
   for (auto& old : old_coordinators_) {
     if (!old->dead) old->OnExit(role, index, incarnation);
   }
-}
-
-uint32_t Cluster::WorkerAt(uint32_t reader, Slot slot) const {
-  for (const wire::WorkerInfo& one : workers_[reader]->roster()) {
-    if (one.slot == slot) return WorkerOf(one.incarnation);
-  }
-  return kNobody;
-}
-
-uint32_t Cluster::WorkerOf(uint64_t incarnation) const {
-  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
-    if (workers_[worker]->incarnation() == incarnation) return worker;
-  }
-  return kNobody;
 }
 
 void Cluster::Accuse(Role role, uint32_t index) {
@@ -206,23 +178,9 @@ void Cluster::Accuse(Role role, uint32_t index) {
   }
 }
 
-uint64_t Cluster::IncarnationOf(Role role, uint32_t index) const {
-  return role == Role::kWorker ? workers_[index]->incarnation() : servers_[index]->incarnation();
-}
-
 void Cluster::AbortOpen(uint32_t worker) {
   Log("worker " + std::to_string(worker) + " gives up what it has open");
   workers_[worker]->AbortOpen();
-}
-
-bool Cluster::Lives(uint64_t incarnation) const {
-  for (const auto& worker : workers_) {
-    if (worker->incarnation() == incarnation) return worker->alive && !worker->evicted;
-  }
-  for (const auto& server : servers_) {
-    if (server->incarnation() == incarnation) return !server->dead;
-  }
-  return false;
 }
 
 void Cluster::OnViewInForce(uint64_t incarnation, const wire::View& view) {
@@ -232,6 +190,7 @@ void Cluster::OnViewInForce(uint64_t incarnation, const wire::View& view) {
     violations_.push_back("two views have epoch " + std::to_string(view.epoch));
   }
   holders.emplace_back(incarnation, view);
+  CheckWhole(view);
   if (view.epoch > latest_.epoch) latest_ = view;
 }
 
@@ -269,11 +228,6 @@ std::vector<const wire::View*> Cluster::views() const {
   return views;
 }
 
-void Cluster::FreezeWorker(uint32_t worker, bool frozen) {
-  Log((frozen ? "freeze worker " : "thaw worker ") + std::to_string(worker));
-  network_.Freeze(workers_[worker].get(), frozen);
-}
-
 void Cluster::FreezeServer(uint32_t server, bool frozen) {
   Log((frozen ? "freeze server " : "thaw server ") + std::to_string(server));
   network_.Freeze(servers_[server].get(), frozen);
@@ -285,31 +239,10 @@ void Cluster::FreezeCoordinator(bool frozen) {
   network_.Freeze(coordinator_.get(), frozen);
 }
 
-const MemberControl* Cluster::ControlOf(uint32_t node) const {
-  if (node < workers_.size()) return &workers_[node]->control();
-  node -= static_cast<uint32_t>(workers_.size());
-  return node < servers_.size() ? &servers_[node]->control() : nullptr;
-}
-
 HostId Cluster::HostOf(uint32_t node) const {
   if (node < workers_.size()) return options_.worker_hosts[node];
   node -= static_cast<uint32_t>(workers_.size());
   return node < servers_.size() ? options_.servers[node].host : options_.coordinator_host;
-}
-
-void Cluster::CutControl(uint32_t node, Duration lasts) {
-  Log("cut node " + std::to_string(node) + " - coordinator");
-  Time until = network_.now() + lasts;
-  if (node < workers_.size()) return workers_[node]->CutControl(until);
-  node -= static_cast<uint32_t>(workers_.size());
-  if (node < servers_.size()) servers_[node]->CutControl(until);
-}
-
-void Cluster::LagControl(uint32_t node, Duration jitter_max) {
-  const MemberControl* control = ControlOf(node);
-  if (control == nullptr || !control->connection().has_value()) return;
-  Log("node " + std::to_string(node) + " hears late of the coordinator");
-  network_.SetJitter(*control->connection(), jitter_max);
 }
 
 void Cluster::SlowLink(uint32_t node, double factor) {

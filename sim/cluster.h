@@ -8,83 +8,23 @@
 #include <string>
 #include <vector>
 
+#include "sim/cluster_options.h"
 #include "sim/network.h"
-#include "src/protocol/control/control_mistakes_for_test.h"
+#include "sim/processes.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/shard/shard.h"
-#include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
-#include "src/protocol/worker/worker_mistakes_for_test.h"
 
 namespace byteps::sim {
-
-inline constexpr uint32_t kNobody = UINT32_MAX;
-
-// What the protocol does just now; faults wait for these.
-enum class Moment : uint8_t {
-  kBegin,           // of the job
-  kPushArrived,     // at a shard
-  kVerdictArrived,  // the same
-  kResyncArrived,
-  kAbortArrived,
-  kAnswerArrived,  // at a worker, which has not acknowledged it
-  kStableArrived,  // the same: news of it
-  kHandedOver,     // an operation of the worker has ended
-  kProposed,       // to this worker or server
-  kApplied,        // this worker or server has a newer view
-  kReported,       // it tells a coordinator that was restarted what it knows
-};
-inline constexpr int kMomentCount = 11;
-
-struct ServerPlace {
-  HostId host = 0;
-  uint32_t shards = 1;
-};
-
-// At most one of them is made; tests only.
-struct Mistakes {
-  protocol::ShardMistake shard = protocol::ShardMistake::kNone;
-  protocol::WorkerMistake worker = protocol::WorkerMistake::kNone;
-  protocol::CoordinatorMistake coordinator = protocol::CoordinatorMistake::kNone;
-  protocol::MembershipMistake membership = protocol::MembershipMistake::kNone;
-};
-
-struct ClusterOptions {
-  NetworkOptions network;
-  std::vector<double> host_links;  // bytes per second
-  std::vector<HostId> worker_hosts;
-  std::vector<ServerPlace> servers;
-  HostId coordinator_host = 0;
-  uint32_t piece_bytes_max = 32768;
-  uint64_t credit_bytes = 0;  // 0: as measured
-  uint32_t lanes = 1;         // of each worker
-  // What a worker's front and lanes tell each other is late by this much at most.
-  Duration mail_delay_max = Duration::zero();
-  // 0: members are not watched by their silence.
-  Duration heartbeat = Duration::zero();
-  uint32_t min_workers = 0;                    // 0: all; losing one ends the job
-  bool strict = false;                         // two coordinators may live at once
-  uint64_t rounds_begin = 0;                   // rounds count from after this
-  uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
-  Duration restart_pause = milliseconds(100);  // of a server that was left behind
-  std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
-  Duration overdue_after = protocol::WorkerOptions().overdue_after;
-  Mistakes mistakes;
-  protocol::Arithmetic* arithmetic = nullptr;
-};
-
-// What one worker's operation came to; completions must be 1 for every accepted operation.
-struct Completion {
-  int completions = 0;
-  protocol::Outcome outcome;
-  Time at{};
-};
 
 class CoordinatorNode;
 class MemberControl;
 class ServerNode;
+class SiblingNode;
 class WorkerNode;
 
+// A worker is a contributor: its carrier, process 0, and its siblings. What takes a `process` is
+// about that one of the worker `a`, or of the node if this is a worker.
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
@@ -95,6 +35,7 @@ class Cluster {
   // Those with which the job begins.
   uint32_t first_workers() const { return worker_count() - options_.late_workers; }
   uint32_t server_count() const { return static_cast<uint32_t>(options_.servers.size()); }
+  const Processes& processes() const { return processes_; }
 
   // Everybody connects and joins; late workers do not.
   void Start();
@@ -117,8 +58,11 @@ class Cluster {
   void Stick(uint32_t worker);
   // The worker is between operations.
   void Sync(uint32_t worker);
-  void Leave(uint32_t worker);
-  void KillWorker(uint32_t worker);
+  // All its processes, one after the other, this one first.
+  void Leave(uint32_t worker, uint32_t process = 0);
+  void KillWorker(uint32_t worker, uint32_t process = 0);
+  // A sibling that was killed is started again. It waits for a contributor to be let in with.
+  void BearSibling(uint32_t worker, uint32_t process);
   void KillServer(uint32_t server);
   void KillCoordinator();
   // Another process takes the place.
@@ -134,28 +78,32 @@ class Cluster {
   void Partition(const std::vector<HostId>& apart);
   void SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max);
   // Cuts the connection of a living member to the coordinator.
-  void CutControl(uint32_t node, Duration lasts);
+  void CutControl(uint32_t node, Duration lasts, uint32_t process = 0);
   // What it hears of the coordinator is late.
-  void LagControl(uint32_t node, Duration jitter_max);
+  void LagControl(uint32_t node, Duration jitter_max, uint32_t process = 0);
   void SlowLink(uint32_t node, double factor);
   // Some member tells the coordinator that this one talks nonsense.
   void Accuse(Role role, uint32_t index);
-  void FreezeWorker(uint32_t worker, bool frozen);
+  void FreezeWorker(uint32_t worker, bool frozen, uint32_t process = 0);
   void FreezeServer(uint32_t server, bool frozen);
   void FreezeCoordinator(bool frozen);
   // The launcher has seen a process of this job end.
   void TellExit(Role role, uint32_t index, uint64_t incarnation);
-  uint64_t IncarnationOf(Role role, uint32_t index) const;
-  // Slots are those of a generation; kNobody: of none of its workers.
-  uint32_t WorkerAt(uint32_t reader, Slot slot) const;
+  uint64_t IncarnationOf(Role role, uint32_t index, uint32_t process = 0) const;
+  // Ranks are those of the generation; the number of its process (processes.h), or kNobody.
+  uint32_t ProcessAt(uint32_t reader, uint32_t rank) const;
   uint32_t WorkerOf(uint64_t incarnation) const;
   ShardId FirstShard(uint32_t server) const { return first_shards_[server]; }
   // A user's deadline for everything that is open.
   void AbortOpen(uint32_t worker);
-  void StepClock(uint32_t node, Duration by);  // workers, then servers, then the coordinator
+  // Nodes are workers, then servers, then the coordinator.
+  void StepClock(uint32_t node, Duration by, uint32_t process = 0);
   bool alive(uint32_t worker) const;
   // It has been told that the others went on without it.
   bool evicted(uint32_t worker) const;
+  bool any_evicted(uint32_t worker) const;  // of its processes
+  // A sibling that lives and has not heard that its contributor is gone, in words.
+  std::optional<std::string> ForgottenSibling() const;
   // In the newest view that is in force anywhere, or it has left in order: what it accepts is
   // what all others must accept.
   bool agrees(uint32_t worker) const;
@@ -187,6 +135,7 @@ class Cluster {
   friend class MemberControl;
   friend class ServerNode;
   friend class ShardNode;
+  friend class SiblingNode;
   friend class WorkerNode;
 
   bool logs() const { return log_ != nullptr; }
@@ -199,15 +148,26 @@ class Cluster {
   void Note(Moment moment, uint32_t worker, uint32_t server) {
     if (on_moment) on_moment(moment, worker, server);
   }
-  const MemberControl* ControlOf(uint32_t node) const;
+  const MemberControl* ControlOf(uint32_t node, uint32_t process) const;
+  void StartProcesses(uint32_t worker);
   // The one that this node finds at the address that it knows.
   CoordinatorNode* CoordinatorOf(uint32_t node) const;
   // A view came into force at a member: no other one that lives may hold another one of its epoch.
   void OnViewInForce(uint64_t incarnation, const wire::View& view);
+  // A view names all processes of a contributor or none, but for those that have left.
+  void CheckWhole(const wire::View& view);
+  // The carrier is told that it may go: all others have left.
+  void CheckMayGo(uint32_t worker);
   bool Lives(uint64_t incarnation) const;
+  SiblingNode& Sibling(uint32_t worker, uint32_t process) const {
+    return *siblings_[worker][process - 1];
+  }
+  // One process of the worker after the other does this.
+  void OneByOne(uint32_t worker, uint32_t first, const std::function<void(uint32_t)>& what);
   uint64_t NextIncarnation() { return ++incarnations_; }
 
   ClusterOptions options_;
+  Processes processes_;
   Network network_;
   uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
@@ -218,6 +178,9 @@ class Cluster {
   std::vector<ShardId> first_shards_;  // by server
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<std::vector<std::unique_ptr<SiblingNode>>> siblings_;  // by worker, from process 1
+  std::vector<std::unique_ptr<SiblingNode>> born_again_;
+  std::map<uint64_t, uint32_t> process_of_;  // by incarnation
   std::vector<std::string> violations_;
   std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who
   wire::View latest_;

@@ -12,12 +12,18 @@ constexpr Duration kQuorumPatience = seconds(30);  // more than a coordinator ha
 }  // namespace
 
 void Play::CheckResult(const Played& played) {
+  Duration took = cluster_->network().now() - played.begun;
+  bool watched = script_.others_wait_max > Duration::zero() && Agrees(played.worker);
+  if (watched && took > script_.others_wait_max) {
+    Violation(NameOf(played) + " took " + std::to_string(ToSeconds(took)) + " s");
+  }
   switch (script_.tensors[played.tensor].op) {
     case wire::Op::kSum:
     case wire::Op::kReducescatter:
     case wire::Op::kAverage: return CheckReduction(played);
     case wire::Op::kJoin:
-      if (played.result[0] >= workers()) Violation(NameOf(played) + ": nobody joined last");
+      if (played.result[0] >= processes().count())
+        Violation(NameOf(played) + ": nobody joined last");
       return;
     case wire::Op::kAlltoall:
     case wire::Op::kAllgather: return CheckGathered(played);
@@ -29,13 +35,13 @@ void Play::CheckResult(const Played& played) {
 void Play::CheckReduction(const Played& played) {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   uint64_t mask = 0;
-  for (uint32_t worker : played.members) mask |= uint64_t{1} << (worker % 64);
+  for (uint32_t process : played.members) mask |= uint64_t{1} << (process % 64);
   auto count = static_cast<uint64_t>(played.members.size());
   uint64_t sum = mask + count * Tag(played.tensor, played.round) * kTagUnit;
   if (tensor.atomic && played.mixed) Violation(NameOf(played) + ": an atomic tensor is mixed");
   if (count == 0) return Violation(NameOf(played) + ": nobody is in the receipt");
-  if (std::find(played.members.begin(), played.members.end(), played.worker) ==
-      played.members.end()) {
+  uint32_t self = processes().CarrierOf(played.worker);
+  if (std::find(played.members.begin(), played.members.end(), self) == played.members.end()) {
     Violation(NameOf(played) + ": it is not in its own result");
   }
   if (tensor.op == wire::Op::kAverage) return CheckAverage(played, sum);
@@ -65,12 +71,13 @@ void Play::CheckGathered(const Played& played) {
   uint64_t seen = 0;
   for (size_t at = 0; at < played.result.size();) {
     uint64_t value = played.result[at];
-    auto worker = static_cast<uint32_t>(std::countr_zero(value));
-    bool known = worker < workers() && (seen >> worker & 1) == 0 &&
-                 value == (uint64_t{1} << worker) + Tag(played.tensor, played.round) * kTagUnit;
-    bool in_order = script_.cluster.late_workers > 0 || (seen >> worker) == 0;
+    auto from = static_cast<uint32_t>(std::countr_zero(value));
+    bool known = from < processes().count() && (seen >> from & 1) == 0 &&
+                 value == (uint64_t{1} << from) + Tag(played.tensor, played.round) * kTagUnit;
+    bool in_order = script_.cluster.late_workers > 0 || (seen >> from) == 0;
     if (!known || !in_order) return Violation(NameOf(played) + ": rows of nobody");
-    seen |= uint64_t{1} << worker;
+    seen |= uint64_t{1} << from;
+    uint32_t worker = processes().WorkerOf(from);
     size_t rows = RowsFrom(worker, played.worker, played.round, tensor.op) * tensor.elements;
     for (size_t i = 0; i < rows; ++i, ++at) {
       if (at >= played.result.size() || played.result[at] != value) {
@@ -113,9 +120,23 @@ void Play::CheckLosses() {
   bool server_hit = std::find(servers, hit_.end(), true) != hit_.end();
   if (coordinator_hit_ || coordinator_slow_ || server_hit) return;
   for (uint32_t worker = 0; worker < cluster_->first_workers(); ++worker) {
-    bool hit = hit_[worker] || !cluster_->evicted(worker);
+    bool hit = hit_[worker] || !cluster_->any_evicted(worker);
     if (!hit) Violation("worker " + std::to_string(worker) + " was left behind without a reason");
   }
+}
+
+bool Play::AnyPartLeaves() const {
+  for (uint32_t worker = 0; worker < workers(); ++worker) {
+    if (leaves_[worker] && processes().SizeOf(worker) > 1) return true;
+  }
+  return false;
+}
+
+// When a contributor is gone, all its processes have heard so.
+void Play::CheckSiblings() {
+  if (result_.violation.has_value() || TooMuchLost()) return;
+  std::optional<std::string> forgotten = cluster_->ForgottenSibling();
+  if (forgotten.has_value()) Violation(*forgotten);
 }
 
 void Play::CheckRest() {

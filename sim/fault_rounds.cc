@@ -19,7 +19,7 @@ uint32_t Play::AllRounds() const { return script_.rounds + (HasJoin() ? 1 + kRou
 
 std::vector<uint32_t> Play::RanksOf(const FaultTensor& tensor) const {
   if (tensor.group > 0) return script_.cluster.groups[tensor.group - 1];
-  std::vector<uint32_t> ranks(workers());
+  std::vector<uint32_t> ranks(processes().count());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
@@ -28,10 +28,37 @@ bool Play::TakesPart(uint32_t worker, uint32_t round, const FaultTensor& tensor)
   bool join_round = HasJoin() && round == script_.rounds;
   if (join_round != (tensor.op == wire::Op::kJoin)) return false;
   std::vector<uint32_t> ranks = RanksOf(tensor);
-  return std::find(ranks.begin(), ranks.end(), worker) != ranks.end();
+  uint32_t carrier = processes().CarrierOf(worker);
+  return std::find(ranks.begin(), ranks.end(), carrier) != ranks.end();
 }
 
-// How many rows of an allgather or alltoall a worker brings, `to` a rank.
+// Process p stands for 2^p and the tag of the round in every element, so a sum names its members
+// and its round. A carrier reduces what its contributor's processes of the set bring; of other
+// operations they bring nothing.
+uint64_t Play::ValueOf(const Played& played) const {
+  const FaultTensor& tensor = script_.tensors[played.tensor];
+  uint32_t carrier = processes().CarrierOf(played.worker);
+  uint64_t tag = Tag(played.tensor, played.round) * kTagUnit;
+  if (!Reduces(tensor.op)) return (uint64_t{1} << carrier) + tag;
+  uint64_t value = 0;
+  for (uint32_t rank : RanksOf(tensor)) {
+    bool own = rank >= carrier && rank < processes().CarrierOf(played.worker + 1);
+    if (own) value += (uint64_t{1} << rank) + tag;
+  }
+  return value;
+}
+
+std::vector<uint32_t> Play::MembersOf(const Played& played, const protocol::Outcome& outcome) {
+  std::vector<uint32_t> members;
+  if (outcome.ranks == nullptr) return members;
+  for (uint32_t rank : outcome.ranks->List()) {
+    members.push_back(cluster_->ProcessAt(played.worker, rank));
+  }
+  if (outcome.members != members.size()) Violation(NameOf(played) + ": it has other members");
+  return members;
+}
+
+// How many rows of an allgather or alltoall a worker brings, `to` a worker.
 uint64_t Play::RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op op) {
   return op == wire::Op::kAllgather ? 1 + (worker + round) % 3 : (worker + 2 * to + round) % 3;
 }
@@ -40,7 +67,7 @@ uint64_t Play::RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op o
 std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   std::vector<uint32_t> ranks = RanksOf(tensor);
-  auto found = std::find(ranks.begin(), ranks.end(), played.worker);
+  auto found = std::find(ranks.begin(), ranks.end(), processes().CarrierOf(played.worker));
   auto place = static_cast<uint64_t>(found - ranks.begin());
   return {operations::RowsBefore(tensor.elements, place, ranks.size()),
           operations::RowsBefore(tensor.elements, place + 1, ranks.size())};
@@ -51,7 +78,8 @@ void Play::CompleteOperation(Played& played, uint64_t value, protocol::Operation
   const FaultTensor& tensor = script_.tensors[played.tensor];
   operation.spec.group = tensor.group;
   for (uint32_t to : RanksOf(tensor)) {
-    uint64_t rows = RowsFrom(played.worker, to, played.round, tensor.op);
+    uint64_t rows = RowsFrom(played.worker, processes().WorkerOf(to), played.round, tensor.op);
+    if (!processes().IsCarrier(to) && tensor.op == wire::Op::kAlltoall) rows = 0;
     if (tensor.op == wire::Op::kAllgather) operation.rows = rows;
     if (tensor.op != wire::Op::kAlltoall) continue;
     operation.rows += rows;

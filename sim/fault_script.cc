@@ -1,6 +1,7 @@
 // Random scripts of faults, and in words.
 #include <algorithm>
 
+#include "sim/contributor_plans.h"
 #include "sim/dice.h"
 #include "sim/fault_parts.h"
 #include "sim/fault_plans.h"
@@ -126,6 +127,7 @@ FaultScript WriteFaults(uint64_t seed) {
     script.events.push_back(FaultOf(Fault::kJoin, dice, script));
   }
   AddRounds(dice, script);
+  RollContributors(seed, script);
   return script;
 }
 
@@ -148,7 +150,8 @@ std::string Describe(const FaultScript& script) {
   std::string text = std::to_string(script.cluster.worker_hosts.size()) + " workers, " +
                      std::to_string(script.cluster.servers.size()) + " servers, " +
                      std::to_string(script.rounds) + " rounds, credit " +
-                     std::to_string(script.cluster.credit_bytes) + DescribeLanes(script.cluster);
+                     std::to_string(script.cluster.credit_bytes) + DescribeLanes(script.cluster) +
+                     DescribeContributors(script.cluster);
   if (script.cluster.strict) text += ", strict";
   if (script.cluster.late_workers > 0) {
     text += ", the last worker comes later, sync points every " +
@@ -173,6 +176,7 @@ std::string Describe(const FaultScript& script) {
             std::to_string(event.b) + " " + std::to_string(event.c) + " at " +
             std::to_string(ToSeconds(event.at)) + " s for " +
             std::to_string(ToSeconds(event.lasts)) + " s" + (event.told ? ", told" : "");
+    if (event.process > 0) text += ", process " + std::to_string(event.process);
     if (event.moment == Moment::kBegin) continue;
     static const char* const kTargets[] = {"the named one", "who has part in it", "the next one"};
     text += std::string(" after ") + kMoments[static_cast<size_t>(event.moment)] + " " +

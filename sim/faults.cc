@@ -13,11 +13,6 @@ namespace {
 constexpr Duration kLimit = seconds(90);
 constexpr Duration kRest = milliseconds(100);  // for acknowledgements and news of stability
 
-bool IsAtNode(Fault fault) {
-  return fault == Fault::kCutControl || fault == Fault::kLag || fault == Fault::kSlowLink ||
-         fault == Fault::kClock || fault == Fault::kPartition;
-}
-
 }  // namespace
 
 Play::Play(const FaultOptions& options)
@@ -28,8 +23,6 @@ Play::Play(const FaultOptions& options)
   if (Sticks()) script_.cluster.overdue_after = kOverdueAfter;
 }
 
-// Worker w brings 2^w and the tag of its round in every element, so a sum names its members and its
-// round.
 void Play::SubmitRound(uint32_t worker, uint32_t round) {
   if (!Counts(worker)) return;
   round_[worker] = round;
@@ -45,6 +38,7 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
     played.worker = worker;
     played.tensor = index;
     played.round = round;
+    played.begun = cluster_->network().now();
     cluster_->Submit(worker, cluster_->network().now(), OperationOf(played, id));
   }
   if (Sticks()) cluster_->Stick(worker);
@@ -52,7 +46,7 @@ void Play::SubmitRound(uint32_t worker, uint32_t round) {
 
 protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
-  uint64_t value = (uint64_t{1} << played.worker) + Tag(played.tensor, played.round) * kTagUnit;
+  uint64_t value = ValueOf(played);
   if (tensor.op == wire::Op::kAverage) value = std::bit_cast<uint64_t>(static_cast<double>(value));
   played.input.assign(tensor.elements, value);
   if (!tensor.in_place) played.output.assign(tensor.elements, 0);
@@ -78,10 +72,7 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
   played.status = completion.outcome.status;
   if (played.status.ok()) {
     ++result_.rounds;
-    const protocol::Receipt& receipt = completion.outcome.receipt;
-    for (Slot slot : receipt == nullptr ? std::vector<Slot>() : receipt->List()) {
-      played.members.push_back(cluster_->WorkerAt(worker, slot));
-    }
+    played.members = MembersOf(played, completion.outcome);
     played.mixed = completion.outcome.mixed;
     TakeResult(played, completion.outcome);
     CheckResult(played);
@@ -106,7 +97,13 @@ void Play::OnError(const Played& played) {
       played.status.message().find("rank ") != std::string::npos;
   bool has_joined = code == StatusCode::kInvalidArgument && HasJoin() &&
                     played.status.message().find("has joined") != std::string::npos;
-  if (!aborted && !lost_part && !has_joined) ended_[worker] = true;
+  bool has_left = code == StatusCode::kPeerLost && AnyPartLeaves() &&
+                  played.status.message().find("has left the job") != std::string::npos;
+  if (!aborted && !lost_part && !has_joined && !has_left) ended_[worker] = true;
+  if (has_left && op == wire::Op::kJoin) {
+    ended_[worker] = true;  // it does not know which rounds it has missed, and begins no other one
+    return;
+  }
   if (ended_[worker] && !TooMuchLost() && !cluster_->evicted(worker) && !finished_[worker]) {
     Violation(NameOf(played) + " failed without a reason: " + played.status.ToString());
   }
@@ -116,7 +113,7 @@ void Play::AfterRound(uint32_t worker) {
   uint32_t next = RoundAfter(worker, round_[worker]);
   if (leaves_[worker] || next >= AllRounds()) {
     finished_[worker] = true;
-    if (leaves_[worker]) cluster_->Leave(worker);
+    if (leaves_[worker]) cluster_->Leave(worker, leaves_first_[worker]);
   } else if (script_.sync_every > 0 && next % script_.sync_every == 0 && Counts(worker)) {
     sync_next_[worker] = next;
     syncs_[worker] = true;
@@ -159,153 +156,11 @@ bool Play::TooMuchLost() const {
   return all_workers || 2 * count >= hit_.size();
 }
 
-void Play::NoteHit(const FaultEvent& event) {
-  uint32_t all = workers() + cluster_->server_count();
-  // Stops and jumps of the coordinator's clock cost nobody anything.
-  if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
-  if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
-  // Who finds the one that has fewer members may be left behind, or lose its job.
-  if (event.fault == Fault::kRival) coordinator_hit_ = true;
-  auto hit = [&](uint32_t node) {
-    bool late = node < workers() && node >= cluster_->first_workers();
-    if (late || node >= all) return;
-    hit_[node < workers() ? node : node - (workers() - cluster_->first_workers())] = true;
-  };
-  switch (event.fault) {
-    case Fault::kKillWorker:
-    case Fault::kFreezeWorker:
-    case Fault::kAccuseWorker:
-    case Fault::kLeave:
-    case Fault::kCutOneWay:
-    case Fault::kCutControl:
-    case Fault::kSlowLink:
-    case Fault::kLag:
-    case Fault::kPartition: return hit(event.a);
-    case Fault::kKillServer:
-    case Fault::kAccuseServer:
-    case Fault::kFreezeServer: return hit(workers() + event.a);
-    default: return;
-  }
-}
-
 bool Play::AllDone() const {
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     if (Counts(worker) && !finished_[worker]) return false;
   }
   return true;
-}
-
-void Play::OnMoment(Moment moment, uint32_t worker, uint32_t server) {
-  uint32_t count = ++moments_[static_cast<size_t>(moment)];
-  uint32_t count_of = worker == kNobody ? 0 : ++moments_of_[{moment, worker}];
-  for (size_t i = 0; i < waiting_.size();) {
-    const FaultEvent& event = waiting_[i];
-    bool any = event.by == kNobody;
-    if (event.moment != moment ||
-        !(any ? count == event.nth : worker == event.by && count_of == event.nth)) {
-      ++i;
-      continue;
-    }
-    Schedule(Aimed(event, worker, server));
-    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
-  }
-}
-
-FaultEvent Play::Aimed(FaultEvent event, uint32_t worker, uint32_t server) const {
-  if (event.target == Target::kNamed) return event;
-  uint32_t next = event.target == Target::kNext ? 1 : 0;
-  uint32_t servers = cluster_->server_count();
-  bool at_server = event.fault == Fault::kKillServer || event.fault == Fault::kFreezeServer ||
-                   event.fault == Fault::kAccuseServer;
-  if (at_server) {
-    if (server != kNobody) event.a = (server + next) % servers;
-    return event;
-  }
-  if (worker != kNobody) {
-    event.a = (worker + next) % workers();
-  } else if (IsAtNode(event.fault) && server != kNobody) {
-    event.a = workers() + (server + next) % servers;
-  }
-  if (server != kNobody && !IsAtNode(event.fault)) event.b = cluster_->FirstShard(server);
-  return event;
-}
-
-void Play::Schedule(const FaultEvent& event) {
-  Duration healed = event.lasts < kForEver ? event.lasts : Duration::zero();
-  last_ = std::max(last_, cluster_->network().now() + event.at + healed);
-  Later(event.at, [this, event] { Inject(event); });
-}
-
-void Play::Inject(const FaultEvent& event) {
-  result_.played.push_back(event.fault);
-  NoteHit(event);
-  InjectAtProcess(event);
-  InjectAtNetwork(event);
-  bool killed = event.fault == Fault::kKillWorker || event.fault == Fault::kKillServer;
-  if (killed && event.told) {
-    Role role = event.fault == Fault::kKillWorker ? Role::kWorker : Role::kServer;
-    uint64_t incarnation = cluster_->IncarnationOf(role, event.a);
-    Later(milliseconds(1), [this, role, index = event.a, incarnation] {
-      cluster_->TellExit(role, index, incarnation);
-    });
-  }
-  if (event.lasts < kForEver) Later(event.lasts, [this, event] { Heal(event); });
-}
-
-void Play::InjectAtProcess(const FaultEvent& event) {
-  Cluster& cluster = *cluster_;
-  switch (event.fault) {
-    case Fault::kKillWorker: return cluster.KillWorker(event.a);
-    case Fault::kKillServer: return cluster.KillServer(event.a);
-    case Fault::kKillCoordinator: return cluster.KillCoordinator();
-    case Fault::kRival: return cluster.Rival(event.b);
-    case Fault::kFreezeWorker: return cluster.FreezeWorker(event.a, true);
-    case Fault::kFreezeServer: return cluster.FreezeServer(event.a, true);
-    case Fault::kFreezeCoordinator: return cluster.FreezeCoordinator(true);
-    case Fault::kAccuseWorker: return cluster.Accuse(Role::kWorker, event.a);
-    case Fault::kAccuseServer: return cluster.Accuse(Role::kServer, event.a);
-    case Fault::kLeave: leaves_[event.a] = true; return;
-    case Fault::kJoin:
-      if (script_.cluster.late_workers > 0 && !std::exchange(came_, true)) {
-        cluster.Join(cluster.first_workers());
-      }
-      return;
-    case Fault::kClock:
-      return cluster.StepClock(event.a, event.c == 0 ? event.lasts : -event.lasts);
-    case Fault::kAbort: aborts_ = true; return cluster.AbortOpen(event.a);
-    default: return;
-  }
-}
-
-void Play::InjectAtNetwork(const FaultEvent& event) {
-  Cluster& cluster = *cluster_;
-  switch (event.fault) {
-    case Fault::kCutData: return cluster.CutDataConnection(event.a, event.b);
-    case Fault::kCutControl: return cluster.CutControl(event.a, event.lasts);
-    case Fault::kCutOneWay: return cluster.CutOneWay(event.a, event.b, event.c == 0, true);
-    case Fault::kPartition: return cluster.Partition({cluster.HostOf(event.a)});
-    case Fault::kJitter: return cluster.SetJitter(event.a, event.b, event.lasts / 8);
-    case Fault::kLag: return cluster.LagControl(event.a, event.lasts / 4);
-    case Fault::kSlowLink: return cluster.SlowLink(event.a, event.c == 0 ? 0.02 : 0.2);
-    default: return;
-  }
-}
-
-void Play::Heal(const FaultEvent& event) {
-  switch (event.fault) {
-    case Fault::kKillServer: cluster_->RestartServer(event.a); break;
-    case Fault::kKillCoordinator: cluster_->RestartCoordinator(); break;
-    case Fault::kRival: cluster_->EndRivals(); break;
-    case Fault::kFreezeWorker: cluster_->FreezeWorker(event.a, false); break;
-    case Fault::kFreezeServer: cluster_->FreezeServer(event.a, false); break;
-    case Fault::kFreezeCoordinator: cluster_->FreezeCoordinator(false); break;
-    case Fault::kCutOneWay: cluster_->CutOneWay(event.a, event.b, event.c == 0, false); break;
-    case Fault::kPartition: cluster_->Partition({}); break;
-    case Fault::kJitter: cluster_->SetJitter(event.a, event.b, Duration::zero()); break;
-    case Fault::kLag: cluster_->LagControl(event.a, Duration::zero()); break;
-    case Fault::kSlowLink: cluster_->SlowLink(event.a, 1); break;
-    default: break;
-  }
 }
 
 void Play::Begin() {
@@ -323,6 +178,7 @@ void Play::Begin() {
   finished_.resize(workers());
   ended_.resize(workers());
   leaves_.resize(workers());
+  leaves_first_.resize(workers());
   syncs_.resize(workers());
   sync_next_.resize(workers());
   hit_.resize(cluster_->first_workers() + cluster_->server_count());
@@ -388,6 +244,7 @@ void Play::Finish() {
   // What is still broken heals, then everything comes to rest.
   cluster_->RunUntilIdle(std::max(cluster_->network().now(), last_ + seconds(2)) + kRest);
   if (!result_.violation.has_value()) CheckRest();
+  CheckSiblings();
   CheckLosses();
   CheckAllAgreements();
   for (const std::string& text : cluster_->violations()) Violation(text);

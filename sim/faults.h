@@ -54,7 +54,8 @@ struct FaultEvent {
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t c = 0;
-  bool told = false;  // the launcher tells the coordinator of the end of the process
+  uint32_t process = 0;  // of a worker, modulo how many it has
+  bool told = false;     // the launcher tells the coordinator of the end of the process
   // The `nth` time that this happens (to worker `by`, if it is not kNobody).
   Moment moment = Moment::kBegin;
   uint32_t nth = 1;
@@ -81,6 +82,8 @@ struct FaultScript {
   // joined they play kRoundsAfterJoin more.
   std::vector<uint32_t> join_after;
   std::vector<FaultEvent> events;
+  // Longer no operation takes that ends well; zero: nobody looks.
+  Duration others_wait_max = Duration::zero();
 };
 
 inline constexpr uint32_t kRoundsAfterJoin = 2;

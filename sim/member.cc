@@ -22,6 +22,7 @@ MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, 
       events_(std::move(events)),
       role_(self.role),
       index_(index),
+      is_sibling_(self.local_rank > 0),
       incarnation_(self.incarnation),
       membership_(self, protocol::RulesWith(cluster.options_.mistakes.membership)) {}
 
@@ -75,6 +76,7 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
 }
 
 void MemberControl::Note(Moment moment) {
+  if (is_sibling_) return;  // moments are those of carriers and servers
   bool worker = role_ == Role::kWorker;
   cluster_.Note(moment, worker ? index_ : kNobody, worker ? kNobody : index_);
 }

@@ -54,6 +54,7 @@ class MemberControl {
   Events events_;
   Role role_;
   uint32_t index_;
+  bool is_sibling_;
   uint64_t incarnation_;
   protocol::Membership membership_;
   std::optional<ConnectionId> connection_;

@@ -56,6 +56,11 @@ std::vector<Entry> OfFaults() {
           Of("read-once", CoordinatorMistake::kReadOnce),
           Of("discount-despite-strict", CoordinatorMistake::kDiscountDespiteStrict),
           Of("count-own-standstill", CoordinatorMistake::kCountOwnStandstill),
+          Of("divisor-counts-contributors", ShardMistake::kDivisorCountsContributors),
+          Of("any-process-votes", CoordinatorMistake::kAnyProcessVotes),
+          Of("contributor-outlives-process", CoordinatorMistake::kContributorOutlivesProcess),
+          Of("reborn-takes-place", CoordinatorMistake::kRebornTakesPlace),
+          Of("siblings-are-company", CoordinatorMistake::kSiblingsAreCompany),
           Of("act-on-propose", MembershipMistake::kActOnPropose),
           Of("obey-lower-term", MembershipMistake::kObeyLowerTerm)};
 }

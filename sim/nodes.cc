@@ -9,7 +9,9 @@ protocol::CoordinatorOptions OptionsOf(const ClusterOptions& options, uint64_t p
   protocol::CoordinatorOptions made;
   Dice dice(options.network.seed * 1000 + process);
   made.nonce = static_cast<uint32_t>(dice.From(1, UINT32_MAX));
-  made.worker_machines = static_cast<uint32_t>(options.worker_hosts.size()) - options.late_workers;
+  auto first_workers = static_cast<uint32_t>(options.worker_hosts.size()) - options.late_workers;
+  Processes processes(options.processes, options.worker_hosts.size());
+  made.worker_machines = processes.CarrierOf(first_workers);
   made.server_count = static_cast<uint32_t>(options.servers.size());
   made.version = kVersion;
   made.min_workers = options.min_workers;

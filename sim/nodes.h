@@ -12,6 +12,7 @@
 #include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/member.h"
+#include "sim/sibling.h"
 #include "src/protocol/shard/admission.h"
 #include "src/protocol/worker/leaving.h"
 #include "src/protocol/worker/shard_targets.h"
@@ -194,7 +195,6 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
     Time to_lane{};  // when the last mail arrives
     Time to_front{};
   };
-  wire::Join MakeJoin() const;
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
   void DropLink(ShardId shard);

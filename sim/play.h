@@ -19,10 +19,11 @@ struct Played {
   uint32_t round = 0;
   std::vector<uint64_t> input;
   std::vector<uint64_t> output;
+  Time begun{};
   bool done = false;
   Status status;
   std::vector<uint64_t> result;
-  std::vector<uint32_t> members;  // workers
+  std::vector<uint32_t> members;  // processes
   bool mixed = false;
 };
 
@@ -37,6 +38,11 @@ class Play {
     if (!result_.violation.has_value()) result_.violation = text;
   }
   uint32_t workers() const { return cluster_->worker_count(); }
+  const Processes& processes() const { return cluster_->processes(); }
+  // Which process of the worker `a` it hits.
+  uint32_t ProcessOf(const FaultEvent& event) const {
+    return event.a < workers() ? event.process % processes().SizeOf(event.a) : 0;
+  }
   // A member whose word about results counts.
   bool Counts(uint32_t worker) const {
     return started_[worker] && cluster_->alive(worker) && !cluster_->evicted(worker) &&
@@ -54,6 +60,8 @@ class Play {
   uint32_t RoundAfter(uint32_t worker, uint32_t round) const;
   uint32_t AllRounds() const;
   std::vector<uint32_t> RanksOf(const FaultTensor& tensor) const;
+  uint64_t ValueOf(const Played& played) const;
+  std::vector<uint32_t> MembersOf(const Played& played, const protocol::Outcome& outcome);
   bool TakesPart(uint32_t worker, uint32_t round, const FaultTensor& tensor) const;
   static uint64_t RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op op);
   std::pair<size_t, size_t> ShareOf(const Played& played) const;
@@ -76,6 +84,11 @@ class Play {
     cluster_->network().At(cluster_->network().now() + after, nullptr, std::move(work));
   }
   bool AllDone() const;
+  // Of some contributor one process may have left, and another one not yet.
+  bool AnyPartLeaves() const;
+  static bool Reduces(wire::Op op) {
+    return op == wire::Op::kSum || op == wire::Op::kAverage || op == wire::Op::kReducescatter;
+  }
   bool TooMuchLost() const;
   void CheckResult(const Played& played);
   void CheckReduction(const Played& played);
@@ -85,6 +98,7 @@ class Play {
   void CheckAllAgreements();
   void CheckLosses();
   void CheckRest();
+  void CheckSiblings();
   std::string NameOf(const Played& played) const {
     return "worker " + std::to_string(played.worker) + ", tensor " + std::to_string(played.tensor) +
            ", round " + std::to_string(played.round);
@@ -103,14 +117,15 @@ class Play {
   std::unique_ptr<Cluster> cluster_;
   std::map<protocol::OperationId, Played> played_;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<const Played*>> done_;  // tensor, round
-  std::vector<uint32_t> open_;       // by worker: operations of its present round
-  std::vector<uint32_t> round_;      // by worker
-  std::vector<bool> started_;        // by worker: it is in the job
-  std::vector<bool> finished_;       // by worker: all rounds, or it left
-  std::vector<bool> ended_;          // by worker: the job ended for it with an error
-  std::vector<bool> leaves_;         // by worker: when its round has ended
-  std::vector<bool> syncs_;          // by worker: it waits at a sync point
-  std::vector<uint32_t> sync_next_;  // by worker: the round after its last sync point
+  std::vector<uint32_t> open_;          // by worker: operations of its present round
+  std::vector<uint32_t> round_;         // by worker
+  std::vector<bool> started_;           // by worker: it is in the job
+  std::vector<bool> finished_;          // by worker: all rounds, or it left
+  std::vector<bool> ended_;             // by worker: the job ended for it with an error
+  std::vector<bool> leaves_;            // by worker: when its round has ended
+  std::vector<uint32_t> leaves_first_;  // by worker: which of its processes
+  std::vector<bool> syncs_;             // by worker: it waits at a sync point
+  std::vector<uint32_t> sync_next_;     // by worker: the round after its last sync point
   std::map<uint32_t, uint32_t> generation_rounds_;  // the round with which each began
   std::vector<FaultEvent> waiting_;                 // for their moment
   std::array<uint32_t, kMomentCount> moments_{};

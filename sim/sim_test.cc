@@ -91,7 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "repeats-wait-for-credit", "ignore-promised", "no-quorum", "act-on-propose",
                     "worker-ignores-since", "verdict-drops-next-round", "discount-dead-in-reading",
                     "count-own-standstill", "read-once", "discount-despite-strict",
-                    "answered-in-old-lane", "resync-before-take-over"));
+                    "answered-in-old-lane", "resync-before-take-over",
+                    "divisor-counts-contributors", "any-process-votes",
+                    "contributor-outlives-process", "reborn-takes-place", "siblings-are-company"));
 
 // Simulated seed 151041. The link of worker 1 is slow: when it hears that worker 2 was let in, the
 // other two have given up that round and are at the next sync point. It must play it, too.

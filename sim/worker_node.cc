@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "sim/nodes.h"
 #include "src/protocol/view_parts.h"
@@ -44,7 +43,8 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
-      control_(cluster, this, rank, cluster.options_.worker_hosts[rank], clock_, MakeJoin(),
+      control_(cluster, this, rank, cluster.options_.worker_hosts[rank], clock_,
+               WorkerJoin(cluster.options_, cluster.processes_, rank, 0, incarnation),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
                 [this] { return machine_.Known(); }, [this] { OnBack(); }, [this] { GoOn(); },
@@ -52,20 +52,6 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       random_(incarnation) {
   uint32_t lanes = cluster.options_.lanes;
   for (uint32_t lane = 0; lane < lanes; ++lane) lanes_.emplace_back(lane, lanes);
-}
-
-wire::Join WorkerNode::MakeJoin() const {
-  wire::Join join;
-  join.role = Role::kWorker;
-  // Who comes later takes any place that is free.
-  join.rank = rank_ < cluster_.first_workers() ? static_cast<int32_t>(rank_) : -1;
-  join.incarnation = incarnation_;
-  join.host = "host-" + std::to_string(cluster_.options_.worker_hosts[rank_]);
-  join.worker_count = cluster_.first_workers();
-  join.server_count = static_cast<uint32_t>(cluster_.options_.servers.size());
-  join.piece_bytes_max = cluster_.options_.piece_bytes_max;
-  join.version = kVersion;
-  return join;
 }
 
 void WorkerNode::Submit(protocol::Operation operation) {
@@ -215,12 +201,15 @@ void WorkerNode::OnView(const wire::View& view) {
   }
   view_ = view;
   if (begins) roster_ = wire::WorkersOfGeneration(view);
+  uint32_t rank = 0;
   for (const wire::WorkerInfo& worker : view.workers) {
-    if (worker.incarnation == incarnation_) slot_ = worker.slot;
+    if (worker.incarnation != incarnation_) continue;
+    slot_ = worker.slot;
+    rank = worker.rank;
   }
   size_t shards = protocol::OwnershipOf(view).shards().size();
   links_.resize(std::max(links_.size(), shards));
-  machine_.OnView(view, slot_);
+  machine_.OnView(view, slot_, rank);
   for (uint32_t i = 0; !ready_ && i < cluster_.options_.groups.size(); ++i) {
     Status added = machine_.AddProcessSet(i + 1, cluster_.options_.groups[i]);
     if (!added.ok()) cluster_.violations_.push_back(added.ToString());
@@ -298,158 +287,17 @@ void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     bool ok = over->code == StatusCode::kOk;
+    evicted = evicted || over->code == StatusCode::kEvicted;  // another process of it was lost
     Stop(Status(ok ? StatusCode::kShutdown : over->code, over->text));
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     evicted = evicted || refused->code == StatusCode::kEvicted;
     Stop(Status(refused->code, refused->text));
   }
-  if (std::holds_alternative<wire::Leave>(message)) Stop(Status(StatusCode::kShutdown, "left"));
-}
-
-void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
-  Link& link = links_[shard];
-  if (frame.header.status != StatusCode::kOk) return;  // the coordinator will say why
-  link.bound = true;
-  link.lost_since.reset();
-  link.pause = Duration::zero();
-  machine_.OnShardUp(shard);
-}
-
-// An answer's header is here: where its payload goes, or nothing and the connection is closed.
-std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard,
-                                          const Frame& frame) {
-  bool real = cluster_.network_.carries_bytes();
-  Result<ByteSpan> place =
-      machine_.OnAnswerHeader(shard, real ? HeaderOf(frame) : frame.header, frame.payload_bytes);
-  if (place.ok()) return place.value();
-  cluster_.violations_.push_back("worker " + std::to_string(rank_) + ": " +
-                                 place.status().ToString());
-  cluster_.network_.Close(connection);
-  return std::nullopt;
-}
-
-void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& frame) {
-  if (frame.type != FrameType::kAnswer || stopped_) return;
-  if (links_[tag].connection != connection || !links_[tag].bound) return;
-  std::optional<ByteSpan> place = Begin(connection, tag, frame);
-  if (place.has_value()) places_[tag] = *place;
-}
-
-// Frames carry copies; only what is coming in has a place.
-void WorkerNode::Forget(uint32_t lane, ConstByteSpan memory) {
-  for (auto& [shard, place] : places_) {
-    if (machine_.LaneOf(shard) == lane && Overlap(memory, place)) place = ByteSpan();
+  if (std::holds_alternative<wire::Leave>(message)) {
+    cluster_.CheckMayGo(rank_);
+    Stop(Status(StatusCode::kShutdown, "left"));
   }
-}
-
-void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame) {
-  std::optional<ByteSpan> place;
-  auto begun = places_.find(shard);
-  if (begun != places_.end()) {
-    place = begun->second;
-    places_.erase(begun);
-  } else {
-    place = Begin(connection, shard, frame);
-  }
-  if (!place.has_value()) return;
-  if (cluster_.network_.carries_bytes() && !place->empty()) {
-    std::memcpy(place->data(), frame.bytes.data(), place->size());
-  }
-  machine_.OnAnswer(shard, clock_.now());
-}
-
-void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
-  if (stopped_) return;
-  if (cluster_.logs()) cluster_.Log("worker " + std::to_string(rank_) + ": " + Describe(frame));
-  if (tag == kControlTag) {
-    control_.OnFrame(connection, frame);
-  } else if (links_[tag].connection == connection) {
-    bool bound = links_[tag].bound;
-    if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
-    if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
-    if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
-    if (bound && frame.type == FrameType::kStable) {
-      machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
-    }
-    NoteFrame(tag, frame.type);
-  }
-  ticker_.Arm();
-}
-
-void WorkerNode::NoteFrame(ShardId from, FrameType type) {
-  uint32_t index = TargetOf(from).server;
-  if (type == FrameType::kAnswer) cluster_.Note(Moment::kAnswerArrived, rank_, index);
-  if (type == FrameType::kStable) cluster_.Note(Moment::kStableArrived, rank_, index);
-}
-
-void WorkerNode::SendSmall(ShardId to, FrameType type, const wire::DataHeader& header) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeSmall(frame, type, header);
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendData(FrameType type, ShardId to, const wire::DataHeader& header,
-                          ConstByteSpan payload) {
-  Network& network = cluster_.network_;
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = network.NewFrame();
-  MakeData(frame, type, header, payload, network.carries_bytes());
-  network.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                          BufferRef) {
-  cluster_.pushed_bytes_by_shard_[to] += payload.size();
-  SendData(FrameType::kPush, to, header, payload);
-}
-
-void WorkerNode::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                             BufferRef) {
-  SendData(FrameType::kVerdict, to, header, payload);
-}
-
-void WorkerNode::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeHave(frame, epoch, pieces);
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendResync(ShardId to, uint64_t epoch) {
-  wire::DataHeader header;
-  header.epoch = epoch;
-  SendSmall(to, FrameType::kResync, header);
-}
-
-void WorkerNode::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeAbort(frame, push, why);
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
-  wire::DataHeader header;
-  header.count = ack.count;
-  header.epoch = ack.epoch;
-  SendSmall(to, FrameType::kAck, header);
-}
-
-void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number,
-                                const protocol::SlotSet& ranks) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeGroup(frame, number, ranks.List());
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendJoined(ShardId to, const wire::Progress& number) {
-  wire::DataHeader header;
-  header.count = number.count;
-  header.epoch = number.epoch;
-  SendSmall(to, FrameType::kJoined, header);
 }
 
 void WorkerNode::Complete(protocol::OperationId id, protocol::Outcome outcome) {

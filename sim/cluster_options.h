@@ -1,0 +1,81 @@
+// What a simulated job consists of, and how its operations end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/network.h"
+#include "src/protocol/control/control_mistakes_for_test.h"
+#include "src/protocol/shard/shard_mistakes_for_test.h"
+#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_mistakes_for_test.h"
+
+namespace byteps::sim {
+
+inline constexpr uint32_t kNobody = UINT32_MAX;
+
+// What the protocol does just now; faults wait for these.
+enum class Moment : uint8_t {
+  kBegin,           // of the job
+  kPushArrived,     // at a shard
+  kVerdictArrived,  // the same
+  kResyncArrived,
+  kAbortArrived,
+  kAnswerArrived,  // at a worker, which has not acknowledged it
+  kStableArrived,  // the same: news of it
+  kHandedOver,     // an operation of the worker has ended
+  kProposed,       // to this worker or server
+  kApplied,        // this worker or server has a newer view
+  kReported,       // it tells a coordinator that was restarted what it knows
+};
+inline constexpr int kMomentCount = 11;
+
+struct ServerPlace {
+  HostId host = 0;
+  uint32_t shards = 1;
+};
+
+// At most one of them is made; tests only.
+struct Mistakes {
+  protocol::ShardMistake shard = protocol::ShardMistake::kNone;
+  protocol::WorkerMistake worker = protocol::WorkerMistake::kNone;
+  protocol::CoordinatorMistake coordinator = protocol::CoordinatorMistake::kNone;
+  protocol::MembershipMistake membership = protocol::MembershipMistake::kNone;
+};
+
+struct ClusterOptions {
+  NetworkOptions network;
+  std::vector<double> host_links;  // bytes per second
+  std::vector<HostId> worker_hosts;
+  std::vector<ServerPlace> servers;
+  HostId coordinator_host = 0;
+  uint32_t piece_bytes_max = 32768;
+  uint64_t credit_bytes = 0;  // 0: as measured
+  uint32_t lanes = 1;         // of each worker
+  // Of each worker's contributor; for those that it does not name: one.
+  std::vector<uint32_t> processes;
+  // A contributor's processes come, reach sync points and leave one so long after the other.
+  Duration process_gap = Duration::zero();
+  // What a worker's front and lanes tell each other is late by this much at most.
+  Duration mail_delay_max = Duration::zero();
+  // 0: members are not watched by their silence.
+  Duration heartbeat = Duration::zero();
+  uint32_t min_workers = 0;                    // 0: all; losing one ends the job
+  bool strict = false;                         // two coordinators may live at once
+  uint64_t rounds_begin = 0;                   // rounds count from after this
+  uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
+  Duration restart_pause = milliseconds(100);  // of a server that was left behind
+  std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
+  Duration overdue_after = protocol::WorkerOptions().overdue_after;
+  Mistakes mistakes;
+  protocol::Arithmetic* arithmetic = nullptr;
+};
+
+// What one worker's operation came to; completions must be 1 for every accepted operation.
+struct Completion {
+  int completions = 0;
+  protocol::Outcome outcome;
+  Time at{};
+};
+
+}  // namespace byteps::sim

@@ -1,16 +1,14 @@
 #include "sim/scenario.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "sim/cluster.h"
+#include "sim/expected.h"
 #include "sim/script.h"
 #include "src/operations/row.h"
-#include "src/operations/sizes.h"
 #include "src/protocol/kernel_arithmetic.h"
 
 namespace byteps::sim {
@@ -57,11 +55,10 @@ class Player {
   bool MayFail(const Played& played) const;
   std::string Culprit(const Played& played) const;
   bool Disagrees(const Played& played) const;
-  std::vector<std::byte> Expected(const Played& played) const;
-  std::vector<std::byte> ExpectedOfAlltoall(const Played& played,
-                                            const std::vector<uint32_t>& ranks, size_t place) const;
   bool TakesPart(uint32_t worker, uint32_t tensor) const;
-  std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const;
+  std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const {
+    return sim::InputOf(script_, options_.seed, worker, tensor, round);
+  }
   std::string NameOf(const Played& played) const;
 
   ScenarioOptions options_;
@@ -77,21 +74,6 @@ class Player {
 std::string Player::NameOf(const Played& played) const {
   return "worker " + std::to_string(played.worker) + ", " + script_.tensors[played.tensor].name +
          ", round " + std::to_string(played.round);
-}
-
-// Any bytes are legal inputs; they depend on who, what and when only.
-std::vector<std::byte> Player::InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const {
-  const ScriptTensor& script_tensor = script_.tensors[tensor];
-  std::mt19937_64 random(options_.seed * 1000003 + worker * 7919 + tensor * 104729 + round);
-  std::vector<std::byte> bytes(InputBytes(script_tensor, script_tensor.spec, worker, round));
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-  if (script_tensor.spec.dtype == DataType::kFloat32) {  // mostly ordinary numbers
-    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-      auto value = static_cast<float>(static_cast<int64_t>(random() % 20001) - 10000) / 7.0F;
-      std::memcpy(bytes.data() + i, &value, 4);
-    }
-  }
-  return bytes;
 }
 
 bool Player::Disagrees(const Played& played) const {
@@ -321,7 +303,8 @@ void Player::CheckBytes(const Played& played, const Completion& completion) {
   if (script_.accident == Accident::kMismatch && MayFail(played)) {
     return Violation(NameOf(played) + " succeeded although ranks disagreed");
   }
-  std::vector<std::byte> expected = Expected(played);
+  std::vector<std::byte> expected =
+      ExpectedOf(script_, options_.seed, played.worker, played.tensor, played.round);
   ConstByteSpan got = played.output.empty() ? ConstByteSpan(played.input) : played.output;
   if (played.spec.op == wire::Op::kReducescatter) got = got.first(expected.size());
   if (played.spec.op == wire::Op::kAllgather || played.spec.op == wire::Op::kAlltoall) {
@@ -330,68 +313,6 @@ void Player::CheckBytes(const Played& played, const Completion& completion) {
   bool equal =
       got.size() == expected.size() && std::equal(got.begin(), got.end(), expected.begin());
   if (!equal) Violation(NameOf(played) + ": wrong bytes");
-}
-
-std::vector<std::byte> Player::Expected(const Played& played) const {
-  const wire::TensorSpec& spec = played.spec;
-  const std::vector<uint32_t> ranks = RanksOf(script_, spec.group);
-  auto workers = static_cast<uint32_t>(ranks.size());
-  std::vector<std::vector<std::byte>> inputs;
-  for (uint32_t w : ranks) inputs.push_back(InputOf(w, played.tensor, played.round));
-  auto place =
-      static_cast<size_t>(std::find(ranks.begin(), ranks.end(), played.worker) - ranks.begin());
-  if (spec.op == wire::Op::kBroadcast) {
-    return InputOf(spec.root, played.tensor, played.round);
-  }
-  if (spec.op == wire::Op::kAlltoall) return ExpectedOfAlltoall(played, ranks, place);
-  std::vector<std::byte> out = inputs[0];
-  if (spec.op == wire::Op::kBarrier) return {};
-  if (spec.op == wire::Op::kAllgather) {
-    for (uint32_t w = 1; w < workers; ++w) {
-      out.insert(out.end(), inputs[w].begin(), inputs[w].end());
-    }
-    return out;
-  }
-  std::vector<const std::byte*> pointers;
-  for (const auto& input : inputs) pointers.push_back(input.data());
-  const bool scatter = spec.op == wire::Op::kReducescatter;
-  const wire::Op op = scatter ? spec.combine : spec.op;
-  Combine how = op == wire::Op::kMin       ? Combine::kMin
-                : op == wire::Op::kMax     ? Combine::kMax
-                : op == wire::Op::kProduct ? Combine::kProduct
-                                           : Combine::kSum;
-  protocol::KernelArithmetic arithmetic;
-  if (op == wire::Op::kAverage) {
-    arithmetic.Average(spec.dtype, out.data(), pointers, out.size(), workers);
-  } else if (workers > 1) {
-    arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
-  }
-  if (!scatter || out.empty()) return out;
-  auto rows = static_cast<uint64_t>(spec.shape[0]);
-  auto at = [&](size_t end) {
-    return out.begin() +
-           static_cast<ptrdiff_t>(operations::RowsBefore(rows, end, workers) * (out.size() / rows));
-  };
-  return {at(place), at(place + 1)};
-}
-
-// From each rank, the rows for this one.
-std::vector<std::byte> Player::ExpectedOfAlltoall(const Played& played,
-                                                  const std::vector<uint32_t>& ranks,
-                                                  size_t place) const {
-  std::vector<std::byte> out;
-  for (uint32_t from : ranks) {
-    const ScriptTensor& tensor = script_.tensors[played.tensor];
-    std::vector<std::byte> input = InputOf(from, played.tensor, played.round);
-    std::vector<uint64_t> splits = SplitsOf(tensor, from, played.round, ranks.size());
-    uint64_t rows = std::accumulate(splits.begin(), splits.end(), uint64_t{0});
-    uint64_t row_bytes = rows == 0 ? 0 : input.size() / rows;
-    auto before = std::accumulate(splits.begin(), splits.begin() + static_cast<ptrdiff_t>(place),
-                                  uint64_t{0});
-    auto begin = input.begin() + static_cast<ptrdiff_t>(before * row_bytes);
-    out.insert(out.end(), begin, begin + static_cast<ptrdiff_t>(splits[place] * row_bytes));
-  }
-  return out;
 }
 
 }  // namespace

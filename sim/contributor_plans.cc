@@ -184,6 +184,18 @@ void RollContributors(uint64_t seed, FaultScript& script) {
   if (comes) script.events.push_back(join);
 }
 
+// A carrier tells the sizes of its own rank only.
+void RollContributors(uint64_t seed, Script& script) {
+  Dice dice(seed ^ kStream);
+  bool own_sizes = std::any_of(
+      script.tensors.begin(), script.tensors.end(),
+      [](const ScriptTensor& one) { return operations::RowOf(one.spec.op).sizes_first; });
+  if (own_sizes || !dice.OneIn(2)) return;
+  RollSizes(dice, script.cluster);
+  if (!NamesWorker(script.accident)) return;
+  script.victim_process = dice.Below32(script.cluster.processes[script.victim]);
+}
+
 std::string DescribeContributors(const ClusterOptions& cluster) {
   if (cluster.processes.empty()) return "";
   std::string text = ", processes";

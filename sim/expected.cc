@@ -49,10 +49,18 @@ std::vector<std::byte> InputOf(const Script& script, uint64_t seed, uint32_t wor
 std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t worker,
                                   uint32_t tensor, uint32_t round) {
   const wire::TensorSpec spec = SpecOf(script.tensors[tensor], round);
-  const std::vector<uint32_t> ranks = RanksOf(script, spec.group);
+  const std::vector<uint32_t> ranks = WorkersOf(script, spec.group);
   auto workers = static_cast<uint32_t>(ranks.size());
   std::vector<std::vector<std::byte>> inputs;
   for (uint32_t w : ranks) inputs.push_back(InputOf(script, seed, w, tensor, round));
+  // A worker pushes what all its ranks bring; results that are dealt out are dealt to ranks.
+  Processes processes(script.cluster.processes, script.cluster.worker_hosts.size());
+  uint32_t all_ranks = 0;
+  uint32_t ranks_before = 0;
+  for (uint32_t w : ranks) {
+    if (w < worker) ranks_before += processes.SizeOf(w);
+    all_ranks += processes.SizeOf(w);
+  }
   auto place = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), worker) - ranks.begin());
   if (spec.op == wire::Op::kBroadcast) {
     return InputOf(script, seed, spec.root, tensor, round);
@@ -77,17 +85,17 @@ std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t 
                                            : Combine::kSum;
   protocol::KernelArithmetic arithmetic;
   if (op == wire::Op::kAverage) {
-    arithmetic.Average(spec.dtype, out.data(), pointers, out.size(), workers);
+    arithmetic.Average(spec.dtype, out.data(), pointers, out.size(), all_ranks);
   } else if (workers > 1) {
     arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
   }
   if (!scatter || out.empty()) return out;
   auto rows = static_cast<uint64_t>(spec.shape[0]);
   auto at = [&](size_t end) {
-    return out.begin() +
-           static_cast<ptrdiff_t>(operations::RowsBefore(rows, end, workers) * (out.size() / rows));
+    return out.begin() + static_cast<ptrdiff_t>(operations::RowsBefore(rows, end, all_ranks) *
+                                                (out.size() / rows));
   };
-  return {at(place), at(place + 1)};
+  return {at(ranks_before), at(ranks_before + 1)};
 }
 
 }  // namespace byteps::sim

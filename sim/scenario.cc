@@ -28,6 +28,22 @@ struct Played {
   std::vector<std::byte> output;
 };
 
+// Process sets of the ranks of their workers.
+ClusterOptions ClusterOf(const Script& script) {
+  ClusterOptions cluster = script.cluster;
+  Processes processes(cluster.processes, cluster.worker_hosts.size());
+  for (std::vector<uint32_t>& group : cluster.groups) {
+    std::vector<uint32_t> ranks;
+    for (uint32_t worker : group) {
+      for (uint32_t i = 0; i < processes.SizeOf(worker); ++i) {
+        ranks.push_back(processes.CarrierOf(worker) + i);
+      }
+    }
+    group = std::move(ranks);
+  }
+  return cluster;
+}
+
 class Player {
  public:
   explicit Player(const ScenarioOptions& options)
@@ -56,6 +72,11 @@ class Player {
   std::string Culprit(const Played& played) const;
   bool Disagrees(const Played& played) const;
   bool TakesPart(uint32_t worker, uint32_t tensor) const;
+  // A script's root is a worker.
+  wire::TensorSpec WithRootRank(wire::TensorSpec spec) const {
+    if (operations::RowOf(spec.op).has_root) spec.root = cluster_->processes().CarrierOf(spec.root);
+    return spec;
+  }
   std::vector<std::byte> InputOf(uint32_t worker, uint32_t tensor, uint32_t round) const {
     return sim::InputOf(script_, options_.seed, worker, tensor, round);
   }
@@ -82,7 +103,7 @@ bool Player::Disagrees(const Played& played) const {
 }
 
 bool Player::TakesPart(uint32_t worker, uint32_t tensor) const {
-  std::vector<uint32_t> ranks = RanksOf(script_, script_.tensors[tensor].spec.group);
+  std::vector<uint32_t> ranks = WorkersOf(script_, script_.tensors[tensor].spec.group);
   return std::find(ranks.begin(), ranks.end(), worker) != ranks.end();
 }
 
@@ -106,7 +127,7 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
     protocol::Operation operation;
     operation.id = id;
     operation.name = tensor.name;
-    operation.spec = played.spec;
+    operation.spec = WithRootRank(played.spec);
     operation.rows = RowsOf(tensor, worker, round);
     if (played.spec.op == wire::Op::kAlltoall) {
       operation.splits = SplitsOf(tensor, worker, round, tensor.receivers);
@@ -120,7 +141,8 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
 }
 
 void Player::Freeze(bool frozen) {
-  if (script_.accident == Accident::kFreezeWorker) cluster_->FreezeWorker(script_.victim, frozen);
+  if (script_.accident == Accident::kFreezeWorker)
+    cluster_->FreezeWorker(script_.victim, frozen, script_.victim_process);
   if (script_.accident == Accident::kFreezeServer) cluster_->FreezeServer(script_.victim, frozen);
   if (script_.accident == Accident::kFreezeCoordinator) cluster_->FreezeCoordinator(frozen);
 }
@@ -140,12 +162,14 @@ bool Player::Calm() const {
 void Player::PlanAccident() {
   Cluster& cluster = *cluster_;
   uint32_t victim = script_.victim;
+  uint32_t process = script_.victim_process;
   Time at = cluster.network().now() + kStart + script_.accident_at;
   auto plan = [&](std::function<void()> work) {
     cluster.network().At(at, nullptr, std::move(work));
   };
   switch (script_.accident) {
-    case Accident::kKillWorker: return plan([&cluster, victim] { cluster.KillWorker(victim); });
+    case Accident::kKillWorker:
+      return plan([&cluster, victim, process] { cluster.KillWorker(victim, process); });
     case Accident::kKillServer: return plan([&cluster, victim] { cluster.KillServer(victim); });
     case Accident::kKillCoordinator: return plan([&cluster] { cluster.KillCoordinator(); });
     case Accident::kCutConnection:
@@ -153,7 +177,8 @@ void Player::PlanAccident() {
         cluster.CutDataConnection(victim, shard);
       });
     case Accident::kCutWorkerControl:
-      return plan([&cluster, victim] { cluster.CutControl(victim, Duration::zero()); });
+      return plan(
+          [&cluster, victim, process] { cluster.CutControl(victim, Duration::zero(), process); });
     case Accident::kCutServerControl:
       return plan([&cluster, victim] {
         cluster.CutControl(cluster.worker_count() + victim, Duration::zero());
@@ -171,7 +196,7 @@ void Player::PlanAccident() {
 
 ScenarioResult Player::Run() {
   if (options_.log) options_.log(Describe(script_));
-  cluster_ = std::make_unique<Cluster>(script_.cluster);
+  cluster_ = std::make_unique<Cluster>(ClusterOf(script_));
   if (options_.log) {
     cluster_->set_log([this](const std::string& line) {
       double at = ToSeconds(cluster_->network().now().time_since_epoch());
@@ -185,7 +210,7 @@ ScenarioResult Player::Run() {
     if (--open_[worker] > 0) return;
     bool leaves = script_.accident == Accident::kLeaveEarly && worker == script_.victim &&
                   round_[worker] == script_.accident_round;
-    if (leaves) return cluster_->Leave(worker);
+    if (leaves) return cluster_->Leave(worker, script_.victim_process);
     if (round_[worker] + 1 < script_.rounds) SubmitRound(worker, round_[worker] + 1);
   };
   cluster_->Start();
@@ -208,7 +233,7 @@ void Player::Check() {
   if (cluster_->repeated_answers() > 0) Violation("an answer came twice");
   uint64_t planned = 0;
   for (const ScriptTensor& tensor : script_.tensors) {
-    planned += script_.rounds * RanksOf(script_, tensor.spec.group).size();
+    planned += script_.rounds * WorkersOf(script_, tensor.spec.group).size();
   }
   if (played_.size() != planned) {
     Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +
@@ -271,7 +296,9 @@ std::string Player::Culprit(const Played& played) const {
       break;
     default: break;
   }
-  return "worker " + std::to_string(script_.victim);
+  // Of several processes the one that is lost first, or has left first, is named.
+  if (cluster_->processes().SizeOf(script_.victim) > 1) return "worker ";
+  return "worker " + std::to_string(cluster_->processes().CarrierOf(script_.victim));
 }
 
 // An error must have a reason, the right kind, and name those concerned.
@@ -286,10 +313,11 @@ void Player::CheckError(const Played& played, const Status& status) {
   }
   std::vector<std::string> named;
   if (mismatch) {
-    named = {"rank " + std::to_string(script_.victim) + " has",
-             operations::Describe(script_.other_spec),
-             operations::Describe(
-                 SpecOf(script_.tensors[script_.accident_tensor], script_.accident_round))};
+    uint32_t rank = cluster_->processes().CarrierOf(script_.victim);
+    named = {"rank " + std::to_string(rank) + " has",
+             operations::Describe(WithRootRank(script_.other_spec)),
+             operations::Describe(WithRootRank(
+                 SpecOf(script_.tensors[script_.accident_tensor], script_.accident_round)))};
   } else {
     named = {Culprit(played)};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/contributor_plans.h"
 #include "sim/dice.h"
 #include "src/operations/row.h"
 
@@ -64,7 +65,7 @@ void RandomGroup(Script& script, ScriptTensor& tensor, Random& random) {
   if (!script.cluster.groups.empty() && Below(random, 2) == 0) {
     tensor.spec.group = 1 + static_cast<uint32_t>(Below(random, script.cluster.groups.size()));
   }
-  std::vector<uint32_t> ranks = RanksOf(script, tensor.spec.group);
+  std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.group);
   tensor.receivers = ranks.size();
   if (tensor.spec.op == wire::Op::kBroadcast)
     tensor.spec.root = ranks[tensor.spec.root % ranks.size()];
@@ -109,7 +110,8 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   script.accident_tensor = static_cast<uint32_t>(Below(random, script.tensors.size()));
   script.accident_at = microseconds(Below(random, 30000));
   if (script.accident != Accident::kMismatch) return;
-  std::vector<uint32_t> ranks = RanksOf(script, script.tensors[script.accident_tensor].spec.group);
+  std::vector<uint32_t> ranks =
+      WorkersOf(script, script.tensors[script.accident_tensor].spec.group);
   bool in_it = std::find(ranks.begin(), ranks.end(), script.victim) != ranks.end();
   if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // everybody's
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
@@ -170,7 +172,7 @@ std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint
   return splits;
 }
 
-std::vector<uint32_t> RanksOf(const Script& script, uint32_t group) {
+std::vector<uint32_t> WorkersOf(const Script& script, uint32_t group) {
   if (group != 0) return script.cluster.groups[group - 1];
   std::vector<uint32_t> ranks(script.cluster.worker_hosts.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -196,7 +198,7 @@ Script WriteScript(uint64_t seed, bool faults) {
     for (uint32_t w = 0; w < workers; ++w) tensor.rows.push_back(Below(random, 6));
     // Each worker has something to do in every round.
     if (i > 0) RandomGroup(script, tensor, random);
-    tensor.receivers = RanksOf(script, tensor.spec.group).size();
+    tensor.receivers = WorkersOf(script, tensor.spec.group).size();
     script.tensors.push_back(std::move(tensor));
   }
   script.rounds = static_cast<uint32_t>(Between(random, 1, 4));
@@ -208,6 +210,7 @@ Script WriteScript(uint64_t seed, bool faults) {
     script.pause.push_back(microseconds(Below(random, 2) * Below(random, 500)));
   }
   RandomAccident(script, random, faults);
+  RollContributors(seed, script);
   return script;
 }
 
@@ -230,6 +233,7 @@ std::string Describe(const Script& script) {
                      std::to_string(script.rounds) + " rounds, pieces of " +
                      std::to_string(script.cluster.piece_bytes_max) + " bytes, credit " +
                      std::to_string(script.cluster.credit_bytes) + DescribeLanes(script.cluster) +
+                     DescribeContributors(script.cluster) +
                      ", accident: " + kAccidents[static_cast<size_t>(script.accident)];
   if (script.accident != Accident::kNone) {
     text += " " + std::to_string(script.victim) + " in round " +

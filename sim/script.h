@@ -15,8 +15,8 @@ namespace byteps::sim {
 
 struct ScriptTensor {
   std::string name;
-  bool changes = false;  // it has another shape, as large, from round to round
-  wire::TensorSpec spec;
+  bool changes = false;        // it has another shape, as large, from round to round
+  wire::TensorSpec spec;       // its root is a worker
   std::vector<uint64_t> rows;  // by worker, in round 0; allgather, alltoall
   size_t receivers = 0;        // alltoall
   int32_t priority = 0;
@@ -49,6 +49,7 @@ struct Script {
   std::vector<Duration> pause;               // by worker: between submissions
   Accident accident = Accident::kNone;
   uint32_t victim = 0;           // worker or server
+  uint32_t victim_process = 0;   // of a worker
   uint32_t victim_shard = 0;     // of a cut connection
   uint32_t accident_round = 0;   // mismatch, early leave
   uint32_t accident_tensor = 0;  // mismatch
@@ -67,8 +68,8 @@ std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint
                                size_t receivers);
 // What it is in this round.
 wire::TensorSpec SpecOf(const ScriptTensor& tensor, uint32_t round);
-// The ranks of a process set, 0: all of them.
-std::vector<uint32_t> RanksOf(const Script& script, uint32_t group);
+// The workers of a process set, 0: all of them. All processes of a worker are in it.
+std::vector<uint32_t> WorkersOf(const Script& script, uint32_t group);
 // The rows of one rank; they differ by round.
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round);
 

@@ -29,7 +29,7 @@ void DropLastWorker(Script& script) {
     if (ranks.empty()) ranks = {0};
   }
   for (ScriptTensor& tensor : script.tensors) {
-    std::vector<uint32_t> ranks = RanksOf(script, tensor.spec.group);
+    std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.group);
     tensor.receivers = ranks.size();
     bool has_root = std::find(ranks.begin(), ranks.end(), tensor.spec.root) != ranks.end();
     if (!has_root) tensor.spec.root = ranks[0];

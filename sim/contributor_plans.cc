@@ -174,6 +174,9 @@ void RollContributors(uint64_t seed, FaultScript& script) {
   static constexpr void (*kOthers[])(Dice&, FaultScript&) = {SiblingFails, PartLeaves};
   if (!script.cluster.strict && dice.OneIn(4)) return kPlain[dice.Below(2)](dice, script);
   RollSizes(dice, script.cluster);
+  // Views of so many, sent to all over a slow link, would hold up answers for longer than the
+  // grace.
+  script.cluster.host_links[script.cluster.coordinator_host] = 1e8;
   NumberRanks(dice, script.cluster);
   for (FaultEvent& event : script.events) event.process = dice.Below32(6);
   if (script.cluster.strict || dice.OneIn(3)) return;

@@ -81,8 +81,7 @@ void SiblingNode::OnView(const wire::View& view) {
     uint32_t before = std::exchange(generation_, view.generation);
     if (before == view.generation) return;
     if (before != 0) return GoOn();
-    if (syncs_ > 0) control_.Send(control_.membership().NextSync());
-    return;
+    return OnBack();  // what it said before it was let in nobody has heard
   }
   evicted = evicted || !said_leave();
   Stop("it is in the view no more");

@@ -41,7 +41,7 @@ def test_names_are_declared_gradients_first_in_alphabetical_order(model, core) -
 def test_parameters_near_the_input_are_most_urgent(model, core) -> None:
     _kept = wrap(model)
     loss_of(model).backward()
-    priorities = {item.name: item.priority for item in core.started}
+    priorities = {o.name: o.priority for o in core.started if ".Gradient." in o.name}
     order = [f"byteps.Gradient.{name}" for name, _ in model.named_parameters()]
     assert sorted(priorities, key=lambda name: -priorities[name]) == order
     assert len(set(priorities.values())) == len(order)
@@ -160,7 +160,6 @@ def test_a_closure_steps_on_averaged_gradients(model, core) -> None:
         optimizer.zero_grad()
         loss = loss_of(model)
         loss.backward()
-        assert not core.started[-1].complete
         return loss
 
     assert optimizer.step(closure) is not None
@@ -177,12 +176,63 @@ def test_zero_grad_in_flight_is_refused(model) -> None:
     optimizer.zero_grad()
 
 
-def test_the_average_is_written_back_when_the_model_dropped_its_gradients(model) -> None:
-    optimizer = wrap(model)
+def test_what_is_done_to_gradients_after_backward_is_done_to_averages(model, core) -> None:
+    optimizer = wrap(model, op=bps.Sum)
+    alone = copy.deepcopy(model)
     loss_of(model).backward()
+    assert all(item.complete for item in core.started)
+    loss_of(alone).backward()
+    for parameter, own in zip(model.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(parameter.grad, own.grad * 2)
+        parameter.grad.data.clamp_(-0.1, 0.1)
+        own.grad = torch.clamp(own.grad * 2, -0.1, 0.1)
+    optimizer.step()
+    torch.optim.SGD(alone.parameters(), lr=0.1).step()
+    for parameter, own in zip(model.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(parameter, own)
+    assert len(gradients_of(core)) == 4
+
+
+def test_the_average_is_written_back_when_the_model_dropped_its_gradients(model) -> None:
+    """What is unused on this rank leaves the gradients under way until the step."""
+    optimizer = wrap(model)
+    model[2].weight.sum().backward()
     model.zero_grad()
     optimizer.synchronize()
-    assert all(p.grad is not None for p in model.parameters())
+    assert model[2].weight.grad is not None
+
+
+def _write(weight) -> None:
+    weight.grad.mul_(0.5)
+
+
+def _put_another(weight) -> None:
+    weight.grad = weight.grad * 0.5
+
+
+@pytest.mark.parametrize("change", [_write, _put_another])
+def test_a_gradient_that_is_changed_on_its_way_is_an_error(model, core, change) -> None:
+    optimizer = wrap(model)
+    for _ in range(2):
+        before = [p.detach().clone() for p in model.parameters()]
+        model[2].weight.sum().backward()  # the others are unused: the step is not settled yet
+        change(model[2].weight)
+        with pytest.raises(ValueError, match=r"this rank changed the gradient of '2\.weight'"):
+            optimizer.step()
+        assert all(item.complete for item in core.started)
+        for old, parameter in zip(before, model.parameters(), strict=True):
+            assert torch.equal(old, parameter)
+        optimizer.zero_grad()
+    model[2].weight.sum().backward()
+    optimizer.step()
+
+
+def test_parameters_of_a_group_that_was_added_are_exchanged_at_once(model, core) -> None:
+    optimizer = wrap(model[0])
+    optimizer.add_param_group({"params": model[2].parameters()})
+    loss_of(model).backward()
+    assert len(gradients_of(core)) == 4
+    optimizer.step()
 
 
 def test_gradients_that_are_not_contiguous() -> None:
@@ -312,8 +362,9 @@ def test_gradients_divided_before_they_are_added_up(model, core) -> None:
 
 def test_sums_of_gradients(model, core) -> None:
     optimizer = wrap(model, op=bps.Sum)
+    loss_of(copied := copy.deepcopy(model)).backward()
+    expected = [p.grad * 2 for p in copied.parameters()]
     loss_of(model).backward()
-    expected = [p.grad * 2 for p in model.parameters()]
     optimizer.synchronize()
     for twice, parameter in zip(expected, model.parameters(), strict=True):
         assert torch.equal(twice, parameter.grad)

@@ -72,3 +72,20 @@ def test_programs_that_never_join_end_in_order(environment) -> None:
     assert code == 0, out + err
     assert sorted(out.splitlines()) == ["[worker 0] hello", "[worker 1] hello"]
     assert err == ""
+
+
+def test_one_of_several_processes_of_mpirun_does_not_train_alone(environment) -> None:
+    script = "import byteps.torch as bps; bps.init(); print(bps.size())"
+    by_mpirun = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
+    for more, code in (({}, 1), ({"DMLC_NUM_WORKER": "1"}, 0)):
+        ended = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment | by_mpirun | more,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stderr
+        assert ("bps run -np 2" in ended.stderr) == (code == 1)

@@ -283,7 +283,9 @@ class Exchange:
         if gradient.is_sparse:
             if not self.options.sparse_as_dense:
                 return gradient
-            parameter.grad = gradient = gradient.to_dense()
+            gradient = gradient.to_dense()
+            if not self.options.sparse_results:
+                parameter.grad = gradient
         return gradient.detach()
 
     def finish(self) -> None:
@@ -420,7 +422,10 @@ class Exchange:
             return
         average = self.options.compression.decompress(wire, slot.context)
         slot.wire = slot.context = None
-        if parameter.grad is None:
+        if self.options.sparse_results:
+            rows = 1 if parameter.grad is None else parameter.grad.sparse_dim()
+            parameter.grad = average.to_sparse(rows)
+        elif parameter.grad is None:
             parameter.grad = average
         elif parameter.grad.data_ptr() != average.data_ptr():
             parameter.grad.detach().copy_(average)

@@ -107,8 +107,9 @@ class _DistributedMixin:
             return wrapped.step(self._synchronizing(closure), **more)
         if self._synchronized and exchange.is_idle and exchange.is_active:
             warnings.warn(
-                "step() exchanges gradients again that synchronize() has already averaged; call it "
-                "inside 'with optimizer.skip_synchronize():'.",
+                "optimizer.step() was called without optimizer.skip_synchronize() after "
+                "optimizer.synchronize(), so it exchanges the gradients once more. Call it inside "
+                "'with optimizer.skip_synchronize():'.",
                 stacklevel=3,
             )
         self.synchronize()
@@ -223,7 +224,8 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
     float16 does not overflow, and takes the rest of the average after. `groups` (or `num_groups`)
     makes gradients travel together: a number of groups of neighbours, or lists of parameters.
-    Sparse gradients are combined by row, or made dense first with `sparse_as_dense`. A parameter
+    Sparse gradients are combined by row, or made dense first with `sparse_as_dense` (SparseAdam,
+    which takes no dense ones, gets the averages sparse). A parameter
     that some ranks did not use counts as zero there; one that nobody used keeps no gradient.
 
     Example::
@@ -245,7 +247,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     _check_wrapped(optimizer)
     options = ExchangeOptions(
         compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,
-        process_set,
+        process_set, sparse_as_dense and isinstance(optimizer, torch.optim.SparseAdam),
     )  # fmt: skip
     options.check()
     exchange = Exchange(options)

@@ -14,7 +14,14 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
       loop_(transport.MakeLoop()),
       control_(*loop_, options.control, log,
                {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
-                [this](const Status& why) { End(why); }}) {
+                [this](const Status& why) { End(why); }}),
+      handshakes_(
+          *loop_, pool_, options.control.identity, UnprovenMax(),
+          [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
+            Decide(hello, std::move(answer));
+          },
+          [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello,
+                 const std::string& peer) { OnBound(std::move(bound), hello, peer); }) {
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
@@ -34,7 +41,7 @@ ServerProcess::~ServerProcess() = default;
 Result<std::string> ServerProcess::Listen() {
   Result<std::unique_ptr<transport::Listener>> listener =
       loop_->Listen(options_.listen, [this](std::unique_ptr<transport::Connection> connection) {
-        OnAccept(std::move(connection));
+        handshakes_.Accept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
@@ -50,7 +57,7 @@ Status ServerProcess::Run() {
   control_.Start();
   loop_->Run();
   control_.Close();  // the coordinator waits for it
-  handshakes_.clear();
+  handshakes_.Clear();
   shards_.clear();
   return outcome_.value_or(Status::Ok());
 }
@@ -146,17 +153,6 @@ void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   control_.Send(suspect);
 }
 
-void ServerProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
-  uint64_t attempt = next_attempt_++;
-  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(
-      *loop_, pool_, std::move(connection), options_.control.identity,
-      [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
-        Decide(hello, std::move(answer));
-      },
-      [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
-                      const wire::Hello& hello) { OnBound(attempt, std::move(bound), hello); });
-}
-
 // Who comes from a generation that this server has not heard of yet waits until it has.
 void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
   if (hello.wanted_role != Role::kServer || hello.role != Role::kWorker) {
@@ -178,17 +174,14 @@ Status ServerProcess::CheckShard(const wire::Hello& hello) const {
   return Status::Ok();
 }
 
-void ServerProcess::OnBound(uint64_t attempt,
-                            Result<std::unique_ptr<transport::Connection>> connection,
-                            const wire::Hello& hello) {
-  auto finished = handshakes_.extract(attempt);
+void ServerProcess::OnBound(Result<std::unique_ptr<transport::Connection>> connection,
+                            const wire::Hello& hello, const std::string& peer) {
   Status checked = connection.status();
   if (checked.ok()) checked = admission_.Check(hello.index, hello.incarnation, hello.generation);
   if (checked.ok()) checked = CheckShard(hello);
   if (!checked.ok()) {
     bool refused = checked.code() == StatusCode::kRefused;
-    log_.Info("a connection was not let in: {}{}", refused ? finished.mapped()->peer() + ": " : "",
-              checked.message());
+    log_.Info("a connection was not let in: {}{}", refused ? peer + ": " : "", checked.message());
     return;
   }
   broken_.erase(hello.incarnation);

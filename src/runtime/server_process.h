@@ -12,7 +12,7 @@
 #include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
-#include "src/runtime/handshake.h"
+#include "src/runtime/handshakes.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
 
@@ -48,10 +48,9 @@ class ServerProcess {
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
   void OnBroken(uint64_t worker, const Status& why);
-  void OnAccept(std::unique_ptr<transport::Connection> connection);
   void Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer);
-  void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
-               const wire::Hello& hello);
+  void OnBound(Result<std::unique_ptr<transport::Connection>> connection, const wire::Hello& hello,
+               const std::string& peer);
   Status CheckShard(const wire::Hello& hello) const;
   const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
@@ -64,8 +63,7 @@ class ServerProcess {
   std::optional<protocol::Membership> membership_;  // once the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::unique_ptr<transport::Listener> listener_;
-  uint64_t next_attempt_ = 1;
-  std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
+  Handshakes handshakes_;
   protocol::Admission admission_;
   wire::View view_;  // in force
   ShardId first_shard_ = 0;

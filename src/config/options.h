@@ -31,6 +31,7 @@ struct Options {
   bool force_distributed = false;
   std::string job_id = "0";
   std::string job_secret;
+  bool require_secret = false;
 
   // The address that this process announces.
   std::string node_host;

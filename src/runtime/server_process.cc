@@ -38,9 +38,9 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
 
 ServerProcess::~ServerProcess() = default;
 
-Result<std::string> ServerProcess::Listen() {
+Result<std::string> ServerProcess::Listen(const std::string& address) {
   Result<std::unique_ptr<transport::Listener>> listener =
-      loop_->Listen(options_.listen, [this](std::unique_ptr<transport::Connection> connection) {
+      loop_->Listen(address, [this](std::unique_ptr<transport::Connection> connection) {
         handshakes_.Accept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
@@ -49,10 +49,6 @@ Result<std::string> ServerProcess::Listen() {
 }
 
 Status ServerProcess::Run() {
-  if (listener_ == nullptr) {
-    Result<std::string> address = Listen();
-    if (!address.ok()) return address.status();
-  }
   for (auto& shard : shards_) shard->Start();
   control_.Start();
   loop_->Run();
@@ -78,6 +74,11 @@ void ServerProcess::OnReady() {
     transport::Announcement chosen{options_.announced_host, "the options wish it"};
     if (chosen.address.empty()) {
       chosen = transport::ChooseAnnouncement(options_.control.coordinator, control_.LocalAddress());
+    }
+    if (listener_ == nullptr) {
+      std::string host = transport::ListenHost(chosen.address);
+      Result<std::string> bound = Listen(transport::FormatHostPort(host, options_.port));
+      if (!bound.ok()) return End(bound.status());
     }
     join.address = transport::FormatHostPort(chosen.address, listener_->Port());
     log_.Info("announcing {} ({})", join.address, chosen.why);

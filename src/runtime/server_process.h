@@ -23,7 +23,7 @@ class ShardThread;
 struct ServerProcessOptions {
   ControlLinkOptions control;
   wire::Join join;             // address is filled in when the port is known
-  std::string listen;          // "host:port"
+  uint16_t port = 0;           // to listen on, at the announced host if it is this one; 0: any
   std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
 };
 
@@ -32,9 +32,10 @@ class ServerProcess {
   ServerProcess(transport::Transport& transport, const ServerProcessOptions& options, Log& log);
   ~ServerProcess();
 
-  // Binds the address and returns it with the port that was really bound; Run does it if this was
-  // not called. REQUIRES: called at most once, before Run.
-  Result<std::string> Listen();
+  // Binds an address ("host:port") and returns it with the port that was really bound. Without this
+  // call the server binds what it announces, as soon as it has reached the coordinator.
+  // REQUIRES: called at most once, before Run.
+  Result<std::string> Listen(const std::string& address);
 
   // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why; kEvicted:
   // the others went on without this server.

@@ -89,3 +89,22 @@ def test_one_of_several_processes_of_mpirun_does_not_train_alone(environment) ->
         )
         assert ended.returncode == code, ended.stderr
         assert ("bps run -np 2" in ended.stderr) == (code == 1)
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_a_job_without_a_secret_can_be_forbidden(environment, role) -> None:
+    script = f"from byteps.common.programs import exec_program; exec_program('{role}')"
+    settings = {"DMLC_PS_ROOT_URI": "192.0.2.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1"}
+    settings |= {"DMLC_NUM_SERVER": "1", "DMLC_ROLE": role, "BYTEPS_REQUIRE_SECRET": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment | settings,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode != 0
+    assert "this job has no secret" in ended.stderr
+    assert "set BYTEPS_JOB_SECRET" in ended.stderr

@@ -116,6 +116,11 @@ constexpr OptionRow kRows[] = {
      .secret = true,
      .help = "Secret of the job, the same for all its processes: who does not have it is refused. "
              "Never printed and not a command line flag, because others can read command lines."},
+    {.name = "require_secret",
+     .variable = "BYTEPS_REQUIRE_SECRET",
+     .field = &Options::require_secret,
+     .help = "Refuse to start without a secret, unless the scheduler is on a loopback address. "
+             "Without this the scheduler warns."},
     {.name = "node_host",
      .variable = "DMLC_NODE_HOST",
      .field = &Options::node_host,

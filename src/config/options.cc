@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/config/foreign_launch.h"
 #include "src/config/nearest_name.h"
 #include "src/config/option_check.h"
 #include "src/config/option_rows.h"
@@ -152,6 +153,10 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
   WarnAboutUnknownVariables(environment, options);
   TellAboutOtherVariables(environment, options);
   if (const Status sound = CheckOptions(options, given); !sound.ok()) return sound;
+  if (options.role == Role::kWorker && !IsDistributed(options) && !given.contains("num_worker")) {
+    const std::optional<std::string> why = WhyNotAlone(environment);
+    if (why.has_value()) return Status(StatusCode::kRefused, *why);
+  }
   return options;
 }
 

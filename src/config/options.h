@@ -31,6 +31,7 @@ struct Options {
   bool force_distributed = false;
   std::string job_id = "0";
   std::string job_secret;
+  bool require_secret = false;
 
   // The address that this process announces.
   std::string node_host;
@@ -79,7 +80,8 @@ struct Options {
 // Reads the options. `settings` are "option=value" texts; they win over the environment, and the
 // last of equal ones wins. kInvalidArgument for unknown settings, values that cannot be read or
 // are out of range, values that contradict each other, and missing ones; the message names the
-// option, the value, what is allowed and the nearest known name.
+// option, the value, what is allowed and the nearest known name. kRefused for a worker that another
+// launcher has started as one of several, and that knows of no job.
 Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> settings);
 
 // Whether this worker needs servers. With nothing set a process is rank 0 of 1 and needs none.

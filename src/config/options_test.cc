@@ -49,6 +49,39 @@ TEST(LoadOptionsTest, NothingSetIsASingleProcess) {
   EXPECT_THAT(options->notices, IsEmpty());
 }
 
+TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
+  const Environment::Variables launchers[] = {
+      {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}},
+      {{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}},
+      {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+      {{"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "10.0.0.1"}},
+      {{"HOROVOD_SIZE", "4"}, {"HOROVOD_RANK", "1"}}};
+  for (Environment::Variables variables : launchers) {
+    const Result<Options> refused = LoadOptions(Vars(variables), {});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), StatusCode::kRefused);
+    EXPECT_THAT(refused.status().message(),
+                AllOf(HasSubstr("has started 4 processes"), HasSubstr("bps run -np 4"),
+                      HasSubstr("DMLC_NUM_WORKER=1")));
+    // Said by hand, or as a setting, it is what the user wants; so is a job.
+    EXPECT_TRUE(LoadOptions(Vars(variables), Texts{"num_worker=1"}).ok());
+    variables["DMLC_NUM_WORKER"] = "1";
+    EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());
+    variables.merge(JobVariables());
+    variables["DMLC_NUM_WORKER"] = "2";
+    EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());
+  }
+}
+
+TEST(LoadOptionsTest, OneProcessOfAnotherLauncherMayTrainAlone) {
+  const Environment::Variables alone[] = {{{"WORLD_SIZE", "1"}, {"RANK", "0"}},
+                                          {{"WORLD_SIZE", "many"}, {"RANK", "0"}},
+                                          {{"SLURM_NTASKS", "4"}}};
+  for (const Environment::Variables& variables : alone) {
+    EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());
+  }
+}
+
 TEST(LoadOptionsTest, ReadsTheEnvironmentContract) {
   const Result<Options> options = LoadOptions(
       Job({{"BYTEPS_LOCAL_RANK", "3"}, {"BYTEPS_LOCAL_SIZE", "4"}, {"BYTEPS_LOG_LEVEL", "INFO"}}),

@@ -54,14 +54,24 @@ CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
       machine_(WithNonce(options.protocol), *this, loop_->Now()),
       ticker_(
           *loop_, [this] { return machine_.NextTick(); },
-          [this](Time now) { machine_.OnTick(now); }) {}
+          [this](Time now) { machine_.OnTick(now); }),
+      handshakes_(
+          *loop_, pool_, options.identity, UnprovenMax(),
+          [](const wire::Hello& hello, const HandshakeAcceptor::Answer& answer) {
+            answer(hello.wanted_role == Role::kCoordinator
+                       ? Status::Ok()
+                       : Status(StatusCode::kRefused,
+                                "this is the coordinator (scheduler), not a server"));
+          },
+          [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello,
+                 const std::string& peer) { OnBound(std::move(bound), hello, peer); }) {}
 
 CoordinatorProcess::~CoordinatorProcess() = default;
 
 Result<std::string> CoordinatorProcess::Listen() {
   Result<std::unique_ptr<transport::Listener>> listener =
       loop_->Listen(options_.address, [this](std::unique_ptr<transport::Connection> connection) {
-        OnAccept(std::move(connection));
+        handshakes_.Accept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
@@ -90,30 +100,12 @@ void CoordinatorProcess::Stop(const Status& why) {
   loop_->Post([this, why] { machine_.End(why); });
 }
 
-void CoordinatorProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
-  uint64_t attempt = next_id_++;
-  auto decide = [](const wire::Hello& hello, const HandshakeAcceptor::Answer& answer) {
-    answer(hello.wanted_role == Role::kCoordinator
-               ? Status::Ok()
-               : Status(StatusCode::kRefused, "this is the coordinator (scheduler), not a server"));
-  };
-  auto done = [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
-                              const wire::Hello& hello) {
-    OnBound(attempt, std::move(bound), hello);
-  };
-  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(*loop_, pool_, std::move(connection),
-                                                             options_.identity, decide, done);
-}
-
-void CoordinatorProcess::OnBound(uint64_t attempt,
-                                 Result<std::unique_ptr<transport::Connection>> connection,
-                                 const wire::Hello& hello) {
-  auto finished = handshakes_.extract(attempt);
+void CoordinatorProcess::OnBound(Result<std::unique_ptr<transport::Connection>> connection,
+                                 const wire::Hello& hello, const std::string& peer) {
   if (connection.status().code() == StatusCode::kRefused) {
     std::optional<Role> role;  // of another version only the version is known
     if (hello.version == wire::kWireVersion) role = hello.role;
-    machine_.OnRefused(finished.mapped()->peer(), role, connection.status().message(),
-                       loop_->Now());
+    machine_.OnRefused(peer, role, connection.status().message(), loop_->Now());
     ticker_.Arm();
     return;
   }
@@ -121,10 +113,11 @@ void CoordinatorProcess::OnBound(uint64_t attempt,
     log_.Info("a connection was not let in: {}", connection.status().message());
     return;
   }
-  auto member = std::make_unique<Member>(*this, attempt, std::move(connection).value());
+  uint64_t id = next_id_++;
+  auto member = std::make_unique<Member>(*this, id, std::move(connection).value());
   member->connection->SetLimits({wire::kControlBytesMax});
   member->connection->Start(member.get());
-  members_[attempt] = std::move(member);
+  members_[id] = std::move(member);
 }
 
 void CoordinatorProcess::OnFrame(uint64_t id, ConstByteSpan bytes) {

@@ -10,7 +10,7 @@
 #include "src/base/log.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/runtime/exit_notices.h"
-#include "src/runtime/handshake.h"
+#include "src/runtime/handshakes.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
 
@@ -45,9 +45,8 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
  private:
   struct Member;
 
-  void OnAccept(std::unique_ptr<transport::Connection> connection);
-  void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
-               const wire::Hello& hello);
+  void OnBound(Result<std::unique_ptr<transport::Connection>> connection, const wire::Hello& hello,
+               const std::string& peer);
   void OnFrame(uint64_t id, ConstByteSpan bytes);
   void OnClosed(uint64_t id, const Status& why);
   void OnExit(uint32_t process, std::optional<uint32_t> rank);
@@ -65,7 +64,7 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   Ticker ticker_;
   std::unique_ptr<transport::Listener> listener_;
   uint64_t next_id_ = 1;
-  std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
+  Handshakes handshakes_;
   std::map<uint64_t, std::unique_ptr<Member>> members_;
   std::optional<Status> outcome_;
   std::unique_ptr<transport::Loop::Timer> farewell_;

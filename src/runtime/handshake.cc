@@ -1,5 +1,6 @@
 #include "src/runtime/handshake.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/runtime/frames.h"
@@ -19,15 +20,21 @@ Status Timeout(const transport::Connection& connection) {
                                         "byteps process?"};
 }
 
-ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
-                         const wire::Nonce& nonce) {
-  return Proof(identity.secret, kAcceptorPurpose, hello, nonce);
+ProofBytes InitiatorProof(const JobIdentity& identity, ConstByteSpan hello,
+                          const wire::Nonce& challenge) {
+  return Proof(identity.secret, kInitiatorPurpose, hello, challenge);
 }
 
-ProofBytes InitiatorProof(const JobIdentity& identity, ConstByteSpan hello,
-                          const wire::Nonce& nonce) {
-  return Proof(identity.secret, kInitiatorPurpose, hello, nonce);
+ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
+                         const wire::Nonce& challenge, wire::Welcome welcome) {
+  welcome.proof = {};
+  std::vector<std::byte> said(challenge.begin(), challenge.end());
+  std::vector<std::byte> bytes = wire::EncodeWelcome(welcome);
+  said.insert(said.end(), bytes.begin(), bytes.end());
+  return Proof(identity.secret, kAcceptorPurpose, hello, said);
 }
+
+bool Is(uint8_t kind, FrameKind wanted) { return kind == static_cast<uint8_t>(wanted); }
 
 Status Unexpected(uint8_t kind) {
   return {StatusCode::kProtocol, "frame " + std::to_string(kind) + " before the handshake's end"};
@@ -51,31 +58,48 @@ HandshakeInitiator::HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
 }
 
 Result<ByteSpan> HandshakeInitiator::OnHeader(uint8_t kind, ConstByteSpan, size_t payload_bytes) {
-  if (kind != static_cast<uint8_t>(FrameKind::kWelcome)) return Unexpected(kind);
+  bool first_challenge = Is(kind, FrameKind::kChallenge) && !challenge_.has_value();
+  if (!first_challenge && !Is(kind, FrameKind::kWelcome)) return Unexpected(kind);
+  incoming_kind_ = kind;
   incoming_.resize(payload_bytes);
   return ByteSpan(incoming_);
 }
 
 void HandshakeInitiator::OnFrame() {
+  if (Is(incoming_kind_, FrameKind::kChallenge)) return OnChallenge();
   Result<wire::Welcome> welcome = wire::DecodeWelcome(incoming_);
-  if (!welcome.ok()) return Finish(welcome.status());
-  bool proven = ProofEqual(AcceptorProof(identity_, hello_bytes_, welcome->nonce), welcome->proof);
-  if (welcome->code == StatusCode::kEvicted && !proven) {
-    return Finish({StatusCode::kRefused, connection_->PeerName() +
-                                             " says that this process is not in the job, but does "
-                                             "not know the job's secret; it is not believed"});
+  Status how = welcome.ok() ? Judge(welcome.value()) : welcome.status();
+  if (how.ok()) connection_->Send(BytesFrame(pool_, FrameKind::kBound, {}));
+  Finish(how);
+}
+
+void HandshakeInitiator::OnChallenge() {
+  wire::Nonce challenge;
+  if (incoming_.size() != challenge.size()) {
+    return Finish({StatusCode::kProtocol, "malformed challenge"});
   }
-  if (welcome->code != StatusCode::kOk) {
-    return Finish({welcome->code, connection_->PeerName() + " refused: " + welcome->text});
+  std::copy(incoming_.begin(), incoming_.end(), challenge.begin());
+  challenge_ = challenge;
+  connection_->Send(
+      BytesFrame(pool_, FrameKind::kProof, InitiatorProof(identity_, hello_bytes_, challenge)));
+}
+
+// What is not proven is a refusal at most: it ends this attempt, and nobody.
+Status HandshakeInitiator::Judge(const wire::Welcome& welcome) const {
+  bool proven =
+      challenge_.has_value() &&
+      ProofEqual(AcceptorProof(identity_, hello_bytes_, *challenge_, welcome), welcome.proof);
+  const std::string peer = connection_->PeerName();
+  if (welcome.code == StatusCode::kOk) {
+    if (proven) return Status::Ok();
+    return {StatusCode::kRefused, peer + " does not know this job's secret; check BYTEPS_JOB_ID " +
+                                      "and BYTEPS_JOB_SECRET"};
   }
-  if (!proven) {
-    return Finish({StatusCode::kRefused, connection_->PeerName() +
-                                             " does not know this job's secret; check "
-                                             "BYTEPS_JOB_ID and BYTEPS_JOB_SECRET"});
+  if (proven || welcome.code == StatusCode::kRefused) {
+    return {welcome.code, peer + " refused: " + welcome.text};
   }
-  ProofBytes proof = InitiatorProof(identity_, hello_bytes_, welcome->nonce);
-  connection_->Send(BytesFrame(pool_, FrameKind::kProof, proof));
-  Finish(Status::Ok());
+  return {StatusCode::kRefused, peer + " says that this process is not in the job, but does not " +
+                                    "know the job's secret; it is not believed"};
 }
 
 void HandshakeInitiator::OnClosed(const Status& why) {
@@ -95,7 +119,8 @@ void HandshakeInitiator::Finish(Status why) {
 HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
                                      std::unique_ptr<transport::Connection> connection,
                                      const JobIdentity& identity, Decide decide, Done done)
-    : connection_(std::move(connection)),
+    : loop_(loop),
+      connection_(std::move(connection)),
       identity_(identity),
       pool_(pool),
       peer_(connection_->PeerName()),
@@ -105,7 +130,7 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
       alive_(std::make_shared<bool>(true)) {
   connection_->SetLimits({wire::kHandshakeBytesMax});
   connection_->Start(this);
-  deadline_ = loop.After(kHandshakeLimit, [this] { Finish(Timeout(*connection_)); });
+  deadline_ = loop.After(kProofLimit, [this] { Finish(Timeout(*connection_)); });
 }
 
 HandshakeAcceptor::~HandshakeAcceptor() { *alive_ = false; }
@@ -117,12 +142,13 @@ Result<ByteSpan> HandshakeAcceptor::OnHeader(uint8_t kind, ConstByteSpan, size_t
 }
 
 void HandshakeAcceptor::OnFrame() {
-  if (expected_ == static_cast<uint8_t>(FrameKind::kHello)) return OnHello();
-  OnProof();
+  if (Is(expected_, FrameKind::kHello)) return OnHello();
+  if (Is(expected_, FrameKind::kProof)) return OnProof();
+  Finish(Status::Ok());
 }
 
 void HandshakeAcceptor::OnHello() {
-  expected_ = 0;  // nothing may come before our welcome
+  expected_ = 0;  // nothing may come before our answer
   Result<wire::Hello> hello = wire::DecodeHello(incoming_);
   if (!hello.ok()) return Finish(hello.status());
   hello_ = hello.value();
@@ -137,51 +163,61 @@ void HandshakeAcceptor::OnHello() {
         "it belongs to another job; BYTEPS_JOB_ID must be the same everywhere");
   }
   hello_bytes_ = incoming_;
+  RandomBytes(challenge_);
+  expected_ = static_cast<uint8_t>(FrameKind::kProof);
+  connection_->Send(BytesFrame(pool_, FrameKind::kChallenge, challenge_));
+}
+
+void HandshakeAcceptor::OnProof() {
+  expected_ = 0;
+  if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, challenge_), incoming_)) {
+    return Refuse(
+        "it does not know the secret that you have; check BYTEPS_JOB_SECRET, which must be the "
+        "same everywhere",
+        "it has another BYTEPS_JOB_SECRET, which must be the same everywhere");
+  }
+  proven_ = true;
+  deadline_ = loop_.After(kHandshakeLimit, [this] { Finish(Timeout(*connection_)); });
   decide_(hello_, [this, alive = alive_](Status decision) {
-    if (*alive) SendWelcome(decision);
+    if (*alive) OnDecided(decision);
   });
 }
 
+void HandshakeAcceptor::OnDecided(const Status& decision) {
+  if (!decision.ok()) {
+    refusal_ = decision;
+    return SendRefusal(decision);
+  }
+  expected_ = static_cast<uint8_t>(FrameKind::kBound);
+  SendWelcome(decision);
+}
+
+// A stranger learns why, and gets no proof.
 void HandshakeAcceptor::Refuse(const std::string& to_peer, const std::string& to_us) {
   refusal_ = Status(StatusCode::kRefused, to_us);
-  SendWelcome({StatusCode::kRefused, to_peer});
+  SendRefusal({StatusCode::kRefused, to_peer});
+}
+
+// The peer reads the reason; the connection ends when it closes or at the deadline.
+void HandshakeAcceptor::SendRefusal(const Status& why) {
+  SendWelcome(why);
+  connection_->CloseAfterFlush(seconds(1));
 }
 
 void HandshakeAcceptor::SendWelcome(const Status& decision) {
   wire::Welcome welcome;
   welcome.code = decision.code();
   welcome.text = decision.message();
-  if (decision.ok() || decision.code() == StatusCode::kEvicted) {
-    RandomBytes(nonce_);
+  if (proven_) {
     welcome.incarnation = identity_.incarnation;
-    welcome.nonce = nonce_;
-    welcome.proof = AcceptorProof(identity_, hello_bytes_, nonce_);
+    welcome.proof = AcceptorProof(identity_, hello_bytes_, challenge_, welcome);
   }
-  if (decision.ok()) expected_ = static_cast<uint8_t>(FrameKind::kProof);
   connection_->Send(BytesFrame(pool_, FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
-  if (decision.ok()) return;
-  // A refused peer reads the reason; the connection ends when it closes or at the deadline.
-  if (refusal_.ok()) refusal_ = decision;
-  connection_->CloseAfterFlush(seconds(1));
 }
 
-void HandshakeAcceptor::OnProof() {
-  if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, nonce_), incoming_)) {
-    return Finish({StatusCode::kRefused, "it does not know this job's secret"});
-  }
-  Finish(Status::Ok());
-}
-
-// Who has another secret does not accept our proof, and goes without a word.
 void HandshakeAcceptor::OnClosed(const Status& why) {
   if (!refusal_.ok()) return Finish(refusal_);
-  bool turned_away = expected_ == static_cast<uint8_t>(FrameKind::kProof);
-  if (!turned_away || why.code() != StatusCode::kPeerLost) {
-    return Finish(why.ok() ? Status(StatusCode::kUnavailable, "closed") : why);
-  }
-  Finish({StatusCode::kRefused,
-          "it has another BYTEPS_JOB_SECRET, which must be the same everywhere, or was stopped "
-          "while it connected"});
+  Finish(why.ok() ? Status(StatusCode::kUnavailable, "closed") : why);
 }
 
 void HandshakeAcceptor::Finish(Status why) {

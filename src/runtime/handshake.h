@@ -1,6 +1,8 @@
-// Binds a fresh connection to (job, role, index, incarnation): hello, welcome, proof. Both ends
-// prove that they hold the job's secret before any other frame is read; a stranger gets no further,
-// and ends nobody: who says that a process is no member any more (kEvicted) has to prove it, too.
+// Binds a fresh connection to (job, role, index, incarnation): hello, challenge, proof, welcome,
+// bound. Both ends prove that they hold the job's secret before any other frame is read. The
+// acceptor, which strangers can reach, lets the initiator prove first; it decides nothing and
+// proves nothing before. The whole welcome is proven: nobody in between changes what it says, and
+// only a member can end a process by saying that it is none any more (kEvicted).
 //
 // Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
 // it at most once; destroying the object, also from inside `done`, ends the attempt silently.
@@ -9,7 +11,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/proof.h"
@@ -26,8 +30,9 @@ struct JobIdentity {
   uint64_t incarnation = 0;  // of this process
 };
 
-// How long a handshake may take once the connection stands.
+// How long a handshake may take once the connection stands, and the acceptor waits for a proof.
 inline constexpr Duration kHandshakeLimit = seconds(10);
+inline constexpr Duration kProofLimit = seconds(5);
 
 // The side that connected.
 class HandshakeInitiator final : public transport::FrameReceiver {
@@ -44,11 +49,15 @@ class HandshakeInitiator final : public transport::FrameReceiver {
   void OnClosed(const Status& why) override;
 
  private:
+  void OnChallenge();
+  Status Judge(const wire::Welcome& welcome) const;
   void Finish(Status why);
 
   std::unique_ptr<transport::Connection> connection_;
   const JobIdentity identity_;
   BufferPool& pool_;
+  uint8_t incoming_kind_ = 0;
+  std::optional<wire::Nonce> challenge_;  // once it has come
   std::vector<std::byte> hello_bytes_;
   std::vector<std::byte> incoming_;
   std::unique_ptr<transport::Loop::Timer> deadline_;
@@ -58,8 +67,8 @@ class HandshakeInitiator final : public transport::FrameReceiver {
 // The side that accepted.
 class HandshakeAcceptor final : public transport::FrameReceiver {
  public:
-  // Decides about a hello of this job: kOk, or the reason to refuse. May keep `answer` and call it
-  // later (a member that is ahead of us waits). Called at most once.
+  // Decides about a hello that is proven: kOk, or the reason to refuse. May keep `answer` and call
+  // it later (a member that is ahead of us waits). Called at most once.
   //
   // `done` gets kRefused, with the reason as one says it of the peer, for who has sent a hello that
   // does not fit, or has not proved that it knows the secret; other codes for who sent none.
@@ -75,6 +84,8 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
 
   // "10.0.0.3:4711"
   const std::string& peer() const { return peer_; }
+  // Whether it has proved that it knows the secret.
+  bool proven() const { return proven_; }
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
   void OnFrame() override;
@@ -82,19 +93,23 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
 
  private:
   void OnHello();
-  void Refuse(const std::string& to_peer, const std::string& to_us);
   void OnProof();
+  void OnDecided(const Status& decision);
+  void Refuse(const std::string& to_peer, const std::string& to_us);
+  void SendRefusal(const Status& why);
   void SendWelcome(const Status& decision);
   void Finish(Status why);
 
+  transport::Loop& loop_;
   std::unique_ptr<transport::Connection> connection_;
   const JobIdentity identity_;
   BufferPool& pool_;
   const std::string peer_;
   uint8_t expected_;
+  bool proven_ = false;
   Status refusal_;  // of a peer that has still to read it
   wire::Hello hello_;
-  wire::Nonce nonce_{};
+  wire::Nonce challenge_{};
   std::vector<std::byte> hello_bytes_;
   std::vector<std::byte> incoming_;
   std::unique_ptr<transport::Loop::Timer> deadline_;

@@ -14,7 +14,14 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
       loop_(transport.MakeLoop()),
       control_(*loop_, options.control, log,
                {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
-                [this](const Status& why) { End(why); }}) {
+                [this](const Status& why) { End(why); }}),
+      handshakes_(
+          *loop_, pool_, options.control.identity, UnprovenMax(),
+          [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
+            Decide(hello, std::move(answer));
+          },
+          [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello,
+                 const std::string& peer) { OnBound(std::move(bound), hello, peer); }) {
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
@@ -31,10 +38,10 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
 
 ServerProcess::~ServerProcess() = default;
 
-Result<std::string> ServerProcess::Listen() {
+Result<std::string> ServerProcess::Listen(const std::string& address) {
   Result<std::unique_ptr<transport::Listener>> listener =
-      loop_->Listen(options_.listen, [this](std::unique_ptr<transport::Connection> connection) {
-        OnAccept(std::move(connection));
+      loop_->Listen(address, [this](std::unique_ptr<transport::Connection> connection) {
+        handshakes_.Accept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
@@ -42,15 +49,11 @@ Result<std::string> ServerProcess::Listen() {
 }
 
 Status ServerProcess::Run() {
-  if (listener_ == nullptr) {
-    Result<std::string> address = Listen();
-    if (!address.ok()) return address.status();
-  }
   for (auto& shard : shards_) shard->Start();
   control_.Start();
   loop_->Run();
   control_.Close();  // the coordinator waits for it
-  handshakes_.clear();
+  handshakes_.Clear();
   shards_.clear();
   return outcome_.value_or(Status::Ok());
 }
@@ -71,6 +74,11 @@ void ServerProcess::OnReady() {
     transport::Announcement chosen{options_.announced_host, "the options wish it"};
     if (chosen.address.empty()) {
       chosen = transport::ChooseAnnouncement(options_.control.coordinator, control_.LocalAddress());
+    }
+    if (listener_ == nullptr) {
+      std::string host = transport::ListenHost(chosen.address);
+      Result<std::string> bound = Listen(transport::FormatHostPort(host, options_.port));
+      if (!bound.ok()) return End(bound.status());
     }
     join.address = transport::FormatHostPort(chosen.address, listener_->Port());
     log_.Info("announcing {} ({})", join.address, chosen.why);
@@ -146,17 +154,6 @@ void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   control_.Send(suspect);
 }
 
-void ServerProcess::OnAccept(std::unique_ptr<transport::Connection> connection) {
-  uint64_t attempt = next_attempt_++;
-  handshakes_[attempt] = std::make_unique<HandshakeAcceptor>(
-      *loop_, pool_, std::move(connection), options_.control.identity,
-      [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
-        Decide(hello, std::move(answer));
-      },
-      [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
-                      const wire::Hello& hello) { OnBound(attempt, std::move(bound), hello); });
-}
-
 // Who comes from a generation that this server has not heard of yet waits until it has.
 void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
   if (hello.wanted_role != Role::kServer || hello.role != Role::kWorker) {
@@ -178,17 +175,14 @@ Status ServerProcess::CheckShard(const wire::Hello& hello) const {
   return Status::Ok();
 }
 
-void ServerProcess::OnBound(uint64_t attempt,
-                            Result<std::unique_ptr<transport::Connection>> connection,
-                            const wire::Hello& hello) {
-  auto finished = handshakes_.extract(attempt);
+void ServerProcess::OnBound(Result<std::unique_ptr<transport::Connection>> connection,
+                            const wire::Hello& hello, const std::string& peer) {
   Status checked = connection.status();
   if (checked.ok()) checked = admission_.Check(hello.index, hello.incarnation, hello.generation);
   if (checked.ok()) checked = CheckShard(hello);
   if (!checked.ok()) {
     bool refused = checked.code() == StatusCode::kRefused;
-    log_.Info("a connection was not let in: {}{}", refused ? finished.mapped()->peer() + ": " : "",
-              checked.message());
+    log_.Info("a connection was not let in: {}{}", refused ? peer + ": " : "", checked.message());
     return;
   }
   broken_.erase(hello.incarnation);

@@ -12,7 +12,7 @@
 #include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
-#include "src/runtime/handshake.h"
+#include "src/runtime/handshakes.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
 
@@ -23,7 +23,7 @@ class ShardThread;
 struct ServerProcessOptions {
   ControlLinkOptions control;
   wire::Join join;             // address is filled in when the port is known
-  std::string listen;          // "host:port"
+  uint16_t port = 0;           // to listen on, at the announced host if it is this one; 0: any
   std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
 };
 
@@ -32,9 +32,10 @@ class ServerProcess {
   ServerProcess(transport::Transport& transport, const ServerProcessOptions& options, Log& log);
   ~ServerProcess();
 
-  // Binds the address and returns it with the port that was really bound; Run does it if this was
-  // not called. REQUIRES: called at most once, before Run.
-  Result<std::string> Listen();
+  // Binds an address ("host:port") and returns it with the port that was really bound. Without this
+  // call the server binds what it announces, as soon as it has reached the coordinator.
+  // REQUIRES: called at most once, before Run.
+  Result<std::string> Listen(const std::string& address);
 
   // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why; kEvicted:
   // the others went on without this server.
@@ -48,10 +49,9 @@ class ServerProcess {
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
   void OnBroken(uint64_t worker, const Status& why);
-  void OnAccept(std::unique_ptr<transport::Connection> connection);
   void Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer);
-  void OnBound(uint64_t attempt, Result<std::unique_ptr<transport::Connection>> connection,
-               const wire::Hello& hello);
+  void OnBound(Result<std::unique_ptr<transport::Connection>> connection, const wire::Hello& hello,
+               const std::string& peer);
   Status CheckShard(const wire::Hello& hello) const;
   const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
@@ -64,8 +64,7 @@ class ServerProcess {
   std::optional<protocol::Membership> membership_;  // once the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::unique_ptr<transport::Listener> listener_;
-  uint64_t next_attempt_ = 1;
-  std::map<uint64_t, std::unique_ptr<HandshakeAcceptor>> handshakes_;
+  Handshakes handshakes_;
   protocol::Admission admission_;
   wire::View view_;  // in force
   ShardId first_shard_ = 0;

@@ -85,14 +85,36 @@ Result<std::string> AnnouncedHost(const config::Options& options) {
       {config::RootAddress(options), options.interface, options.address_cidr});
 }
 
+// Without a secret whoever reaches a port of the job can join it.
+Status CheckSecret(const config::Options& options, Log& log) {
+  if (!options.job_secret.empty() || transport::IsLoopbackHost(options.root_host)) {
+    return Status::Ok();
+  }
+  const std::string what = "this job has no secret, and its scheduler (" +
+                           config::RootAddress(options) +
+                           ") is not on a loopback address: whoever can reach the ports of the job "
+                           "can join it";
+  const std::string advice =
+      "set BYTEPS_JOB_SECRET to the same value for all its processes "
+      "(openssl rand -hex 16 makes one)";
+  if (options.require_secret) {
+    return {StatusCode::kInvalidArgument,
+            what + ", and BYTEPS_REQUIRE_SECRET forbids that: " + advice};
+  }
+  if (options.role == Role::kCoordinator) log.Warning("{}; {}", what, advice);
+  return Status::Ok();
+}
+
 Status StoppedBy(int signal_number) {
   return {StatusCode::kShutdown,
           std::string("stopped by ") + (signal_number == SIGINT ? "SIGINT" : "SIGTERM")};
 }
 
 Status ServeAsCoordinator(const config::Options& options, Log& log) {
+  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
   runtime::CoordinatorProcessOptions process;
-  process.address = transport::FormatHostPort("", static_cast<uint16_t>(options.root_port));
+  process.address = transport::FormatHostPort(transport::ListenHost(options.root_host),
+                                              static_cast<uint16_t>(options.root_port));
   process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
   // A launcher that starts everything also says how many workers a machine has.
   process.protocol.worker_machines = static_cast<uint32_t>(config::WorkerCount(options));
@@ -117,6 +139,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
 }
 
 Status ServeAsServer(const config::Options& options, Log& log) {
+  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
   Result<std::string> announced = AnnouncedHost(options);
   if (!announced.ok()) return announced.status();
   uint64_t incarnation = RandomIncarnation();
@@ -125,7 +148,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.join = JoinOf(options, incarnation);
   process.join.rank = static_cast<int32_t>(options.server_index);
   process.join.shards = static_cast<uint32_t>(options.server_shards);
-  process.listen = transport::FormatHostPort("", static_cast<uint16_t>(options.port));
+  process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
   auto transport = MakeTransport(options);
   runtime::ServerProcess server(*transport, process, log);
@@ -160,6 +183,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     alone.engine = runtime::MakeLoneEngine();
     return alone;
   }
+  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
   uint64_t incarnation = RandomIncarnation();
   runtime::WorkerEngineOptions worker;
   worker.control = ControlOf(options, incarnation);

@@ -76,12 +76,6 @@ bool MayBeReached(std::string_view text) {
   return address.ok() && !IsLoopback(address.value()) && !IsLinkLocal(address.value());
 }
 
-// Whoever gives this as the scheduler's address keeps the job on one machine.
-bool MeansThisMachine(std::string_view host) {
-  Result<IpAddress> address = ParseIpAddress(host);
-  return host == "localhost" || (address.ok() && IsLoopback(address.value()));
-}
-
 }  // namespace
 
 Result<HostPort> ParseHostPort(std::string_view text) {
@@ -159,6 +153,11 @@ bool IsLoopback(const IpAddress& address) {
   return *last == 1 && std::all_of(address.bytes.begin(), last, [](uint8_t b) { return b == 0; });
 }
 
+bool IsLoopbackHost(std::string_view host) {
+  Result<IpAddress> address = ParseIpAddress(host);
+  return host == "localhost" || (address.ok() && IsLoopback(address.value()));
+}
+
 bool Contains(const Cidr& cidr, const IpAddress& address) {
   if (cidr.base.bits != address.bits) return false;
   for (int bit = 0; bit < cidr.prefix_bits; ++bit) {
@@ -202,7 +201,7 @@ Announcement PickAnnouncement(std::string_view root_host, std::string_view local
   if (!own_end.ok() || !IsLoopback(own_end.value())) {
     return {std::string(local), "the route to the scheduler starts there"};
   }
-  if (MeansThisMachine(root_host)) {
+  if (IsLoopbackHost(root_host)) {
     return {std::string(local), "the scheduler's address is of this machine alone"};
   }
   std::string because = "'" + std::string(root_host) +

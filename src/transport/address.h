@@ -1,7 +1,7 @@
 // Addresses of hosts and ports as text, and the choice of this host's own address.
 //
-// Everything but ChooseAddress, ChooseAnnouncement, ListAddresses, ResolveHost and RouteSource is
-// pure.
+// Everything but ChooseAddress, ChooseAnnouncement, ListAddresses, ListenHost, ResolveHost and
+// RouteSource is pure.
 #pragma once
 
 #include <array>
@@ -81,6 +81,14 @@ Result<std::string> ChooseAddress(const AddressChoice& choice);
 
 // 127.0.0.0/8 or ::1.
 bool IsLoopback(const IpAddress& address);
+
+// Whether `host` is a literal of a loopback address, or "localhost".
+bool IsLoopbackHost(std::string_view host);
+
+// Where to listen so that nobody is reached by addresses other than the one that others are told:
+// `host` if it is an address of this host, else all (""): of a name, or of an address that another
+// host forwards here.
+std::string ListenHost(const std::string& host);
 
 // What a host tells others when nobody wished for an address, and why, for its log.
 struct Announcement {

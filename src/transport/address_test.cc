@@ -151,6 +151,28 @@ TEST(AddressTest, Loopback) {
   }
 }
 
+TEST(ListenHostTest, OwnAddressesAloneAreListenedOn) {
+  for (const char* own : {"127.0.0.1", "127.3.2.1", "::1"}) EXPECT_EQ(ListenHost(own), own);
+  Result<std::vector<InterfaceAddress>> all = ListAddresses();
+  ASSERT_TRUE(all.ok());
+  for (const InterfaceAddress& one : all.value()) {
+    EXPECT_EQ(ListenHost(one.address), one.address);
+  }
+  // Another host's, or a name, for which others may have another address of this host.
+  for (const char* other : {"192.0.2.1", "2001:db8::1", "localhost", "", "no.such.host"}) {
+    EXPECT_EQ(ListenHost(other), "");
+  }
+}
+
+TEST(LoopbackTest, HostsThatKeepAJobOnOneMachine) {
+  for (const char* host : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
+    EXPECT_TRUE(IsLoopbackHost(host)) << host;
+  }
+  for (const char* host : {"10.0.0.1", "", "a.host", "fe80::1"}) {
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+  }
+}
+
 TEST(ResolveHostTest, AnAddressIsItselfAndANameMeansThisHostIfItCan) {
   EXPECT_EQ(ResolveHost("10.9.9.9", "127.0.0.1:1").value(), "10.9.9.9");
   EXPECT_EQ(ResolveHost("fd00::5", "127.0.0.1:1").value(), "fd00::5");

@@ -121,6 +121,19 @@ Result<std::string> RouteSource(const std::string& target) {
                 "no route to " + target + ": " + source.status().message());
 }
 
+std::string ListenHost(const std::string& host) {
+  Result<IpAddress> wanted = ParseIpAddress(host);
+  if (!wanted.ok()) return "";
+  if (IsLoopback(wanted.value())) return host;
+  Result<std::vector<InterfaceAddress>> own = ListAddresses();
+  if (!own.ok()) return "";
+  for (const InterfaceAddress& one : own.value()) {
+    Result<IpAddress> address = ParseIpAddress(one.address);
+    if (address.ok() && address.value() == wanted.value()) return host;
+  }
+  return "";
+}
+
 Result<std::string> ChooseAddress(const AddressChoice& choice) {
   Result<std::vector<InterfaceAddress>> candidates = ListAddresses();
   if (!candidates.ok()) return candidates.status();

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x31535042;  // "BPS1"
 constexpr size_t kHelloFixedBytes = 56;
-constexpr size_t kWelcomeFixedBytes = 64;
+constexpr size_t kWelcomeFixedBytes = 48;
 
 Status Malformed(const char* what) {
   return {StatusCode::kProtocol, std::string("malformed ") + what};
@@ -87,8 +87,7 @@ std::vector<std::byte> EncodeWelcome(const Welcome& welcome) {
   PutLittle(at + 4, kWireVersion);
   at[6] = static_cast<std::byte>(welcome.code);
   PutLittle(at + 8, welcome.incarnation);
-  std::copy(welcome.nonce.begin(), welcome.nonce.end(), at + 16);
-  std::copy(welcome.proof.begin(), welcome.proof.end(), at + 32);
+  std::copy(welcome.proof.begin(), welcome.proof.end(), at + 16);
   PutText(out, welcome.text, kHandshakeBytesMax - kWelcomeFixedBytes - 2);
   return out;
 }
@@ -104,8 +103,7 @@ Result<Welcome> DecodeWelcome(ConstByteSpan bytes) {
   Welcome welcome;
   welcome.code = static_cast<StatusCode>(at[6]);
   welcome.incarnation = GetLittle<uint64_t>(at + 8);
-  std::copy(at + 16, at + 32, welcome.nonce.begin());
-  std::copy(at + 32, at + 64, welcome.proof.begin());
+  std::copy(at + 16, at + 48, welcome.proof.begin());
   Result<std::string> text = GetText(bytes.subspan(kWelcomeFixedBytes), "welcome");
   if (!text.ok()) return text.status();
   welcome.text = std::move(text).value();

@@ -1,5 +1,6 @@
-// The first three frames of every connection: hello, welcome, proof. Both ends prove that they
-// hold the job's secret before any other frame is read. docs/wire-format.md has the bytes.
+// The first frames of every connection: hello, challenge, proof, welcome, bound. Both ends prove
+// that they hold the job's secret before any other frame is read. docs/wire-format.md has the
+// bytes.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace byteps::wire {
 
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kJobIdBytesMax = 128;
 using Nonce = std::array<std::byte, 16>;
 
@@ -32,11 +33,11 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// The acceptor's answer: its proof over the hello and its nonce, or why it refuses.
+// The acceptor's verdict. Its proof is over everything that was said, this welcome included; who
+// has not proved anything gets none.
 struct Welcome {
   StatusCode code = StatusCode::kOk;
   uint64_t incarnation = 0;
-  Nonce nonce{};
   ProofBytes proof{};
   std::string text;  // of a refusal
   friend bool operator==(const Welcome&, const Welcome&) = default;

@@ -33,7 +33,6 @@ TEST(HandshakeTest, WelcomeSurvivesTheWire) {
   Welcome welcome;
   welcome.code = StatusCode::kRefused;
   welcome.incarnation = 5;
-  welcome.nonce.fill(std::byte{1});
   welcome.proof.fill(std::byte{2});
   welcome.text = "another job lives here";
   EXPECT_EQ(DecodeWelcome(EncodeWelcome(welcome)).value(), welcome);
@@ -43,7 +42,7 @@ TEST(HandshakeTest, WelcomeSurvivesTheWire) {
 TEST(HandshakeTest, GoldenBytesOfAHello) {
   EXPECT_EQ(Hex(EncodeHello(ExampleHello())),
             "42505331"
-            "0200"
+            "0300"
             "00"
             "01"
             "03000000"
@@ -61,16 +60,14 @@ TEST(HandshakeTest, GoldenBytesOfAWelcome) {
   Welcome welcome;
   welcome.code = StatusCode::kRefused;
   welcome.incarnation = 5;
-  welcome.nonce.fill(std::byte{1});
   welcome.proof.fill(std::byte{2});
   welcome.text = "no";
   EXPECT_EQ(Hex(EncodeWelcome(welcome)),
             "42505331"
-            "0200"
+            "0300"
             "08"
             "00"
             "0500000000000000"
-            "01010101010101010101010101010101"
             "0202020202020202020202020202020202020202020202020202020202020202"
             "0200"
             "6e6f");

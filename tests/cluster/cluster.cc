@@ -139,14 +139,13 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.join.server_count = options_.servers;
   process.join.piece_bytes_max = options_.piece_bytes_max;
   process.join.version = kVersion;
-  process.listen = ListenAddress();
   return process;
 }
 
 void Cluster::StartServer(const runtime::ServerProcessOptions& options) {
   auto server = std::make_unique<Server>(transport_);
   server->process = std::make_unique<runtime::ServerProcess>(server->transport, options, log_);
-  Result<std::string> address = server->process->Listen();
+  Result<std::string> address = server->process->Listen(ListenAddress());
   EXPECT_TRUE(address.ok()) << address.status().ToString();
   if (!address.ok()) return;
   server->address = address.value();

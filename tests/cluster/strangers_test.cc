@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "src/base/proof.h"
+#include "src/runtime/handshakes.h"
 #include "src/transport/transport.h"
 #include "src/wire/frame_kind.h"
 #include "src/wire/handshake.h"
@@ -55,14 +57,23 @@ class RawSocket {
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     Write(bytes);
   }
-  // The payload of the next frame, if it is a welcome.
-  std::optional<wire::Welcome> ReadWelcome() {
+  // The payload of the next frame, if it is of this kind; else nothing.
+  Bytes ReadFrame(FrameKind kind) {
     Bytes prefix = Read(transport::kFramePrefixBytes);
-    if (prefix.size() < 8 || prefix[6] != static_cast<std::byte>(FrameKind::kWelcome)) return {};
+    if (prefix.size() < 8 || prefix[6] != static_cast<std::byte>(kind)) return {};
     size_t size = std::to_integer<size_t>(prefix[0]) | std::to_integer<size_t>(prefix[1]) << 8;
-    Result<wire::Welcome> welcome = wire::DecodeWelcome(Read(size));
+    return Read(size);
+  }
+  std::optional<wire::Welcome> ReadWelcome() {
+    Result<wire::Welcome> welcome = wire::DecodeWelcome(ReadFrame(FrameKind::kWelcome));
     if (!welcome.ok()) return {};
     return welcome.value();
+  }
+  // Says hello; returns the proof that knows this secret, for the challenge that comes.
+  ProofBytes Challenge(const wire::Hello& hello, const std::string& secret) {
+    Bytes bytes = wire::EncodeHello(hello);
+    WriteFrame(FrameKind::kHello, bytes);
+    return Proof(secret, "byteps initiator", bytes, ReadFrame(FrameKind::kChallenge));
   }
   // Whether the other side ends the connection, by a close or a reset.
   bool SeesTheEnd() {
@@ -109,6 +120,10 @@ class Strangers : public ::testing::Test {
   void ExpectRefusal(const std::string& port, const wire::Hello& hello, const std::string& text) {
     RawSocket stranger(port);
     stranger.WriteFrame(FrameKind::kHello, wire::EncodeHello(hello));
+    ExpectRefused(stranger, text);
+  }
+
+  void ExpectRefused(RawSocket& stranger, const std::string& text) {
     std::optional<wire::Welcome> welcome = stranger.ReadWelcome();
     ASSERT_TRUE(welcome.has_value());
     EXPECT_EQ(welcome->code, StatusCode::kRefused);
@@ -173,33 +188,59 @@ TEST_F(Strangers, WhoMeansSomethingElseIsToldAndGone) {
       hello = Hello(port);
       hello.version = 77;
       ExpectRefusal(port, hello, "77");
-      hello = Hello(port);
-      hello.wanted_role = hello.wanted_role == Role::kServer ? Role::kCoordinator : Role::kServer;
-      ExpectRefusal(port, hello, "this is");
     }
-    wire::Hello hello = Hello(cluster_.server_address(0));
-    hello.wanted_incarnation = 12345;
-    ExpectRefusal(cluster_.server_address(0), hello, "another process");
     ExpectTheJobWorks();
   }
   cluster_.LeaveInOrder();
 }
 
-// The hello is right, but the proof is not: neither made up nor that of the other side.
+// The hello is right, but the proof is made up, or of another secret, or of another hello.
 TEST_F(Strangers, WithoutTheSecretNobodyGetsIn) {
   for (int phase = 0; phase < 2; ++phase) {
-    const std::string& port = cluster_.coordinator_address();
-    for (bool reflect : {false, true}) {
-      RawSocket stranger(port);
-      stranger.WriteFrame(FrameKind::kHello, wire::EncodeHello(Hello(port)));
-      std::optional<wire::Welcome> welcome = stranger.ReadWelcome();
-      ASSERT_TRUE(welcome.has_value());
-      EXPECT_EQ(welcome->code, StatusCode::kOk);
-      ProofBytes proof{};
-      if (reflect) proof = welcome->proof;
-      stranger.WriteFrame(FrameKind::kProof, proof);
-      EXPECT_TRUE(stranger.SeesTheEnd());
+    for (const std::string& port : Ports()) {
+      ProofBytes used{};
+      for (const std::string& secret : {std::string("guessed"), cluster_.identity().secret}) {
+        RawSocket stranger(port);
+        ProofBytes proof = stranger.Challenge(Hello(port), secret);
+        if (secret == "guessed") used = proof;
+        stranger.WriteFrame(FrameKind::kProof, secret == "guessed" ? proof : used);
+        ExpectRefused(stranger, "does not know the secret");
+      }
     }
+    ExpectTheJobWorks();
+  }
+  cluster_.LeaveInOrder();
+}
+
+// Who knows the secret and means another process is told so, and that is proven.
+TEST_F(Strangers, WhoKnowsTheSecretIsToldWhatDoesNotFit) {
+  ExpectTheJobWorks();
+  for (const std::string& port : Ports()) {
+    wire::Hello hello = Hello(port);
+    hello.wanted_role = hello.wanted_role == Role::kServer ? Role::kCoordinator : Role::kServer;
+    RawSocket member(port);
+    member.WriteFrame(FrameKind::kProof, member.Challenge(hello, cluster_.identity().secret));
+    std::optional<wire::Welcome> welcome = member.ReadWelcome();
+    ASSERT_TRUE(welcome.has_value());
+    EXPECT_EQ(welcome->code, StatusCode::kRefused);
+    EXPECT_NE(welcome->text.find("this is"), std::string::npos) << welcome->text;
+    EXPECT_NE(welcome->proof, ProofBytes());
+    EXPECT_TRUE(member.SeesTheEnd());
+  }
+  cluster_.LeaveInOrder();
+}
+
+// They make room for each other, and for members, of which none has to wait until they are gone.
+TEST_F(Strangers, ManyWhoSayNothingMakeRoom) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  size_t allowed = runtime::UnprovenMax();
+  if (before.rlim_cur < 3 * allowed + 200) GTEST_SKIP() << "needs more descriptors: ulimit -n";
+  for (int phase = 0; phase < 2; ++phase) {
+    const std::string& port = cluster_.coordinator_address();
+    std::vector<RawSocket> silent;
+    for (size_t i = 0; i < allowed + 10; ++i) silent.emplace_back(port);
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(silent[static_cast<size_t>(i)].SeesTheEnd());
     ExpectTheJobWorks();
   }
   cluster_.LeaveInOrder();

@@ -115,29 +115,6 @@ def test_a_chosen_exit_code_comes_before_that_of_an_exception(lasting) -> None:
     assert "worker 1 ended with exit code 7; ending the job" in err
 
 
-def test_the_cause_counts_although_those_who_hear_of_it_end_first(lasting, tmp_path) -> None:
-    # Each one's end is the end of a file for the next one.
-    for name in ("scheduler", "server"):
-        os.mkfifo(tmp_path / name)
-    (tmp_path / "bps-scheduler").write_text(f"#!/bin/sh\nexec 3>{tmp_path}/scheduler\nexit 1\n")
-    heard = f"#!/bin/sh\nexec 3>{tmp_path}/server\ncat {tmp_path}/scheduler\nexit 1\n"
-    (tmp_path / "bps-server").write_text(heard)
-    worker = f"[ $BYTEPS_LOCAL_RANK = 0 ] && exec sleep 1000; cat {tmp_path}/server; exit 17"
-    script = (
-        "import os\n"
-        "from byteps.cli import supervisor\n"
-        "from byteps.cli.local_job import local_job\n"
-        "supervisor._CAUSE_WINDOW_S = 0.0\n"
-        f"supervisor._CAUSE_WINDOW_OF_SCHEDULER_S = {LIMIT_S}\n"
-        f"job = local_job(2, 1, ['sh', '-c', '{worker}'], os.environ)\n"
-        "print(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
-    )
-    code, out, err = finish(launch([*command_line("byteps.cli")[:1], "-c", script], lasting))
-    assert code == 0, err
-    assert out.splitlines()[-1] == "17"
-    assert "worker 1 ended with exit code 17; ending the job" in err
-
-
 def test_a_worker_killed_by_a_signal_is_named(lasting) -> None:
     script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; sleep 1000"
     code, _, err = finish(bps_run(lasting, "-np", "2", "sh", "-c", script))

@@ -42,6 +42,13 @@ def test_carriage_returns_end_lines_and_pairs_count_once() -> None:
     assert forwarded(b"10%\r20%\r", b"\nnext\r\n", b"30%\r") == b"> 10%\n> 20%\n> next\n> 30%\n"
 
 
+def test_of_a_progress_bar_one_line_in_a_second_is_written_and_the_last() -> None:
+    bar = [f"{i}%\r".encode() for i in range(100)]
+    assert forwarded(b"begin\n", *bar, b"\n", b"end\n") == b"> begin\n> 0%\n> 99%\n> end\n"
+    assert forwarded(*bar) == b"> 0%\n> 99%\n"
+    assert forwarded(b"".join(bar) + b"100%\nend\n") == b"> 99%\n> 100%\n> end\n"
+
+
 def test_a_line_without_end_is_bounded() -> None:
     chunk = b"x" * (1 << 16)
     assert forwarded(*[chunk] * 20).count(b"> ") == 2

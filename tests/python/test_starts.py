@@ -72,3 +72,39 @@ def test_programs_that_never_join_end_in_order(environment) -> None:
     assert code == 0, out + err
     assert sorted(out.splitlines()) == ["[worker 0] hello", "[worker 1] hello"]
     assert err == ""
+
+
+def test_one_of_several_processes_of_mpirun_does_not_train_alone(environment) -> None:
+    script = "import byteps.torch as bps; bps.init(); print(bps.size())"
+    by_mpirun = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
+    for more, code in (({}, 1), ({"DMLC_NUM_WORKER": "1"}, 0)):
+        ended = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment | by_mpirun | more,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stderr
+        assert ("bps run -np 2" in ended.stderr) == (code == 1)
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_a_job_without_a_secret_can_be_forbidden(environment, role) -> None:
+    script = f"from byteps.common.programs import exec_program; exec_program('{role}')"
+    settings = {"DMLC_PS_ROOT_URI": "192.0.2.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1"}
+    settings |= {"DMLC_NUM_SERVER": "1", "DMLC_ROLE": role, "BYTEPS_REQUIRE_SECRET": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment | settings,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode != 0
+    assert "this job has no secret" in ended.stderr
+    assert "set BYTEPS_JOB_SECRET" in ended.stderr

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import test_jobs
-from processes import finish, free_ports
+from processes import LIMIT_S, finish, free_ports
 from shapes import shapes
 from test_jobs import MISSING, expect_all_right, expect_all_right_alone, job
 
@@ -20,6 +23,27 @@ def test_collectives(environment, workers, servers) -> None:
     expect_all_right(
         {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers
     )
+
+
+def test_other_backends_keep_the_rendezvous_of_torch(environment) -> None:
+    """Importing byteps.torch does not let a group of gloo begin as a group of one."""
+    script = (
+        "import torch.distributed as dist, byteps.torch\n"
+        "dist.init_process_group({!r})\n"
+        "print(dist.get_backend())"
+    )
+    for backend, code, text in (("gloo", 1, "using env:// rendezvous"), ("byteps", 0, "byteps")):
+        ended = subprocess.run(
+            [sys.executable, "-c", script.format(backend)],
+            env=environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stderr
+        assert text in (ended.stderr if code else ended.stdout)
 
 
 def test_collectives_of_one_process(environment) -> None:

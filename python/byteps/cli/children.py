@@ -10,8 +10,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from byteps.cli.last_error import LastError
 
 # Names the descriptor on which the scheduler reads a line for every process of the job whose end
 # the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
@@ -47,6 +49,7 @@ class Child:
     descriptor: int
     began: float
     status: int | None = None  # as in subprocess: exit code, or minus the signal
+    last_error: LastError = field(default_factory=LastError)
 
     @property
     def is_stopped(self) -> bool:
@@ -58,6 +61,12 @@ class Child:
             return stat.rpartition(b")")[2].split()[0] in (b"T", b"t")
         except (OSError, IndexError):
             return False
+
+    @property
+    def outputs(self) -> list[int]:
+        """Return the pipes that it writes to."""
+        pipes = (self.process.stdout, self.process.stderr)
+        return [pipe.fileno() for pipe in pipes if pipe is not None]
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the process and what it has started in its process group."""
@@ -77,6 +86,15 @@ class Child:
         assert info is not None
         self.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
         os.close(self.descriptor)
+
+
+def why_not_started(spec: ProcessSpec, error: OSError) -> str:
+    """Return what to tell the user, with the word that is missing before a Python program."""
+    program = spec.arguments[0]
+    text = f"{spec.label} cannot be started: {program}: {error.strerror}"
+    if program.endswith(".py") and Path(program).is_file():
+        text += f"; a program of Python needs the word python before it: python {program}"
+    return text
 
 
 def start_child(

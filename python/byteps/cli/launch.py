@@ -155,6 +155,8 @@ def _run_workers(command: Sequence[str]) -> int:
 
 
 def _launch(role: str, command: Sequence[str]) -> int:
+    if list(command[:1]) in (["-h"], ["--help"]):
+        return _without_role(command[:1])
     if role not in ROLES:
         raise BytepsError(f"DMLC_ROLE is {role!r}; it must be one of {', '.join(ROLES)}.")
     print(f"BytePS launching {role}", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,10 @@ def free_port() -> int:
         return port
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def local_job(
     num_workers: int,
     num_servers: int,
@@ -60,6 +65,8 @@ def local_job(
         MIN_WORKERS_VARIABLE: str(min_workers),
         "PYTHONUNBUFFERED": "1",
     }
+    # Every rank would start a thread for each core, and they would stand in each other's way.
+    shared.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // num_workers)))
     specs = [_service("scheduler", "scheduler", shared)]
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.

@@ -60,7 +60,7 @@ def run(
         typer.Argument(help="The program of a worker and its arguments.", metavar="COMMAND"),
     ],
     num_proc: Annotated[
-        int, typer.Option("-np", "--num-proc", min=1, metavar="N", help="Number of workers.")
+        int, typer.Option("-np", "-n", "--num-proc", min=1, metavar="N", help="Number of workers.")
     ],
     servers: Annotated[
         int, typer.Option("--servers", min=1, metavar="K", help="Number of summation servers.")

@@ -7,14 +7,18 @@ would stop a program alone; it never stops the launcher.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import selectors
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 _LINE_BYTES_MAX = 1 << 20
+# Of lines that end in a carriage return, as progress bars write them, one in this time is shown.
+_PROGRESS_S = 1.0
 _READ_BYTES = 1 << 16
 _COLOURS = (36, 32, 33, 35, 34, 31)
 # From here on a process has to wait for the reader.
@@ -106,13 +110,28 @@ class Output:
 
 
 class LineForwarder:
-    """Reads a pipe and writes its lines. A carriage return ends a line too: progress bars."""
+    """Reads a pipe and writes its lines.
 
-    def __init__(self, source: int, target: Output, line_prefix: bytes) -> None:
+    A carriage return ends a line too. Of such lines, which a terminal would write over each other,
+    one in a second is written, and the last one when a line feed or the end follows.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        target: Output,
+        line_prefix: bytes,
+        watch: Callable[[bytes], object] | None = None,
+    ) -> None:
+        """`watch` gets every line."""
         self.source = source
         self.target = target
+        self.is_muted = False  # reads on, and writes no more
         self._prefix = line_prefix
+        self._watch = watch
         self._rest = b""
+        self._progress = b""  # the last that was not written
+        self._progress_at = -math.inf
 
     def forward(self) -> bool:
         """Read once and write the lines that are whole; return False at the end of the pipe."""
@@ -124,8 +143,11 @@ class LineForwarder:
         held = b""
         if text.endswith(b"\r"):  # its line feed may be in the next read
             text, held = text[:-1], b"\r"
-        lines = text.replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop() + held
+        *whole, rest = text.split(b"\n")
+        lines = [line for one in whole for line in self._lines_of(one)]
+        *progress, rest = rest.split(b"\r")
+        lines += self._shown(progress)
+        self._rest = rest + held
         if len(self._rest) > _LINE_BYTES_MAX:
             lines.append(self._rest)
             self._rest = b""
@@ -135,11 +157,37 @@ class LineForwarder:
     def flush(self) -> None:
         """Write the last line if nothing ended it."""
         rest, self._rest = self._rest.rstrip(b"\r"), b""
-        if rest:
-            self._write([rest])
+        lines = self._lines_of(rest) if rest else [self._progress] if self._progress else []
+        self._progress = b""
+        self._write(lines)
+
+    def _lines_of(self, line: bytes) -> list[bytes]:
+        """Return what to write of a whole line, which may have progress in front."""
+        *progress, last = line.split(b"\r")
+        lines = self._shown(progress)
+        if not last and self._progress:  # the line feed ends the progress
+            last, self._progress = self._progress, b""
+        self._progress = b""
+        return [*lines, last]
+
+    def _shown(self, progress: list[bytes]) -> list[bytes]:
+        """Return what to write of lines that ended in a carriage return."""
+        progress = [line for line in progress if line]
+        if not progress:
+            return []
+        self._progress = progress[-1]
+        now = time.monotonic()
+        if now < self._progress_at + _PROGRESS_S:
+            return []
+        self._progress_at = now
+        shown, self._progress = self._progress, b""
+        return [shown]
 
     def _write(self, lines: list[bytes]) -> None:
-        if lines:
+        if self._watch is not None:
+            for line in lines:
+                self._watch(line)
+        if lines and not self.is_muted:
             self.target.put(b"".join(self._prefix + line + b"\n" for line in lines))
 
 
@@ -171,9 +219,30 @@ class Outputs:
         """Return why an output takes nothing any more."""
         return self.out.error or self.err.error
 
-    def forward(self, source: int, target: Output, line_prefix: bytes) -> None:
-        """Forward the lines of a pipe from now on."""
-        self._forwarders.append(LineForwarder(source, target, line_prefix))
+    def forward(
+        self,
+        source: int,
+        target: Output,
+        line_prefix: bytes,
+        watch: Callable[[bytes], object] | None = None,
+    ) -> None:
+        """Forward the lines of a pipe from now on; `watch` gets each of them."""
+        self._forwarders.append(LineForwarder(source, target, line_prefix, watch))
+
+    def mute(self, sources: Collection[int]) -> None:
+        """Write nothing more of what comes from these pipes."""
+        for forwarder in self._forwarders:
+            forwarder.is_muted = forwarder.is_muted or forwarder.source in sources
+
+    def read_rest(self, source: int) -> None:
+        """Forward what a pipe holds now, unless its output is full."""
+        for forwarder in [one for one in self._forwarders if one.source == source]:
+            room = select.poll()
+            room.register(source, select.POLLIN)
+            while room.poll(0) and not forwarder.target.is_full:
+                if not forwarder.forward():
+                    self._forget(forwarder)
+                    return
 
     def listen(self, to_all: bool = False) -> None:
         """Make events of all that can go on; call it before each wait for events.
@@ -199,9 +268,13 @@ class Outputs:
         self._forwarders.clear()
 
     def _on_readable(self, forwarder: LineForwarder) -> None:
-        if not forwarder.forward():
-            self._selector.unregister(forwarder.source)
-            self._forwarders.remove(forwarder)
+        # Another event of the same batch may have read it to its end.
+        if forwarder in self._forwarders and not forwarder.forward():
+            self._forget(forwarder)
+
+    def _forget(self, forwarder: LineForwarder) -> None:
+        self._listen(forwarder.source, selectors.EVENT_READ, forwarder.flush, wanted=False)
+        self._forwarders.remove(forwarder)
 
     def _listen(self, descriptor: int, events: int, call: Callable[[], None], wanted: bool) -> None:
         listening = descriptor in self._selector.get_map()

@@ -8,7 +8,6 @@ is told last and the exit code.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import selectors
 import signal
@@ -27,14 +26,12 @@ from byteps.cli.children import (
     ExitNotices,
     ProcessSpec,
     start_child,
+    why_not_started,
 )
 from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
 from byteps.cli.output import Outputs, prefix, use_colour
+from byteps.cli.suspects import Suspects
 
-# How long the first failure waits for a cause that shows later (Supervisor._judge). A scheduler
-# that ends itself has heard of a loss; the worker that is lost may have much to do at its exit.
-_CAUSE_WINDOW_S = 0.5
-_CAUSE_WINDOW_OF_SCHEDULER_S = 5.0
 _DRAIN_LIMIT_S = 10.0
 # The same when the scheduler has ended in order: it has told all servers that it knew.
 _TOLD_LIMIT_S = 0.5
@@ -42,6 +39,7 @@ _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
 # The longest wait for events: the selector takes no more than 24 days.
 _WAIT_LIMIT_S = 3600.0
+_TALKATIVE = ("trace", "debug", "info")
 _NO_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE  # as of a program without a launcher
 
 
@@ -87,8 +85,7 @@ class Supervisor:
         self._before_exec = guard.die_with_launcher()
         self._children: list[Child] = []
         self._outcome = Outcome()
-        self._suspects: list[Child] = []
-        self._judge_at: float | None = None
+        self._suspects = Suspects()
         self._restarts: list[tuple[float, int]] = []  # when, and which of the specs
         self._ending = False
         self._ending_by_signal = False
@@ -156,8 +153,7 @@ class Supervisor:
             )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
-            reason = f"{spec.label} cannot be started: {spec.arguments[0]}: {error.strerror}"
-            self._fail(f"{reason}; ending the job", code)
+            self._fail(f"{why_not_started(spec, error)}; ending the job", code)
             return False
         self._watch(child)
         return True
@@ -166,11 +162,13 @@ class Supervisor:
         self._children.append(child)
         self._selector.register(child.descriptor, selectors.EVENT_READ, child)
         out, err = self._outputs.out, self._outputs.err
-        for stream, target in ((child.process.stdout, out), (child.process.stderr, err)):
+        note = child.last_error.note
+        streams = ((child.process.stdout, out, None), (child.process.stderr, err, note))
+        for stream, target, watch in streams:
             if stream is not None:
                 coloured = use_colour(target.descriptor, os.environ)
                 line_prefix = prefix(child.spec.label, child.place, coloured)
-                self._outputs.forward(stream.fileno(), target, line_prefix)
+                self._outputs.forward(stream.fileno(), target, line_prefix, watch)
 
     # Running.
 
@@ -215,22 +213,9 @@ class Supervisor:
         if child.status == 0:
             self._outcome.finished.append(child.spec.label)
         elif not self._ending:
-            self._suspects.append(child)
-            self._judge_at = self._when_to_judge(child)
-
-    def _when_to_judge(self, last: Child) -> float:
-        """Return until when to wait for the cause of the losses, of which `last` is the last.
-
-        The end of the scheduler says that there is a cause elsewhere. Who ends with code 1 beside
-        it has most likely heard of that too, and says nothing new.
-        """
-        now = time.monotonic()
-        if not any(child.status != 1 and child.spec.is_worker for child in self._suspects):
-            if last.spec.role == "scheduler":
-                return now + _CAUSE_WINDOW_OF_SCHEDULER_S
-            if self._judge_at and any(one.spec.role == "scheduler" for one in self._suspects):
-                return self._judge_at
-        return min(now + _CAUSE_WINDOW_S, self._judge_at or math.inf)
+            if child.process.stderr is not None:
+                self._outputs.read_rest(child.process.stderr.fileno())
+            self._suspects.add(child, time.monotonic())
 
     def _look_for_the_end(self) -> None:
         if not self._workers_are_done():
@@ -248,15 +233,8 @@ class Supervisor:
         return any(c.spec.role == "scheduler" and c.status == 0 for c in self._children)
 
     def _judge(self, killed_only: bool) -> None:
-        """React to losses: kills before all, workers before others, exceptions last.
-
-        Who ended with an exit code may have done so because of a process that was killed, whose
-        connections closed before it counted as ended; so these wait for a moment. Code 1 is
-        Python's when nobody catches the error of an operation, as of one that another rank left;
-        another code is somebody's choice.
-        """
-        ready = [c for c in self._suspects if not killed_only or (c.status or 0) < 0]
-        ready.sort(key=lambda one: ((one.status or 0) > 0, not one.spec.is_worker, one.status == 1))
+        """React to losses, the most likely cause first."""
+        ready = self._suspects.in_order(killed_only)
         # One that ends the job makes the others unimportant.
         ends = [c for c in ready if self._judge_of_losses.judge(self._loss(c)).action == Action.END]
         for child in ends[:1] or ready:
@@ -264,8 +242,6 @@ class Supervisor:
                 return
             self._suspects.remove(child)
             self._react(child)
-        if not self._suspects:
-            self._judge_at = None
 
     def _loss(self, child: Child) -> Loss:
         """Describe what is lost with a child that ended badly.
@@ -292,7 +268,8 @@ class Supervisor:
     def _react(self, child: Child) -> None:
         loss = self._loss(child)
         reaction = self._judge_of_losses.judge(loss)
-        text = f"{describe_status(loss.label, loss.status)}; {reaction.text}"
+        why = f" ({child.last_error.text})" if child.last_error.text else ""
+        text = f"{describe_status(loss.label, loss.status)}{why}; {reaction.text}"
         if reaction.action == Action.END:
             self._outcome.failed.append(loss.label)
             self._fail(text, loss.status if loss.status > 0 else 128 - loss.status)
@@ -328,10 +305,14 @@ class Supervisor:
 
     def _end(self, number: int, only_workers: bool) -> None:
         self._ending = True
-        self._judge_at = None
         self._suspects.clear()
         self._restarts.clear()
         self._drain_until = None
+        if os.environ.get("BYTEPS_LOG_LEVEL", "").strip().lower() not in _TALKATIVE:
+            # The user was told why the job ends. What they say of it now is no news, but an alarm.
+            for child in self._children:
+                if not child.spec.is_worker:
+                    self._outputs.mute(child.outputs)
         self._signal_groups(number, only_workers)
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._grace_s
@@ -369,7 +350,8 @@ class Supervisor:
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
-        if self._judge_at is not None and now >= self._judge_at:
+        judge_at = self._suspects.judge_at
+        if judge_at is not None and now >= judge_at:
             self._judge(killed_only=False)
             self._look_for_the_end()
         for restart in [restart for restart in self._restarts if now >= restart[0]]:
@@ -395,7 +377,7 @@ class Supervisor:
 
     def _time_left(self) -> float | None:
         """Return the time to the next deadline; None when only events count."""
-        candidates = [self._judge_at, self._drain_until, self._give_up_at or self._kill_at]
+        candidates = [self._suspects.judge_at, self._drain_until, self._give_up_at or self._kill_at]
         times = [moment for moment in candidates if moment is not None]
         times += [moment for moment, _ in self._restarts]
         return min(_WAIT_LIMIT_S, max(0.0, min(times) - time.monotonic())) if times else None

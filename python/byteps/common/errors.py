@@ -19,6 +19,7 @@ __all__ = [
     "PeerLostError",
     "ProtocolError",
     "RefusedError",
+    "ReplicasDifferError",
     "ShutdownError",
     "UnavailableError",
 ]
@@ -58,6 +59,10 @@ class OutOfStepError(MismatchError):
     """Ranks wait for each other: they made other calls, or the same ones in another order."""
 
     code = 13
+
+
+class ReplicasDifferError(MismatchError):
+    """The ranks' weights are not equal; ``check_replicas`` raises it on every rank."""
 
 
 class DuplicateNameError(BytepsError, ValueError):

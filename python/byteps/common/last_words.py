@@ -48,7 +48,8 @@ class LastWords:
 
 def _one_line(kind: type[BaseException], error: BaseException) -> str:
     try:
-        text = f"{kind.__name__}: {' '.join(str(error).split())}"
+        words = " ".join(str(error).split())
+        text = f"{kind.__name__}: {words}" if words else kind.__name__
     except Exception:  # of the user's own __str__
         text = f"{kind.__name__}, which has no text"
     # Names of files may hold what no encoding has.

@@ -43,6 +43,7 @@ from byteps.torch.ddp_hook import DDPHookState, ddp_comm_hook
 from byteps.torch.distributed import register as _register_with_torch
 from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
+from byteps.torch.replicas import check_replicas
 from byteps.torch.sync_batch_norm import SyncBatchNorm
 
 _register_operations()
@@ -67,6 +68,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "byteps_push_pull",
+    "check_replicas",
     "cross_rank",
     "cross_size",
     "ddp_comm_hook",

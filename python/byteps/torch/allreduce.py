@@ -85,9 +85,10 @@ def allreduce(
     """Return the combination of all ranks' tensors: their average, or what `op` says.
 
     The tensor is multiplied by `prescale_factor` before and by `postscale_factor` after it is
-    combined. Averages of integers are rounded down; scaled integers are cut toward zero. Gradients
-    flow through: those of averages and sums are the same combination of the ranks' gradients; those
-    of minima and maxima belong to the ranks that have them. Gradients have gradients themselves.
+    combined. Averages of integers and scaled integers are cut toward zero (`push_pull` rounds
+    averages down). Gradients flow through: those of averages and sums are the same combination of
+    the ranks' gradients; those of minima and maxima belong to the ranks that have them. Gradients
+    have gradients themselves.
     `average` is deprecated: use `op`.
 
     Example::
@@ -115,11 +116,12 @@ def reduce_call(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Call:
-    """Return the call of an allreduce."""
+    """Return the call of an allreduce, which cuts averages of integers toward zero."""
     return Call(
         operation_of(op),
         name,
         process_set=process_set,
         prescale=float(prescale_factor),
         postscale=float(postscale_factor),
+        toward_zero=True,
     )

@@ -233,7 +233,8 @@ class _CrossBarrierMixin:
         self._call_hooks("_optimizer_step_pre_hooks")
         trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
         names = {parameter: self._exchange.names[parameter] for parameter in trained}
-        usage = UsageOf(names, f"optimizer{self._ending.text}")
+        changed = {p for p in self._exchange.changed() if p in names}
+        usage = UsageOf(names, f"optimizer{self._ending.text}", changed)
         updates = []
         for group in self.param_groups:
             options = {key: _as_now(value) for key, value in group.items() if key != "params"}

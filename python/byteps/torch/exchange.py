@@ -14,9 +14,19 @@ from byteps.common.process_sets import global_process_set
 from byteps.common.reduction import Average, operation_of
 from byteps.torch.exchange_options import ExchangeOptions, check_passes, is_whole
 from byteps.torch.grouped import start_group
+from byteps.torch.replicas import check_replicas
+from byteps.torch.slots import Slot, Unit
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import Call, exchange, finished
-from byteps.torch.usage import NO_GRADIENT, Usage, layout_of, usage_call, zeros_of
+from byteps.torch.usage import (
+    NO_GRADIENT,
+    SentGradient,
+    Usage,
+    changed_error,
+    layout_of,
+    usage_call,
+    zeros_of,
+)
 from byteps.torch.wrapping import watch_gradient
 
 _TOO_MANY_PASSES = (
@@ -30,54 +40,6 @@ def _parameters_of(group: object) -> Iterable[object]:
     return group if isinstance(group, Iterable) and not torch.is_tensor(group) else [group]
 
 
-class _Slot:
-    """One parameter."""
-
-    __slots__ = (
-        "context",
-        "is_used",
-        "is_watched",
-        "layout",
-        "name",
-        "own_layout",
-        "parameter",
-        "passes",
-        "priority",
-        "unit",
-        "wire",
-    )
-
-    def __init__(self, parameter: torch.Tensor, name: str, priority: int) -> None:
-        self.parameter = parameter
-        self.name = name
-        self.priority = priority
-        self.passes = 0  # that have computed its gradient in this step
-        self.is_watched = False
-        self.is_used = True  # some rank has a gradient in this step
-        # How this rank's gradient that is on its way is stored, and how some rank's was when last
-        # there was one, which is the same on all ranks.
-        self.own_layout = NO_GRADIENT
-        self.layout = NO_GRADIENT
-        self.unit: _Unit | None = None
-        self.wire: torch.Tensor | None = None
-        self.context: object = None
-
-
-class _Unit:
-    """Parameters whose gradients travel as one operation; mostly one."""
-
-    __slots__ = ("call", "flights", "is_done", "name", "ready", "slots")
-
-    def __init__(self, slots: list[_Slot], name: str, call: Call) -> None:
-        self.slots = slots
-        self.name = name  # that of the call, without the ending
-        self.call = call
-        self.ready = 0
-        self.is_done = False  # exchanged in this step
-        # What is on its way, with the parameters that it is of.
-        self.flights: list[tuple[int | SparseHandle, list[_Slot]]] = []
-
-
 class Exchange:
     """Exchanges the gradients of some parameters: once each in a step."""
 
@@ -85,15 +47,22 @@ class Exchange:
         self.options = options
         self._passes_per_step = self._passes_wanted = options.passes_per_step
         self._passes = 0  # of this step: the most that a parameter has had
-        self._slots: dict[torch.Tensor, _Slot] = {}
-        self._watched: list[_Slot] = []
-        self._flying: list[_Unit] = []
+        self._slots: dict[torch.Tensor, Slot] = {}
+        self._watched: list[Slot] = []
+        self._flying: list[Unit] = []
         self._settled = False
+        # The end of backward has settled the step, and nobody has asked for that; it may have
+        # failed, and whoever asks is told.
+        self._is_early = False
+        self._early_error: Exception | None = None
+        self._units_in_step: int | None = None  # see _trained_units
         # What keeps its names apart from those of earlier optimizers: all may be on their way.
         self._ending = ending_of(lambda: options.process_set.process_set_id)
         # Who has a gradient of what: asked once in a step, of these parameters.
         self._usage: Usage | None = None
-        self._asked: list[_Slot] = []
+        self._asked: list[Slot] = []
+        self._own_changed: list[str] = []  # while they were on their way, on this rank
+        self._error: BytepsError | None = None  # what the step ends with when all has come in
         self._question: Call | None = None
 
     @property
@@ -107,12 +76,12 @@ class Exchange:
     @property
     def is_idle(self) -> bool:
         """Whether no gradient was computed since the last step or `finish`."""
-        return not self._passes and not self._settled
+        return not self._passes and not self._settled and self._early_error is None
 
     @property
     def is_settled(self) -> bool:
-        """Whether the gradients of this step are averages."""
-        return self._settled and not self._flying
+        """Whether the gradients of this step are averages, and somebody has asked for them."""
+        return self._settled and not self._flying and not self._is_early
 
     @property
     def is_due(self) -> bool:
@@ -121,11 +90,11 @@ class Exchange:
         All ranks have made them then, whichever parameters theirs have used and sent.
         """
         is_complete = self._passes >= self._passes_per_step and not self._settled
-        return is_complete or bool(self._flying)
+        return is_complete or self._is_early or bool(self._flying)
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
         """Name a parameter. The order of the calls is the model's: the first is most urgent."""
-        self._slots[parameter] = _Slot(parameter, name, -len(self._slots))
+        self._slots[parameter] = Slot(parameter, name, -len(self._slots))
 
     def knows(self, parameter: torch.Tensor) -> bool:
         """Return whether the parameter has a name."""
@@ -162,16 +131,18 @@ class Exchange:
             lists = [[self._slot_of(p, own) for p in _parameters_of(group)] for group in groups]
             if len({id(slot) for group in lists for slot in group}) != sum(map(len, lists)):
                 raise ValueError("a parameter is in two groups.")
+        for parameter in own:
+            self._slots[parameter].is_own = True
         number = 0
         for group in lists:
-            by_type: dict[torch.dtype, list[_Slot]] = {}
+            by_type: dict[torch.dtype, list[Slot]] = {}
             for slot in group:
                 by_type.setdefault(slot.parameter.dtype, []).append(slot)
             for same_type in by_type.values():
                 self._make_unit(same_type, f"group.{number}")
                 number += 1
 
-    def _slot_of(self, tensor: object, own: Collection[torch.Tensor]) -> _Slot:
+    def _slot_of(self, tensor: object, own: Collection[torch.Tensor]) -> Slot:
         if not isinstance(tensor, torch.Tensor) or tensor not in own:
             raise ValueError(
                 "groups should be a number, or lists of parameters of the optimizer; there is "
@@ -179,7 +150,7 @@ class Exchange:
             )
         return self._slots[tensor]
 
-    def _make_unit(self, slots: list[_Slot], name: str) -> _Unit:
+    def _make_unit(self, slots: list[Slot], name: str) -> Unit:
         options = self.options
         call = Call(
             operation_of(options.op),
@@ -189,7 +160,7 @@ class Exchange:
             prescale=1.0 / options.predivide_factor,
             postscale=options.predivide_factor,
         )
-        unit = _Unit(slots, name, call)
+        unit = Unit(slots, name, call)
         for slot in slots:
             slot.unit = unit
         return unit
@@ -200,20 +171,22 @@ class Exchange:
         if slot is None:
             self.add(parameter, self.next_name())
             slot = self._slots[parameter]
+            slot.is_own = True
         if slot.is_watched:
             return
         slot.is_watched = True
         if slot.unit is None:
             self._make_unit([slot], slot.name)
         self._watched.append(slot)
+        self._units_in_step = None
         watch_gradient(parameter, self, Exchange._on_gradient)
 
     def _call_name(self, name: str) -> str:
         return f"Gradient.{name}{self._ending.text}"
 
-    def _full_name(self, slot: _Slot) -> str:
+    def _full_name(self, slot: Slot) -> str:
         """Return what must be equal on all ranks: the name, and that of the group if it has one."""
-        name, unit = slot.name + self._ending.text, cast(_Unit, slot.unit)
+        name, unit = slot.name + self._ending.text, cast(Unit, slot.unit)
         return name if len(unit.slots) == 1 else f"{name} in {unit.call.name}"
 
     def _follow_session(self) -> None:
@@ -245,20 +218,45 @@ class Exchange:
             raise AssertionError(_TOO_MANY_PASSES)
         slot.passes += 1
         self._passes = max(self._passes, slot.passes)
-        if slot.passes == self._passes_per_step:
-            unit = cast(_Unit, slot.unit)
-            unit.ready += 1
-            if unit.ready == len(unit.slots):
-                self._submit(unit)
+        if slot.passes < self._passes_per_step:
+            return
+        unit = cast(Unit, slot.unit)
+        unit.ready += 1
+        if unit.ready == len(unit.slots):
+            self._submit(unit)
+            if len(self._flying) == self._trained_units():
+                # As it is with torch's own DistributedDataParallel: what changes gradients after
+                # backward, for instance clips them, finds the averages.
+                torch.autograd.Variable._execution_engine.queue_callback(self._settle_early)
 
-    def _submit(self, unit: _Unit) -> None:
-        dense: list[_Slot] = []
+    def _trained_units(self) -> int:
+        """Return how many units leave in a step that uses all parameters; 0 when some parameter is
+        not watched yet, so that nobody knows."""
+        if self._units_in_step is None:
+            trained = [slot for slot in self._slots.values() if slot.is_trained]
+            is_known = all(slot.is_watched for slot in trained)
+            self._units_in_step = len({id(slot.unit) for slot in trained}) if is_known else 0
+        return self._units_in_step
+
+    def _settle_early(self) -> None:
+        """Settle the step at the end of backward; who asks for it later finds it done."""
+        if self._settled or len(self._flying) != self._trained_units():
+            return
+        try:
+            self._settle()
+            self._is_early = True
+        except (BytepsError, AssertionError) as error:
+            self._early_error = error
+
+    def _submit(self, unit: Unit) -> None:
+        dense: list[Slot] = []
         wires: list[torch.Tensor] = []
         self._follow_session()
         self._flying.append(unit)
         for slot in unit.slots:
             slot.own_layout = self._layout_of(slot)
             gradient = self._gradient_of(slot)
+            slot.sent = SentGradient(slot.parameter)
             if gradient.is_sparse:
                 handle = sparse_allreduce_async(
                     gradient, self._call_name(slot.name), self.options.op, unit.call.process_set
@@ -275,7 +273,7 @@ class Exchange:
         elif wires:
             unit.flights.append((start_group(unit.call, wires, wires), dense))
 
-    def _gradient_of(self, slot: _Slot) -> torch.Tensor:
+    def _gradient_of(self, slot: Slot) -> torch.Tensor:
         parameter = slot.parameter
         gradient = parameter.grad
         if not parameter.requires_grad:  # frozen meanwhile: it only keeps its place in a group
@@ -285,7 +283,9 @@ class Exchange:
         if gradient.is_sparse:
             if not self.options.sparse_as_dense:
                 return gradient
-            parameter.grad = gradient = gradient.to_dense()
+            gradient = gradient.to_dense()
+            if not self.options.sparse_results:
+                parameter.grad = gradient
         return gradient.detach()
 
     def finish(self) -> None:
@@ -294,13 +294,25 @@ class Exchange:
         self.begin_step()
 
     def settle(self) -> None:
-        """Send what was not sent, wait for everything, write the averages back."""
+        """Send what was not sent, wait for everything, write the averages back.
+
+        Raises on every rank if some rank has changed a gradient that was on its way.
+        """
+        if self._early_error is not None:
+            error, self._early_error = self._early_error, None
+            raise error
+        if self._is_early:
+            self._is_early = False
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
         units = [slot.unit for slot in self._watched if slot.parameter.requires_grad]
         rest = [u for u in dict.fromkeys(units) if u and not u.is_done and not u.flights]
         if not self._settled and self._usage is None:
             self._ask()
         errors: list[BytepsError] = []
-        results: list[tuple[_Slot, Any]] = []
+        results: list[tuple[Slot, Any]] = []
         try:
             self._submit_rest(rest)
             self._learn()
@@ -309,6 +321,9 @@ class Exchange:
             raise
         except BytepsError as error:
             errors.append(error)
+        if self._error is not None:
+            errors.append(self._error)
+            self._error = None
         flying, self._flying = self._flying, []
         for unit in flying:
             unit.is_done = True
@@ -336,7 +351,9 @@ class Exchange:
             name = f"optimizer{self._ending.text}"
             self._question = usage_call(name, names, self.options.process_set)
         layouts = [slot.own_layout or self._layout_of(slot) for slot in self._asked]
-        self._usage = Usage(layouts, self._question)
+        changed = [slot.is_changed() for slot in self._asked]
+        self._own_changed = [slot.name for slot in self._asked if slot.is_changed()]
+        self._usage = Usage(layouts, changed, self._question)
         self._settled = True
 
     def _abandon(self) -> None:
@@ -351,7 +368,7 @@ class Exchange:
         self._flying = []
         self.begin_step()
 
-    def _layout_of(self, slot: _Slot) -> int:
+    def _layout_of(self, slot: Slot) -> int:
         return layout_of(slot.parameter, self.options.sparse_as_dense)
 
     def _learn(self) -> None:
@@ -359,11 +376,15 @@ class Exchange:
         usage, self._usage = self._usage, None
         if usage is None:
             return
-        for slot, layout in zip(self._asked, usage.wait(), strict=True):
+        layouts, changed = usage.wait()
+        for slot, layout in zip(self._asked, layouts, strict=True):
             slot.is_used = layout != NO_GRADIENT
             slot.layout = layout or slot.layout
+        if changed:
+            names = [self._asked[number].name for number in changed]
+            self._error = changed_error(names, self._own_changed)
 
-    def _submit_rest(self, rest: list[_Unit]) -> None:
+    def _submit_rest(self, rest: list[Unit]) -> None:
         """Send gradients that backward did not finish.
 
         Nothing is sent of what nobody has ever used. A rank that sees a parameter unused before
@@ -384,14 +405,14 @@ class Exchange:
                 unit.is_done = True
 
     @staticmethod
-    def _is_unknown(unit: _Unit) -> bool:
+    def _is_unknown(unit: Unit) -> bool:
         return any(
             slot.parameter.grad is None and slot.layout == NO_GRADIENT
             for slot in unit.slots
             if slot.parameter.requires_grad
         )
 
-    def _write_back(self, slot: _Slot, result: Any) -> None:
+    def _write_back(self, slot: Slot, result: Any) -> None:
         parameter, wire = slot.parameter, slot.wire
         if parameter.grad is None and not slot.is_used:  # nobody used it: as if alone
             slot.wire = slot.context = None
@@ -401,7 +422,10 @@ class Exchange:
             return
         average = self.options.compression.decompress(wire, slot.context)
         slot.wire = slot.context = None
-        if parameter.grad is None:
+        if self.options.sparse_results:
+            rows = 1 if parameter.grad is None else parameter.grad.sparse_dim()
+            parameter.grad = average.to_sparse(rows)
+        elif parameter.grad is None:
             parameter.grad = average
         elif parameter.grad.data_ptr() != average.data_ptr():
             parameter.grad.detach().copy_(average)
@@ -411,6 +435,8 @@ class Exchange:
 
         Another rank may have sent its own of what is due, so that they are owed to it.
         """
+        if self._early_error is not None:
+            self.settle()
         if self.is_due:
             raise AssertionError(
                 "zero_grad() was called while gradients are being exchanged; call step() or "
@@ -422,17 +448,27 @@ class Exchange:
         """Expect gradients again, if there were some."""
         if self.is_idle:
             return
-        self._settled = False
+        self._settled = self._is_early = False
+        self._units_in_step = None
         self._passes = 0
         self._passes_per_step = self._passes_wanted
         for slot in self._watched:
             slot.passes = 0
             slot.is_used = True
             slot.own_layout = NO_GRADIENT
-            slot.wire = None
-            unit = cast(_Unit, slot.unit)
+            slot.wire = slot.sent = None
+            unit = cast(Unit, slot.unit)
             unit.ready = 0
             unit.is_done = False
+
+    def check_replicas(self) -> None:
+        """Raise on every rank unless the optimizer's parameters are equal on all of them."""
+        if self.is_active:
+            self._follow_session()
+            own = [slot for slot in self._slots.values() if slot.is_own]
+            named = [(slot.name, slot.parameter) for slot in own]
+            name = f"optimizer{self._ending.text}"
+            check_replicas(named, name, self.options.process_set)
 
     def start_loss(self, loss: float) -> int:
         """Start to combine the losses of the ranks as their gradients are."""

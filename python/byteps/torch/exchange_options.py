@@ -21,6 +21,7 @@ class ExchangeOptions:
     predivide_factor: float = 1.0
     sparse_as_dense: bool = False
     process_set: ProcessSet = global_process_set
+    sparse_results: bool = False  # the optimizer takes no others: averages get sparse again
 
     def check(self) -> None:
         """Raise for what makes no sense."""

@@ -15,7 +15,7 @@ from byteps.torch.compression import Compressor
 from byteps.torch.memory import data_type
 from byteps.torch.ops import push_pull_async_inplace, synchronize
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
-from byteps.torch.usage import DENSE, zeros_of
+from byteps.torch.usage import DENSE, SentGradient, zeros_of
 
 
 @dataclass
@@ -23,6 +23,7 @@ class _Sent:
     """A gradient on its way, with what its own compression needs on the way back."""
 
     handle: int | SparseHandle
+    gradient: SentGradient
     wire: torch.Tensor | None = None  # none of a sparse one
     context: object = None
 
@@ -66,6 +67,10 @@ class GradientExchange:
         """Return whether the gradient is on its way."""
         return parameter in self._sent
 
+    def changed(self) -> list[torch.Tensor]:
+        """Return the parameters whose gradients somebody changed while they were on their way."""
+        return [p for p, sent in self._sent.items() if sent.gradient.is_changed()]
+
     def send_rest(self) -> None:
         """Send all that were not sent, and bring them into the order of the parameters."""
         for parameter in self.parameters:
@@ -82,14 +87,15 @@ class GradientExchange:
         gradient = zeros_of(parameter, layout) if parameter.grad is None else parameter.grad
         if gradient.is_sparse:
             handle = sparse_allreduce_async(gradient, self.names[parameter])
-            self._sent[parameter] = _Sent(handle)
+            self._sent[parameter] = _Sent(handle, SentGradient(parameter))
             return
+        before = SentGradient(parameter)
         compressed, context = self._compression.compress(gradient.detach())
         wire = compressed.contiguous()
         number = push_pull_async_inplace(
             wire, name=self.names[parameter], priority=self._priorities[parameter]
         )
-        self._sent[parameter] = _Sent(number, wire, context)
+        self._sent[parameter] = _Sent(number, before, wire, context)
 
     def receive(self, parameter: torch.Tensor) -> torch.Tensor:
         """Wait for the average and return it; it is in `parameter.grad` too if that is there."""

@@ -26,7 +26,15 @@ from byteps.torch.memory import (
     scaled,
 )
 from byteps.torch.nonlinear import gradient
-from byteps.torch.submit import Call, apply, finished_list, submit
+from byteps.torch.submit import (
+    Call,
+    apply,
+    cut_average,
+    finished_list,
+    is_cut,
+    submit,
+    sum_of,
+)
 
 Tensors = Sequence[torch.Tensor]
 
@@ -217,22 +225,33 @@ class _Pack:
         self._shapes = [tensor.shape for tensor in tensors]
         self._counts = [tensor.numel() for tensor in tensors]
         flat = torch.cat([host_memory(tensor).detach().reshape(-1) for tensor in tensors])
-        self._flat = flat if call.prescale == 1.0 else scaled(flat, call.prescale)
-        self._postscale = call.postscale
+        self._dtype = flat.dtype
+        self._is_cut = is_cut(call, flat.dtype)
+        self._flat = flat.to(torch.int64) if self._is_cut else flat
+        if call.prescale != 1.0:
+            self._flat = scaled(self._flat, call.prescale)
+        self._call = call
         self.name = ""
 
     def start(self, call: Call, device: torch.device) -> Pending:
         """Start the operation of the buffer, in place."""
         shape = (self._flat.numel(),)
         dtype = data_type(self._flat)
+        if self._is_cut:
+            call = sum_of(call, self._dtype)
         session, self.name, handle = submit(call, device, dtype, shape, self._flat, self._flat)
-        return Pending(session, handle, lambda: None)
+        self._pending = Pending(session, handle, lambda: None)
+        return self._pending
 
     def unpack(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Copy the results to where they belong."""
+        """Copy the results to where they belong. REQUIRES: the operation has succeeded."""
         if not outputs:
             return
-        flat = self._flat if self._postscale == 1.0 else scaled(self._flat, self._postscale)
+        flat = self._flat
+        if self._is_cut:
+            flat = cut_average(self._call, flat, self._pending.members())
+        if self._call.postscale != 1.0:
+            flat = scaled(flat, self._call.postscale)
         with torch.no_grad():
             pieces = flat.split(self._counts)
             views = [p.view(s) for p, s in zip(pieces, self._shapes, strict=True)]

@@ -16,7 +16,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import Exchange
-from byteps.torch.exchange_options import ExchangeOptions
+from byteps.torch.exchange_options import ExchangeOptions, is_whole
 from byteps.torch.submit import finished
 from byteps.torch.wrapping import shared
 
@@ -30,6 +30,8 @@ class _DistributedMixin:
     _exchange: Exchange
     _should_synchronize: bool
     _synchronized: bool
+    _check_every: int  # steps; 0 never
+    _steps: int
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -55,6 +57,16 @@ class _DistributedMixin:
         """
         self._exchange.set_passes(passes)
 
+    def check_replicas_every(self, steps: int) -> None:
+        """Compare the ranks' weights at the end of every so many steps, 0 for never.
+
+        Where they differ, `step` raises ReplicasDifferError on every rank. All ranks must call this
+        alike.
+        """
+        if not is_whole(steps) or steps < 0:
+            raise ValueError(f"steps should be a whole number, 0 or more; it is {steps!r}.")
+        self._check_every = steps
+
     def synchronize(self) -> None:
         """Wait until the gradients are the averages of all ranks."""
         if self._exchange.is_active:
@@ -73,6 +85,13 @@ class _DistributedMixin:
 
     def step(self, closure: Callable[[], Any] | None = None, **more: Any) -> Any:
         """Wait for the averaged gradients, then step. Other arguments are the optimizer's own."""
+        result = self._step(closure, **more)
+        self._steps += 1
+        if self._check_every and self._steps % self._check_every == 0:
+            self._exchange.check_replicas()
+        return result
+
+    def _step(self, closure: Callable[[], Any] | None, **more: Any) -> Any:
         wrapped = cast(Any, super())
         exchange = self._exchange
         if not self._should_synchronize:
@@ -88,9 +107,10 @@ class _DistributedMixin:
             return wrapped.step(self._synchronizing(closure), **more)
         if self._synchronized and exchange.is_idle and exchange.is_active:
             warnings.warn(
-                "step() exchanges gradients again that synchronize() has already averaged; call it "
-                "inside 'with optimizer.skip_synchronize():'.",
-                stacklevel=2,
+                "optimizer.step() was called without optimizer.skip_synchronize() after "
+                "optimizer.synchronize(), so it exchanges the gradients once more. Call it inside "
+                "'with optimizer.skip_synchronize():'.",
+                stacklevel=3,
             )
         self.synchronize()
         self._synchronized = False
@@ -139,6 +159,12 @@ class _DistributedMixin:
         if set_to_none is not None:
             more["set_to_none"] = set_to_none
         cast(Any, super()).zero_grad(**more)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; their gradients are exchanged from the next backward on."""
+        cast(Any, super()).add_param_group(param_group)
+        if self._exchange.is_active:
+            self._watch_parameters()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace the state, also that of the optimizer that this one was made of."""
@@ -198,7 +224,8 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     Average or Sum. `gradient_predivide_factor` divides before the ranks are added up, so that
     float16 does not overflow, and takes the rest of the average after. `groups` (or `num_groups`)
     makes gradients travel together: a number of groups of neighbours, or lists of parameters.
-    Sparse gradients are combined by row, or made dense first with `sparse_as_dense`. A parameter
+    Sparse gradients are combined by row, or made dense first with `sparse_as_dense` (SparseAdam,
+    which takes no dense ones, gets the averages sparse). A parameter
     that some ranks did not use counts as zero there; one that nobody used keeps no gradient.
 
     Example::
@@ -208,23 +235,19 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         loss.backward()
         optimizer.step()
 
-    To work on the averages before the step, for instance to clip them::
+    When backward ends, the gradients are the averages: clip them as in a program of one process. It
+    is an error on every rank to change gradients while they are still on their way, as they are
+    where a parameter was not used, or the ranks have done different things. This always works::
 
         optimizer.synchronize()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         with optimizer.skip_synchronize():
             optimizer.step()
     """
-    if environment.async_training():
-        raise NotImplementedError(
-            "BYTEPS_ENABLE_ASYNC asks for asynchronous training, which this version does not have; "
-            "unset it on all workers and servers."
-        )
-    if isinstance(optimizer, _DistributedMixin):
-        raise ValueError("the optimizer is distributed already; wrap the one it was made of.")
+    _check_wrapped(optimizer)
     options = ExchangeOptions(
         compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,
-        process_set,
+        process_set, sparse_as_dense and isinstance(optimizer, torch.optim.SparseAdam),
     )  # fmt: skip
     options.check()
     exchange = Exchange(options)
@@ -242,9 +265,21 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     distributed.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
     distributed._should_synchronize = True
     distributed._synchronized = False
+    distributed._check_every = 0
+    distributed._steps = 0
     if exchange.is_active:
         distributed._watch_parameters()
     return distributed
+
+
+def _check_wrapped(optimizer: torch.optim.Optimizer) -> None:
+    if environment.async_training():
+        raise NotImplementedError(
+            "BYTEPS_ENABLE_ASYNC asks for asynchronous training, which this version does not have; "
+            "unset it on all workers and servers."
+        )
+    if isinstance(optimizer, _DistributedMixin):
+        raise ValueError("the optimizer is distributed already; wrap the one it was made of.")
 
 
 def _scalar(loss: Any) -> float | None:

@@ -26,7 +26,7 @@ from byteps.torch.memory import (
     scaled,
 )
 from byteps.torch.nonlinear import gradient_of_total
-from byteps.torch.submit import Call, apply, finished, finished_list, submit
+from byteps.torch.submit import Call, apply, divisor, finished, finished_list, submit
 from byteps.torch.untraced import is_compiling
 
 Tensors = Sequence[torch.Tensor]
@@ -192,16 +192,8 @@ def scatter_gradient(
         return gradient_of_total(call, call.combine, tensor, total)
     factor = call.prescale * call.postscale
     if call.combine is Operation.AVERAGE:
-        factor /= _divisor(call.process_set, receipt)
+        factor /= divisor(call.process_set, receipt)
     return total if factor == 1.0 else total * factor
-
-
-def _divisor(process_set: ProcessSet, receipt: Sequence[int]) -> int:
-    """Return what an average was divided by: ranks that have joined count, lost ones do not."""
-    if len(receipt) == process_set.size():
-        return len(receipt)
-    counted = {*receipt, *default.members()}
-    return sum(rank in counted for rank in process_set.ranks)
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -212,14 +204,16 @@ class _Reducescatter(torch.autograd.Function):
         handle = start_scatter(call, tensor)
         ctx.call = call.backward(handle)
         ctx.rows = tensor.shape[0]
-        ctx.save_for_backward(None if call.combine in LINEAR else tensor)
+        if call.combine not in LINEAR:
+            ctx.save_for_backward(tensor)
         result = finished(handle)
         ctx.receipt = handle.members
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        tensor = ctx.saved_tensors[0]
+        # What saves nothing may be gone through again, as torch's own linear functions.
+        tensor = None if ctx.call.combine in LINEAR else ctx.saved_tensors[0]
         gradient = scatter_gradient(ctx.call, tensor, gradients[0], ctx.rows, ctx.receipt)
         return gradient, None
 
@@ -233,7 +227,8 @@ class _GroupedReducescatter(torch.autograd.Function):
         ctx.call = call.backward(handle)
         ctx.has = [tensor.is_floating_point() for tensor in tensors]
         ctx.rows = [tensor.shape[0] for tensor in tensors]
-        ctx.save_for_backward(*[None if call.combine in LINEAR else tensor for tensor in tensors])
+        if call.combine not in LINEAR:
+            ctx.save_for_backward(*tensors)
         results = finished_list(handle)
         ctx.receipt = handle.members
         return tuple(results)
@@ -241,7 +236,9 @@ class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         found: list[torch.Tensor | None] = [None]
-        for i, (tensor, incoming) in enumerate(zip(ctx.saved_tensors, gradients, strict=True)):
+        is_linear = ctx.call.combine in LINEAR
+        tensors = [None] * len(gradients) if is_linear else ctx.saved_tensors
+        for i, (tensor, incoming) in enumerate(zip(tensors, gradients, strict=True)):
             if not ctx.has[i]:
                 found.append(None)
                 continue

@@ -34,6 +34,7 @@ _REDUCTIONS = (
     Operation.MAX,
     Operation.PRODUCT,
 )
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 _PRIORITY_END = 1 << 31
 _DEVICE_DETAIL = {kind: f"device {kind}" for kind in ("cpu", "cuda")}
 
@@ -51,6 +52,7 @@ class Call:
     postscale: float = 1.0
     detail: str = ""  # what else must be equal on all ranks, in words
     combine: Operation = Operation.SUM
+    toward_zero: bool = False  # an average of integers is cut toward zero, not rounded down
     splits: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
@@ -132,6 +134,8 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     in_place = output is not None
     dtype = data_type(tensor)
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
+    if is_cut(call, tensor.dtype):
+        return _exchange_cut(call, tensor, output)
     source = host_memory(tensor)
     if output is None:
         output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
@@ -147,6 +151,57 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     finish = _finish(output, target, call.postscale, in_place)
     pending = Pending(session, handle, finish, (tensor, source, target))
     return default.pending().add(pending, name)
+
+
+def is_cut(call: Call, dtype: torch.dtype) -> bool:
+    """Return whether the call is an average of integers that is cut toward zero.
+
+    The servers round down. So it travels as a sum of int64, see `sum_of`, and each rank divides.
+    """
+    return call.toward_zero and call.operation is Operation.AVERAGE and dtype in _SIGNED
+
+
+def sum_of(call: Call, dtype: torch.dtype) -> Call:
+    """Return the call of the sum that `cut_average` divides. It tells the type that the user has,
+    which must be equal on all ranks."""
+    detail = f"{call.detail}; " if call.detail else ""
+    detail += f"average of {str(dtype).removeprefix('torch.')}"
+    return replace(call, operation=Operation.SUM, detail=detail)
+
+
+def cut_average(call: Call, total: torch.Tensor, receipt: Sequence[int]) -> torch.Tensor:
+    """Return the sum over the ranks of `receipt` divided by their number."""
+    count = divisor(call.process_set, receipt)
+    return torch.div(total, count, rounding_mode="trunc")
+
+
+def divisor(process_set: ProcessSet, receipt: Sequence[int]) -> int:
+    """Return what an average is divided by: ranks that have joined count, lost ones do not."""
+    if len(receipt) == process_set.size():
+        return len(receipt)
+    counted = {*receipt, *default.members()}
+    return sum(rank in counted for rank in process_set.ranks)
+
+
+def _exchange_cut(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> Handle:
+    total = host_memory(tensor).detach().to(torch.int64, copy=True)
+    if call.prescale != 1.0:
+        total = scaled(total, call.prescale)
+    if output is None:
+        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    elif not is_plain(output):
+        check_writable(output)
+    session, name, handle = submit(
+        sum_of(call, tensor.dtype), tensor.device, DataType.INT64, tensor.shape, total, total
+    )
+
+    def finish() -> torch.Tensor:
+        average = cut_average(call, total, session.handle_members(handle))
+        with torch.no_grad():
+            output.copy_(average if call.postscale == 1.0 else scaled(average, call.postscale))
+        return output
+
+    return default.pending().add(Pending(session, handle, finish, (tensor, total)), name)
 
 
 def finished(handle: int) -> torch.Tensor:

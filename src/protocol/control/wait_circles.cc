@@ -37,9 +37,6 @@ StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
   return earliest;
 }
 
-// Of a round as workers count them, not of one on the wire (wire/data.h).
-uint64_t JoinsOf(uint64_t round) { return round / wire::FirstRoundAfter(1); }
-
 }  // namespace
 
 void WaitCircles::Clear() {

@@ -32,9 +32,18 @@ def check_averages(rank: int, size: int) -> None:
     for dtype in FLOATS:
         mean = bps.allreduce(torch.tensor([4.0 * rank]).to(dtype), name=f"mean {dtype}")
         assert mean.item() == 2.0 * (size - 1)
-    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):  # rounded down
-        mean = bps.allreduce(torch.tensor([-1 if rank == 0 else 0]).to(dtype), name=f"mean {dtype}")
-        assert mean.item() == math.floor(-1 / size)
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+        mine = torch.tensor([-1 if rank == 0 else 0, 100, -100 - rank, 7 * rank]).to(dtype)
+        mean = [-1 / size, 100, -100 - (size - 1) / 2, 7 * (size - 1) / 2]
+        for result in (  # Horovod's names cut toward zero
+            bps.allreduce(mine, name=f"mean {dtype}"),
+            bps.allreduce_(mine.clone(), name=f"mean in place {dtype}"),
+            bps.grouped_allreduce([mine, torch.ones(3)], name=f"group {dtype}")[0],
+        ):
+            assert result.dtype == dtype
+            assert result.tolist() == [math.trunc(value) for value in mean]
+        result = bps.push_pull(mine, name=f"push_pull {dtype}")  # the original's rounds down
+        assert result.tolist() == [math.floor(value) for value in mean]
 
 
 def check_bool(rank: int, size: int) -> None:

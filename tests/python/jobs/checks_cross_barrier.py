@@ -169,3 +169,22 @@ def check_cross_barrier_sparse(rank: int, size: int) -> None:
             optimizer.step()
             optimizer.synchronize()
             assert difference(alone, model) < EXACT
+
+
+def check_changed_gradients(rank: int, size: int) -> None:
+    """Nobody steps when one rank has changed a gradient that is on its way."""
+    if size == 1:
+        return
+    torch.manual_seed(0)
+    model = network()
+    before = copy.deepcopy(model)
+    optimizer = CrossBarrier(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 6).double()).sum().backward()
+    if rank == 0:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    optimizer.step()
+    with pytest.raises(
+        bps.InvalidArgumentError, match=r"rank changed the gradient of 'Gradient\.0"
+    ):
+        optimizer.synchronize()
+    assert difference(before, model) == 0.0

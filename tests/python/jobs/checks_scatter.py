@@ -57,6 +57,15 @@ def check_grouped_reducescatter(rank: int, size: int) -> None:
     assert bps.grouped_reducescatter([]) == []
 
 
+def check_backward_one_output_at_a_time(rank: int, size: int) -> None:
+    tensors = [torch.ones(size, 2, requires_grad=True) for _ in range(2)]
+    outputs = bps.grouped_reducescatter(tensors, name="one at a time", op=bps.Sum)
+    for tensor, output in zip(tensors, outputs, strict=True):
+        (output * (rank + 1)).sum().backward()
+        expected = torch.arange(1.0, size + 1)[:, None].expand(size, 2)
+        assert torch.equal(tensor.grad, expected)
+
+
 def check_alltoall(rank: int, size: int) -> None:
     for dtype in TYPES:
         rows = torch.tensor([[(rank + r) % 2, 1] for r in range(size)]).to(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from checks_mismatch import expect
 
 import byteps.torch as bps
 
@@ -95,3 +96,94 @@ def check_line_search(rank: int, size: int) -> None:
     place = weight.detach().requires_grad_()
     sum(loss_at(place, r) for r in range(size)).backward()
     assert place.grad.abs().max() < 1e-3
+
+
+def clip_norm(weights: list[torch.Tensor]) -> None:
+    torch.nn.utils.clip_grad_norm_(weights, 0.5)
+
+
+def clip_values(weights: list[torch.Tensor]) -> None:
+    for weight in weights:
+        weight.grad.data.clamp_(-0.5, 0.5)
+
+
+def put_others(weights: list[torch.Tensor]) -> None:
+    for weight in weights:
+        weight.grad = weight.grad / weight.grad.norm()
+
+
+def check_changes_after_backward(rank: int, size: int) -> None:
+    """As in a script of one process: what is changed is the average, also without a word."""
+    for compression in (bps.Compression.none, bps.Compression.fp16):
+        for change in (clip_norm, clip_values, put_others):
+            weights, alone = parameters(3), parameters(3)
+            optimizer = wrapped(weights, compression=compression)
+            optimizer.check_replicas_every(1)
+            own = torch.optim.SGD(alone, lr=1.0)
+            for step in range(3):
+                optimizer.zero_grad()
+                own.zero_grad()
+                sum((w * (rank + 1 + i + step)).sum() for i, w in enumerate(weights)).backward()
+                mean = (size + 1) / 2
+                sum((w * (mean + i + step)).sum() for i, w in enumerate(alone)).backward()
+                change(weights)
+                change(alone)
+                optimizer.step()
+                own.step()
+                for weight, expected in zip(weights, alone, strict=True):
+                    assert torch.allclose(weight, expected, atol=1e-3)
+            bps.check_replicas(enumerated(weights))
+
+
+def check_changes_on_the_way(rank: int, size: int) -> None:
+    """One rank has not used all: the gradients are on their way until the step. Who changes one is
+    told so, and so are the others."""
+    weights = parameters(2)
+    optimizer = wrapped(weights)
+    for _ in range(2):
+        loss = weights[0].sum() if rank == size - 1 else weights[0].sum() + weights[1].sum()
+        loss.backward()
+        if rank == size - 1:
+            clip_norm(weights)
+        if size > 1:
+            who = "this rank" if rank == size - 1 else "another rank"
+            text = f"{who} changed the gradient of 'stepping0'"
+            expect(bps.InvalidArgumentError, optimizer.step, text)
+        optimizer.zero_grad()
+    assert torch.equal(weights[0].detach(), torch.ones(2, dtype=torch.float64))
+    sum(weight.sum() for weight in weights).backward()
+    optimizer.step()
+    bps.check_replicas(enumerated(weights))
+
+
+def check_replicas_that_differ(rank: int, size: int) -> None:
+    weights = parameters(3)
+    model = torch.nn.ParameterList(weights)
+    bps.check_replicas(model)
+    bps.check_replicas(model.state_dict())
+    bps.check_replicas([])
+    if size == 1:
+        return
+    with torch.no_grad():
+        weights[1][0] = torch.nan  # equal, as bits
+        bps.check_replicas(model)
+        if rank == 1:
+            weights[1][1] += 1e-12
+            weights[2][0] = 5.0
+    text = "'1' of rank 1 is not that of rank"
+    expect(bps.ReplicasDifferError, lambda: bps.check_replicas(model), text)
+
+
+def check_replicas_while_training(rank: int, size: int) -> None:
+    weights = parameters(2)
+    optimizer = wrapped(weights)
+    optimizer.check_replicas_every(2)
+    for step in range(4):
+        sum(weight.sum() for weight in weights).backward()
+        if step == 3 and size > 1:
+            with torch.no_grad():
+                weights[1][1] += rank
+            expect(bps.ReplicasDifferError, optimizer.step, "'stepping1'")
+        else:
+            optimizer.step()
+        optimizer.zero_grad()

@@ -2,16 +2,18 @@
 
 `byteps://` is a rendezvous of torch.distributed: rank 0 opens a TCPStore on a free port, and its
 address travels through byteps itself. `init_process_group("byteps")` without an `init_method` comes
-here too, through `env://`, when MASTER_ADDR is not set.
+here too, through `env://`, when MASTER_ADDR is not set; other backends keep torch's own `env://`.
 """
 
 from __future__ import annotations
 
 import importlib
 import socket
+import sys
+import types
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlparse
 
 import torch
@@ -44,12 +46,23 @@ def register_handlers() -> None:
 
     def meet_by_environment(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[Any]:
         # Here so that a variable that is set later counts.
-        if torch_knows_where():
+        if torch_knows_where() or SCHEME not in _backend_of_caller():
             yield from environment(url, timeout=timeout, **more)
         else:
             yield from meet(url, timeout)
 
     handlers["env"] = meet_by_environment
+
+
+def _backend_of_caller() -> str:
+    """Return the backend that init_process_group was called with, which torch tells no rendezvous;
+    empty where torch has another shape."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "init_process_group" and "backend" in frame.f_locals:
+            return str(frame.f_locals["backend"] or "")
+        frame = cast("types.FrameType", frame.f_back)
+    return ""
 
 
 def _handlers() -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""`bps run` names the cause of an end, also when those who heard of it end first."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import test_launcher
+from processes import LIMIT_S, command_line, finish, launch
+from test_launcher import bps_run
+
+environment = test_launcher.environment
+lasting = test_launcher.lasting
+
+
+def test_the_cause_counts_although_those_who_hear_of_it_end_first(lasting, tmp_path) -> None:
+    # Each one's end is the end of a file for the next one.
+    for name in ("scheduler", "server"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "bps-scheduler").write_text(f"#!/bin/sh\nexec 3>{tmp_path}/scheduler\nexit 1\n")
+    heard = f"#!/bin/sh\nexec 3>{tmp_path}/server\ncat {tmp_path}/scheduler\nexit 1\n"
+    (tmp_path / "bps-server").write_text(heard)
+    worker = f"[ $BYTEPS_LOCAL_RANK = 0 ] && exec sleep 1000; cat {tmp_path}/server; exit 17"
+    script = (
+        "import os\n"
+        "from byteps.cli import supervisor, suspects\n"
+        "from byteps.cli.local_job import local_job\n"
+        "suspects._WINDOW_S = 0.0\n"
+        f"suspects._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
+        f"job = local_job(2, 1, ['sh', '-c', '{worker}'], os.environ)\n"
+        "print(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
+    )
+    code, out, err = finish(launch([*command_line("byteps.cli")[:1], "-c", script], lasting))
+    assert code == 0, err
+    assert out.splitlines()[-1] == "17"
+    assert "worker 1 ended with exit code 17; ending the job" in err
+
+
+def test_the_last_line_names_who_raised_and_not_who_heard_of_it(lasting) -> None:
+    heard = "byteps.common.errors.PeerLostError: worker 1 (process 7 on vm) was lost"
+    script = (
+        "import os, sys, time\n"
+        "rank = int(os.environ['BYTEPS_LOCAL_RANK'])\n"
+        "time.sleep(0.7 * (rank == 1))\n"
+        f"sys.exit('ValueError: no data' if rank == 1 else '{heard}')"
+    )
+    code, _, err = finish(bps_run(lasting, "-n", "3", sys.executable, "-c", script))
+    assert code == 1
+    last = "[bps] worker 1 ended with exit code 1 (ValueError: no data); ending the job"
+    assert err.splitlines()[-1] == last
+
+
+def test_a_program_without_the_word_python_is_explained(lasting, tmp_path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("print(1)")
+    code, _, err = finish(bps_run(lasting, "-np", "2", str(program)))
+    assert code == 126
+    assert f"needs the word python before it: python {program}" in err

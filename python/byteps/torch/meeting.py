@@ -39,7 +39,8 @@ def join(device: int = -1) -> int:
 
         for batch in uneven_data:
             train(batch)
-        last = bps.join()
+        # The last one has made all steps: the others get its weights.
+        bps.broadcast_parameters(model.state_dict(), root_rank=bps.join())
     """
     del device
     for living in list(_waited_for()):

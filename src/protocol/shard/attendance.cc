@@ -121,9 +121,11 @@ std::optional<Status> Attendance::ErrorOf(const Piece& piece) const {
     if (!IsMissing(round, slot) || IsExempt(piece, slot)) continue;
     uint32_t rank = round.set().LeftRankOf(slot, members_);
     if (rank == UINT32_MAX) continue;
-    return Status(StatusCode::kPeerLost,
-                  "worker " + std::to_string(rank) +
-                      " has left the job; operations it does not take part in cannot complete");
+    return Status(
+        StatusCode::kPeerLost,
+        "worker " + std::to_string(rank) +
+            " has left the job; operations it does not take part in cannot complete (where "
+            "ranks have different numbers of batches, each ends with join)");
   }
   return round.failure();
 }

@@ -33,9 +33,9 @@ class Declaring {
   // of its business.
   Course* OnFailed(const wire::DeclareFailed& message);
 
-  // The failure of this course has been raised, or will be by what is open: the next attempt begins,
-  // here and in all courses that have failed together with it. One failure is raised once, whatever
-  // process sets it is told of. Returns the tensors that are unknown from now on.
+  // The failure of this course has been raised, or will be by what is open: the next attempt
+  // begins, here and in all courses that have failed together with it. One failure is raised once,
+  // whatever process sets it is told of. Returns the tensors that are unknown from now on.
   // REQUIRES: the course fails.
   std::vector<TensorId> EndAttempt(Course& course);
 

@@ -24,10 +24,11 @@ struct Lane::Parts {
   Parts(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
       : context(options, pool, arithmetic, driver),
         keeper(context),
-        walk(context, keeper, reader),
+        pushes(context),
+        walk(context, keeper, reader, pushes),
         verdicts(context, keeper, walk),
         reader(pool, arithmetic, verdicts),
-        moves(context, keeper, walk) {}
+        moves(context, keeper, walk, pushes) {}
 
   void On(const to_lane::View& mail);
   void On(const to_lane::TakeOver& mail);
@@ -45,6 +46,7 @@ struct Lane::Parts {
 
   LaneContext context;
   Keeper keeper;
+  Pushes pushes;
   PieceWalk walk;
   Verdicts verdicts;
   AnswerReader reader;

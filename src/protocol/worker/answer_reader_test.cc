@@ -18,13 +18,13 @@ class TargetForTest final : public AnswerReader::Target {
   }
   void Take(ShardId, const AnswerReader::Answer& answer, Time) override {
     std::string staged(reinterpret_cast<const char*>(answer.staged.data()),
-                       answer.fate == AnswerReader::Fate::kStaged ? answer.payload_bytes : 0);
-    taken.push_back({answer.header.ref.tensor, answer.fate, staged});
+                       answer.landing == AnswerReader::Landing::kStaged ? answer.payload_bytes : 0);
+    taken.push_back({answer.header.ref.tensor, answer.landing, staged});
   }
 
   struct Taken {
     TensorId tensor = 0;
-    AnswerReader::Fate fate;
+    AnswerReader::Landing landing;
     std::string staged;
     friend bool operator==(const Taken&, const Taken&) = default;
   };
@@ -36,7 +36,7 @@ class TargetForTest final : public AnswerReader::Target {
 
 class AnswerReaderTest : public testing::Test {
  protected:
-  using Fate = AnswerReader::Fate;
+  using Landing = AnswerReader::Landing;
 
   AnswerReaderTest() { reader.Begin(2); }
 
@@ -50,7 +50,7 @@ class AnswerReaderTest : public testing::Test {
     return bytes;
   }
   void Payload(ShardId from = 0) { reader.OnPayload(from, now, Time()); }
-  void Place(Fate fate) { target.place = {fate, ByteSpan(memory, 4)}; }
+  void Place(Landing landing) { target.place = {landing, ByteSpan(memory, 4)}; }
 
   std::byte memory[4] = {};
   uint64_t now = 3;  // the epoch
@@ -61,19 +61,19 @@ class AnswerReaderTest : public testing::Test {
 };
 
 TEST_F(AnswerReaderTest, APayloadLandsWhereItsTargetWantsIt) {
-  Place(Fate::kPlaced);
+  Place(Landing::kInPlace);
   EXPECT_EQ(Header(7, 3)->data(), memory);
   EXPECT_TRUE(target.taken.empty());
   Payload();
-  Place(Fate::kStaged);
+  Place(Landing::kStaged);
   EXPECT_NE(Header(8, 3)->data(), memory);
   Payload();
-  Place(Fate::kIgnored);
+  Place(Landing::kNowhere);
   EXPECT_EQ(Header(9, 3)->size(), 4U) << "it must be read all the same";
   Payload();
-  EXPECT_EQ(target.taken,
-            (std::vector<TargetForTest::Taken>{
-                {7, Fate::kPlaced, ""}, {8, Fate::kStaged, "xxxx"}, {9, Fate::kIgnored, ""}}));
+  EXPECT_EQ(target.taken, (std::vector<TargetForTest::Taken>{{7, Landing::kInPlace, ""},
+                                                             {8, Landing::kStaged, "xxxx"},
+                                                             {9, Landing::kNowhere, ""}}));
   EXPECT_EQ(pool.bytes_in_use(), 0U) << "who wanted to keep it has kept it";
 }
 
@@ -83,7 +83,7 @@ TEST_F(AnswerReaderTest, WhatNoShardSendsClosesTheConnection) {
 }
 
 TEST_F(AnswerReaderTest, AnswersOfALaterViewWaitForItAndSoDoThoseBehindThem) {
-  Place(Fate::kPlaced);
+  Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 4).ok());
   Payload();
   ASSERT_TRUE(Header(8, 3).ok());
@@ -100,7 +100,7 @@ TEST_F(AnswerReaderTest, AnswersOfALaterViewWaitForItAndSoDoThoseBehindThem) {
 }
 
 TEST_F(AnswerReaderTest, ItsViewMayComeWhileThePayloadDoes) {
-  Place(Fate::kPlaced);
+  Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 4).ok());
   now = 4;
   reader.TakePostponed(0, now, Time());
@@ -120,26 +120,26 @@ TEST_F(AnswerReaderTest, OfPostponedAnswersThoseThatAreWrongAreDropped) {
 
 // The memory is the user's again while the payload still comes in.
 TEST_F(AnswerReaderTest, WhatIsDivertedOnItsWayIsIgnored) {
-  Place(Fate::kPlaced);
+  Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 3).ok());
   EXPECT_FALSE(reader.Divert(7, 1));
   EXPECT_FALSE(reader.Divert(8, 0));
   EXPECT_TRUE(reader.Divert(7, 0));
   EXPECT_FALSE(reader.Divert(7, 0)) << "it is ignored already";
   Payload();
-  EXPECT_EQ(target.taken[0].fate, Fate::kIgnored);
+  EXPECT_EQ(target.taken[0].landing, Landing::kNowhere);
   EXPECT_FALSE(reader.Divert(7, 0)) << "nothing comes in";
 }
 
 TEST_F(AnswerReaderTest, WhatIsStagedNeedsNoDiversion) {
-  Place(Fate::kStaged);
+  Place(Landing::kStaged);
   ASSERT_TRUE(Header(7, 3).ok());
   EXPECT_FALSE(reader.Divert(7, 0));
   Payload();
 }
 
 TEST_F(AnswerReaderTest, ALostConnectionForgetsWhatWasComingIn) {
-  Place(Fate::kPlaced);
+  Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 4).ok());
   Payload();
   ASSERT_TRUE(Header(8, 4).ok());

@@ -51,8 +51,8 @@ std::optional<Exchanges::End> Exchanges::OnPartDone(const to_front::PartDone& ma
   return end;
 }
 
-// An atomic tensor has one receipt: pieces with more members than all have are pushed again, in an
-// attempt of its own. Members only shrink, so this ends.
+// An atomic tensor has one receipt: a piece with somebody in its receipt who is not in that of
+// every piece is pushed again, in the next attempt. Nobody joins meanwhile, so this ends.
 bool Exchanges::TryAgainForOneReceipt(Open& open) {
   bool again =
       open.exchange.atomic && open.progress.mixed() && open.attempt + 1 < wire::kAttemptsMax;

@@ -94,7 +94,7 @@ TEST_F(FrontTest, AnOperationEndsWhenItsLanesHaveAllSpoken) {
   Start();
   const Exchange& exchange = Begin(1);
   EXPECT_EQ(exchange.count, 1U);
-  EXPECT_EQ(exchange.round, 1U);
+  EXPECT_EQ(exchange.use, 1U);
   EXPECT_EQ(driver.To<to_lane::Begin>(1).size(), 1U) << "also a lane without pieces";
   PartDone(0, 1);
   EXPECT_TRUE(driver.completions.empty());
@@ -163,7 +163,7 @@ TEST_F(FrontTest, MailThatComesLateChangesNothing) {
   ASSERT_TRUE(Submit(2).ok());
   const Exchange& second = *driver.To<to_lane::Begin>(0).back().exchange;
   EXPECT_NE(second.serial, first);
-  EXPECT_EQ(second.round, 2U);
+  EXPECT_EQ(second.use, 2U);
   to_front::PartDone late;
   late.serial = first;
   late.pieces = 1;

@@ -103,7 +103,7 @@ class LaneForTest : public testing::Test {
     exchange.serial = 5;
     exchange.name = "w";
     exchange.tensor.id = 7;
-    exchange.round = 1;
+    exchange.use = 1;
     exchange.count = shards;
     for (ShardId shard = 0; shard < shards; ++shard) homes.push_back(shard);
     exchange.homes = &homes;

@@ -51,7 +51,7 @@ struct Repeat {
   uint32_t attempt = 0;
   Receipt common;
 };
-// The exchange ends in an error, for this rank or by its owners' verdict.
+// The operation ends in an error: the lane lets go of the exchange's memory, and says so.
 struct Withdraw {
   const Exchange* exchange = nullptr;
 };
@@ -61,14 +61,14 @@ struct Abort {
   uint64_t serial = 0;
   std::string why;
 };
-// Nothing is known of these tensors any more.
+// The lane forgets all that it knows of these tensors.
 struct Retire {
   std::vector<TensorId> tensors;
 };
 
-// All exchanges are withdrawn next, and none begins.
+// The front withdraws all exchanges next, and begins no other one.
 struct Stop {};
-// Say so when nobody depends any more on what this lane holds.
+// The lane answers this question when nobody depends any more on what it holds.
 struct Settle {
   uint64_t question = 0;
 };
@@ -82,9 +82,9 @@ using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProc
 
 namespace to_front {
 
-// Pieces of an exchange have ended in this lane, perhaps none, and nothing of it touches the
-// exchange's memory any more, unless it takes over pieces of it. Each lane says so at least once in
-// each attempt.
+// All pieces of an exchange that this lane had are done, perhaps none, and the lane does not touch
+// the exchange's memory any more. Each lane says so at least once in each attempt, and again if it
+// has taken over more pieces since.
 struct PartDone {
   uint32_t lane = 0;
   uint64_t serial = 0;

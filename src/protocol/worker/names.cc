@@ -13,7 +13,7 @@ Exchange Tensor::MakeExchange() const {
   Exchange exchange;
   exchange.name = name;
   exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.group};
-  exchange.round = round;
+  exchange.use = round;
   exchange.order = course.name.order;
   exchange.priority = task->operation.priority;
   exchange.first_piece = deal.first_piece();

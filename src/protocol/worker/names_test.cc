@@ -103,7 +103,7 @@ TEST_F(NamesTest, WhatLanesAreToldOfAnExchange) {
   EXPECT_EQ(exchange.tensor.id, 7U);
   EXPECT_EQ(exchange.tensor.combine, Combine::kOverlay);
   EXPECT_EQ(exchange.tensor.process_set, 4U);
-  EXPECT_EQ(exchange.round, 3U);
+  EXPECT_EQ(exchange.use, 3U);
   EXPECT_EQ(exchange.order, 1U);
   EXPECT_EQ(exchange.priority, 9);
   EXPECT_EQ(exchange.count, 2U);

@@ -24,7 +24,7 @@ PiecePath PieceWalk::PathOf(const TensorFacts& facts) {
 
 void PieceWalk::Open(LaneTensor& tensor, const Exchange& exchange) {
   tensor.exchange = &exchange;
-  tensor.last_round = wire::RoundOf(exchange.round, 0);
+  tensor.last_round = wire::RoundOf(exchange.use, 0);
   tensor.part.Begin(lane_.options.lane, exchange);
 }
 
@@ -35,14 +35,13 @@ void PieceWalk::Begin(const Exchange& exchange) {
   for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
     if (tensor.pieces[number].step == PieceStep::kAway) continue;
     tensor.pieces[number].contribution = PieceBytes();
-    QueueFor(tensor, number, wire::RoundOf(exchange.round, 0));
+    QueueFor(tensor, number, wire::RoundOf(exchange.use, 0));
   }
   ApplyEarlyWants(tensor.facts.id);
   if (tensor.part.AllDone()) EndPart(tensor);  // it is all in other lanes
   SetOut();
 }
 
-// Members only shrink, so this ends.
 void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
   const Exchange& exchange = *repeat.exchange;
   LaneTensor& tensor = TensorOf(exchange.tensor);
@@ -53,7 +52,7 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
     if (*piece.held.receipt == *repeat.common) {
       tensor.part.Count(piece.held);
     } else {
-      QueueFor(tensor, number, wire::RoundOf(exchange.round, repeat.attempt));
+      QueueFor(tensor, number, wire::RoundOf(exchange.use, repeat.attempt));
     }
   }
   ApplyEarlyWants(tensor.facts.id);
@@ -61,7 +60,7 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
   SetOut();
 }
 
-// From its begin.
+// It walks its path from the first stage.
 void PieceWalk::QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round) {
   tensor.pieces[number].round = round;
   tensor.pieces[number].at = 0;

@@ -11,7 +11,7 @@ namespace {
 class NoTarget final : public AnswerReader::Target {
  public:
   Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
-    return AnswerReader::Place{AnswerReader::Fate::kPlaced, ByteSpan(memory, 4)};
+    return AnswerReader::Place{AnswerReader::Landing::kInPlace, ByteSpan(memory, 4)};
   }
   void Take(ShardId, const AnswerReader::Answer&, Time) override {}
   std::byte memory[4];

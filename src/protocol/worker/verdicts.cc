@@ -8,7 +8,7 @@ namespace byteps::protocol {
 namespace {
 
 using Answer = AnswerReader::Answer;
-using Fate = AnswerReader::Fate;
+using Landing = AnswerReader::Landing;
 using Place = AnswerReader::Place;
 
 std::string NameOf(const LaneTensor& tensor, const wire::PieceRef& ref) {
@@ -38,7 +38,7 @@ Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
   const LanePiece& piece = tensor->pieces[header.ref.piece];
   if (!Counts(piece, from, header.epoch)) return Place();
   if (piece.held.told && header.ref.round == piece.held.round && payload_bytes == 0) {
-    return Place{Fate::kRegistered, {}};
+    return Place{Landing::kNumberOnly, {}};
   }
   if (tensor->IsExpected(header.ref)) return PlaceOfVerdict(*tensor, header, payload_bytes);
   if (header.ref.round <= std::max(piece.held.round, piece.round)) {
@@ -78,7 +78,7 @@ Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeade
   bool staged = error || header.codec != 0 || header.receipt != 0 ||
                 Overlap(spans.push, spans.want) ||
                 LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
-  return staged ? Place{Fate::kStaged, {}} : Place{Fate::kPlaced, spans.want};
+  return staged ? Place{Landing::kStaged, {}} : Place{Landing::kInPlace, spans.want};
 }
 
 void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
@@ -89,8 +89,9 @@ void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
   LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
   if (tensor != nullptr && header.ref.piece < tensor->pieces.size() &&
       Counts(tensor->pieces[header.ref.piece], from, header.epoch)) {
-    bool verdict = answer.fate == Fate::kPlaced || answer.fate == Fate::kStaged;
-    if (answer.fate == Fate::kRegistered) Register(from, *tensor, header.ref.piece, header.count);
+    bool verdict = answer.landing == Landing::kInPlace || answer.landing == Landing::kStaged;
+    if (answer.landing == Landing::kNumberOnly)
+      Register(from, *tensor, header.ref.piece, header.count);
     if (verdict && tensor->IsExpected(header.ref)) TakeVerdict(*tensor, from, answer);
   }
   ReleaseStable(from);

@@ -9,7 +9,7 @@
 namespace byteps::protocol {
 namespace {
 
-using Fate = AnswerReader::Fate;
+using Landing = AnswerReader::Landing;
 
 class VerdictsTest : public LaneForTest {
  protected:
@@ -31,8 +31,8 @@ class VerdictsTest : public LaneForTest {
     header.unstable = 1;
     return header;
   }
-  Fate FateOf(const wire::DataHeader& header, size_t bytes = 4, ShardId from = 0) {
-    return verdicts->PlaceFor(from, header, bytes)->fate;
+  Landing LandingOf(const wire::DataHeader& header, size_t bytes = 4, ShardId from = 0) {
+    return verdicts->PlaceFor(from, header, bytes)->landing;
   }
   StatusCode Refusal(const wire::DataHeader& header, size_t bytes = 4) {
     return verdicts->PlaceFor(0, header, bytes).status().code();
@@ -41,13 +41,13 @@ class VerdictsTest : public LaneForTest {
   void Receive(const wire::DataHeader& header, const std::string& bytes, ShardId from = 0) {
     auto place = verdicts->PlaceFor(from, header, bytes.size());
     ASSERT_TRUE(place.ok()) << place.status().message();
-    AnswerReader::Answer answer{header, bytes.size(), place->fate, {}};
+    AnswerReader::Answer answer{header, bytes.size(), place->landing, {}};
     ByteSpan to = place->bytes;
-    if (answer.fate == Fate::kStaged) {
+    if (answer.landing == Landing::kStaged) {
       answer.staged = pool.Take(bytes.size());
       to = {answer.staged.data(), bytes.size()};
     }
-    if (answer.fate == Fate::kPlaced || answer.fate == Fate::kStaged) {
+    if (answer.landing == Landing::kInPlace || answer.landing == Landing::kStaged) {
       std::ranges::copy(std::as_bytes(std::span(bytes)), to.begin());
     }
     verdicts->Take(from, answer, Time());
@@ -75,7 +75,7 @@ class VerdictsTest : public LaneForTest {
 
 TEST_F(VerdictsTest, AVerdictInPlaceIsStagedSinceItsInputMayBePushedAgain) {
   Start();
-  EXPECT_EQ(FateOf(AnswerTo(0)), Fate::kStaged);
+  EXPECT_EQ(LandingOf(AnswerTo(0)), Landing::kStaged);
   Receive(AnswerTo(0), "sums");
   EXPECT_EQ(Memory(0), "sums");
   EXPECT_EQ(Piece(0).step, PieceStep::kDone);
@@ -102,25 +102,25 @@ TEST_F(VerdictsTest, WithItsResultElsewhereAVerdictLandsThere) {
   exchange.spans = &apart;
   Start();
   auto place = verdicts->PlaceFor(0, AnswerTo(0), 4);
-  EXPECT_EQ(place->fate, Fate::kPlaced);
+  EXPECT_EQ(place->landing, Landing::kInPlace);
   EXPECT_EQ(place->bytes.data(), memory + 8);
 }
 
 TEST_F(VerdictsTest, OnlyThePresentOwnerCounts) {
   Start();
   wire::DataHeader header = AnswerTo(0);
-  EXPECT_EQ(FateOf(header, 4, 1), Fate::kIgnored) << "of a former owner";
+  EXPECT_EQ(LandingOf(header, 4, 1), Landing::kNowhere) << "of a former owner";
   Piece(0).since = 2;
-  EXPECT_EQ(FateOf(header), Fate::kIgnored) << "of the owner before it became that anew";
+  EXPECT_EQ(LandingOf(header), Landing::kNowhere) << "of the owner before it became that anew";
   header.epoch = 2;
   made->receipts.AddView(2, WorkersOf(view));
-  EXPECT_EQ(FateOf(header), Fate::kStaged);
+  EXPECT_EQ(LandingOf(header), Landing::kStaged);
 }
 
 TEST_F(VerdictsTest, ToTakeItFromAFormerOwnerIsAMistakeThatShows) {
   options.rules = &LaneRulesWith(WorkerMistake::kAcceptFromAFormerOwner);
   Start();
-  EXPECT_EQ(FateOf(AnswerTo(0), 4, 1), Fate::kStaged);
+  EXPECT_EQ(LandingOf(AnswerTo(0), 4, 1), Landing::kStaged);
 }
 
 // Mail that comes late: the piece has gone to another lane, or its operation has ended.
@@ -128,22 +128,22 @@ TEST_F(VerdictsTest, WhatConcernsNobodyHereIsReadAndForgotten) {
   Start();
   wire::DataHeader header = AnswerTo(0);
   walk->LetGo(*made->pieces.Find(7), 0);
-  EXPECT_EQ(FateOf(header), Fate::kIgnored);
+  EXPECT_EQ(LandingOf(header), Landing::kNowhere);
   Receive(header, "late");
   EXPECT_EQ(Memory(0), "aaaa");
   EXPECT_EQ(made->links.Received(0), answers) << "it counts as read";
   header = AnswerTo(1);
   walk->Withdraw(exchange);
-  EXPECT_EQ(FateOf(header, 4, 1), Fate::kIgnored);
+  EXPECT_EQ(LandingOf(header, 4, 1), Landing::kNowhere);
   header.ref.tensor = 8;
-  EXPECT_EQ(FateOf(header, 4, 1), Fate::kIgnored) << "a tensor that nobody knows any more";
+  EXPECT_EQ(LandingOf(header, 4, 1), Landing::kNowhere) << "a tensor that nobody knows any more";
 }
 
 TEST_F(VerdictsTest, APieceThatMovesWhileItsAnswerComesInTakesNothing) {
   Start();
   wire::DataHeader header = AnswerTo(0);
   auto place = verdicts->PlaceFor(0, header, 4);
-  AnswerReader::Answer answer{header, 4, place->fate, pool.Take(4)};
+  AnswerReader::Answer answer{header, 4, place->landing, pool.Take(4)};
   Piece(0).owner = 1;
   verdicts->Take(0, answer, Time());
   EXPECT_EQ(Memory(0), "aaaa");
@@ -230,11 +230,11 @@ TEST_F(VerdictsTest, WhatWasToldIsAnsweredWithANumberAlone) {
   Piece(0).held.number = 0;
   Piece(0).held.told = true;
   wire::DataHeader header = AnswerTo(0);
-  EXPECT_EQ(FateOf(header, 0), Fate::kRegistered);
+  EXPECT_EQ(LandingOf(header, 0), Landing::kNumberOnly);
   Receive(header, "");
   EXPECT_EQ(Piece(0).held.number, header.count);
   EXPECT_FALSE(Piece(0).held.told);
-  EXPECT_EQ(FateOf(AnswerTo(0)), Fate::kIgnored);
+  EXPECT_EQ(LandingOf(AnswerTo(0)), Landing::kNowhere);
   EXPECT_EQ(verdicts->repeated(), 1U) << "it has that verdict";
 }
 

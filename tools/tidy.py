@@ -11,7 +11,14 @@ from pathlib import Path
 
 from cxx_scopes import functions, statements
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
-from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, Rule
+from tidy_rules import (
+    COLUMNS_MAX,
+    FILE_LINES_MAX,
+    FILE_LINES_MAX_OF,
+    FUNCTION_LINES_MAX,
+    RULES,
+    Rule,
+)
 
 ALLOW = re.compile(r"tidy-allow\((?P<rule>[a-z-]+)\): \S")
 FORBIDDEN_LIST = "tools/forbidden.txt"
@@ -49,12 +56,21 @@ def is_source(path: str) -> bool:
     return path.endswith(SOURCES) or path == "dev" or path.endswith("CMakeLists.txt")
 
 
+def lines_max(path: str) -> int:
+    limits = [m for folder, suffix, m in FILE_LINES_MAX_OF if is_in(path, folder, suffix)]
+    return min([FILE_LINES_MAX, *limits])
+
+
+def is_in(path: str, folder: str, suffix: str) -> bool:
+    return path.startswith(folder) and path.endswith(suffix)
+
+
 def check_size(path: str, text: str) -> Iterator[Finding]:
     if not is_source(path):
         return
     lines = text.splitlines()
-    if len(lines) > FILE_LINES_MAX:
-        yield Finding(path, len(lines), f"{len(lines)} lines; split at {FILE_LINES_MAX}")
+    if len(lines) > lines_max(path):
+        yield Finding(path, len(lines), f"{len(lines)} lines; split at {lines_max(path)}")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             yield Finding(path, number, f"{len(line)} columns; wrap at {COLUMNS_MAX}")

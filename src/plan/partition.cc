@@ -24,10 +24,10 @@ uint64_t DivideUp(uint64_t numerator, uint64_t denominator) {
 
 }  // namespace
 
-uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t members, uint32_t piece_bytes_max) {
+uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t ranks, uint32_t piece_bytes_max) {
   const uint64_t together = std::max(tensor_bytes, kTogetherBytes);
-  const double per_member = static_cast<double>(together) / std::max(members, 1U);
-  const double best = std::sqrt(kPieceHeaderBytes * per_member);
+  const double per_rank = static_cast<double>(together) / std::max(ranks, 1U);
+  const double best = std::sqrt(kPieceHeaderBytes * per_rank);
   const double bounded = std::min(std::max(best, static_cast<double>(kPieceBytesMin)),
                                   static_cast<double>(piece_bytes_max));
   const uint32_t units = static_cast<uint32_t>(bounded) / kPieceUnitBytes;

@@ -1,9 +1,9 @@
 // How a tensor is cut into pieces.
 //
 // A piece is the unit of placement, transfer and combination. Small pieces fill the pipeline
-// sooner (the first answer needs a whole piece from every member), large ones carry fewer headers;
+// sooner (the first answer needs a whole piece from every rank), large ones carry fewer headers;
 // PieceBytes finds the size that loses least to both (docs/decisions/0003-piece-size.md).
-// Every process computes the same cut from the same two numbers, so no piece table is ever sent.
+// Every process computes the same cut from the same numbers, so no piece table is ever sent.
 // Values and pure functions; 64-bit offsets throughout.
 #pragma once
 
@@ -22,12 +22,13 @@ inline constexpr uint64_t kTogetherBytes = uint64_t{4} << 20;
 // Cuts lie at multiples of this: a cache line, and a multiple of every element size.
 inline constexpr uint32_t kPieceUnitBytes = 64;
 
-// The size of the pieces of a tensor of `tensor_bytes` that `members` contribute to: the P that
-// minimises members * P / B + kPieceHeaderBytes / P, where B is the larger of tensor_bytes and
+// The size of the pieces of a tensor of `tensor_bytes` in a generation of so many ranks (those of a
+// process set, or of one contributor, are not counted apart: the decision says why): the P that
+// minimises ranks * P / B + kPieceHeaderBytes / P, where B is the larger of tensor_bytes and
 // kTogetherBytes; between kPieceBytesMin and `piece_bytes_max`, rounded down to a multiple of
 // kPieceUnitBytes (at least one unit, and `piece_bytes_max` wins over kPieceBytesMin). It may
 // exceed a tensor, which then is one piece.
-uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t members, uint32_t piece_bytes_max);
+uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t ranks, uint32_t piece_bytes_max);
 
 struct PieceSpan {
   uint64_t offset = 0;

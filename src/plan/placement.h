@@ -24,7 +24,8 @@
 // With one worker per host and a server beside each worker this is the known optimum
 // t = 2 n (n - 1) / ((n^2 + k n - 2 k) B), and its form for unequal links.
 //
-// Ranks of one host that combine locally before sending are one contributor.
+// Ranks of one host that combine locally before sending are one contributor: only their carrier's
+// bytes use the link. The size of a piece counts ranks instead (partition.h).
 // Pure: only +, -, *, / and comparisons of doubles, in the order given, so equal inputs give equal
 // bits on every machine whose doubles are IEEE 754.
 #pragma once

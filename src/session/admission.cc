@@ -54,7 +54,7 @@ Status Admission::CheckJoin(const protocol::Operation& operation) const {
   }
   if (!operations::RowOf(operation.spec.op).joins) return Status::Ok();
   if (operation.spec.group != 0) {
-    return Refused("join is for all ranks; there is none of a process set");
+    return Refused("join is for all ranks and cannot be of a process set");
   }
   if (open_.empty()) return Status::Ok();
   return Refused("join '" + operation.name + "': " + std::to_string(open_.size()) +

@@ -25,8 +25,8 @@ void Append(Declarations::Answers& answers, Declarations::Answers more) {
 Declarations::Declarations()
     : circles_([this](const wire::NamedUse& use, TensorId tensor) { return What(use, tensor); }) {}
 
-void Declarations::Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t piece_bytes_max) {
-  dealer_.Begin(std::move(dealer), workers, piece_bytes_max);
+void Declarations::Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max) {
+  dealer_.Begin(std::move(dealer), ranks, piece_bytes_max);
   names_.clear();
   circles_.Clear();
 }

@@ -52,8 +52,9 @@ class Declarations {
   // So many specs may one name have in one group until it fails.
   static constexpr size_t kVariantsMax = 16384;
 
-  // Forgets all names: a generation begins. `dealer` deals the pieces of its tensors.
-  void Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t piece_bytes_max);
+  // Forgets all names: a generation of so many ranks begins. `dealer` deals the pieces of its
+  // tensors.
+  void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
   // Numbers of a coordinator's tensors: `first`, and fewer than `first` + `count`.
   void Number(TensorId first, uint32_t count);
 

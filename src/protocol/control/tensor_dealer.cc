@@ -16,13 +16,13 @@ constexpr size_t kStillKnownMax = size_t{1} << 18;
 // What is known of the pieces before the first round. Where sizes are told first, pieces are dealt
 // from the same state, but their number is not known here; that of scattered rows depends on the
 // process set and is about this one.
-Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t members, uint32_t bytes_max) {
+Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t ranks, uint32_t bytes_max) {
   std::optional<uint64_t> bytes = operations::DeclaredBytes(spec);
   if (!bytes.has_value()) {
     return Status(StatusCode::kInvalidArgument, "no tensor has this shape");
   }
   Result<plan::Partition> cut =
-      plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, members, bytes_max));
+      plan::Partition::Cut(*bytes, plan::PieceBytes(*bytes, ranks, bytes_max));
   if (cut.ok() && cut->count() > operations::kPiecesMax) {
     return Status(StatusCode::kExhausted, "it has " + std::to_string(cut->count()) +
                                               " pieces; raise BYTEPS_PARTITION_BYTES");
@@ -37,16 +37,16 @@ void TensorDealer::Number(TensorId first, uint32_t count) {
   end_ = first + count;
 }
 
-void TensorDealer::Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t piece_bytes_max) {
+void TensorDealer::Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max) {
   dealer_ = std::move(dealer);
-  workers_ = workers;
+  ranks_ = ranks;
   piece_bytes_max_ = piece_bytes_max;
   heard_.clear();
   all_heard_ = false;
 }
 
 Result<Attempt::Variant> TensorDealer::Deal(const wire::TensorSpec& spec) {
-  Result<plan::Partition> cut = CutOf(spec, workers_, piece_bytes_max_);
+  Result<plan::Partition> cut = CutOf(spec, ranks_, piece_bytes_max_);
   if (!cut.ok()) return cut.status();
   if (next_ >= end_) {
     return Status(StatusCode::kExhausted, "the job has declared too many tensors; use names again");
@@ -65,7 +65,7 @@ Status TensorDealer::GoOnAfter(const Attempt::Entry* last) {
   if (last == nullptr) return Status::Ok();
   Status restored = dealer_->Restore(last->second.placement);
   if (!restored.ok()) return restored;
-  Result<plan::Partition> cut = CutOf(last->first, workers_, piece_bytes_max_);
+  Result<plan::Partition> cut = CutOf(last->first, ranks_, piece_bytes_max_);
   if (cut.ok()) dealer_->DealTensor(cut.value());
   return Status::Ok();
 }

@@ -20,8 +20,9 @@ class TensorDealer {
  public:
   // This coordinator's numbers: `first`, and fewer than `first` + `count`.
   void Number(TensorId first, uint32_t count);
-  // A generation of `workers` ranks begins: `dealer` has dealt nothing.
-  void Begin(plan::PieceAssigner dealer, uint32_t workers, uint32_t piece_bytes_max);
+  // A generation of so many ranks begins: `dealer` has dealt nothing. Ranks, by which workers cut
+  // too (worker/deal.h); the dealer's weights are those of the view, which count contributors.
+  void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
 
   // The next tensor. kInvalidArgument, kExhausted: not this one.
   Result<Attempt::Variant> Deal(const wire::TensorSpec& spec);
@@ -36,7 +37,7 @@ class TensorDealer {
 
  private:
   std::optional<plan::PieceAssigner> dealer_;
-  uint32_t workers_ = 0;
+  uint32_t ranks_ = 0;
   uint32_t piece_bytes_max_ = 0;
   TensorId first_ = 1;
   TensorId next_ = 1;

@@ -13,17 +13,17 @@ void AnswerReader::Reset(ShardId shard) {
 
 Result<ByteSpan> AnswerReader::Assign(ShardId from, Answer& answer,
                                       std::vector<std::byte>& scratch) {
-  answer.fate = Fate::kIgnored;
+  answer.landing = Landing::kNowhere;
   Result<Place> place = target_.PlaceFor(from, answer.header, answer.payload_bytes);
   if (!place.ok()) return place.status();
-  answer.fate = place->fate;
-  switch (answer.fate) {
-    case Fate::kPlaced: return place->bytes;
-    case Fate::kRegistered: return ByteSpan();
-    case Fate::kStaged:
+  answer.landing = place->landing;
+  switch (answer.landing) {
+    case Landing::kInPlace: return place->bytes;
+    case Landing::kNumberOnly: return ByteSpan();
+    case Landing::kStaged:
       answer.staged = pool_.Take(answer.payload_bytes);
       return ByteSpan(answer.staged.data(), answer.payload_bytes);
-    case Fate::kIgnored: break;
+    case Landing::kNowhere: break;
   }
   scratch.resize(std::max(scratch.size(), answer.payload_bytes));
   return ByteSpan(scratch.data(), answer.payload_bytes);
@@ -72,9 +72,9 @@ bool AnswerReader::Divert(TensorId tensor, uint32_t number) {
   bool diverted = false;
   for (Link& link : links_) {
     const wire::PieceRef& ref = link.incoming.header.ref;
-    bool lands = link.receiving && !link.postpones && link.incoming.fate == Fate::kPlaced;
+    bool lands = link.receiving && !link.postpones && link.incoming.landing == Landing::kInPlace;
     if (!lands || ref.tensor != tensor || ref.piece != number) continue;
-    link.incoming.fate = Fate::kIgnored;
+    link.incoming.landing = Landing::kNowhere;
     diverted = true;
   }
   return diverted;

@@ -18,20 +18,21 @@ namespace byteps::protocol {
 
 class AnswerReader {
  public:
-  enum class Fate : uint8_t {
-    kIgnored,     // read and thrown away
-    kPlaced,      // its bytes land where they are wanted
-    kStaged,      // its payload lands in a buffer first
-    kRegistered,  // it has no payload and only tells a number
+  // Where the payload of an answer lands.
+  enum class Landing : uint8_t {
+    kNowhere,     // it is read and thrown away
+    kInPlace,     // where its bytes are wanted
+    kStaged,      // in a buffer first
+    kNumberOnly,  // it has none: the answer only says its number
   };
   struct Place {
-    Fate fate = Fate::kIgnored;
-    ByteSpan bytes;  // kPlaced only
+    Landing landing = Landing::kNowhere;
+    ByteSpan bytes;  // kInPlace only
   };
   struct Answer {
     wire::DataHeader header;
     size_t payload_bytes = 0;
-    Fate fate = Fate::kIgnored;
+    Landing landing = Landing::kNowhere;
     BufferRef staged;  // kStaged: the payload
   };
   class Target {

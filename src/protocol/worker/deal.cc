@@ -3,8 +3,24 @@
 #include <utility>
 
 #include "src/operations/sizes.h"
+#include "src/plan/partition.h"
 
 namespace byteps::protocol {
+
+uint32_t DealOptions::PieceBytes(uint64_t bytes) const {
+  return plan::PieceBytes(bytes, ranks, piece_bytes_max);
+}
+
+DealOptions DealOptionsOf(const wire::View& view) {
+  DealOptions options;
+  for (const wire::ServerInfo& server : view.servers) {
+    options.shard_weights.insert(options.shard_weights.end(), server.shard_weights.begin(),
+                                 server.shard_weights.end());
+  }
+  options.piece_bytes_max = view.piece_bytes_max;
+  options.ranks = static_cast<uint32_t>(wire::WorkersOfGeneration(view).size());
+  return options;
+}
 
 void Deal::Begin(std::vector<uint64_t> placement) {
   placement_ = std::move(placement);

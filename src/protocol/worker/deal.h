@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/operations/cut.h"
 #include "src/plan/piece_assigner.h"
+#include "src/wire/control.h"
 
 namespace byteps::protocol {
 
@@ -18,7 +19,14 @@ namespace byteps::protocol {
 struct DealOptions {
   std::vector<uint32_t> shard_weights;
   uint32_t piece_bytes_max = 0;
+  // Of the generation, those that were lost since included. Ranks, not contributors
+  // (docs/decisions/0003-piece-size.md); the coordinator counts the same (control/tensor_dealer.h).
+  uint32_t ranks = 1;
+
+  // The size of the pieces of so many bytes.
+  uint32_t PieceBytes(uint64_t bytes) const;
 };
+DealOptions DealOptionsOf(const wire::View& view);
 
 class Deal {
  public:

@@ -58,6 +58,21 @@ Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
   return &course;
 }
 
+std::vector<TensorId> Declaring::EndAttempt(Course& course) {
+  const wire::DeclareFailed why = *course.failing;
+  std::vector<TensorId> unknown = names_.Undeclare(course);
+  for (const wire::NamedUse& also : why.also) {
+    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
+    const Tensor* open = other.name.open;
+    bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
+    if (other.attempt > also.use.attempt || own_end) continue;
+    other.attempt = also.use.attempt;
+    std::vector<TensorId> more = names_.Undeclare(other);
+    unknown.insert(unknown.end(), more.begin(), more.end());
+  }
+  return unknown;
+}
+
 std::vector<wire::Known> Declaring::Known() const {
   std::vector<wire::Known> parts(1);
   size_t bytes = 0;

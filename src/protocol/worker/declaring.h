@@ -23,15 +23,21 @@ class Declaring {
   // The next use of the tensor's name begins. False: it waits for the coordinator's word.
   // REQUIRES: its course does not fail.
   bool BeginUse(Tensor& tensor) const;
-  // What broke while this rank had joined concerned the others only.
+  // The course fails in a round that this rank, which had joined, took no part in: the failure
+  // concerns the others only.
   static bool FailedWhileAway(const Course& course, const Joins& joins);
 
   // The open tensor whose use begins now; null: none waits for this word.
   Tensor* OnDeclared(const wire::Declared& message) const;
-  // The course that fails from now on; null: it is known, or nothing of ours. A failure concerns
-  // the operation that begins its round; an earlier one, whose answers are still coming in, is none
-  // of its business.
+  // The course that fails from now on; null: this rank knew that, or does not use the name. The
+  // failure ends the operation of its round and no earlier one, whose answers are still coming in.
   Course* OnFailed(const wire::DeclareFailed& message);
+
+  // The failure of this course has been raised, or will be by what is open: the next attempt
+  // begins, here and in all courses that have failed together with it. One failure is raised once,
+  // whatever process sets it is told of. Returns the tensors that are unknown from now on.
+  // REQUIRES: the course fails.
+  std::vector<TensorId> EndAttempt(Course& course);
 
   // For a restarted coordinator: what it must know, in messages of bounded size; and the questions
   // that it has not answered.

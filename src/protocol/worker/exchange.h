@@ -37,7 +37,7 @@ struct Exchange {
   uint64_t serial = 0;    // no other exchange of this worker has it
   std::string_view name;  // of the tensor, for messages
   TensorFacts tensor;
-  uint64_t round = 0;  // of this use, without attempts
+  uint64_t use = 0;    // of its name; with an attempt it is a round (wire/round.h)
   uint32_t order = 0;  // among tensors of equal priority
   int32_t priority = 0;
   // Its pieces are those with the numbers first_piece ... first_piece + count - 1.

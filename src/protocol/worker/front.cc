@@ -7,7 +7,6 @@
 
 #include "src/operations/check.h"
 #include "src/plan/partition.h"
-#include "src/wire/data.h"
 
 namespace byteps::protocol {
 
@@ -21,19 +20,19 @@ Front::Front(const FrontOptions& options, Arithmetic& arithmetic, FrontDriver& d
       overdue_(names_, sets_, joins_, options.overdue_after,
                [this](const wire::Message& message) { driver_.SendControl(message); }),
       lanes_(options.lanes,
-             [this](uint32_t lane, LaneMail mail) { driver_.ToLane(lane, std::move(mail)); }) {}
+             [this](uint32_t lane, LaneMail mail) { driver_.ToLane(lane, std::move(mail)); }),
+      exchanges_(lanes_, *options.rules) {}
 
 Front::~Front() = default;
 
 void Front::OnView(const wire::View& view, Slot slot, uint32_t rank) {
   bool begins = !ready_ || view.generation != generation_;
   ready_ = true;
-  slot_ = slot;
   rank_ = rank;
   to_lane::View mail{std::make_shared<const wire::View>(view), slot};
   if (!begins) {
     lanes_.ChangeView(mail);
-    if (settles_) Settle();
+    if (settling_.asks()) Settle();
     return;
   }
   BeginGeneration(view);
@@ -45,19 +44,13 @@ void Front::BeginGeneration(const wire::View& view) {
   assert(open_.empty());
   generation_ = view.generation;
   std::vector<wire::WorkerInfo> roster = wire::WorkersOfGeneration(view);
-  members_ = static_cast<uint32_t>(roster.size());
   sets_.Begin(roster, rank_);
   joins_.Clear();
   alone_ = view.servers.empty();
-  deal_options_.piece_bytes_max = view.piece_bytes_max;
-  deal_options_.shard_weights.clear();
-  for (const wire::ServerInfo& server : view.servers) {
-    deal_options_.shard_weights.insert(deal_options_.shard_weights.end(),
-                                       server.shard_weights.begin(), server.shard_weights.end());
-  }
+  deal_options_ = DealOptionsOf(view);
   names_.Clear();
   declaring_.Clear();
-  exchanging_.clear();
+  exchanges_.Clear();
 }
 
 // What this rank can see alone.
@@ -169,7 +162,7 @@ StageVerdict Front::EnterPartition(Tensor& tensor) {
   if (!laid.status.ok()) return Ended(tensor, laid);
   const operations::Extent& extent = task.layout.extent;
   uint32_t first_piece = task.row.sizes_first ? 1 : 0;
-  uint32_t piece_bytes = plan::PieceBytes(extent.bytes, members_, deal_options_.piece_bytes_max);
+  uint32_t piece_bytes = deal_options_.PieceBytes(extent.bytes);
   return Ended(tensor, {tensor.deal.Cut(deal_options_, tensor.name, first_piece, extent,
                                         piece_bytes, task.row.known_pieces)});
 }
@@ -191,76 +184,23 @@ StageVerdict Front::EnterExchange(Tensor& tensor) {
 
 void Front::BeginExchange(Tensor& tensor) {
   Task& task = *tensor.task;
-  Exchange& exchange = task.exchange;
-  exchange.serial = ++serials_;
-  exchange.name = tensor.name;
-  exchange.tensor = {tensor.id, operations::CombineOf(tensor.spec), tensor.spec.dtype,
-                     tensor.spec.codec, tensor.spec.group};
-  exchange.round = tensor.round;
-  exchange.order = tensor.course.name.order;
-  exchange.priority = task.operation.priority;
-  exchange.first_piece = tensor.deal.first_piece();
-  exchange.count = tensor.deal.count();
-  exchange.homes = &tensor.deal.homes();
-  exchange.spans = &task;
-  exchange.atomic = tensor.spec.atomic;
-  exchange.root.reset();
-  if (auto root = operations::RootPlace(task.work); root.has_value()) {
-    exchange.root = task.set.slot_of[*root];
-  }
-  exchange.others_wait = !task.layout.extent.sections.empty() && task.stage() != Stage::kLayout;
-  task.progress.Begin(options_.lanes);
-  task.exchanging = true;
-  exchanging_[exchange.serial] = &tensor;
-  lanes_.Begin({&exchange});
-}
-
-Tensor* Front::ExchangingTensor(uint64_t serial) const {
-  auto found = exchanging_.find(serial);
-  return found == exchanging_.end() ? nullptr : found->second;
+  task.exchange = exchanges_.Begin(task.operation.id, tensor.MakeExchange());
 }
 
 void Front::OnMail(FrontMail mail) {
   std::visit([this](auto& one) { On(one); }, mail);
 }
 
-void Front::On(const to_front::PartDone& mail) {
-  now_ = std::max(now_, mail.now);
-  Tensor* tensor = ExchangingTensor(mail.serial);
-  if (tensor == nullptr || tensor->task->withdrawn.has_value()) return;
-  Task& task = *tensor->task;
-  task.progress.Add(mail);
-  if (task.progress.IsComplete(task.exchange.count)) OnExchangeDone(*tensor);
-}
-
-void Front::OnExchangeDone(Tensor& tensor) {
+void Front::OnExchangeEnd(const std::optional<Exchanges::End>& end) {
+  if (!end.has_value()) return;
+  Tensor& tensor = *open_.at(end->operation);
   Task& task = *tensor.task;
-  if (task.progress.status().ok() && TryAgainForOneReceipt(task)) return;
-  exchanging_.erase(task.exchange.serial);
-  task.exchanging = false;
-  if (!task.progress.status().ok()) return Fail(tensor, Status(task.progress.status()));
-  task.outcome.Add(task.progress.receipt(), task.progress.mixed());
+  task.exchange = 0;
+  if (end->withdrawn) return CloseWithdrawn(tensor);
+  if (!end->status.ok()) return Fail(tensor, end->status);
+  task.outcome.Add(end->receipt, end->mixed);
   ++task.at;
   Advance(tensor);
-}
-
-// An atomic tensor has one receipt: pieces with more members than all have are pushed again, in an
-// attempt of its own. Members only shrink, so this ends.
-bool Front::TryAgainForOneReceipt(Task& task) {
-  bool again =
-      task.operation.spec.atomic && task.progress.mixed() && task.attempt + 1 < wire::kAttemptsMax;
-  if (!again) return false;
-  Receipt common = task.progress.receipt();
-  task.progress.Begin(options_.lanes);
-  lanes_.Repeat({&task.exchange, ++task.attempt, std::move(common)});
-  return true;
-}
-
-void Front::On(const to_front::Released& mail) {
-  Tensor* tensor = ExchangingTensor(mail.serial);
-  if (tensor == nullptr || !tensor->task->withdrawn.has_value()) return;
-  tensor->task->released[mail.lane] = true;
-  EndIfReleased(*tensor);
 }
 
 void Front::On(to_front::HandOver& mail) {
@@ -274,19 +214,13 @@ void Front::On(to_front::HandOver& mail) {
     }
   }
   lanes_.FinishMove();
-  if (settles_) Settle();
+  if (settling_.asks()) Settle();
 }
 
-void Front::Settle() {
-  settles_ = true;
-  unsettled_ = options_.lanes;
-  lanes_.Tell(to_lane::Settle{++question_});
-}
+void Front::Settle() { lanes_.Tell(settling_.Ask(options_.lanes)); }
 
-// A view may have moved something from a lane that had not answered to one that had: then they are
-// asked again.
 void Front::On(const to_front::Settled& mail) {
-  if (mail.question == question_ && --unsettled_ == 0) driver_.OnSettled();
+  if (settling_.OnAnswer(mail)) driver_.OnSettled();
 }
 
 void Front::On(const to_front::GivesUp& mail) { GiveUp(mail.why); }
@@ -305,14 +239,12 @@ void Front::Fail(Tensor& tensor, const Status& why) {
   if (task.withdrawn.has_value()) return;
   if (!stopped_.has_value()) overdue_.TakeBack(tensor);
   task.withdrawn = why;
-  task.released.assign(options_.lanes, !task.exchanging);
-  if (task.exchanging) lanes_.Withdraw(task.exchange);
-  EndIfReleased(tensor);
+  if (task.exchange == 0) return CloseWithdrawn(tensor);
+  OnExchangeEnd(exchanges_.Withdraw(task.exchange));
 }
 
-void Front::EndIfReleased(Tensor& tensor) {
+void Front::CloseWithdrawn(Tensor& tensor) {
   Task& task = *tensor.task;
-  if (!options_.rules->MayEnd(task.released)) return;
   task.outcome = Outcome();
   task.outcome.status = *task.withdrawn;
   Close(tensor, true);
@@ -323,7 +255,6 @@ void Front::Close(Tensor& tensor, bool completed) {
   std::unique_ptr<Task> task = std::move(tensor.task);
   tensor.course.name.open = nullptr;
   open_.erase(task->operation.id);
-  exchanging_.erase(task->exchange.serial);
   if (task->row.joins) {
     bool joined = completed && task->outcome.status.ok();
     joins_.End(joined);
@@ -332,21 +263,11 @@ void Front::Close(Tensor& tensor, bool completed) {
   if (completed) driver_.Complete(task->operation.id, std::move(task->outcome));
 }
 
-// One failure is raised once, whatever process sets it is told of.
 void Front::FailCourse(Tensor& tensor) {
   Course& course = tensor.course;
-  const wire::DeclareFailed why = *course.failing;
   tensor.task->reported = false;  // the coordinator knows
-  Fail(tensor, Status(why.code, why.text));
-  lanes_.Retire(names_.Undeclare(course));
-  for (const wire::NamedUse& also : why.also) {
-    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
-    const Tensor* open = other.name.open;
-    bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
-    if (other.attempt > also.use.attempt || own_end) continue;
-    other.attempt = also.use.attempt;
-    lanes_.Retire(names_.Undeclare(other));
-  }
+  Fail(tensor, Status(course.failing->code, course.failing->text));
+  lanes_.Retire(declaring_.EndAttempt(course));
 }
 
 void Front::OnDeclared(const wire::Declared& message) {
@@ -373,7 +294,7 @@ void Front::AskAgain() {
 
 std::optional<Time> Front::NextTick() {
   if (open_.empty() || alone_) return std::nullopt;
-  return overdue_.NextLook(now_);
+  return overdue_.NextLook(exchanges_.now());
 }
 
 void Front::Stop(const Status& why) {
@@ -390,11 +311,11 @@ void Front::Abort(OperationId id, const std::string& why) {
   if (found == open_.end()) return;
   const Tensor& tensor = *found->second;
   // Others may have data for as long as they like; while they do, their operations have limits.
-  if (tensor.task->row.joins || !tensor.task->exchanging) return;
+  if (tensor.task->row.joins || tensor.task->exchange == 0) return;
   wire::TensorSpec what = tensor.spec;
   what.detail.clear();
   std::string text = why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
-  lanes_.Abort({tensor.id, tensor.task->exchange.serial, text});
+  exchanges_.Abort(tensor.task->exchange, text);
 }
 
 Status Front::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {

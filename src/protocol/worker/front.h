@@ -17,6 +17,8 @@
 #include "src/operations/sizes.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/worker/declaring.h"
+#include "src/protocol/worker/exchanges.h"
+#include "src/protocol/worker/front_driver.h"
 #include "src/protocol/worker/front_rules.h"
 #include "src/protocol/worker/joins.h"
 #include "src/protocol/worker/lane_mailing.h"
@@ -25,22 +27,10 @@
 #include "src/protocol/worker/operation.h"
 #include "src/protocol/worker/overdue.h"
 #include "src/protocol/worker/placed_sets.h"
+#include "src/protocol/worker/settling.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
-
-// What a front asks of its driver. No call comes back into the front, except that Complete may be
-// followed by Submit from the same thread later.
-class FrontDriver {
- public:
-  virtual ~FrontDriver() = default;
-  virtual void SendControl(const wire::Message& message) = 0;
-  // To each lane in the order of the calls.
-  virtual void ToLane(uint32_t lane, LaneMail mail) = 0;
-  virtual void Complete(OperationId id, Outcome outcome) = 0;
-  // See Front::Settle.
-  virtual void OnSettled() = 0;
-};
 
 struct FrontOptions {
   uint32_t lanes = 1;
@@ -113,21 +103,19 @@ class Front {
   void GiveUp(const Status& why);
 
   void BeginExchange(Tensor& tensor);
-  void OnExchangeDone(Tensor& tensor);
-  bool TryAgainForOneReceipt(Task& task);
+  void OnExchangeEnd(const std::optional<Exchanges::End>& end);
   void Fail(Tensor& tensor, const Status& why);
   void FailCourse(Tensor& tensor);
-  void EndIfReleased(Tensor& tensor);
+  void CloseWithdrawn(Tensor& tensor);
   void Close(Tensor& tensor, bool completed);
 
-  void On(const to_front::PartDone& mail);
-  void On(const to_front::Released& mail);
+  void On(const to_front::PartDone& mail) { OnExchangeEnd(exchanges_.OnPartDone(mail)); }
+  void On(const to_front::Released& mail) { OnExchangeEnd(exchanges_.OnReleased(mail)); }
   void On(to_front::HandOver& mail);
   void On(const to_front::GivesUp& mail);
   void On(const to_front::Settled& mail);
   void BeginGeneration(const wire::View& view);
   void TellLanes(uint32_t number);
-  Tensor* ExchangingTensor(uint64_t serial) const;
 
   const FrontOptions options_;
   Arithmetic& arithmetic_;
@@ -138,8 +126,6 @@ class Front {
   std::optional<Status> stopped_;
   uint32_t generation_ = 0;
   uint32_t rank_ = 0;
-  Slot slot_ = kNoSlot;
-  uint32_t members_ = 1;  // with which the generation began
   DealOptions deal_options_;
 
   Names names_;
@@ -148,14 +134,9 @@ class Front {
   Declaring declaring_;
   Overdue overdue_;
   LaneMailing lanes_;
+  Exchanges exchanges_;
+  Settling settling_;
   std::unordered_map<OperationId, Tensor*> open_;
-  std::unordered_map<uint64_t, Tensor*> exchanging_;  // by the serial of the exchange
-  uint64_t serials_ = 0;
-  // Whether lanes are asked if they have settled, the last question, and who has not answered it.
-  bool settles_ = false;
-  uint64_t question_ = 0;
-  uint32_t unsettled_ = 0;
-  Time now_{};  // of the last answer that the lanes have told of
 };
 
 }  // namespace byteps::protocol

@@ -19,7 +19,7 @@ Status Joins::Check(const Operation& operation, size_t open) const {
   }
   if (!operations::RowOf(operation.spec.op).joins) return Status::Ok();
   if (operation.spec.group != 0) {
-    return Invalid("join is for all ranks; there is none of a process set");
+    return Invalid("join is for all ranks and cannot be of a process set");
   }
   if (open > 0) {
     return Invalid("join '" + operation.name + "': " + std::to_string(open) +

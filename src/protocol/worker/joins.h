@@ -21,8 +21,8 @@ class Joins {
   void OnSubmitted() { wants_ = true; }
   // It has: returns the number of its join, which shards are told.
   uint64_t Begin() { return told_ = uint64_t{done_} + 1; }
-  // All have joined. Otherwise: after an error that shards were told of, this rank does not know
-  // which rounds it has missed, and begins no other one.
+  // The join has ended: all have joined, or it ended in an error. If shards had been told of it by
+  // then, this rank does not know which rounds it has missed, and never begins another one.
   void End(bool all_joined) {
     if (!all_joined) {
       wants_ = told_ != 0;

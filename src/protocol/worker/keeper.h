@@ -10,15 +10,16 @@ class Keeper {
  public:
   explicit Keeper(LaneContext& lane) : lane_(lane) {}
 
-  // Copies the held verdict of a piece of an open exchange out of the user's memory, unless there
-  // is nothing to copy, or a copy.
+  // Copies the held verdict of a piece of an open exchange out of the user's memory. Does nothing
+  // if the verdict has no bytes or has been copied.
   void Keep(LanePiece& piece);
   // The same of all pieces that are done in the exchange and not stable.
   void KeepAll(const Exchange& exchange, LaneTensor& tensor);
   // Tells the owner. The verdict is kept, or lies in the memory of the tensor's exchange.
   void Tell(LaneTensor& tensor, uint32_t number);
 
-  // What a rank neither wants nor pushes whole it does not have: an empty verdict.
+  // The verdict of such a piece is empty on this rank: it wants no bytes of the piece, and what it
+  // pushes is not all of the piece.
   static bool IsEmpty(const TensorFacts& tensor, const Spans& spans);
 
  private:

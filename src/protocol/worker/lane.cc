@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/plan/partition.h"
 #include "src/protocol/view_parts.h"
 #include "src/protocol/worker/answer_reader.h"
+#include "src/protocol/worker/deal.h"
 #include "src/protocol/worker/keeper.h"
 #include "src/protocol/worker/lane_context.h"
 #include "src/protocol/worker/lane_moves.h"
@@ -24,10 +24,11 @@ struct Lane::Parts {
   Parts(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
       : context(options, pool, arithmetic, driver),
         keeper(context),
-        walk(context, keeper, reader),
+        pushes(context),
+        walk(context, keeper, reader, pushes),
         verdicts(context, keeper, walk),
         reader(pool, arithmetic, verdicts),
-        moves(context, keeper, walk) {}
+        moves(context, keeper, walk, pushes) {}
 
   void On(const to_lane::View& mail);
   void On(const to_lane::TakeOver& mail);
@@ -45,6 +46,7 @@ struct Lane::Parts {
 
   LaneContext context;
   Keeper keeper;
+  Pushes pushes;
   PieceWalk walk;
   Verdicts verdicts;
   AnswerReader reader;
@@ -91,10 +93,9 @@ void Lane::Parts::BeginGeneration(const wire::View& view) {
   context.receipts.Clear();
   context.wants.Clear();
   moves.Begin();
-  auto members = static_cast<uint32_t>(wire::WorkersOfGeneration(view).size());
   auto lanes = context.options.lanes;
   context.outbox.Begin(static_cast<uint32_t>((shards + lanes - 1) / lanes),
-                       plan::PieceBytes(kStepBytes, members, view.piece_bytes_max));
+                       DealOptionsOf(view).PieceBytes(kStepBytes));
 }
 
 void Lane::Parts::On(const to_lane::TakeOver& mail) {

@@ -36,11 +36,11 @@ struct LaneContext {
   uint32_t generation = 0;
   Slot slot = kNoSlot;
   Time now{};  // of the last answer
-  // Between a view and what it has moved here nothing new is sent, and what shards say in the new
-  // view waits: it may be about pieces that are not here yet.
+  // A view is here, and the pieces that it has moved here are not. Until they are, the lane sends
+  // nothing new, and reads answers of earlier views only: those of the new one may be about them.
   bool awaits_take_over = false;
   uint64_t readable_epoch = 0;
-  bool stopped = false;  // nor is it ever again
+  bool stopped = false;  // it never sends anything new again
 
   Pieces pieces;
   Links links;

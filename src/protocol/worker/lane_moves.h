@@ -16,8 +16,8 @@ namespace byteps::protocol {
 
 class LaneMoves {
  public:
-  LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk)
-      : lane_(lane), keeper_(keeper), walk_(walk) {}
+  LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk, Pushes& pushes)
+      : lane_(lane), keeper_(keeper), walk_(walk), pushes_(pushes) {}
 
   // A generation begins: nothing is known any more.
   void Begin();
@@ -51,6 +51,7 @@ class LaneMoves {
   LaneContext& lane_;
   Keeper& keeper_;
   PieceWalk& walk_;
+  Pushes& pushes_;
   std::map<uint32_t, SlotSet> process_sets_;  // by number: ranks
   uint64_t joined_ = 0;
   // Of a view whose take-over is not here: the epoch before it, the shards that own pieces anew,

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,40 +12,10 @@
 #include "src/base/time.h"
 #include "src/protocol/slot_set.h"
 #include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/moved_piece.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
-
-// The last verdict of a piece that a member has in hand, without its bytes.
-struct HeldVerdict {
-  uint64_t round = 0;   // 0: none
-  uint64_t number = 0;  // that the owner gave its answer on this connection; 0: none yet
-  bool stable = true;   // nobody lacks it
-  bool told = false;    // the owner has been told of it and has not answered
-  bool empty = false;   // this rank wanted nothing of the piece and has only the receipt
-  StatusCode status = StatusCode::kOk;
-  uint8_t codec = 0;
-  Receipt receipt;
-  uint32_t piece_bytes = 0;  // decoded
-};
-
-// A piece whose new owner belongs to another lane.
-struct MovedPiece {
-  TensorFacts tensor;
-  uint32_t number = 0;
-  ShardId home = 0;
-  HeldVerdict held;
-  std::vector<std::byte> copy;  // of a held verdict that others may lack, as it was sent
-  // The exchange that it has not ended for here; null: none is going on.
-  const Exchange* exchange = nullptr;
-  uint64_t round = 0;    // that it is pushed for
-  bool set_out = false;  // it has had its credit
-  // Where on its path it is, and what stages have made of it.
-  uint8_t at = 0;
-  std::optional<std::vector<std::byte>> contribution;
-  std::optional<std::vector<std::byte>> answer;  // behind the exchange
-  std::optional<std::string> failure;            // its owner is asked for this error
-};
 
 namespace to_lane {
 
@@ -82,7 +51,7 @@ struct Repeat {
   uint32_t attempt = 0;
   Receipt common;
 };
-// The exchange ends in an error, for this rank or by its owners' verdict.
+// The operation ends in an error: the lane lets go of the exchange's memory, and says so.
 struct Withdraw {
   const Exchange* exchange = nullptr;
 };
@@ -92,14 +61,14 @@ struct Abort {
   uint64_t serial = 0;
   std::string why;
 };
-// Nothing is known of these tensors any more.
+// The lane forgets all that it knows of these tensors.
 struct Retire {
   std::vector<TensorId> tensors;
 };
 
-// All exchanges are withdrawn next, and none begins.
+// The front withdraws all exchanges next, and begins no other one.
 struct Stop {};
-// Say so when nobody depends any more on what this lane holds.
+// The lane answers this question when nobody depends any more on what it holds.
 struct Settle {
   uint64_t question = 0;
 };
@@ -113,9 +82,9 @@ using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProc
 
 namespace to_front {
 
-// Pieces of an exchange have ended in this lane, perhaps none, and nothing of it touches the
-// exchange's memory any more, unless it takes over pieces of it. Each lane says so at least once in
-// each attempt.
+// All pieces of an exchange that this lane had are done, perhaps none, and the lane does not touch
+// the exchange's memory any more. Each lane says so at least once in each attempt, and again if it
+// has taken over more pieces since.
 struct PartDone {
   uint32_t lane = 0;
   uint64_t serial = 0;

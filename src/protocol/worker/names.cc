@@ -2,10 +2,31 @@
 
 #include <utility>
 
+#include "src/operations/row.h"
+
 namespace byteps::protocol {
 
 Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
     : course(owner), name(owner.name.text), spec(what) {}
+
+Exchange Tensor::MakeExchange() const {
+  Exchange exchange;
+  exchange.name = name;
+  exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.group};
+  exchange.use = round;
+  exchange.order = course.name.order;
+  exchange.priority = task->operation.priority;
+  exchange.first_piece = deal.first_piece();
+  exchange.count = deal.count();
+  exchange.homes = &deal.homes();
+  exchange.spans = task.get();
+  if (auto root = operations::RootPlace(task->work); root.has_value()) {
+    exchange.root = task->set.slot_of[*root];
+  }
+  exchange.atomic = spec.atomic;
+  exchange.others_wait = !task->layout.extent.sections.empty() && task->stage() != Stage::kLayout;
+  return exchange;
+}
 
 Name& Names::NameOf(const std::string& text) {
   if (auto found = names_.find(text); found != names_.end()) return *found->second;

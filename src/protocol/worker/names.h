@@ -45,6 +45,10 @@ struct Tensor {
   std::vector<uint64_t> placement;  // the dealer's state at declaration
   Deal deal;                        // where its pieces live
   std::unique_ptr<Task> task;
+
+  // What the lanes are told of the exchange in whose stage the task is.
+  // REQUIRES: it has a task, whose round has begun and whose pieces are cut.
+  Exchange MakeExchange() const;
 };
 
 struct Name {

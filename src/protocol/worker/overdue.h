@@ -1,8 +1,8 @@
-// Ranks that wait for each other in a circle must be told: a rank that goes back to a spec that it
-// knows asks nobody, so nothing else would notice. So a worker reports to the coordinator, once,
-// each operation that has been open at two looks; whether its user's process can begin anything
-// before that has ended; and, asked, which uses of names it has not begun. The coordinator finds
-// the circles (control/stuck_ranks.h). One thread at a time.
+// Reports operations that do not end, so that the coordinator finds ranks that wait for each other
+// in a circle (control/stuck_ranks.h). Nothing else would find them: a rank that uses a name with a
+// spec that it knows asks nobody. A worker reports each operation once, when it is open at a second
+// look, and whether its user's process can begin anything before that operation has ended. Asked,
+// it says which uses of names it has not begun. One thread at a time.
 #pragma once
 
 #include <functional>

@@ -7,15 +7,17 @@
 #include "src/protocol/worker/codec_stages.h"
 #include "src/protocol/worker/keeper.h"
 #include "src/protocol/worker/lane_context.h"
+#include "src/protocol/worker/pushes.h"
 
 namespace byteps::protocol {
 
 class PieceWalk final : private PieceStage {
  public:
-  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader)
+  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes)
       : lane_(lane),
         keeper_(keeper),
         reader_(reader),
+        pushes_(pushes),
         encode_(*lane.options.codecs, lane.pool),
         decode_(*lane.options.codecs) {}
 
@@ -31,8 +33,6 @@ class PieceWalk final : private PieceStage {
   // What has credit sets out.
   void SetOut();
 
-  // The piece has been pushed, or shall be when its owner is connected, and this is its round.
-  bool IsExpected(const LaneTensor& tensor, const wire::PieceRef& ref) const;
   // Pushes it again to the owner that it has now, if it waits for its verdict.
   void PushAgain(LaneTensor& tensor, uint32_t number);
   // It has another owner, or the same one anew: nothing that was sent to, or comes from, the one
@@ -46,8 +46,6 @@ class PieceWalk final : private PieceStage {
   MovedPiece LetGo(LaneTensor& tensor, uint32_t number);
   // A piece comes from another lane: it waits for its turn, or goes on where it was.
   void TakeIn(const MovedPiece& moved);
-  // What could not be pushed while the lane was to take over.
-  void PushDelayed();
 
  private:
   StageVerdict Enter(PieceInHand& piece) override;
@@ -61,21 +59,16 @@ class PieceWalk final : private PieceStage {
   void Walk(LaneTensor& tensor, uint32_t number);
   void FailPiece(LaneTensor& tensor, uint32_t number, const Status& why);
   void AskForError(LaneTensor& tensor, uint32_t number, const std::string& why);
-  void Push(LaneTensor& tensor, uint32_t number);
-  wire::DataHeader HeaderOf(const LaneTensor& tensor, uint32_t number) const;
-  bool AtExchange(const LaneTensor& tensor, const LanePiece& piece) const;
-  bool HasCredit(const LaneTensor& tensor, const LanePiece& piece) const;
   void Detach(LaneTensor& tensor, uint32_t number);
   void PieceDone(LaneTensor& tensor, uint32_t number);
-  void Count(LaneTensor& tensor, const LanePiece& piece);
   void EndPart(LaneTensor& tensor);
 
   LaneContext& lane_;
   Keeper& keeper_;
   AnswerReader& reader_;
+  Pushes& pushes_;
   EncodeStage encode_;
   DecodeStage decode_;
-  std::vector<PieceTicket> delayed_;  // pushes
 };
 
 }  // namespace byteps::protocol

@@ -15,8 +15,10 @@
 #include "src/base/buffer_pool.h"
 #include "src/plan/ownership.h"
 #include "src/plan/priority_credit_queue.h"
-#include "src/protocol/worker/mail.h"
+#include "src/protocol/worker/exchange_part.h"
+#include "src/protocol/worker/moved_piece.h"
 #include "src/protocol/worker/piece_path.h"
+#include "src/wire/data.h"
 
 namespace byteps::protocol {
 
@@ -58,13 +60,24 @@ struct LaneTensor {
   uint64_t last_round = 0;        // of the last exchange, its first attempt
   // The exchange that is going on, while pieces of it are to be done here.
   const Exchange* exchange = nullptr;
-  uint32_t remaining = 0;   // pieces of it to be done
-  uint32_t lacking = 0;     // of them, those of which this rank wants bytes
-  to_front::PartDone part;  // of it, not told yet
+  ExchangePart part;  // of it
 
   bool IsOpen(uint32_t number) const {
     return exchange != nullptr && number >= exchange->first_piece && number < exchange->end() &&
            pieces[number].step != PieceStep::kAway;
+  }
+  // It has set out and its verdict is not here.
+  bool HasCredit(const LanePiece& piece) const {
+    return piece.step == PieceStep::kUnderWay && piece.at <= exchange_at;
+  }
+  // It has been pushed, or shall be when its owner is connected.
+  bool AtExchange(const LanePiece& piece) const {
+    return piece.step == PieceStep::kUnderWay && piece.at == exchange_at;
+  }
+  // The same, in this round.
+  bool IsExpected(const wire::PieceRef& ref) const {
+    return IsOpen(ref.piece) && AtExchange(pieces[ref.piece]) &&
+           ref.round == pieces[ref.piece].round;
   }
 };
 

@@ -67,7 +67,7 @@ Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
   set.ranks = ranks;
   Resolve(set);
   if (set.present.size() != ranks.size()) {
-    return Invalid(NameOf(number) + " has a rank that the job has not: it has ranks 0 to " +
+    return Invalid(NameOf(number) + " has a rank that is not in the job, which has ranks 0 to " +
                    std::to_string(roster_.size() - 1));
   }
   if (std::adjacent_find(set.ranks.begin(), set.ranks.end()) != set.ranks.end()) {

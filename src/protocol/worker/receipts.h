@@ -29,11 +29,11 @@ class Receipts {
     const Receipt& everybody = everybody_.at(epoch);
     auto found = sets_.find(process_set);
     if (found == sets_.end()) return everybody;
-    Receipt& members = found->second.of_view[epoch];
-    if (members == nullptr) {
-      members = std::make_shared<SlotSet>(everybody->And(found->second.slots));
+    Receipt& receipt = found->second.of_view[epoch];
+    if (receipt == nullptr) {
+      receipt = std::make_shared<SlotSet>(everybody->And(found->second.slots));
     }
-    return members;
+    return receipt;
   }
 
  private:

@@ -1,5 +1,5 @@
-// A task: an operation on its way along its path, with the memory it works on and what the lanes
-// have said of it. The front walks it; the lanes only ask where the bytes of a piece lie.
+// A task: an operation on its way along its path, with the memory it works on. The front walks it;
+// the lanes only ask where the bytes of a piece lie.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/operation.h"
 #include "src/protocol/worker/placed_sets.h"
-#include "src/protocol/worker/progress.h"
 
 namespace byteps::protocol {
 
@@ -60,14 +59,9 @@ struct Task final : SpanSource {
   operations::Layout layout;
   Outcome outcome;
 
-  // The exchange that is going on, or was last.
-  Exchange exchange;
-  bool exchanging = false;
-  uint32_t attempt = 0;  // at one receipt for an atomic tensor
-  ExchangeProgress progress;
-  // It ends like this when every lane has let go of it.
+  uint64_t exchange = 0;  // the serial of the one that is open at the lanes; 0: none is
+  // It ends like this when no lane touches its memory any more.
   std::optional<Status> withdrawn;
-  std::vector<bool> released;  // by lane
 
   bool seen = false;      // at a look for operations that do not end
   bool reported = false;  // as one of these

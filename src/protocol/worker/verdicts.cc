@@ -8,7 +8,7 @@ namespace byteps::protocol {
 namespace {
 
 using Answer = AnswerReader::Answer;
-using Fate = AnswerReader::Fate;
+using Landing = AnswerReader::Landing;
 using Place = AnswerReader::Place;
 
 std::string NameOf(const LaneTensor& tensor, const wire::PieceRef& ref) {
@@ -38,9 +38,9 @@ Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
   const LanePiece& piece = tensor->pieces[header.ref.piece];
   if (!Counts(piece, from, header.epoch)) return Place();
   if (piece.held.told && header.ref.round == piece.held.round && payload_bytes == 0) {
-    return Place{Fate::kRegistered, {}};
+    return Place{Landing::kNumberOnly, {}};
   }
-  if (walk_.IsExpected(*tensor, header.ref)) return PlaceOfVerdict(*tensor, header, payload_bytes);
+  if (tensor->IsExpected(header.ref)) return PlaceOfVerdict(*tensor, header, payload_bytes);
   if (header.ref.round <= std::max(piece.held.round, piece.round)) {
     if (header.ref.round == piece.held.round) ++repeated_;
     return Place();
@@ -78,7 +78,7 @@ Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeade
   bool staged = error || header.codec != 0 || header.receipt != 0 ||
                 Overlap(spans.push, spans.want) ||
                 LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
-  return staged ? Place{Fate::kStaged, {}} : Place{Fate::kPlaced, spans.want};
+  return staged ? Place{Landing::kStaged, {}} : Place{Landing::kInPlace, spans.want};
 }
 
 void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
@@ -89,9 +89,10 @@ void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
   LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
   if (tensor != nullptr && header.ref.piece < tensor->pieces.size() &&
       Counts(tensor->pieces[header.ref.piece], from, header.epoch)) {
-    bool verdict = answer.fate == Fate::kPlaced || answer.fate == Fate::kStaged;
-    if (answer.fate == Fate::kRegistered) Register(from, *tensor, header.ref.piece, header.count);
-    if (verdict && walk_.IsExpected(*tensor, header.ref)) TakeVerdict(*tensor, from, answer);
+    bool verdict = answer.landing == Landing::kInPlace || answer.landing == Landing::kStaged;
+    if (answer.landing == Landing::kNumberOnly)
+      Register(from, *tensor, header.ref.piece, header.count);
+    if (verdict && tensor->IsExpected(header.ref)) TakeVerdict(*tensor, from, answer);
   }
   ReleaseStable(from);
 }
@@ -133,10 +134,11 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   bool stays = lane_.outbox.IsLastWindow() && !lane_.links.IsStable(from, header.count);
   TakeBytes(tensor, answer, stays);
   Register(from, tensor, number, header.count);
-  if (!spans.want.empty()) --tensor.lacking;
+  if (!spans.want.empty()) tensor.part.TakeBytes();
   lane_.outbox.Answered(spans, lane_.now);
   // The others wait for the news that this rank has its part.
-  if (tensor.exchange->others_wait && !spans.want.empty() && tensor.lacking == 0) AcknowledgeNow();
+  bool has_all = !spans.want.empty() && !tensor.part.LacksBytes();
+  if (tensor.exchange->others_wait && has_all) AcknowledgeNow();
   walk_.GoOn(tensor, number);
 }
 
@@ -178,14 +180,13 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
 }
 
 // Other pieces may still be on their way into the user's memory: the operation ends with the last
-// of them, not here. On every rank it is the first piece's error, whichever came first.
+// of them, not here.
 void Verdicts::TakeError(LaneTensor& tensor, const Answer& answer, ConstByteSpan bytes) {
-  to_front::PartDone& part = tensor.part;
-  if (!part.status.ok() && answer.header.ref.piece >= part.failed_piece) return;
-  part.failed_piece = answer.header.ref.piece;
   uint64_t round = answer.header.ref.round;
   Result<wire::ErrorRow> row = wire::ErrorRow::Decode(bytes, round);
-  part.status = row.ok() ? *row->Of(round) : Status(answer.header.status, "no reason was given");
+  tensor.part.Fail(
+      answer.header.ref.piece,
+      row.ok() ? *row->Of(round) : Status(answer.header.status, "no reason was given"));
 }
 
 // A piece that has moved has a number of its new owner, perhaps the same one.

@@ -18,20 +18,20 @@ class WorkerNamesTest : public testing::Test {
     EXPECT_TRUE(worker.AddProcessSet(1, {0, 1}).ok());
   }
 
-  Status Submit(OperationId id, Op op, int64_t bytes = 8, uint32_t group = 0,
+  Status Submit(OperationId id, Op op, int64_t bytes = 8, uint32_t process_set = 0,
                 const std::string& name = "x") {
     Operation operation;
     operation.id = id;
     operation.name = name;
-    operation.spec = {op, DataType::kUint8, 0, {bytes}, false, Op::kSum, group};
+    operation.spec = {op, DataType::kUint8, 0, {bytes}, false, Op::kSum, process_set};
     if (op == Op::kJoin) operation.spec.shape.clear();
     memory.push_back(std::make_unique<std::byte[]>(64));
     operation.input = operation.output = memory.back().get();
     return worker.Submit(operation);
   }
 
-  void Declared(TensorId tensor, uint32_t group = 0, uint32_t attempt = 0) {
-    worker.OnDeclared({"x", group, attempt, tensor, {0, 1}});
+  void Declared(TensorId tensor, uint32_t process_set = 0, uint32_t attempt = 0) {
+    worker.OnDeclared({"x", process_set, attempt, tensor, {0, 1}});
   }
 
   // The shard answers the last push.
@@ -138,7 +138,7 @@ TEST_F(WorkerNamesTest, AFailureOfALaterRoundWaitsForItWhateverTheSpec) {
   EXPECT_EQ(asked().size(), 1u);
 }
 
-TEST_F(WorkerNamesTest, ANameIsTakenInAllGroupsButCountsInEachForItself) {
+TEST_F(WorkerNamesTest, ANameIsTakenInAllProcessSetsButCountsInEachForItself) {
   ASSERT_TRUE(Submit(1, Op::kSum).ok());
   Status taken = Submit(2, Op::kMax, 8, 1);
   EXPECT_EQ(taken.code(), StatusCode::kDuplicateName);
@@ -147,14 +147,14 @@ TEST_F(WorkerNamesTest, ANameIsTakenInAllGroupsButCountsInEachForItself) {
   Answer();
   ASSERT_TRUE(Submit(3, Op::kMax, 8, 1).ok());
   EXPECT_EQ(asked().back().round, 1u);
-  Declared(7, 0);  // of the other group
+  Declared(7, 0);  // of the other process set
   EXPECT_EQ(driver.pushes.size(), 1u);
   Declared(8, 1);
   EXPECT_EQ(driver.pushes.back().header.process_set, 1u);
 }
 
-// One failure in two groups: whichever the rank uses first raises it, and then it is over.
-TEST_F(WorkerNamesTest, AFailureInTwoGroupsIsRaisedOnce) {
+// One failure in two process sets: whichever the rank uses first raises it, and then it is over.
+TEST_F(WorkerNamesTest, AFailureInTwoProcessSetsIsRaisedOnce) {
   worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // never heard of
   Use(1, Op::kSum, 7);
   ASSERT_TRUE(Submit(2, Op::kSum, 8, 1).ok());
@@ -166,7 +166,7 @@ TEST_F(WorkerNamesTest, AFailureInTwoGroupsIsRaisedOnce) {
   ASSERT_TRUE(Submit(3, Op::kSum, 8, 1).ok());
   EXPECT_EQ(CodeOf(3), StatusCode::kMismatch);
   ASSERT_TRUE(Submit(4, Op::kSum).ok());
-  EXPECT_EQ(asked().back().attempt, 1u) << "in the other group it is over, too";
+  EXPECT_EQ(asked().back().attempt, 1u) << "in the other process set it is over, too";
   Declared(9, 0, 1);
   Answer();
   EXPECT_TRUE(driver.outcomes[4].status.ok());

@@ -1,0 +1,147 @@
+#include "src/protocol/worker/declaring.h"
+
+#include <gtest/gtest.h>
+
+namespace byteps::protocol {
+namespace {
+
+class DeclaringTest : public testing::Test {
+ protected:
+  Tensor& Open(const std::string& text, uint32_t process_set = 0, wire::Op op = wire::Op::kSum) {
+    Name& name = names.NameOf(text);
+    Tensor& tensor =
+        Names::TensorOf(Names::CourseOf(name, process_set), {op, DataType::kUint8, 0, {8}});
+    tensor.task = std::make_unique<Task>(Operation(), tensor.spec, set, tensor.deal);
+    tensor.task->path = PathOf(false, false);
+    name.open = &tensor;
+    return tensor;
+  }
+  void Close(Tensor& tensor) {
+    tensor.task.reset();
+    tensor.course.name.open = nullptr;
+  }
+  static wire::DeclareFailed Failure(const std::string& name, const wire::Use& use,
+                                     const std::vector<wire::NamedUse>& also = {}) {
+    return {name, use, {}, StatusCode::kMismatch, "ranks disagree", also};
+  }
+  std::vector<wire::Declare> Asked() const {
+    std::vector<wire::Declare> found;
+    for (const wire::Message& one : sent) found.push_back(std::get<wire::Declare>(one));
+    return found;
+  }
+
+  PlacedSet set;
+  Names names;
+  Joins joins{1};
+  std::vector<wire::Message> sent;
+  Declaring declaring{names, joins,
+                      [this](const wire::Message& message) { sent.push_back(message); }};
+};
+
+TEST_F(DeclaringTest, ASpecIsDeclaredOnceAndThenUsed) {
+  Tensor& tensor = Open("x");
+  EXPECT_FALSE(declaring.BeginUse(tensor));
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(Asked()[0].name, "x");
+  EXPECT_EQ(Asked()[0].round, 1U);
+  EXPECT_EQ(declaring.OnDeclared({"x", 0, 0, 7, {0, 1}}), &tensor);
+  EXPECT_TRUE(tensor.declared);
+  EXPECT_EQ(tensor.round, 1U);
+  EXPECT_TRUE(declaring.BeginUse(tensor));
+  EXPECT_EQ(tensor.round, 2U);
+  EXPECT_EQ(sent.size(), 1U);
+}
+
+TEST_F(DeclaringTest, WordsThatNobodyWaitsForChangeNothing) {
+  Tensor& tensor = Open("x");
+  declaring.BeginUse(tensor);
+  EXPECT_EQ(declaring.OnDeclared({"y", 0, 0, 7, {}}), nullptr) << "never heard of";
+  EXPECT_EQ(declaring.OnDeclared({"x", 1, 0, 7, {}}), nullptr) << "of another process set";
+  EXPECT_EQ(declaring.OnDeclared({"x", 0, 1, 7, {}}), nullptr) << "of another attempt";
+  tensor.task->withdrawn = Status(StatusCode::kShutdown, "the end");
+  EXPECT_EQ(declaring.OnDeclared({"x", 0, 0, 7, {}}), nullptr) << "it ends in an error";
+  tensor.task->withdrawn.reset();
+  EXPECT_EQ(declaring.OnDeclared({"x", 0, 0, 7, {}}), &tensor);
+  tensor.task->at = 1;
+  EXPECT_EQ(declaring.OnDeclared({"x", 0, 0, 8, {}}), nullptr) << "it has its answer";
+  Tensor& other = Open("z");
+  declaring.BeginUse(other);
+  EXPECT_EQ(declaring.OnDeclared({"z", 0, 0, 7, {}}), nullptr) << "that number has a tensor";
+}
+
+TEST_F(DeclaringTest, AFailureIsKnownOnceInItsAttempt) {
+  Tensor& tensor = Open("x");
+  EXPECT_EQ(declaring.OnFailed(Failure("y", {0, 0, 1})), nullptr);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 1, 1})), nullptr) << "of a later attempt";
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), &tensor.course);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 1})), nullptr) << "one is enough";
+  declaring.EndAttempt(tensor.course);
+  EXPECT_EQ(tensor.course.attempt, 1U);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), nullptr) << "it is over";
+  ASSERT_EQ(declaring.Known().size(), 1U);
+  EXPECT_EQ(declaring.Known()[0].failed.size(), 1U);
+  declaring.Clear();
+  EXPECT_TRUE(declaring.Known()[0].failed.empty());
+}
+
+// Whichever course a rank uses first raises it.
+TEST_F(DeclaringTest, AFailureOfSeveralCoursesEndsTheirAttemptsButThoseThatAreOpen) {
+  Tensor& x = Open("x");
+  declaring.OnDeclared({"x", 0, 0, 7, {0, 1}});
+  Tensor& y = Open("y");
+  declaring.OnDeclared({"y", 0, 0, 8, {0, 1}});
+  Tensor& z = Open("z");
+  declaring.OnDeclared({"z", 0, 0, 9, {0, 1}});
+  Close(y);
+  declaring.OnFailed(
+      Failure("x", {0, 0, 1}, {{"y", {0, 2, 1}}, {"z", {0, 0, 1}}, {"n", {4, 0, 1}}}));
+  EXPECT_EQ(declaring.EndAttempt(x.course), (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(x.course.attempt, 1U);
+  EXPECT_EQ(names.Find("y")->courses.at(0).attempt, 3U);
+  EXPECT_EQ(z.course.attempt, 0U) << "its operation needs an end of its own";
+  EXPECT_EQ(names.Find("n")->courses.at(4).attempt, 1U) << "also before its first use";
+}
+
+TEST_F(DeclaringTest, WhatBrokeWhileThisRankHadJoinedWasTheOthersBusiness) {
+  Tensor& tensor = Open("x");
+  declaring.OnFailed(Failure("x", {0, 0, 2}));
+  EXPECT_FALSE(Declaring::FailedWhileAway(tensor.course, joins));
+  joins.OnSubmitted();
+  joins.Begin();
+  joins.End(true);
+  EXPECT_TRUE(Declaring::FailedWhileAway(tensor.course, joins));
+}
+
+TEST_F(DeclaringTest, ARestartedCoordinatorHearsAllAndIsAskedAgain) {
+  Tensor& first = Open("x");
+  declaring.BeginUse(first);
+  declaring.OnDeclared({"x", 0, 0, 7, {3, 1}});
+  Close(first);
+  declaring.BeginUse(Open("y"));
+  auto known = declaring.Known();
+  ASSERT_EQ(known.size(), 1U);
+  ASSERT_EQ(known[0].tensors.size(), 1U);
+  EXPECT_EQ(known[0].tensors[0].declared, (wire::Declared{"x", 0, 0, 7, {3, 1}}));
+  sent.clear();
+  declaring.AskAgain();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(Asked()[0].name, "y");
+}
+
+TEST_F(DeclaringTest, WhatIsKnownComesInMessagesOfBoundedSize) {
+  const std::vector<uint64_t> placement(1 << 16, 1);
+  for (TensorId id = 0; id < 8; ++id) {
+    Tensor& tensor = Open("x" + std::to_string(id));
+    declaring.OnDeclared({tensor.name, 0, 0, id, placement});
+    Close(tensor);
+  }
+  size_t tensors = 0;
+  for (const wire::Known& part : declaring.Known()) {
+    EXPECT_LE(part.tensors.size(), 2U) << "half a megabyte each";
+    tensors += part.tensors.size();
+  }
+  EXPECT_EQ(tensors, 8U);
+}
+
+}  // namespace
+}  // namespace byteps::protocol

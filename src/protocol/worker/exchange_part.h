@@ -1,0 +1,73 @@
+// A lane's part of an exchange: how many of its pieces are still to be done here, of how many this
+// rank lacks bytes that it wants, and what the front is told when all are done. A piece is added
+// once and then done, or removed, once. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/slot_set.h"
+#include "src/protocol/worker/mail.h"
+#include "src/protocol/worker/moved_piece.h"
+
+namespace byteps::protocol {
+
+class ExchangePart {
+ public:
+  // The exchange, or another attempt at it, begins without any piece.
+  void Begin(uint32_t lane, const Exchange& exchange) {
+    *this = ExchangePart();
+    part_.lane = lane;
+    part_.serial = exchange.serial;
+    part_.tensor = exchange.tensor.id;
+  }
+
+  // A piece is to be done here.
+  void Add(bool lacks_bytes) {
+    ++remaining_;
+    if (lacks_bytes) ++lacking_;
+  }
+  // It goes to another lane instead.
+  void Remove(bool lacks_bytes) {
+    --remaining_;
+    if (lacks_bytes) --lacking_;
+  }
+  // The bytes are here that this rank lacked of a piece.
+  void TakeBytes() { --lacking_; }
+  // A piece is done, with this verdict.
+  void Done(const HeldVerdict& verdict) {
+    --remaining_;
+    Count(verdict);
+  }
+  // The same of one that was done before this attempt, and was not added.
+  void Count(const HeldVerdict& verdict) {
+    ++part_.pieces;
+    if (verdict.status != StatusCode::kOk) return;
+    part_.mixed = NarrowReceipt(part_.receipt, verdict.receipt) || part_.mixed;
+  }
+  // The verdict of this piece is an error, or this rank cannot go on with it. On every rank the
+  // error of the first piece counts, whichever came first.
+  void Fail(uint32_t number, const Status& why) {
+    if (!part_.status.ok() && number >= part_.failed_piece) return;
+    part_.failed_piece = number;
+    part_.status = why;
+  }
+
+  bool AllDone() const { return remaining_ == 0; }
+  bool LacksBytes() const { return lacking_ > 0; }
+
+  // What the front is told, at this time. REQUIRES: AllDone(), once after each Begin.
+  to_front::PartDone Take(Time now) {
+    part_.now = now;
+    return std::exchange(part_, {});
+  }
+
+ private:
+  uint32_t remaining_ = 0;
+  uint32_t lacking_ = 0;  // at most so many
+  to_front::PartDone part_;
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,79 @@
+// The exchanges that are open at the lanes, and what the lanes have said of each. One is over when
+// all its pieces are done and every lane has spoken, or, once it is withdrawn, when every lane has
+// said that nothing touches its memory any more. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/slot_set.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/front_rules.h"
+#include "src/protocol/worker/lane_mailing.h"
+#include "src/protocol/worker/operation.h"
+#include "src/protocol/worker/progress.h"
+
+namespace byteps::protocol {
+
+class Exchanges {
+ public:
+  // One that is over. Nothing touches its memory any more.
+  struct End {
+    OperationId operation = 0;
+    bool withdrawn = false;
+    // Of one that was not withdrawn:
+    Status status;       // of the first piece with an error
+    Receipt receipt;     // who is in all pieces
+    bool mixed = false;  // some pieces have more
+  };
+
+  // Both outlive it.
+  Exchanges(LaneMailing& lanes, const FrontRules& rules) : lanes_(lanes), rules_(rules) {}
+
+  // A generation begins: none is open.
+  void Clear() { open_.clear(); }
+
+  // Gives the exchange to every lane. What it points to is borrowed, and must stay as it is, until
+  // the exchange is over. Returns its serial, which is never 0. Not open if this throws.
+  uint64_t Begin(OperationId operation, const Exchange& exchange);
+  // Asks the pieces' owners to end it in an error, with this reason.
+  void Abort(uint64_t serial, const std::string& why);
+  // Its operation ends in an error: the lanes let go of it. Has a value if they had already.
+  // REQUIRES: it is open and was not withdrawn.
+  std::optional<End> Withdraw(uint64_t serial);
+
+  // A lane says this. Has a value if an exchange is over with it; what is said of one that is over
+  // changes nothing.
+  std::optional<End> OnPartDone(const to_front::PartDone& mail);
+  std::optional<End> OnReleased(const to_front::Released& mail);
+
+  // The time of the last answer of which a lane has told.
+  Time now() const { return now_; }
+
+ private:
+  struct Open {
+    OperationId operation = 0;
+    Exchange exchange;  // the lanes know where it is
+    uint32_t attempt = 0;
+    ExchangeProgress progress;
+    bool withdrawn = false;
+    std::vector<bool> released;  // by lane, once it is withdrawn
+  };
+  using Place = std::unordered_map<uint64_t, Open>::iterator;
+
+  bool TryAgainForOneReceipt(Open& open);
+  std::optional<End> EndIfReleased(Place place);
+
+  LaneMailing& lanes_;
+  const FrontRules& rules_;
+  std::unordered_map<uint64_t, Open> open_;  // by serial
+  uint64_t last_serial_ = 0;
+  Time now_{};
+};
+
+}  // namespace byteps::protocol

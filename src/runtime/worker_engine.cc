@@ -11,9 +11,6 @@ namespace {
 // borrow memory of its user, for its leave to be in force. Together less than leave_limit.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
-constexpr Duration kLookForLateOnes = seconds(1);
-// In one turn of the loop.
-constexpr size_t kAbortsMax = 256;
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
 // How often a start asks whether it shall go on.
@@ -41,6 +38,10 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
       options_(options),
       log_(log),
       loop_(transport_->MakeLoop()),
+      operations_(
+          *loop_, options.operation_limit,
+          {[this] { TakeSubmissions(); },
+           [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
@@ -66,11 +67,7 @@ WorkerEngine::~WorkerEngine() {
   if (thread_.joinable()) thread_.join();
   lanes_.reset();
   // What no loop was left to end: nothing touches its memory any more.
-  for (auto& [id, done] : std::exchange(open_, {})) {
-    protocol::Outcome outcome;
-    outcome.status = ShutDown();
-    done(std::move(outcome));
-  }
+  operations_.EndAll(ShutDown());
 }
 
 Result<Standing> WorkerEngine::Start() {
@@ -246,64 +243,23 @@ void WorkerEngine::End(const Status& why) {
 }
 
 void WorkerEngine::Submit(protocol::Operation operation, Done done) {
-  bool first = false;
-  {
-    MutexLock lock(mutex_);
-    if (!stopped_) {
-      first = submissions_.empty();
-      submissions_.push_back({std::move(operation), std::move(done)});
-    }
-  }
-  if (done != nullptr) {
-    protocol::Outcome outcome;
-    outcome.status = ShutDown();
-    return done(std::move(outcome));
-  }
-  if (first) loop_->Post([this] { TakeSubmissions(); });
+  operations_.Submit(std::move(operation), std::move(done));
 }
 
 void WorkerEngine::TakeSubmissions() {
-  {
-    MutexLock lock(mutex_);
-    taken_.swap(submissions_);
-  }
-  for (Submission& submission : taken_) {
-    protocol::OperationId id = next_id_++;
-    submission.operation.id = id;
-    open_[id] = std::move(submission.done);
-    if (options_.operation_limit > Duration::zero()) {
-      due_[id] = loop_->Now() + options_.operation_limit;
-    }
-    Status accepted = front_.Submit(std::move(submission.operation));
-    if (accepted.ok()) continue;
-    protocol::Outcome outcome;
-    outcome.status = accepted;
-    Complete(id, std::move(outcome));
-  }
-  taken_.clear();
-  if (!due_.empty() && due_timer_ == nullptr) {
-    Duration period = std::min<Duration>(options_.operation_limit / 2, kLookForLateOnes);
-    due_timer_ = loop_->Every(period, [this] {
-      if (!aborting_) AbortLateOnes(0);
-    });
+  while (std::optional<protocol::Operation> next = operations_.Next()) {
+    protocol::OperationId id = next->id;
+    protocol::Outcome refused;
+    refused.status = front_.Submit(std::move(*next));
+    if (!refused.status.ok()) Complete(id, std::move(refused));
   }
   lanes_->Deliver();
 }
 
-// Again and again until the owners have decided: connections break, and pieces wait for credit. Few
-// at a time: there may be very many, and a rank that does nothing else is declared lost.
-void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
-  aborting_ = false;
-  Time now = loop_->Now();
-  size_t count = 0;
-  for (auto at = due_.lower_bound(from); at != due_.end(); ++at) {
-    const auto& [id, due] = *at;
-    if (due > now || phase_ != Phase::kReady || leaving_.wants()) break;  // later ones: later
-    if (++count > kAbortsMax) {
-      aborting_ = true;
-      loop_->Post([this, id = id] { AbortLateOnes(id); });
-      break;
-    }
+// Again and again until the owners have decided: connections break, and pieces wait for credit.
+void WorkerEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
+  if (phase_ != Phase::kReady || leaving_.wants()) return;
+  for (protocol::OperationId id : late) {
     front_.Abort(id, "rank " + std::to_string(rank_) +
                          " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
   }
@@ -312,10 +268,7 @@ void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
 
 // What was submitted before is taken before.
 Status WorkerEngine::OnLoop(std::function<Status()> work) {
-  {
-    MutexLock lock(mutex_);
-    if (stopped_) return ShutDown();
-  }
+  if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
   auto promise = std::make_shared<std::promise<Status>>();
   std::future<Status> done = promise->get_future();
   loop_->Post([this, promise, work = std::move(work)] {
@@ -355,11 +308,7 @@ void WorkerEngine::GiveUp(const std::string& why) {
 }
 
 bool WorkerEngine::Leave() {
-  {
-    MutexLock lock(mutex_);
-    if (!stopped_) loop_->Post([this] { BeginToLeave(); });
-    stopped_ = true;
-  }
+  if (operations_.Refuse(ShutDown())) loop_->Post([this] { BeginToLeave(); });
   if (WaitUntilLeft(options_.leave_limit)) return true;
   loop_->Post([this] { CutShort(); });
   if (WaitUntilLeft(options_.end_limit)) return true;
@@ -442,9 +391,7 @@ void WorkerEngine::ToLane(uint32_t lane, protocol::LaneMail mail) {
 void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   // What this rank's own leaving did to it is no fault of a peer.
   if (leaving_.wants() && !outcome.status.ok()) outcome.status = ShutDown();
-  due_.erase(id);
-  auto found = open_.extract(id);
-  if (!found.empty()) found.mapped()(std::move(outcome));
+  operations_.Complete(id, std::move(outcome));
 }
 
 Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,

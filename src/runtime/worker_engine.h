@@ -8,12 +8,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/log.h"
@@ -25,6 +23,7 @@
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/lane_group.h"
+#include "src/runtime/open_operations.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::runtime {
@@ -50,10 +49,6 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   bool Leave() override;
 
  private:
-  struct Submission {
-    protocol::Operation operation;
-    Done done;
-  };
   enum class Phase : uint8_t { kStarting, kReady, kOver };
 
   std::optional<Result<Standing>> WaitForStart(std::chrono::steady_clock::time_point until);
@@ -77,7 +72,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   bool WaitUntilLeft(Duration limit);
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
-  void AbortLateOnes(protocol::OperationId from);
+  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
 
   void SendControl(const wire::Message& message) override;
   void ToLane(uint32_t lane, protocol::LaneMail mail) override;
@@ -88,6 +83,8 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   const WorkerEngineOptions options_;
   Log& log_;
   const std::unique_ptr<transport::Loop> loop_;
+
+  OpenOperations operations_;
 
   // Owned by the loop's thread.
   ControlLink control_;
@@ -103,22 +100,14 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   bool front_stopped_ = false;
   bool gone_ = false;                     // what is open ends now
   std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
-  std::unordered_map<protocol::OperationId, Done> open_;
-  protocol::OperationId next_id_ = 1;
-  std::vector<Submission> taken_;
-  std::map<protocol::OperationId, Time> due_;  // of open operations, if there is a limit
-  std::unique_ptr<transport::Loop::Timer> due_timer_;
-  bool aborting_ = false;  // the rest of the late ones has its turn soon
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
 
   Mutex mutex_;
   std::condition_variable changed_;
   std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
   std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
-  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;     // no operation is open, now and later
-  bool stopped_ BYTEPS_GUARDED_BY(mutex_) = false;  // the loop takes nothing any more
+  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;  // no operation is open, now and later
   bool awaits_coordinator_ BYTEPS_GUARDED_BY(mutex_) = false;  // to say that this worker leaves
-  std::vector<Submission> submissions_ BYTEPS_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

@@ -14,16 +14,10 @@
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/lane_group.h"
+#include "src/runtime/standing.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
-
-// Where this process stands in the job.
-struct Standing {
-  uint32_t rank = 0;
-  uint32_t size = 1;
-  std::vector<uint32_t> ranks = {0};  // all that there are, ascending
-};
 
 // All methods may be called from any thread.
 class Engine {

@@ -5,17 +5,15 @@
 // had not answered is said again to whoever owns it then.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/log.h"
-#include "src/base/thread_annotations.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/leaving.h"
@@ -24,6 +22,7 @@
 #include "src/runtime/engine.h"
 #include "src/runtime/lane_group.h"
 #include "src/runtime/open_operations.h"
+#include "src/runtime/standing.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::runtime {
@@ -36,40 +35,43 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   // this process will not join it again.
   ~WorkerEngine() override;
 
-  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on).
+  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on). Throws as std::thread.
   Result<Standing> Start();
 
-  void Submit(protocol::Operation operation, Done done) override;
+  void Submit(protocol::Operation operation, Done done) override {
+    operations_.Submit(std::move(operation), std::move(done));
+  }
   void Declare(const std::string& name) override;
   void SetStuck(const std::string& name) override;
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
   Status RemoveProcessSet(uint32_t number) override;
-  std::vector<uint32_t> Members() override;
+  std::vector<uint32_t> Members() override { return milestones_.Members(); }
   void GiveUp(const std::string& why) override;
   bool Leave() override;
 
  private:
   enum class Phase : uint8_t { kStarting, kReady, kOver };
 
-  std::optional<Result<Standing>> WaitForStart(std::chrono::steady_clock::time_point until);
+  void Finish(const Status& how) noexcept;
+  Status WhyOver(const Status& how) noexcept;
 
   // On the loop's thread.
   void BreakOff();
   void OnControlReady();
   void OnControl(const wire::Message& message);
   void OnView(const wire::View& view);
-  void NoteMembers(const wire::View& view);
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
   void End(const Status& why);
   void BeginToLeave();
   void CutShort();
+  void EndLeaving();
   void SayLeave();
+  void LeaveIsOut(const wire::Leave& leave);
   void Left();
-  void StopFront();
+  void StopFront(const Status& why);
   void NotifyIfLeft();
-  bool WaitUntilLeft(Duration limit);
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
   void AbortLateOnes(const std::vector<protocol::OperationId>& late);
@@ -82,9 +84,11 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   const std::unique_ptr<transport::Transport> transport_;
   const WorkerEngineOptions options_;
   Log& log_;
+  const Status shut_down_;  // made before there may be no memory for it
   const std::unique_ptr<transport::Loop> loop_;
 
   OpenOperations operations_;
+  Milestones milestones_;
 
   // Owned by the loop's thread.
   ControlLink control_;
@@ -96,18 +100,13 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;
   bool leave_is_out_ = false;  // the coordinator can be told, and has been if it is there
+  bool lanes_let_go_ = true;   // no lane has still to ignore answers before that
+  bool cut_short_ = false;
   uint32_t rank_ = 0;
   bool front_stopped_ = false;
   bool gone_ = false;                     // what is open ends now
   std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
-
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
-  std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
-  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;  // no operation is open, now and later
-  bool awaits_coordinator_ BYTEPS_GUARDED_BY(mutex_) = false;  // to say that this worker leaves
 
   std::thread thread_;
 };

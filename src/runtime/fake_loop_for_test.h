@@ -16,7 +16,7 @@ namespace byteps::runtime {
 class FakeLoop final : public transport::Loop {
  public:
   void Run() override {}
-  void Stop() override {}
+  void Stop() override { ++stops; }
   void Post(std::function<void()> work) override {
     if (has_no_memory) throw std::bad_alloc();
     posted.push_back(std::move(work));
@@ -36,8 +36,10 @@ class FakeLoop final : public transport::Loop {
       const std::string&, std::function<void(std::unique_ptr<transport::Connection>)>) override {
     return Status(StatusCode::kUnavailable, "none");
   }
-  void Connect(const std::string&, Duration,
-               std::function<void(Result<std::unique_ptr<transport::Connection>>)>) override {}
+  void Connect(const std::string& address, Duration,
+               std::function<void(Result<std::unique_ptr<transport::Connection>>)>) override {
+    connects.push_back(address);
+  }
 
   void RunPosted() {
     for (; !posted.empty(); posted.pop_front()) posted.front()();
@@ -48,6 +50,8 @@ class FakeLoop final : public transport::Loop {
   std::vector<Duration> delays;
   std::function<void()> ring;  // of the last After
   std::function<void()> tick;  // of the last Every
+  std::vector<std::string> connects;
+  int stops = 0;
   bool has_no_memory = false;
 };
 

@@ -26,6 +26,17 @@ namespace byteps::cluster {
 enum class Medium : uint8_t { kTcp, kInproc };
 inline const char* NameOf(Medium medium) { return medium == Medium::kTcp ? "Tcp" : "Inproc"; }
 
+// What tests of whole jobs are played with.
+struct Setting {
+  Medium medium = Medium::kTcp;
+  std::vector<uint32_t> lanes = {1};  // see ClusterOptions
+};
+inline const Setting kSettings[] = {
+    {Medium::kTcp, {1}}, {Medium::kInproc, {1}}, {Medium::kTcp, {2, 1, 3}}};
+inline std::string NameOf(const Setting& setting) {
+  return std::string(NameOf(setting.medium)) + (setting.lanes.size() > 1 ? "Lanes" : "");
+}
+
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;

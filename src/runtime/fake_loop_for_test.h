@@ -1,4 +1,4 @@
-// A loop for tests: runs nothing by itself, and its clock stands still.
+// A loop for tests: runs what was posted when it is told to, and its clock stands still.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ namespace byteps::runtime {
 
 class FakeLoop final : public transport::Loop {
  public:
-  void Run() override {}
+  void Run() override { RunPosted(); }
   void Stop() override { ++stops; }
   void Post(std::function<void()> work) override {
     if (has_no_memory) throw std::bad_alloc();
@@ -42,7 +42,11 @@ class FakeLoop final : public transport::Loop {
   }
 
   void RunPosted() {
-    for (; !posted.empty(); posted.pop_front()) posted.front()();
+    while (!posted.empty()) {
+      std::function<void()> work = std::move(posted.front());
+      posted.pop_front();
+      work();
+    }
   }
 
   Time now{};

@@ -2,17 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <future>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "src/runtime/fake_loop_for_test.h"
-#include "src/transport/inproc/inproc_transport.h"
 
 namespace byteps::runtime {
 namespace {
@@ -20,8 +16,6 @@ namespace {
 using protocol::FrontMail;
 namespace to_front = protocol::to_front;
 namespace to_lane = protocol::to_lane;
-
-constexpr auto kPatience = std::chrono::seconds(60);
 
 protocol::WorkerOptions WithLanes(uint32_t lanes) {
   protocol::WorkerOptions options;
@@ -169,89 +163,6 @@ TEST_F(LaneGroupTest, MailForWhichThereIsNoMemoryIsThrownByTheNextDelivery) {
   LoopOf(2).has_no_memory = true;
   group.Send(2, to_lane::Withdraw{&exchange});
   EXPECT_THROW(group.Deliver(), std::bad_alloc);
-}
-
-// The same with threads.
-class LaneThreadsTest : public testing::Test {
- protected:
-  class Transport final : public transport::Transport {
-   public:
-    std::unique_ptr<transport::Loop> MakeLoop() override {
-      std::unique_ptr<transport::Loop> loop = real->MakeLoop();
-      loops.push_back(loop.get());
-      return loop;
-    }
-    const std::unique_ptr<transport::Transport> real = transport::MakeInprocTransport();
-    std::vector<transport::Loop*> loops;
-  };
-
-  LaneThreadsTest() { Make(4); }
-  void Make(uint32_t lanes) {
-    group.emplace(transport, *loop, WithLanes(lanes), ShardLinkOptions(),
-                  JobIdentity{"job", "secret", 1}, log,
-                  LaneGroup::Events{[this](FrontMail) { ++told; }, [] {}, [] {},
-                                    [](const wire::Suspect&) {}, [](const std::string&) {}});
-  }
-  // Runs the owner's loop on a thread until `work`, which runs there, has stopped it.
-  void Run(std::function<void()> work) {
-    loop->Post(std::move(work));
-    std::promise<void> ended;
-    std::thread thread([&] {
-      loop->Run();
-      ended.set_value();
-    });
-    EXPECT_EQ(ended.get_future().wait_for(kPatience), std::future_status::ready);
-    thread.join();
-  }
-
-  Log log{"test", "fatal", true};
-  Transport transport;
-  const std::unique_ptr<transport::Loop> loop = transport.real->MakeLoop();
-  int told = 0;
-  std::optional<LaneGroup> group;
-};
-
-TEST_F(LaneThreadsTest, AllLanesTellWhatTheyAreAsked) {
-  std::vector<protocol::Exchange> exchanges(1000);
-  group->Start();
-  Run([&] {
-    for (const protocol::Exchange& exchange : exchanges) {
-      for (uint32_t lane = 0; lane < 4; ++lane) group->Send(lane, to_lane::Withdraw{&exchange});
-    }
-    group->Deliver();
-    group->Close();
-    group->IgnoreAnswers([this] { loop->Stop(); });
-  });
-  EXPECT_EQ(told, 4000);
-}
-
-TEST_F(LaneThreadsTest, MayGoWhileMailIsUnderWay) {
-  std::vector<protocol::Exchange> exchanges(1000);
-  group->Start();
-  Run([&] {
-    for (const protocol::Exchange& exchange : exchanges) {
-      for (uint32_t lane = 0; lane < 4; ++lane) group->Send(lane, to_lane::Withdraw{&exchange});
-    }
-    group->Close();
-    loop->Stop();
-  });
-  group.reset();
-  exchanges.clear();
-  EXPECT_LE(told, 4000);
-}
-
-TEST_F(LaneThreadsTest, ALaneWhoseLoopIsStoppedStopsTheLoopOfItsOwner) {
-  group->Start();
-  Run([&] { transport.loops[2]->Stop(); });
-  EXPECT_TRUE(group->failure().ok());
-}
-
-TEST_F(LaneThreadsTest, WhatALaneThrowsStopsTheLoopOfItsOwnerAndIsTold) {
-  group->Start();
-  Run([&] { transport.loops[1]->Post([] { throw std::bad_alloc(); }); });
-  EXPECT_EQ(group->failure().code(), StatusCode::kExhausted);
-  group->End();
-  group->End();
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct Options {
   int64_t scheduling_credit = 0;
   int64_t credit_bytes = 0;
   int64_t server_shards = 1;
+  int64_t lanes = 1;
   int64_t link_mbit = 0;
   std::string tcp_congestion;
   int64_t tcp_notsent_lowat = 0;

@@ -49,6 +49,14 @@ TEST(LoadOptionsTest, NothingSetIsASingleProcess) {
   EXPECT_THAT(options->notices, IsEmpty());
 }
 
+TEST(LoadOptionsTest, AWorkerHasOneToSixteenLanes) {
+  EXPECT_EQ(LoadOptions(Job({}), {})->lanes, 1);
+  EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", "16"}}), {})->lanes, 16);
+  EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", "16"}}), Texts{"lanes=3"})->lanes, 3);
+  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LANES", "0"}})), HasSubstr("1 to 16"));
+  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LANES", "17"}})), HasSubstr("BYTEPS_LANES"));
+}
+
 TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
   const Environment::Variables launchers[] = {
       {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}},

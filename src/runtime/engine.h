@@ -14,27 +14,23 @@
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/lane_group.h"
+#include "src/runtime/standing.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
 
-// Where this process stands in the job.
-struct Standing {
-  uint32_t rank = 0;
-  uint32_t size = 1;
-  std::vector<uint32_t> ranks = {0};  // all that there are, ascending
-};
-
 // All methods may be called from any thread.
 class Engine {
  public:
-  // How an operation ended; called once, on a thread of the engine, never under a lock.
+  // How an operation ended; called once, on a thread of the engine, never under a lock. Must not
+  // throw: where there is no memory operations end all the same.
   using Done = std::function<void(protocol::Outcome)>;
 
   virtual ~Engine() = default;
 
   // Takes an operation; does not block. Its memory is borrowed until `done` is called, which
-  // happens exactly once for every call.
+  // happens exactly once for every call. If it throws (no memory) nothing was accepted, and `done`
+  // is not called.
   virtual void Submit(protocol::Operation operation, Done done) = 0;
   virtual void Declare(const std::string& name) = 0;
   // Front::SetStuck, after what was submitted before. Does not block.

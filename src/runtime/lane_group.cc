@@ -1,80 +1,137 @@
 #include "src/runtime/lane_group.h"
 
+#include <new>
+#include <utility>
+
+#include "src/runtime/loop_thread.h"
+
 namespace byteps::runtime {
+
+using protocol::FrontMail;
+using protocol::LaneMail;
 
 LaneGroup::LaneGroup(transport::Transport& transport, transport::Loop& loop,
                      const protocol::WorkerOptions& worker, const ShardLinkOptions& links,
                      const JobIdentity& identity, Log& log, Events events)
-    : loop_(loop), events_(std::move(events)) {
-  for (uint32_t lane = 0; lane < worker.lanes; ++lane) {
-    auto made = std::make_unique<Thread>();
-    if (lane > 0) made->loop = transport.MakeLoop();
-    made->runner = std::make_unique<LaneRunner>(made->loop == nullptr ? loop_ : *made->loop,
-                                                protocol::LaneOptionsOf(worker, lane), links,
-                                                identity, log, EventsOf(lane));
-    lanes_.push_back(std::move(made));
-  }
-  for (auto& lane : lanes_) {
-    if (lane->loop != nullptr) lane->thread = std::thread([&loop = *lane->loop] { loop.Run(); });
+    : loop_(loop), events_(std::move(events)), inbox_(loop, [this](auto& all) { TakeNews(all); }) {
+  for (uint32_t number = 0; number < worker.lanes; ++number) {
+    auto lane = std::make_unique<Lane>();
+    if (number > 0) lane->loop = transport.MakeLoop();
+    transport::Loop& home = lane->loop == nullptr ? loop_ : *lane->loop;
+    lane->runner = std::make_unique<LaneRunner>(home, protocol::LaneOptionsOf(worker, number),
+                                                links, identity, log, EventsOf(number));
+    if (number > 0) {
+      auto take = [&runner = *lane->runner](std::vector<std::variant<LaneMail, Command>>& all) {
+        for (auto& one : all) {
+          if (auto* mail = std::get_if<LaneMail>(&one)) {
+            runner.OnMail(std::move(*mail));
+          } else {
+            std::get<Command>(one)(runner);
+          }
+        }
+      };
+      lane->inbox = std::make_unique<Inbox<std::variant<LaneMail, Command>>>(home, take);
+    }
+    lanes_.push_back(std::move(lane));
   }
 }
 
-LaneGroup::~LaneGroup() {
+LaneGroup::~LaneGroup() { End(); }
+
+void LaneGroup::Start() {
+  for (auto& lane : lanes_) {
+    if (lane->loop != nullptr) lane->thread = std::thread([this, &one = *lane] { Run(one); });
+  }
+}
+
+// What is open cannot end without this lane.
+void LaneGroup::Run(Lane& lane) noexcept {
+  Status how = RunLoop(*lane.loop);
+  if (ends_) return;
+  {
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = how;
+  }
+  loop_.Stop();
+}
+
+Status LaneGroup::failure() {
+  MutexLock lock(mutex_);
+  return failure_;
+}
+
+void LaneGroup::End() noexcept {
+  ends_ = true;
   for (auto& lane : lanes_) {
     if (lane->loop != nullptr) lane->loop->Stop();
   }
   for (auto& lane : lanes_) {
     if (lane->thread.joinable()) lane->thread.join();
   }
+  for (auto& lane : lanes_) lane->runner->Close();
 }
 
-LaneRunner::Events LaneGroup::EventsOf(uint32_t lane) {
+LaneRunner::Events LaneGroup::EventsOf(uint32_t number) {
   LaneRunner::Events events;
-  events.to_front = [this, lane](protocol::FrontMail mail) {
-    if (lane == 0) {
+  events.to_front = [this, number](FrontMail mail) {
+    if (number == 0) {
       to_front_.push_back(std::move(mail));
     } else {
-      Tell(lane, [this, mail = std::move(mail)] { events_.to_front(mail); });
+      inbox_.Put(std::move(mail));
     }
   };
-  events.on_links = [this, lane](uint64_t epoch, bool all_up) {
-    Tell(lane, [this, lane, epoch, all_up] {
-      lanes_[lane]->up_epoch = all_up ? epoch : 0;
+  events.on_links = [this, number](uint64_t epoch, bool all_up) {
+    Tell(number, [this, number, epoch, all_up] {
+      lanes_[number]->up_epoch = all_up ? epoch : 0;
       events_.on_links();
     });
   };
-  if (lane == 0) {
+  if (number == 0) {
     events.on_event = [this] { Deliver(); };
   } else {
     events.on_event = [] {};  // what came of it is mail
   }
-  events.on_suspect = [this, lane](const wire::Suspect& suspect) {
-    Tell(lane, [this, suspect] { events_.on_suspect(suspect); });
+  events.on_suspect = [this, number](const wire::Suspect& suspect) {
+    Tell(number, [this, suspect] { events_.on_suspect(suspect); });
   };
-  events.on_evicted = [this, lane](const std::string& why) {
-    Tell(lane, [this, why] { events_.on_evicted(why); });
+  events.on_evicted = [this, number](const std::string& why) {
+    Tell(number, [this, why] { events_.on_evicted(why); });
   };
   return events;
 }
 
-void LaneGroup::Tell(uint32_t lane, std::function<void()> work) {
+void LaneGroup::Tell(uint32_t lane, News work) {
   if (lane == 0) return work();
-  loop_.Post([this, work = std::move(work)] {
-    work();
-    Deliver();
-  });
+  inbox_.Put(std::move(work));
 }
 
-void LaneGroup::Do(Thread& lane, std::function<void(LaneRunner&)> work) {
-  if (lane.loop == nullptr) return work(*lane.runner);
-  lane.loop->Post([&runner = *lane.runner, work = std::move(work)] { work(runner); });
+void LaneGroup::TakeNews(std::vector<std::variant<FrontMail, News>>& all) {
+  for (auto& one : all) {
+    if (auto* mail = std::get_if<FrontMail>(&one)) {
+      events_.to_front(std::move(*mail));
+    } else {
+      std::get<News>(one)();
+    }
+  }
+  Deliver();
 }
 
-void LaneGroup::Send(uint32_t lane, protocol::LaneMail mail) {
-  if (lane == 0) {
-    to_first_.push_back(std::move(mail));
-  } else {
-    Do(*lanes_[lane], [mail = std::move(mail)](LaneRunner& runner) { runner.OnMail(mail); });
+void LaneGroup::Do(Lane& lane, Command work) {
+  if (lane.inbox == nullptr) return work(*lane.runner);
+  lane.inbox->Put(std::move(work));
+}
+
+// The front is in the middle of telling all lanes the same, and must not come out of step with
+// itself.
+void LaneGroup::Send(uint32_t lane, LaneMail mail) noexcept {
+  try {
+    if (lane == 0) {
+      to_first_.push_back(std::move(mail));
+    } else {
+      lanes_[lane]->inbox->Put(std::move(mail));
+    }
+  } catch (...) {
+    lost_mail_ = true;
   }
 }
 
@@ -82,16 +139,17 @@ void LaneGroup::Deliver() {
   if (std::exchange(delivering_, true)) return;
   while (!to_first_.empty() || !to_front_.empty()) {
     if (!to_first_.empty()) {
-      protocol::LaneMail mail = std::move(to_first_.front());
+      LaneMail mail = std::move(to_first_.front());
       to_first_.pop_front();
       lanes_[0]->runner->OnMail(std::move(mail));
     } else {
-      protocol::FrontMail mail = std::move(to_front_.front());
+      FrontMail mail = std::move(to_front_.front());
       to_front_.pop_front();
       events_.to_front(std::move(mail));
     }
   }
   delivering_ = false;
+  if (lost_mail_) throw std::bad_alloc();
   events_.on_event();
 }
 
@@ -109,11 +167,12 @@ void LaneGroup::OnCoordinatorBack() {
 }
 
 void LaneGroup::IgnoreAnswers(std::function<void()> done) {
+  // Shared by what the lanes say, which counts it on the owner's thread.
   auto awaited = std::make_shared<size_t>(lanes_.size());
-  for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-    Do(*lanes_[lane], [this, lane, awaited, done](LaneRunner& runner) {
+  for (uint32_t number = 0; number < lanes_.size(); ++number) {
+    Do(*lanes_[number], [this, number, awaited, done](LaneRunner& runner) {
       runner.IgnoreAnswers();
-      Tell(lane, [awaited, done] {
+      Tell(number, [awaited, done] {
         if (--*awaited == 0) done();
       });
     });

@@ -5,6 +5,14 @@
 #include "src/runtime/frames.h"
 
 namespace byteps::runtime {
+namespace {
+
+bool EndsSomething(const protocol::LaneMail& mail) {
+  return std::holds_alternative<protocol::to_lane::Stop>(mail) ||
+         std::holds_alternative<protocol::to_lane::Withdraw>(mail);
+}
+
+}  // namespace
 
 LaneRunner::LaneRunner(transport::Loop& loop, const protocol::LaneOptions& lane,
                        const ShardLinkOptions& links, const JobIdentity& identity, Log& log,
@@ -27,6 +35,7 @@ LaneRunner::LaneRunner(transport::Loop& loop, const protocol::LaneOptions& lane,
           }) {}
 
 void LaneRunner::OnMail(protocol::LaneMail mail) {
+  if (closed_ && !EndsSomething(mail)) return;
   const auto* view = std::get_if<protocol::to_lane::View>(&mail);
   if (view != nullptr) {
     OnView(*view);
@@ -48,6 +57,11 @@ void LaneRunner::OnView(const protocol::to_lane::View& mail) {
 void LaneRunner::OnLinks() {
   ticker_.Arm();
   events_.on_links(epoch_, links_.AllUp());
+}
+
+void LaneRunner::Close() {
+  closed_ = true;
+  links_.Close();
 }
 
 void LaneRunner::OnCoordinatorBack() {

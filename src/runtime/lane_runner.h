@@ -41,8 +41,9 @@ class LaneRunner final : private protocol::LaneDriver {
   void OnCoordinatorBack();
   // From now on answers are read and thrown away, also those that have begun to arrive.
   void IgnoreAnswers() { links_.IgnoreAnswers(); }
-  // Closes all connections, for good: nothing writes to users' memory from them any more.
-  void Close() { links_.Close(); }
+  // Closes all connections, for good: nothing writes to users' memory from them any more. Behind it
+  // no view is followed and nothing begins; that an exchange ends is answered.
+  void Close();
 
  private:
   void OnView(const protocol::to_lane::View& mail);
@@ -70,6 +71,7 @@ class LaneRunner final : private protocol::LaneDriver {
   ShardLinks links_;
   Ticker ticker_;
   uint64_t epoch_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace byteps::runtime

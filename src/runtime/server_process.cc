@@ -6,6 +6,19 @@
 #include "src/transport/address.h"
 
 namespace byteps::runtime {
+namespace {
+
+// Said when the shards' memory is free again.
+Status OfFailedShard(const Status& why) {
+  if (why.code() != StatusCode::kExhausted) {
+    return {why.code(), "a shard of this server has failed: " + why.message()};
+  }
+  return {StatusCode::kExhausted,
+          "this server has no memory for what the workers push: give it more (a limit of the "
+          "container, or ulimit -v), start more servers, or lower BYTEPS_CREDIT_BYTES"};
+}
+
+}  // namespace
 
 ServerProcess::ServerProcess(transport::Transport& transport, const ServerProcessOptions& options,
                              Log& log)
@@ -25,14 +38,10 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
-  auto no_memory = [this] {
-    Stop({StatusCode::kExhausted,
-          "this server has no memory for what the workers push: give it more (a limit of the "
-          "container, or ulimit -v), start more servers, or lower BYTEPS_CREDIT_BYTES"});
-  };
   for (uint32_t i = 0; i < options.join.shards; ++i) {
     shards_.push_back(
-        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken, no_memory));
+        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken,
+                                      [this](const Status& why) { OnShardFailed(why); }));
   }
 }
 
@@ -55,11 +64,21 @@ Status ServerProcess::Run() {
   control_.Close();  // the coordinator waits for it
   handshakes_.Clear();
   shards_.clear();
-  return outcome_.value_or(Status::Ok());
+  MutexLock lock(mutex_);
+  if (outcome_.has_value()) return *outcome_;
+  return shard_failed_.ok() ? Status::Ok() : OfFailedShard(shard_failed_);
 }
 
 void ServerProcess::Stop(const Status& why) {
   loop_->Post([this, why] { End(why); });
+}
+
+void ServerProcess::OnShardFailed(const Status& why) {
+  {
+    MutexLock lock(mutex_);
+    shard_failed_ = why;
+  }
+  loop_->Stop();
 }
 
 void ServerProcess::End(const Status& why) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/base/thread_annotations.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
@@ -55,6 +56,8 @@ class ServerProcess {
   Status CheckShard(const wire::Hello& hello) const;
   const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
+  // On the shard's thread, which has come to its end; takes no memory.
+  void OnShardFailed(const Status& why);
 
   const ServerProcessOptions options_;
   Log& log_;
@@ -71,6 +74,9 @@ class ServerProcess {
   // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.
   std::map<uint64_t, wire::Suspect> broken_;
   std::optional<Status> outcome_;
+
+  Mutex mutex_;
+  Status shard_failed_ BYTEPS_GUARDED_BY(mutex_);
 };
 
 }  // namespace byteps::runtime

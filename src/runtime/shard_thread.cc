@@ -1,10 +1,10 @@
 #include "src/runtime/shard_thread.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "src/runtime/frames.h"
+#include "src/runtime/loop_thread.h"
 
 namespace byteps::runtime {
 namespace {
@@ -121,10 +121,10 @@ struct ShardThread::Link final : transport::FrameReceiver {
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,
-                         Log& log, OnBroken on_broken, std::function<void()> on_no_memory)
+                         Log& log, OnBroken on_broken, OnFailed on_failed)
     : log_(log),
       on_broken_(std::move(on_broken)),
-      on_no_memory_(std::move(on_no_memory)),
+      on_failed_(std::move(on_failed)),
       loop_(transport.MakeLoop()),
       machine_(options, pool_, arithmetic_, *this),
       bound_(machine_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
@@ -140,11 +140,8 @@ ShardThread::~ShardThread() {
 
 void ShardThread::Start() {
   thread_ = std::thread([this] {
-    try {
-      loop_->Run();
-    } catch (const std::bad_alloc&) {
-      on_no_memory_();
-    }
+    Status how = RunLoop(*loop_);
+    if (!how.ok()) on_failed_(how);
   });
 }
 

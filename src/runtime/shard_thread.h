@@ -27,9 +27,12 @@ class ShardThread final : public protocol::ShardDriver {
   // shard's thread.
   using OnBroken = std::function<void(uint64_t incarnation, const Status&)>;
 
-  // `on_no_memory`: an allocation failed, and the thread does nothing any more. Called on it.
+  // The thread does nothing any more, because something was thrown (RunLoop). Called on it; must
+  // not need memory.
+  using OnFailed = std::function<void(const Status&)>;
+
   ShardThread(transport::Transport& transport, const protocol::ShardOptions& options, Log& log,
-              OnBroken on_broken, std::function<void()> on_no_memory);
+              OnBroken on_broken, OnFailed on_failed);
   // Stops the thread and waits for it.
   ~ShardThread() override;
 
@@ -58,7 +61,7 @@ class ShardThread final : public protocol::ShardDriver {
 
   Log& log_;
   OnBroken on_broken_;
-  std::function<void()> on_no_memory_;
+  OnFailed on_failed_;
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;

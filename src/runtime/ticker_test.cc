@@ -2,42 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <utility>
+#include "src/runtime/fake_loop_for_test.h"
 
 namespace byteps::runtime {
 namespace {
-
-// Runs nothing by itself, and its clock stands still.
-class FakeLoop final : public transport::Loop {
- public:
-  void Run() override {}
-  void Stop() override {}
-  void Post(std::function<void()> work) override { posted.push_back(std::move(work)); }
-  bool InLoop() const override { return true; }
-  Time Now() const override { return now; }
-  std::unique_ptr<Timer> Every(Duration, std::function<void()>) override { return nullptr; }
-  std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override {
-    delays.push_back(delay);
-    ring = std::move(work);
-    return std::make_unique<Timer>();
-  }
-  Result<std::unique_ptr<transport::Listener>> Listen(
-      const std::string&, std::function<void(std::unique_ptr<transport::Connection>)>) override {
-    return Status(StatusCode::kUnavailable, "none");
-  }
-  void Connect(const std::string&, Duration,
-               std::function<void(Result<std::unique_ptr<transport::Connection>>)>) override {}
-
-  void RunPosted() {
-    for (; !posted.empty(); posted.pop_front()) posted.front()();
-  }
-
-  Time now{};
-  std::deque<std::function<void()>> posted;
-  std::vector<Duration> delays;
-  std::function<void()> ring;
-};
 
 class TickerTest : public testing::Test {
  protected:

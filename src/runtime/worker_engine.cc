@@ -1,8 +1,11 @@
 #include "src/runtime/worker_engine.h"
 
 #include <algorithm>
-#include <future>
+#include <new>
+#include <system_error>
 #include <utility>
+
+#include "src/runtime/loop_thread.h"
 
 namespace byteps::runtime {
 namespace {
@@ -11,9 +14,6 @@ namespace {
 // borrow memory of its user, for its leave to be in force. Together less than leave_limit.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
-constexpr Duration kLookForLateOnes = seconds(1);
-// In one turn of the loop.
-constexpr size_t kAbortsMax = 256;
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
 // How often a start asks whether it shall go on.
@@ -40,7 +40,12 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
     : transport_(std::move(transport)),
       options_(options),
       log_(log),
+      shut_down_(ShutDown()),
       loop_(transport_->MakeLoop()),
+      operations_(
+          *loop_, options.operation_limit,
+          {[this] { TakeSubmissions(); },
+           [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
@@ -61,29 +66,24 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
           }) {}
 
 WorkerEngine::~WorkerEngine() {
-  if (thread_.joinable()) Leave();
-  loop_->Stop();
-  if (thread_.joinable()) thread_.join();
-  lanes_.reset();
-  // What no loop was left to end: nothing touches its memory any more.
-  for (auto& [id, done] : std::exchange(open_, {})) {
-    protocol::Outcome outcome;
-    outcome.status = ShutDown();
-    done(std::move(outcome));
+  if (thread_.joinable()) {
+    Leave();
+    loop_->Stop();
+    thread_.join();
+  } else {
+    Finish(Status::Ok());
   }
 }
 
 Result<Standing> WorkerEngine::Start() {
   control_.Start();
-  thread_ = std::thread([this] {
-    loop_->Run();
-    Left();  // nobody waits for a loop that does not run
-  });
+  lanes_->Start();
+  thread_ = std::thread([this] { Finish(RunLoop(*loop_)); });
   auto now = std::chrono::steady_clock::now();
   const auto deadline = now + options_.start_limit;
   for (; now < deadline; now = std::chrono::steady_clock::now()) {
     bool asks = options_.go_on != nullptr;
-    auto started = WaitForStart(asks ? std::min(now + kAskEvery, deadline) : deadline);
+    auto started = milestones_.WaitForStart(asks ? std::min(now + kAskEvery, deadline) : deadline);
     if (started.has_value()) return *std::move(started);
     if (!asks || options_.go_on()) continue;
     loop_->Post([this] { BreakOff(); });
@@ -94,13 +94,30 @@ Result<Standing> WorkerEngine::Start() {
                 "scheduler's output");
 }
 
-std::optional<Result<Standing>> WorkerEngine::WaitForStart(
-    std::chrono::steady_clock::time_point until) {
-  MutexLock lock(mutex_);
-  while (!started_.has_value()) {
-    if (!lock.WaitUntil(changed_, until)) break;
+// The loop does not run any more: it was stopped, or something was thrown, here or in a lane. Then
+// the state machines may stand in the middle of a step, and are not asked: what is open ends when
+// nothing can touch its memory.
+void WorkerEngine::Finish(const Status& how) noexcept {
+  control_.Close();
+  lanes_->End();
+  const Status why = WhyOver(how);
+  operations_.EndAll(why);
+  milestones_.SetStarted(why);
+  milestones_.SetLeft();
+}
+
+Status WorkerEngine::WhyOver(const Status& how) noexcept {
+  Status cause = how.ok() ? lanes_->failure() : how;
+  if (cause.ok()) return shut_down_;
+  try {
+    cause = Status(cause.code(),
+                   "the network thread of this worker has failed, and with it its "
+                   "part in the job: " +
+                       cause.message());
+    log_.Error("{}", cause.message());
+  } catch (...) {  // no memory; the cause alone says enough
   }
-  return started_;
+  return cause;
 }
 
 // Before it is in a view, its closed connection frees its place at once. In one it leaves in order
@@ -161,24 +178,10 @@ void WorkerEngine::OnView(const wire::View& view) {
   if (self == view.workers.end() || front_stopped_) return;
   rank_ = self->rank;
   log_.Rename("worker " + std::to_string(rank_));
-  NoteMembers(view);
+  milestones_.SetMembers(MembersOf(view));
   front_.OnView(view, self->slot, rank_);
   lanes_->Deliver();
   ReadyIfComplete();
-}
-
-void WorkerEngine::NoteMembers(const wire::View& view) {
-  MutexLock lock(mutex_);
-  members_.clear();
-  for (const wire::WorkerInfo& worker : view.workers) {
-    if (!worker.left) members_.push_back(worker.rank);
-  }
-  std::sort(members_.begin(), members_.end());
-}
-
-std::vector<uint32_t> WorkerEngine::Members() {
-  MutexLock lock(mutex_);
-  return members_;
 }
 
 void WorkerEngine::ReadyIfComplete() {
@@ -188,19 +191,7 @@ void WorkerEngine::ReadyIfComplete() {
   if (phase_ != Phase::kStarting || !lanes_->AllUp(view.epoch)) return;
   if (view.epoch == 0 || (!served && !view.servers.empty())) return;
   phase_ = Phase::kReady;
-  Standing standing;
-  standing.ranks.clear();
-  for (const wire::WorkerInfo& worker : wire::WorkersOfGeneration(view)) {
-    standing.ranks.push_back(worker.rank);
-  }
-  std::sort(standing.ranks.begin(), standing.ranks.end());
-  standing.size = static_cast<uint32_t>(standing.ranks.size());
-  for (const wire::WorkerInfo& worker : view.workers) {
-    if (worker.incarnation == options_.join.incarnation) standing.rank = worker.rank;
-  }
-  MutexLock lock(mutex_);
-  started_ = standing;
-  changed_.notify_all();
+  milestones_.SetStarted(StandingOf(view, options_.join.incarnation));
 }
 
 // The front has heard something.
@@ -214,19 +205,16 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 }
 
 // Nothing may write to users' memory when they are told.
-void WorkerEngine::StopFront() {
+void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
   lanes_->Close();
-  front_.Stop(ShutDown());
+  front_.Stop(why);
   lanes_->Deliver();
 }
 
 // No operation is open, now and later.
 void WorkerEngine::NotifyIfLeft() {
-  if (!gone_ || front_.open_operations() > 0) return;
-  MutexLock lock(mutex_);
-  left_ = true;
-  changed_.notify_all();
+  if (gone_ && front_.open_operations() == 0) milestones_.SetLeft();
 }
 
 void WorkerEngine::End(const Status& why) {
@@ -236,74 +224,25 @@ void WorkerEngine::End(const Status& why) {
   phase_ = Phase::kOver;
   settle_limit_.reset();
   control_.Close();
-  lanes_->Close();
-  front_.Stop(leave_is_out_ ? ShutDown() : why);
   gone_ = gone_ || leaves;
-  lanes_->Deliver();
-  MutexLock lock(mutex_);
-  if (!started_.has_value()) started_ = Result<Standing>(why);
-  changed_.notify_all();
-}
-
-void WorkerEngine::Submit(protocol::Operation operation, Done done) {
-  bool first = false;
-  {
-    MutexLock lock(mutex_);
-    if (!stopped_) {
-      first = submissions_.empty();
-      submissions_.push_back({std::move(operation), std::move(done)});
-    }
-  }
-  if (done != nullptr) {
-    protocol::Outcome outcome;
-    outcome.status = ShutDown();
-    return done(std::move(outcome));
-  }
-  if (first) loop_->Post([this] { TakeSubmissions(); });
+  StopFront(leave_is_out_ ? ShutDown() : why);
+  milestones_.SetStarted(why);
 }
 
 void WorkerEngine::TakeSubmissions() {
-  {
-    MutexLock lock(mutex_);
-    taken_.swap(submissions_);
-  }
-  for (Submission& submission : taken_) {
-    protocol::OperationId id = next_id_++;
-    submission.operation.id = id;
-    open_[id] = std::move(submission.done);
-    if (options_.operation_limit > Duration::zero()) {
-      due_[id] = loop_->Now() + options_.operation_limit;
-    }
-    Status accepted = front_.Submit(std::move(submission.operation));
-    if (accepted.ok()) continue;
-    protocol::Outcome outcome;
-    outcome.status = accepted;
-    Complete(id, std::move(outcome));
-  }
-  taken_.clear();
-  if (!due_.empty() && due_timer_ == nullptr) {
-    Duration period = std::min<Duration>(options_.operation_limit / 2, kLookForLateOnes);
-    due_timer_ = loop_->Every(period, [this] {
-      if (!aborting_) AbortLateOnes(0);
-    });
+  while (std::optional<protocol::Operation> next = operations_.Next()) {
+    protocol::OperationId id = next->id;
+    protocol::Outcome refused;
+    refused.status = front_.Submit(std::move(*next));
+    if (!refused.status.ok()) Complete(id, std::move(refused));
   }
   lanes_->Deliver();
 }
 
-// Again and again until the owners have decided: connections break, and pieces wait for credit. Few
-// at a time: there may be very many, and a rank that does nothing else is declared lost.
-void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
-  aborting_ = false;
-  Time now = loop_->Now();
-  size_t count = 0;
-  for (auto at = due_.lower_bound(from); at != due_.end(); ++at) {
-    const auto& [id, due] = *at;
-    if (due > now || phase_ != Phase::kReady || leaving_.wants()) break;  // later ones: later
-    if (++count > kAbortsMax) {
-      aborting_ = true;
-      loop_->Post([this, id = id] { AbortLateOnes(id); });
-      break;
-    }
+// Again and again until the owners have decided: connections break, and pieces wait for credit.
+void WorkerEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
+  if (phase_ != Phase::kReady || leaving_.wants()) return;
+  for (protocol::OperationId id : late) {
     front_.Abort(id, "rank " + std::to_string(rank_) +
                          " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
   }
@@ -312,20 +251,13 @@ void WorkerEngine::AbortLateOnes(protocol::OperationId from) {
 
 // What was submitted before is taken before.
 Status WorkerEngine::OnLoop(std::function<Status()> work) {
-  {
-    MutexLock lock(mutex_);
-    if (stopped_) return ShutDown();
-  }
-  auto promise = std::make_shared<std::promise<Status>>();
-  std::future<Status> done = promise->get_future();
-  loop_->Post([this, promise, work = std::move(work)] {
+  if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
+  return AskLoop(*loop_, kLoopLimit, [this, work = std::move(work)] {
     TakeSubmissions();
-    promise->set_value(work());
+    Status done = work();
     lanes_->Deliver();
+    return done;
   });
-  if (done.wait_for(kLoopLimit) == std::future_status::ready) return done.get();
-  return {StatusCode::kDeadlineExceeded,
-          "the session's thread does not answer; the job is ending, or this machine stands still"};
 }
 
 Status WorkerEngine::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
@@ -355,28 +287,13 @@ void WorkerEngine::GiveUp(const std::string& why) {
 }
 
 bool WorkerEngine::Leave() {
-  {
-    MutexLock lock(mutex_);
-    if (!stopped_) loop_->Post([this] { BeginToLeave(); });
-    stopped_ = true;
-  }
-  if (WaitUntilLeft(options_.leave_limit)) return true;
-  loop_->Post([this] { CutShort(); });
-  if (WaitUntilLeft(options_.end_limit)) return true;
-  {
-    MutexLock lock(mutex_);
-    if (!awaits_coordinator_) return false;
-  }
-  return WaitUntilLeft(options_.control.patience);
-}
-
-bool WorkerEngine::WaitUntilLeft(Duration limit) {
-  auto deadline = std::chrono::steady_clock::now() + limit;
-  MutexLock lock(mutex_);
-  while (!left_) {
-    if (!lock.WaitUntil(changed_, deadline)) break;
-  }
-  return left_;
+  auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
+  if (operations_.Refuse(ShutDown())) PostOrStop(*loop_, [this] { BeginToLeave(); });
+  if (milestones_.WaitUntilLeft(until(options_.leave_limit))) return true;
+  PostOrStop(*loop_, [this] { CutShort(); });
+  if (milestones_.WaitUntilLeft(until(options_.end_limit))) return true;
+  return milestones_.AwaitsCoordinator() &&
+         milestones_.WaitUntilLeft(until(options_.control.patience));
 }
 
 // REQUIRES: Start has succeeded or failed.
@@ -392,16 +309,21 @@ void WorkerEngine::BeginToLeave() {
   lanes_->Deliver();
 }
 
-// Leaving took too long: what borrows memory of the user ends now. Where nothing does, a
-// coordinator that is away is waited for, as in any other phase: not told, it would take the next
-// session of this process for one too many. Else the rest goes on for as long as this engine lives.
+// Leaving took too long. Lanes that have still to let go are waited for: if this worker's
+// connections closed before its leave is out, it would be taken for lost.
 void WorkerEngine::CutShort() {
+  cut_short_ = true;
   SayLeave();
+  if (lanes_let_go_) EndLeaving();
+}
+
+// What borrows memory of the user ends now. Where nothing does, a coordinator that is away is
+// waited for, as in any other phase: not told, it would take the next session of this process for
+// one too many. Else the rest goes on for as long as this engine lives.
+void WorkerEngine::EndLeaving() {
   if (front_.open_operations() > 0) Left();
   if (leave_is_out_ && !front_stopped_ && !control_.is_connected()) {
-    MutexLock lock(mutex_);
-    awaits_coordinator_ = true;
-    return;
+    return milestones_.SetAwaitsCoordinator();
   }
   gone_ = true;
   NotifyIfLeft();
@@ -414,19 +336,27 @@ void WorkerEngine::SayLeave() {
   auto leave = leaving_.Say(front_.open_operations());
   if (!leave.has_value()) return;
   settle_limit_.reset();
-  auto say = [this, leave] {
-    leave_is_out_ = true;
-    control_.Send(*leave);
-  };
-  if (leave->clean) return say();
-  settle_limit_ = loop_->After(kInForceLimit, [this] { Left(); });
-  lanes_->IgnoreAnswers(say);
+  if (leave->clean) return LeaveIsOut(*leave);
+  lanes_let_go_ = false;
+  lanes_->IgnoreAnswers([this, leave] {
+    lanes_let_go_ = true;
+    LeaveIsOut(*leave);
+    if (cut_short_) EndLeaving();
+  });
+}
+
+// The job may have ended while the lanes let go.
+void WorkerEngine::LeaveIsOut(const wire::Leave& leave) {
+  if (front_stopped_) return;
+  leave_is_out_ = true;
+  control_.Send(leave);
+  if (!leave.clean) settle_limit_ = loop_->After(kInForceLimit, [this] { Left(); });
 }
 
 void WorkerEngine::Left() {
   settle_limit_.reset();
   gone_ = true;
-  StopFront();
+  StopFront(ShutDown());
   NotifyIfLeft();
 }
 
@@ -442,20 +372,24 @@ void WorkerEngine::ToLane(uint32_t lane, protocol::LaneMail mail) {
 void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   // What this rank's own leaving did to it is no fault of a peer.
   if (leaving_.wants() && !outcome.status.ok()) outcome.status = ShutDown();
-  due_.erase(id);
-  auto found = open_.extract(id);
-  if (!found.empty()) found.mapped()(std::move(outcome));
+  operations_.Complete(id, std::move(outcome));
 }
 
 Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,
                                         const WorkerEngineOptions& options, Log& log) {
-  auto engine = std::make_unique<WorkerEngine>(std::move(transport), options, log);
-  Result<Standing> standing = engine->Start();
-  if (!standing.ok()) return standing.status();
-  StartedEngine started;
-  started.engine = std::move(engine);
-  started.standing = standing.value();
-  return started;
+  try {
+    auto engine = std::make_unique<WorkerEngine>(std::move(transport), options, log);
+    Result<Standing> standing = engine->Start();
+    if (!standing.ok()) return standing.status();
+    StartedEngine started;
+    started.engine = std::move(engine);
+    started.standing = standing.value();
+    return started;
+  } catch (const std::system_error& thrown) {
+    return Status(StatusCode::kExhausted,
+                  std::string("this system has no thread or file descriptor left for a worker (") +
+                      thrown.what() + "); raise its limits (ulimit -u, ulimit -n)");
+  }
 }
 
 }  // namespace byteps::runtime

@@ -5,19 +5,15 @@
 // had not answered is said again to whoever owns it then.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/base/log.h"
-#include "src/base/thread_annotations.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/leaving.h"
@@ -25,6 +21,8 @@
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/lane_group.h"
+#include "src/runtime/open_operations.h"
+#include "src/runtime/standing.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::runtime {
@@ -37,47 +35,46 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   // this process will not join it again.
   ~WorkerEngine() override;
 
-  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on).
+  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on). Throws as std::thread.
   Result<Standing> Start();
 
-  void Submit(protocol::Operation operation, Done done) override;
+  void Submit(protocol::Operation operation, Done done) override {
+    operations_.Submit(std::move(operation), std::move(done));
+  }
   void Declare(const std::string& name) override;
   void SetStuck(const std::string& name) override;
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
   Status RemoveProcessSet(uint32_t number) override;
-  std::vector<uint32_t> Members() override;
+  std::vector<uint32_t> Members() override { return milestones_.Members(); }
   void GiveUp(const std::string& why) override;
   bool Leave() override;
 
  private:
-  struct Submission {
-    protocol::Operation operation;
-    Done done;
-  };
   enum class Phase : uint8_t { kStarting, kReady, kOver };
 
-  std::optional<Result<Standing>> WaitForStart(std::chrono::steady_clock::time_point until);
+  void Finish(const Status& how) noexcept;
+  Status WhyOver(const Status& how) noexcept;
 
   // On the loop's thread.
   void BreakOff();
   void OnControlReady();
   void OnControl(const wire::Message& message);
   void OnView(const wire::View& view);
-  void NoteMembers(const wire::View& view);
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
   void End(const Status& why);
   void BeginToLeave();
   void CutShort();
+  void EndLeaving();
   void SayLeave();
+  void LeaveIsOut(const wire::Leave& leave);
   void Left();
-  void StopFront();
+  void StopFront(const Status& why);
   void NotifyIfLeft();
-  bool WaitUntilLeft(Duration limit);
   void TakeSubmissions();
   Status OnLoop(std::function<Status()> work);
-  void AbortLateOnes(protocol::OperationId from);
+  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
 
   void SendControl(const wire::Message& message) override;
   void ToLane(uint32_t lane, protocol::LaneMail mail) override;
@@ -87,7 +84,11 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   const std::unique_ptr<transport::Transport> transport_;
   const WorkerEngineOptions options_;
   Log& log_;
+  const Status shut_down_;  // made before there may be no memory for it
   const std::unique_ptr<transport::Loop> loop_;
+
+  OpenOperations operations_;
+  Milestones milestones_;
 
   // Owned by the loop's thread.
   ControlLink control_;
@@ -99,26 +100,13 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;
   bool leave_is_out_ = false;  // the coordinator can be told, and has been if it is there
+  bool lanes_let_go_ = true;   // no lane has still to ignore answers before that
+  bool cut_short_ = false;
   uint32_t rank_ = 0;
   bool front_stopped_ = false;
   bool gone_ = false;                     // what is open ends now
   std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
-  std::unordered_map<protocol::OperationId, Done> open_;
-  protocol::OperationId next_id_ = 1;
-  std::vector<Submission> taken_;
-  std::map<protocol::OperationId, Time> due_;  // of open operations, if there is a limit
-  std::unique_ptr<transport::Loop::Timer> due_timer_;
-  bool aborting_ = false;  // the rest of the late ones has its turn soon
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
-
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
-  std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
-  bool left_ BYTEPS_GUARDED_BY(mutex_) = false;     // no operation is open, now and later
-  bool stopped_ BYTEPS_GUARDED_BY(mutex_) = false;  // the loop takes nothing any more
-  bool awaits_coordinator_ BYTEPS_GUARDED_BY(mutex_) = false;  // to say that this worker leaves
-  std::vector<Submission> submissions_ BYTEPS_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

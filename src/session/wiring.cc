@@ -193,6 +193,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   worker.join.local_rank = static_cast<uint32_t>(options.local_rank);
   worker.join.local_size = static_cast<uint32_t>(options.local_size);
   worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
+  worker.protocol.lanes = static_cast<uint32_t>(options.lanes);
   worker.operation_limit = seconds(options.operation_timeout_s);
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;

@@ -133,7 +133,8 @@ class Loop {
 
   // Blocks until Stop; runs callbacks on the calling thread, which becomes the loop's thread.
   virtual void Run() = 0;
-  // Ends Run once the work that was posted before has run.
+  // Ends Run once the work that was posted before has run; at once where there is no memory for
+  // that. Never throws.
   virtual void Stop() = 0;
   // Runs `work` on the loop's thread, in order of Post, soon. Work that is left when the loop is
   // destroyed is dropped.

@@ -1,5 +1,5 @@
 // Same inputs, same bits: whatever the order of submission, the size of pieces, the number of
-// servers and shards.
+// servers, shards and lanes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,6 +22,7 @@ struct Shape {
   uint32_t piece_bytes_max;
   uint32_t servers;
   uint32_t shards;
+  uint32_t lanes;  // of the second rank; the first one has 1, the third 3
 };
 
 // Floats of the tensor's type whose sum depends on the order of its terms.
@@ -68,6 +69,7 @@ class Bits : public ::testing::TestWithParam<Medium> {
     options.servers = shape.servers;
     options.shards = shape.shards;
     options.piece_bytes_max = shape.piece_bytes_max;
+    options.lanes = {1, shape.lanes, 3};
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());
     std::mt19937_64 random(seed);
@@ -90,7 +92,8 @@ class Bits : public ::testing::TestWithParam<Medium> {
       for (size_t i = 0; i < kTensors; ++i) {
         ASSERT_EQ(data[rank][i], reference_[i])
             << "tensor " << i << " on rank " << rank << ": pieces of " << shape.piece_bytes_max
-            << " bytes, " << shape.servers << " servers, " << shape.shards << " shards";
+            << " bytes, " << shape.servers << " servers, " << shape.shards << " shards, "
+            << shape.lanes << " lanes";
       }
     }
     cluster.LeaveInOrder();
@@ -106,12 +109,13 @@ class Bits : public ::testing::TestWithParam<Medium> {
 INSTANTIATE_TEST_SUITE_P(Media, Bits, ::testing::Values(Medium::kTcp, Medium::kInproc),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
-TEST_P(Bits, AreTheSameForAllServersShardsAndPieces) {
+TEST_P(Bits, AreTheSameForAllServersShardsLanesAndPieces) {
   uint64_t seed = 0;
   for (uint32_t piece_bytes : {4096u, 32768u, 262144u}) {
     for (uint32_t servers = 1; servers <= 4; ++servers) {
       for (uint32_t shards = 1; shards <= 4; ++shards) {
-        CheckShape({piece_bytes, servers, shards}, ++seed);
+        auto lanes = static_cast<uint32_t>(1 + seed % 5);
+        CheckShape({piece_bytes, servers, shards, lanes}, ++seed);
         if (HasFatalFailure()) return;
       }
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 #include "src/base/proof.h"
@@ -174,6 +176,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.version = kVersion;
   worker.join.local_rank = 1;  // says nothing about waiting
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
+  worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
   worker.protocol.overdue_after = kOverdueAfter;
   worker.start_limit = kPatience;
   worker.operation_limit = options_.operation_limit;
@@ -292,6 +295,19 @@ void Cluster::FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate) {
 
 void Cluster::FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate) {
   servers_[server]->transport.Freeze(gate);
+}
+
+void Cluster::FreezeLane(uint32_t worker, uint32_t lane, const std::shared_ptr<Gate>& gate) {
+  workers_[worker].transport->PostTo(lane, [gate] { gate->Wait(); });
+}
+
+void Cluster::BreakLane(uint32_t worker, uint32_t lane) {
+  workers_[worker].transport->PostTo(lane, [] { throw std::bad_alloc(); });
+}
+
+// Its first loop is that of the control connection.
+void Cluster::BreakShard(uint32_t server, uint32_t shard) {
+  servers_[server]->transport.PostTo(shard + 1, [] { throw std::bad_alloc(); });
 }
 
 // A worker knows a server by the address that it announces.

@@ -26,13 +26,25 @@ namespace byteps::cluster {
 enum class Medium : uint8_t { kTcp, kInproc };
 inline const char* NameOf(Medium medium) { return medium == Medium::kTcp ? "Tcp" : "Inproc"; }
 
+// What tests of whole jobs are played with.
+struct Setting {
+  Medium medium = Medium::kTcp;
+  std::vector<uint32_t> lanes = {1};  // see ClusterOptions
+};
+inline const Setting kSettings[] = {
+    {Medium::kTcp, {1}}, {Medium::kInproc, {1}}, {Medium::kTcp, {2, 1, 3}}};
+inline std::string NameOf(const Setting& setting) {
+  return std::string(NameOf(setting.medium)) + (setting.lanes.size() > 1 ? "Lanes" : "");
+}
+
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;
   uint32_t servers = 1;
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
-  uint64_t credit_bytes = 0;  // 0: measured
+  uint64_t credit_bytes = 0;          // 0: measured
+  std::vector<uint32_t> lanes = {1};  // of the first workers; others have the last one's
   Duration start_timeout = kPatience;
   Duration report_every = seconds(5);
   uint32_t min_workers = 0;
@@ -137,6 +149,12 @@ class Cluster {
   // Stand still, as a stopped process does, until the gate opens.
   void FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate);
   void FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate);
+  // One lane of a worker; the first one has the thread of the engine.
+  void FreezeLane(uint32_t worker, uint32_t lane, const std::shared_ptr<Gate>& gate);
+  // Something is thrown on the thread of a lane.
+  void BreakLane(uint32_t worker, uint32_t lane);
+  // The same of a shard, by its number in the server.
+  void BreakShard(uint32_t server, uint32_t shard);
 
   // Breaks the connections between the two.
   void Cut(uint32_t worker, uint32_t server);

@@ -10,11 +10,12 @@ namespace {
 
 constexpr size_t kFloats = 300000;
 
-class Endings : public ::testing::TestWithParam<Medium> {
+class Endings : public ::testing::TestWithParam<Setting> {
  protected:
   ClusterOptions Size(uint32_t workers, uint32_t servers) {
     ClusterOptions options;
-    options.medium = GetParam();
+    options.medium = GetParam().medium;
+    options.lanes = GetParam().lanes;
     options.workers = workers;
     options.servers = servers;
     options.shards = 2;
@@ -55,8 +56,8 @@ class Endings : public ::testing::TestWithParam<Medium> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Endings, ::testing::Values(Medium::kTcp, Medium::kInproc),
-                         [](const auto& medium) { return std::string(NameOf(medium.param)); });
+INSTANTIATE_TEST_SUITE_P(Media, Endings, ::testing::ValuesIn(kSettings),
+                         [](const auto& setting) { return NameOf(setting.param); });
 
 TEST_P(Endings, ANameInFlightIsRefusedAndTheFirstOneIsNotDisturbed) {
   Cluster cluster(Size(2, 1));

@@ -20,12 +20,13 @@ namespace {
 
 using wire::Op;
 
-// (medium, whether a server dies)
-class Rounds : public ::testing::TestWithParam<std::tuple<Medium, bool>> {
+// (setting, whether a server dies)
+class Rounds : public ::testing::TestWithParam<std::tuple<Setting, bool>> {
  protected:
   void Start(uint32_t workers) {
     ClusterOptions options;
-    options.medium = std::get<0>(GetParam());
+    options.medium = std::get<0>(GetParam()).medium;
+    options.lanes = std::get<0>(GetParam()).lanes;
     options.workers = workers;
     options.servers = 3;
     options.shards = 2;
@@ -55,10 +56,9 @@ class Rounds : public ::testing::TestWithParam<std::tuple<Medium, bool>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, Rounds,
-                         ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kInproc),
-                                            ::testing::Bool()),
+                         ::testing::Combine(::testing::ValuesIn(kSettings), ::testing::Bool()),
                          [](const auto& one) {
-                           return std::string(NameOf(std::get<0>(one.param))) +
+                           return NameOf(std::get<0>(one.param)) +
                                   (std::get<1>(one.param) ? "AServerDies" : "");
                          });
 

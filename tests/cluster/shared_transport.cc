@@ -129,6 +129,10 @@ void SharedTransport::Freeze(const std::shared_ptr<Gate>& gate) {
   }
 }
 
+void SharedTransport::PostTo(size_t loop, std::function<void()> work) {
+  loops_[loop]->Post(std::move(work));
+}
+
 void SharedTransport::Cut(const std::string& address) {
   for (CuttableLoop* loop : cuttable_loops_) {
     loop->Post([loop, address] { loop->Cut(address, false); });

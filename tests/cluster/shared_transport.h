@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,6 +44,9 @@ class SharedTransport final : public transport::Transport {
   // Nothing is said to anybody.
   void StopLoops();
   void Freeze(const std::shared_ptr<Gate>& gate);
+  // On one of its loops, in the order in which they were made.
+  void PostTo(size_t loop, std::function<void()> work);
+  void StopLoop(size_t loop) { loops_[loop]->Stop(); }
   // Breaks the connections to `address`, data in flight and all.
   void Cut(const std::string& address);
   // The same, and new ones cannot be made.

@@ -27,11 +27,12 @@ Bytes SumOfRanks(const std::vector<uint32_t>& ranks, double tag) {
   return Encode(DataType::kFloat32, std::vector<double>(kElements, sum));
 }
 
-class Survival : public ::testing::TestWithParam<Medium> {
+class Survival : public ::testing::TestWithParam<Setting> {
  protected:
   ClusterOptions Size(uint32_t workers, uint32_t servers) {
     ClusterOptions options;
-    options.medium = GetParam();
+    options.medium = GetParam().medium;
+    options.lanes = GetParam().lanes;
     options.workers = workers;
     options.servers = servers;
     options.shards = 2;
@@ -97,8 +98,8 @@ class Survival : public ::testing::TestWithParam<Medium> {
   static void WaitForFirst(const Round& round) { ASSERT_NE(round.tickets[0][0]->Wait(), nullptr); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::Values(Medium::kTcp, Medium::kInproc),
-                         [](const auto& medium) { return std::string(NameOf(medium.param)); });
+INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::ValuesIn(kSettings),
+                         [](const auto& setting) { return NameOf(setting.param); });
 
 TEST_P(Survival, AServerThatDiesInTheMiddleOfARoundIsNotMissed) {
   Cluster cluster(Size(3, 2));
@@ -384,6 +385,7 @@ TEST_P(Survival, AProcessThatTheLauncherSawEndIsLeftBehindAtOnce) {
 TEST_P(Survival, AWorkerLeavesOnlyWhenNobodyNeedsWhatItHolds) {
   ClusterOptions options = Size(2, 2);
   options.min_workers = 1;
+  options.lanes = {1};  // no other thread acknowledges it
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
   std::vector<Bytes> data = {Push(0, 1), Push(1, 1)};

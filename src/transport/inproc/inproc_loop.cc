@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -30,10 +31,16 @@ void Mailbox::Post(Work work) {
   changed_.notify_one();
 }
 
+void Mailbox::Interrupt() {
+  MutexLock lock(mutex_);
+  interrupted_ = true;
+  changed_.notify_one();
+}
+
 void Mailbox::Take(std::vector<Work>* out, std::optional<Time> deadline) {
   out->clear();
   MutexLock lock(mutex_);
-  while (work_.empty()) {
+  while (work_.empty() && !interrupted_) {
     if (!deadline) {
       lock.Wait(changed_);
     } else if (!lock.WaitUntil(changed_, *deadline)) {
@@ -95,7 +102,12 @@ void InprocLoop::Run() {
 }
 
 void InprocLoop::Stop() {
-  mailbox_->Post([this] { stopped_ = true; });
+  try {
+    mailbox_->Post([this] { stopped_ = true; });
+  } catch (const std::bad_alloc&) {
+    stopped_ = true;
+    mailbox_->Interrupt();
+  }
 }
 
 void InprocLoop::Post(std::function<void()> work) { mailbox_->Post(std::move(work)); }

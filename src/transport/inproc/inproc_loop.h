@@ -25,6 +25,8 @@ class Mailbox {
   using Work = std::function<void()>;
 
   void Post(Work work);
+  // Take returns at once from now on; takes no memory.
+  void Interrupt();
   // Blocks until there is work or `deadline` is over; replaces `*out` by all there is.
   void Take(std::vector<Work>* out, std::optional<Time> deadline);
   // Returns what was taken and not run, in front of what has come since.
@@ -37,6 +39,7 @@ class Mailbox {
   std::condition_variable changed_;
   std::vector<Work> work_ BYTEPS_GUARDED_BY(mutex_);
   bool closed_ BYTEPS_GUARDED_BY(mutex_) = false;
+  bool interrupted_ BYTEPS_GUARDED_BY(mutex_) = false;
 };
 
 class InprocRegistry;
@@ -77,7 +80,7 @@ class InprocLoop final : public Loop {
   std::shared_ptr<InprocRegistry> registry_;
   std::shared_ptr<Mailbox> mailbox_;
   std::atomic<std::thread::id> thread_;
-  bool stopped_ = false;
+  std::atomic<bool> stopped_ = false;
   // Shared by the user's Timer object and the call in progress.
   std::multimap<Time, std::shared_ptr<TimerState>> timers_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include <asio/executor_work_guard.hpp>
@@ -96,7 +97,11 @@ void TcpLoop::Run() {
 }
 
 void TcpLoop::Stop() {
-  asio::post(io_, [this] { io_.stop(); });
+  try {
+    asio::post(io_, [this] { io_.stop(); });
+  } catch (const std::bad_alloc&) {
+    io_.stop();
+  }
 }
 
 void TcpLoop::Post(std::function<void()> work) { asio::post(io_, std::move(work)); }

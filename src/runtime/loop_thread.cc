@@ -1,0 +1,57 @@
+#include "src/runtime/loop_thread.h"
+
+#include <exception>
+#include <future>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace byteps::runtime {
+namespace {
+
+// Made before they are needed; copies share the text.
+const Status kNoMemory(StatusCode::kExhausted, "there is no memory");
+const Status kSomethingElse(StatusCode::kInternal, "something was thrown that is no exception");
+
+Status Say(const std::exception& thrown) noexcept {
+  try {
+    return {StatusCode::kInternal, thrown.what()};
+  } catch (...) {
+    return kNoMemory;
+  }
+}
+
+}  // namespace
+
+Status RunLoop(transport::Loop& loop) noexcept {
+  try {
+    loop.Run();
+    return Status::Ok();
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  } catch (const std::exception& thrown) {
+    return Say(thrown);
+  } catch (...) {
+    return kSomethingElse;
+  }
+}
+
+Status AskLoop(transport::Loop& loop, Duration limit, std::function<Status()> work) {
+  // Shared with the loop, which may come to it after this call has returned.
+  auto promise = std::make_shared<std::promise<Status>>();
+  std::future<Status> done = promise->get_future();
+  loop.Post([promise, work = std::move(work)] { promise->set_value(work()); });
+  if (done.wait_for(limit) == std::future_status::ready) return done.get();
+  return {StatusCode::kDeadlineExceeded,
+          "the session's thread does not answer; the job is ending, or this machine stands still"};
+}
+
+void PostOrStop(transport::Loop& loop, std::function<void()> work) noexcept {
+  try {
+    loop.Post(std::move(work));
+  } catch (const std::bad_alloc&) {
+    loop.Stop();
+  }
+}
+
+}  // namespace byteps::runtime

@@ -1,0 +1,110 @@
+#include "src/runtime/open_operations.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::runtime {
+namespace {
+
+constexpr Duration kLookEvery = seconds(1);
+// In one turn of the loop: there may be very many, and a rank that does nothing else is declared
+// lost.
+constexpr size_t kLateMax = 256;
+
+}  // namespace
+
+OpenOperations::OpenOperations(transport::Loop& loop, Duration limit, Events events)
+    : loop_(loop), limit_(limit), events_(std::move(events)) {}
+
+void OpenOperations::Submit(protocol::Operation operation, Done done) {
+  protocol::Outcome refused;
+  {
+    MutexLock lock(mutex_);
+    if (!refusal_.has_value()) {
+      bool first = submitted_.empty();
+      auto added = submitted_.try_emplace(submitted_.end(), next_id_);
+      added->second.operation = std::move(operation);
+      added->second.done = std::move(done);
+      try {
+        if (first) loop_.Post([this] { events_.on_submitted(); });
+      } catch (...) {
+        submitted_.erase(added);
+        throw;
+      }
+      ++next_id_;
+      return;
+    }
+    refused.status = *refusal_;
+  }
+  done(std::move(refused));
+}
+
+bool OpenOperations::Refuse(const Status& why) {
+  MutexLock lock(mutex_);
+  if (refusal_.has_value()) return false;
+  refusal_ = why;
+  return true;
+}
+
+std::optional<Status> OpenOperations::refusal() {
+  MutexLock lock(mutex_);
+  return refusal_;
+}
+
+std::optional<protocol::Operation> OpenOperations::Next() {
+  auto next = open_.find(next_);
+  if (next == open_.end()) {
+    MutexLock lock(mutex_);
+    open_.merge(submitted_);
+    next = open_.find(next_);
+  }
+  if (next == open_.end()) return std::nullopt;
+  if (limit_ > Duration::zero()) {
+    next->second.due = loop_.Now() + limit_;
+    if (timer_ == nullptr) {
+      timer_ = loop_.Every(std::min<Duration>(limit_ / 2, kLookEvery), [this] {
+        if (!looks_soon_) Look(0);
+      });
+    }
+  }
+  next->second.operation.id = next_++;
+  return std::move(next->second.operation);
+}
+
+// The operations end behind this look, not in it.
+void OpenOperations::Look(protocol::OperationId from) {
+  looks_soon_ = false;
+  const Time now = loop_.Now();
+  std::vector<protocol::OperationId> late;
+  for (auto at = open_.lower_bound(from); at != open_.end(); ++at) {
+    if (at->second.due > now) break;  // later ones: later
+    if (late.size() == kLateMax) {
+      looks_soon_ = true;
+      loop_.Post([this, id = at->first] { Look(id); });
+      break;
+    }
+    late.push_back(at->first);
+  }
+  if (!late.empty()) events_.on_late(late);
+}
+
+void OpenOperations::Complete(protocol::OperationId id, protocol::Outcome outcome) {
+  auto ended = open_.extract(id);
+  if (!ended.empty()) ended.mapped().done(std::move(outcome));
+}
+
+void OpenOperations::EndAll(const Status& why) noexcept {
+  timer_.reset();
+  {
+    MutexLock lock(mutex_);
+    if (!refusal_.has_value()) refusal_ = why;
+    open_.merge(submitted_);
+  }
+  while (!open_.empty()) {
+    protocol::Outcome outcome;
+    outcome.status = why;
+    Complete(open_.begin()->first, std::move(outcome));
+  }
+}
+
+}  // namespace byteps::runtime

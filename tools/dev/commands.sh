@@ -8,7 +8,7 @@ command_help() {
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python sim spec; 8 to 18 minutes on 2 cores
   test --all        everything: the same and matrix asan tsan clang tidy fuzz bench, which are long
-  lane NAME...      single lanes of these
+  lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
@@ -27,6 +27,7 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_VENV          another place for .venv
   DEV_JOBS          parallel compilations (number of cores)
   DEV_SIM_SEEDS     seeds of the lane sim (3000)
+  DEV_MUTANTS       edits of the lane mutants (60)
 TEXT
 }
 

@@ -103,6 +103,14 @@ lane_bench() {
     step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
 }
 
+# Not in --all: an edit takes half a minute.
+lane_mutants() {
+  ensure_wheel || return
+  LANE_LOGS+=("$LOGS/mutants.log")
+  step "making ${DEV_MUTANTS:-60} wrong edits, one at a time" mutants nice \
+    "$VENV/bin/python" tools/mutate.py --edits "${DEV_MUTANTS:-60}" --jobs "$(jobs_count)"
+}
+
 # run_lane NAME: runs it and appends one row to RESULTS.
 run_lane() {
   local name=$1 started=$SECONDS status=0 counts passed failed

@@ -1,0 +1,301 @@
+"""Which files are edited, what is built and run for each, and what came out."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.edits import Edit, edits_of
+
+
+@dataclass(frozen=True)
+class Area:
+    """A folder and what concerns it; the cheapest command stands first."""
+
+    folder: str
+    targets: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
+    pytest: tuple[str, ...] = ()
+
+
+_FAULTS = ("build/sim/byteps_sim", "--faults", "--seeds", "400")
+_PLAIN = ("build/sim/byteps_sim", "--seeds", "200")
+
+
+def _protocol(folder: str, test: str) -> Area:
+    path = f"build/src/protocol/{folder}/{test}"
+    return Area(
+        f"src/protocol/{folder}",
+        (test, "test_protocol", "byteps_sim_main", "test_sim"),
+        (
+            (path,),
+            ("build/tests/protocol/test_protocol",),
+            _PLAIN,
+            _FAULTS,
+            ("build/sim/test_sim",),
+        ),
+    )
+
+
+AREAS = (
+    Area(
+        "src/plan",
+        ("test_plan", "test_control"),
+        (("build/src/plan/test_plan",), ("build/src/protocol/control/test_control",)),
+    ),
+    Area(
+        "src/wire",
+        ("test_wire", "test_control", "test_shard", "test_worker"),
+        (
+            ("build/src/wire/test_wire",),
+            ("build/src/protocol/shard/test_shard",),
+            ("build/src/protocol/worker/test_worker",),
+            ("build/src/protocol/control/test_control",),
+        ),
+    ),
+    Area(
+        "src/operations",
+        ("test_operations", "test_worker", "test_protocol"),
+        (
+            ("build/src/operations/test_operations",),
+            ("build/src/protocol/worker/test_worker",),
+            ("build/tests/protocol/test_protocol",),
+        ),
+    ),
+    _protocol("worker", "test_worker"),
+    _protocol("shard", "test_shard"),
+    _protocol("control", "test_control"),
+    Area(
+        "src/transport",
+        ("test_transport", "test_cluster"),
+        (("build/src/transport/test_transport",), ("build/tests/cluster/test_cluster",)),
+    ),
+    Area(
+        "src/runtime",
+        ("test_runtime", "test_cluster"),
+        (("build/src/runtime/test_runtime",), ("build/tests/cluster/test_cluster",)),
+    ),
+    Area(
+        "src/session",
+        ("test_session", "test_capi", "test_cpp_api", "test_cluster"),
+        (
+            ("build/src/session/test_session",),
+            ("build/tests/test_capi",),
+            ("build/tests/test_cpp_api",),
+            ("build/tests/cluster/test_cluster",),
+        ),
+    ),
+    Area(
+        "python/byteps/common",
+        pytest=(
+            "test_common.py",
+            "test_torch_o*.py",
+            "test_torch_sessions.py",
+            "test_many_jobs.py",
+        ),
+    ),
+    Area(
+        "python/byteps/cli",
+        pytest=(
+            "test_losses.py",
+            "test_output.py",
+            "test_suspects.py",
+            "test_bpslaunch.py",
+            "test_launcher.py",
+            "test_causes.py",
+        ),
+    ),
+)
+
+
+@dataclass
+class Trial:
+    edit: Edit
+    area: str
+    outcome: str  # caught, survived, refused (does not compile), equivalent
+    by: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """An edit that changes nothing that anybody could see, and why."""
+
+    path: str
+    old: str
+    new: str
+    why: str
+
+
+def read_known(path: Path) -> list[Known]:
+    if not path.is_file():
+        return []
+    return [Known(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+
+
+@dataclass
+class Campaign:
+    """Edits a copy of the tree, one edit at a time."""
+
+    root: Path
+    scratch: Path
+    python: str
+    jobs: int
+    limit_s: float = 240.0
+    known: Sequence[Known] = ()
+
+    @property
+    def tree(self) -> Path:
+        return self.scratch / "tree"
+
+    def prepare(self, areas: Sequence[Area]) -> None:
+        """Copies what is committed or would be, builds it, and sees that all tests pass."""
+        self.tree.mkdir(parents=True, exist_ok=True)
+        self._copy_tree()
+        if any(area.targets for area in areas):
+            self._must(
+                "cmake",
+                "-S",
+                ".",
+                "-B",
+                "build",
+                "-G",
+                "Ninja",
+                "-DCMAKE_CXX_COMPILER=g++",
+                "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                "-DBYTEPS_TESTS_IN_BATCHES=ON",
+            )
+        for area in areas:
+            print(f"{area.folder}: building and running what must pass without an edit", flush=True)
+            if area.targets and not self._build(area):
+                raise SystemExit(f"mutants: {area.folder} does not build; see {self.scratch}/log")
+            failed = self._first_failure(area)
+            if failed:
+                raise SystemExit(
+                    f"mutants: without an edit, {failed} fails; see {self.scratch}/log"
+                )
+
+    def pick(self, area: Area, dice: random.Random) -> Iterator[Edit]:
+        """All edits of the folder's files, in an order of chance that is spread over the files."""
+        edits: dict[str, list[Edit]] = {}
+        for path in sorted((self.tree / area.folder).iterdir()):
+            name = str(path.relative_to(self.tree))
+            if path.suffix in (".cc", ".py") and "_test" not in name and "_for_test" not in name:
+                found = list(edits_of(name, path.read_text(encoding="utf-8")))
+                dice.shuffle(found)
+                if found:
+                    edits[name] = found
+        while edits:
+            names = list(edits)
+            # A file with more to edit is chosen more often.
+            name = dice.choices(names, [len(edits[n]) for n in names])[0]
+            yield edits[name].pop()
+            if not edits[name]:
+                del edits[name]
+
+    def fits(self, edit: Edit) -> bool:
+        """Whether the line is still what the edit was made for."""
+        place = self.tree / edit.path
+        lines = place.read_text(encoding="utf-8").split("\n") if place.is_file() else []
+        return len(lines) >= edit.line and lines[edit.line - 1] == edit.old
+
+    def run(self, area: Area, edit: Edit) -> Trial:
+        started = time.monotonic()
+        place = self.tree / edit.path
+        text = place.read_text(encoding="utf-8")
+        place.write_text(edit.applied(text), encoding="utf-8")
+        try:
+            outcome, by = self._judge(area, edit)
+        finally:
+            place.write_text(text, encoding="utf-8")
+        return Trial(edit, area.folder, outcome, by, round(time.monotonic() - started, 1))
+
+    def _judge(self, area: Area, edit: Edit) -> tuple[str, str]:
+        for known in self.known:
+            if (known.path, known.old, known.new) == (
+                edit.path,
+                edit.old.strip(),
+                edit.new.strip(),
+            ):
+                return "equivalent", known.why
+        if area.targets and not self._build(area):
+            return "refused", ""
+        failed = self._first_failure(area)
+        return ("caught", failed) if failed else ("survived", "")
+
+    def _copy_tree(self) -> None:
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+            cwd=self.root,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split("\0")
+        for name in filter(None, names):
+            source, goal = self.root / name, self.tree / name
+            if not source.is_file():
+                continue
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            # What is the same keeps its time: nothing is built again for it.
+            if not goal.is_file() or goal.read_bytes() != source.read_bytes():
+                shutil.copy(source, goal)
+
+    def _build(self, area: Area) -> bool:
+        return self._passes(("ninja", "-C", "build", "-j", str(self.jobs), *area.targets), 1800)
+
+    def _first_failure(self, area: Area) -> str:
+        for command in area.commands:
+            if not self._passes(command, self.limit_s):
+                return " ".join(command)
+        if area.pytest:
+            # One process a file: a file that hangs is ended by its limit.
+            folder = self.tree / "tests/python"
+            for pattern in area.pytest:
+                for path in sorted(folder.glob(pattern)):
+                    command = (self.python, "-m", "pytest", "-q", "-x", "--timeout=60", str(path))
+                    if not self._passes(command, self.limit_s):
+                        return path.name
+        return ""
+
+    def _passes(self, command: Sequence[str], limit_s: float) -> bool:
+        with (self.scratch / "log").open("ab") as log:
+            log.write(f"\n$ {' '.join(command)}\n".encode())
+            log.flush()
+            process = subprocess.Popen(
+                command,
+                cwd=self.tree,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=self._environment(),
+            )
+            try:
+                return process.wait(limit_s) == 0
+            except subprocess.TimeoutExpired:
+                return False  # it hangs: that is a failure as well
+            finally:
+                self._end_group(process)
+
+    @staticmethod
+    def _end_group(process: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        changed = {"CCACHE_BASEDIR": str(self.tree), "CCACHE_NOHASHDIR": "1"}
+        site = self.scratch / "site"
+        if site.is_dir():
+            changed["PYTHONPATH"] = str(site)
+        return os.environ | changed
+
+    def _must(self, *command: str) -> None:
+        if not self._passes(command, 1800):
+            raise SystemExit(f"mutants: {' '.join(command)} failed; see {self.scratch}/log")

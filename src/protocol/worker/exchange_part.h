@@ -1,6 +1,6 @@
-// A lane's part of an exchange: how many of its pieces are still to be done here, of how many this
-// rank lacks bytes that it wants, and what the front is told when all are done. A piece is added
-// once and then done, or removed, once. One thread at a time.
+// A lane's part of an exchange: how many pieces the lane still has to do, for how many pieces this
+// rank still lacks the bytes that it wants, and the lane's report to the front. Each piece is added
+// once; after that it is done once or removed once. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -29,26 +29,26 @@ class ExchangePart {
     ++remaining_;
     if (lacks_bytes) ++lacking_;
   }
-  // It goes to another lane instead.
+  // The piece goes to another lane.
   void Remove(bool lacks_bytes) {
     --remaining_;
     if (lacks_bytes) --lacking_;
   }
-  // The bytes are here that this rank lacked of a piece.
+  // A piece has brought the bytes that this rank lacked.
   void TakeBytes() { --lacking_; }
   // A piece is done, with this verdict.
   void Done(const HeldVerdict& verdict) {
     --remaining_;
     Count(verdict);
   }
-  // The same of one that was done before this attempt, and was not added.
+  // The same for a piece that was done before this attempt, and was not added to it.
   void Count(const HeldVerdict& verdict) {
     ++part_.pieces;
     if (verdict.status != StatusCode::kOk) return;
     part_.mixed = NarrowReceipt(part_.receipt, verdict.receipt) || part_.mixed;
   }
-  // The verdict of this piece is an error, or this rank cannot go on with it. On every rank the
-  // error of the first piece counts, whichever came first.
+  // The verdict of this piece is an error, or this rank cannot go on with the piece. The error of
+  // the piece with the lowest number counts, so that every rank reports the same error.
   void Fail(uint32_t number, const Status& why) {
     if (!part_.status.ok() && number >= part_.failed_piece) return;
     part_.failed_piece = number;
@@ -58,7 +58,7 @@ class ExchangePart {
   bool AllDone() const { return remaining_ == 0; }
   bool LacksBytes() const { return lacking_ > 0; }
 
-  // What the front is told, at this time. REQUIRES: AllDone(), once after each Begin.
+  // The report to the front, at this time. REQUIRES: AllDone(), once after each Begin.
   to_front::PartDone Take(Time now) {
     part_.now = now;
     return std::exchange(part_, {});
@@ -66,7 +66,7 @@ class ExchangePart {
 
  private:
   uint32_t remaining_ = 0;
-  uint32_t lacking_ = 0;  // at most so many
+  uint32_t lacking_ = 0;
   to_front::PartDone part_;
 };
 

@@ -1,6 +1,6 @@
-// The exchanges that are open at the lanes, and what the lanes have said of each. One is over when
-// all its pieces are done and every lane has spoken, or, once it is withdrawn, when every lane has
-// said that nothing touches its memory any more. One thread at a time.
+// The exchanges that are open at the lanes, and what the lanes have said of each. An exchange is
+// over when all its pieces are done and every lane has said so. If the front has withdrawn the
+// exchange, it is over when every lane has released the exchange's memory. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ namespace byteps::protocol {
 
 class Exchanges {
  public:
-  // One that is over. Nothing touches its memory any more.
+  // An exchange that is over. No lane touches its memory any more.
   struct End {
     OperationId operation = 0;
     bool withdrawn = false;
-    // Of one that was not withdrawn:
+    // If the front has not withdrawn it:
     Status status;       // of the first piece with an error
     Receipt receipt;     // who is in all pieces
     bool mixed = false;  // some pieces have more
@@ -41,18 +41,19 @@ class Exchanges {
   // Gives the exchange to every lane. What it points to is borrowed, and must stay as it is, until
   // the exchange is over. Returns its serial, which is never 0. Not open if this throws.
   uint64_t Begin(OperationId operation, const Exchange& exchange);
-  // Asks the pieces' owners to end it in an error, with this reason.
+  // Asks the owners of the pieces to end the exchange in an error, with this reason.
   void Abort(uint64_t serial, const std::string& why);
-  // Its operation ends in an error: the lanes let go of it. Has a value if they had already.
-  // REQUIRES: it is open and was not withdrawn.
+  // The operation ends in an error: tells the lanes to release the exchange's memory. Without a
+  // value the exchange is not over yet: OnReleased will say so.
+  // REQUIRES: the exchange is open, and the front has not withdrawn it before.
   std::optional<End> Withdraw(uint64_t serial);
 
-  // A lane says this. Has a value if an exchange is over with it; what is said of one that is over
-  // changes nothing.
+  // Mail of a lane. Has a value if an exchange is over with this mail. Mail about an exchange that
+  // is over changes nothing.
   std::optional<End> OnPartDone(const to_front::PartDone& mail);
   std::optional<End> OnReleased(const to_front::Released& mail);
 
-  // The time of the last answer of which a lane has told.
+  // The latest time of an answer that a lane has named.
   Time now() const { return now_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a front asks of its driver: the runtime, or the simulator, carries it out.
+// What a front asks of its driver. The runtime and the simulator implement it.
 #pragma once
 
 #include <cstdint>

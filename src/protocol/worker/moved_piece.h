@@ -1,6 +1,5 @@
-// What lanes hand each other of a piece: what is held of its last verdict, and how far the exchange
-// that is going on has come with it. Values; the bytes are copies, since buffers belong to one
-// lane.
+// A piece as lanes hand it to each other: its last verdict, and how far the exchange that is going
+// on has come with it. Values; the bytes are copies, because a buffer belongs to one lane.
 #pragma once
 
 #include <cstddef>

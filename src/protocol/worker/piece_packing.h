@@ -1,5 +1,6 @@
-// Turns what a lane has of a piece into what another lane can take over, and back. Bytes in buffers
-// are copied: a buffer belongs to the pool of one lane. Pure but for the pool.
+// Turns a lane's piece into a MovedPiece that another lane can take over, and back. Bytes in
+// buffers are copied, because a buffer belongs to the pool of one lane. Nothing else but the pool
+// changes.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@
 
 namespace byteps::protocol {
 
-// All of a piece but its exchange and whether it has set out. Leaves a piece that is away.
+// Takes everything out of `piece`, which is kAway after this. The caller fills in the exchange, and
+// whether the piece has set out.
 MovedPiece PackPiece(const TensorFacts& tensor, uint32_t number, LanePiece& piece);
 
-// The same piece where it arrives: done, as no exchange is going on there, and without an owner.
+// The same piece in its new lane: kDone and without an owner, until the caller says more.
 LanePiece UnpackPiece(const MovedPiece& moved, BufferPool& pool, Arithmetic& arithmetic);
 
 }  // namespace byteps::protocol

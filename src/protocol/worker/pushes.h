@@ -1,5 +1,6 @@
-// Sends a lane's contributions: each to the shard that owns the piece now, or, in the place of a
-// push, the request to end the round in an error. One thread at a time.
+// Sends a lane's contributions, each to the shard that owns the piece now. If the piece has failed
+// on this rank, the shard gets a request to end the round in an error instead of the push. One
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@ class Pushes {
  public:
   explicit Pushes(LaneContext& lane) : lane_(lane) {}
 
-  // Of a piece that waits for its verdict. A shard without a connection gets nothing: the piece is
-  // pushed again when it has one. While the lane is to take over nothing leaves either, since a
-  // shard must first be told of verdicts: SendDelayed does it then.
-  // REQUIRES: tensor.IsOpen(number).
+  // Pushes a piece that waits for its verdict. If its shard has no connection, nothing is sent: the
+  // lane pushes the piece again when the connection stands. While the lane waits for its take-over,
+  // nothing is sent either, because the shard must hear of verdicts first: SendDelayed does it
+  // then. REQUIRES: tensor.IsOpen(number).
   void Send(const LaneTensor& tensor, uint32_t number);
-  // The lane has taken over: sends what still waits for its verdict in the same round.
+  // The lane has taken over: sends the delayed pieces that still wait for a verdict of their round.
   void SendDelayed();
 
  private:

@@ -1,6 +1,6 @@
-// Whether others depend on what the lanes hold. The front asks all lanes; the worker has settled
-// when every lane has answered the last question. A view may move something to a lane that has
-// answered, so each view asks a new question. One thread at a time.
+// Whether other members still depend on verdicts that the lanes hold. The front asks all lanes. The
+// worker has settled when every lane has answered the last question. A view may move a verdict to a
+// lane that has answered already, so after each view the front asks again. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace byteps::protocol {
 
 class Settling {
  public:
-  // The question that each of `lanes` gets next. Answers to earlier ones count no more.
+  // The question for each of `lanes`. Answers to earlier questions no longer count.
   to_lane::Settle Ask(uint32_t lanes) {
     asks_ = true;
     silent_ = lanes;
     return {++question_};
   }
-  // Somebody wants to know: after a view the lanes are to be asked again.
+  // The front has asked before, so after a view it asks again.
   bool asks() const { return asks_; }
-  // A lane holds nothing any more that others depend on. True: it was the last one.
+  // A lane answers. True: it was the last lane to answer this question.
   bool OnAnswer(const to_front::Settled& answer) {
     return answer.question == question_ && silent_ > 0 && --silent_ == 0;
   }

@@ -1,7 +1,9 @@
-// Verdict and IdleMembers: what is kept of a decided round, and who has it.
 #include "src/protocol/shard/verdict.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <vector>
 
 #include "src/protocol/shard/room_for_test.h"
 
@@ -94,6 +96,62 @@ TEST_F(VerdictTest, IdleMembersBelongToOneVerdict) {
   EXPECT_EQ(verdict.idle()->waiting(), (std::vector<Slot>{2}));
   SetBytes(5);
   EXPECT_EQ(verdict.idle(), nullptr);
+}
+
+TEST_F(VerdictTest, WhoIsNotInTheReceiptDoesNotNeedIt) {
+  auto two = std::make_shared<SlotSet>();
+  for (Slot slot : {0u, 2u}) two->Insert(slot);
+  verdict.SetBytes({4, Combine::kSum, DataType::kUint8, 8, 0, 0}, two, members, pool.Take(8), 8);
+  EXPECT_EQ(verdict.lacking(), 2u);
+  EXPECT_FALSE(verdict.AddHolder(1, members));
+  EXPECT_EQ(verdict.lacking(), 2u);
+}
+
+TEST_F(VerdictTest, AJoinsOwnRoundsAreNeededByWhoHasJoined) {
+  members.NoteJoin(0, 1);
+  SetBytes(4);
+  EXPECT_EQ(verdict.lacking(), 2u);
+  verdict.SetBytes({5, Combine::kLast, DataType::kUint8, 8, 0, 0}, members.everybody(), members,
+                   pool.Take(8), 8);
+  EXPECT_EQ(verdict.lacking(), 3u) << "what a join ends with";
+}
+
+// Whoever comes to hold it, leaves, is lost or joins, in any order.
+RC_GTEST_FIXTURE_PROP(VerdictTest, LackingIsWhoNeedsItAndHasItNot, ()) {
+  wire::View view = ViewFor(5, 1);
+  members.SetView(view, true);
+  SetBytes(4);
+  const auto lacking = [&] {
+    uint32_t count = 0;
+    for (Slot slot = 0; slot < members.size(); ++slot) {
+      count += verdict.Needs(slot, members) && !verdict.IsHeldBy(slot) ? 1 : 0;
+    }
+    return count;
+  };
+  const int steps = *rc::gen::inRange(1, 12);
+  for (int step = 0; step < steps; ++step) {
+    const auto slot = *rc::gen::inRange<Slot>(0, 5);
+    const bool held = verdict.IsHeldBy(slot);
+    const bool needs = verdict.Needs(slot, members);
+    switch (*rc::gen::inRange(0, 4)) {
+      case 0: RC_ASSERT(verdict.AddHolder(slot, members) == (needs && !held)); break;
+      case 1:
+        members.NoteJoin(slot, 1);
+        verdict.Recount(members);
+        break;
+      case 2:
+        Lose(view, slot);
+        members.SetView(view, false);
+        verdict.Recount(members);
+        break;
+      default:
+        for (wire::WorkerInfo& worker : view.workers) worker.left |= worker.slot == slot;
+        ++view.epoch;
+        members.SetView(view, false);
+        verdict.Recount(members);
+    }
+    RC_ASSERT(verdict.lacking() == lacking());
+  }
 }
 
 }  // namespace

@@ -65,13 +65,7 @@ void VerdictDelivery::BecomeStable(Piece& piece) {
 }
 
 bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot) {
-  if (!piece.verdict.AddHolder(slot, members_)) return false;
-  if (piece.verdict.lacking() > 0) {
-    AnswerIdleIfDue(piece);
-    return false;
-  }
-  BecomeStable(piece);
-  return true;
+  return piece.verdict.AddHolder(slot, members_) && Settle(piece);
 }
 
 bool VerdictDelivery::Recount(Piece& piece) {
@@ -81,12 +75,8 @@ bool VerdictDelivery::Recount(Piece& piece) {
 
 bool VerdictDelivery::Settle(Piece& piece) {
   if (piece.verdict.stable()) return false;
-  if (piece.verdict.lacking() > 0) {
-    AnswerIdleIfDue(piece);
-    return false;
-  }
-  // Whoever still waits for it is answered first.
-  AnswerIdleIfDue(piece);
+  AnswerIdleIfDue(piece);  // also who waits for what becomes stable now
+  if (piece.verdict.lacking() > 0) return false;
   BecomeStable(piece);
   return true;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "src/protocol/shard/room_for_test.h"
 
 namespace byteps::protocol {
@@ -72,6 +74,28 @@ TEST_F(DeliveryTest, WhoBroughtItAllKeepsNobodyWaiting) {
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1}));
   room.delivery.NoteHolder(piece, 1);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2}));
+}
+
+// It is answered although it need not hold the verdict, and so is not waited for.
+TEST_F(DeliveryTest, WhoIsNotInTheReceiptIsAnsweredBeforeItIsStable) {
+  for (bool lost : {false, true}) {
+    room.driver.answers.clear();
+    Piece& piece = room.Decide(lost ? 8 : 7);
+    auto two = std::make_shared<SlotSet>();
+    for (Slot slot : {1u, 2u}) two->Insert(slot);
+    piece.verdict.SetBytes(piece.verdict.terms(), two, room.members, room.pool.Take(4), 4);
+    Contribution idle;
+    idle.idle = true;
+    room.delivery.Answer(piece, {piece.tensor, 0, 1}, 0, idle);
+    EXPECT_FALSE(room.delivery.NoteHolder(piece, 1));
+    EXPECT_EQ(room.driver.answers.size(), 3u);
+    wire::View view = ViewFor(3, 1);
+    if (lost) Lose(view, 2);
+    SetView(view);
+    EXPECT_TRUE(lost ? room.delivery.Recount(piece) : room.delivery.NoteHolder(piece, 2));
+    EXPECT_EQ(room.driver.answers.size(), 4u);
+    EXPECT_EQ(room.driver.answers.back().to, 0u);
+  }
 }
 
 TEST_F(DeliveryTest, AnErrorConcernsWhoWantsNothingToo) {

@@ -98,6 +98,15 @@ TEST_F(VerdictTest, IdleMembersBelongToOneVerdict) {
   EXPECT_EQ(verdict.idle(), nullptr);
 }
 
+TEST_F(VerdictTest, NobodyIsKnownToHoldTheNextOne) {
+  SetBytes(4);
+  verdict.AddHolder(0, members);
+  SetBytes(5);
+  EXPECT_FALSE(verdict.IsHeldBy(0));
+  EXPECT_EQ(verdict.lacking(), 3u);
+  EXPECT_EQ(pool.bytes_in_use(), 8u) << "the bytes of the one before are given back";
+}
+
 TEST_F(VerdictTest, WhoIsNotInTheReceiptDoesNotNeedIt) {
   auto two = std::make_shared<SlotSet>();
   for (Slot slot : {0u, 2u}) two->Insert(slot);

@@ -319,22 +319,5 @@ TEST_F(ContributorsTest, ProcessesOfOneMachineAreNoCompanyForEachOther) {
   }
 }
 
-// Two of three machines' processes that say nothing are most of what is watched, one machine is
-// not.
-TEST(SuspicionsTest, AMachineThatIsSilentIsOneOfThoseThatMayBe) {
-  for (bool wrong : {false, true}) {
-    Suspicions suspicions(milliseconds(100));
-    for (uint64_t who : {1, 2, 3}) {
-      suspicions.Watch(who, wrong ? who : 1, milliseconds(900), Time{});
-    }
-    for (uint64_t who : {4, 5}) suspicions.Watch(who, who, milliseconds(900), Time{});
-    for (uint64_t who : {4, 5}) suspicions.Heard(who, Time{milliseconds(800)});
-    suspicions.Judge(Time{milliseconds(850)});
-    EXPECT_EQ(suspicions.DoubtsOwnLink(), wrong);
-    suspicions.Heard(2, Time{milliseconds(850)});
-    EXPECT_EQ(suspicions.Judge(Time{milliseconds(910)}).empty(), wrong);
-  }
-}
-
 }  // namespace
 }  // namespace byteps::protocol

@@ -85,6 +85,50 @@ TEST_F(MemberReportsTest, WhoJoinsIsAnsweredFromNoVerdictAnyMore) {
   EXPECT_TRUE(piece().verdict.stable()) << "it has no operation open, so it has this verdict";
 }
 
+// The second error was decided before the last one who holds the first had said so. Worker 1 never
+// comes to hold the second: it leaves.
+TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
+  for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(2), "late again", kStart).ok());
+  ASSERT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2, 0}));
+  reports.TakeAck(0, 2);
+  reports.TakeAck(1, 1);
+  const auto stable = [&] {
+    room.driver.stable.clear();
+    while (room.answers.due().has_value()) room.answers.Tick(*room.answers.due());
+    return room.driver.stable;
+  };
+  using Told = std::vector<std::pair<Slot, uint64_t>>;
+  EXPECT_EQ(stable(), Told{}) << "worker 2 has not said that it holds the first";
+  reports.TakeAck(2, 1);
+  EXPECT_EQ(stable(), (Told{{0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_FALSE(piece().verdict.stable());
+  EXPECT_TRUE(Push(2, Header(2), "\x01").ok());
+  reports.TakeAck(2, 2);
+  EXPECT_EQ(stable(), Told{}) << "worker 1 has not the second";
+}
+
+// Its acknowledgement was lost with its connection; over the next one it tells what it holds.
+TEST_F(MemberReportsTest, WhoTellsAnEarlierErrorHoldsIt) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u})
+    EXPECT_TRUE(pushes.TakeAbort(slot, Header(1), "late", kStart).ok());
+  for (Slot slot : {0u, 1u}) {
+    EXPECT_TRUE(pushes.TakeAbort(slot, Header(2), "late", kStart).ok());
+  }
+  EXPECT_FALSE(piece().verdict.IsWithAll(1, room.members));
+  std::vector<std::byte> row = piece().verdict.errors().Encode(1);
+  wire::DataHeader header = Header(1, static_cast<uint32_t>(row.size()));
+  header.status = StatusCode::kDeadlineExceeded;
+  EXPECT_TRUE(Tell(2, header, {reinterpret_cast<const char*>(row.data()), row.size()}).ok());
+  EXPECT_EQ(piece().verdict.round(), 2u);
+  for (Slot slot : {0u, 1u}) reports.TakeAck(slot, 2);
+  EXPECT_TRUE(piece().verdict.IsWithAll(1, room.members));
+  EXPECT_FALSE(piece().verdict.IsWithAll(2, room.members));
+}
+
 TEST_F(MemberReportsTest, TheLastResyncLetsAnErrorThrough) {
   EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
   for (Slot slot : {0u, 1u}) reports.TakeResync(slot, 2);

@@ -64,7 +64,12 @@ void VerdictDelivery::BecomeStable(Piece& piece) {
   answers_.NoteStable(now_);
 }
 
-bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot) {
+bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot, uint64_t round) {
+  if (round < piece.verdict.round()) {
+    piece.verdict.AddErrorHolder(slot, round);
+    answers_.NoteStable(now_);
+    return false;
+  }
   return piece.verdict.AddHolder(slot, members_) && Settle(piece);
 }
 

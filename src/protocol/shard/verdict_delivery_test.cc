@@ -44,24 +44,24 @@ TEST_F(DeliveryTest, NobodyIsSentBytesThatAreNotInTheVerdict) {
 
 TEST_F(DeliveryTest, TheLastWhoLackedItMakesItStable) {
   Piece& piece = room.Decide(7);
-  EXPECT_FALSE(room.delivery.NoteHolder(piece, 0));
-  EXPECT_FALSE(room.delivery.NoteHolder(piece, 0)) << "known";
-  EXPECT_FALSE(room.delivery.NoteHolder(piece, 2));
+  EXPECT_FALSE(room.delivery.NoteHolder(piece, 0, 1));
+  EXPECT_FALSE(room.delivery.NoteHolder(piece, 0, 1)) << "known";
+  EXPECT_FALSE(room.delivery.NoteHolder(piece, 2, 1));
   EXPECT_FALSE(room.answers.due().has_value());
-  EXPECT_TRUE(room.delivery.NoteHolder(piece, 1));
+  EXPECT_TRUE(room.delivery.NoteHolder(piece, 1, 1));
   EXPECT_TRUE(piece.verdict.stable());
   EXPECT_TRUE(room.answers.due().has_value()) << "there is news of stability";
 }
 
 TEST_F(DeliveryTest, WhenTheOnlyOneWhoLacksItIsLostItIsStable) {
   Piece& piece = room.Decide(7, {4, 0, 4});
-  room.delivery.NoteHolder(piece, 0);
+  room.delivery.NoteHolder(piece, 0, 1);
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);
   SetView(view);
   EXPECT_FALSE(room.delivery.Recount(piece)) << "worker 1 has not its answer yet";
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 2, 1})) << "nobody wants bytes any more";
-  EXPECT_TRUE(room.delivery.NoteHolder(piece, 1));
+  EXPECT_TRUE(room.delivery.NoteHolder(piece, 1, 1));
 }
 
 // The root of a broadcast wants nothing, but has the bytes: nobody waits for its acknowledgement.
@@ -72,7 +72,7 @@ TEST_F(DeliveryTest, WhoBroughtItAllKeepsNobodyWaiting) {
   room.Arrive(piece, 2, "", 0);
   room.rounds.DecideIfPossible(piece);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1}));
-  room.delivery.NoteHolder(piece, 1);
+  room.delivery.NoteHolder(piece, 1, 1);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2}));
 }
 
@@ -87,12 +87,12 @@ TEST_F(DeliveryTest, WhoIsNotInTheReceiptIsAnsweredBeforeItIsStable) {
     Contribution idle;
     idle.idle = true;
     room.delivery.Answer(piece, {piece.tensor, 0, 1}, 0, idle);
-    EXPECT_FALSE(room.delivery.NoteHolder(piece, 1));
+    EXPECT_FALSE(room.delivery.NoteHolder(piece, 1, 1));
     EXPECT_EQ(room.driver.answers.size(), 3u);
     wire::View view = ViewFor(3, 1);
     if (lost) Lose(view, 2);
     SetView(view);
-    EXPECT_TRUE(lost ? room.delivery.Recount(piece) : room.delivery.NoteHolder(piece, 2));
+    EXPECT_TRUE(lost ? room.delivery.Recount(piece) : room.delivery.NoteHolder(piece, 2, 1));
     EXPECT_EQ(room.driver.answers.size(), 4u);
     EXPECT_EQ(room.driver.answers.back().to, 0u);
   }

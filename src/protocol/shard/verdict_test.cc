@@ -67,6 +67,49 @@ TEST_F(VerdictTest, OfErrorsInARowEachRoundKeepsItsOwn) {
   EXPECT_FALSE(verdict.Covers(6)) << "who pushed the sum has seen it";
 }
 
+TEST_F(VerdictTest, OfErrorsInARowItIsKnownWhoHoldsWhich) {
+  AddError(4, "first");
+  verdict.AddHolder(0, members);
+  AddError(6, "second");
+  EXPECT_FALSE(verdict.IsHeldBy(0)) << "not the last one";
+  EXPECT_EQ(verdict.lacking(), 3u);
+  verdict.AddHolder(1, members);
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  verdict.AddErrorHolder(2, 4);
+  EXPECT_TRUE(verdict.IsWithAll(4, members)) << "one has had it, one has the last, one came late";
+  EXPECT_FALSE(verdict.IsWithAll(6, members));
+  AddError(7, "third");
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+  EXPECT_FALSE(verdict.IsWithAll(6, members));
+  for (Slot slot : {0u, 2u}) verdict.AddErrorHolder(slot, 6);
+  EXPECT_TRUE(verdict.IsWithAll(6, members));
+  EXPECT_FALSE(verdict.stable()) << "nobody has the third";
+}
+
+TEST_F(VerdictTest, WhoHeldEarlierErrorsIsNothingToALaterRow) {
+  AddError(4, "first");
+  for (Slot slot : {0u, 1u, 2u}) verdict.AddHolder(slot, members);
+  verdict.BecomeStable();
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+  AddError(5, "another row");
+  EXPECT_FALSE(verdict.IsWithAll(5, members));
+  AddError(6, "its second");
+  EXPECT_FALSE(verdict.IsWithAll(5, members));
+  SetBytes(7);
+  EXPECT_FALSE(verdict.IsWithAll(7, members));
+}
+
+TEST_F(VerdictTest, WhoIsGoneNeedsNoEarlierErrorEither) {
+  AddError(4, "first");
+  AddError(6, "second");
+  for (Slot slot : {0u, 1u}) verdict.AddErrorHolder(slot, 4);
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  wire::View view = ViewFor(3, 1);
+  Lose(view, 2);
+  members.SetView(view, false);
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+}
+
 TEST_F(VerdictTest, AnEmptyOneHasASizeAndNoBytes) {
   verdict.SetEmpty({4, Combine::kSum, DataType::kUint8, 8, 0, std::nullopt}, members.everybody(),
                    members);
@@ -100,11 +143,12 @@ TEST_F(VerdictTest, IdleMembersBelongToOneVerdict) {
 
 TEST_F(VerdictTest, NobodyIsKnownToHoldTheNextOne) {
   SetBytes(4);
+  size_t bytes = pool.bytes_in_use();
   verdict.AddHolder(0, members);
   SetBytes(5);
   EXPECT_FALSE(verdict.IsHeldBy(0));
   EXPECT_EQ(verdict.lacking(), 3u);
-  EXPECT_EQ(pool.bytes_in_use(), 8u) << "the bytes of the one before are given back";
+  EXPECT_EQ(pool.bytes_in_use(), bytes) << "the bytes of the one before are given back";
 }
 
 TEST_F(VerdictTest, WhoIsNotInTheReceiptDoesNotNeedIt) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cluster_options.h"
@@ -179,7 +180,7 @@ class Cluster {
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::vector<std::unique_ptr<SiblingNode>>> siblings_;  // by worker, from process 1
-  std::vector<std::unique_ptr<SiblingNode>> born_again_;
+  std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<SiblingNode>> born_again_;
   std::map<uint64_t, uint32_t> process_of_;  // by incarnation
   std::vector<std::string> violations_;
   std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who

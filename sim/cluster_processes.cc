@@ -68,10 +68,11 @@ void Cluster::KillWorker(uint32_t worker, uint32_t process) {
 // Of a contributor that was never in a view it would be a process like the others.
 void Cluster::BearSibling(uint32_t worker, uint32_t process) {
   if (Sibling(worker, process).control().membership().view().epoch == 0) return;
+  std::unique_ptr<SiblingNode>& again = born_again_[{worker, process}];
+  if (again != nullptr) return;  // what was killed was dead before; nobody starts it twice
   Log("another " + NameOf(worker, process));
-  born_again_.push_back(
-      std::make_unique<SiblingNode>(*this, worker, process, NextIncarnation(), true));
-  born_again_.back()->Start();
+  again = std::make_unique<SiblingNode>(*this, worker, process, NextIncarnation(), true);
+  again->Start();
 }
 
 void Cluster::FreezeWorker(uint32_t worker, bool frozen, uint32_t process) {

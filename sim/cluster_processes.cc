@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/nodes.h"
+#include "sim/coordinator_node.h"
+#include "sim/server_node.h"
+#include "sim/sibling.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
 namespace {

@@ -1,8 +1,10 @@
+#include "sim/server_node.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "sim/nodes.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
 namespace {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
-#include "sim/nodes.h"
+#include "sim/coordinator_node.h"
+#include "sim/server_node.h"
+#include "sim/sibling.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
 namespace {
@@ -62,70 +65,6 @@ void Cluster::Stick(uint32_t worker) {
               [this, worker] { workers_[worker]->Stick(); });
 }
 
-void Cluster::KillServer(uint32_t server) {
-  Log("kill server " + std::to_string(server));
-  servers_[server]->Stop();
-}
-
-void Cluster::KillCoordinator() {
-  Log("kill coordinator");
-  coordinator_->Stop();
-}
-
-void Cluster::CutDataConnection(uint32_t worker, uint32_t shard) {
-  Log("cut worker " + std::to_string(worker) + " - shard " + std::to_string(shard));
-  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
-  if (connection.has_value()) network_.Close(*connection);
-}
-
-void Cluster::RestartServer(uint32_t server) {
-  if (!servers_[server]->dead) return;
-  Log("another server " + std::to_string(server));
-  old_servers_.push_back(std::move(servers_[server]));
-  servers_[server] =
-      std::make_unique<ServerNode>(*this, server, first_shards_[server], NextIncarnation());
-  servers_[server]->Start();
-}
-
-void Cluster::RestartCoordinator() {
-  if (!coordinator_->dead) return;
-  Log("another coordinator");
-  old_coordinators_.push_back(std::move(coordinator_));
-  coordinator_ = std::make_unique<CoordinatorNode>(*this, old_coordinators_.size());
-  for (const wire::Suspect& exit : exits_) {
-    coordinator_->OnExit(exit.role, exit.index, exit.incarnation);
-  }
-}
-
-void Cluster::Rival(uint64_t nodes) {
-  auto lives = [](const auto& one) { return !one->dead; };
-  bool two = std::any_of(old_coordinators_.begin(), old_coordinators_.end(), lives);
-  if (!two) {
-    Log("a second coordinator");
-    old_coordinators_.push_back(std::move(coordinator_));
-    coordinator_ = std::make_unique<CoordinatorNode>(*this, old_coordinators_.size());
-    for (const wire::Suspect& exit : exits_) {
-      coordinator_->OnExit(exit.role, exit.index, exit.incarnation);
-    }
-    to_newer_ = 0;
-  }
-  uint64_t moved = to_newer_ ^ nodes;
-  to_newer_ = nodes;
-  for (uint32_t node = 0; node < workers_.size() + servers_.size(); ++node) {
-    if ((moved >> node & 1) == 0) continue;
-    uint32_t processes = node < workers_.size() ? processes_.SizeOf(node) : 1;
-    for (uint32_t i = 0; i < processes; ++i) CutControl(node, Duration::zero(), i);
-  }
-}
-
-void Cluster::EndRivals() {
-  for (auto& old : old_coordinators_) {
-    if (old->dead) continue;
-    Log("the older coordinator ends");
-    old->Stop();
-  }
-}
-
 CoordinatorNode* Cluster::CoordinatorOf(uint32_t node) const {
   if ((to_newer_ >> node & 1) == 0) {
     for (const auto& old : old_coordinators_) {
@@ -133,49 +72,6 @@ CoordinatorNode* Cluster::CoordinatorOf(uint32_t node) const {
     }
   }
   return coordinator_.get();
-}
-
-void Cluster::CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut) {
-  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
-  if (!connection.has_value()) return;
-  Log(std::string(cut ? "cut " : "heal ") + (from_worker ? "worker " : "shard to worker ") +
-      std::to_string(worker) + " - shard " + std::to_string(shard) + ", one way");
-  network_.Cut(*connection, from_worker ? 0 : 1, cut);
-}
-
-void Cluster::Partition(const std::vector<HostId>& apart) {
-  Log(apart.empty() ? "the partition heals"
-                    : "a partition of " + std::to_string(apart.size()) + " hosts");
-  if (apart.empty()) return network_.Partition({});
-  std::vector<uint32_t> groups(options_.host_links.size(), 0);
-  for (HostId host : apart) groups[host] = 1;
-  network_.Partition(std::move(groups));
-}
-
-void Cluster::SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max) {
-  std::optional<ConnectionId> connection = workers_[worker]->data(shard);
-  if (connection.has_value()) network_.SetJitter(*connection, jitter_max);
-}
-
-void Cluster::TellExit(Role role, uint32_t index, uint64_t incarnation) {
-  exits_.push_back({role, index, incarnation, wire::Suspicion::kExited, "it has ended"});
-  if (!coordinator_->dead) coordinator_->OnExit(role, index, incarnation);
-  for (auto& old : old_coordinators_) {
-    if (!old->dead) old->OnExit(role, index, incarnation);
-  }
-}
-
-void Cluster::Accuse(Role role, uint32_t index) {
-  Log(std::string("an accusation of ") + (role == Role::kWorker ? "worker " : "server ") +
-      std::to_string(index));
-  wire::Suspect suspect{role, index, IncarnationOf(role, index), wire::Suspicion::kNonsense,
-                        "somebody says so"};
-  if (role == Role::kWorker) suspect.index = workers_[index]->slot();
-  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
-    bool itself = role == Role::kWorker && worker == index;
-    if (itself || !alive(worker) || evicted(worker)) continue;
-    return workers_[worker]->SendControl(suspect);
-  }
 }
 
 void Cluster::AbortOpen(uint32_t worker) {
@@ -228,28 +124,10 @@ std::vector<const wire::View*> Cluster::views() const {
   return views;
 }
 
-void Cluster::FreezeServer(uint32_t server, bool frozen) {
-  Log((frozen ? "freeze server " : "thaw server ") + std::to_string(server));
-  network_.Freeze(servers_[server].get(), frozen);
-  for (auto& shard : servers_[server]->shards) network_.Freeze(shard.get(), frozen);
-}
-
-void Cluster::FreezeCoordinator(bool frozen) {
-  Log(frozen ? "freeze coordinator" : "thaw coordinator");
-  network_.Freeze(coordinator_.get(), frozen);
-}
-
 HostId Cluster::HostOf(uint32_t node) const {
   if (node < workers_.size()) return options_.worker_hosts[node];
   node -= static_cast<uint32_t>(workers_.size());
   return node < servers_.size() ? options_.servers[node].host : options_.coordinator_host;
-}
-
-void Cluster::SlowLink(uint32_t node, double factor) {
-  Log("the link of node " + std::to_string(node) + " has " + std::to_string(factor) +
-      " of its rate");
-  HostId host = HostOf(node);
-  network_.SetRate(host, options_.host_links[host] * factor);
 }
 
 bool Cluster::alive(uint32_t worker) const { return workers_[worker]->alive; }

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "sim/cluster_faults.h"
 #include "sim/cluster_options.h"
 #include "sim/network.h"
 #include "sim/processes.h"
@@ -36,6 +38,8 @@ class Cluster {
   uint32_t first_workers() const { return worker_count() - options_.late_workers; }
   uint32_t server_count() const { return static_cast<uint32_t>(options_.servers.size()); }
   const Processes& processes() const { return processes_; }
+  // What goes wrong.
+  ClusterFaults& faults() { return faults_; }
 
   // Everybody connects and joins; late workers do not.
   void Start();
@@ -60,35 +64,6 @@ class Cluster {
   void Sync(uint32_t worker);
   // All its processes, one after the other, this one first.
   void Leave(uint32_t worker, uint32_t process = 0);
-  void KillWorker(uint32_t worker, uint32_t process = 0);
-  // A sibling that was killed is started again. It waits for a contributor to be let in with.
-  void BearSibling(uint32_t worker, uint32_t process);
-  void KillServer(uint32_t server);
-  void KillCoordinator();
-  // Another process takes the place.
-  void RestartServer(uint32_t server);
-  void RestartCoordinator();
-  // Two coordinators live at once. From now on the nodes (workers, then servers) whose bit is set
-  // find the newer one, the others the older one.
-  void Rival(uint64_t nodes);
-  void EndRivals();  // the newer one is left
-  void CutDataConnection(uint32_t worker, uint32_t shard);
-  // One direction carries nothing, and nobody is told.
-  void CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut);
-  void Partition(const std::vector<HostId>& apart);
-  void SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max);
-  // Cuts the connection of a living member to the coordinator.
-  void CutControl(uint32_t node, Duration lasts, uint32_t process = 0);
-  // What it hears of the coordinator is late.
-  void LagControl(uint32_t node, Duration jitter_max, uint32_t process = 0);
-  void SlowLink(uint32_t node, double factor);
-  // Some member tells the coordinator that this one talks nonsense.
-  void Accuse(Role role, uint32_t index);
-  void FreezeWorker(uint32_t worker, bool frozen, uint32_t process = 0);
-  void FreezeServer(uint32_t server, bool frozen);
-  void FreezeCoordinator(bool frozen);
-  // The launcher has seen a process of this job end.
-  void TellExit(Role role, uint32_t index, uint64_t incarnation);
   uint64_t IncarnationOf(Role role, uint32_t index, uint32_t process = 0) const;
   // Ranks are those of the generation; the number of its process (processes.h), or kNobody.
   uint32_t ProcessAt(uint32_t reader, uint32_t rank) const;
@@ -96,8 +71,6 @@ class Cluster {
   ShardId FirstShard(uint32_t server) const { return first_shards_[server]; }
   // A user's deadline for everything that is open.
   void AbortOpen(uint32_t worker);
-  // Nodes are workers, then servers, then the coordinator.
-  void StepClock(uint32_t node, Duration by, uint32_t process = 0);
   bool alive(uint32_t worker) const;
   // It has been told that the others went on without it.
   bool evicted(uint32_t worker) const;
@@ -131,6 +104,7 @@ class Cluster {
   void set_log(std::function<void(const std::string&)> log) { log_ = std::move(log); }
 
  private:
+  friend class ClusterFaults;
   friend class CoordinatorNode;
   friend class MemberControl;
   friend class ServerNode;
@@ -172,23 +146,21 @@ class Cluster {
   uint64_t incarnations_ = 0;
   std::unique_ptr<CoordinatorNode> coordinator_;
   uint64_t to_newer_ = 0;  // nodes that find it while an older one lives, too
-  // Processes of which another one took the place; events may still name them.
+  // Of those before it events may still speak.
   std::vector<std::unique_ptr<CoordinatorNode>> old_coordinators_;
-  std::vector<std::unique_ptr<ServerNode>> old_servers_;
   std::vector<ShardId> first_shards_;  // by server
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::vector<std::unique_ptr<SiblingNode>>> siblings_;  // by worker, from process 1
-  std::vector<std::unique_ptr<SiblingNode>> born_again_;
-  std::map<uint64_t, uint32_t> process_of_;  // by incarnation
+  std::map<uint64_t, uint32_t> process_of_;                          // by incarnation
   std::vector<std::string> violations_;
   std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who
   wire::View latest_;
-  std::vector<wire::Suspect> exits_;  // that the launcher has seen
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};
   uint64_t events_at_once_ = 0;
   std::function<void(const std::string&)> log_;
+  ClusterFaults faults_{*this};
 };
 
 }  // namespace byteps::sim

@@ -13,6 +13,8 @@
 namespace byteps::sim {
 
 inline constexpr uint32_t kNobody = UINT32_MAX;
+// What all processes of a job say that they run.
+inline constexpr const char* kVersion = "simulated";
 
 // What the protocol does just now; faults wait for these.
 enum class Moment : uint8_t {

@@ -2,17 +2,12 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/nodes.h"
+#include "sim/coordinator_node.h"
+#include "sim/server_node.h"
+#include "sim/sibling.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
-namespace {
-
-std::string NameOf(uint32_t worker, uint32_t process) {
-  std::string name = "worker " + std::to_string(worker);
-  return process == 0 ? name : name + ", process " + std::to_string(process);
-}
-
-}  // namespace
 
 void Cluster::OneByOne(uint32_t worker, uint32_t first, const std::function<void(uint32_t)>& what) {
   uint32_t size = processes_.SizeOf(worker);
@@ -59,28 +54,6 @@ void Cluster::Leave(uint32_t worker, uint32_t first) {
   });
 }
 
-void Cluster::KillWorker(uint32_t worker, uint32_t process) {
-  Log("kill " + NameOf(worker, process));
-  if (process == 0) return workers_[worker]->Die();
-  Sibling(worker, process).Die();
-}
-
-// Of a contributor that was never in a view it would be a process like the others.
-void Cluster::BearSibling(uint32_t worker, uint32_t process) {
-  if (Sibling(worker, process).control().membership().view().epoch == 0) return;
-  Log("another " + NameOf(worker, process));
-  born_again_.push_back(
-      std::make_unique<SiblingNode>(*this, worker, process, NextIncarnation(), true));
-  born_again_.back()->Start();
-}
-
-void Cluster::FreezeWorker(uint32_t worker, bool frozen, uint32_t process) {
-  Log((frozen ? "freeze " : "thaw ") + NameOf(worker, process));
-  const Endpoint* end = workers_[worker].get();
-  if (process > 0) end = &Sibling(worker, process);
-  network_.Freeze(end, frozen);
-}
-
 uint64_t Cluster::IncarnationOf(Role role, uint32_t index, uint32_t process) const {
   if (role == Role::kServer) return servers_[index]->incarnation();
   if (process > 0) return Sibling(index, process).incarnation();
@@ -93,36 +66,6 @@ const MemberControl* Cluster::ControlOf(uint32_t node, uint32_t process) const {
   }
   node -= static_cast<uint32_t>(workers_.size());
   return node < servers_.size() ? &servers_[node]->control() : nullptr;
-}
-
-void Cluster::CutControl(uint32_t node, Duration lasts, uint32_t process) {
-  Log("cut node " + std::to_string(node) + " - coordinator");
-  Time until = network_.now() + lasts;
-  if (node < workers_.size()) {
-    if (process > 0) return Sibling(node, process).CutControl(until);
-    return workers_[node]->CutControl(until);
-  }
-  node -= static_cast<uint32_t>(workers_.size());
-  if (node < servers_.size()) servers_[node]->CutControl(until);
-}
-
-void Cluster::LagControl(uint32_t node, Duration jitter_max, uint32_t process) {
-  const MemberControl* control = ControlOf(node, process);
-  if (control == nullptr || !control->connection().has_value()) return;
-  Log("node " + std::to_string(node) + " hears late of the coordinator");
-  network_.SetJitter(*control->connection(), jitter_max);
-}
-
-void Cluster::StepClock(uint32_t node, Duration by, uint32_t process) {
-  Log("the clock of node " + std::to_string(node) + " jumps by " + std::to_string(ToSeconds(by)) +
-      " s");
-  if (node < workers_.size()) {
-    if (process > 0) return Sibling(node, process).StepClock(by);
-    return workers_[node]->StepClock(by);
-  }
-  node -= static_cast<uint32_t>(workers_.size());
-  if (node < servers_.size()) return servers_[node]->StepClock(by);
-  coordinator_->StepClock(by);
 }
 
 uint32_t Cluster::ProcessAt(uint32_t reader, uint32_t rank) const {

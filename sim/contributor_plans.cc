@@ -166,7 +166,8 @@ void NumberRanks(Dice& dice, ClusterOptions& cluster) {
 void RollContributors(uint64_t seed, FaultScript& script) {
   Dice dice(seed ^ kStream);
   if (!dice.OneIn(4)) return;
-  // A carrier tells the sizes of its own rank only.
+  // A worker tells the sizes of its own rank only; where the other processes of its contributor
+  // have their places in the table there would be anything.
   for (FaultTensor& tensor : script.tensors) {
     if (operations::RowOf(tensor.op).sizes_first) tensor.op = wire::Op::kSum;
   }
@@ -187,7 +188,7 @@ void RollContributors(uint64_t seed, FaultScript& script) {
   if (comes) script.events.push_back(join);
 }
 
-// A carrier tells the sizes of its own rank only.
+// Without operations that tell sizes, as above.
 void RollContributors(uint64_t seed, Script& script) {
   Dice dice(seed ^ kStream);
   bool own_sizes = std::any_of(

@@ -8,7 +8,6 @@ namespace byteps::sim {
 namespace {
 
 constexpr Duration kQuorumPatience = seconds(30);  // more than a coordinator has
-constexpr Duration kLeavePatience = seconds(6);    // more than a worker has
 
 }  // namespace
 
@@ -147,9 +146,6 @@ void Play::CheckRest() {
   // Without a quorum nothing gets on until the job ends for want of one.
   bool kept = cluster_->verdicts_held() > 0 || cluster_->copies_held() > 0;
   if (kept && TooMuchLost()) cluster_->RunUntilIdle(cluster_->network().now() + kQuorumPatience);
-  // Errors in a row are stable together only, and who leaves takes part in the first of them: it
-  // waits for as long as leaving may take.
-  if (kept && AnyPartLeaves()) cluster_->RunUntilIdle(cluster_->network().now() + kLeavePatience);
   if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;
   if (cluster_->verdicts_held() > 0) {
     Violation(std::to_string(cluster_->verdicts_held()) + " verdicts are kept at rest");

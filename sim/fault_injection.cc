@@ -94,7 +94,7 @@ void Play::Inject(const FaultEvent& event) {
     uint64_t incarnation = cluster_->IncarnationOf(role, event.a, ProcessOf(event));
     uint32_t rank = role == Role::kServer ? event.a : processes().CarrierOf(event.a);
     Later(milliseconds(1), [this, role, index = rank + ProcessOf(event), incarnation] {
-      cluster_->TellExit(role, index, incarnation);
+      cluster_->faults().TellExit(role, index, incarnation);
     });
   }
   if (event.lasts < kForEver) Later(event.lasts, [this, event] { Heal(event); });
@@ -102,16 +102,17 @@ void Play::Inject(const FaultEvent& event) {
 
 void Play::InjectAtProcess(const FaultEvent& event) {
   Cluster& cluster = *cluster_;
+  ClusterFaults& faults = cluster_->faults();
   switch (event.fault) {
-    case Fault::kKillWorker: return cluster.KillWorker(event.a, ProcessOf(event));
-    case Fault::kKillServer: return cluster.KillServer(event.a);
-    case Fault::kKillCoordinator: return cluster.KillCoordinator();
-    case Fault::kRival: return cluster.Rival(event.b);
-    case Fault::kFreezeWorker: return cluster.FreezeWorker(event.a, true, ProcessOf(event));
-    case Fault::kFreezeServer: return cluster.FreezeServer(event.a, true);
-    case Fault::kFreezeCoordinator: return cluster.FreezeCoordinator(true);
-    case Fault::kAccuseWorker: return cluster.Accuse(Role::kWorker, event.a);
-    case Fault::kAccuseServer: return cluster.Accuse(Role::kServer, event.a);
+    case Fault::kKillWorker: return faults.KillWorker(event.a, ProcessOf(event));
+    case Fault::kKillServer: return faults.KillServer(event.a);
+    case Fault::kKillCoordinator: return faults.KillCoordinator();
+    case Fault::kRival: return faults.Rival(event.b);
+    case Fault::kFreezeWorker: return faults.FreezeWorker(event.a, true, ProcessOf(event));
+    case Fault::kFreezeServer: return faults.FreezeServer(event.a, true);
+    case Fault::kFreezeCoordinator: return faults.FreezeCoordinator(true);
+    case Fault::kAccuseWorker: return faults.Accuse(Role::kWorker, event.a);
+    case Fault::kAccuseServer: return faults.Accuse(Role::kServer, event.a);
     case Fault::kLeave:
       leaves_[event.a] = true;
       leaves_first_[event.a] = ProcessOf(event);
@@ -122,43 +123,43 @@ void Play::InjectAtProcess(const FaultEvent& event) {
       }
       return;
     case Fault::kClock:
-      return cluster.StepClock(event.a, event.c == 0 ? event.lasts : -event.lasts,
-                               ProcessOf(event));
+      return faults.StepClock(event.a, event.c == 0 ? event.lasts : -event.lasts, ProcessOf(event));
     case Fault::kAbort: aborts_ = true; return cluster.AbortOpen(event.a);
     default: return;
   }
 }
 
 void Play::InjectAtNetwork(const FaultEvent& event) {
-  Cluster& cluster = *cluster_;
+  ClusterFaults& faults = cluster_->faults();
   switch (event.fault) {
-    case Fault::kCutData: return cluster.CutDataConnection(event.a, event.b);
-    case Fault::kCutControl: return cluster.CutControl(event.a, event.lasts, ProcessOf(event));
-    case Fault::kCutOneWay: return cluster.CutOneWay(event.a, event.b, event.c == 0, true);
-    case Fault::kPartition: return cluster.Partition({cluster.HostOf(event.a)});
-    case Fault::kJitter: return cluster.SetJitter(event.a, event.b, event.lasts / 8);
-    case Fault::kLag: return cluster.LagControl(event.a, event.lasts / 4, ProcessOf(event));
-    case Fault::kSlowLink: return cluster.SlowLink(event.a, event.c == 0 ? 0.02 : 0.2);
+    case Fault::kCutData: return faults.CutDataConnection(event.a, event.b);
+    case Fault::kCutControl: return faults.CutControl(event.a, event.lasts, ProcessOf(event));
+    case Fault::kCutOneWay: return faults.CutOneWay(event.a, event.b, event.c == 0, true);
+    case Fault::kPartition: return faults.Partition({cluster_->HostOf(event.a)});
+    case Fault::kJitter: return faults.SetJitter(event.a, event.b, event.lasts / 8);
+    case Fault::kLag: return faults.LagControl(event.a, event.lasts / 4, ProcessOf(event));
+    case Fault::kSlowLink: return faults.SlowLink(event.a, event.c == 0 ? 0.02 : 0.2);
     default: return;
   }
 }
 
 void Play::Heal(const FaultEvent& event) {
+  ClusterFaults& faults = cluster_->faults();
   switch (event.fault) {
     case Fault::kKillWorker:
-      if (ProcessOf(event) > 0) cluster_->BearSibling(event.a, ProcessOf(event));
+      if (ProcessOf(event) > 0) faults.BearSibling(event.a, ProcessOf(event));
       break;
-    case Fault::kKillServer: cluster_->RestartServer(event.a); break;
-    case Fault::kKillCoordinator: cluster_->RestartCoordinator(); break;
-    case Fault::kRival: cluster_->EndRivals(); break;
-    case Fault::kFreezeWorker: cluster_->FreezeWorker(event.a, false, ProcessOf(event)); break;
-    case Fault::kFreezeServer: cluster_->FreezeServer(event.a, false); break;
-    case Fault::kFreezeCoordinator: cluster_->FreezeCoordinator(false); break;
-    case Fault::kCutOneWay: cluster_->CutOneWay(event.a, event.b, event.c == 0, false); break;
-    case Fault::kPartition: cluster_->Partition({}); break;
-    case Fault::kJitter: cluster_->SetJitter(event.a, event.b, Duration::zero()); break;
-    case Fault::kLag: cluster_->LagControl(event.a, Duration::zero(), ProcessOf(event)); break;
-    case Fault::kSlowLink: cluster_->SlowLink(event.a, 1); break;
+    case Fault::kKillServer: faults.RestartServer(event.a); break;
+    case Fault::kKillCoordinator: faults.RestartCoordinator(); break;
+    case Fault::kRival: faults.EndRivals(); break;
+    case Fault::kFreezeWorker: faults.FreezeWorker(event.a, false, ProcessOf(event)); break;
+    case Fault::kFreezeServer: faults.FreezeServer(event.a, false); break;
+    case Fault::kFreezeCoordinator: faults.FreezeCoordinator(false); break;
+    case Fault::kCutOneWay: faults.CutOneWay(event.a, event.b, event.c == 0, false); break;
+    case Fault::kPartition: faults.Partition({}); break;
+    case Fault::kJitter: faults.SetJitter(event.a, event.b, Duration::zero()); break;
+    case Fault::kLag: faults.LagControl(event.a, Duration::zero(), ProcessOf(event)); break;
+    case Fault::kSlowLink: faults.SlowLink(event.a, 1); break;
     default: break;
   }
 }

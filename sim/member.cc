@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/nodes.h"
+#include "sim/coordinator_node.h"
 
 namespace byteps::sim {
 namespace {

@@ -142,9 +142,11 @@ void Player::SubmitRound(uint32_t worker, uint32_t round) {
 
 void Player::Freeze(bool frozen) {
   if (script_.accident == Accident::kFreezeWorker)
-    cluster_->FreezeWorker(script_.victim, frozen, script_.victim_process);
-  if (script_.accident == Accident::kFreezeServer) cluster_->FreezeServer(script_.victim, frozen);
-  if (script_.accident == Accident::kFreezeCoordinator) cluster_->FreezeCoordinator(frozen);
+    cluster_->faults().FreezeWorker(script_.victim, frozen, script_.victim_process);
+  if (script_.accident == Accident::kFreezeServer)
+    cluster_->faults().FreezeServer(script_.victim, frozen);
+  if (script_.accident == Accident::kFreezeCoordinator)
+    cluster_->faults().FreezeCoordinator(frozen);
 }
 
 // Nobody is lost, and nobody leaves.
@@ -169,19 +171,22 @@ void Player::PlanAccident() {
   };
   switch (script_.accident) {
     case Accident::kKillWorker:
-      return plan([&cluster, victim, process] { cluster.KillWorker(victim, process); });
-    case Accident::kKillServer: return plan([&cluster, victim] { cluster.KillServer(victim); });
-    case Accident::kKillCoordinator: return plan([&cluster] { cluster.KillCoordinator(); });
+      return plan([&cluster, victim, process] { cluster.faults().KillWorker(victim, process); });
+    case Accident::kKillServer:
+      return plan([&cluster, victim] { cluster.faults().KillServer(victim); });
+    case Accident::kKillCoordinator:
+      return plan([&cluster] { cluster.faults().KillCoordinator(); });
     case Accident::kCutConnection:
       return plan([&cluster, victim, shard = script_.victim_shard] {
-        cluster.CutDataConnection(victim, shard);
+        cluster.faults().CutDataConnection(victim, shard);
       });
     case Accident::kCutWorkerControl:
-      return plan(
-          [&cluster, victim, process] { cluster.CutControl(victim, Duration::zero(), process); });
+      return plan([&cluster, victim, process] {
+        cluster.faults().CutControl(victim, Duration::zero(), process);
+      });
     case Accident::kCutServerControl:
       return plan([&cluster, victim] {
-        cluster.CutControl(cluster.worker_count() + victim, Duration::zero());
+        cluster.faults().CutControl(cluster.worker_count() + victim, Duration::zero());
       });
     case Accident::kFreezeWorker:
     case Accident::kFreezeServer:

@@ -1,8 +1,10 @@
+#include "sim/server_node.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "sim/nodes.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
 namespace {
@@ -254,8 +256,9 @@ void ServerNode::OnMessage(const wire::Message& message) {
 void ServerNode::StopAndComeBack() {
   if (dead) return;
   Stop();
-  cluster_.network_.At(cluster_.network_.now() + cluster_.options_.restart_pause, nullptr,
-                       [cluster = &cluster_, index = index_] { cluster->RestartServer(index); });
+  cluster_.network_.At(
+      cluster_.network_.now() + cluster_.options_.restart_pause, nullptr,
+      [cluster = &cluster_, index = index_] { cluster->faults().RestartServer(index); });
 }
 
 void ServerNode::OnFrame(ConnectionId connection, uint32_t, Frame& frame) {

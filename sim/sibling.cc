@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sim/nodes.h"
-
 namespace byteps::sim {
 
 wire::Join WorkerJoin(const ClusterOptions& options, const Processes& processes, uint32_t worker,

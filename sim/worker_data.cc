@@ -1,7 +1,8 @@
 // What a worker sends to shards and hears from them.
 #include <cstring>
 
-#include "sim/nodes.h"
+#include "sim/server_node.h"
+#include "sim/worker_node.h"
 
 namespace byteps::sim {
 

@@ -1,6 +1,9 @@
+#include "sim/worker_node.h"
+
 #include <algorithm>
 
-#include "sim/nodes.h"
+#include "sim/server_node.h"
+#include "sim/sibling.h"
 #include "src/protocol/view_parts.h"
 
 namespace byteps::sim {

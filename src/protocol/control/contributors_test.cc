@@ -80,6 +80,30 @@ TEST_F(ContributorsTest, AMachineThatLacksAProcessIsNamedWhileTheJobWaits) {
   EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}, {4, 2}, {4, 3}}));
 }
 
+// It is not silent for it that the job has begun, and not when its last process has come.
+TEST_F(ContributorsTest, WhoIsLeftOutAtALateStartIsToldWhatItWaitsForUntilItIsLetIn) {
+  for (int32_t rank : {0, 1, 2}) {
+    Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, rank < 2 ? "a" : "b"));
+  }
+  StartServers();
+  Wait(options.start_timeout, {10, 11, 12, 20, 21});
+  ASSERT_EQ(coordinator().epoch(), 1u);
+  ASSERT_FALSE(To<wire::Waiting>(12).empty());
+  std::string told = To<wire::Waiting>(12).back().text;
+  EXPECT_TRUE(told.starts_with("the job runs without this worker: b lacks 1 of its 2")) << told;
+  size_t count = To<wire::Waiting>(12).size();
+  Wait(options.report_every, {10, 11, 12, 20, 21});
+  EXPECT_EQ(To<wire::Waiting>(12).size(), count) << "nothing has changed";
+  Say(13, JoinAs(3, "b"));
+  for (ConnectionId id : {12, 13}) {
+    ASSERT_FALSE(To<wire::Waiting>(id).empty());
+    told = To<wire::Waiting>(id).back().text;
+    EXPECT_TRUE(told.starts_with("the job runs without this worker; it is let in when")) << told;
+  }
+  SyncAll({10, 11});
+  EXPECT_EQ(SlotsAndRanks(ViewOf(12)), (Places{{0, 0}, {0, 1}, {4, 2}, {4, 3}}));
+}
+
 TEST_F(ContributorsTest, WhatItsProcessesSayOfItMustAgree) {
   Say(10, JoinAs(0, "a"));
   wire::Join other = JoinAs(1, "a");
@@ -292,23 +316,6 @@ TEST_F(ContributorsTest, ProcessesOfOneMachineAreNoCompanyForEachOther) {
     EXPECT_EQ(coordinator().epoch(), wrong ? 1u : 2u);
     Wait(milliseconds(200), {10, 11, 20, 21});
     EXPECT_EQ(coordinator().epoch(), 2u);
-  }
-}
-
-// Two of three machines' processes that say nothing are most of what is watched, one machine is
-// not.
-TEST(SuspicionsTest, AMachineThatIsSilentIsOneOfThoseThatMayBe) {
-  for (bool wrong : {false, true}) {
-    Suspicions suspicions(milliseconds(100));
-    for (uint64_t who : {1, 2, 3}) {
-      suspicions.Watch(who, wrong ? who : 1, milliseconds(900), Time{});
-    }
-    for (uint64_t who : {4, 5}) suspicions.Watch(who, who, milliseconds(900), Time{});
-    for (uint64_t who : {4, 5}) suspicions.Heard(who, Time{milliseconds(800)});
-    suspicions.Judge(Time{milliseconds(850)});
-    EXPECT_EQ(suspicions.DoubtsOwnLink(), wrong);
-    suspicions.Heard(2, Time{milliseconds(850)});
-    EXPECT_EQ(suspicions.Judge(Time{milliseconds(910)}).empty(), wrong);
   }
 }
 

@@ -40,7 +40,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
       reporting_(
           {driver, clock_, roster_, suspicions_, syncs_, views_, standings_, names_, joining_}),
       succession_({options_, driver, clock_, roster_, job_end_, departures_, suspicions_, syncs_,
-                   views_, standings_, gathering_, names_, losses_, comeback_}) {
+                   views_, standings_, gathering_, names_, losses_, comeback_}),
+      latecomers_(driver, roster_, views_, gathering_) {
   EndCall();
 }
 
@@ -263,7 +264,7 @@ void Coordinator::Advance() {
     if (!views_.IsRecovering() && !names_.IsRebuilding()) ReleasePostponed();
     if (job_end_.IsOver()) return;
     Succession::Step step = succession_.Advance();
-    if (step == Succession::Step::kNone) return;
+    if (step == Succession::Step::kNone) return job_end_.IsOver() ? void() : latecomers_.Tell();
     if (step == Succession::Step::kDone || job_end_.IsOver()) continue;
     // Who was taken for lost gives its place to who has joined.
     ReleasePostponed();

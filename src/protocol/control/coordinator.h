@@ -19,6 +19,7 @@
 //   losses.h      who is lost                   departures.h  members on their way out
 //   sync_points.h where workers may be let in   standings.h   what members are told of the view
 //   name_desk.h   what names stand for          comeback.h    whether anybody may still come
+//   latecomers.h  what workers are told that wait while the job runs
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@
 #include "src/protocol/control/gathering.h"
 #include "src/protocol/control/job_end.h"
 #include "src/protocol/control/joining.h"
+#include "src/protocol/control/latecomers.h"
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/losses.h"
 #include "src/protocol/control/name_desk.h"
@@ -116,6 +118,7 @@ class Coordinator {
   Joining joining_;
   Reporting reporting_;
   Succession succession_;
+  Latecomers latecomers_;
   // What members said that has to wait until the view is known, or the names are.
   std::vector<std::pair<uint64_t, wire::Message>> postponed_;
 };

@@ -183,11 +183,7 @@ std::string Gathering::Missing() const {
     if (numbered && worker) text += " " + List(missing);
   }
   for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
-    if (one.IsWhole()) continue;
-    const std::string& node = one.processes.front()->join.node;
-    text += "; " + (node.empty() ? "contributor '" + one.key + "'" : node) + " lacks " +
-            std::to_string(one.size - one.processes.size()) + " of its " +
-            std::to_string(one.size) + " processes";
+    if (!one.IsWhole()) text += "; " + LackOf(one);
   }
   return text + "; waited " + Seconds(parts_.clock.now() - since_) + refusals_.Describe();
 }

@@ -59,11 +59,6 @@ void Joining::Accept(ConnectionId from, const wire::Join& join) {
   Member& member = parts_.roster.Add(from, join);
   if (index.has_value()) member.index = *index;
   parts_.losses.Watch();
-  if (worker && !parts_.gathering.IsOn() && parts_.options.min_workers > 0) {
-    parts_.driver.Send(from,
-                       wire::Waiting{"the job runs without this worker; it is let in when all "
-                                     "others call shutdown and init, or suspend and resume"});
-  }
 }
 
 void Joining::Refuse(ConnectionId id, const std::string& text) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/protocol/control/control_driver_for_test.h"
+#include "src/protocol/control/latecomers.h"
 #include "src/protocol/control/reporting.h"
 #include "src/protocol/control/roster.h"
 #include "src/protocol/control/succession.h"
@@ -116,6 +117,7 @@ class PartsTest : public testing::Test {
   Reporting reporting{{driver, clock, roster, suspicions, syncs, views, standings, names, joining}};
   Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
                          views, standings, gathering, names, losses, comeback}};
+  Latecomers latecomers{driver, roster, views, gathering};
 };
 
 }  // namespace byteps::protocol

@@ -33,7 +33,7 @@ TEST_F(FailureTest, StandstillsInARowAreNotHeldAgainstTheSilent) {
 TEST_F(FailureTest, AStandstillTakesNoTimeFromAQuorum) {
   StartJob();
   deaf = {11, 12, 20};
-  Suspect(10, Role::kServer, 1, Suspicion::kNonsense);
+  Suspect(10, Role::kServer, 1, wire::Suspicion::kNonsense);
   StandStill(seconds(11));
   EXPECT_TRUE(driver.finished.empty()) << EndText();
   deaf.clear();

@@ -25,6 +25,13 @@ std::vector<WaitingContributor> WaitingContributors(const Roster& roster) {
   return waiting;
 }
 
+std::string LackOf(const WaitingContributor& one) {
+  const std::string& node = one.processes.front()->join.node;
+  return (node.empty() ? "contributor '" + one.key + "'" : node) + " lacks " +
+         std::to_string(one.size - one.processes.size()) + " of its " + std::to_string(one.size) +
+         " processes";
+}
+
 bool AnyWhole(const std::vector<WaitingContributor>& waiting) {
   return std::any_of(waiting.begin(), waiting.end(),
                      [](const WaitingContributor& one) { return one.IsWhole(); });

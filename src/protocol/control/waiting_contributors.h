@@ -22,6 +22,9 @@ struct WaitingContributor {
 // local rank: who is the first on its machine has the lowest rank, and so is the carrier.
 std::vector<WaitingContributor> WaitingContributors(const Roster& roster);
 
+// "node-7 lacks 1 of its 2 processes". REQUIRES: it is not whole.
+std::string LackOf(const WaitingContributor& one);
+
 bool AnyWhole(const std::vector<WaitingContributor>& waiting);
 // Processes of those that are whole.
 uint32_t CountWhole(const std::vector<WaitingContributor>& waiting);

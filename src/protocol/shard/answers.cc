@@ -15,8 +15,8 @@ void Answers::SetSlots(Slot slots, bool begins) {
 bool Answers::IsStable(const Answered& answered) const {
   const Piece* piece = parts_.pieces.Find(answered.ref);
   if (piece == nullptr) return true;
-  return piece->since != answered.since || piece->verdict.stable() ||
-         !piece->verdict.Covers(answered.ref.round);
+  return piece->since != answered.since || !piece->verdict.Covers(answered.ref.round) ||
+         piece->verdict.IsWithAll(answered.ref.round, parts_.members);
 }
 
 // The number up to which the answers to this member are stable.

@@ -1,4 +1,3 @@
-// NumberedAnswers, Answers and VerdictDelivery: what leaves, and who is known to have it.
 #include "src/protocol/shard/answers.h"
 
 #include <gtest/gtest.h>
@@ -8,62 +7,17 @@
 namespace byteps::protocol {
 namespace {
 
-TEST(NumberedAnswersTest, AnAcknowledgementStandsForAllBefore) {
-  NumberedAnswers answers;
-  for (uint32_t tensor = 1; tensor <= 3; ++tensor) {
-    EXPECT_EQ(answers.Add({{tensor, 0, 1}, 1}), tensor);
-  }
-  EXPECT_EQ(answers.NextAcknowledged(2)->ref.tensor, 1u);
-  EXPECT_EQ(answers.NextAcknowledged(2)->ref.tensor, 2u);
-  EXPECT_FALSE(answers.NextAcknowledged(2).has_value());
-  EXPECT_FALSE(answers.NextAcknowledged(1).has_value()) << "an old one";
-  EXPECT_EQ(answers.NextAcknowledged(99)->ref.tensor, 3u);
-  EXPECT_FALSE(answers.NextAcknowledged(99).has_value());
-}
-
-TEST(NumberedAnswersTest, OnlyTheOldestStableOnesAreForgotten) {
-  NumberedAnswers answers;
-  for (uint32_t tensor = 1; tensor <= 3; ++tensor) answers.Add({{tensor, 0, 1}, 1});
-  auto is_not = [](uint32_t unstable) {
-    return [unstable](const Answered& answered) { return answered.ref.tensor != unstable; };
-  };
-  EXPECT_EQ(answers.ForgetStable(is_not(2)), 1u);
-  EXPECT_EQ(answers.NextAcknowledged(3)->ref.tensor, 2u) << "1 is forgotten";
-  EXPECT_EQ(answers.ForgetStable(is_not(9)), 3u);
-  EXPECT_FALSE(answers.NextAcknowledged(3).has_value());
-}
-
-TEST(NumberedAnswersTest, ANewConnectionCountsFromOne) {
-  NumberedAnswers answers;
-  answers.Add({{1, 0, 1}, 1});
-  EXPECT_TRUE(answers.LookForNew());
-  EXPECT_FALSE(answers.LookForNew());
-  answers.NoteStableTold(1);
-  answers.Restart();
-  EXPECT_EQ(answers.stable_told(), 0u);
-  EXPECT_EQ(answers.Add({{2, 0, 1}, 1}), 1u);
-}
-
 class AnswersTest : public testing::Test {
  protected:
-  // A piece with a decided round of 4 bytes; all three have pushed.
-  Piece& Decide(TensorId tensor, const std::vector<uint32_t>& wants = {4, 4, 4}) {
-    Piece& piece = room.Open({tensor, 0, 1}, 4);
-    for (Slot slot = 0; slot < 3; ++slot) room.Arrive(piece, slot, "aaaa", wants[slot]);
-    room.rounds.DecideIfPossible(piece);
-    return piece;
-  }
-  std::vector<Slot> Answered() const {
-    std::vector<Slot> slots;
-    for (const SentAnswer& answer : room.driver.answers) slots.push_back(answer.to);
-    return slots;
+  void AllHold(Piece& piece) {
+    for (Slot slot = 0; slot < 3; ++slot) room.rounds.NoteHolder(piece, slot);
   }
   Room room;
 };
 
 TEST_F(AnswersTest, WhoMayNotKnowTheViewIsToldTheReceipt) {
   room.members.NoteEpoch(1, 1);
-  Decide(7);
+  room.Decide(7);
   ASSERT_EQ(room.driver.answers.size(), 3u);
   EXPECT_EQ(room.driver.answers[1].header.receipt, 0u) << "all of a view that it has";
   EXPECT_GT(room.driver.answers[0].header.receipt, 0u);
@@ -71,7 +25,7 @@ TEST_F(AnswersTest, WhoMayNotKnowTheViewIsToldTheReceipt) {
 }
 
 TEST_F(AnswersTest, APortionSaysWhereItLies) {
-  Piece& piece = Decide(7);
+  Piece& piece = room.Decide(7);
   room.answers.Send(piece, {7, 0, 1}, 0, {1, 2, 5});
   const SentAnswer& answer = room.driver.answers.back();
   EXPECT_EQ(answer.header.offset, 1u);
@@ -81,8 +35,8 @@ TEST_F(AnswersTest, APortionSaysWhereItLies) {
 }
 
 TEST_F(AnswersTest, StabilityIsToldToWhoGetsNoAnswerThatCouldCarryIt) {
-  Piece& piece = Decide(7);
-  for (Slot slot = 0; slot < 3; ++slot) room.rounds.NoteHolder(piece, slot);
+  Piece& piece = room.Decide(7);
+  AllHold(piece);
   EXPECT_TRUE(piece.verdict.stable());
   ASSERT_TRUE(room.answers.due().has_value());
   room.answers.Tick(*room.answers.due());
@@ -93,31 +47,65 @@ TEST_F(AnswersTest, StabilityIsToldToWhoGetsNoAnswerThatCouldCarryIt) {
   EXPECT_FALSE(room.answers.due().has_value());
 }
 
-TEST_F(AnswersTest, WhoWantsNothingIsAnsweredAfterThoseWhoDo) {
-  Piece& piece = Decide(7, {4, 0, 4});
-  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2}));
-  room.rounds.NoteHolder(piece, 0);
-  EXPECT_EQ(Answered().size(), 2u);
-  room.rounds.NoteHolder(piece, 2);
-  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2, 1}));
-  EXPECT_FALSE(piece.verdict.stable()) << "worker 1 has not said that it knows";
+TEST_F(AnswersTest, AnAnswerSaysHowManyAreNotWithEverybody) {
+  Piece& first = room.Decide(7);
+  Piece& second = room.Decide(8);
+  room.answers.Send(second, {8, 0, 1}, 0, {0, 4, 0});
+  EXPECT_EQ(room.driver.answers.back().header.unstable, 3u);
+  AllHold(second);
+  room.answers.Send(first, {7, 0, 1}, 0, {0, 4, 0});
+  EXPECT_EQ(room.driver.answers.back().header.unstable, 4u) << "the first one holds them back";
+  AllHold(first);
+  room.answers.Confirm(first, {7, 0, 1}, 0);
+  EXPECT_EQ(room.driver.answers.back().header.count, 5u);
+  EXPECT_EQ(room.driver.answers.back().header.unstable, 0u);
 }
 
-TEST_F(AnswersTest, WhenTheTensorIsDroppedIdleMembersAreAnsweredAtOnce) {
-  Piece& piece = Decide(7, {4, 0, 4});
-  room.delivery.AnswerIdleNow(piece);
-  EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2, 1}));
-  room.delivery.AnswerIdleNow(piece);
-  EXPECT_EQ(Answered().size(), 3u);
+// It was the answer's then; what is kept of the piece now says nothing of that.
+TEST_F(AnswersTest, AnAnswerOfAnEarlierStayIsStable) {
+  Piece& piece = room.Decide(7);
+  piece.since = 9;
+  room.answers.Confirm(piece, {7, 0, 1}, 0);
+  EXPECT_EQ(room.driver.answers.back().header.unstable, 1u) << "only this one";
 }
 
-TEST_F(AnswersTest, NobodyIsSentBytesThatAreNotInTheVerdict) {
-  Piece& piece = Decide(7);
-  Contribution greedy;
-  greedy.want_offset = 3;
-  greedy.want_bytes = 2;
-  room.delivery.Answer(piece, {7, 0, 1}, 0, greedy);
-  EXPECT_EQ(room.driver.answers.size(), 3u);
+TEST_F(AnswersTest, TheReceiptOfAProcessSetIsToldToWhoMayNotKnowTheView) {
+  ASSERT_TRUE(room.sets.Tell(0, 5, BitmapOf({0, 2})).ok());
+  for (Slot slot : {0u, 1u, 2u}) room.members.NoteEpoch(slot, 1);
+  Piece& piece = room.Open({7, 0, 1}, 1, Combine::kSum, 5);
+  for (Slot slot : {0u, 2u}) room.Arrive(piece, slot, "a", 1);
+  room.rounds.DecideIfPossible(piece);
+  ASSERT_EQ(room.Answered(), (std::vector<Slot>{0, 2}));
+  EXPECT_EQ(room.driver.answers[0].header.receipt, 0u) << "the whole set, whose ranks it knows";
+  room.answers.ForgetConnection(0);
+  room.members.ForgetConnection(0);
+  room.answers.Send(piece, {7, 0, 1}, 0, {0, 1, 0});
+  EXPECT_GT(room.driver.answers.back().header.receipt, 0u);
+  EXPECT_EQ(room.driver.answers.back().header.count, 1u) << "a new connection counts from 1";
+}
+
+TEST_F(AnswersTest, AnErrorIsToldAsItWasInTheRoundThatIsAnswered) {
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  for (uint64_t round : {1u, 2u}) {
+    if (round > 1) room.Open({7, 0, round}, 1);
+    piece.round->Fail({StatusCode::kDeadlineExceeded, "round " + std::to_string(round)});
+    room.rounds.DecideIfPossible(piece);
+  }
+  room.answers.SendError(piece, {7, 0, 1}, 0, 3);
+  EXPECT_EQ(ErrorIn(room.driver.answers.back()).message(), "round 1");
+  EXPECT_EQ(room.driver.answers.back().header.priority, 3);
+  room.answers.SendError(piece, {7, 0, 2}, 0, 0);
+  EXPECT_EQ(ErrorIn(room.driver.answers.back()).message(), "round 2");
+}
+
+TEST_F(AnswersTest, AGenerationBeginsWithoutNews) {
+  Piece& piece = room.Decide(7);
+  AllHold(piece);
+  EXPECT_TRUE(room.answers.HasAnswered(0, {7, 0, 1}));
+  room.answers.SetSlots(3, true);
+  EXPECT_FALSE(room.answers.due().has_value());
+  EXPECT_EQ(room.answers.sent(0), 0u);
+  EXPECT_FALSE(room.answers.HasAnswered(0, {7, 0, 1}));
 }
 
 }  // namespace

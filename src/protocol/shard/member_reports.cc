@@ -8,9 +8,10 @@ void MemberReports::TakeAck(Slot from, uint64_t number) {
   number = std::min(number, parts_.answers.sent(from));
   while (std::optional<Answered> answered = parts_.answers.NextAcknowledged(from, number)) {
     Piece* piece = parts_.pieces.Find(answered->ref);
-    bool current = piece != nullptr && piece->verdict.round() == answered->ref.round &&
+    bool current = piece != nullptr && piece->verdict.Covers(answered->ref.round) &&
                    piece->since == answered->since;
-    if (current && !piece->verdict.stable()) parts_.rounds.NoteHolder(*piece, from);
+    if (!current || piece->verdict.stable()) continue;
+    parts_.rounds.NoteHolder(*piece, from, answered->ref.round);
   }
 }
 

@@ -83,11 +83,31 @@ struct Room {
   }
   Piece& Open(const wire::PieceRef& ref, uint32_t bytes, Combine combine = Combine::kSum,
               uint32_t set = 0) {
-    Piece& piece = pieces.At(ref, 0, view.began());
     wire::DataHeader header = PushOf(ref, bytes, combine);
-    ProcessSet* whose = sets.For(FirstTeller(set), set);
-    EXPECT_TRUE(rounds.Open(piece, *whose, header, kStart).ok());
+    header.process_set = set;
+    return Open(header);
+  }
+  // The round of this first push.
+  Piece& Open(const wire::DataHeader& header) {
+    Piece& piece = pieces.At(header.ref, 0, view.began());
+    ProcessSet* set = sets.For(FirstTeller(header.process_set), header.process_set);
+    EXPECT_TRUE(rounds.Open(piece, *set, header, kStart).ok());
     return piece;
+  }
+  // A piece of four bytes that contributors 0, 1, ... have pushed; what each wants of it.
+  Piece& Decide(TensorId tensor, const std::vector<uint32_t>& want_bytes = {4, 4, 4}) {
+    Piece& piece = Open({tensor, 0, 1}, 4);
+    for (Slot slot = 0; slot < want_bytes.size(); ++slot) {
+      Arrive(piece, slot, "aaaa", want_bytes[slot]);
+    }
+    rounds.DecideIfPossible(piece);
+    return piece;
+  }
+  // Who has been sent an answer, in that order.
+  std::vector<Slot> Answered() const {
+    std::vector<Slot> slots;
+    for (const SentAnswer& answer : driver.answers) slots.push_back(answer.to);
+    return slots;
   }
 
   Slot FirstTeller(uint32_t set) const {

@@ -1,17 +1,11 @@
-// Round, Combiner and Attendance: who takes part, what comes in, and what is made of it.
 #include "src/protocol/shard/round.h"
 
 #include <gtest/gtest.h>
 
-#include "src/protocol/shard/combiner.h"
 #include "src/protocol/shard/room_for_test.h"
 
 namespace byteps::protocol {
 namespace {
-
-std::string TextOf(const Combiner::Combined& combined) {
-  return {reinterpret_cast<const char*>(combined.buffer.data()), combined.bytes};
-}
 
 TEST(RoundTest, CollectsContributionsAndGivesTheirBuffersBack) {
   Room room;
@@ -62,99 +56,68 @@ TEST(RoundTest, TheRootOfABroadcastHasItAll) {
   EXPECT_TRUE(contribution.idle);
 }
 
-TEST(CombinerTest, CombinesInSlotOrderWhateverCameFirst) {
+TEST(RoundTest, SpansAreLaidWhereTheyBelong) {
   Room room;
-  for (std::vector<Slot> order : {std::vector<Slot>{0, 1, 2}, {2, 0, 1}}) {
-    Piece& piece = room.Open({7, 0, 1}, 1);
-    for (Slot slot : order) room.Arrive(piece, slot, std::string(1, static_cast<char>(slot)), 1);
-    EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "\x03");
-    room.rounds.Drop(piece);
-  }
+  Piece& piece = room.Open({7, 0, 1}, 4, Combine::kOverlay);
+  wire::DataHeader header = PushOf({7, 0, 1}, 4, Combine::kOverlay);
+  BufferRef first, second;
+  ByteSpan low = piece.round->PlaceOf(0, header, 1, room.pool, first);
+  header.offset = 3;
+  ByteSpan high = piece.round->PlaceOf(1, header, 1, room.pool, second);
+  EXPECT_EQ(high.data(), low.data() + 3) << "one piece";
+  EXPECT_EQ(first.data(), second.data());
+  piece.round->Arrive(0, header, 1, true);
+  piece.round->Arrive(1, header, 1, true);
+  EXPECT_EQ(piece.round->pushed_bytes(), 2u);
+  EXPECT_EQ(piece.round->overlay().data(), low.data());
 }
 
-TEST(CombinerTest, AveragesByTheDivisorAlsoOfOne) {
+TEST(RoundTest, WhoAbortsIsHereAndHasBroughtNothing) {
   Room room;
-  Piece& piece = room.Open({7, 0, 1}, 1, Combine::kAverage);
-  room.Arrive(piece, 1, "\x0c", 1);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 4).value()), "\x03");
+  Piece& piece = room.Open({7, 0, 1}, 2);
+  BufferRef keep;
+  piece.round->PlaceOf(1, PushOf({7, 0, 1}, 2), 2, room.pool, keep);
+  keep = BufferRef();
+  EXPECT_FALSE(piece.round->LacksAPart());
+  piece.round->ArriveAborted(1, PushOf({7, 0, 1}, 2), true);
+  EXPECT_TRUE(piece.round->LacksAPart());
+  EXPECT_TRUE(piece.round->HasArrived(1));
+  EXPECT_TRUE(piece.round->contributions()[1].aborted);
+  EXPECT_EQ(piece.round->missing(), 2u);
+  EXPECT_EQ(piece.round->pushed_bytes(), 0u);
+  EXPECT_EQ(room.pool.bytes_in_use(), 0u) << "what it had begun is no part";
 }
 
-TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {
+TEST(RoundTest, WhoIsNotAwaitedIsNoneOfTheMissing) {
   Room room;
-  Piece& piece = room.Open({7, 0, 1}, 1, Combine::kLast);
-  room.Arrive(piece, 1, "b", 1);
-  room.Arrive(piece, 2, "c", 1);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "c");
+  Piece& piece = room.Open({7, 0, 1}, 2);
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);
   room.SetView(view);
-  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "b");
+  piece.round->SetMissing(room.attendance.CountMissing(*piece.round));
+  room.Arrive(piece, 2, "ab", 2);
+  EXPECT_EQ(piece.round->missing(), 2u);
+  EXPECT_TRUE(piece.round->HasArrived(2)) << "its bytes are here all the same";
 }
 
-// Contributors of 2 and 1 ranks.
-class DivisorTest : public testing::Test {
- protected:
-  uint32_t DivisorOf(uint32_t set, const std::vector<Slot>& here) {
-    Piece& piece = room.Open({7, 0, 1}, 1, Combine::kAverage, set);
-    for (Slot slot : here) room.Arrive(piece, slot, "\x06", 1);
-    uint32_t divisor = room.attendance.DivisorOf(piece);
-    room.rounds.Drop(piece);
-    return divisor;
-  }
-  wire::View view = ViewOfContributors({2, 1});
-  Room room{view};
-};
-
-TEST_F(DivisorTest, CountsRanksOfAllWhoArePresent) { EXPECT_EQ(DivisorOf(0, {0, 1}), 3u); }
-
-TEST_F(DivisorTest, WhoIsLostCountsWithAllItsRanksIfItsContributionIsHere) {
-  Lose(view, 0);
-  room.SetView(view);
-  EXPECT_EQ(DivisorOf(0, {0, 1}), 3u);
-  EXPECT_EQ(DivisorOf(0, {1}), 1u);
-}
-
-TEST_F(DivisorTest, WhoHasJoinedCountsWithAllItsRanks) {
-  room.members.NoteJoin(0, 1);
-  EXPECT_EQ(DivisorOf(0, {1}), 3u);
-}
-
-TEST_F(DivisorTest, OfAProcessSetOnlyItsRanksCount) {
-  ASSERT_TRUE(room.sets.Tell(1, 5, BitmapOf({1, 2})).ok());
-  EXPECT_EQ(DivisorOf(5, {0, 1}), 2u) << "rank 0 is not in it";
-}
-
-TEST(AttendanceTest, ARankThatHasLeftEndsTheRoundsThatItsContributorHasNotPushed) {
-  wire::View view = ViewOfContributors({2, 1});
-  view.workers[1].left = true;
-  Room room(view);
-  Piece& piece = room.Open({7, 0, 1}, 1);
-  EXPECT_EQ(room.attendance.ErrorOf(piece)->code(), StatusCode::kPeerLost);
-  EXPECT_EQ(room.attendance.ErrorOf(piece)->message().substr(0, 17), "worker 1 has left");
-  room.Arrive(piece, 0, "\x01", 1);
-  EXPECT_FALSE(room.attendance.ErrorOf(piece).has_value()) << "it has pushed";
+// Rounds are used again.
+TEST(RoundTest, NothingOfTheLastRoundIsInTheNext) {
+  Room room;
+  Piece& piece = room.Open({7, 0, 1}, 2);
+  uint64_t serial = piece.round->serial();
+  room.Arrive(piece, 0, "ab", 2);
+  piece.round->ArriveAborted(1, PushOf({7, 0, 1}, 2), true);
+  piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
   room.rounds.Drop(piece);
-  ASSERT_TRUE(room.sets.Tell(0, 5, BitmapOf({0, 2})).ok());
-  Piece& other = room.Open({8, 0, 1}, 1, Combine::kSum, 5);
-  EXPECT_FALSE(room.attendance.ErrorOf(other).has_value()) << "rank 1 is not in it";
-}
-
-TEST(AttendanceTest, NamesTheRanksThatAreMissing) {
-  Room room(ViewOfContributors({2, 1, 1}));
-  Piece& piece = room.Open({7, 0, 1}, 1);
-  room.Arrive(piece, 1, "\x01", 1);
-  EXPECT_EQ(room.attendance.MissingRanks(piece, false), "0, 1, 3");
-  EXPECT_EQ(room.attendance.PusherOf(*piece.round), "worker 2");
-  room.members.NoteJoin(0, 1);
-  EXPECT_EQ(room.attendance.MissingRanks(piece, true), "0, 1");
-  EXPECT_FALSE(room.attendance.OnlyExemptMissing(piece));
-  EXPECT_TRUE(room.attendance.IsWaitedFor(piece, 2));
-  EXPECT_FALSE(room.attendance.IsWaitedFor(piece, 0));
-  room.Arrive(piece, 2, "\x01", 1);
-  EXPECT_TRUE(room.attendance.OnlyExemptMissing(piece));
-  EXPECT_EQ(room.attendance.ConcernedBy(piece)->List(), (std::vector<Slot>{1, 2}));
-  EXPECT_EQ(room.attendance.ReceiptOf(*piece.round)->List(), (std::vector<Slot>{1, 2}));
-  EXPECT_FALSE(room.attendance.IsWholeSet(*piece.round));
+  room.Open({8, 0, 1}, 2);
+  const Round& next = *room.pieces.Find({8, 0, 1})->round;
+  EXPECT_NE(next.serial(), serial);
+  EXPECT_EQ(next.missing(), 3u);
+  EXPECT_FALSE(next.failure().has_value());
+  EXPECT_FALSE(next.LacksAPart());
+  EXPECT_TRUE(next.order_of_arrival().empty());
+  EXPECT_FALSE(next.HasArrived(0));
+  EXPECT_EQ(next.pushed_bytes(), 0u);
 }
 
 }  // namespace

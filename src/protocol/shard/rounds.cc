@@ -94,8 +94,8 @@ void Rounds::AnswerAll(Piece& piece) {
   parts_.delivery.Settle(piece);
 }
 
-void Rounds::NoteHolder(Piece& piece, Slot slot) {
-  if (parts_.delivery.NoteHolder(piece, slot)) DecideIfPossible(piece);
+void Rounds::NoteHolder(Piece& piece, Slot slot, uint64_t round) {
+  if (parts_.delivery.NoteHolder(piece, slot, round)) DecideIfPossible(piece);
 }
 
 void Rounds::Recount(Piece& piece) {

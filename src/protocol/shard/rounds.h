@@ -48,7 +48,8 @@ class Rounds {
 
   // Something has changed of the piece's verdict, as VerdictDelivery has it; an error may have
   // waited for that.
-  void NoteHolder(Piece& piece, Slot slot);
+  void NoteHolder(Piece& piece, Slot slot, uint64_t round);
+  void NoteHolder(Piece& piece, Slot slot) { NoteHolder(piece, slot, piece.verdict.round()); }
   void Recount(Piece& piece);
   void Settle(Piece& piece);
   void NoteStable(Piece& piece, uint64_t round);

@@ -1,4 +1,3 @@
-// Rounds, Wants and PieceTable: what opens and ends a round, and who is asked for missing pieces.
 #include "src/protocol/shard/rounds.h"
 
 #include <gtest/gtest.h>
@@ -7,23 +6,6 @@
 
 namespace byteps::protocol {
 namespace {
-
-TEST(PieceTableTest, FindsWhatIsKnownAndWhatIsOpen) {
-  Room room;
-  PieceTable& pieces = room.pieces;
-  EXPECT_EQ(pieces.Find({7, 3, 1}), nullptr);
-  pieces.At({7, 3, 1}, 0, 4);
-  EXPECT_EQ(pieces.Find({7, 3, 9})->since, 4u) << "of any round";
-  EXPECT_EQ(pieces.FindOpen({7, 3, 1}), nullptr);
-  room.Open({7, 3, 2}, 1);
-  EXPECT_NE(pieces.FindOpen({7, 3, 2}), nullptr);
-  EXPECT_EQ(pieces.FindOpen({7, 3, 1}), nullptr) << "another round";
-  pieces.Retire(7);
-  EXPECT_TRUE(pieces.IsRetired(7));
-  room.rounds.Drop(*pieces.Find({7, 3, 1}));
-  pieces.EraseIf([](Piece& piece) { return piece.tensor == 7 && piece.index == 3; });
-  EXPECT_EQ(pieces.Find({7, 3, 1}), nullptr);
-}
 
 TEST(RoundsTest, ASumIsDecidedWhenAllAreHere) {
   Room room;
@@ -92,18 +74,79 @@ TEST(RoundsTest, ARoundThatIsDroppedAnswersNobody) {
   EXPECT_EQ(room.pool.bytes_in_use(), 0u);
 }
 
-TEST(WantsTest, AskForWhatIsMissingAndAskAgain) {
+TEST(RoundsTest, WhatCannotBeASumEndsInTheErrorThatWasAskedFor) {
   Room room;
   Piece& piece = room.Open({7, 0, 1}, 1);
-  room.Arrive(piece, 1, "\x01", 1);
-  ASSERT_EQ(room.wants.NextTick(), std::optional<Time>(kStart + milliseconds(10)));
-  room.wants.Tick(kStart + milliseconds(10));
-  ASSERT_EQ(room.driver.wants.size(), 2u);
-  EXPECT_EQ(room.driver.wants[0].first, 0u);
-  EXPECT_EQ(room.driver.wants[1].first, 2u);
-  EXPECT_EQ(room.wants.NextTick(), std::optional<Time>(kStart + milliseconds(1010)));
+  room.Arrive(piece, 0, "\x01", 1);
+  piece.round->ArriveAborted(1, PushOf({7, 0, 1}, 1), true);
+  room.Arrive(piece, 2, "\x01", 1);
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_EQ(room.rounds.open_count(), 1u) << "nobody has said why";
+  piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_TRUE(piece.verdict.IsError());
+  EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2}));
+}
+
+TEST(RoundsTest, ARoundThatNobodyIsInIsDropped) {
+  Room room;
+  ASSERT_TRUE(room.sets.Tell(2, 5, BitmapOf({2})).ok());
+  Piece& piece = room.Open({7, 0, 1}, 1, Combine::kSum, 5);
+  wire::View view = ViewFor(3, 1);
+  Lose(view, 2);
+  room.SetView(view);
+  piece.round->SetMissing(room.attendance.CountMissing(*piece.round));
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_EQ(piece.round, nullptr);
+  EXPECT_EQ(piece.verdict.round(), 0u) << "nothing was decided";
+  EXPECT_TRUE(room.driver.answers.empty());
+}
+
+TEST(RoundsTest, WhenItEndsItsProcessSetMayBeForgotten) {
+  Room room;
+  ASSERT_TRUE(room.sets.Tell(0, 5, BitmapOf({0, 1})).ok());
+  Piece& piece = room.Open({7, 0, 1}, 1, Combine::kSum, 5);
+  room.sets.ForgetConnection(0);
+  EXPECT_EQ(room.sets.size(), 1u);
   room.rounds.Drop(piece);
-  EXPECT_FALSE(room.wants.NextTick().has_value());
+  EXPECT_EQ(room.sets.size(), 0u);
+}
+
+TEST(RoundsTest, WhoDidNotTakePartIsNotInTheReceipt) {
+  Room room;
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  room.members.NoteJoin(1, 1);
+  for (Slot slot : {0u, 2u}) room.Arrive(piece, slot, "\x01", 1);
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_EQ(piece.verdict.receipt()->List(), (std::vector<Slot>{0, 2}));
+}
+
+// Each of the three may be what an error has waited for.
+TEST(RoundsTest, WhatMakesTheVerdictStableLetsTheErrorThrough) {
+  for (int how : {0, 1, 2}) {
+    Room room(ViewFor(2, 1));
+    Piece& piece = room.Open({7, 0, 1}, 1);
+    for (Slot slot : {0u, 1u}) room.Arrive(piece, slot, "\x01", 1);
+    room.rounds.DecideIfPossible(piece);
+    room.rounds.NoteHolder(piece, 0);
+    room.Open({7, 0, 2}, 1);
+    piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
+    room.rounds.DecideIfPossible(piece);
+    ASSERT_EQ(room.rounds.open_count(), 1u);
+    if (how == 0) room.rounds.NoteStable(piece, 1);
+    if (how == 1) {
+      wire::View view = ViewFor(2, 1);
+      Lose(view, 1);
+      room.SetView(view);
+      room.rounds.Recount(piece);
+    }
+    if (how == 2) {
+      piece.verdict.AddHolder(1, room.members);
+      room.rounds.Settle(piece);
+    }
+    EXPECT_TRUE(piece.verdict.IsError()) << how;
+    EXPECT_EQ(room.rounds.open_count(), 0u);
+  }
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   ToldVerdict told{header, incoming.keep, incoming.payload_bytes};
   if (parts_.rules.Adopts(piece, from, told)) Adopt(piece, told);
-  bool holds = header.ref.round == piece.verdict.round();
-  if (holds && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from);
+  bool holds = piece.verdict.Covers(header.ref.round);
+  if (holds && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from, header.ref.round);
   parts_.rounds.Settle(piece);
   parts_.answers.Confirm(piece, header.ref, from);
 }

@@ -1,5 +1,6 @@
 #include "src/protocol/shard/verdict.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/wire/data.h"
@@ -26,6 +27,7 @@ void Verdict::Begin(const VerdictTerms& terms, const Receipt& receipt, const Mem
 void Verdict::SetBytes(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
                        BufferRef buffer, uint32_t bytes) {
   errors_.Clear();
+  errors_held_.clear();
   buffer_ = std::move(buffer);
   bytes_ = bytes;
   Begin(terms, receipt, members);
@@ -38,9 +40,14 @@ void Verdict::SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const 
 
 void Verdict::AddError(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
                        const Status& why) {
+  for (Slot slot : IsError() ? held_.List() : std::vector<Slot>()) {
+    AddErrorHolder(slot, terms_.round);
+  }
   wire::ErrorRow errors = std::move(errors_);
+  std::vector<uint64_t> errors_held = std::move(errors_held_);
   errors.Add(terms.round, why);
   SetErrors(terms, receipt, members, std::move(errors));
+  errors_held_ = std::move(errors_held);
 }
 
 void Verdict::SetErrors(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
@@ -72,6 +79,20 @@ bool Verdict::AddHolder(Slot slot, const Members& members) {
   return true;
 }
 
+void Verdict::AddErrorHolder(Slot slot, uint64_t round) {
+  if (slot >= errors_held_.size()) errors_held_.resize(slot + 1);
+  errors_held_[slot] = std::max(errors_held_[slot], round);
+}
+
+bool Verdict::IsWithAll(uint64_t round, const Members& members) const {
+  if (stable_ || !IsError()) return stable_;
+  for (Slot slot = 0; slot < members.size(); ++slot) {
+    bool has = held_.Contains(slot) || (slot < errors_held_.size() && errors_held_[slot] >= round);
+    if (Needs(slot, members) && !has) return false;
+  }
+  return true;
+}
+
 void Verdict::Recount(const Members& members) {
   lacking_ = 0;
   for (Slot slot = 0; slot < members.size(); ++slot) {
@@ -82,6 +103,7 @@ void Verdict::Recount(const Members& members) {
 void Verdict::BecomeStable() {
   stable_ = true;
   errors_.Clear();
+  errors_held_.clear();
   buffer_ = BufferRef();
   bytes_ = 0;
   idle_.reset();

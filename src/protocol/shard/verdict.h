@@ -7,12 +7,14 @@
 // would get anything else if it waited. So a piece keeps all errors that ended its rounds one after
 // the other, each with its own reason, and the rank that comes back late is told for each of its
 // operations what the others were told. A sum ends the row: that all have pushed it proves that all
-// have seen the errors before.
+// have seen the errors before. Who holds an earlier error of the row is known, too: a rank that
+// leaves after that one never comes to hold the last, and need not wait for it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
@@ -70,8 +72,12 @@ class Verdict {
   bool IsHeldBy(Slot slot) const { return held_.Contains(slot); }
   // So many need it and are not known to hold it.
   uint32_t lacking() const { return lacking_; }
+  // All who need it hold what ended this round: itself or, of errors, one before it in the row.
+  bool IsWithAll(uint64_t round, const Members& members) const;
   // False when `slot` was known to hold it, or does not need it.
   bool AddHolder(Slot slot, const Members& members);
+  // It holds the errors of the row up to this round, which is not the last one.
+  void AddErrorHolder(Slot slot, uint64_t round);
   // Who holds it is known before it is counted who lacks it.
   void NoteHolder(Slot slot) { held_.Insert(slot); }
   // Members have come, gone or joined.
@@ -94,6 +100,7 @@ class Verdict {
   bool stable_ = true;
   Receipt receipt_;
   SlotSet held_;
+  std::vector<uint64_t> errors_held_;  // by slot: of a row, up to this one before its last
   uint32_t lacking_ = 0;
   std::unique_ptr<IdleMembers> idle_;
 };

@@ -64,14 +64,13 @@ void VerdictDelivery::BecomeStable(Piece& piece) {
   answers_.NoteStable(now_);
 }
 
-bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot) {
-  if (!piece.verdict.AddHolder(slot, members_)) return false;
-  if (piece.verdict.lacking() > 0) {
-    AnswerIdleIfDue(piece);
+bool VerdictDelivery::NoteHolder(Piece& piece, Slot slot, uint64_t round) {
+  if (round < piece.verdict.round()) {
+    piece.verdict.AddErrorHolder(slot, round);
+    answers_.NoteStable(now_);
     return false;
   }
-  BecomeStable(piece);
-  return true;
+  return piece.verdict.AddHolder(slot, members_) && Settle(piece);
 }
 
 bool VerdictDelivery::Recount(Piece& piece) {
@@ -81,12 +80,8 @@ bool VerdictDelivery::Recount(Piece& piece) {
 
 bool VerdictDelivery::Settle(Piece& piece) {
   if (piece.verdict.stable()) return false;
-  if (piece.verdict.lacking() > 0) {
-    AnswerIdleIfDue(piece);
-    return false;
-  }
-  // Whoever still waits for it is answered first.
-  AnswerIdleIfDue(piece);
+  AnswerIdleIfDue(piece);  // also who waits for what becomes stable now
+  if (piece.verdict.lacking() > 0) return false;
   BecomeStable(piece);
   return true;
 }

@@ -26,10 +26,10 @@ class VerdictDelivery {
   // Answers the idle members now, whoever has the bytes: the tensor is dropped.
   void AnswerIdleNow(Piece& piece);
 
-  // These three are true when with this everybody holds the verdict, and it was not so before: an
+  // These four are true when with this everybody holds the verdict, and it was not so before: an
   // error of the next round may have waited for that.
-  // `slot` holds the verdict. REQUIRES: it is not stable.
-  bool NoteHolder(Piece& piece, Slot slot);
+  // `slot` holds what ended `round`. REQUIRES: the verdict covers it, and is not stable.
+  bool NoteHolder(Piece& piece, Slot slot, uint64_t round);
   // Members have come, gone or joined. REQUIRES: it is not stable.
   bool Recount(Piece& piece);
   // A verdict has been set, and those that wait for it are answered.

@@ -1,7 +1,9 @@
-// Verdict and IdleMembers: what is kept of a decided round, and who has it.
 #include "src/protocol/shard/verdict.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <vector>
 
 #include "src/protocol/shard/room_for_test.h"
 
@@ -65,6 +67,49 @@ TEST_F(VerdictTest, OfErrorsInARowEachRoundKeepsItsOwn) {
   EXPECT_FALSE(verdict.Covers(6)) << "who pushed the sum has seen it";
 }
 
+TEST_F(VerdictTest, OfErrorsInARowItIsKnownWhoHoldsWhich) {
+  AddError(4, "first");
+  verdict.AddHolder(0, members);
+  AddError(6, "second");
+  EXPECT_FALSE(verdict.IsHeldBy(0)) << "not the last one";
+  EXPECT_EQ(verdict.lacking(), 3u);
+  verdict.AddHolder(1, members);
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  verdict.AddErrorHolder(2, 4);
+  EXPECT_TRUE(verdict.IsWithAll(4, members)) << "one has had it, one has the last, one came late";
+  EXPECT_FALSE(verdict.IsWithAll(6, members));
+  AddError(7, "third");
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+  EXPECT_FALSE(verdict.IsWithAll(6, members));
+  for (Slot slot : {0u, 2u}) verdict.AddErrorHolder(slot, 6);
+  EXPECT_TRUE(verdict.IsWithAll(6, members));
+  EXPECT_FALSE(verdict.stable()) << "nobody has the third";
+}
+
+TEST_F(VerdictTest, WhoHeldEarlierErrorsIsNothingToALaterRow) {
+  AddError(4, "first");
+  for (Slot slot : {0u, 1u, 2u}) verdict.AddHolder(slot, members);
+  verdict.BecomeStable();
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+  AddError(5, "another row");
+  EXPECT_FALSE(verdict.IsWithAll(5, members));
+  AddError(6, "its second");
+  EXPECT_FALSE(verdict.IsWithAll(5, members));
+  SetBytes(7);
+  EXPECT_FALSE(verdict.IsWithAll(7, members));
+}
+
+TEST_F(VerdictTest, WhoIsGoneNeedsNoEarlierErrorEither) {
+  AddError(4, "first");
+  AddError(6, "second");
+  for (Slot slot : {0u, 1u}) verdict.AddErrorHolder(slot, 4);
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  wire::View view = ViewFor(3, 1);
+  Lose(view, 2);
+  members.SetView(view, false);
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+}
+
 TEST_F(VerdictTest, AnEmptyOneHasASizeAndNoBytes) {
   verdict.SetEmpty({4, Combine::kSum, DataType::kUint8, 8, 0, std::nullopt}, members.everybody(),
                    members);
@@ -94,6 +139,72 @@ TEST_F(VerdictTest, IdleMembersBelongToOneVerdict) {
   EXPECT_EQ(verdict.idle()->waiting(), (std::vector<Slot>{2}));
   SetBytes(5);
   EXPECT_EQ(verdict.idle(), nullptr);
+}
+
+TEST_F(VerdictTest, NobodyIsKnownToHoldTheNextOne) {
+  SetBytes(4);
+  size_t bytes = pool.bytes_in_use();
+  verdict.AddHolder(0, members);
+  SetBytes(5);
+  EXPECT_FALSE(verdict.IsHeldBy(0));
+  EXPECT_EQ(verdict.lacking(), 3u);
+  EXPECT_EQ(pool.bytes_in_use(), bytes) << "the bytes of the one before are given back";
+}
+
+TEST_F(VerdictTest, WhoIsNotInTheReceiptDoesNotNeedIt) {
+  auto two = std::make_shared<SlotSet>();
+  for (Slot slot : {0u, 2u}) two->Insert(slot);
+  verdict.SetBytes({4, Combine::kSum, DataType::kUint8, 8, 0, 0}, two, members, pool.Take(8), 8);
+  EXPECT_EQ(verdict.lacking(), 2u);
+  EXPECT_FALSE(verdict.AddHolder(1, members));
+  EXPECT_EQ(verdict.lacking(), 2u);
+}
+
+TEST_F(VerdictTest, AJoinsOwnRoundsAreNeededByWhoHasJoined) {
+  members.NoteJoin(0, 1);
+  SetBytes(4);
+  EXPECT_EQ(verdict.lacking(), 2u);
+  verdict.SetBytes({5, Combine::kLast, DataType::kUint8, 8, 0, 0}, members.everybody(), members,
+                   pool.Take(8), 8);
+  EXPECT_EQ(verdict.lacking(), 3u) << "what a join ends with";
+}
+
+// Whoever comes to hold it, leaves, is lost or joins, in any order.
+RC_GTEST_FIXTURE_PROP(VerdictTest, LackingIsWhoNeedsItAndHasItNot, ()) {
+  wire::View view = ViewFor(5, 1);
+  members.SetView(view, true);
+  SetBytes(4);
+  const auto lacking = [&] {
+    uint32_t count = 0;
+    for (Slot slot = 0; slot < members.size(); ++slot) {
+      count += verdict.Needs(slot, members) && !verdict.IsHeldBy(slot) ? 1 : 0;
+    }
+    return count;
+  };
+  const int steps = *rc::gen::inRange(1, 12);
+  for (int step = 0; step < steps; ++step) {
+    const auto slot = *rc::gen::inRange<Slot>(0, 5);
+    const bool held = verdict.IsHeldBy(slot);
+    const bool needs = verdict.Needs(slot, members);
+    switch (*rc::gen::inRange(0, 4)) {
+      case 0: RC_ASSERT(verdict.AddHolder(slot, members) == (needs && !held)); break;
+      case 1:
+        members.NoteJoin(slot, 1);
+        verdict.Recount(members);
+        break;
+      case 2:
+        Lose(view, slot);
+        members.SetView(view, false);
+        verdict.Recount(members);
+        break;
+      default:
+        for (wire::WorkerInfo& worker : view.workers) worker.left |= worker.slot == slot;
+        ++view.epoch;
+        members.SetView(view, false);
+        verdict.Recount(members);
+    }
+    RC_ASSERT(verdict.lacking() == lacking());
+  }
 }
 
 }  // namespace

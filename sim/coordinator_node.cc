@@ -1,4 +1,4 @@
-#include "sim/nodes.h"
+#include "sim/coordinator_node.h"
 
 #include "sim/dice.h"
 

@@ -1,9 +1,8 @@
-// The processes of a simulated job: thin drivers of the production state machines. cluster.h is the
-// interface; nothing else includes this.
+// A simulated worker process, the carrier of its contributor: a thin driver of the production state
+// machines. Only the cluster's own files include this; cluster.h is the interface.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -12,121 +11,11 @@
 #include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/member.h"
-#include "sim/sibling.h"
-#include "src/protocol/shard/admission.h"
 #include "src/protocol/worker/leaving.h"
 #include "src/protocol/worker/shard_targets.h"
+#include "src/protocol/worker/worker.h"
 
 namespace byteps::sim {
-
-class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDriver {
- public:
-  // `process`: how many there have been before.
-  CoordinatorNode(Cluster& cluster, uint64_t process);
-
-  void OnHead(ConnectionId, uint32_t, const Frame&) override {}
-  void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;
-  void OnLost(ConnectionId connection, uint32_t tag) override;
-
-  void Send(protocol::ConnectionId to, const wire::Message& message) override;
-  void Disconnect(protocol::ConnectionId id) override;
-  void Report(const std::string& text) override;
-  void Finish(const Status& how) override;
-
-  void OnExit(Role role, uint32_t index, uint64_t incarnation);
-  void Stop();
-  void StepClock(Duration by);
-
-  std::optional<Status> outcome;
-  bool dead = false;
-
- private:
-  Cluster& cluster_;
-  NodeClock clock_;
-  protocol::Coordinator machine_;
-  Ticker ticker_;
-};
-
-// One thread of a server.
-class ShardNode final : public Endpoint, public protocol::ShardDriver {
- public:
-  ShardNode(Cluster& cluster, uint32_t server, const NodeClock& clock, ShardId id);
-
-  void OnHead(ConnectionId connection, uint32_t slot, const Frame& frame) override;
-  void OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) override;
-  void OnLost(ConnectionId connection, uint32_t slot) override;
-
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override;
-  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
-  void SendStable(Slot to, const wire::Progress& stable) override;
-
-  void OnView(const wire::View& view);
-  protocol::Shard& machine() { return machine_; }
-  void AfterEvent() { ticker_.Arm(); }
-  void Stop();
-
-  // Tells the server that the connection of a worker broke.
-  std::function<void(Slot, uint64_t incarnation)> on_worker_lost;
-  bool dead = false;
-
- private:
-  void Admit(ConnectionId connection, Slot slot, const wire::DataHeader& hello);
-  void Close(Slot slot);
-  bool InView(Slot slot, uint64_t incarnation) const;
-  std::optional<ByteSpan> Begin(ConnectionId connection, Slot slot, const Frame& frame);
-  void OnData(ConnectionId connection, Slot slot, const Frame& frame);
-  void NoteFrame(Slot slot, FrameType type);
-  void SendTo(Slot to, Frame& frame);
-  bool IsBound(ConnectionId connection, Slot slot) const;
-
-  Cluster& cluster_;
-  uint32_t server_;
-  const NodeClock& clock_;
-  ShardId id_;
-  std::string name_;
-  BufferPool pool_;
-  protocol::MistakenShard mistaken_;
-  protocol::Shard machine_;
-  protocol::Admission admission_;
-  protocol::WorkerLinks bound_;
-  Ticker ticker_;
-  wire::View view_;
-  std::map<Slot, ConnectionId> connections_;  // of those that are bound
-  std::map<Slot, ByteSpan> places_;           // of payloads that have begun to arrive
-};
-
-class ServerNode final : public Endpoint {
- public:
-  ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, uint64_t incarnation);
-
-  void Start() { control_.Connect(); }
-  void CutControl(Time until) { control_.Cut(until); }
-  void OnHead(ConnectionId, uint32_t, const Frame&) override {}
-  void OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) override;
-  void OnLost(ConnectionId connection, uint32_t tag) override;
-  void Stop();
-  void StepClock(Duration by);
-  const MemberControl& control() const { return control_; }
-  uint64_t incarnation() const { return incarnation_; }
-
-  bool dead = false;
-
- private:
-  wire::Join MakeJoin() const;
-  void OnView(const wire::View& view);
-  void OnMessage(const wire::Message& message);
-  void StopAndComeBack();
-
-  Cluster& cluster_;
-  uint32_t index_;
-  uint64_t incarnation_;
-  NodeClock clock_;
-  MemberControl control_;
-
- public:
-  std::vector<std::unique_ptr<ShardNode>> shards;
-};
 
 class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
  public:
@@ -242,7 +131,5 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   std::mt19937_64 random_;  // how late mail is
   std::map<ShardId, ByteSpan> places_;
 };
-
-inline constexpr const char* kVersion = "simulated";
 
 }  // namespace byteps::sim

@@ -1,59 +1,12 @@
-// ShardView, Intake and PostponedFrames: which frames count, which wait, and where they go.
-#include <gtest/gtest.h>
-
 #include "src/protocol/shard/postponed_frames.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
 #include "src/protocol/shard/room_for_test.h"
 
 namespace byteps::protocol {
 namespace {
-
-TEST(ShardViewTest, WhatWasSaidBeforeThePieceCameDoesNotCount) {
-  wire::View two = ViewFor(1, 1);
-  two.servers.push_back(two.servers[0]);
-  two.servers[1].index = two.servers[1].first_shard = 1;
-  ShardView view(ShardRules::Default());
-  EXPECT_TRUE(view.Set(two, 0));
-  EXPECT_TRUE(view.Counts({7, 0, 1}, 0, 1).has_value());
-  EXPECT_FALSE(view.Counts({7, 0, 1}, 1, 1).has_value()) << "it is the other's";
-  two.epoch = 5;
-  two.servers[1].alive = false;
-  two.servers[1].since = 5;
-  EXPECT_FALSE(view.Set(two, 0)) << "the same generation";
-  EXPECT_EQ(view.Counts({7, 0, 1}, 1, 5), std::optional<uint64_t>(5));
-  EXPECT_FALSE(view.Counts({7, 0, 1}, 1, 4).has_value());
-  EXPECT_TRUE(view.Stays(7, 0, 0, 4));
-  EXPECT_FALSE(view.Stays(7, 0, 1, 4)) << "it has just come";
-  EXPECT_TRUE(view.AlwaysMine(1));
-  EXPECT_FALSE(view.AlwaysMine(5));
-  EXPECT_FALSE(view.IsShard(2));
-}
-
-TEST(IntakeTest, WhatNobodyLooksAtHasAPlaceToo) {
-  Intake intake;
-  intake.SetSlots(2, true);
-  Incoming& incoming = intake.Next(1);
-  incoming.payload_bytes = 100;
-  EXPECT_EQ(incoming.fate, Fate::kDropped);
-  EXPECT_EQ(intake.Begin(1).size(), 100u);
-  EXPECT_TRUE(intake.IsReceiving(1));
-  EXPECT_FALSE(intake.IsReceiving(0));
-  EXPECT_TRUE(intake.End(1).place.empty());
-  EXPECT_FALSE(intake.IsReceiving(1));
-}
-
-TEST(IntakeTest, GivesTheMemoryBackWhenItIsForgotten) {
-  BufferPool pool;
-  Intake intake;
-  intake.SetSlots(1, true);
-  Incoming& incoming = intake.Next(0);
-  incoming.fate = Fate::kVerdict;
-  incoming.keep = pool.Take(8);
-  incoming.place = ByteSpan(incoming.keep.data(), 8);
-  EXPECT_EQ(intake.Begin(0).data(), incoming.keep.data());
-  EXPECT_EQ(intake.End(0).fate, Fate::kVerdict);
-  intake.Forget(0);
-  EXPECT_EQ(pool.bytes_in_use(), 0u);
-}
 
 class PostponedFramesTest : public testing::Test {
  protected:
@@ -105,6 +58,44 @@ TEST_F(PostponedFramesTest, TheLimitIsEachMembersOwnAndEndsWithItsConnection) {
   EXPECT_TRUE(frames.Check(1).ok());
   frames.ForgetConnection(0);
   EXPECT_TRUE(frames.Check(0).ok());
+}
+
+// Any frames in any order of views: each connection's come out in their order, none before its
+// view, and what is taken out does not count any more.
+RC_GTEST_FIXTURE_PROP(PostponedFramesTest, NothingOvertakesAndNothingIsCountedTwice, ()) {
+  room.options.postponed_bytes_max = 0;
+  PostponedFrames mine{room.options, room.view, room.members};
+  uint64_t added[2] = {0, 0};
+  uint64_t taken[2] = {0, 0};
+  const auto apply = [&](uint64_t epoch) {
+    SetEpoch(epoch);
+    mine.OnView();
+    for (Slot slot : {0u, 1u}) {
+      while (auto frame = mine.TakeNext(slot)) {
+        RC_ASSERT(frame->number == ++taken[slot]);
+        RC_ASSERT(frame->epoch <= epoch);
+        RC_ASSERT(frame->kind == wire::FrameKind::kAck);
+      }
+      RC_ASSERT(mine.Check(slot).ok() == (taken[slot] == added[slot]));
+    }
+  };
+  apply(1);
+  const uint64_t epochs = 6;
+  for (uint64_t epoch = 1; epoch < epochs; ++epoch) {
+    const int frames_now = *rc::gen::inRange(0, 5);
+    for (int i = 0; i < frames_now; ++i) {
+      const Slot slot = *rc::gen::inRange<Slot>(0, 2);
+      const uint64_t named = *rc::gen::inRange<uint64_t>(epoch, epochs);
+      const bool behind = added[slot] > taken[slot];
+      RC_ASSERT(mine.MustWait(slot, named) == (behind || named > epoch));
+      if (!mine.MustWait(slot, named)) continue;
+      PostponedFrame frame{.number = ++added[slot]};
+      frame.text.resize(*rc::gen::inRange<size_t>(0, 40));
+      mine.Add(slot, wire::FrameKind::kAck, named, std::move(frame));
+    }
+    apply(epoch + 1);
+  }
+  for (Slot slot : {0u, 1u}) RC_ASSERT(taken[slot] == added[slot]);
 }
 
 }  // namespace

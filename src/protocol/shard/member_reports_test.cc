@@ -1,0 +1,142 @@
+#include "src/protocol/shard/member_reports.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/shard/said_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+using MemberReportsTest = SaidTest;
+
+TEST_F(MemberReportsTest, WhatOneKnowsToBeStableIsSoForAll) {
+  reports.TakeHave(0, 2, {{{7, 0, 3}, 0}});
+  EXPECT_EQ(piece().verdict.round(), 3u);
+  EXPECT_TRUE(piece().verdict.stable());
+  EXPECT_TRUE(Push(1, Header(4), "\x01").ok());
+  reports.TakeHave(0, 2, {{{7, 0, 4}, 0}});
+  EXPECT_EQ(piece().verdict.round(), 3u) << "it waits for who brings that verdict";
+}
+
+TEST_F(MemberReportsTest, AnAcknowledgementIsForTheRoundThatWasAnswered) {
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  reports.TakeAck(0, 99);
+  EXPECT_TRUE(piece().verdict.IsHeldBy(0));
+  reports.TakeAck(1, 0);
+  EXPECT_FALSE(piece().verdict.IsHeldBy(1));
+}
+
+TEST_F(MemberReportsTest, WhoJoinsIsNotWaitedForWhenItHasSaidAll) {
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  reports.TakeJoined(2, 1);
+  EXPECT_TRUE(room.driver.answers.empty()) << "it may hold the former owner's verdict";
+  reports.TakeResync(2, 2);
+  EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1}));
+}
+
+TEST_F(MemberReportsTest, AnAcknowledgementOfWhatIsNotKeptAnyMoreMeansNothing) {
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  Piece& kept = *room.pieces.Find({7, 0, 1});
+  kept.since = 3;  // it went away and came back, with the same round decided
+  reports.TakeAck(0, 1);
+  EXPECT_FALSE(kept.verdict.IsHeldBy(0));
+  kept.since = 2;
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(2), "\x01").ok());
+  reports.TakeAck(1, 1);
+  EXPECT_FALSE(kept.verdict.IsHeldBy(1)) << "it was about the round before";
+  reports.TakeAck(1, 2);
+  EXPECT_TRUE(kept.verdict.IsHeldBy(1));
+}
+
+TEST_F(MemberReportsTest, WhatIsHeldOfOthersPiecesOrRetiredTensorsIsNoNews) {
+  room.pieces.Retire(8);
+  reports.TakeHave(0, 2, {{{7, 0, 3}, 9}, {{8, 0, 3}, 0}});
+  reports.TakeHave(0, 1, {{{7, 0, 3}, 0}});
+  EXPECT_EQ(room.pieces.Find({7, 0, 3}), nullptr) << "no such shard, or of an earlier stay";
+  EXPECT_EQ(room.pieces.Find({8, 0, 3}), nullptr);
+}
+
+TEST_F(MemberReportsTest, AnOlderHaveDoesNotTakeBackALaterRound) {
+  reports.TakeHave(0, 2, {{{7, 0, 3}, 0}});
+  reports.TakeHave(1, 2, {{{7, 0, 2}, 0}});
+  EXPECT_EQ(piece().verdict.round(), 3u);
+}
+
+// Of a piece that nobody else has owned, a have is for its sender alone.
+TEST(MemberReportsOfOneShardTest, WhoHasAVerdictSaysSoOfItself) {
+  Room room;
+  const ShardRules& rules = ShardRules::Default();
+  ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
+                     room.answers, room.rounds, room.delivery},
+                    4096};
+  MemberReports reports{{room.view, room.members, room.pieces, room.answers, room.rounds, told}};
+  Piece& piece = room.Decide(7);
+  reports.TakeHave(1, 1, {{{7, 0, 1}, 0}, {{7, 1, 1}, 0}});
+  EXPECT_TRUE(piece.verdict.IsHeldBy(1));
+  EXPECT_FALSE(piece.verdict.stable());
+  EXPECT_EQ(room.pieces.Find({7, 1, 1}), nullptr) << "news of what was never here";
+}
+
+TEST_F(MemberReportsTest, WhoJoinsIsAnsweredFromNoVerdictAnyMore) {
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  for (Slot slot : {0u, 1u}) room.rounds.NoteHolder(*room.pieces.Find({7, 0, 1}), slot);
+  EXPECT_FALSE(piece().verdict.stable());
+  reports.TakeJoined(2, 1);
+  EXPECT_TRUE(piece().verdict.stable()) << "it has no operation open, so it has this verdict";
+}
+
+// The second error was decided before the last one who holds the first had said so. Worker 1 never
+// comes to hold the second: it leaves.
+TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
+  for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(2), "late again", kStart).ok());
+  ASSERT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2, 0}));
+  reports.TakeAck(0, 2);
+  reports.TakeAck(1, 1);
+  const auto stable = [&] {
+    room.driver.stable.clear();
+    while (room.answers.due().has_value()) room.answers.Tick(*room.answers.due());
+    return room.driver.stable;
+  };
+  using Told = std::vector<std::pair<Slot, uint64_t>>;
+  EXPECT_EQ(stable(), Told{}) << "worker 2 has not said that it holds the first";
+  reports.TakeAck(2, 1);
+  EXPECT_EQ(stable(), (Told{{0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_FALSE(piece().verdict.stable());
+  EXPECT_TRUE(Push(2, Header(2), "\x01").ok());
+  reports.TakeAck(2, 2);
+  EXPECT_EQ(stable(), Told{}) << "worker 1 has not the second";
+}
+
+// Its acknowledgement was lost with its connection; over the next one it tells what it holds.
+TEST_F(MemberReportsTest, WhoTellsAnEarlierErrorHoldsIt) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u})
+    EXPECT_TRUE(pushes.TakeAbort(slot, Header(1), "late", kStart).ok());
+  for (Slot slot : {0u, 1u}) {
+    EXPECT_TRUE(pushes.TakeAbort(slot, Header(2), "late", kStart).ok());
+  }
+  EXPECT_FALSE(piece().verdict.IsWithAll(1, room.members));
+  std::vector<std::byte> row = piece().verdict.errors().Encode(1);
+  wire::DataHeader header = Header(1, static_cast<uint32_t>(row.size()));
+  header.status = StatusCode::kDeadlineExceeded;
+  EXPECT_TRUE(Tell(2, header, {reinterpret_cast<const char*>(row.data()), row.size()}).ok());
+  EXPECT_EQ(piece().verdict.round(), 2u);
+  for (Slot slot : {0u, 1u}) reports.TakeAck(slot, 2);
+  EXPECT_TRUE(piece().verdict.IsWithAll(1, room.members));
+  EXPECT_FALSE(piece().verdict.IsWithAll(2, room.members));
+}
+
+TEST_F(MemberReportsTest, TheLastResyncLetsAnErrorThrough) {
+  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
+  for (Slot slot : {0u, 1u}) reports.TakeResync(slot, 2);
+  reports.TakeResync(2, 1);
+  EXPECT_TRUE(room.driver.answers.empty()) << "of the view before";
+  reports.TakeResync(2, 2);
+  EXPECT_EQ(room.Answered(), (std::vector<Slot>{0}));
+}
+
+}  // namespace
+}  // namespace byteps::protocol

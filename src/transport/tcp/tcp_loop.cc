@@ -12,6 +12,7 @@
 #include "src/transport/tcp/tcp_connector.h"
 #include "src/transport/tcp/tcp_listener.h"
 #include "src/transport/tcp/tcp_stream.h"
+#include "src/transport/tcp/tls_channel.h"
 
 namespace byteps::transport {
 namespace {
@@ -84,6 +85,13 @@ std::unique_ptr<Loop::Timer> StartTimer(asio::io_context& io, Time first, Durati
 
 std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options) {
   return std::make_unique<TcpTransport>(options, MakePlainChannels());
+}
+
+Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, const TlsKey& key) {
+  Result<std::unique_ptr<ByteChannels>> channels = MakeTlsChannels(key);
+  if (!channels.ok()) return channels.status();
+  return std::unique_ptr<Transport>(
+      std::make_unique<TcpTransport>(options, std::move(channels).value()));
 }
 
 // The hint 1 says that one thread runs the loop; Post from other threads stays allowed.

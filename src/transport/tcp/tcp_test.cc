@@ -22,7 +22,7 @@ namespace {
 
 std::unique_ptr<Transport> MakeDefault() { return MakeTcpTransport({}); }
 
-std::unique_ptr<Transport> MakeTuned() {
+TcpOptions Tuned() {
   TcpOptions options;
   options.send_buffer_bytes = 32768;
   options.receive_buffer_bytes = 32768;
@@ -30,7 +30,15 @@ std::unique_ptr<Transport> MakeTuned() {
   options.receive_low_water_bytes = 16384;
   options.user_timeout = Duration::zero();
   options.keepalive_idle = Duration::zero();
-  return MakeTcpTransport(options);
+  return options;
+}
+
+std::unique_ptr<Transport> MakeTuned() { return MakeTcpTransport(Tuned()); }
+
+std::unique_ptr<Transport> MakeTls(const TcpOptions& options) {
+  auto transport = MakeTlsTransport(options, {"a job", {std::byte{7}}});
+  if (!transport.ok()) ADD_FAILURE() << transport.status().ToString();
+  return transport.ok() ? std::move(transport).value() : nullptr;
 }
 
 // Port 1 of the loopback interface: nobody listens on it, and it is never given out.
@@ -45,6 +53,13 @@ INSTANTIATE_TEST_SUITE_P(TcpName, TransportConformance,
 INSTANTIATE_TEST_SUITE_P(TcpSmallBuffers, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeTuned, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
+
+INSTANTIATE_TEST_SUITE_P(Tls, TransportConformance,
+                         ::testing::Values(Backend{"tls", [] { return MakeTls({}); }, "127.0.0.1:0",
+                                                   "127.0.0.1:1"}));
+INSTANTIATE_TEST_SUITE_P(TlsSmallBuffers, TransportConformance,
+                         ::testing::Values(Backend{"tls", [] { return MakeTls(Tuned()); },
+                                                   "127.0.0.1:0", "127.0.0.1:1"}));
 
 // A program that speaks to the port without being one of us.
 class RawSocket {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "src/base/status.h"
+#include "src/base/types.h"
 
 namespace byteps::transport {
 
@@ -49,8 +50,12 @@ class ByteChannel {
   // says EAGAIN: the socket will not say that they are there.
   virtual size_t held_bytes_max() const = 0;
 
+  // As of Connection. Empty until Open is through.
+  virtual ConstByteSpan binding() const = 0;
+
   // After EPROTO. kRefused: the two sides cannot speak to each other, with the reason as one says
-  // it of the other side. kPeerLost: what came was changed on its way.
+  // it of the other side. kPeerLost: what came was changed on its way, with a text for behind the
+  // peer's name.
   virtual Status Trouble() const = 0;
 };
 

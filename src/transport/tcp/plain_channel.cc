@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/transport/tcp/tls_record.h"
+
 namespace byteps::transport {
 namespace {
 
@@ -55,6 +57,7 @@ class PlainChannel final : public ByteChannel {
 
   size_t unsent_bytes() const override { return 0; }
   size_t held_bytes_max() const override { return 0; }
+  ConstByteSpan binding() const override { return {}; }
 
   Status Trouble() const override {
     return {StatusCode::kRefused,
@@ -62,24 +65,19 @@ class PlainChannel final : public ByteChannel {
   }
 
  private:
-  // The first frame is short, a hello, and so never begins as a record of TLS does. A record that
-  // begins a handshake gets the alert protocol_version in return.
+  // Whoever begins TLS is told that there is none here.
   bool IsTls(std::span<const iovec> parts, size_t bytes) {
-    std::array<unsigned char, 3> begin{};
+    std::array<std::byte, kTlsBeginBytes> begin{};
     size_t collected = 0;
     for (const iovec& part : parts) {
       size_t size = std::min({part.iov_len, begin.size() - collected, bytes - collected});
       if (size > 0) std::memcpy(begin.data() + collected, part.iov_base, size);
       collected += size;
     }
-    constexpr unsigned char kAlert = 0x15;
-    constexpr unsigned char kHandshake = 0x16;
-    bool version = begin[1] == 3 && begin[2] > 0 && begin[2] <= 3;
-    if (!version || (begin[0] != kAlert && begin[0] != kHandshake)) return false;
-    if (begin[0] == kHandshake) {
-      constexpr std::array<unsigned char, 7> kProtocolVersion = {kAlert, 3, 1, 0, 2, 2, 70};
-      [[maybe_unused]] ssize_t told = send(socket_, kProtocolVersion.data(),
-                                           kProtocolVersion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!BeginsAsTls(begin)) return false;
+    if (begin[0] == kTlsHandshake) {
+      [[maybe_unused]] ssize_t told =
+          send(socket_, kTlsRefusal.data(), kTlsRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     return true;
   }

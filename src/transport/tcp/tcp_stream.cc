@@ -230,7 +230,12 @@ ByteSpan TcpStream::ReadAhead() const {
 void TcpStream::OnReadStopped(int stop) {
   if (stop == EAGAIN) return;
   if (phase_ == Phase::kDraining) return Finish(Status::Ok());
-  if (stop == EPROTO) return Finish(channel_->Trouble());
+  if (stop == EPROTO) {
+    Status trouble = channel_->Trouble();
+    if (trouble.code() == StatusCode::kRefused) return Finish(trouble);
+    return Finish(
+        {trouble.code(), "lost the connection to " + peer_name_ + ": " + trouble.message()});
+  }
   // The failed write saw the cause; what a read says afterwards is only that it is over.
   int cause = write_error_ != 0 ? write_error_ : (stop == ByteChannel::kEndOfStream ? 0 : stop);
   bool cut = cause == ETIMEDOUT || cause == EHOSTUNREACH || cause == ENETUNREACH;

@@ -50,6 +50,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   size_t queued_bytes() const { return batch_.bytes() + channel_->unsent_bytes(); }
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
+  ConstByteSpan binding() const { return channel_->binding(); }
   void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
   // The user let go: closes without a callback.
@@ -134,6 +135,7 @@ class TcpConnection final : public Connection {
   size_t queued_bytes() const override { return stream_->queued_bytes(); }
   std::string PeerName() const override { return stream_->peer_name(); }
   std::string LocalAddress() const override { return stream_->local_address(); }
+  ConstByteSpan ChannelBinding() const override { return stream_->binding(); }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.
     stream_->MoveTo(static_cast<TcpLoop&>(target), std::move(adopt));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,9 @@ std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options);
 struct TlsKey {
   std::string identity;  // 1 to 128 bytes, which everybody can read
   std::array<std::byte, 32> bytes{};
+  // What seals the bytes of a connection is changed after so many records of 16 KB at most. It
+  // would be good for 2^24.5 (RFC 8446, 5.5).
+  uint64_t records_max = uint64_t{1} << 22;
 };
 Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, const TlsKey& key);
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include <openssl/ssl.h>
 
 #include "src/base/crypto_start.h"
+#include "src/transport/tcp/tls_record.h"
 
 namespace byteps::transport {
 namespace {
@@ -95,8 +95,9 @@ class Socket {
     if (drained_) return Again(bio);
     ssize_t count = recv(descriptor_, place, size, MSG_DONTWAIT);
     if (count > 0) {
-      if (!began_with_.has_value()) began_with_ = place[0];
-      drained_ = static_cast<size_t>(count) < size;
+      auto received = static_cast<size_t>(count);
+      Note(ConstByteSpan(place, received));
+      drained_ = received < size;
       return static_cast<int>(count);
     }
     if (count == 0) {
@@ -132,10 +133,16 @@ class Socket {
   void SetMoreFollows(bool more) { flags_ = more ? MSG_MORE : 0; }
   // What the system said when a call failed; kThrough: nothing.
   int stop() const { return stop_; }
-  // The first byte that came.
-  std::optional<std::byte> began_with() const { return began_with_; }
+  // Whether what came first is TLS at all.
+  bool tls() const { return noted_ < begin_.size() || BeginsAsTls(begin_); }
 
  private:
+  void Note(ConstByteSpan received) {
+    for (size_t i = 0; i < received.size() && noted_ < begin_.size(); ++i) {
+      begin_[noted_++] = received[i];
+    }
+  }
+
   static int Again(BIO* bio) {
     BIO_set_retry_read(bio);
     return -1;
@@ -157,8 +164,9 @@ class Socket {
   int flags_ = 0;
   int stop_ = ByteChannel::kThrough;
   bool drained_ = false;
-  std::optional<std::byte> began_with_;
-  std::vector<std::byte> unsent_;  // about a record at most
+  std::array<std::byte, kTlsBeginBytes> begin_{};  // of what came
+  size_t noted_ = 0;                               // bytes of it
+  std::vector<std::byte> unsent_;                  // about a record at most
   size_t unsent_begin_ = 0;
 };
 
@@ -187,8 +195,8 @@ Method MakeMethod() {
 class TlsChannel final : public ByteChannel {
  public:
   TlsChannel(SSL_CTX* context, const BIO_METHOD* method, int socket, ByteChannels::Side side,
-             uint64_t records_per_key)
-      : socket_(socket), ssl_(SSL_new(context)), records_per_key_(records_per_key) {
+             uint64_t records_max)
+      : socket_(socket), ssl_(SSL_new(context)), records_max_(records_max) {
     BIO* bio = BIO_new(method);
     if (ssl_ == nullptr || bio == nullptr) throw std::bad_alloc();
     BIO_set_data(bio, &socket_);
@@ -209,7 +217,8 @@ class TlsChannel final : public ByteChannel {
     int done = SSL_do_handshake(ssl_.get());
     if (done != 1) return Stop(done);
     // Whoever got this far without the key has found a hole in TLS.
-    if (SSL_session_reused(ssl_.get()) != 1 || SSL_version(ssl_.get()) != TLS1_3_VERSION) {
+    if (SSL_session_reused(ssl_.get()) != 1 || SSL_version(ssl_.get()) != TLS1_3_VERSION ||
+        !TakeBinding()) {
       trouble_ = {StatusCode::kRefused, "it did not prove that it has the key of the job"};
       return EPROTO;
     }
@@ -248,8 +257,7 @@ class TlsChannel final : public ByteChannel {
       int done = SSL_write_ex(ssl_.get(), record.data(), record.size(), &taken);
       passed.bytes += taken;
       passed.stop = done != 1 ? Stop(done) : socket_.unsent_bytes() > 0 ? EAGAIN : kThrough;
-      if (++records_ % records_per_key_ == 0)
-        SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+      if (++records_ % records_max_ == 0) SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
     }
     socket_.SetMoreFollows(false);
     return passed;
@@ -257,9 +265,17 @@ class TlsChannel final : public ByteChannel {
 
   size_t unsent_bytes() const override { return socket_.unsent_bytes(); }
   size_t held_bytes_max() const override { return kHeldBytesMax; }
+  ConstByteSpan binding() const override { return open_ ? binding_ : ConstByteSpan(); }
   Status Trouble() const override { return trouble_; }
 
  private:
+  bool TakeBinding() {
+    constexpr std::string_view kLabel = "EXPORTER-byteps-handshake";
+    return SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(binding_.data()),
+                                      binding_.size(), kLabel.data(), kLabel.size(), nullptr, 0,
+                                      0) == 1;
+  }
+
   // What a call that is not done says.
   int Stop(int done) {
     if (!trouble_.ok()) return EPROTO;
@@ -268,6 +284,7 @@ class TlsChannel final : public ByteChannel {
     if (error == SSL_ERROR_ZERO_RETURN) return kEndOfStream;
     if (socket_.stop() != kThrough) return socket_.stop();
     trouble_ = open_ ? Broken() : Refused();
+    if (!socket_.tls()) socket_.Write(kTlsRefusal);
     return EPROTO;
   }
 
@@ -280,9 +297,7 @@ class TlsChannel final : public ByteChannel {
   Status Refused() const {
     auto error = ERR_peek_error();
     int reason = ERR_GET_REASON(error);
-    bool tls = socket_.began_with() == std::byte{SSL3_RT_HANDSHAKE} ||
-               socket_.began_with() == std::byte{SSL3_RT_ALERT};
-    if (!tls || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION) {
+    if (!socket_.tls() || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION) {
       return {StatusCode::kRefused,
               "it does not speak TLS as this process does; BYTEPS_TLS must be the same everywhere"};
     }
@@ -295,16 +310,16 @@ class TlsChannel final : public ByteChannel {
 
   Socket socket_;
   std::unique_ptr<SSL, Free<SSL_free>> ssl_;
-  const uint64_t records_per_key_;
+  const uint64_t records_max_;
   uint64_t records_ = 0;
   bool open_ = false;
+  std::array<std::byte, 32> binding_{};
   Status trouble_;
 };
 
 class TlsChannels final : public ByteChannels {
  public:
-  TlsChannels(const TlsKey& key, uint64_t records_per_key)
-      : key_(key), records_per_key_(records_per_key), method_(MakeMethod()) {}
+  explicit TlsChannels(const TlsKey& key) : key_(key), method_(MakeMethod()) {}
 
   // False: this OpenSSL lacks something.
   bool Prepare() {
@@ -330,7 +345,7 @@ class TlsChannels final : public ByteChannels {
 
   std::unique_ptr<ByteChannel> Make(int socket, Side side) const override {
     return std::make_unique<TlsChannel>(context_.get(), method_.get(), socket, side,
-                                        records_per_key_);
+                                        key_.records_max);
   }
 
  private:
@@ -372,16 +387,15 @@ class TlsChannels final : public ByteChannels {
   }
 
   const TlsKey key_;
-  const uint64_t records_per_key_;
   const Method method_;
   Context context_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ByteChannels>> MakeTlsChannels(const TlsKey& key, uint64_t records_per_key) {
+Result<std::unique_ptr<ByteChannels>> MakeTlsChannels(const TlsKey& key) {
   StartCrypto();
-  auto channels = std::make_unique<TlsChannels>(key, records_per_key);
+  auto channels = std::make_unique<TlsChannels>(key);
   if (channels->Prepare()) return std::unique_ptr<ByteChannels>(std::move(channels));
   const char* reason = ERR_reason_error_string(ERR_peek_error());
   return Status(StatusCode::kInternal, std::string("this OpenSSL cannot do what TLS needs: ") +

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/transport/tcp/raw_socket_for_test.h"
 #include "src/transport/transport_conformance.h"
 
 namespace byteps::transport {
@@ -22,7 +23,7 @@ namespace {
 
 std::unique_ptr<Transport> MakeDefault() { return MakeTcpTransport({}); }
 
-TcpOptions Tuned() {
+std::unique_ptr<Transport> MakeTuned() {
   TcpOptions options;
   options.send_buffer_bytes = 32768;
   options.receive_buffer_bytes = 32768;
@@ -30,15 +31,7 @@ TcpOptions Tuned() {
   options.receive_low_water_bytes = 16384;
   options.user_timeout = Duration::zero();
   options.keepalive_idle = Duration::zero();
-  return options;
-}
-
-std::unique_ptr<Transport> MakeTuned() { return MakeTcpTransport(Tuned()); }
-
-std::unique_ptr<Transport> MakeTls(const TcpOptions& options) {
-  auto transport = MakeTlsTransport(options, {"a job", {std::byte{7}}});
-  if (!transport.ok()) ADD_FAILURE() << transport.status().ToString();
-  return transport.ok() ? std::move(transport).value() : nullptr;
+  return MakeTcpTransport(options);
 }
 
 // Port 1 of the loopback interface: nobody listens on it, and it is never given out.
@@ -53,59 +46,6 @@ INSTANTIATE_TEST_SUITE_P(TcpName, TransportConformance,
 INSTANTIATE_TEST_SUITE_P(TcpSmallBuffers, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeTuned, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
-
-INSTANTIATE_TEST_SUITE_P(Tls, TransportConformance,
-                         ::testing::Values(Backend{"tls", [] { return MakeTls({}); }, "127.0.0.1:0",
-                                                   "127.0.0.1:1"}));
-INSTANTIATE_TEST_SUITE_P(TlsSmallBuffers, TransportConformance,
-                         ::testing::Values(Backend{"tls", [] { return MakeTls(Tuned()); },
-                                                   "127.0.0.1:0", "127.0.0.1:1"}));
-
-// A program that speaks to the port without being one of us.
-class RawSocket {
- public:
-  explicit RawSocket(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    timeval patience{60, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    int one = 1;
-    setsockopt(fd_, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  RawSocket(const RawSocket&) = delete;
-  RawSocket& operator=(const RawSocket&) = delete;
-  ~RawSocket() { close(fd_); }
-
-  void Write(std::string_view bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Whether the other side ends the connection, by a close or a reset.
-  bool SeesTheEnd() {
-    char byte;
-    ssize_t count = recv(fd_, &byte, 1, 0);
-    return count == 0 || (count < 0 && errno == ECONNRESET);
-  }
-  std::string Read(size_t size) {
-    std::string bytes(size, '\0');
-    ssize_t count = recv(fd_, bytes.data(), size, MSG_WAITALL);
-    bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
-    return bytes;
-  }
-  void Reset() {
-    linger now{1, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-    shutdown(fd_, SHUT_RD);
-    close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 // A server that starts every connection that comes.
 class TcpTest : public ::testing::Test {

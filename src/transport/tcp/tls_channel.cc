@@ -180,7 +180,8 @@ int WriteBio(BIO* bio, const char* bytes, int size) {
 long ControlBio(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
 Method MakeMethod() {
-  Method method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "byteps"));
+  // Without an index of its own, of which a process has no more than a hundred.
+  Method method(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "byteps"));
   bool complete = method != nullptr && BIO_meth_set_read(method.get(), ReadBio) == 1 &&
                   BIO_meth_set_write(method.get(), WriteBio) == 1 &&
                   BIO_meth_set_ctrl(method.get(), ControlBio) == 1;

@@ -55,7 +55,8 @@ class Endings : public ::testing::TestWithParam<Medium> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Endings, ::testing::Values(Medium::kTcp, Medium::kInproc),
+INSTANTIATE_TEST_SUITE_P(Media, Endings,
+                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kInproc),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Endings, ANameInFlightIsRefusedAndTheFirstOneIsNotDisturbed) {

@@ -97,7 +97,8 @@ class Survival : public ::testing::TestWithParam<Medium> {
   static void WaitForFirst(const Round& round) { ASSERT_NE(round.tickets[0][0]->Wait(), nullptr); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::Values(Medium::kTcp, Medium::kInproc),
+INSTANTIATE_TEST_SUITE_P(Media, Survival,
+                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kInproc),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Survival, AServerThatDiesInTheMiddleOfARoundIsNotMissed) {

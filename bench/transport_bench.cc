@@ -392,6 +392,9 @@ void Measure(const Sizes& sizes, Table& table) {
   };
   std::vector<Rival> rivals;
   rivals.push_back({"tcp", MakeTcpTransport({}), "127.0.0.1:0"});
+  auto tls = MakeTlsTransport({}, {"bench", {}});
+  if (!tls.ok()) Die(tls.status().ToString());
+  rivals.push_back({"tls", std::move(tls).value(), "127.0.0.1:0"});
   rivals.push_back({"inproc", MakeInprocTransport(), "inproc:0"});
   add_latency("plain", RawLatency(sizes));
   for (Rival& rival : rivals) {

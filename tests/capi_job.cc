@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace byteps::testing {
 namespace {
@@ -39,8 +40,11 @@ void BlockSignals() {
 
 }  // namespace
 
-CApiJob::CApiJob(int workers)
-    : workers_(workers), port_(FreePort()), sessions_(static_cast<size_t>(workers), nullptr) {
+CApiJob::CApiJob(int workers, std::vector<std::string> more)
+    : workers_(workers),
+      more_(std::move(more)),
+      port_(FreePort()),
+      sessions_(static_cast<size_t>(workers), nullptr) {
   BlockSignals();
 }
 
@@ -51,14 +55,16 @@ CApiJob::~CApiJob() {
 
 std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
   // Busy machines and sanitizers are slow: silence shall mean nothing here.
-  return {"role=" + role,
-          "num_worker=" + std::to_string(workers_),
-          "num_server=1",
-          "root_host=127.0.0.1",
-          "root_port=" + std::to_string(port_),
-          "start_timeout_s=60",
-          "heartbeat_timeout_ms=60000",
-          "eviction_timeout_ms=60000"};
+  std::vector<std::string> settings = {"role=" + role,
+                                       "num_worker=" + std::to_string(workers_),
+                                       "num_server=1",
+                                       "root_host=127.0.0.1",
+                                       "root_port=" + std::to_string(port_),
+                                       "start_timeout_s=60",
+                                       "heartbeat_timeout_ms=60000",
+                                       "eviction_timeout_ms=60000"};
+  settings.insert(settings.end(), more_.begin(), more_.end());
+  return settings;
 }
 
 void CApiJob::StartServices() {
@@ -79,6 +85,10 @@ std::vector<std::string> CApiJob::WorkerSettings(int rank) const {
 
 bool CApiJob::Open() {
   StartServices();
+  return OpenSessions();
+}
+
+bool CApiJob::OpenSessions() {
   std::vector<std::thread> openers;
   for (int rank = 0; rank < workers_; ++rank) {
     openers.emplace_back([this, rank] {

@@ -14,7 +14,8 @@ namespace byteps::testing {
 
 class CApiJob {
  public:
-  explicit CApiJob(int workers);
+  // `more`: settings of all its processes.
+  explicit CApiJob(int workers, std::vector<std::string> more = {});
   // Closes what is left of the sessions and waits until the job is over.
   ~CApiJob();
 
@@ -22,6 +23,7 @@ class CApiJob {
   bool Open();
   // The parts of it, for a test that opens sessions itself.
   void StartServices();
+  bool OpenSessions();
   std::vector<std::string> WorkerSettings(int rank) const;
 
   byteps_session* session(int rank) { return sessions_[static_cast<size_t>(rank)]; }
@@ -32,6 +34,7 @@ class CApiJob {
   std::vector<std::string> SettingsOf(const std::string& role) const;
 
   const int workers_;
+  const std::vector<std::string> more_;
   const int port_;
   std::vector<byteps_session*> sessions_;
   std::vector<std::thread> services_;

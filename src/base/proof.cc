@@ -10,6 +10,8 @@
 #include <openssl/hmac.h>
 #include <sys/random.h>
 
+#include "src/base/crypto_start.h"
+
 namespace byteps {
 namespace {
 
@@ -26,6 +28,7 @@ ConstByteSpan BytesOf(std::string_view text) { return std::as_bytes(std::span(te
 }  // namespace
 
 ProofBytes HmacSha256(ConstByteSpan key, ConstByteSpan message) {
+  StartCrypto();
   ProofBytes digest;
   unsigned length = 0;
   // Null pointers of empty spans mean other things to OpenSSL.

@@ -70,9 +70,19 @@ Status CheckWorker(const Options& options) {
   return Status::Ok();
 }
 
+bool HasConnections(const Options& options) {
+  return options.role != Role::kWorker || IsDistributed(options);
+}
+
+Status CheckTls(const Options& options) {
+  if (!options.tls || !options.job_secret.empty() || !HasConnections(options)) return Status::Ok();
+  return Contradiction(
+      "tls=1 (BYTEPS_TLS) needs a secret, of which its key is made: set BYTEPS_JOB_SECRET to the "
+      "same value for all processes of the job (openssl rand -hex 16 makes one)");
+}
+
 Status CheckServers(const Options& options) {
-  const bool needs_servers = options.role != Role::kWorker || IsDistributed(options);
-  if (!needs_servers || options.num_server > 0) return Status::Ok();
+  if (!HasConnections(options) || options.num_server > 0) return Status::Ok();
   return Contradiction(
       "num_server=0: a job of several workers needs at least one server "
       "(DMLC_NUM_SERVER); servers may share the workers' machines");
@@ -98,6 +108,7 @@ Status CheckHeartbeats(const Options& options) {
 Status CheckOptions(const Options& options, const GivenOptions& given) {
   if (const Status status = CheckComplete(options, given); !status.ok()) return status;
   if (const Status status = CheckServers(options); !status.ok()) return status;
+  if (const Status status = CheckTls(options); !status.ok()) return status;
   if (const Status status = CheckHeartbeats(options); !status.ok()) return status;
   return options.role == Role::kWorker ? CheckWorker(options) : Status::Ok();
 }

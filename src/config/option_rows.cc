@@ -121,6 +121,11 @@ constexpr OptionRow kRows[] = {
      .field = &Options::require_secret,
      .help = "Refuse to start without a secret, unless the scheduler is on a loopback address. "
              "Without this the scheduler warns."},
+    {.name = "tls",
+     .variable = "BYTEPS_TLS",
+     .field = &Options::tls,
+     .help = "Put all connections of the job under TLS 1.3, with a key that is made of job_secret. "
+             "The same for all its processes."},
     {.name = "node_host",
      .variable = "DMLC_NODE_HOST",
      .field = &Options::node_host,

@@ -32,6 +32,7 @@ struct Options {
   std::string job_id = "0";
   std::string job_secret;
   bool require_secret = false;
+  bool tls = false;
 
   // The address that this process announces.
   std::string node_host;

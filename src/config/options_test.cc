@@ -292,6 +292,15 @@ TEST(LoadOptionsTest, ContradictionsNameBothSides) {
               AllOf(HasSubstr("eviction_timeout_ms=300"), HasSubstr("heartbeat_interval_ms=200")));
 }
 
+TEST(LoadOptionsTest, TlsNeedsASecretWhereThereAreConnections) {
+  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_TLS", "1"}})),
+              AllOf(HasSubstr("BYTEPS_TLS"), HasSubstr("set BYTEPS_JOB_SECRET")));
+  const auto with = LoadOptions(Job({{"BYTEPS_TLS", "1"}, {"BYTEPS_JOB_SECRET", "s"}}), {});
+  ASSERT_TRUE(with.ok()) << with.status().ToString();
+  EXPECT_TRUE(with->tls);
+  EXPECT_TRUE(LoadOptions(Vars({{"BYTEPS_TLS", "1"}}), {}).ok());  // alone
+}
+
 TEST(LoadOptionsTest, TextsHaveTheirLimits) {
   EXPECT_THAT(ErrorOf(Environment(), {"job_id=../x"}), HasSubstr("letters, digits"));
   EXPECT_THAT(ErrorOf(Environment(), {"job_id="}), HasSubstr("letters, digits"));

@@ -20,15 +20,21 @@ Status Timeout(const transport::Connection& connection) {
                                         "byteps process?"};
 }
 
-ProofBytes InitiatorProof(const JobIdentity& identity, ConstByteSpan hello,
-                          const wire::Nonce& challenge) {
-  return Proof(identity.secret, kInitiatorPurpose, hello, challenge);
+// What proofs are over besides the hello: the challenge, and the connection that it came on.
+std::vector<std::byte> Said(const wire::Nonce& challenge, const transport::Connection& connection) {
+  std::vector<std::byte> said(challenge.begin(), challenge.end());
+  ConstByteSpan binding = connection.ChannelBinding();
+  said.insert(said.end(), binding.begin(), binding.end());
+  return said;
+}
+
+ProofBytes InitiatorProof(const JobIdentity& identity, ConstByteSpan hello, ConstByteSpan said) {
+  return Proof(identity.secret, kInitiatorPurpose, hello, said);
 }
 
 ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
-                         const wire::Nonce& challenge, wire::Welcome welcome) {
+                         std::vector<std::byte> said, wire::Welcome welcome) {
   welcome.proof = {};
-  std::vector<std::byte> said(challenge.begin(), challenge.end());
   std::vector<std::byte> bytes = wire::EncodeWelcome(welcome);
   said.insert(said.end(), bytes.begin(), bytes.end());
   return Proof(identity.secret, kAcceptorPurpose, hello, said);
@@ -81,14 +87,16 @@ void HandshakeInitiator::OnChallenge() {
   std::copy(incoming_.begin(), incoming_.end(), challenge.begin());
   challenge_ = challenge;
   connection_->Send(
-      BytesFrame(pool_, FrameKind::kProof, InitiatorProof(identity_, hello_bytes_, challenge)));
+      BytesFrame(pool_, FrameKind::kProof,
+                 InitiatorProof(identity_, hello_bytes_, Said(challenge, *connection_))));
 }
 
 // What is not proven is a refusal at most: it ends this attempt, and nobody.
 Status HandshakeInitiator::Judge(const wire::Welcome& welcome) const {
   bool proven =
       challenge_.has_value() &&
-      ProofEqual(AcceptorProof(identity_, hello_bytes_, *challenge_, welcome), welcome.proof);
+      ProofEqual(AcceptorProof(identity_, hello_bytes_, Said(*challenge_, *connection_), welcome),
+                 welcome.proof);
   const std::string peer = connection_->PeerName();
   if (welcome.code == StatusCode::kOk) {
     if (proven) return Status::Ok();
@@ -103,6 +111,9 @@ Status HandshakeInitiator::Judge(const wire::Welcome& welcome) const {
 }
 
 void HandshakeInitiator::OnClosed(const Status& why) {
+  if (why.code() == StatusCode::kRefused) {
+    return Finish({StatusCode::kRefused, connection_->PeerName() + ": " + why.message()});
+  }
   Finish({StatusCode::kUnavailable, why.message()});
 }
 
@@ -128,6 +139,7 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
       decide_(std::move(decide)),
       done_(std::move(done)),
       alive_(std::make_shared<bool>(true)) {
+  hello_.version = 0;  // nothing has been said yet
   connection_->SetLimits({wire::kHandshakeBytesMax});
   connection_->Start(this);
   deadline_ = loop.After(kProofLimit, [this] { Finish(Timeout(*connection_)); });
@@ -170,7 +182,8 @@ void HandshakeAcceptor::OnHello() {
 
 void HandshakeAcceptor::OnProof() {
   expected_ = 0;
-  if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, challenge_), incoming_)) {
+  if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, Said(challenge_, *connection_)),
+                  incoming_)) {
     return Refuse(
         "it does not know the secret that you have; check BYTEPS_JOB_SECRET, which must be the "
         "same everywhere",
@@ -210,7 +223,7 @@ void HandshakeAcceptor::SendWelcome(const Status& decision) {
   welcome.text = decision.message();
   if (proven_) {
     welcome.incarnation = identity_.incarnation;
-    welcome.proof = AcceptorProof(identity_, hello_bytes_, challenge_, welcome);
+    welcome.proof = AcceptorProof(identity_, hello_bytes_, Said(challenge_, *connection_), welcome);
   }
   connection_->Send(BytesFrame(pool_, FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
 }

@@ -2,7 +2,8 @@
 // bound. Both ends prove that they hold the job's secret before any other frame is read. The
 // acceptor, which strangers can reach, lets the initiator prove first; it decides nothing and
 // proves nothing before. The whole welcome is proven: nobody in between changes what it says, and
-// only a member can end a process by saying that it is none any more (kEvicted).
+// only a member can end a process by saying that it is none any more (kEvicted). Under TLS a proof
+// holds for its own connection only.
 //
 // Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
 // it at most once; destroying the object, also from inside `done`, ends the attempt silently.
@@ -71,7 +72,8 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   // it later (a member that is ahead of us waits). Called at most once.
   //
   // `done` gets kRefused, with the reason as one says it of the peer, for who has sent a hello that
-  // does not fit, or has not proved that it knows the secret; other codes for who sent none.
+  // does not fit, or has not proved that it knows the secret, or (with a hello of version 0) cannot
+  // even be spoken to; other codes for who sent none.
   using Answer = std::function<void(Status)>;
   using Decide = std::function<void(const wire::Hello&, Answer answer)>;
   using Done =

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "src/base/proof.h"
@@ -26,13 +27,20 @@ constexpr Duration kConnectShardsLimit = seconds(30);
 // Nothing is decided when a member takes the coordinator for lost too early; it only connects anew.
 constexpr int64_t kCoordinatorSilenceMs = 3000;
 
-std::unique_ptr<transport::Transport> MakeTransport(const config::Options& options) {
+// Of the secret, but not what proves it: whoever had the one would not have the other.
+transport::TlsKey TlsKeyOf(const config::Options& options) {
+  return {options.job_id,
+          Proof(options.job_secret, "byteps tls", std::as_bytes(std::span(options.job_id)), {})};
+}
+
+Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Options& options) {
   transport::TcpOptions tcp;
   tcp.congestion_control = options.tcp_congestion;
   tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
   tcp.user_timeout = milliseconds(options.link_timeout_ms);
   tcp.keepalive_idle = seconds(1);
   tcp.keepalive_interval = seconds(1);
+  if (options.tls) return transport::MakeTlsTransport(tcp, TlsKeyOf(options));
   return transport::MakeTcpTransport(tcp);
 }
 
@@ -130,7 +138,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
   auto transport = MakeTransport(options);
-  runtime::CoordinatorProcess coordinator(*transport, process, log);
+  if (!transport.ok()) return transport.status();
+  runtime::CoordinatorProcess coordinator(*transport.value(), process, log);
   SignalThread signals([&](int number) {
     coordinator.Stop(
         {StatusCode::kPeerLost, "the coordinator (scheduler) was " + StoppedBy(number).message()});
@@ -151,7 +160,8 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
   auto transport = MakeTransport(options);
-  runtime::ServerProcess server(*transport, process, log);
+  if (!transport.ok()) return transport.status();
+  runtime::ServerProcess server(*transport.value(), process, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
   return server.Run();
 }
@@ -198,7 +208,9 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);
-  return runtime::StartWorkerEngine(MakeTransport(options), worker, log);
+  auto transport = MakeTransport(options);
+  if (!transport.ok()) return transport.status();
+  return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
 }
 
 Status Serve(const config::Options& options) {

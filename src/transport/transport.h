@@ -64,7 +64,9 @@ class FrameReceiver {
   // The connection is gone; comes exactly once, after which nothing more comes. kOk: this side
   // called Close. kPeerLost: the other side closed, or was reset. kUnavailable: nothing that was
   // sent came through for its limit; the other side may live. kProtocol: it sent bytes that no
-  // correct peer sends. Other codes: what OnHeader returned.
+  // correct peer sends. kRefused: the two ends do not speak to each other, for one of them wants
+  // TLS and the other does not, or they have other keys; the text says what is wrong with the other
+  // ("it ..."). Other codes: what OnHeader returned.
   virtual void OnClosed(const Status& why) = 0;
 };
 
@@ -107,6 +109,10 @@ class Connection {
 
   // The own address on this connection without the port: how the peer's network sees this host.
   virtual std::string LocalAddress() const = 0;
+
+  // 32 bytes that only the two ends of this connection have, for proofs to hold on no other; empty
+  // where nothing keeps others from listening. There once a frame has come.
+  virtual ConstByteSpan ChannelBinding() const = 0;
 
   // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
   // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What

@@ -106,7 +106,8 @@ class Bits : public ::testing::TestWithParam<Medium> {
   std::vector<Bytes> reference_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Bits, ::testing::Values(Medium::kTcp, Medium::kInproc),
+INSTANTIATE_TEST_SUITE_P(Media, Bits,
+                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kInproc),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Bits, AreTheSameForAllServersShardsLanesAndPieces) {

@@ -18,7 +18,10 @@ constexpr const char* kHost = "here";
 
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
-  return transport::MakeTcpTransport({});
+  if (medium == Medium::kTcp) return transport::MakeTcpTransport({});
+  auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
+  EXPECT_TRUE(tls.ok()) << tls.status().ToString();
+  return std::move(tls).value();
 }
 
 }  // namespace

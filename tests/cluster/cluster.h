@@ -1,5 +1,5 @@
 // A whole job in one process, with the real runtime: a coordinator, servers and workers, each with
-// its own threads, over TCP on the loopback interface or in memory.
+// its own threads, over TCP on the loopback interface, with TLS or without, or in memory.
 //
 // Used from the test's thread. Every wait ends after kPatience at the latest, with a failure.
 #pragma once
@@ -23,8 +23,15 @@
 
 namespace byteps::cluster {
 
-enum class Medium : uint8_t { kTcp, kInproc };
-inline const char* NameOf(Medium medium) { return medium == Medium::kTcp ? "Tcp" : "Inproc"; }
+enum class Medium : uint8_t { kTcp, kTls, kInproc };
+inline const char* NameOf(Medium medium) {
+  switch (medium) {
+    case Medium::kTcp: return "Tcp";
+    case Medium::kTls: return "Tls";
+    case Medium::kInproc: break;
+  }
+  return "Inproc";
+}
 
 // What tests of whole jobs are played with.
 struct Setting {
@@ -32,7 +39,7 @@ struct Setting {
   std::vector<uint32_t> lanes = {1};  // see ClusterOptions
 };
 inline const Setting kSettings[] = {
-    {Medium::kTcp, {1}}, {Medium::kInproc, {1}}, {Medium::kTcp, {2, 1, 3}}};
+    {Medium::kTcp, {1}}, {Medium::kTls, {1}}, {Medium::kInproc, {1}}, {Medium::kTcp, {2, 1, 3}}};
 inline std::string NameOf(const Setting& setting) {
   return std::string(NameOf(setting.medium)) + (setting.lanes.size() > 1 ? "Lanes" : "");
 }

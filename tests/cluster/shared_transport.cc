@@ -59,6 +59,7 @@ class CuttableLoop::Cuttable final : public Connection {
   size_t queued_bytes() const override { return real_->queued_bytes(); }
   std::string PeerName() const override { return real_->PeerName(); }
   std::string LocalAddress() const override { return real_->LocalAddress(); }
+  ConstByteSpan ChannelBinding() const override { return real_->ChannelBinding(); }
   void MoveTo(transport::Loop& target,
               std::function<void(std::unique_ptr<Connection>)> adopt) override {
     real_->MoveTo(target, std::move(adopt));

@@ -230,6 +230,36 @@ TEST_F(Strangers, WhoKnowsTheSecretIsToldWhatDoesNotFit) {
   cluster_.LeaveInOrder();
 }
 
+// The same where all is under TLS: whatever they say, nobody gets as far as a hello.
+TEST(StrangersUnderTls, ChangeNothing) {
+  ClusterOptions options;
+  options.medium = Medium::kTls;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  wire::Hello hello;
+  hello.job = cluster.identity().job;
+  std::vector<RawSocket> silent;
+  for (const std::string& port : {cluster.coordinator_address(), cluster.server_address(0)}) {
+    for (int i = 0; i < 20; ++i) silent.emplace_back(port);
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      RawSocket stranger(port);
+      stranger.Write(RandomBits(100 + 50 * seed, seed));
+    }
+    RawSocket plain(port);
+    plain.WriteFrame(FrameKind::kHello, wire::EncodeHello(hello));
+    EXPECT_TRUE(plain.ReadFrame(FrameKind::kChallenge).empty());
+    EXPECT_TRUE(plain.SeesTheEnd());
+  }
+  ASSERT_TRUE(cluster.StartWorkers().ok());
+  std::vector<Bytes> data(2, Encode(DataType::kFloat32, std::vector<double>(30000, 1)));
+  TicketRef a = cluster.Submit(0, SumOf("w", data[0]));
+  TicketRef b = cluster.Submit(1, SumOf("w", data[1]));
+  ASSERT_TRUE(a->WaitStatus().ok());
+  ASSERT_TRUE(b->WaitStatus().ok());
+  EXPECT_EQ(data[0], Encode(DataType::kFloat32, std::vector<double>(30000, 2)));
+  cluster.LeaveInOrder();
+}
+
 // They make room for each other, and for members, of which none has to wait until they are gone.
 TEST_F(Strangers, ManyWhoSayNothingMakeRoom) {
   rlimit before{};

@@ -132,6 +132,7 @@ class InprocConnection final : public Connection {
   size_t queued_bytes() const override { return stream_->queued_bytes(); }
   std::string PeerName() const override { return stream_->peer_name(); }
   std::string LocalAddress() const override { return "inproc"; }
+  ConstByteSpan ChannelBinding() const override { return {}; }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.
     stream_->MoveTo(static_cast<InprocLoop&>(target), std::move(adopt));

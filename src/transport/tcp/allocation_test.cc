@@ -74,10 +74,9 @@ class Echo final : public FrameReceiver {
   std::promise<void> done_;
 };
 
-TEST(TcpAllocationTest, TheSteadyStateAllocatesNothing) {
-  auto transport = MakeTcpTransport({});
-  LoopThread server(*transport);
-  LoopThread client(*transport);
+void ExpectTheSteadyStateAllocatesNothing(Transport& transport) {
+  LoopThread server(transport);
+  LoopThread client(transport);
   std::unique_ptr<Connection> ends[2];
   std::promise<void> accepted;
   std::promise<void> connected;
@@ -112,6 +111,17 @@ TEST(TcpAllocationTest, TheSteadyStateAllocatesNothing) {
     ends[0].reset();
     listener.value().reset();
   });
+}
+
+TEST(TcpAllocationTest, TheSteadyStateAllocatesNothing) {
+  ExpectTheSteadyStateAllocatesNothing(*MakeTcpTransport({}));
+}
+
+// OpenSSL takes its memory elsewhere: this is about our part.
+TEST(TcpAllocationTest, TheSteadyStateUnderTlsAllocatesNothing) {
+  auto transport = MakeTlsTransport({}, {"a job", {std::byte{7}}});
+  ASSERT_TRUE(transport.ok());
+  ExpectTheSteadyStateAllocatesNothing(*transport.value());
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ void Connector::OnConnected(const std::error_code& error) {
     last_error_ = "nobody listens there";
     return TryNext();
   }
-  auto stream = std::make_shared<TcpStream>(loop_, std::move(socket_), TcpStream::State{});
+  auto stream = NewStream(loop_, std::move(socket_), ByteChannels::Side::kConnected);
   Complete(std::unique_ptr<Connection>(std::make_unique<TcpConnection>(std::move(stream))));
 }
 

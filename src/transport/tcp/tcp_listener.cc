@@ -50,7 +50,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     if (!error) {
       // The listening socket took the same options, so this one does too.
       [[maybe_unused]] Status applied = ApplySocketOptions(socket.native_handle(), loop_.options());
-      auto stream = std::make_shared<TcpStream>(loop_, std::move(socket), TcpStream::State{});
+      auto stream = NewStream(loop_, std::move(socket), ByteChannels::Side::kAccepted);
       accept_(std::make_unique<TcpConnection>(std::move(stream)));
       if (stopped_) return;
     }

@@ -9,9 +9,11 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "src/transport/tcp/plain_channel.h"
 #include "src/transport/tcp/tcp_connector.h"
 #include "src/transport/tcp/tcp_listener.h"
 #include "src/transport/tcp/tcp_stream.h"
+#include "src/transport/tcp/tls_channel.h"
 
 namespace byteps::transport {
 namespace {
@@ -20,11 +22,15 @@ constexpr size_t kReadBufferBytes = size_t{64} * 1024;
 
 class TcpTransport final : public Transport {
  public:
-  explicit TcpTransport(const TcpOptions& options) : options_(options) {}
-  std::unique_ptr<Loop> MakeLoop() override { return std::make_unique<TcpLoop>(options_); }
+  TcpTransport(const TcpOptions& options, std::unique_ptr<ByteChannels> channels)
+      : options_(options), channels_(std::move(channels)) {}
+  std::unique_ptr<Loop> MakeLoop() override {
+    return std::make_unique<TcpLoop>(options_, *channels_);
+  }
 
  private:
   const TcpOptions options_;
+  const std::unique_ptr<ByteChannels> channels_;
 };
 
 // Shared by the user's Timer object and the wait in progress: each may go first.
@@ -79,12 +85,19 @@ std::unique_ptr<Loop::Timer> StartTimer(asio::io_context& io, Time first, Durati
 }  // namespace
 
 std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options) {
-  return std::make_unique<TcpTransport>(options);
+  return std::make_unique<TcpTransport>(options, MakePlainChannels());
+}
+
+Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, const TlsKey& key) {
+  Result<std::unique_ptr<ByteChannels>> channels = MakeTlsChannels(key);
+  if (!channels.ok()) return channels.status();
+  return std::unique_ptr<Transport>(
+      std::make_unique<TcpTransport>(options, std::move(channels).value()));
 }
 
 // The hint 1 says that one thread runs the loop; Post from other threads stays allowed.
-TcpLoop::TcpLoop(const TcpOptions& options)
-    : options_(options), io_(1), opens_(io_), read_buffer_(kReadBufferBytes) {}
+TcpLoop::TcpLoop(const TcpOptions& options, const ByteChannels& channels)
+    : options_(options), channels_(channels), io_(1), opens_(io_), read_buffer_(kReadBufferBytes) {}
 
 TcpLoop::~TcpLoop() = default;
 

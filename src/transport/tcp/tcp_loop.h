@@ -11,6 +11,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "src/transport/tcp/byte_channel.h"
 #include "src/transport/tcp/tcp_transport.h"
 #include "src/transport/transport.h"
 
@@ -20,7 +21,8 @@ class TcpStream;
 
 class TcpLoop final : public Loop {
  public:
-  explicit TcpLoop(const TcpOptions& options);
+  // `channels` outlives the loop.
+  TcpLoop(const TcpOptions& options, const ByteChannels& channels);
   ~TcpLoop() override;
 
   void Run() override;
@@ -40,6 +42,7 @@ class TcpLoop final : public Loop {
   // For the streams, on the loop's thread.
   asio::io_context& io() { return io_; }
   const TcpOptions& options() const { return options_; }
+  const ByteChannels& channels() const { return channels_; }
   // Shared by all streams: what is in it must be used up before the next stream reads.
   ByteSpan read_buffer() { return read_buffer_; }
   // Calls stream->Flush() once, at the end of this pass, however much it sends until then.
@@ -53,6 +56,7 @@ class TcpLoop final : public Loop {
   void FlushAll();
 
   const TcpOptions options_;
+  const ByteChannels& channels_;
   asio::io_context io_;
   // Makes Asio open its descriptors with the loop: where they run out an exception reaches whoever
   // makes the loop, not the thread that would use it first.

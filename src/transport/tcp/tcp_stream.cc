@@ -1,6 +1,5 @@
 #include "src/transport/tcp/tcp_stream.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -76,6 +75,7 @@ std::string NameOf(const tcp::endpoint& endpoint) {
 TcpStream::TcpStream(TcpLoop& loop, tcp::socket socket, State state)
     : loop_(loop),
       socket_(std::move(socket)),
+      channel_(std::move(state.channel)),
       peer_name_(std::move(state.peer_name)),
       unparsed_(std::move(state.unparsed)),
       patience_(loop.io()) {
@@ -89,11 +89,30 @@ TcpStream::TcpStream(TcpLoop& loop, tcp::socket socket, State state)
   if (!error) local_address_ = Unmapped(own.address()).to_string();
 }
 
+std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChannels::Side side) {
+  TcpStream::State state;
+  state.channel = loop.channels().Make(socket.native_handle(), side);
+  auto stream = std::make_shared<TcpStream>(loop, std::move(socket), std::move(state));
+  stream->Open();
+  return stream;
+}
+
+// Without a receiver a failure waits for one: the channel says it again.
+void TcpStream::Open() {
+  if (!Reading()) return;
+  int stop = channel_->Open();
+  channel_open_ = stop == ByteChannel::kThrough;
+  if (HasToWrite()) Flush();
+  if (channel_open_) return;
+  if (stop == EAGAIN) return ArmRead();
+  if (receiver_ != nullptr || phase_ != Phase::kOpen) OnReadStopped(stop);
+}
+
 void TcpStream::Start(FrameReceiver* receiver) {
   bool first = receiver_ == nullptr;
   receiver_ = receiver;
   if (!first || phase_ != Phase::kOpen) return;
-  if (unparsed_.empty()) {
+  if (unparsed_.empty() && channel_->held_bytes_max() == 0) {
     ArmRead();
   } else {
     asio::post(loop_.io(), [self = shared_from_this()] { self->ParseUnparsed(); });
@@ -131,7 +150,7 @@ void TcpStream::CloseAfterFlush(Duration patience) {
   patience_.async_wait([self = shared_from_this()](const std::error_code& error) {
     if (!error) self->Finish(Status::Ok());
   });
-  if (batch_.empty()) ShutDownWrites();
+  if (queued_bytes() == 0) ShutDownWrites();
   // A close with unread bytes would reset the connection and might take what was sent along:
   // read on, until the peer has seen the end and closes too.
   ArmRead();
@@ -155,18 +174,33 @@ void TcpStream::ArmRead() {
                      });
 }
 
+// Bytes that the channel holds wake nobody.
+void TcpStream::ReadSoon() {
+  if (channel_->held_bytes_max() == 0) return ArmRead();
+  asio::post(loop_.io(), [self = shared_from_this()] { self->ReadAll(); });
+}
+
 void TcpStream::OnReadable() {
+  if (!channel_open_) Open();
+  if (channel_open_ && (receiver_ != nullptr || phase_ == Phase::kDraining)) ReadAll();
+}
+
+void TcpStream::ReadAll() {
   size_t total = 0;
   size_t received = 0;
+  bool more = true;
   loop_.BeginEvent();
-  while (Reading() && total < kReadBudgetBytes && ReceiveSome(&received)) total += received;
+  while (Reading() && more && total < kReadBudgetBytes) {
+    more = ReceiveSome(&received);
+    total += received;
+  }
   loop_.EndEvent();
   if (!Reading()) return;
   UpdateLowWater();
-  ArmRead();
+  more ? ReadSoon() : ArmRead();
 }
 
-// One system call. False when there is nothing more to read for now.
+// False when there is nothing more to read for now.
 bool TcpStream::ReceiveSome(size_t* received) {
   ByteSpan direct = phase_ == Phase::kOpen ? parser_.direct() : ByteSpan();
   size_t direct_bytes = std::min(direct.size(), kDirectBytesMax);
@@ -174,21 +208,16 @@ bool TcpStream::ReceiveSome(size_t* received) {
   ByteSpan buffer = direct_bytes < direct.size() ? ByteSpan() : ReadAhead();
   std::array<iovec, 2> parts = {iovec{direct.data(), direct_bytes},
                                 iovec{buffer.data(), buffer.size()}};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  ssize_t count = recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
-  if (count <= 0) {
-    OnReadFailed(count, errno);
-    return false;
-  }
-  *received = static_cast<size_t>(count);
-  if (phase_ == Phase::kOpen) {
-    size_t straight = std::min(*received, direct_bytes);
+  ByteChannel::Passed passed = channel_->Receive(parts);
+  *received = passed.bytes;
+  if (phase_ == Phase::kOpen && passed.bytes > 0) {
+    size_t straight = std::min(passed.bytes, direct_bytes);
     parser_.Received(straight);
-    Parse(buffer.first(*received - straight));
+    Parse(buffer.first(passed.bytes - straight));
   }
-  return *received == direct_bytes + buffer.size();
+  if (passed.stop == ByteChannel::kThrough) return true;
+  if (Reading()) OnReadStopped(passed.stop);
+  return false;
 }
 
 // Small frames come many to a read. Behind a large payload another one is likely: whatever of it is
@@ -198,15 +227,17 @@ ByteSpan TcpStream::ReadAhead() const {
   return parser_.payload_bytes() < kLargePayloadBytes ? all : all.first(kHeaderReadBytes);
 }
 
-void TcpStream::OnReadFailed(ssize_t count, int error) {
-  bool nothing_there = count < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR);
-  if (nothing_there) return;
-  if (phase_ == Phase::kDraining) {
-    Finish(Status::Ok());
-    return;
+void TcpStream::OnReadStopped(int stop) {
+  if (stop == EAGAIN) return;
+  if (phase_ == Phase::kDraining) return Finish(Status::Ok());
+  if (stop == EPROTO) {
+    Status trouble = channel_->Trouble();
+    if (trouble.code() == StatusCode::kRefused) return Finish(trouble);
+    return Finish(
+        {trouble.code(), "lost the connection to " + peer_name_ + ": " + trouble.message()});
   }
   // The failed write saw the cause; what a read says afterwards is only that it is over.
-  int cause = write_error_ != 0 ? write_error_ : (count < 0 ? error : 0);
+  int cause = write_error_ != 0 ? write_error_ : (stop == ByteChannel::kEndOfStream ? 0 : stop);
   bool cut = cause == ETIMEDOUT || cause == EHOSTUNREACH || cause == ENETUNREACH;
   Finish(Status(cut ? StatusCode::kUnavailable : StatusCode::kPeerLost,
                 cause == 0 ? peer_name_ + " closed the connection"
@@ -217,9 +248,7 @@ void TcpStream::ParseUnparsed() {
   if (phase_ != Phase::kOpen) return;
   std::vector<std::byte> bytes = std::exchange(unparsed_, {});
   Parse(bytes);
-  if (!Reading()) return;
-  UpdateLowWater();
-  ArmRead();
+  if (Reading()) OnReadable();
 }
 
 void TcpStream::Parse(ConstByteSpan bytes) {
@@ -261,6 +290,7 @@ void TcpStream::HandleHeader() {
 // Never more than the rest of the payload, or the last bytes of it would not wake us.
 void TcpStream::UpdateLowWater() {
   size_t rest = phase_ == Phase::kOpen ? parser_.direct().size() : 0;
+  rest -= std::min(rest, channel_->held_bytes_max());
   size_t wanted = std::min(rest, loop_.options().receive_low_water_bytes);
   if (wanted < kLowWaterBytesMin) wanted = 1;
   // Near enough saves a system call.
@@ -280,31 +310,25 @@ void TcpStream::Flush() {
   flush_pending_ = false;
   if (!Reading() || write_armed_ || write_error_ != 0) return;
   std::array<iovec, kSendParts> parts;
-  for (size_t written = 0; !batch_.empty();) {
+  for (size_t written = 0; HasToWrite();) {
     if (written >= kWriteBudgetBytes) {
       flush_pending_ = true;
       loop_.FlushLater(shared_from_this());
       return;
     }
-    SendBatch::Gathered gathered = batch_.Gather(parts, kWriteBudgetBytes);
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = gathered.parts;
-    ssize_t count = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-      OnWriteFailed(errno);
-      return;
-    }
-    size_t taken = count < 0 ? 0 : static_cast<size_t>(count);
-    batch_.Written(taken);
-    if (taken < gathered.bytes) {
-      ArmWrite();
-      return;
-    }
-    written += taken;
+    SendBatch::Gathered gathered;
+    if (channel_open_) gathered = batch_.Gather(parts, kWriteBudgetBytes);
+    ByteChannel::Passed passed = channel_->Send(std::span(parts).first(gathered.parts));
+    batch_.Written(passed.bytes);
+    if (passed.stop == EAGAIN) return ArmWrite();
+    if (passed.stop != ByteChannel::kThrough) return OnWriteFailed(passed.stop);
+    written += passed.bytes;
   }
-  if (phase_ == Phase::kDraining) ShutDownWrites();
+  if (phase_ == Phase::kDraining && queued_bytes() == 0) ShutDownWrites();
+}
+
+bool TcpStream::HasToWrite() const {
+  return channel_->unsent_bytes() > 0 || (channel_open_ && !batch_.empty());
 }
 
 void TcpStream::ArmWrite() {
@@ -364,13 +388,14 @@ void TcpStream::FinishMove(ConstByteSpan unparsed) {
   std::error_code error;
   tcp protocol = socket_.local_endpoint(error).protocol();
   SocketInTransit transit(socket_.release(error), protocol);
-  State state{parser_.limits(), std::vector<std::byte>(unparsed.begin(), unparsed.end()),
-              peer_name_};
+  State state{std::move(channel_), parser_.limits(),
+              std::vector<std::byte>(unparsed.begin(), unparsed.end()), peer_name_};
   asio::post(
       move_.target->io(), [&target = *move_.target, adopt = std::move(move_.adopt),
                            state = std::move(state), transit = std::move(transit)]() mutable {
         auto stream =
             std::make_shared<TcpStream>(target, transit.Arrive(target.io()), std::move(state));
+        stream->Open();
         adopt(std::make_unique<TcpConnection>(std::move(stream)));
       });
 }

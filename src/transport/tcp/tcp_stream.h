@@ -4,8 +4,6 @@
 // the reactor's handlers share the stream (hence shared_ptr), the user owns the connection.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +13,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "src/transport/frame_queue.h"
+#include "src/transport/tcp/byte_channel.h"
 #include "src/transport/tcp/frame_parser.h"
 #include "src/transport/tcp/send_batch.h"
 #include "src/transport/tcp/tcp_loop.h"
@@ -27,8 +26,9 @@ std::string NameOf(const asio::ip::tcp::endpoint& endpoint);
 
 class TcpStream final : public std::enable_shared_from_this<TcpStream> {
  public:
-  // What a stream is besides its socket when it moves to another loop.
+  // What a stream is besides its socket; it moves to another loop with all of it.
   struct State {
+    std::unique_ptr<ByteChannel> channel;
     Limits limits;
     std::vector<std::byte> unparsed;  // read from the socket, not yet parsed
     // Empty: the socket is asked. A peer that has left meanwhile cannot be named any more.
@@ -37,6 +37,9 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
 
   TcpStream(TcpLoop& loop, asio::ip::tcp::socket socket, State state);
 
+  // Opens the channel, and goes on with it until it is open, started or not. Call it once, first.
+  void Open();
+
   // As in Connection.
   void Start(FrameReceiver* receiver);
   void SetLimits(const Limits& limits) { parser_.SetLimits(limits); }
@@ -44,9 +47,10 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void Close();
   void CloseAfterFlush(Duration patience);
   void Detach(ConstByteSpan memory, BufferPool& pool);
-  size_t queued_bytes() const { return batch_.bytes(); }
+  size_t queued_bytes() const { return batch_.bytes() + channel_->unsent_bytes(); }
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
+  ConstByteSpan binding() const { return channel_->binding(); }
   void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
   // The user let go: closes without a callback.
@@ -69,16 +73,19 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
 
   bool Reading() const { return phase_ == Phase::kOpen || phase_ == Phase::kDraining; }
   void ArmRead();
+  void ReadSoon();
   void OnReadable();
+  void ReadAll();
   bool ReceiveSome(size_t* received);
   ByteSpan ReadAhead() const;
-  void OnReadFailed(ssize_t count, int error);
+  void OnReadStopped(int stop);
   void ParseUnparsed();
   void Parse(ConstByteSpan bytes);
   void HandleHeader();
   void UpdateLowWater();
   void SetLowWater(size_t bytes);
 
+  bool HasToWrite() const;
   void ArmWrite();
   void OnWriteFailed(int error);
   void ShutDownWrites();
@@ -89,6 +96,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
 
   TcpLoop& loop_;
   asio::ip::tcp::socket socket_;
+  std::unique_ptr<ByteChannel> channel_;
   std::string peer_name_;
   std::string local_address_;
   FrameReceiver* receiver_ = nullptr;
@@ -102,11 +110,16 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   asio::steady_timer patience_;
   size_t low_water_ = 1;  // what SO_RCVLOWAT is now
   int write_error_ = 0;
+  bool channel_open_ = false;
   bool parsing_ = false;
   bool read_armed_ = false;
   bool write_armed_ = false;
   bool flush_pending_ = false;
 };
+
+// The stream of a new connection, with a channel of the loop's kind, which it begins to open.
+std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, asio::ip::tcp::socket socket,
+                                     ByteChannels::Side side);
 
 class TcpConnection final : public Connection {
  public:
@@ -122,6 +135,7 @@ class TcpConnection final : public Connection {
   size_t queued_bytes() const override { return stream_->queued_bytes(); }
   std::string PeerName() const override { return stream_->peer_name(); }
   std::string LocalAddress() const override { return stream_->local_address(); }
+  ConstByteSpan ChannelBinding() const override { return stream_->binding(); }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.
     stream_->MoveTo(static_cast<TcpLoop&>(target), std::move(adopt));

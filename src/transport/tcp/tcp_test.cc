@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/transport/tcp/raw_socket_for_test.h"
 #include "src/transport/transport_conformance.h"
 
 namespace byteps::transport {
@@ -45,52 +46,6 @@ INSTANTIATE_TEST_SUITE_P(TcpName, TransportConformance,
 INSTANTIATE_TEST_SUITE_P(TcpSmallBuffers, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeTuned, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
-
-// A program that speaks to the port without being one of us.
-class RawSocket {
- public:
-  explicit RawSocket(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    timeval patience{60, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    int one = 1;
-    setsockopt(fd_, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  RawSocket(const RawSocket&) = delete;
-  RawSocket& operator=(const RawSocket&) = delete;
-  ~RawSocket() { close(fd_); }
-
-  void Write(std::string_view bytes) {
-    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Whether the other side ends the connection, by a close or a reset.
-  bool SeesTheEnd() {
-    char byte;
-    ssize_t count = recv(fd_, &byte, 1, 0);
-    return count == 0 || (count < 0 && errno == ECONNRESET);
-  }
-  std::string Read(size_t size) {
-    std::string bytes(size, '\0');
-    ssize_t count = recv(fd_, bytes.data(), size, MSG_WAITALL);
-    bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
-    return bytes;
-  }
-  void Reset() {
-    linger now{1, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-    shutdown(fd_, SHUT_RD);
-    close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 // A server that starts every connection that comes.
 class TcpTest : public ::testing::Test {

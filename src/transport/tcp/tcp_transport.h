@@ -1,10 +1,13 @@
 // The transport over TCP, IPv4 and IPv6.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/transport/transport.h"
 
@@ -35,5 +38,16 @@ struct TcpOptions {
 
 // Its loops can be used from then on as described in transport.h; they copy the options.
 std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options);
+
+// The same with all connections under TLS 1.3 (docs/decisions/0015-tls.md). Both ends have the same
+// key and name it in the same way; others are refused. kInternal when this OpenSSL lacks something.
+struct TlsKey {
+  std::string identity;  // 1 to 128 bytes, which everybody can read
+  std::array<std::byte, 32> bytes{};
+  // What seals the bytes of a connection is changed after so many records of 16 KB at most. It
+  // would be good for 2^24.5 (RFC 8446, 5.5).
+  uint64_t records_max = uint64_t{1} << 22;
+};
+Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, const TlsKey& key);
 
 }  // namespace byteps::transport

@@ -1,0 +1,10 @@
+#include "src/base/crypto_start.h"
+
+#include <openssl/crypto.h>
+
+namespace byteps {
+
+// What else it begins with, it begins with by itself. A failure shows in the calls that follow.
+void StartCrypto() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
+
+}  // namespace byteps

@@ -1,5 +1,5 @@
-"""docs/compatibility.md is true to the code: every public name of byteps.torch has a row, every
-name that a row calls working is there, and every test that a row names exists."""
+"""docs/compatibility.md is true to the code: every public name of byteps.torch has a row, every row
+that works has a test in tools/compatibility_tests.txt, and every test in that list exists."""
 
 import ast
 import re
@@ -7,14 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from compatibility_tests import LIST, PROMISES, Shown, functions, rows, shown
 from repo import ROOT, Finding, read, report
 
-PAGE = "docs/compatibility.md"
 MODULE = "python/byteps/torch/__init__.py"
-TESTS = "tests/python"
 STATES = ("works", "differs", "not yet")
-ROW = re.compile(r"^\| (?P<names>[^|]+) \| (?P<state>[^|]+) \| (?P<rest>[^|]*) \|$")
-TEST = re.compile(r"`([a-z0-9_]+)\.(\w+)`")
 NAME = re.compile(r"^`(\w+)`$")
 
 
@@ -50,43 +47,36 @@ def public_names(path: str, root: Path) -> set[str]:
     return names
 
 
-def functions(root: Path) -> set[str]:
-    """The functions of all tests, as module.function."""
-    found = set()
-    for path in (root / TESTS).rglob("*.py"):
-        for name in re.findall(r"^def (\w+)\(", path.read_text(), re.MULTILINE):
-            found.add(f"{path.stem}.{name}")
-    return found
-
-
-def check(page: str, public: set[str], tests: set[str]) -> Iterator[Finding]:
-    rows: dict[str, str] = {}
-    for number, line in enumerate(page.splitlines(), 1):
-        row = ROW.match(line)
-        if row is None or set(row["names"]) <= {"-"} or row["state"].strip() == "":
-            continue
-        name, state = row["names"].strip(), row["state"].strip()
-        if state not in STATES:
-            yield Finding(PAGE, number, f"{name}: '{state}' is none of {', '.join(STATES)}")
-        if name in rows:
-            yield Finding(PAGE, number, f"{name} has two rows")
-        rows[name] = state
-        named = [f"{module}.{test}" for module, test in TEST.findall(row["rest"])]
-        for test in named:
-            if test not in tests:
-                yield Finding(PAGE, number, f"{name}: there is no test {test}")
-        if state == "works" and not named:
-            yield Finding(PAGE, number, f"{name} works, but no test is named that shows it")
+def check(page: str, listed: str, public: set[str], tests: set[str]) -> Iterator[Finding]:
+    evidence: dict[str, list[Shown]] = {}
+    for one in shown(listed):
+        evidence.setdefault(one.name, []).append(one)
+        if one.test not in tests:
+            yield Finding(LIST, one.line, f"{one.name}: there is no test {one.test}")
+    states: dict[str, str] = {}
+    for row in rows(page):
+        name = row.name
+        if row.state not in STATES:
+            text = f"{name}: '{row.state}' is none of {', '.join(STATES)}"
+            yield Finding(PROMISES, row.line, text)
+        if name in states:
+            yield Finding(PROMISES, row.line, f"{name} has two rows")
+        states[name] = row.state
+        if row.state == "works" and name not in evidence:
+            yield Finding(PROMISES, row.line, f"{name} works, but {LIST} names no test of it")
         simple = NAME.match(name)
-        if simple and state == "not yet" and simple[1] in public:
-            yield Finding(PAGE, number, f"{name} is there: it is no longer 'not yet'")
-    for missing in sorted(public - {row.strip("`") for row in rows}):
-        yield Finding(MODULE, 1, f"'{missing}' has no row in {PAGE}")
+        if simple and row.state == "not yet" and simple[1] in public:
+            yield Finding(PROMISES, row.line, f"{name} is there: it is no longer 'not yet'")
+    for name in sorted(evidence.keys() - states.keys()):
+        yield Finding(LIST, evidence[name][0].line, f"{PROMISES} has no row {name}")
+    for missing in sorted(public - {name.strip("`") for name in states}):
+        yield Finding(MODULE, 1, f"'{missing}' has no row in {PROMISES}")
 
 
 def main() -> int:
     public = public_names(MODULE, ROOT)
-    return report("compatibility", check(read(PAGE), public, functions(ROOT)))
+    tests = set(functions(ROOT))
+    return report("compatibility", check(read(PROMISES), read(LIST), public, tests))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ NAMED = re.compile(
 
 @dataclass(frozen=True)
 class Generator:
-    """`command` prints the page; its first word is a program below the root. `remedy` writes it."""
+    """`command` prints the page; its first word is a program below the root, or a file of Python.
+    `remedy` writes the page."""
 
     page: str
     command: tuple[str, ...]
@@ -32,6 +33,11 @@ GENERATORS = (
         "docs/environment.md",
         ("build/src/config/byteps_option_docs",),
         "ninja -C build generate_option_docs",
+    ),
+    Generator(
+        "docs/compatibility-tests.md",
+        ("tools/compatibility_tests.py",),
+        "python3 tools/compatibility_tests.py > docs/compatibility-tests.md",
     ),
 )
 
@@ -79,8 +85,9 @@ def check_errors(header: str, page: str) -> Iterator[Finding]:
 
 
 def generate(generator: Generator, root: Path) -> str:
-    program = root / generator.command[0]
-    command = [str(program), *generator.command[1:]]
+    program = str(root / generator.command[0])
+    python = [sys.executable, "-B"] if program.endswith(".py") else []
+    command = [*python, program, *generator.command[1:]]
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
 

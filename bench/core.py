@@ -3,12 +3,12 @@
     ./dev bench core [--repeats 7] [--jobs 1x1,2x2,4x4] [--sizes 4096,...,67108864]
                      [--beside BUILD]
 
-Every repeat runs a case of byteps, of Gloo and of plain sockets one after the other, so a slow
-moment of the machine hits all of them. Plain sockets move the same bytes to as many servers and
-back, without adding anything up. CPU seconds are of all processes of a job, servers included, per
-GB of gradient (bytes of the tensor times workers). Tables go to bench-out/core.md and
-bench-out/core.json, the kernels go to bench-out/kernels.json. `--beside` takes the build folder of
-another revision, which is measured in turn: what a change costs.
+Every repeat runs a case of byteps, of byteps with BYTEPS_TLS=1, of Gloo and of plain sockets one
+after the other, so a slow moment of the machine hits all of them. Plain sockets move the same bytes
+to as many servers and back, without adding anything up. CPU seconds are of all processes of a job,
+servers included, per GB of gradient (bytes of the tensor times workers). Tables go to
+bench-out/core.md and bench-out/core.json, the kernels go to bench-out/kernels.json. `--beside`
+takes the build folder of another revision, which is measured in turn: what a change costs.
 """
 
 from __future__ import annotations
@@ -57,12 +57,15 @@ def start_jobs(
     """Start one job of every kind; all of them stay, only one works at a time."""
     here = Place()
 
-    def start_build(build: Path) -> Job:
+    def start_build(build: Path, options: dict[str, str] | None = None) -> Job:
         places = (here, [here] * servers, [here] * workers)
         meeting = Meeting(LOOPBACK, free_port())
-        return start_byteps(fleet, meeting, *places, {"DMLC_NODE_HOST": LOOPBACK}, build)
+        options = {"DMLC_NODE_HOST": LOOPBACK, **(options or {})}
+        return start_byteps(fleet, meeting, *places, options, build)
 
     jobs = [start_build(BUILD)]
+    if not arguments.no_tls:
+        jobs.append(replace(start_build(BUILD, {"BYTEPS_TLS": "1"}), kind="byteps, TLS"))
     if arguments.beside is not None:
         jobs.append(replace(start_build(arguments.beside), kind="beside"))
     jobs.append(start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers))
@@ -132,6 +135,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", default=SIZES, help="bytes of the tensor")
     parser.add_argument("--no-kernels", action="store_true")
     parser.add_argument("--no-gloo", action="store_true")
+    parser.add_argument("--no-tls", action="store_true")
     parser.add_argument("--beside", type=Path, help="build folder of another revision")
     parser.add_argument("--output", default=str(RESULTS / "core"), help="without ending")
     return parser.parse_args()

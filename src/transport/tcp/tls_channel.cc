@@ -25,8 +25,9 @@ namespace {
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 // Several records to a system call: one for each costs a third more CPU over loopback. What is
 // sealed cannot be overtaken any more, and takes this much memory of each connection and direction.
-constexpr size_t kReadBufferBytes = size_t{64} * 1024;
-constexpr size_t kSealedBytes = size_t{64} * 1024;
+// Two pieces of 32 KB fit, with what stands before and around them.
+constexpr size_t kReadBufferBytes = size_t{80} * 1024;
+constexpr size_t kSealedBytes = size_t{80} * 1024;
 // What OpenSSL holds of a record whose end has not come.
 constexpr size_t kHeldBytesMax = SSL3_RT_MAX_PACKET_SIZE;
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
-from byteps.common.session import Request, Session
+from byteps.common.request import Request
+from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
 
 

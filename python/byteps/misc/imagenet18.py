@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from byteps.common import default
+from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.reduction import Sum
-from byteps.torch.broadcast import broadcast_parameters as _broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import Exchange
-from byteps.torch.exchange_options import ExchangeOptions
+from byteps.torch.initial_state import broadcast_parameters as _broadcast_parameters
 from byteps.torch.optimizer import DistributedOptimizer as _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "broadcast_parameters"]

@@ -17,29 +17,28 @@ Example::
 
 from __future__ import annotations
 
-import queue
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 
 from byteps.common import default
+from byteps.common.barriers import wait_before_join
+from byteps.common.compression import check_compression
 from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
 from byteps.common.errors import BytepsError, MismatchError
+from byteps.common.exchange_options import check_passes
 from byteps.common.own_name import OwnName, ending_of
-from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
+from byteps.common.updater import Update, Updater
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange_options import check_compression, check_passes
+from byteps.torch.forward_hooks import watch_reading
+from byteps.torch.gradient_hooks import shared, watch_gradient
 from byteps.torch.gradients import GradientExchange
-from byteps.torch.meeting import wait_before_join
+from byteps.torch.initial_state import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.ops import poll, synchronize
-from byteps.torch.reading import watch_reading
 from byteps.torch.usage import NO_GRADIENT, UsageOf
-from byteps.torch.wrapping import shared, watch_gradient
 
 __all__ = [
     "Compression",
@@ -103,7 +102,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     # Everything is shared but a `step` that a learning-rate scheduler bound to the old object.
     crossing.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
     crossing._base = base
-    crossing._updater = _Updater()
+    crossing._updater = Updater("byteps-cross-barrier")
     crossing._exchange = GradientExchange(named, compression, ending=ending.text)
     crossing._layouts = {}
     crossing._ending = ending
@@ -131,84 +130,11 @@ def _as_now(option: Any) -> Any:
     return option.clone() if isinstance(option, torch.Tensor) else option
 
 
-@dataclass
-class _Update:
-    """A parameter that waits for its average, and what updates it then."""
-
-    parameter: torch.Tensor
-    apply: Callable[[torch.Tensor], None]
-
-
-class _Updater:
-    """The thread that updates parameters, and what they and their users wait for. Any thread."""
-
-    def __init__(self) -> None:
-        self._updates: queue.SimpleQueue[list[_Update] | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._pending: set[torch.Tensor] = set()
-        self._error: Exception | None = None
-        self._thread: threading.Thread | None = None
-
-    def submit(self, updates: list[_Update]) -> None:
-        """Let the thread do some updates in this order; it starts with the first call."""
-        with self._changed:
-            self._pending.update(update.parameter for update in updates)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="byteps-cross-barrier", daemon=True
-            )
-            self._thread.start()
-        self._updates.put(updates)
-
-    def is_pending(self, parameter: torch.Tensor) -> bool:
-        """Return whether an update of the parameter is still to come."""
-        return parameter in self._pending
-
-    def wait(self, parameters: Iterable[torch.Tensor] | None = None) -> None:
-        """Block until the parameters, or all, are updated; raise what went wrong."""
-        if not self._pending and self._error is None:
-            return
-        wanted = None if parameters is None else set(parameters)
-        with self._changed:
-            self._changed.wait_for(
-                lambda: not (self._pending if wanted is None else self._pending & wanted)
-            )
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def close(self) -> None:
-        """End the thread after the updates that it has."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._updates.put(None)
-            if thread is not threading.current_thread():
-                thread.join(timeout=1.0)
-
-    def _run(self) -> None:
-        # An update that is done must not be kept: it holds the optimizer, whose end ends this.
-        while (updates := self._updates.get()) is not None:
-            while updates:
-                self._update(updates.pop(0))
-
-    def _update(self, update: _Update) -> None:
-        """Do one update. After an error the gradients still come in, but nothing is changed."""
-        try:
-            update.apply(update.parameter)
-        except Exception as error:
-            with self._changed:
-                self._error = self._error or error
-        finally:
-            with self._changed:
-                self._pending.discard(update.parameter)
-                self._changed.notify_all()
-
-
 class _CrossBarrierMixin:
     """What CrossBarrier adds to the class of the optimizer."""
 
     _base: type
-    _updater: _Updater
+    _updater: Updater
     _exchange: GradientExchange
     _layouts: dict[torch.Tensor, int]  # of parameters that some rank has used, as it last did
     _ending: OwnName
@@ -261,7 +187,7 @@ class _CrossBarrierMixin:
         options: dict[str, Any],
         usage: UsageOf,
         more: dict[str, Any],
-    ) -> _Update:
+    ) -> Update:
         """Send the gradient if backward did not; return its update with the options of now.
 
         What this rank did not use is sent by the update if it is not known yet whether another rank
@@ -274,7 +200,7 @@ class _CrossBarrierMixin:
         if is_known and not exchange.is_sent(parameter):
             exchange.send(parameter, layout)
 
-        def apply(parameter: torch.Tensor) -> None:
+        def apply() -> None:
             average = self._receive(parameter, usage)
             if average is None:  # used by no rank: as if alone
                 return
@@ -286,7 +212,7 @@ class _CrossBarrierMixin:
             changed = single.param_groups[0]
             group.update({k: v for k, v in changed.items() if v is not options.get(k, v)})
 
-        return _Update(parameter, apply)
+        return Update(parameter, apply)
 
     def _receive(self, parameter: torch.Tensor, usage: UsageOf) -> torch.Tensor | None:
         """Wait for the average, and return it; None if no rank has a gradient."""

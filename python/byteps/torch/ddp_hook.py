@@ -7,14 +7,15 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
-from byteps.common.session import Request, Session
+from byteps.common.call import Call, request_of
+from byteps.common.compression import check_compression
+from byteps.common.flight import Flight
+from byteps.common.session import Session
 from byteps.common.types import Operation
+from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.distributed.flight import Flight, Teller
-from byteps.torch.distributed.memory import bring, source_of
-from byteps.torch.exchange_options import check_compression
-from byteps.torch.memory import data_type
-from byteps.torch.untraced import untraced
+from byteps.torch.distributed.flight import FutureFlight, Teller
+from byteps.torch.memory import bring, data_type, host_memory
 
 
 class DDPHookState:
@@ -58,13 +59,12 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
         state = _state_of(session)
     buffer = bucket.buffer()
     compressed, context = state.compression.compress(buffer.detach())
-    wire = source_of(compressed)
-    name = f"DDPHook.{state.name}.{bucket.index()}"  # cut anew after the first step
-    pointer = wire.data_ptr()
-    request = Request(
-        name, Operation.AVERAGE, data_type(wire), tuple(wire.shape), pointer, pointer,
-        priority=bucket.index(),  # the later a bucket comes, the sooner forward needs it
-    )  # fmt: skip
+    wire = host_memory(compressed)
+    # Buckets are cut anew after the first step; the later one comes, the sooner forward needs it.
+    name, priority = f"DDPHook.{state.name}.{bucket.index()}", bucket.index()
+    call = Call(Operation.AVERAGE, name, priority=priority)
+    device, place = buffer.device.type, wire.data_ptr()
+    request = request_of(session, call, device, data_type(wire), tuple(wire.shape), place, place)
     decompress = state.compression.decompress
 
     def finish(flight: Flight) -> torch.Tensor:
@@ -73,7 +73,7 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
             bring(average, buffer)
         return buffer
 
-    return Flight(session, [request], finish, (buffer, wire)).future(state.teller)
+    return FutureFlight(session, [request], finish, (buffer, wire)).future(state.teller)
 
 
 # torch compares the annotations of a hook with its own types, and takes texts for wrong ones.

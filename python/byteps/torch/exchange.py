@@ -8,16 +8,19 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
+from byteps.common.call import Call
 from byteps.common.errors import BytepsError, MismatchError
+from byteps.common.exchange_options import ExchangeOptions, check_passes, is_whole
 from byteps.common.own_name import ending_of
+from byteps.common.pending import Handle
 from byteps.common.process_sets import global_process_set
 from byteps.common.reduction import Average, operation_of
-from byteps.torch.exchange_options import ExchangeOptions, check_passes, is_whole
-from byteps.torch.grouped import start_group
+from byteps.torch.gradient_hooks import watch_gradient
+from byteps.torch.grouped_allreduce import start_grouped_allreduce
 from byteps.torch.replicas import check_replicas
 from byteps.torch.slots import Slot, Unit
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
-from byteps.torch.submit import Call, exchange, finished
+from byteps.torch.submit import exchange, finished
 from byteps.torch.usage import (
     NO_GRADIENT,
     SentGradient,
@@ -27,7 +30,6 @@ from byteps.torch.usage import (
     usage_call,
     zeros_of,
 )
-from byteps.torch.wrapping import watch_gradient
 
 _TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -271,7 +273,7 @@ class Exchange:
         if len(unit.slots) == 1 and wires:
             unit.flights.append((exchange(unit.call, wires[0], wires[0]), dense))
         elif wires:
-            unit.flights.append((start_group(unit.call, wires, wires), dense))
+            unit.flights.append((start_grouped_allreduce(unit.call, wires, wires), dense))
 
     def _gradient_of(self, slot: Slot) -> torch.Tensor:
         parameter = slot.parameter
@@ -470,7 +472,7 @@ class Exchange:
             name = f"optimizer{self._ending.text}"
             check_replicas(named, name, self.options.process_set)
 
-    def start_loss(self, loss: float) -> int:
+    def start_loss(self, loss: float) -> Handle[torch.Tensor]:
         """Start to combine the losses of the ranks as their gradients are."""
         own = torch.tensor([loss], dtype=torch.float64)
         self._follow_session()

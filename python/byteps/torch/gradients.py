@@ -9,10 +9,7 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import BytepsError
-from byteps.common.session import Handle, Pending, Request
-from byteps.common.types import Operation
 from byteps.torch.compression import Compressor
-from byteps.torch.memory import data_type
 from byteps.torch.ops import push_pull_async_inplace, synchronize
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.usage import DENSE, SentGradient, zeros_of
@@ -128,17 +125,3 @@ class GradientExchange:
         if errors:
             raise errors[0]
         return averages
-
-
-def start_combining(
-    tensor: torch.Tensor, operation: Operation, name: str, priority: int = 0
-) -> Handle:
-    """Start to combine a tensor in host memory over all ranks, in place; return a handle."""
-    session = default.current()
-    pointer = tensor.data_ptr()
-    request = Request(
-        name, operation, data_type(tensor), tuple(tensor.shape), pointer, pointer,
-        priority=priority,
-    )  # fmt: skip
-    handle = session.start(request)
-    return default.pending().add(Pending(session, handle, lambda: tensor, (tensor,)))

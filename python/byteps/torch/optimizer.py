@@ -12,13 +12,13 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default, environment
+from byteps.common.exchange_options import ExchangeOptions, is_whole
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.exchange import Exchange
-from byteps.torch.exchange_options import ExchangeOptions, is_whole
+from byteps.torch.gradient_hooks import shared
 from byteps.torch.submit import finished
-from byteps.torch.wrapping import shared
 
 # Where torch's gradient scalers look at the groups, to divide the gradients in them.
 _UNSCALING = "_unscale_grads_"

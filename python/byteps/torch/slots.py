@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from byteps.common.call import Call
+from byteps.common.pending import Handle
 from byteps.torch.sparse import SparseHandle
-from byteps.torch.submit import Call
 from byteps.torch.usage import NO_GRADIENT, SentGradient
 
 
@@ -67,4 +70,4 @@ class Unit:
         self.ready = 0
         self.is_done = False  # exchanged in this step
         # What is on its way, with the parameters that it is of.
-        self.flights: list[tuple[int | SparseHandle, list[Slot]]] = []
+        self.flights: list[tuple[Handle[Any] | SparseHandle, list[Slot]]] = []

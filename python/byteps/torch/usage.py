@@ -7,10 +7,11 @@ from typing import cast
 
 import torch
 
+from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
-from byteps.torch.submit import Call, exchange, finished
+from byteps.torch.submit import exchange, finished
 
 # How a gradient is stored: not at all, dense, or sparse, where the number of sparse dimensions is
 # added to DENSE. Where ranks differ, the higher number counts.

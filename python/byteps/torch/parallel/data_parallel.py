@@ -9,18 +9,18 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
+from byteps.common.barriers import ranks_who_meet
+from byteps.common.call import Call
+from byteps.common.compression import check_compression
 from byteps.common.errors import MismatchError, PeerLostError
 from byteps.common.own_name import OwnName
 from byteps.common.types import Operation
-from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
+from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange_options import check_compression
+from byteps.torch.gradient_hooks import watch_gradient
 from byteps.torch.gradients import GradientExchange
-from byteps.torch.meeting import ranks_who_meet
-from byteps.torch.submit import Call
-from byteps.torch.untraced import untraced
+from byteps.torch.initial_state import broadcast_parameters, finish_copies, start_copies
 from byteps.torch.usage import NO_GRADIENT, UsageOf
-from byteps.torch.wrapping import watch_gradient
 
 
 class DistributedDataParallel(torch.nn.Module):

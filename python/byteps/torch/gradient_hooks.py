@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from byteps.torch.untraced import untraced
+from byteps.torch.compile_guard import untraced
 
 _Owner = TypeVar("_Owner")
 

@@ -26,19 +26,16 @@ def test_looking_between_passes_sends_nothing(model, core) -> None:
     assert optimizer.param_groups[0]["lr"] == 0.05
     assert core.started == []
     loss_of(model).backward()
-    for _ in range(2):
-        assert optimizer.param_groups
-        assert all(item.complete for item in core.started)
+    assert all(item.complete for item in core.started)
     optimizer.step()
     assert len(gradients_of(core)) == 4
 
 
-def test_a_look_completes_a_group_that_was_not_sent(model, core) -> None:
+def test_looking_at_what_is_incomplete_sends_nothing(model, core) -> None:
     optimizer = wrap(model, num_groups=1)
     model[2].weight.sum().backward()
-    assert core.started == []
     assert optimizer.param_groups
-    assert [item.complete for item in exchanged(core)] == [True]
+    assert core.started == []
     optimizer.step()
     assert len(exchanged(core)) == 1
 

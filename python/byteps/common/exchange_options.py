@@ -16,7 +16,7 @@ class ExchangeOptions:
     """What the user of an optimizer can choose."""
 
     compression: Compressor | type[Compressor]
-    passes_per_step: int
+    passes_per_step: int = 1
     op: ReduceOp = Average
     predivide_factor: float = 1.0
     sparse_as_dense: bool = False

@@ -11,7 +11,7 @@ from byteps.common import default
 from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.reduction import Sum
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import Exchange
+from byteps.torch.gradients import exchange_of_optimizer, watch
 from byteps.torch.initial_state import broadcast_parameters as _broadcast_parameters
 from byteps.torch.optimizer import DistributedOptimizer as _DistributedOptimizer
 
@@ -87,7 +87,7 @@ class _HalfOptimizer:
         self._optimizer = optimizer
         self._pairs = pairs
         self._loss_scale = loss_scale
-        self._exchange = Exchange(options)
+        self._exchange = exchange_of_optimizer(options)
         names = {parameter: name for name, parameter in named.items()}
         for parameter, _ in pairs:
             name = names.get(parameter) or self._exchange.next_name()
@@ -95,7 +95,7 @@ class _HalfOptimizer:
         if self._exchange.is_active:
             for parameter, _ in pairs:
                 if parameter.requires_grad:
-                    self._exchange.watch(parameter)
+                    watch(self._exchange, parameter)
 
     def step(
         self, closure: Callable[[], float] | None = None, wait_for_finish: bool = True

@@ -7,15 +7,17 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
-from byteps.common.call import Call, request_of
+from byteps.common.call import request_of
 from byteps.common.compression import check_compression
+from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.flight import Flight
+from byteps.common.gradient_exchange import gradient_call
 from byteps.common.session import Session
-from byteps.common.types import Operation
 from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.distributed.flight import FutureFlight, Teller
-from byteps.torch.memory import bring, data_type, host_memory
+from byteps.torch.gradients import put_back
+from byteps.torch.memory import data_type, host_memory
 
 
 class DDPHookState:
@@ -34,7 +36,7 @@ class DDPHookState:
     ) -> None:
         check_compression(compression)
         self.name = name
-        self.compression = compression
+        self.options = ExchangeOptions(compression)
         self.teller = Teller(f"byteps-hook-{name}")
 
 
@@ -57,20 +59,17 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
     session = default.current()
     if state is None:
         state = _state_of(session)
-    buffer = bucket.buffer()
-    compressed, context = state.compression.compress(buffer.detach())
+    buffer, compression = bucket.buffer(), state.options.compression
+    compressed, context = compression.compress(buffer.detach())
     wire = host_memory(compressed)
     # Buckets are cut anew after the first step; the later one comes, the sooner forward needs it.
     name, priority = f"DDPHook.{state.name}.{bucket.index()}", bucket.index()
-    call = Call(Operation.AVERAGE, name, priority=priority)
-    device, place = buffer.device.type, wire.data_ptr()
-    request = request_of(session, call, device, data_type(wire), tuple(wire.shape), place, place)
-    decompress = state.compression.decompress
+    call = gradient_call(state.options, name, priority)
+    device, dtype, place = buffer.device.type, data_type(wire), wire.data_ptr()
+    request = request_of(session, call, device, dtype, tuple(wire.shape), place, place)
 
-    def finish(flight: Flight) -> torch.Tensor:
-        average = decompress(wire, context)
-        if average.data_ptr() != buffer.data_ptr():
-            bring(average, buffer)
+    def finish(_: Flight) -> torch.Tensor:
+        put_back(compression.decompress(wire, context), buffer)
         return buffer
 
     return FutureFlight(session, [request], finish, (buffer, wire)).future(state.teller)

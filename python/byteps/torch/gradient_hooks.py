@@ -1,10 +1,9 @@
-"""What wrappers of optimizers and models have in common."""
+"""Hooks that tell a wrapper of a finished gradient, as long as the wrapper lives."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import torch
@@ -35,27 +34,3 @@ def watch_gradient(
 def remove_with(owner: object, hook: Any) -> None:
     """Remove a hook, by the handle that torch gave for it, when the owner is dropped."""
     weakref.finalize(owner, hook.remove).atexit = False
-
-
-@contextmanager
-def shared(optimizer: Any) -> Iterator[None]:
-    """Keep the parameter groups and the state the objects that they are, whatever they hold then.
-
-    An optimizer and its wrapper share them, and torch loads a state into new ones: a learning-rate
-    scheduler of the inner optimizer would change groups that nobody steps with.
-    """
-    before = optimizer.__dict__
-    groups, state = before["param_groups"], before["state"]
-    dicts = list(groups)
-    yield
-    loaded, loaded_state = optimizer.__dict__["param_groups"], optimizer.__dict__["state"]
-    if loaded is not groups:
-        for group, values in zip(dicts, loaded, strict=True):
-            group.clear()
-            group.update(values)
-        groups[:] = dicts
-        optimizer.param_groups = groups
-    if loaded_state is not state:
-        state.clear()
-        state.update(loaded_state)
-        optimizer.state = state

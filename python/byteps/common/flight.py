@@ -103,7 +103,10 @@ class Flight:
         Ctrl-C gets through, and leaves the flight on its way.
         """
         if not self.is_settled:
-            error = self._wait_for_all(timeout_s)
+            if self._watch is None and timeout_s is None:
+                error = self._wait_for_all()
+            else:
+                error = self._wait_watchfully(timeout_s)
             with self._lock:
                 if not self.is_settled:
                     self._settle(error)
@@ -112,11 +115,8 @@ class Flight:
             raise self.error
         return self.result
 
-    def _wait_for_all(self, timeout_s: float | None) -> Exception | None:
+    def _wait_for_all(self) -> Exception | None:
         """Wait for the operations; return the first error of one."""
-        if self._watch is not None or timeout_s is not None:
-            self._wait_watchfully(timeout_s)
-            return self._first_error()
         first: Exception | None = None
         for handle in self.handles:
             try:
@@ -127,7 +127,8 @@ class Flight:
                 first = first or error
         return first
 
-    def _wait_watchfully(self, timeout_s: float | None) -> None:
+    def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
+        """Do the same, and look around; but not longer than the limit."""
         limit_s = self._limit_s if timeout_s is None else timeout_s
         deadline = None if limit_s is None else time.monotonic() + limit_s
         for handle in list(self.handles):
@@ -136,6 +137,7 @@ class Flight:
                 if timeout_s is None and self._watch is not None:
                     raise self._watch.late() from error
                 raise error
+        return self._first_error()
 
     def _wait_for(self, handle: int, deadline: float | None) -> bool:
         """Wait for one operation; return whether it is over, whichever way it ended."""
@@ -205,9 +207,9 @@ class Flight:
         return self._members() if self.receipt.ranks is None else list(self.receipt.ranks)
 
     def _members(self) -> list[int]:
-        parts = [self.session.handle_members(handle) for handle in self.handles]
-        if len(parts) < 2:
-            return parts[0] if parts else []
+        if len(self.handles) == 1:
+            return self.session.handle_members(self.handles[0])
+        parts = [self.session.handle_members(handle) for handle in self.handles] or [[]]
         return [rank for rank in parts[0] if all(rank in others for others in parts[1:])]
 
     # For `finish`.
@@ -282,7 +284,11 @@ class Chain(Flight):
         """Return whether `wait` would not block."""
         return self._all_are_complete.is_set()
 
-    def _wait_for_all(self, timeout_s: float | None) -> Exception | None:
+    def _wait_for_all(self) -> Exception | None:
+        self._all_are_complete.wait()
+        return self._failure
+
+    def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
         if not self._all_are_complete.wait(timeout_s):
             raise DeadlineError(f"The operation was not complete after {timeout_s:g} s.")
         return self._failure

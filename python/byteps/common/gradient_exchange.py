@@ -164,7 +164,8 @@ class Question(Generic[Parameter]):
         """Start to ask all ranks, which ask for the same; this rank's gradients are stored so."""
         self._entries = entries
         are_changed = [entry.is_changed() for entry in entries]
-        self._own = [entry.name for entry in entries if entry.is_changed()]
+        pairs = zip(entries, are_changed, strict=True)
+        self._own = [entry.name for entry, is_changed in pairs if is_changed]
         self._usage = Usage(storages, are_changed, call)
         self._is_answered = False
         self._failure: Exception | None = None

@@ -60,9 +60,10 @@ class StepExchange(GradientExchange[Parameter]):
     def watch(self, parameter: Parameter) -> bool:
         """Exchange the parameter's gradient from now on; its framework calls `on_gradient` when
         backward has finished it. Returns False if that was said before."""
-        if not self.knows(parameter):
-            self.add(parameter, self.next_name()).is_own = True
-        entry = self._entries[parameter]
+        entry = self._entries.get(parameter)
+        if entry is None:
+            entry = self.add(parameter, self.next_name())
+            entry.is_own = True
         if entry.is_watched:
             return False
         entry.is_watched = True

@@ -13,6 +13,7 @@ from byteps.common.reduction import Sum
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import exchange_of_optimizer, watch
 from byteps.torch.initial_state import broadcast_parameters as _broadcast_parameters
+from byteps.torch.optimizer import AveragingOptimizer
 from byteps.torch.optimizer import DistributedOptimizer as _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "broadcast_parameters"]
@@ -38,7 +39,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     fp16_params: Sequence[torch.Tensor] | None = None,
     fp32_params: Sequence[torch.Tensor] | None = None,
     loss_scale: float = 1024,
-) -> Any:
+) -> AveragingOptimizer | HalfOptimizer:
     """Return an optimizer that averages gradients over all ranks; with `half`, in float16.
 
     Then `optimizer` is one of `fp32_params`, the masters of the model's `fp16_params`, and the loss
@@ -64,7 +65,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         raise ValueError("half=True needs fp16_params and fp32_params, one for each other.")
     options = ExchangeOptions(compression, backward_passes_per_step, Sum)
     options.check()
-    return _HalfOptimizer(
+    return HalfOptimizer(
         optimizer,
         dict(named_parameters or ()),
         options,
@@ -73,7 +74,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     )
 
 
-class _HalfOptimizer:
+class HalfOptimizer:
     """Steps float32 masters on sums of float16 gradients. Other attributes are the optimizer's."""
 
     def __init__(

@@ -26,7 +26,7 @@ def alltoall_async(
     splits: torch.Tensor | Sequence[int] | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle[Any]:
+) -> Handle[torch.Tensor | tuple[torch.Tensor, torch.Tensor]]:
     """Start to give each rank some rows of `tensor`; return a handle.
 
     Example::

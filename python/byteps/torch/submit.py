@@ -33,12 +33,16 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     source = host_memory(tensor)
     if output is None:
         output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-    elif not is_plain(output):
+        target = output if output.is_cpu else torch.empty_like(source)
+    elif output is tensor:
+        target = source  # its own memory, or a copy
+        if target is not output:
+            check_writable(output)
+    elif is_plain(output):
+        target = output
+    else:
         check_writable(output)
-    target = output
-    if not is_plain(output):
-        own_copy = output is tensor and source is not tensor
-        target = source if own_copy else torch.empty_like(source)
+        target = torch.empty_like(source)
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
     finish = _finish(output, target, call.postscale, in_place)

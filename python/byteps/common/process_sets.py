@@ -160,6 +160,7 @@ class ProcessSets:
 
     def _agree(self, detail: str) -> None:
         """Block until all ranks make the same change; raise MismatchError on all if they do not."""
+        # Made here, not in call.py, which stands on the sets.
         name = f"process_set.change.{self._changes}"
         request = Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0, detail=detail)
         handle = self._session.start(request)

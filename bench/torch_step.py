@@ -28,7 +28,8 @@ from harness.shapes import load_shapes, shape_names
 
 import byteps.torch as bps
 from byteps.common import default
-from byteps.torch import exchange, optimizer
+from byteps.common.step_exchange import StepExchange
+from byteps.torch import gradients
 
 BUDGET_US = 50.0
 
@@ -79,7 +80,7 @@ class Case:
         session._native = native
 
 
-class Everybody(exchange.Exchange):
+class Everybody(StepExchange):
     """An exchange that can be made to take place although nobody else is there."""
 
     exchanging = False
@@ -171,7 +172,7 @@ def main() -> int:
     settings = {key: value for key, value in vars(arguments).items() if key != "output"}
     report = Report("torch: a step with one worker and no server", arguments.output, settings)
     shapes = [shape for _, shape in load_shapes(arguments.model).tensors]
-    optimizer.Exchange = Everybody  # type: ignore[misc]
+    gradients.StepExchange = Everybody  # type: ignore[misc]
     bps.init()
     try:
         costs = [

@@ -9,7 +9,7 @@ import pytest
 from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
 from processes import wait_until_gone as still_there
 
-from byteps.cli.launch import is_distributed, local_size, loss_policy, missing_variables
+from byteps.cli.bpslaunch import is_distributed, local_size, loss_policy, missing_variables
 from byteps.common.errors import BytepsError
 
 JOB = {
@@ -36,7 +36,7 @@ def environment(tmp_path):
 
 
 def bpslaunch(environment, *command: str):
-    return finish(launch(command_line("byteps.cli.launch", *command), environment))
+    return finish(launch(command_line("byteps.cli.bpslaunch", *command), environment))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fake_core import Opening
+from processes import LIMIT_S, SOURCE
 
 import byteps
 from byteps import common
@@ -27,7 +29,7 @@ from byteps.common import (
     programs,
 )
 from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
-from byteps.common.session import Request
+from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -433,3 +435,19 @@ def test_a_text_that_is_too_long_is_told_from_others(core) -> None:
     assert detail_of(text.replace("150", "\u00fc")) != short
     assert len(detail_of("\u00fc" * 600).encode()) <= 1024
     assert detail_of("\u00fc") == "\\xfc"
+
+
+def test_nothing_in_common_needs_a_framework() -> None:
+    """Adapters of other frameworks stand on it, where torch and numpy are not installed."""
+    script = (
+        "import sys, pkgutil, importlib\n"
+        "for name in ('torch', 'numpy', 'tensorflow', 'jax'):\n"
+        "    sys.modules[name] = None\n"
+        "import byteps.common\n"
+        "for module in pkgutil.walk_packages(byteps.common.__path__, 'byteps.common.'):\n"
+        "    importlib.import_module(module.name)\n"
+        "assert 'byteps.common.call' in sys.modules\n"
+        "assert not any(name.startswith('byteps.torch') for name in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=LIMIT_S)

@@ -28,7 +28,7 @@ def launcher(through: str) -> tuple[list[str], dict[str, str]]:
     if through == "run":
         return command_line("byteps.cli", "run", "-np", "1"), {}
     role = {"DMLC_ROLE": "worker", "DMLC_NUM_WORKER": "1", "DMLC_WORKER_ID": "0"}
-    return command_line("byteps.cli.launch"), role
+    return command_line("byteps.cli.bpslaunch"), role
 
 
 # Writes its id where nothing of the job is left but that it comes from it.

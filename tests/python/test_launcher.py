@@ -386,7 +386,7 @@ def test_a_launcher_whose_standard_descriptors_are_closed(
     else:
         environment |= {"DMLC_ROLE": "worker", "DMLC_NUM_WORKER": "1", "DMLC_WORKER_ID": "0"}
         environment |= {"BYTEPS_LOCAL_SIZE": "2"}
-        command = command_line("byteps.cli.launch", "sh", "-c", script)
+        command = command_line("byteps.cli.bpslaunch", "sh", "-c", script)
     names = [" <", " >", " 2>"]
     line = 'exec "$@" </dev/null' + "".join(f"{names[number]}&-" for number in closed)
     code, out, err = finish(launch(["sh", "-c", line, "sh", *command], environment))
@@ -431,7 +431,7 @@ def test_importing_the_server_module_runs_the_role(environment, tmp_path) -> Non
 
 def test_the_launcher_imports_no_framework(environment) -> None:
     script = (
-        "import sys, byteps.cli.main, byteps.cli.launch\n"
+        "import sys, byteps.cli.main, byteps.cli.bpslaunch\n"
         "print([m for m in ('torch', 'numpy', 'tensorflow') if m in sys.modules])"
     )
     command = [*command_line("byteps.cli")[:1], "-c", script]

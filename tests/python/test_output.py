@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from byteps.cli.losses import describe_status
+from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import LineForwarder, Output, Outputs, prefix, use_colour
 
 

@@ -167,7 +167,7 @@ def test_a_worker_that_is_stopped_does_not_hold_the_job(environment) -> None:
     program = (
         "import os, sys\n"
         "from byteps.cli.local_job import local_job\n"
-        "from byteps.cli.losses import LossPolicy\n"
+        "from byteps.cli.lost_processes import LossPolicy\n"
         "from byteps.cli.supervisor import Supervisor\n"
         "job = local_job(2, 1, ['sh', '-c', sys.argv[1]], os.environ, 1)\n"
         "policy = LossPolicy(0, 1)\n"

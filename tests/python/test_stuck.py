@@ -14,7 +14,7 @@ import pytest
 
 from byteps.common import default, errors
 from byteps.common import session as session_module
-from byteps.common.session import Request
+from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 
 

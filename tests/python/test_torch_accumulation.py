@@ -26,19 +26,16 @@ def test_looking_between_passes_sends_nothing(model, core) -> None:
     assert optimizer.param_groups[0]["lr"] == 0.05
     assert core.started == []
     loss_of(model).backward()
-    for _ in range(2):
-        assert optimizer.param_groups
-        assert all(item.complete for item in core.started)
+    assert all(item.complete for item in core.started)
     optimizer.step()
     assert len(gradients_of(core)) == 4
 
 
-def test_a_look_completes_a_group_that_was_not_sent(model, core) -> None:
+def test_looking_at_what_is_incomplete_sends_nothing(model, core) -> None:
     optimizer = wrap(model, num_groups=1)
     model[2].weight.sum().backward()
-    assert core.started == []
     assert optimizer.param_groups
-    assert [item.complete for item in exchanged(core)] == [True]
+    assert core.started == []
     optimizer.step()
     assert len(exchanged(core)) == 1
 
@@ -201,3 +198,38 @@ def test_losses_of_closures_are_combined_as_gradients_are(model, core) -> None:
         assert result == expected
         assert type(result) is type(loss)
     assert len([item for item in core.started if item.name.endswith(".loss")]) == 4
+
+
+class OwnScaler(torch.amp.GradScaler):
+    """A scaler of a library, that does something more."""
+
+    unscaled = 0
+
+    def unscale_(self, optimizer):
+        self.unscaled += 1
+        return super().unscale_(optimizer)
+
+
+def test_scalers_of_libraries_wait_too_and_only_for_distributed_optimizers(model, core) -> None:
+    scaler = OwnScaler("cpu", init_scale=8.0)
+    wrap(model)
+    unscale = torch.amp.GradScaler.unscale_
+    optimizer = wrap(model, num_groups=1)
+    assert torch.amp.GradScaler.unscale_ is unscale  # wrapped once
+    scaler.scale(model[2].weight.sum()).backward()
+    scaler.unscale_(optimizer)
+    assert len(exchanged(core)) == 1
+    assert all(item.complete for item in exchanged(core))
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.unscaled == 1
+    weight = torch.nn.Parameter(torch.ones(2))
+    alone = torch.optim.SGD([weight], lr=1.0)
+    scaler.scale(weight.sum()).backward()
+    scaler.step(alone)
+    assert weight.tolist() == [0.0, 0.0]
+    disabled = torch.amp.GradScaler("cpu", enabled=False)
+    core.started.clear()
+    model[2].weight.sum().backward()
+    disabled.unscale_(optimizer)
+    assert core.started == []

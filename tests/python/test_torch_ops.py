@@ -397,7 +397,7 @@ def test_broadcast_object_of_two_lengths_under_one_name(core) -> None:
 
 
 def test_optimizer_state_is_taken_apart_and_put_together() -> None:
-    from byteps.torch.broadcast import _put_in, _take_out
+    from byteps.torch.initial_state import _put_in, _take_out
 
     tree = {"a": [torch.ones(2), 3, None], "b": {"c": torch.zeros(1), "d": "text"}}
     tensors = []

@@ -31,7 +31,7 @@ MAKE = {
     check_options.HEADER: HEADER,
     check_options.ACCESSORS: ACCESSORS,
     check_options.OTHERS: OTHERS,
-    "python/byteps/cli/launch.py": 'NAMES = ("BYTEPS_GDB", "BYTEPS_CORES_MAX")\n',
+    "python/byteps/cli/bpslaunch.py": 'NAMES = ("BYTEPS_GDB", "BYTEPS_CORES_MAX")\n',
     "src/session/wiring.cc": CODE,
     "src/session/wiring_test.cc": "options.unused = true;",
 }
@@ -56,7 +56,7 @@ def test_renamed_struct_is_found() -> None:
 
 
 def test_variable_that_the_launcher_does_not_read_is_found() -> None:
-    (finding,) = check_options.check_launcher(OTHERS, MAKE["python/byteps/cli/launch.py"])
+    (finding,) = check_options.check_launcher(OTHERS, MAKE["python/byteps/cli/bpslaunch.py"])
     assert (finding.line, finding.text.split()[0]) == (3, "BYTEPS_CORES")
 
 

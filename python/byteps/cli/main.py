@@ -10,7 +10,7 @@ import typer
 
 from byteps.__version__ import __version__
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
-from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError

@@ -28,7 +28,7 @@ from byteps.cli.children import (
     start_child,
     why_not_started,
 )
-from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
+from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy, describe_status
 from byteps.cli.output import Outputs, prefix, use_colour
 from byteps.cli.suspects import Suspects
 

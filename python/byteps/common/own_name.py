@@ -40,15 +40,78 @@ class OwnName:
         return True
 
 
-def ending_of(process_set_id: Callable[[], int | None]) -> OwnName:
-    """Return what the names of an optimizer end with; nothing for the first of all.
+class OptimizerNames:
+    """What the exchange of an optimizer calls its gradients: names with an ending, which the first
+    of all optimizers has not.
 
-    Ranks agree if they make their optimizers for that set in the same order, whatever else they
-    make.
+    Ranks agree if they make their optimizers for a process set in the same order, whatever else
+    they make.
     """
 
-    def base() -> str:
-        number = process_set_id()
-        return f"@{number}" if number else ""
+    def __init__(self, process_set_id: Callable[[], int | None]) -> None:
+        """Take an ending in the present session."""
 
-    return OwnName(base)
+        def base() -> str:
+            number = process_set_id()
+            return f"@{number}" if number else ""
+
+        self._ending = OwnName(base)
+
+    def follow(self) -> bool:
+        """Have an ending in the present session; return whether it is a new session."""
+        return self._ending.follow()
+
+    def gradient(self, name: str) -> str:
+        """Return what the gradient of a parameter, or of a group, is called on its way."""
+        return f"Gradient.{name}{self._ending.text}"
+
+    def told(self, name: str) -> str:
+        """Return what other ranks must call a parameter of that name."""
+        return name + self._ending.text
+
+    @property
+    def owner(self) -> str:
+        """The name of the optimizer."""
+        return f"optimizer{self._ending.text}"
+
+
+class ModelNames:
+    """What the exchange of a model calls its gradients: names with a prefix, which the first of all
+    models has not. One that is not taken yet is taken with the first `follow`."""
+
+    def __init__(self, take_now: bool) -> None:
+        """Take a prefix in the present session, if that is wanted."""
+        self._name = OwnName(self._base) if take_now else None
+
+    @staticmethod
+    def _base() -> str:
+        return "model"
+
+    def follow(self) -> bool:
+        """Have a prefix in the present session, if there is one; return whether it is new."""
+        if not default.is_initialized():
+            return False
+        if self._name is None:
+            self._name = OwnName(self._base)
+            return True
+        return self._name.follow()
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the model begin with."""
+        if self._name is None or self._name.text == self._base():
+            return ""
+        return f"{self._name.text}."
+
+    def gradient(self, name: str) -> str:
+        """Return what the gradient of a parameter is called on its way."""
+        return f"Gradient.{self.prefix}{name}"
+
+    def told(self, name: str) -> str:
+        """Return what other ranks must call a parameter of that name."""
+        return f"{self.prefix}{name}"
+
+    @property
+    def owner(self) -> str:
+        """The name of the model."""
+        return f"{self.prefix}DistributedDataParallel"

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
-from byteps.common.session import Request, Session
+from byteps.common.request import Request
+from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
 
 
@@ -159,6 +160,7 @@ class ProcessSets:
 
     def _agree(self, detail: str) -> None:
         """Block until all ranks make the same change; raise MismatchError on all if they do not."""
+        # Made here, not in call.py, which stands on the sets.
         name = f"process_set.change.{self._changes}"
         request = Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0, detail=detail)
         handle = self._session.start(request)

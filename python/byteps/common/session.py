@@ -5,28 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from byteps.common import environment
 from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls, check_name
-from byteps.common.pending import Handle, Pending, PendingTable, Receipt
+from byteps.common.request import Request, shortened
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Timeline
-from byteps.common.types import DataType, Operation
 
 if TYPE_CHECKING:
     from byteps import _core
 
-__all__ = ["Handle", "Pending", "PendingTable", "Receipt", "Request", "Session", "SubmissionGroup"]
-
 NAME_PREFIX = "byteps."
 
-_DETAIL_MAX = 1024  # bytes that the job takes
 _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
@@ -35,43 +29,6 @@ _BREAK_OFF_LIMIT_S = 5  # a bit more than a session takes to leave, if its sched
 # Threads that have started operations, in any session.
 _CALLERS: WeakSet[threading.Thread] = WeakSet()
 _LOG = logging.getLogger("byteps")
-
-
-@dataclass(slots=True)
-class Request:
-    """An operation in terms of addresses; the memory stays valid until it is complete."""
-
-    name: str
-    operation: Operation
-    dtype: DataType
-    shape: Sequence[int]
-    input_pointer: int
-    output_pointer: int
-    root_rank: int = 0
-    priority: int = 0
-    combine: Operation = Operation.SUM  # of a reducescatter
-    process_set: int = 0  # its number
-    detail: str = ""  # what else must be equal on all ranks, in words
-    splits: Sequence[int] | None = None  # of an alltoall: the rows for each rank
-    atomic: bool = False  # one set of contributions for the whole tensor
-
-    def describe(self) -> str:
-        """Return what must be equal on all ranks, in words."""
-        text = f"{self.operation.name.lower()} of {self.dtype.name.lower()}{list(self.shape)}"
-        if self.process_set:
-            text += f" in process set {self.process_set}"
-        return f"{text}; {self.detail}" if self.detail else text
-
-
-def shortened(detail: str) -> str:
-    """Return a text that the job takes: of a long one begin, end, and a sum of the whole."""
-    if not detail.isascii():
-        detail = detail.encode("ascii", "backslashreplace").decode()
-    if len(detail) <= _DETAIL_MAX:
-        return detail
-    half = _DETAIL_MAX // 2 - 40
-    total = f"{len(detail)} characters with the sum {zlib.crc32(detail.encode()):08x}"
-    return f"{detail[:half]} ... ({total}) ... {detail[-half:]}"
 
 
 class Session:

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from byteps.common import default
+from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.reduction import Sum
-from byteps.torch.broadcast import broadcast_parameters as _broadcast_parameters
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import Exchange
-from byteps.torch.exchange_options import ExchangeOptions
+from byteps.torch.gradients import exchange_of_optimizer, watch
+from byteps.torch.initial_state import broadcast_parameters as _broadcast_parameters
+from byteps.torch.optimizer import AveragingOptimizer
 from byteps.torch.optimizer import DistributedOptimizer as _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "broadcast_parameters"]
@@ -38,7 +39,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     fp16_params: Sequence[torch.Tensor] | None = None,
     fp32_params: Sequence[torch.Tensor] | None = None,
     loss_scale: float = 1024,
-) -> Any:
+) -> AveragingOptimizer | HalfOptimizer:
     """Return an optimizer that averages gradients over all ranks; with `half`, in float16.
 
     Then `optimizer` is one of `fp32_params`, the masters of the model's `fp16_params`, and the loss
@@ -64,7 +65,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         raise ValueError("half=True needs fp16_params and fp32_params, one for each other.")
     options = ExchangeOptions(compression, backward_passes_per_step, Sum)
     options.check()
-    return _HalfOptimizer(
+    return HalfOptimizer(
         optimizer,
         dict(named_parameters or ()),
         options,
@@ -73,7 +74,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     )
 
 
-class _HalfOptimizer:
+class HalfOptimizer:
     """Steps float32 masters on sums of float16 gradients. Other attributes are the optimizer's."""
 
     def __init__(
@@ -87,7 +88,7 @@ class _HalfOptimizer:
         self._optimizer = optimizer
         self._pairs = pairs
         self._loss_scale = loss_scale
-        self._exchange = Exchange(options)
+        self._exchange = exchange_of_optimizer(options)
         names = {parameter: name for name, parameter in named.items()}
         for parameter, _ in pairs:
             name = names.get(parameter) or self._exchange.next_name()
@@ -95,7 +96,7 @@ class _HalfOptimizer:
         if self._exchange.is_active:
             for parameter, _ in pairs:
                 if parameter.requires_grad:
-                    self._exchange.watch(parameter)
+                    watch(self._exchange, parameter)
 
     def step(
         self, closure: Callable[[], float] | None = None, wait_for_finish: bool = True

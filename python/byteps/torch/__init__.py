@@ -35,12 +35,12 @@ from byteps.common.errors import *  # noqa: F403
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from byteps.torch import ops
-from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
-from byteps.torch.compiled import push_pull_start, push_pull_wait
-from byteps.torch.compiled_collectives import register as _register_operations
+from byteps.torch.compiled.collectives import register as _register_operations
+from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.ddp_hook import DDPHookState, ddp_comm_hook
 from byteps.torch.distributed import register as _register_with_torch
+from byteps.torch.initial_state import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
 from byteps.torch.replicas import check_replicas

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from byteps.common.call import LINEAR, Call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import ReduceOp, choose_op, operation_of
+from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.linear import LINEAR, combined
-from byteps.torch.nonlinear import combined_nonlinearly
-from byteps.torch.submit import Call, exchange, finished
-from byteps.torch.untraced import is_compiling
+from byteps.torch.extremes import combined_nonlinearly
+from byteps.torch.submit import exchange, finished
+from byteps.torch.sums import combined
 
 
 def allreduce_async(
@@ -22,7 +23,7 @@ def allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to combine `tensor` over all ranks into a new tensor; return a handle.
 
     Example::
@@ -42,7 +43,7 @@ def allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to combine `tensor` over all ranks in place; return a handle.
 
     Example::
@@ -98,7 +99,7 @@ def allreduce(
     """
     op = choose_op(average, op)
     compressed, context = compression.compress(tensor)
-    if is_compiling():  # byteps.torch.compiled_collectives
+    if is_compiling():  # byteps.torch.compiled.collectives
         factors = (float(prescale_factor), float(postscale_factor))
         options = (name, op.name, *factors, process_set.process_set_id)
         result, _ = torch.ops.byteps.allreduce(compressed, *options)

@@ -1,195 +1,117 @@
-"""Starting all ranks from the same state."""
+"""The broadcast family: every rank gets the root's tensor, bit for bit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from byteps.common import default
-from byteps.common.errors import BytepsError, InvalidArgumentError
+from byteps.common.call import Call, checked_root
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
-from byteps.torch.copies import broadcast_async_
-from byteps.torch.grouped import describe_tensors
-from byteps.torch.meeting import meet
-from byteps.torch.memory import check_writable, data_type
-from byteps.torch.objects import broadcast_object
-from byteps.torch.submit import Call, checked_root
-
-__all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
+from byteps.torch.compile_guard import is_compiling
+from byteps.torch.submit import apply, exchange, finished
+from byteps.torch.sums import combined
 
 
-def broadcast_parameters(
-    params: Mapping[str, Any] | Sequence[torch.Tensor] | Sequence[tuple[str, torch.Tensor]],
+def broadcast_async(
+    tensor: torch.Tensor,
     root_rank: int,
-    prefix: str = "Parameter.",
+    name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> None:
-    """Overwrite tensors with the root's, bit for bit; all of them are on their way at once.
-
-    `params` is a dict such as `model.state_dict()`, or a list of tensors or of (name, tensor); what
-    is no tensor is left out.
-    Other names on some rank are a MismatchError on every rank.
+) -> Handle[torch.Tensor]:
+    """Start to copy the root's tensor, bit for bit, into a new tensor; return a handle.
 
     Example::
 
-        bps.broadcast_parameters(model.state_dict(), root_rank=0)
+        weights = bps.synchronize(bps.broadcast_async(weights, root_rank=0, name="weights"))
     """
-    named = _named(params)
-    root_rank = checked_root(root_rank, process_set)
-    _check_copies(named)
-    names = ", ".join(name for name, _ in named)
-    meet(
-        Call(
-            Operation.BARRIER,
-            f"broadcast_parameters {prefix}",
-            process_set=process_set,
-            detail=f"root {root_rank}; {len(named)} tensors: {names}",
-        )
-    )
-    finish_copies(start_copies(named, root_rank, prefix, process_set))
+    return exchange(broadcast_call(root_rank, name, process_set), tensor, None)
 
 
-def start_copies(
-    named: Iterable[tuple[str, torch.Tensor]],
+def broadcast_async_(
+    tensor: torch.Tensor,
     root_rank: int,
-    prefix: str,
+    name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> list[Handle]:
-    """Start to overwrite tensors with the root's. All ranks have tensors of the same names.
+) -> Handle[torch.Tensor]:
+    """Start to copy the root's tensor, bit for bit, into `tensor`; return a handle.
 
-    Autograd is not told, for that of buffers in a second forward is no reason to refuse a backward.
-    Starts none if one of them cannot be copied.
+    Example::
+
+        bps.synchronize(bps.broadcast_async_(weights, root_rank=0, name="weights"))
     """
-    named = list(named)
-    _check_copies(named)
-    return [
-        broadcast_async_(tensor.data, root_rank, prefix + name, process_set)
-        for name, tensor in named
-    ]
+    return exchange(broadcast_call(root_rank, name, process_set), tensor, tensor)
 
 
-def _check_copies(named: Iterable[tuple[str, torch.Tensor]]) -> None:
-    names = set()
-    for name, tensor in named:
-        data_type(tensor)
-        check_writable(tensor)
-        if name in names:
-            raise InvalidArgumentError(f"two tensors have the name {name!r}.")
-        names.add(name)
+def broadcast(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Return the root's tensor, bit for bit.
 
+    The gradient is the average of all ranks' gradients on the root, and zero elsewhere. With a
+    process set, `root_rank` is still the rank in the whole job.
 
-def finish_copies(started: Iterable[Handle]) -> None:
-    """Wait for all copies, also after a failure; raise the first error."""
-    errors = []
-    for handle in started:
-        try:
-            default.pending().synchronize(handle)
-        except BytepsError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+    Example::
 
-
-def _named(params: object) -> list[tuple[str, torch.Tensor]]:
-    items: Iterable[tuple[str, Any]]
-    if isinstance(params, Mapping):
-        items = sorted(params.items())
-    elif isinstance(params, Sequence) and not isinstance(params, str):
-        items = [p if isinstance(p, tuple) else (str(i), p) for i, p in enumerate(params)]
+        weights = bps.broadcast(weights, root_rank=0, name="weights")
+    """
+    copied: torch.Tensor
+    if is_compiling():  # byteps.torch.compiled.collectives
+        options = (root_rank, name, process_set.process_set_id)
+        copied, _ = torch.ops.byteps.broadcast(tensor, *options)
     else:
-        raise ValueError(f"invalid params of type: {type(params)}")
-    return [(str(name), tensor) for name, tensor in items if isinstance(tensor, torch.Tensor)]
+        copied = apply(_Broadcast, tensor, broadcast_call(root_rank, name, process_set))
+    return copied
 
 
-class _TensorSlot:
-    """Stands for a tensor in the pickled part of an optimizer's state."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.shape = tuple(tensor.shape)
-        self.dtype = tensor.dtype
-
-
-def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer,
+def broadcast_(
+    tensor: torch.Tensor,
     root_rank: int,
-    prefix: str | torch.nn.Module = "Parameter.",
-    model: torch.nn.Module | None = None,
-) -> None:
-    """Give the optimizer of every rank the root's state and options.
-
-    The structure travels as one object, the tensors one by one; ranks whose state is still empty
-    receive it as well. Another class of optimizer on some rank, or other groups of parameters, are
-    a MismatchError on every rank. `model` is accepted, also in the third place, for programs
-    written for Horovod; nothing depends on it.
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Overwrite `tensor` with the root's, bit for bit, and return it.
 
     Example::
 
-        bps.broadcast_optimizer_state(optimizer, root_rank=0)
+        bps.broadcast_(weights, root_rank=0, name="weights")
     """
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("cannot broadcast torch.optim.LBFGS state")
-    prefix = prefix if isinstance(prefix, str) else "Parameter."
-    root_rank = checked_root(root_rank, global_process_set)
-    groups = [describe_tensors(group["params"]) for group in optimizer.param_groups]
-    text = f"root {root_rank}; {type(optimizer).__name__} of {len(groups)} groups: "
-    name = f"broadcast_optimizer_state {prefix}"
-    meet(Call(Operation.BARRIER, name, detail=text + "; ".join(groups)))
-    is_root = default.rank() == root_rank
-    tensors: list[torch.Tensor] = []
-    skeleton = _take_out(optimizer.state_dict(), tensors) if is_root else None
-    skeleton = broadcast_object(skeleton, root_rank, f"{prefix}optimizer_state")
-    state = None if is_root else _put_in(skeleton, tensors)
-    numbered = [(str(i), tensor) for i, tensor in enumerate(tensors)]
-    finish_copies(start_copies(numbered, root_rank, f"{prefix}optimizer_state."))
-    if state is not None:
-        optimizer.load_state_dict(state)
-        _restore_types(optimizer, state["state"])
+    return finished(broadcast_async_(tensor, root_rank, name, process_set))
 
 
-def _restore_types(optimizer: torch.optim.Optimizer, received: dict[Any, Any]) -> None:
-    """Undo that `load_state_dict` gives some tensors the type of their parameter.
-
-    The root's have another, with which the ranks would drift apart.
-    """
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for number, values in received.items():
-        if not isinstance(number, int) or not isinstance(values, dict):
-            continue
-        own = optimizer.state[parameters[number]]
-        for key, value in values.items():
-            if isinstance(value, torch.Tensor) and own[key].dtype != value.dtype:
-                own[key] = value.to(own[key].device)
+def broadcast_call(
+    root_rank: int, name: str | None, process_set: ProcessSet = global_process_set
+) -> Call:
+    """Return the call of a broadcast."""
+    root = checked_root(root_rank, process_set)
+    return Call(Operation.BROADCAST, name, root, process_set=process_set)
 
 
-def _take_out(tree: Any, tensors: list[torch.Tensor]) -> Any:
-    """Return `tree` with every tensor appended to `tensors` and replaced by a slot."""
-    if isinstance(tree, torch.Tensor):
-        tensors.append(tree.detach().to("cpu"))  # where the other ranks have theirs
-        return _TensorSlot(tree)
-    if isinstance(tree, dict):
-        return {key: _take_out(value, tensors) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return _like(tree, [_take_out(value, tensors) for value in tree])
-    return tree
+class _Broadcast(torch.autograd.Function):
+    """broadcast as autograd sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> torch.Tensor:
+        handle = exchange(call, tensor, None)
+        ctx.root_rank = call.root_rank
+        ctx.call = call.backward(handle)
+        ctx.call.operation, ctx.call.root_rank = Operation.AVERAGE, 0
+        return finished(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return copy_gradient(ctx.call, gradients[0], ctx.root_rank), None
 
 
-def _put_in(tree: Any, tensors: list[torch.Tensor]) -> Any:
-    """Return `tree` with a new tensor in every slot, each appended to `tensors`."""
-    if isinstance(tree, _TensorSlot):
-        tensors.append(torch.empty(tree.shape, dtype=tree.dtype))
-        return tensors[-1]
-    if isinstance(tree, dict):
-        return {key: _put_in(value, tensors) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return _like(tree, [_put_in(value, tensors) for value in tree])
-    return tree
-
-
-def _like(sequence: Any, values: list[Any]) -> Any:
-    """Return the values in a sequence of the same type; a named tuple takes them one by one."""
-    kind = type(sequence)
-    return kind(*values) if hasattr(sequence, "_fields") else kind(values)
+def copy_gradient(call: Call, incoming: torch.Tensor, root_rank: int) -> torch.Tensor:
+    """Return the gradient of the tensor that the root has copied to all; `call` is the average."""
+    average = combined(incoming, call)
+    # Not zeros of their own: what goes further back must pass the average on all ranks.
+    others = torch.tensor(default.rank() != root_rank, device=average.device)
+    return average.masked_fill(others, 0.0)

@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 
+from byteps.common.compression import Compressor, NoneCompressor
 
-class Compressor(Protocol):
-    """Turns a tensor into a smaller one and back; `context` is what the way back needs.
-
-    Example::
-
-        class Halving(bps.Compressor):
-            @staticmethod
-            def compress(tensor):
-                return tensor / 2, None
-
-            @staticmethod
-            def decompress(tensor, context):
-                return tensor * 2
-    """
-
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
-        """Return the tensor to send, and the context."""
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
-        """Return the tensor in its original form."""
-
-
-class NoneCompressor:
-    """Sends tensors as they are."""
-
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
-        """Return the tensor itself."""
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, context: object) -> torch.Tensor:
-        """Return the tensor itself."""
-        return tensor
+__all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 
 
 class _CastCompressor:

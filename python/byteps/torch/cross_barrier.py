@@ -17,29 +17,30 @@ Example::
 
 from __future__ import annotations
 
-import queue
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 
 from byteps.common import default
+from byteps.common.barriers import wait_before_join
+from byteps.common.compression import check_compression
 from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
-from byteps.common.errors import BytepsError, MismatchError
-from byteps.common.own_name import OwnName, ending_of
-from byteps.torch.broadcast import broadcast_optimizer_state, broadcast_parameters
+from byteps.common.errors import MismatchError
+from byteps.common.exchange_options import ExchangeOptions, check_passes
+from byteps.common.gradient_exchange import Entry, GradientExchange, Question
+from byteps.common.own_name import OptimizerNames
+from byteps.common.updater import Update, Updater
+from byteps.common.usage import NO_GRADIENT
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange_options import check_compression, check_passes
-from byteps.torch.gradients import GradientExchange
-from byteps.torch.meeting import wait_before_join
+from byteps.torch.forward_hooks import watch_reading
+from byteps.torch.gradient_hooks import watch_gradient
+from byteps.torch.gradients import TorchGradients
+from byteps.torch.initial_state import broadcast_optimizer_state, broadcast_parameters
 from byteps.torch.ops import poll, synchronize
-from byteps.torch.reading import watch_reading
-from byteps.torch.usage import NO_GRADIENT, UsageOf
-from byteps.torch.wrapping import shared, watch_gradient
+from byteps.torch.optimizer_classes import extended, shared
 
 __all__ = [
     "Compression",
@@ -56,11 +57,6 @@ __all__ = [
     "synchronize",
 ]
 
-_TOO_MANY_PASSES = (
-    "Gradients were computed more than backward_passes_per_step times before call to step(). "
-    "Increase backward_passes_per_step to accumulate gradients locally."
-)
-
 
 def CrossBarrier(  # noqa: N802  a name of the contract
     model: torch.nn.Module,
@@ -69,7 +65,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     compression: Compressor | type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
     num_steps: int = 10**6,
-) -> Any:
+) -> CrossingOptimizer:
     """Return an optimizer like `optimizer` whose `step` goes on during the next forward pass.
 
     It has the optimizer's class as base, shares its groups and state, and works with any optimizer
@@ -95,20 +91,14 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     check_compression(compression)
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
-    # What keeps its names apart from those of earlier optimizers: all may be on their way.
-    ending = ending_of(lambda: None)
-    base = type(optimizer)
-    derived = type(base.__name__, (_CrossBarrierMixin, base), {"__module__": base.__module__})
-    crossing: Any = object.__new__(derived)
-    # Everything is shared but a `step` that a learning-rate scheduler bound to the old object.
-    crossing.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
-    crossing._base = base
-    crossing._updater = _Updater()
-    crossing._exchange = GradientExchange(named, compression, ending=ending.text)
-    crossing._layouts = {}
-    crossing._ending = ending
-    crossing._passes_per_step = backward_passes_per_step
-    crossing._passes = dict.fromkeys(crossing._exchange.parameters, 0)
+    options = ExchangeOptions(compression, backward_passes_per_step)
+    exchange = GradientExchange(options, TorchGradients(options), OptimizerNames(lambda: None))
+    for name, parameter in named:
+        exchange.add(parameter, name)
+    crossing = extended(optimizer, CrossingOptimizer)
+    crossing._base = type(optimizer)
+    crossing._updater = Updater("byteps-cross-barrier")
+    crossing._exchange = exchange
     crossing._steps_left = num_steps
     weakref.finalize(crossing, crossing._updater.close)
     if default.size() > 1:
@@ -131,92 +121,13 @@ def _as_now(option: Any) -> Any:
     return option.clone() if isinstance(option, torch.Tensor) else option
 
 
-@dataclass
-class _Update:
-    """A parameter that waits for its average, and what updates it then."""
-
-    parameter: torch.Tensor
-    apply: Callable[[torch.Tensor], None]
-
-
-class _Updater:
-    """The thread that updates parameters, and what they and their users wait for. Any thread."""
-
-    def __init__(self) -> None:
-        self._updates: queue.SimpleQueue[list[_Update] | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._pending: set[torch.Tensor] = set()
-        self._error: Exception | None = None
-        self._thread: threading.Thread | None = None
-
-    def submit(self, updates: list[_Update]) -> None:
-        """Let the thread do some updates in this order; it starts with the first call."""
-        with self._changed:
-            self._pending.update(update.parameter for update in updates)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="byteps-cross-barrier", daemon=True
-            )
-            self._thread.start()
-        self._updates.put(updates)
-
-    def is_pending(self, parameter: torch.Tensor) -> bool:
-        """Return whether an update of the parameter is still to come."""
-        return parameter in self._pending
-
-    def wait(self, parameters: Iterable[torch.Tensor] | None = None) -> None:
-        """Block until the parameters, or all, are updated; raise what went wrong."""
-        if not self._pending and self._error is None:
-            return
-        wanted = None if parameters is None else set(parameters)
-        with self._changed:
-            self._changed.wait_for(
-                lambda: not (self._pending if wanted is None else self._pending & wanted)
-            )
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def close(self) -> None:
-        """End the thread after the updates that it has."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._updates.put(None)
-            if thread is not threading.current_thread():
-                thread.join(timeout=1.0)
-
-    def _run(self) -> None:
-        # An update that is done must not be kept: it holds the optimizer, whose end ends this.
-        while (updates := self._updates.get()) is not None:
-            while updates:
-                self._update(updates.pop(0))
-
-    def _update(self, update: _Update) -> None:
-        """Do one update. After an error the gradients still come in, but nothing is changed."""
-        try:
-            update.apply(update.parameter)
-        except Exception as error:
-            with self._changed:
-                self._error = self._error or error
-        finally:
-            with self._changed:
-                self._pending.discard(update.parameter)
-                self._changed.notify_all()
-
-
-class _CrossBarrierMixin:
-    """What CrossBarrier adds to the class of the optimizer."""
+class CrossingOptimizer(torch.optim.Optimizer):
+    """What CrossBarrier adds to the class of the optimizer. Not made by itself."""
 
     _base: type
-    _updater: _Updater
-    _exchange: GradientExchange
-    _layouts: dict[torch.Tensor, int]  # of parameters that some rank has used, as it last did
-    _ending: OwnName
-    _passes_per_step: int
-    _passes: dict[torch.Tensor, int]
+    _updater: Updater
+    _exchange: GradientExchange[torch.Tensor]
     _steps_left: int
-    param_groups: list[dict[str, Any]]
-    state: Any
 
     def step(self, closure: Callable[[], Any] | None = None, **more: Any) -> Any:
         """Let the parameters be updated as their averages arrive.
@@ -229,21 +140,18 @@ class _CrossBarrierMixin:
             cast(Any, super()).zero_grad()
             return loss
         self._updater.wait()  # for parameters that forward did not use
-        self._follow_session()
         self._call_hooks("_optimizer_step_pre_hooks")
+        exchange = self._exchange
         trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
-        names = {parameter: self._exchange.names[parameter] for parameter in trained}
-        changed = {p for p in self._exchange.changed() if p in names}
-        usage = UsageOf(names, f"optimizer{self._ending.text}", changed)
+        question = exchange.ask([exchange.entry(parameter) for parameter in trained])
         updates = []
         for group in self.param_groups:
             options = {key: _as_now(value) for key, value in group.items() if key != "params"}
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    updates.append(self._prepare(parameter, group, options, usage, more))
+                    updates.append(self._prepare(parameter, group, options, question, more))
         wait_before_join(self._updater)
-        order = {parameter: i for i, parameter in enumerate(self._exchange.parameters)}
-        self._updater.submit(sorted(updates, key=lambda update: order[update.parameter]))
+        self._updater.submit([update for _, update in sorted(updates, key=lambda pair: pair[0])])
         self._call_hooks("_optimizer_step_post_hooks")
         self._steps_left -= 1
         if self._steps_left <= 0:
@@ -259,26 +167,25 @@ class _CrossBarrierMixin:
         parameter: torch.Tensor,
         group: dict[str, Any],
         options: dict[str, Any],
-        usage: UsageOf,
+        question: Question[torch.Tensor],
         more: dict[str, Any],
-    ) -> _Update:
-        """Send the gradient if backward did not; return its update with the options of now.
+    ) -> tuple[int, Update]:
+        """Send the gradient if backward did not; return its place in the model, and its update with
+        the options of now.
 
         What this rank did not use is sent by the update if it is not known yet whether another rank
         did, and how its gradient is stored.
         """
         exchange = self._exchange
-        self._passes[parameter] = 0
-        layout = self._layouts.get(parameter, NO_GRADIENT)
-        is_known = parameter.grad is not None or layout != NO_GRADIENT
-        if is_known and not exchange.is_sent(parameter):
-            exchange.send(parameter, layout)
+        entry = exchange.entry(parameter)
+        entry.passes = entry.unit.ready = 0
+        if not entry.unit.flights and not exchange.is_unknown(entry.unit):
+            exchange.send(entry.unit)
 
-        def apply(parameter: torch.Tensor) -> None:
-            average = self._receive(parameter, usage)
-            if average is None:  # used by no rank: as if alone
+        def apply() -> None:
+            self._receive(entry, question)
+            if not entry.is_used:  # as if alone
                 return
-            parameter.grad = average
             single = self._single(parameter, options)
             single.step(**more)
             parameter.grad = None
@@ -286,26 +193,24 @@ class _CrossBarrierMixin:
             changed = single.param_groups[0]
             group.update({k: v for k, v in changed.items() if v is not options.get(k, v)})
 
-        return _Update(parameter, apply)
+        return -entry.priority, Update(parameter, apply)
 
-    def _receive(self, parameter: torch.Tensor, usage: UsageOf) -> torch.Tensor | None:
-        """Wait for the average, and return it; None if no rank has a gradient."""
-        exchange = self._exchange
+    def _receive(self, entry: Entry[torch.Tensor], question: Question[torch.Tensor]) -> None:
+        """Wait for the average; there is none if the entry turns out not to be used."""
+        exchange, unit = self._exchange, entry.unit
         try:
-            layout = usage.layouts()[parameter]
-        except BytepsError as error:
-            if exchange.is_sent(parameter):
-                if isinstance(error, MismatchError):
-                    exchange.forget(parameter)
-                else:
-                    exchange.receive(parameter)
+            changed = question.learn()
+            if entry.is_used and not unit.flights:
+                exchange.send(unit)
+        except MismatchError:
+            exchange.forget(unit)
             raise
-        if layout != NO_GRADIENT:
-            self._layouts[parameter] = layout
-            if not exchange.is_sent(parameter):
-                exchange.send(parameter, layout)
-        average = exchange.receive(parameter) if exchange.is_sent(parameter) else None
-        return None if layout == NO_GRADIENT else average
+        finally:
+            exchange.receive(unit)
+            entry.sent = None
+            entry.own_storage = NO_GRADIENT
+        if changed is not None:
+            raise changed
 
     def _single(self, parameter: torch.Tensor, options: dict[str, Any]) -> Any:
         """Return an optimizer of one parameter that shares this one's state."""
@@ -315,12 +220,6 @@ class _CrossBarrierMixin:
         single._optimizer_step_post_hooks = OrderedDict()
         single.param_groups = [{**options, "params": [parameter]}]
         return single
-
-    def _follow_session(self) -> None:
-        """In a new session, have names there, and know as little as ranks that are new in it."""
-        if self._ending.follow():
-            self._exchange.rename(ending=self._ending.text)
-            self._layouts.clear()
 
     def _call_hooks(self, kind: str) -> None:
         for hook in list(getattr(self, kind, {}).values()):
@@ -334,9 +233,11 @@ class _CrossBarrierMixin:
         """Clear gradients that are not on their way; those are cleared after their update."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if self._exchange.is_sent(parameter) or self._updater.is_pending(parameter):
+                entry = self._exchange.entry(parameter)
+                if entry.unit.flights or self._updater.is_pending(parameter):
                     continue
-                self._passes[parameter] = 0
+                entry.passes = entry.unit.ready = 0
+                entry.sent = None
                 if parameter.grad is None:
                     continue
                 if set_to_none:
@@ -367,19 +268,15 @@ class _CrossBarrierMixin:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    watch_gradient(parameter, self, _CrossBarrierMixin._on_gradient)
+                    watch_gradient(parameter, self, CrossingOptimizer._on_gradient)
         watch_reading(model, self, lambda this, parameters: this._updater.wait(parameters))
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
-        self._follow_session()
-        name = self._exchange.names[parameter]
+        exchange, entry = self._exchange, self._exchange.entry(parameter)
         if self._updater.is_pending(parameter):
             raise AssertionError(
-                f"{name} was used before its update was complete: it takes part in a forward pass "
-                "other than that of its own module. Call synchronize() after step()."
+                f"{entry.unit.call.name} was used before its update was complete: it takes part in "
+                "a forward pass other than that of its own module. Call synchronize() after step()."
             )
-        self._passes[parameter] += 1
-        if self._passes[parameter] > self._passes_per_step:
-            raise AssertionError(_TOO_MANY_PASSES)
-        if self._passes[parameter] == self._passes_per_step:
-            self._exchange.send(parameter)
+        if exchange.count(entry):
+            exchange.send(entry.unit)

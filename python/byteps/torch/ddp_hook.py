@@ -7,14 +7,17 @@ from typing import Any, cast
 import torch
 
 from byteps.common import default
-from byteps.common.session import Request, Session
-from byteps.common.types import Operation
+from byteps.common.call import request_of
+from byteps.common.compression import check_compression
+from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.flight import Flight
+from byteps.common.gradient_exchange import gradient_call
+from byteps.common.session import Session
+from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.distributed.flight import Flight, Teller
-from byteps.torch.distributed.memory import bring, source_of
-from byteps.torch.exchange_options import check_compression
-from byteps.torch.memory import data_type
-from byteps.torch.untraced import untraced
+from byteps.torch.distributed.flight import FutureFlight, Teller
+from byteps.torch.gradients import put_back
+from byteps.torch.memory import data_type, host_memory
 
 
 class DDPHookState:
@@ -33,7 +36,7 @@ class DDPHookState:
     ) -> None:
         check_compression(compression)
         self.name = name
-        self.compression = compression
+        self.options = ExchangeOptions(compression)
         self.teller = Teller(f"byteps-hook-{name}")
 
 
@@ -56,24 +59,20 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
     session = default.current()
     if state is None:
         state = _state_of(session)
-    buffer = bucket.buffer()
-    compressed, context = state.compression.compress(buffer.detach())
-    wire = source_of(compressed)
-    name = f"DDPHook.{state.name}.{bucket.index()}"  # cut anew after the first step
-    pointer = wire.data_ptr()
-    request = Request(
-        name, Operation.AVERAGE, data_type(wire), tuple(wire.shape), pointer, pointer,
-        priority=bucket.index(),  # the later a bucket comes, the sooner forward needs it
-    )  # fmt: skip
-    decompress = state.compression.decompress
+    buffer, compression = bucket.buffer(), state.options.compression
+    compressed, context = compression.compress(buffer.detach())
+    wire = host_memory(compressed)
+    # Buckets are cut anew after the first step; the later one comes, the sooner forward needs it.
+    name, priority = f"DDPHook.{state.name}.{bucket.index()}", bucket.index()
+    call = gradient_call(state.options, name, priority)
+    device, dtype, place = buffer.device.type, data_type(wire), wire.data_ptr()
+    request = request_of(session, call, device, dtype, tuple(wire.shape), place, place)
 
-    def finish(flight: Flight) -> torch.Tensor:
-        average = decompress(wire, context)
-        if average.data_ptr() != buffer.data_ptr():
-            bring(average, buffer)
+    def finish(_: Flight) -> torch.Tensor:
+        put_back(compression.decompress(wire, context), buffer)
         return buffer
 
-    return Flight(session, [request], finish, (buffer, wire)).future(state.teller)
+    return FutureFlight(session, [request], finish, (buffer, wire)).future(state.teller)
 
 
 # torch compares the annotations of a hook with its own types, and takes texts for wrong ones.

@@ -1,144 +1,162 @@
-"""Gradients on their way: sent one by one, averaged over all ranks, written back."""
+"""Gradients of torch's parameters, as the exchange of gradients sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.errors import BytepsError
-from byteps.common.session import Handle, Pending, Request
-from byteps.common.types import Operation
-from byteps.torch.compression import Compressor
-from byteps.torch.memory import data_type
-from byteps.torch.ops import push_pull_async_inplace, synchronize
-from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
-from byteps.torch.usage import DENSE, SentGradient, zeros_of
+from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.gradient_exchange import Entry, Unit
+from byteps.common.own_name import OptimizerNames
+from byteps.common.step_exchange import StepExchange
+from byteps.common.usage import DENSE, NO_GRADIENT
+from byteps.torch.gradient_hooks import watch_gradient
+from byteps.torch.grouped_allreduce import start_grouped_allreduce
+from byteps.torch.memory import bring
+from byteps.torch.sparse import sparse_allreduce_async
+from byteps.torch.submit import exchange
 
 
-@dataclass
-class _Sent:
-    """A gradient on its way, with what its own compression needs on the way back."""
+class SentGradient:
+    """A parameter's gradient as it was when it was sent, and what it travels as."""
 
-    handle: int | SparseHandle
-    gradient: SentGradient
-    wire: torch.Tensor | None = None  # none of a sparse one
-    context: object = None
+    __slots__ = ("_gradient", "_parameter", "_version", "context", "wire")
 
-    def number(self) -> int:
-        """Return the handle as a number."""
-        return self.handle.handle if isinstance(self.handle, SparseHandle) else self.handle
+    def __init__(self, parameter: torch.Tensor) -> None:
+        """Note the gradient that the parameter has now; there may be none."""
+        self._parameter = parameter
+        self._gradient = parameter.grad
+        self._version = 0 if self._gradient is None else self._gradient._version
+        self.wire: torch.Tensor | None = None  # none of a sparse one
+        self.context: object = None  # what its compression needs on the way back
+
+    def is_changed(self) -> bool:
+        """Return whether somebody wrote to it, or put another in its place.
+
+        What writes without telling autograd, through `grad.data`, is not seen. REQUIRES: the
+        average has not been written.
+        """
+        current = self._parameter.grad
+        if self._gradient is None or current is None:
+            return False
+        return current is not self._gradient or current._version != self._version
 
 
-class GradientExchange:
-    """Averages the gradients of named parameters. One thread at a time.
+class TorchGradients:
+    """What the exchange must know of torch."""
 
-    The order of the names is the model's: the first is the most urgent.
-    """
+    def __init__(self, options: ExchangeOptions) -> None:
+        self._options = options
 
-    def __init__(
-        self,
-        named_parameters: Iterable[tuple[str, torch.Tensor]],
-        compression: Compressor | type[Compressor],
-        prefix: str = "",
-        ending: str = "",
-    ) -> None:
-        self.parameters: list[torch.Tensor] = []
-        self.names: dict[torch.Tensor, str] = {}
-        self._own_names: dict[torch.Tensor, str] = {}
-        self._priorities: dict[torch.Tensor, int] = {}
-        self._sent: dict[torch.Tensor, _Sent] = {}
-        self._compression = compression
-        for name, parameter in named_parameters:
-            if parameter not in self._own_names:  # shared weights have the first of their names
-                self._priorities[parameter] = -len(self.parameters)
-                self.parameters.append(parameter)
-                self._own_names[parameter] = name
-        self.rename(prefix, ending)
+    def is_parameter(self, thing: object) -> bool:
+        """Return whether it is a tensor."""
+        return isinstance(thing, torch.Tensor)
 
-    def rename(self, prefix: str = "", ending: str = "") -> None:
-        """Let the names of all gradients begin and end so, from the next that is sent."""
-        for parameter, name in self._own_names.items():
-            self.names[parameter] = f"Gradient.{prefix}{name}{ending}"
+    def is_trained(self, parameter: torch.Tensor) -> bool:
+        """Return whether backward computes its gradient now."""
+        return parameter.requires_grad
 
-    def is_sent(self, parameter: torch.Tensor) -> bool:
-        """Return whether the gradient is on its way."""
-        return parameter in self._sent
+    def kind(self, parameter: torch.Tensor) -> Hashable:
+        """Return the type of its elements."""
+        return parameter.dtype
 
-    def changed(self) -> list[torch.Tensor]:
-        """Return the parameters whose gradients somebody changed while they were on their way."""
-        return [p for p, sent in self._sent.items() if sent.gradient.is_changed()]
+    def storage(self, parameter: torch.Tensor) -> int:
+        """Return how this rank's gradient is stored."""
+        gradient = parameter.grad
+        if gradient is None:
+            return NO_GRADIENT
+        if gradient.is_sparse and not self._options.sparse_as_dense:
+            return DENSE + gradient.sparse_dim()
+        return DENSE
 
-    def send_rest(self) -> None:
-        """Send all that were not sent, and bring them into the order of the parameters."""
-        for parameter in self.parameters:
-            if parameter not in self._sent:
-                self.send(parameter)
-        self._sent = {parameter: self._sent[parameter] for parameter in self.parameters}
+    def start(self, unit: Unit[torch.Tensor], name_of: Callable[[str], str]) -> None:
+        """Start to exchange the gradients of a unit."""
+        options = self._options
+        wires: list[torch.Tensor] = []
+        dense: list[Entry[torch.Tensor]] = []
+        for entry in unit.entries:
+            gradient = self._gradient_of(entry)
+            sent = SentGradient(entry.parameter)
+            if gradient.is_sparse:
+                entry.sent = sent
+                name, ranks = name_of(entry.name), options.process_set
+                started = sparse_allreduce_async(gradient, name, options.op, ranks)
+                unit.flights.append((started.handle, [entry]))
+                continue
+            wire, sent.context = options.compression.compress(gradient)
+            wires.append(wire)
+            if entry.parameter.requires_grad:
+                sent.wire = wire
+                entry.sent = sent
+                dense.append(entry)
+        if len(unit.entries) == 1 and wires:
+            unit.flights.append((exchange(unit.call, wires[0], wires[0]), dense))
+        elif wires:
+            unit.flights.append((start_grouped_allreduce(unit.call, wires, wires), dense))
 
-    def sent(self) -> list[torch.Tensor]:
-        """Return the parameters whose gradients are on their way."""
-        return list(self._sent)
-
-    def send(self, parameter: torch.Tensor, layout: int = DENSE) -> None:
-        """Start to average the gradient; zeros of the layout where this rank has none."""
-        gradient = zeros_of(parameter, layout) if parameter.grad is None else parameter.grad
+    def _gradient_of(self, entry: Entry[torch.Tensor]) -> torch.Tensor:
+        parameter = entry.parameter
+        gradient = parameter.grad
+        if not parameter.requires_grad:  # frozen meanwhile: it only keeps its place in a group
+            return torch.zeros_like(parameter)
+        if gradient is None:  # unused in this step; the other ranks may have used it
+            return zeros_of(parameter, entry.storage)
         if gradient.is_sparse:
-            handle = sparse_allreduce_async(gradient, self.names[parameter])
-            self._sent[parameter] = _Sent(handle, SentGradient(parameter))
+            if not self._options.sparse_as_dense:
+                return gradient
+            gradient = gradient.to_dense()
+            if not self._options.sparse_results:
+                parameter.grad = gradient
+        return gradient.detach()
+
+    def write_back(self, entry: Entry[torch.Tensor], result: Any) -> None:
+        """Put an average into the gradient of its parameter."""
+        parameter, sent = entry.parameter, entry.sent
+        entry.sent = None
+        if parameter.grad is None and not entry.is_used:  # nobody used it: as if alone
             return
-        before = SentGradient(parameter)
-        compressed, context = self._compression.compress(gradient.detach())
-        wire = compressed.contiguous()
-        number = push_pull_async_inplace(
-            wire, name=self.names[parameter], priority=self._priorities[parameter]
-        )
-        self._sent[parameter] = _Sent(number, before, wire, context)
-
-    def receive(self, parameter: torch.Tensor) -> torch.Tensor:
-        """Wait for the average and return it; it is in `parameter.grad` too if that is there."""
-        sent = self._sent.pop(parameter)
-        result: torch.Tensor = synchronize(sent.handle)
         if sent.wire is None:
-            if parameter.grad is not None:
-                parameter.grad = result
-            return result
-        average = self._compression.decompress(sent.wire, sent.context)
-        if parameter.grad is None:
-            return average
-        if parameter.grad.data_ptr() != average.data_ptr():
-            parameter.grad.detach().copy_(average)
-        return parameter.grad
+            parameter.grad = result
+            return
+        average = self._options.compression.decompress(sent.wire, sent.context)
+        if self._options.sparse_results:
+            rows = 1 if parameter.grad is None else parameter.grad.sparse_dim()
+            parameter.grad = average.to_sparse(rows)
+        elif parameter.grad is None:
+            parameter.grad = average
+        else:
+            put_back(average, parameter.grad)
 
-    def forget(self, parameter: torch.Tensor | None = None) -> None:
-        """Do not wait for the gradient, or for any: other ranks may never send theirs."""
-        for one in list(self._sent) if parameter is None else [parameter]:
-            default.pending().abandon(self._sent.pop(one).number())
-
-    def receive_all(self) -> dict[torch.Tensor, torch.Tensor]:
-        """Wait for all, also after a failure; raise the first error, or return the averages."""
-        averages, errors = {}, []
-        for parameter in list(self._sent):
-            try:
-                averages[parameter] = self.receive(parameter)
-            except BytepsError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return averages
+    def at_end_of_backward(self, function: Callable[[], None]) -> None:
+        """Call it when the backward that runs now ends, in the thread that called that."""
+        torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
-def start_combining(
-    tensor: torch.Tensor, operation: Operation, name: str, priority: int = 0
-) -> Handle:
-    """Start to combine a tensor in host memory over all ranks, in place; return a handle."""
-    session = default.current()
-    pointer = tensor.data_ptr()
-    request = Request(
-        name, operation, data_type(tensor), tuple(tensor.shape), pointer, pointer,
-        priority=priority,
-    )  # fmt: skip
-    handle = session.start(request)
-    return default.pending().add(Pending(session, handle, lambda: tensor, (tensor,)))
+def put_back(average: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Let a gradient be its average, which has its memory already unless it was compressed."""
+    if gradient.data_ptr() != average.data_ptr():
+        bring(average, gradient)
+
+
+def zeros_of(parameter: torch.Tensor, storage: int) -> torch.Tensor:
+    """Return a gradient of zeros, stored as other ranks' gradients are."""
+    if storage <= DENSE:
+        return torch.zeros_like(parameter)
+    dimensions, shape = storage - DENSE, parameter.shape
+    indices = torch.empty((dimensions, 0), dtype=torch.int64, device=parameter.device)
+    rows = torch.empty((0, *shape[dimensions:]), dtype=parameter.dtype, device=parameter.device)
+    return torch.sparse_coo_tensor(indices, rows, shape, is_coalesced=True, check_invariants=False)
+
+
+def exchange_of_optimizer(options: ExchangeOptions) -> StepExchange[torch.Tensor]:
+    """Return the exchange of an optimizer's gradients; see `watch`."""
+    names = OptimizerNames(lambda: options.process_set.process_set_id)
+    return StepExchange(options, TorchGradients(options), names)
+
+
+def watch(exchange: StepExchange[torch.Tensor], parameter: torch.Tensor) -> None:
+    """Exchange the parameter's gradient as soon as backward has finished it."""
+    if exchange.watch(parameter):
+        watch_gradient(parameter, exchange, StepExchange.on_gradient)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.autograd.graph import increment_version
 
+from byteps.common import groups
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.types import DataType
+from byteps.common.splits import check_has_rows
+from byteps.common.types import DataType, Operation
 
 _DATA_TYPES = {
     torch.float32: DataType.FLOAT32,
@@ -22,6 +24,10 @@ _DATA_TYPES = {
     torch.uint8: DataType.UINT8,
     torch.bool: DataType.BOOL,
 }
+
+# Sums and products of these are those of the signed type, bit for bit. Old torch lacks them.
+_SIGNED = {"uint16": torch.int16, "uint32": torch.int32, "uint64": torch.int64}
+_AS_SIGNED = {getattr(torch, name): kind for name, kind in _SIGNED.items() if hasattr(torch, name)}
 
 
 def data_type(tensor: torch.Tensor) -> DataType:
@@ -62,6 +68,13 @@ def _type_of(tensor: torch.Tensor) -> str:
         return f"{tensor.dtype} of layout {tensor.layout}"
 
 
+def type_of_rows(tensor: torch.Tensor) -> DataType:
+    """Return the data type of a tensor that has rows; raise for others."""
+    dtype = data_type(tensor)
+    check_has_rows(tensor.shape)
+    return dtype
+
+
 def check_one_device(tensors: Sequence[torch.Tensor]) -> torch.device:
     """Return the device of all tensors of a group; raise for what cannot be exchanged."""
     for tensor in tensors:
@@ -76,26 +89,63 @@ def check_one_device(tensors: Sequence[torch.Tensor]) -> torch.device:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Return whether the tensor's memory is its values, in order, where the session reaches it."""
-    return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg()
+    is_lazy = tensor.is_neg() or tensor.is_conj()
+    return tensor.is_cpu and tensor.is_contiguous() and not is_lazy
 
 
 def host_memory(tensor: torch.Tensor) -> torch.Tensor:
     """Return contiguous host memory with the tensor's values: its own where possible.
 
     A copy is made of tensors on a device, of those that are not contiguous, and of lazily negated
-    ones, whose bytes are not their values.
+    or conjugated ones, whose bytes are not their values.
     """
     if is_plain(tensor):
         return tensor
-    return tensor.detach().resolve_neg().to("cpu").contiguous()
+    return tensor.detach().resolve_conj().resolve_neg().to("cpu").contiguous()
 
 
-def bytes_of(tensor: torch.Tensor) -> bytearray:
-    """Return the values of a vector of uint8. Works where there is no numpy."""
-    copied = bytearray(len(tensor))
-    if copied:
-        torch.frombuffer(copied, dtype=torch.uint8).copy_(tensor)
-    return copied
+def own_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Return contiguous host memory with the tensor's values that is nobody else's."""
+    memory = host_memory(tensor.detach())
+    return memory.clone() if memory.data_ptr() == tensor.data_ptr() else memory
+
+
+def room_for(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
+    """Return host memory for a result, and what brings it into `tensor` in the end."""
+    if is_plain(tensor):
+        return tensor.detach(), _nothing
+    memory = torch.empty(tensor.shape, dtype=tensor.dtype)
+    return memory, lambda: bring(memory, tensor)
+
+
+def _nothing() -> None:
+    pass
+
+
+def bring(memory: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Copy a result to where it belongs; complete when this returns, also on a device."""
+    with torch.no_grad():
+        tensor.detach().copy_(memory.view(tensor.shape))
+    if tensor.is_cuda:
+        torch.cuda.current_stream(tensor.device).synchronize()
+
+
+def as_bytes(memory: torch.Tensor) -> torch.Tensor:
+    """Return contiguous memory as a row of bytes."""
+    flat = memory.detach().reshape(-1)
+    if flat.stride(0) != 1:  # of a single element
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)
+
+
+def as_numbers(memory: torch.Tensor, operation: Operation) -> tuple[torch.Tensor, DataType]:
+    """Return contiguous memory as a type that `operation` can calculate with, and that type."""
+    if memory.is_complex() and operation in (Operation.SUM, Operation.AVERAGE):
+        memory = torch.view_as_real(memory)
+    signed = _AS_SIGNED.get(memory.dtype)
+    if signed is not None and operation in (Operation.SUM, Operation.PRODUCT):
+        memory = memory.view(signed)
+    return memory, data_type(memory)
 
 
 def check_writable(tensor: torch.Tensor) -> None:
@@ -132,3 +182,13 @@ def scaled(tensor: torch.Tensor, factor: float) -> torch.Tensor:
         if tensor.is_floating_point():
             return tensor.detach() * factor
         return (tensor.detach().to(torch.float64) * factor).to(tensor.dtype)
+
+
+def type_name(tensor: torch.Tensor) -> str:
+    """Return the tensor's type as users write it, without `torch.`."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def describe_tensors(tensors: Sequence[torch.Tensor]) -> str:
+    """Return how many tensors of which shapes and types a group has, in words."""
+    return groups.describe_tensors([(type_name(t), t.shape) for t in tensors])

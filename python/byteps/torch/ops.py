@@ -7,52 +7,52 @@ Names are the same on all ranks. A handle is a positive int; give each one to `s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import torch
 
 from byteps.common import default
-from byteps.common.pending import Handle
+from byteps.common.barriers import barrier, join
+from byteps.common.call import Call
+from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.pending import Handle, Result
 from byteps.common.types import Operation
+from byteps.torch.allgather import (
+    allgather,
+    allgather_async,
+    grouped_allgather,
+    grouped_allgather_async,
+)
 from byteps.torch.allreduce import (
     allreduce,
     allreduce_,
     allreduce_async,
     allreduce_async_,
 )
-from byteps.torch.compression import Compression, Compressor
-from byteps.torch.copies import (
+from byteps.torch.alltoall import alltoall, alltoall_async
+from byteps.torch.broadcast import (
     broadcast,
     broadcast_,
     broadcast_async,
     broadcast_async_,
 )
-from byteps.torch.gather import (
-    allgather,
-    allgather_async,
-    grouped_allgather,
-    grouped_allgather_async,
-)
-from byteps.torch.grouped import (
+from byteps.torch.compile_guard import is_compiling
+from byteps.torch.compression import Compression, Compressor
+from byteps.torch.grouped_allreduce import (
     grouped_allreduce,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
-from byteps.torch.linear import combined
-from byteps.torch.meeting import barrier, join
-from byteps.torch.objects import allgather_object, broadcast_object
-from byteps.torch.scatter import (
-    alltoall,
-    alltoall_async,
+from byteps.torch.reducescatter import (
     grouped_reducescatter,
     grouped_reducescatter_async,
     reducescatter,
     reducescatter_async,
 )
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
-from byteps.torch.submit import Call, exchange, finished
-from byteps.torch.untraced import is_compiling
+from byteps.torch.submit import exchange, finished
+from byteps.torch.sums import combined
 
 __all__ = [
     "allgather",
@@ -100,7 +100,7 @@ def push_pull_async(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to combine `tensor` over all ranks into a new tensor; return a handle.
 
     Example::
@@ -116,7 +116,7 @@ def push_pull_async_inplace(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to combine `tensor` over all ranks in place; return a handle.
 
     Example::
@@ -162,7 +162,7 @@ def push_pull(
     if name is None:
         raise AssertionError("push_pull needs a name that is the same on all ranks.")
     compressed, context = compression.compress(tensor)
-    if is_compiling():  # byteps.torch.compiled
+    if is_compiling():  # byteps.torch.compiled.push_pull
         summed = torch.ops.byteps.push_pull(compressed, name, average, priority)
     else:
         summed = combined(compressed, _push_pull(average, name, priority))
@@ -191,7 +191,7 @@ def push_pull_group_sync_inplace(
     name: str | None = None,
     version: int = 0,
     priority: int = 0,
-) -> tuple[Handle, int]:
+) -> tuple[Handle[torch.Tensor], int]:
     """Start to combine `tensor` in place; return the handle and the place in the group, from 1.
 
     Example::
@@ -228,7 +228,19 @@ def members_of(handle: int) -> list[int]:
     return default.pending().members_of(handle)
 
 
-def synchronize(handle: int | Callable[[], Any]) -> Any:
+@overload
+def synchronize(handle: Handle[Result]) -> Result: ...
+
+
+@overload
+def synchronize(handle: Callable[[], Result]) -> Result: ...
+
+
+@overload
+def synchronize(handle: int) -> Any: ...
+
+
+def synchronize(handle: int | Callable[[], object]) -> object:
     """Block until the operation is over; return its result, or raise why it failed.
 
     The result is a tensor; of a grouped operation, a list of them; of an alltoall with splits, a

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
 
 from byteps.common import default, environment
+from byteps.common.call import Call
+from byteps.common.exchange_options import ExchangeOptions, is_whole
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.step_exchange import StepExchange
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange import Exchange
-from byteps.torch.exchange_options import ExchangeOptions, is_whole
+from byteps.torch.gradient_scalers import let_scalers_wait
+from byteps.torch.gradients import exchange_of_optimizer, watch
+from byteps.torch.optimizer_classes import extended, shared
+from byteps.torch.replicas import check_replicas
+from byteps.torch.submit import exchange as start_exchange
 from byteps.torch.submit import finished
-from byteps.torch.wrapping import shared
-
-# Where torch's gradient scalers look at the groups, to divide the gradients in them.
-_UNSCALING = "_unscale_grads_"
 
 
-class _DistributedMixin:
-    """What DistributedOptimizer adds to the class of the optimizer."""
+class AveragingOptimizer(torch.optim.Optimizer):
+    """What DistributedOptimizer adds to the class of the optimizer. Not made by itself."""
 
-    _exchange: Exchange
-    _should_synchronize: bool
+    _exchange: StepExchange[torch.Tensor]
+    _as_it_is: int  # how many blocks of skip_synchronize this is in
     _synchronized: bool
     _check_every: int  # steps; 0 never
     _steps: int
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The parameter groups. Looking at them averages the gradients first, when all passes of a
-        step were made.
-
-        So what works on an optimizer's gradients finds the averages. While they are accumulated
-        anybody may look, such as a learning-rate scheduler.
-        """
-        # The name alone: looking at the caller's variables would keep them alive.
-        if self._exchange.is_due or self._is_scaled(sys._getframe(1).f_code.co_name):
-            self._settle()
-        return cast("list[dict[str, Any]]", self.__dict__["param_groups"])
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:
-        self.__dict__["param_groups"] = groups
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Exchange gradients once in `passes` backward passes.
@@ -74,27 +59,29 @@ class _DistributedMixin:
             self._exchange.finish()
         self._synchronized = True
 
-    @contextmanager
-    def skip_synchronize(self) -> Iterator[None]:
+    def skip_synchronize(self) -> AbstractContextManager[None]:
         """Make `step` use the gradients as they are, for instance clipped after `synchronize`."""
-        self._should_synchronize = False
-        try:
-            yield
-        finally:
-            self._should_synchronize = True
+        return _AsItIs(self)
 
     def step(self, closure: Callable[[], Any] | None = None, **more: Any) -> Any:
         """Wait for the averaged gradients, then step. Other arguments are the optimizer's own."""
         result = self._step(closure, **more)
         self._steps += 1
         if self._check_every and self._steps % self._check_every == 0:
-            self._exchange.check_replicas()
+            self._check_replicas()
         return result
+
+    def _check_replicas(self) -> None:
+        exchange = self._exchange
+        if exchange.is_active:
+            exchange.follow_session()
+            own = [(entry.name, entry.parameter) for entry in exchange.entries() if entry.is_own]
+            check_replicas(own, exchange.names.owner, exchange.options.process_set)
 
     def _step(self, closure: Callable[[], Any] | None, **more: Any) -> Any:
         wrapped = cast(Any, super())
         exchange = self._exchange
-        if not self._should_synchronize:
+        if self._as_it_is:
             if not exchange.is_idle and not exchange.is_settled:
                 self._settle()  # what nobody synchronized: the ranks must not drift apart
             self._synchronized = False
@@ -107,8 +94,8 @@ class _DistributedMixin:
             return wrapped.step(self._synchronizing(closure), **more)
         if self._synchronized and exchange.is_idle and exchange.is_active:
             warnings.warn(
-                "optimizer.step() was called without optimizer.skip_synchronize() after "
-                "optimizer.synchronize(), so it exchanges the gradients once more. Call it inside "
+                "optimizer.step() called without optimizer.skip_synchronize() after "
+                "optimizer.synchronize(): the gradients are exchanged once more. Call it inside "
                 "'with optimizer.skip_synchronize():'.",
                 stacklevel=3,
             )
@@ -138,7 +125,7 @@ class _DistributedMixin:
     def _combined(self, loss: Any) -> Any:
         """Synchronize; return the loss, combined over all ranks if it is a number."""
         own = _scalar(loss)
-        handle = self._exchange.start_loss(own or 0.0)  # other ranks may have one
+        handle = self._start_loss(own or 0.0)  # other ranks may have one
         try:
             self.synchronize()
         except Exception:
@@ -148,6 +135,14 @@ class _DistributedMixin:
         if own is None:
             return loss
         return loss.detach().clone().fill_(total) if torch.is_tensor(loss) else total
+
+    def _start_loss(self, loss: float) -> Handle[torch.Tensor]:
+        """Start to combine the losses of the ranks as their gradients are."""
+        own = torch.tensor([loss], dtype=torch.float64)
+        self._exchange.follow_session()
+        options, name = self._exchange.options, f"{self._exchange.names.owner}.loss"
+        call = Call(operation_of(options.op), name, process_set=options.process_set)
+        return start_exchange(call, own, own)
 
     def zero_grad(self, set_to_none: bool | None = None, **more: Any) -> None:
         """Clear the gradients, also half an accumulation; none may wait to be averaged.
@@ -178,16 +173,17 @@ class _DistributedMixin:
             "the optimizer that it was made of."
         )
 
-    def _is_scaled(self, looking: str) -> bool:
-        """Return whether a GradScaler is about to divide gradients that were not averaged.
+    def _average_before_unscaling(self) -> None:
+        """Let a GradScaler that is about to divide the gradients find the averages.
 
         It ends the passes of a step on every rank: those that have made fewer than the others, or
         none, take part with what they have.
         """
         exchange = self._exchange
-        if looking != _UNSCALING or exchange.is_settled or not exchange.is_active:
-            return False
-        return not (exchange.is_idle and self._synchronized)
+        if not exchange.is_active or exchange.is_settled:
+            return
+        if not (exchange.is_idle and self._synchronized):
+            self._settle()
 
     def _settle(self) -> None:
         self._watch_parameters()
@@ -195,10 +191,23 @@ class _DistributedMixin:
 
     def _watch_parameters(self) -> None:
         """Watch all parameters that are trained, also those unfrozen or added meanwhile."""
-        for group in self.__dict__["param_groups"]:
+        for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad:
-                    self._exchange.watch(parameter)
+                    watch(self._exchange, parameter)
+
+
+class _AsItIs:
+    """A block in which an optimizer steps without an exchange."""
+
+    def __init__(self, optimizer: AveragingOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def __enter__(self) -> None:
+        self._optimizer._as_it_is += 1
+
+    def __exit__(self, *reason: object) -> None:
+        self._optimizer._as_it_is -= 1
 
 
 def DistributedOptimizer(  # noqa: N802  a name of the contract
@@ -212,7 +221,7 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
-) -> Any:
+) -> AveragingOptimizer:
     """Return an optimizer like `optimizer` that averages gradients over all ranks.
 
     Its class has the same name and derives from the optimizer's; it shares the parameter groups
@@ -235,9 +244,11 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
         loss.backward()
         optimizer.step()
 
-    When backward ends, the gradients are the averages: clip them as in a program of one process. It
-    is an error on every rank to change gradients while they are still on their way, as they are
-    where a parameter was not used, or the ranks have done different things. This always works::
+    When backward ends, the gradients are the averages: clip them, or let a GradScaler unscale them,
+    as in a program of one process. It is an error on every rank to change gradients before they are
+    averages, as they are not yet where a parameter was not used, the last accumulation of an epoch
+    is short, or the ranks have done different things; a GradScaler of torch waits for them first.
+    This always works::
 
         optimizer.synchronize()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -245,25 +256,22 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
             optimizer.step()
     """
     _check_wrapped(optimizer)
+    let_scalers_wait()
     options = ExchangeOptions(
         compression, backward_passes_per_step, op, gradient_predivide_factor, sparse_as_dense,
         process_set, sparse_as_dense and isinstance(optimizer, torch.optim.SparseAdam),
     )  # fmt: skip
     options.check()
-    exchange = Exchange(options)
+    exchange = exchange_of_optimizer(options)
     _name_parameters(exchange, optimizer, _checked(named_parameters))
     own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     exchange.set_groups(groups if groups is not None else num_groups, own)
     for prefix in ("Gradient", "Parameter"):
-        for name in sorted(exchange.names()):
+        for name in sorted(exchange.names.told(entry.name) for entry in exchange.entries()):
             default.declare(f"{prefix}.{name}")
-    base = type(optimizer)
-    derived = type(base.__name__, (_DistributedMixin, base), {"__module__": base.__module__})
-    distributed: Any = object.__new__(derived)
+    distributed = extended(optimizer, AveragingOptimizer)
     distributed._exchange = exchange
-    # Everything is shared but a `step` that a learning-rate scheduler bound to the old object.
-    distributed.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
-    distributed._should_synchronize = True
+    distributed._as_it_is = 0
     distributed._synchronized = False
     distributed._check_every = 0
     distributed._steps = 0
@@ -278,7 +286,7 @@ def _check_wrapped(optimizer: torch.optim.Optimizer) -> None:
             "BYTEPS_ENABLE_ASYNC asks for asynchronous training, which this version does not have; "
             "unset it on all workers and servers."
         )
-    if isinstance(optimizer, _DistributedMixin):
+    if isinstance(optimizer, AveragingOptimizer):
         raise ValueError("the optimizer is distributed already; wrap the one it was made of.")
 
 
@@ -318,7 +326,7 @@ def _is_name_and_parameter(item: object) -> bool:
 
 
 def _name_parameters(
-    exchange: Exchange,
+    exchange: StepExchange[torch.Tensor],
     optimizer: torch.optim.Optimizer,
     named_parameters: list[tuple[str, torch.Tensor]],
 ) -> None:

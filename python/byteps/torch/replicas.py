@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import torch
 
-from byteps.common import default
-from byteps.common.errors import InvalidArgumentError, ReplicasDifferError
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.types import Operation
-from byteps.torch.gather import start_gather
+from byteps.common.replicas import compare, digest
 from byteps.torch.memory import host_memory
-from byteps.torch.submit import Call
 
 __all__ = ["check_replicas"]
-
-_DIGEST_BYTES = 8
 
 Tensors: TypeAlias = torch.nn.Module | Mapping[str, Any] | Iterable[tuple[str, torch.Tensor]]
 
@@ -40,23 +33,8 @@ def check_replicas(
 
         bps.check_replicas(model)
     """
-    named = _named(model)
-    names = ", ".join(f"{key} {tuple(tensor.shape)}" for key, tensor in named)
-    own = b"".join(_digest(tensor) for _, tensor in named)
-    rows = torch.frombuffer(bytearray(own or bytes(1)), dtype=torch.uint8)[None]
-    call = Call(
-        Operation.ALLGATHER,
-        f"check_replicas.{name or 'model'}",
-        process_set=process_set,
-        detail=f"check_replicas of {len(named)} tensors: {names}",
-    )
-    received = default.pending().synchronize(start_gather(call, rows, lambda *all_of: all_of))
-    joined, _, ranks = cast("tuple[torch.Tensor, list[int], list[int]]", received)
-    for number, (key, _) in enumerate(named):
-        begin = number * _DIGEST_BYTES
-        digests = [bytes(row[begin : begin + _DIGEST_BYTES].tolist()) for row in joined]
-        if any(digest != digests[0] for digest in digests):
-            raise ReplicasDifferError(_difference(key, ranks, digests))
+    digests = [(key, tuple(t.shape), _digest(t)) for key, t in _named(model)]
+    compare(digests, name or "model", process_set)
 
 
 def _named(model: Tensors) -> list[tuple[str, torch.Tensor]]:
@@ -85,26 +63,5 @@ def _named(model: Tensors) -> list[tuple[str, torch.Tensor]]:
 def _digest(tensor: torch.Tensor) -> bytes:
     """Return a number that differs where a value or the type differs. Works without numpy."""
     memory = host_memory(tensor.detach())
-    digest = hashlib.blake2b(str(tensor.dtype).encode(), digest_size=_DIGEST_BYTES)
     size = memory.numel() * memory.element_size()
-    if size:
-        digest.update(memoryview((ctypes.c_char * size).from_address(memory.data_ptr())))
-    return digest.digest()
-
-
-def _difference(name: str, ranks: Sequence[int], digests: Sequence[bytes]) -> str:
-    """Return what to say: most ranks are taken to be right, or the first ones."""
-    usual = max(digests, key=lambda digest: (digests.count(digest), -digests.index(digest)))
-    others = [rank for rank, digest in zip(ranks, digests, strict=True) if digest != usual]
-    alike = [rank for rank, digest in zip(ranks, digests, strict=True) if digest == usual]
-    return (
-        f"the ranks' weights differ: '{name}' of {_list(others)} is not that of {_list(alike)}. "
-        "Start all ranks from the same weights (broadcast_parameters), step on all of them alike, "
-        "and change gradients on all of them alike"
-    )
-
-
-def _list(ranks: Sequence[int]) -> str:
-    shown = ", ".join(str(rank) for rank in ranks[:8])
-    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
+    return digest(str(tensor.dtype), memory.data_ptr(), size)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from byteps.common import default
+from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, Sum
 from byteps.common.types import Operation
-from byteps.torch.gather import start_gather_parts
-from byteps.torch.submit import Call
+from byteps.torch.allgather import start_gather_parts
 
 
 class SparseHandle:
     """A sparse operation on its way: call it, or give it to `synchronize`, for the result."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Handle[torch.Tensor]) -> None:
         self.handle = handle
 
     def __call__(self) -> torch.Tensor:
         """Wait for the operation and return its sparse tensor."""
-        result: Any = default.pending().synchronize(self.handle)
-        return result
+        return default.pending().synchronize(self.handle)
 
 
 def sparse_allreduce_async(

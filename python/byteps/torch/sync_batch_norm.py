@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from byteps.common import default
+from byteps.common.call import Call
 from byteps.common.own_name import OwnName
 from byteps.common.types import Operation
-from byteps.torch.gradients import start_combining
+from byteps.torch.compile_guard import untraced
 from byteps.torch.ops import allgather, synchronize
-from byteps.torch.untraced import untraced
+from byteps.torch.submit import exchange
 
 
 class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
@@ -164,7 +165,7 @@ def _statistics_of_all(tensor: Tensor, name: str) -> tuple[Tensor, Tensor, float
 
 def _sum_over_ranks(own: Tensor, name: str) -> Tensor:
     total = own.cpu().contiguous().clone()
-    synchronize(start_combining(total, Operation.SUM, name))
+    synchronize(exchange(Call(Operation.SUM, name), total, total))
     return total.to(own.device)
 
 

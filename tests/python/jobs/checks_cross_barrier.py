@@ -183,8 +183,6 @@ def check_changed_gradients(rank: int, size: int) -> None:
     if rank == 0:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     optimizer.step()
-    with pytest.raises(
-        bps.InvalidArgumentError, match=r"rank changed the gradient of 'Gradient\.0"
-    ):
+    with pytest.raises(bps.InvalidArgumentError, match=r"rank changed the gradient of '0"):
         optimizer.synchronize()
     assert difference(before, model) == 0.0

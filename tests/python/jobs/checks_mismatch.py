@@ -130,10 +130,10 @@ def check_device(rank: int, size: int) -> None:
     """A tensor on another device, as another rank would see it: there is none here."""
     if size < 2:
         return
-    from byteps.torch import submit
+    from byteps.common import call as calls
 
-    original = submit._detail
-    submit._detail = lambda call, device: original(call, "cuda" if rank == 0 else device)
+    original = calls.detail_of
+    calls.detail_of = lambda call, device: original(call, "cuda" if rank == 0 else device)
     try:
         call = partial(bps.allreduce, torch.ones(2), name="devices")
         try:
@@ -144,7 +144,7 @@ def check_device(rank: int, size: int) -> None:
         else:
             raise AssertionError("no error")
     finally:
-        submit._detail = original
+        calls.detail_of = original
 
 
 def check_objects(rank: int, size: int) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch.library import opcheck
 
 import byteps.torch as bps
-from byteps.torch.compiled import push_pull_start, push_pull_wait
+from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait
 
 
 def check_registration() -> None:

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from byteps.common.errors import BytepsError
-from byteps.common.session import Request, Session
+from byteps.common.request import Request
+from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
 
 PERIOD = 1024

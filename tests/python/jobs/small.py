@@ -6,7 +6,8 @@ import array
 import os
 import sys
 
-from byteps.common.session import Request, Session
+from byteps.common.request import Request
+from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
 
 COUNT = 1000

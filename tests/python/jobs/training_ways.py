@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
 import byteps.torch as bps
-from byteps.torch.compiled import push_pull_start, push_pull_wait
+from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait
 from byteps.torch.cross_barrier import CrossBarrier
 from byteps.torch.ddp_hook import DDPHookState, ddp_comm_hook
 from byteps.torch.parallel import DistributedDataParallel

@@ -21,9 +21,11 @@ from byteps.common.errors import (
     MismatchError,
     PeerLostError,
 )
-from byteps.common.session import Request, Session
-from byteps.torch.distributed.flight import LOOK_AROUND_S, Flight, Teller
-from byteps.torch.distributed.question import Question
+from byteps.common.flight import LOOK_AROUND_S, Flight
+from byteps.common.question import Question
+from byteps.common.request import Request
+from byteps.common.session import Session
+from byteps.torch.distributed.flight import FutureFlight, Teller
 
 # Another shape under a name is asked about first, so the calls of a group take turns with few names
 # for each shape: this many calls that look alike may be on their way.
@@ -71,8 +73,8 @@ class Channel:
         self._lock = threading.RLock()
         self._calls: Counter[str] = Counter()
         self._call = 0
-        self._in_flight: deque[Flight] = deque()
-        self._by_name: dict[str, Flight] = {}
+        self._in_flight: deque[FutureFlight] = deque()
+        self._by_name: dict[str, FutureFlight] = {}
         self._abandoned: list[object] = []
         self._broken: Exception | None = None
         if len(self.ranks) < session.size:
@@ -91,7 +93,7 @@ class Channel:
         finish: Callable[[Flight], object],
         keep_alive: object,
         limit_s: float,
-    ) -> Flight:
+    ) -> FutureFlight:
         """Start a call, which ends the group if it takes longer than `limit_s`. Names it as well.
 
         Blocks only when as many calls with this signature are on their way as there are names.
@@ -111,7 +113,7 @@ class Channel:
             call = _Call(self, self._call, signature, limit_s)
             settle = partial(self._finish_whole, signature, finish)
             try:
-                flight = Flight(self.session, requests, settle, keep_alive, call, limit_s)
+                flight = FutureFlight(self.session, requests, settle, keep_alive, call, limit_s)
             except Exception:
                 self._abandoned.append(keep_alive)
                 raise
@@ -293,7 +295,7 @@ def _number_of(prefix: str) -> int:
     return _FIRST_NUMBER | (int.from_bytes(digest, "little") % _FIRST_NUMBER)
 
 
-def _wait_quietly(flight: Flight) -> None:
+def _wait_quietly(flight: FutureFlight) -> None:
     """Wait for a flight whose name is needed; its own waiter gets its error."""
     try:
         flight.wait()

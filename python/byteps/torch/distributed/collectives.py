@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from byteps.common.call import Call, request_of
 from byteps.common.errors import InvalidArgumentError, MismatchError
-from byteps.common.session import Request
+from byteps.common.flight import Flight
+from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 from byteps.torch.distributed.channel import Channel
-from byteps.torch.distributed.flight import Flight
-from byteps.torch.distributed.memory import (
-    Finish,
+from byteps.torch.distributed.flight import FutureFlight
+from byteps.torch.memory import (
     as_bytes,
     as_numbers,
     bring,
+    host_memory,
+    own_copy,
     room_for,
-    source_of,
+    type_name,
 )
 
 _OPERATIONS = {
@@ -34,7 +37,8 @@ _BITWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "BOR": torch.bitwise_or,
     "BXOR": torch.bitwise_xor,
 }
-
+# Runs when the result is in host memory; returns the result.
+Finish = Callable[[], object]
 
 _NOTHING = torch.empty(0, dtype=torch.uint8)
 
@@ -52,7 +56,7 @@ class Collectives:
         memories: list[Tensor],
         finish: Finish,
         limit_s: float,
-    ) -> Flight:
+    ) -> FutureFlight:
         """Combine host memory over all ranks in place. `word` is torch's name for the reduction."""
         if word in _BITWISE:
             return self._combine_bits(kind, word, memories, finish, limit_s)
@@ -63,13 +67,15 @@ class Collectives:
         for memory in memories:
             numbers, dtype = as_numbers(memory, operation)
             pointer = numbers.data_ptr()
-            requests.append(Request("", operation, dtype, tuple(numbers.shape), pointer, pointer))
+            requests.append(
+                self._request(Call(operation), dtype, tuple(numbers.shape), pointer, pointer)
+            )
         signature = f"{kind} {word} {describe(memories)}"
         return self.channel.start(signature, requests, lambda _: finish(), memories, limit_s)
 
     def _combine_bits(
         self, kind: str, word: str, memories: list[Tensor], finish: Finish, limit_s: float
-    ) -> Flight:
+    ) -> FutureFlight:
         """Do `combine` for an operation that the library lacks: gather, combine here."""
         size = self.channel.size
         gathered = [[torch.empty_like(memory) for _ in range(size)] for memory in memories]
@@ -86,7 +92,7 @@ class Collectives:
 
     def broadcast(
         self, kind: str, root: int, tensors: list[Tensor], finish: Finish, limit_s: float
-    ) -> Flight:
+    ) -> FutureFlight:
         """Overwrite `tensors` with the root's."""
         is_root = self.channel.rank == root
         if len(tensors) == 1 and _has_free_length(tensors[0]):
@@ -95,14 +101,11 @@ class Collectives:
         for tensor in tensors:
             memory, bring_back = room_for(tensor)
             if is_root and memory.data_ptr() != tensor.data_ptr():
-                memory.copy_(source_of(tensor))
+                memory.copy_(host_memory(tensor))
             data = as_bytes(memory)
-            requests.append(
-                Request(
-                    "", Operation.BROADCAST, DataType.UINT8, (data.numel(),),
-                    data.data_ptr(), data.data_ptr(), self.channel.ranks[root],
-                )
-            )  # fmt: skip
+            call = Call(Operation.BROADCAST, root_rank=self.channel.ranks[root])
+            place = data.data_ptr()
+            requests.append(self._request(call, DataType.UINT8, (data.numel(),), place, place))
             brings.append(bring_back)
             memories.append(memory)
 
@@ -116,7 +119,7 @@ class Collectives:
 
     def _broadcast_object(
         self, kind: str, root: int, tensor: Tensor, finish: Finish, limit_s: float
-    ) -> Flight:
+    ) -> FutureFlight:
         """Broadcast bytes under a name for all lengths: only the root has rows to gather."""
         own = tensor if self.channel.rank == root else tensor[:0]
         return self.allgather(f"{kind} from {root}", [tensor], [own], finish, limit_s)
@@ -128,13 +131,14 @@ class Collectives:
         inputs: list[Tensor],
         finish: Finish,
         limit_s: float,
-    ) -> Flight:
+    ) -> FutureFlight:
         """Join each input over the ranks into its output: one tensor, or one for each rank."""
         requests, sources = [], []
         for tensor in inputs:
-            data = as_bytes(source_of(tensor))
+            data = as_bytes(host_memory(tensor))
             sources.append(data)
-            requests.append(_gathering(data))
+            call, shape = Call(Operation.ALLGATHER), (data.numel(),)
+            requests.append(self._request(call, DataType.UINT8, shape, data.data_ptr()))
         signature = f"{kind} {_describe_gathering(inputs, outputs)}"
 
         def land(flight: Flight) -> object:
@@ -146,18 +150,17 @@ class Collectives:
 
     def reduce_scatter(
         self, word: str, output: Tensor, whole: Tensor, sizes: list[int], limit_s: float
-    ) -> Flight:
+    ) -> FutureFlight:
         """Combine `whole` over all ranks; this rank gets its part of the flattened result."""
         operation = _OPERATIONS.get(word)
         if operation is None or len(set(sizes)) > 1:
             return self._combine_and_cut(word, output, whole, sizes, limit_s)
-        source = source_of(whole).view(self.channel.size, sizes[0])
+        source = host_memory(whole).view(self.channel.size, sizes[0])
         memory, bring_back = room_for(output)
         numbers, dtype = as_numbers(source, operation)
-        request = Request(
-            "", Operation.REDUCESCATTER, dtype, tuple(numbers.shape),
-            numbers.data_ptr(), memory.data_ptr(), combine=operation,
-        )  # fmt: skip
+        call = Call(Operation.REDUCESCATTER, combine=operation)
+        places = (numbers.data_ptr(), memory.data_ptr())
+        request = self._request(call, dtype, tuple(numbers.shape), *places)
 
         def land(flight: Flight) -> object:
             bring_back()
@@ -168,7 +171,7 @@ class Collectives:
 
     def _combine_and_cut(
         self, word: str, output: Tensor, whole: Tensor, sizes: list[int], limit_s: float
-    ) -> Flight:
+    ) -> FutureFlight:
         """Do `reduce_scatter` where the library cannot: parts of different sizes, bits."""
         rank = self.channel.rank
         memory = own_copy(whole.reshape(-1))
@@ -187,16 +190,14 @@ class Collectives:
         inputs: Sequence[Tensor | None],
         finish: Finish,
         limit_s: float,
-    ) -> Flight:
+    ) -> FutureFlight:
         """Send input r to rank r, and take output r from it; None is nothing."""
-        parts = [_NOTHING if part is None else as_bytes(source_of(part)) for part in inputs]
+        parts = [_NOTHING if part is None else as_bytes(host_memory(part)) for part in inputs]
         splits = [part.numel() for part in parts]
         filled = [part for part in parts if part.numel()]
         data = filled[0] if len(filled) == 1 else torch.cat(parts)
-        request = Request(
-            "", Operation.ALLTOALL, DataType.UINT8, (data.numel(),), data.data_ptr(), 0,
-            splits=splits,
-        )  # fmt: skip
+        call, shape = Call(Operation.ALLTOALL, splits=splits), (data.numel(),)
+        request = self._request(call, DataType.UINT8, shape, data.data_ptr())
 
         def land(flight: Flight) -> object:
             _take_parts(flight, outputs, kind)
@@ -204,20 +205,16 @@ class Collectives:
 
         return self.channel.start(kind, [request], land, (data, outputs), limit_s)
 
-    def barrier(self, limit_s: float) -> Flight:
+    def barrier(self, limit_s: float) -> FutureFlight:
         """Wait for all ranks."""
-        request = Request("", Operation.BARRIER, DataType.UINT8, (), 0, 0)
+        request = self._request(Call(Operation.BARRIER), DataType.UINT8, ())
         return self.channel.start("barrier", [request], lambda _: [], None, limit_s)
 
-
-def own_copy(tensor: Tensor) -> Tensor:
-    """Return contiguous host memory with the tensor's values that is nobody else's."""
-    source = source_of(tensor)
-    return source.clone() if source.data_ptr() == tensor.data_ptr() else source
-
-
-def _gathering(data: Tensor) -> Request:
-    return Request("", Operation.ALLGATHER, DataType.UINT8, (data.numel(),), data.data_ptr(), 0)
+    def _request(
+        self, call: Call, dtype: DataType, shape: Sequence[int], source: int = 0, target: int = 0
+    ) -> Request:
+        """Return the request of a call, to which the channel gives a name and its ranks."""
+        return request_of(self.channel.session, call, "", dtype, shape, source, target)
 
 
 def _take_gathered(
@@ -283,11 +280,6 @@ def _describe_gathering(inputs: Sequence[Tensor], outputs: Sequence[Tensor | lis
     if all(part.shape == parts[0].shape for part in parts):
         return describe(inputs)
     return describe(parts)
-
-
-def type_name(tensor: Tensor) -> str:
-    """Return the tensor's type as users write it, without `torch.`."""
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def describe(tensors: Sequence[Tensor]) -> str:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.torch.compile_guard import untraced
 from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_group
-from byteps.torch.distributed.collectives import Collectives, describe, own_copy, type_name
-from byteps.torch.distributed.flight import Flight
-from byteps.torch.distributed.memory import bring, room_for, source_of
+from byteps.torch.distributed.collectives import Collectives, describe
+from byteps.torch.distributed.flight import FutureFlight
 from byteps.torch.distributed.work import FlightWork, Unwaited
-from byteps.torch.untraced import untraced
+from byteps.torch.memory import bring, host_memory, own_copy, room_for, type_name
 
 BACKEND = "byteps"
 
@@ -52,7 +52,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         self._channel = Channel(session, ranks, rank, name, token, options.store)
         self._collectives = Collectives(self._channel)
         self._unwaited = Unwaited()
-        self._coalesced: list[Flight] | None = None
+        self._coalesced: list[FutureFlight] | None = None
         self._pairs: dict[str, Channel] = {}
         self._store = options.store
 
@@ -110,7 +110,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         for tensor in tensors:
             memory, bring_back = room_for(tensor)
             if memory.data_ptr() != tensor.data_ptr():
-                memory.copy_(source_of(tensor))
+                memory.copy_(host_memory(tensor))
             _scale(memory, word, opts)
             memories.append(memory)
             brings.append(bring_back)
@@ -178,7 +178,9 @@ class BytepsProcessGroup(dist.ProcessGroup):
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    def _reduce_scatter(self, output: Tensor, whole: Tensor, sizes: list[int], opts: Any) -> Flight:
+    def _reduce_scatter(
+        self, output: Tensor, whole: Tensor, sizes: list[int], opts: Any
+    ) -> FutureFlight:
         word, limit_s = _word(opts), self._limit_s(opts)
         if word == "PREMUL_SUM":
             whole = whole.detach() * opts.reduceOp.factor
@@ -365,7 +367,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         flights, self._coalesced = self._coalesced or [], None
         return FlightWork(flights, self._channel.teller, self._unwaited)
 
-    def _work(self, *flights: Flight) -> dist.Work:
+    def _work(self, *flights: FutureFlight) -> dist.Work:
         if self._coalesced is not None:
             self._coalesced += flights
         return FlightWork(list(flights), self._channel.teller, self._unwaited)

@@ -16,18 +16,16 @@ from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlparse
 
-import torch
 import torch.distributed as dist
 
 from byteps.common import default
+from byteps.common.byte_rows import bytes_of_root
+from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError, PeerLostError
 from byteps.common.launch_environment import own_address, torch_knows_where
 from byteps.common.session import Session
 from byteps.common.types import Operation
 from byteps.torch.distributed.channel import NO_FEWER_RANKS
-from byteps.torch.memory import bytes_of
-from byteps.torch.objects import bytes_of_root
-from byteps.torch.submit import Call
 
 SCHEME = "byteps"
 _LIMIT = timedelta(minutes=30)
@@ -96,11 +94,10 @@ def open_store(session: Session, timeout: timedelta) -> Any:
     if session.rank == 0:
         host = own_address(on_one_machine=session.local_size == session.size)
         listener = _listen(host)
-        text = f"{listener.getsockname()[1]} {host}".encode()
-        told = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        told = f"{listener.getsockname()[1]} {host}".encode()
     call = Call(Operation.ALLGATHER, "c10d.store")
     try:
-        port, _, host = bytes_of(bytes_of_root(call, told, 0)).decode().partition(" ")
+        port, _, host = bytes_of_root(call, told, 0).decode().partition(" ")
     except PeerLostError as error:
         raise PeerLostError(f"{error}. {NO_FEWER_RANKS}") from None
     options: dict[str, Any] = {"timeout": timeout, "wait_for_workers": False}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from byteps.torch.distributed.flight import Flight, Teller
+from byteps.torch.distributed.flight import FutureFlight, Teller
 
 _NO_LIMIT = timedelta(0)
 
@@ -44,7 +44,7 @@ class Unwaited:
 class FlightWork(dist.Work):
     """One or more flights as torch's Work. Errors are those of byteps."""
 
-    def __init__(self, flights: list[Flight], teller: Teller, unwaited: Unwaited) -> None:
+    def __init__(self, flights: list[FutureFlight], teller: Teller, unwaited: Unwaited) -> None:
         super().__init__()
         self._flights = flights
         self._teller = teller
@@ -107,7 +107,7 @@ class FlightWork(dist.Work):
         return last.then(all_tensors)
 
 
-def _tensors(flights: list[Flight]) -> list[Any]:
+def _tensors(flights: list[FutureFlight]) -> list[Any]:
     return [tensor for flight in flights for tensor in _as_list(flight.result)]
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from byteps.common import default
-from byteps.common.errors import MismatchError, PeerLostError
-from byteps.common.own_name import OwnName
+from byteps.common.barriers import ranks_who_meet
+from byteps.common.call import Call
+from byteps.common.compression import check_compression
+from byteps.common.errors import PeerLostError
+from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.own_name import ModelNames
+from byteps.common.step_exchange import StepExchange
 from byteps.common.types import Operation
-from byteps.torch.broadcast import broadcast_parameters, finish_copies, start_copies
+from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.exchange_options import check_compression
-from byteps.torch.gradients import GradientExchange
-from byteps.torch.meeting import ranks_who_meet
-from byteps.torch.submit import Call
-from byteps.torch.untraced import untraced
-from byteps.torch.usage import NO_GRADIENT, UsageOf
-from byteps.torch.wrapping import watch_gradient
+from byteps.torch.gradient_hooks import watch_gradient
+from byteps.torch.gradients import TorchGradients
+from byteps.torch.initial_state import broadcast_parameters, finish_copies, start_copies
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -62,29 +63,30 @@ class DistributedDataParallel(torch.nn.Module):
         self.broadcast_buffers = broadcast_buffers
         self.require_backward_grad_sync = True
         self.compression = compression
-        self._name: OwnName | None = OwnName(_base_name)
-        trained = self._begin()
+        self._begin(ModelNames(take_now=True))
         for prefix in ("Gradient", "Parameter"):
-            for name in sorted(trained):
-                default.declare(f"{prefix}.{self._prefix}{name}")
-        prefix, state = f"Parameter.{self._prefix}", module.state_dict()
+            for name in sorted(entry.name for entry in self._exchange.entries()):
+                default.declare(f"{prefix}.{self._names.prefix}{name}")
+        prefix, state = f"Parameter.{self._names.prefix}", module.state_dict()
         self._copy_from_root(lambda root: broadcast_parameters(state, root, prefix))
 
-    def _begin(self) -> list[str]:
-        """Watch the gradients; return the names of their parameters."""
+    def _begin(self, names: ModelNames) -> None:
+        """Watch the gradients."""
         self._root = 0
-        trained = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
-        prefix = "" if self._name is None else self._prefix
-        self._exchange = GradientExchange(trained, self.compression, prefix)
+        self._names = names
+        options = ExchangeOptions(self.compression)
+        self._exchange = StepExchange(options, TorchGradients(options), names)
         self._in_backward = False
         self._owed = False
-        for parameter in self._exchange.parameters:
-            watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
-        return [name for name, _ in trained]
+        for name, parameter in self.module.named_parameters():
+            if parameter.requires_grad:
+                self._exchange.add(parameter, name)
+                self._exchange.watch(parameter)
+                watch_gradient(parameter, self, DistributedDataParallel._on_gradient)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the parameters of this object, and to its session."""
-        own = ("_name", "_root", "_exchange", "_in_backward", "_owed")
+        own = ("_names", "_root", "_exchange", "_in_backward", "_owed")
         return {key: value for key, value in self.__dict__.items() if key not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -93,32 +95,19 @@ class DistributedDataParallel(torch.nn.Module):
         Not now: some rank may copy, or load, a model only to look at it.
         """
         super().__setstate__(state)
-        self._name = None
-        self._begin()
+        self._begin(ModelNames(take_now=False))
 
     def __copy__(self) -> Any:
         """Refuse: two models would exchange the gradients of the same parameters."""
         raise TypeError("a shallow copy would have the same parameters; use copy.deepcopy.")
 
-    @property
-    def _prefix(self) -> str:
-        """What the names of this model begin with; nothing for the first of all."""
-        name = cast(OwnName, self._name).text
-        return "" if name == _base_name() else f"{name}."
-
     @untraced
     def _follow_session(self) -> None:
         """In a new session, have names there, and begin anew, with rank 0, which may be back."""
-        if not default.is_initialized():
-            return
-        if self._name is None:
-            self._name = OwnName(_base_name)
-            self._exchange.rename(self._prefix)
-        elif self._name.follow():
+        if self._exchange.follow_session():
             self._root = 0
-            self._exchange.forget()
+            self._exchange.abandon()
             self._in_backward = self._owed = False
-            self._exchange.rename(self._prefix)
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Run the module, on the buffers of one rank."""
@@ -137,7 +126,7 @@ class DistributedDataParallel(torch.nn.Module):
         buffers = list(self.module.named_buffers())
         if buffers and default.size() > 1:
             self._follow_session()
-            prefix = f"Buffer.{self._prefix}"
+            prefix = f"Buffer.{self._names.prefix}"
             self._copy_from_root(lambda root: finish_copies(start_copies(buffers, root, prefix)))
 
     def _copy_from_root(self, copy: Callable[[int], None]) -> None:
@@ -149,7 +138,7 @@ class DistributedDataParallel(torch.nn.Module):
             try:
                 return copy(self._root)
             except PeerLostError:
-                name = f"{self._prefix}DistributedDataParallel.left"
+                name = f"{self._names.prefix}DistributedDataParallel.left"
                 ranks = ranks_who_meet(Call(Operation.BARRIER, name))
                 if self._root in ranks:
                     raise
@@ -190,12 +179,12 @@ class DistributedDataParallel(torch.nn.Module):
             # Runs at the end of this backward, in the thread that called it.
             engine = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._finish)
-        if self._exchange.is_sent(parameter):
+        if self._exchange.entry(parameter).passes:
             raise AssertionError(
-                f"{self._exchange.names[parameter]} was computed twice in one backward; use "
-                "checkpointing with use_reentrant=False."
+                f"Gradient.{self._exchange.entry(parameter).name} was computed twice in one "
+                "backward; use checkpointing with use_reentrant=False."
             )
-        self._exchange.send(parameter)
+        self._exchange.on_gradient(parameter)
 
     @untraced
     def _finish(self) -> None:
@@ -204,22 +193,4 @@ class DistributedDataParallel(torch.nn.Module):
         if not (self._in_backward or self._owed):  # that was in another session
             return
         self._in_backward = self._owed = False
-        exchange = self._exchange
-        exchange.send_rest()
-        names = {parameter: exchange.names[parameter] for parameter in exchange.parameters}
-        usage = UsageOf(names, f"{self._prefix}DistributedDataParallel")
-        try:
-            layouts = usage.layouts()
-        except MismatchError:
-            exchange.forget()
-            raise
-        finally:
-            averages = exchange.receive_all()
-        for parameter, average in averages.items():
-            if parameter.grad is None and layouts[parameter] != NO_GRADIENT:
-                parameter.grad = average
-
-
-def _base_name() -> str:
-    """Return what the first model is called; others have a number."""
-    return "model"
+        self._exchange.finish()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Protocol, cast
 
-import torch
-
 from byteps.common import default
-from byteps.common.pending import Handle, Pending
+from byteps.common.call import Call, start
+from byteps.common.flight import Flight
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType, Operation
-from byteps.torch.submit import Call, submit
 
 
 def barrier(process_set: ProcessSet | str | None = None, name: str | None = None) -> None:
@@ -23,8 +22,7 @@ def barrier(process_set: ProcessSet | str | None = None, name: str | None = None
     """
     if isinstance(process_set, str):  # a name in the first place, as it was once
         process_set, name = None, process_set
-    call = Call(Operation.BARRIER, name, process_set=process_set or global_process_set)
-    meet(call)
+    meet(Call(Operation.BARRIER, name, process_set=process_set or global_process_set))
 
 
 def join(device: int = -1) -> int:
@@ -70,7 +68,7 @@ def _waited_for() -> weakref.WeakSet[Waiting]:
 
 def meet(call: Call) -> int:
     """Block until every rank has made the same call without a tensor; return its result."""
-    return int(str(default.pending().synchronize(_start(call))))
+    return default.pending().synchronize(_start(call))
 
 
 def ranks_who_meet(call: Call) -> list[int]:
@@ -80,7 +78,5 @@ def ranks_who_meet(call: Call) -> list[int]:
     return handle.members
 
 
-def _start(call: Call) -> Handle:
-    session, name, handle = submit(call, torch.device("cpu"), DataType.UINT8, (), None, None)
-    pending = Pending(session, handle, lambda: session.result(handle)[1])
-    return default.pending().add(pending, name)
+def _start(call: Call) -> Handle[int]:
+    return start(call, "cpu", DataType.UINT8, (), finish=Flight.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from byteps.cli.losses import Action, Loss, LossJudge, LossPolicy, describe_status
+from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy, describe_status
 
 
 def loss(label: str, status: int = -9, others: int = 1, lived_s: float = 1.0, done: bool = False):

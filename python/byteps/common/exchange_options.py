@@ -1,4 +1,4 @@
-"""What the user of an optimizer can choose, and which choices make no sense."""
+"""What the user of an optimizer can choose, in any framework, and which choices make no sense."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import numbers
 from dataclasses import dataclass
 
+from byteps.common.compression import Compressor, check_compression
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
-from byteps.torch.compression import Compressor
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class ExchangeOptions:
     """What the user of an optimizer can choose."""
 
     compression: Compressor | type[Compressor]
-    passes_per_step: int
+    passes_per_step: int = 1
     op: ReduceOp = Average
     predivide_factor: float = 1.0
     sparse_as_dense: bool = False
@@ -49,16 +49,6 @@ def check_passes(passes: float) -> None:
         raise ValueError(f"backward_passes_per_step is {passes!r}; it must be a whole number.")
     if passes < 1:
         raise ValueError(f"backward_passes_per_step is {passes}; at least 1.")
-
-
-def check_compression(compression: object) -> None:
-    """Raise for what cannot compress gradients."""
-    for name in ("compress", "decompress"):
-        if not callable(getattr(compression, name, None)):
-            raise ValueError(
-                f"compression is {compression!r}, which has no function {name}; give one of "
-                "Compression.none, Compression.fp16 and Compression.bf16, or a Compressor."
-            )
 
 
 def _is_number(value: object) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from byteps.torch.untraced import untraced
-from byteps.torch.wrapping import remove_with
+from byteps.torch.compile_guard import untraced
+from byteps.torch.gradient_hooks import remove_with
 
 _Owner = TypeVar("_Owner")
 

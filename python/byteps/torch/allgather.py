@@ -10,20 +10,26 @@ from typing import Any
 import torch
 
 from byteps.common import default
-from byteps.common.pending import Handle, Pending
+from byteps.common.byte_rows import bytes_at
+from byteps.common.call import Call, start
+from byteps.common.flight import Flight
+from byteps.common.part_frames import heads, parts_of
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
-from byteps.torch.linear import combined
-from byteps.torch.memory import check_one_device, data_type, host_memory
-from byteps.torch.submit import Call, apply, submit
-from byteps.torch.untraced import is_compiling
+from byteps.torch.compile_guard import is_compiling
+from byteps.torch.memory import as_bytes, check_one_device, data_type, host_memory
+from byteps.torch.submit import apply
+from byteps.torch.sums import combined
+
+_NOTHING = torch.empty(0, dtype=torch.uint8)
 
 
 def allgather_async(
     tensor: torch.Tensor,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to join the tensors of all ranks along the first dimension; return a handle.
 
     Example::
@@ -48,7 +54,7 @@ def allgather(
         predictions = bps.allgather(predictions, name="predictions")
     """
     joined: torch.Tensor
-    if is_compiling():  # byteps.torch.compiled_collectives
+    if is_compiling():  # byteps.torch.compiled.collectives
         joined, _ = torch.ops.byteps.allgather(tensor, name, process_set.process_set_id)
     else:
         joined, _ = gathered(tensor, gather_call(name, process_set), Operation.AVERAGE)
@@ -86,24 +92,32 @@ def start_gather(
     call: Call,
     tensor: torch.Tensor,
     then: Callable[[torch.Tensor, list[int], list[int]], object] | None = None,
-) -> Handle:
+) -> Handle[Any]:
     """Start an allgather. `then` makes what `synchronize` returns: of the tensors of all ranks,
     joined, of the numbers of their rows, none for a rank that does not take part, and of who took
     part."""
     dtype = data_type(tensor)
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
     memory = host_memory(rows)
-    session, name, handle = submit(call, tensor.device, dtype, tuple(rows.shape), memory, None)
+    device, shape = tensor.device, tuple(rows.shape)
 
-    def finish() -> object:
-        size_bytes, first_dimension, _ = session.result(handle)
-        joined = torch.empty((first_dimension, *rows.shape[1:]), dtype=rows.dtype)
-        session.copy_result(handle, joined.data_ptr(), size_bytes)
+    def finish(flight: Flight) -> object:
+        joined = received_rows(flight, rows)
         if then is not None:
-            return then(joined, session.received_splits(handle), session.handle_members(handle))
-        return joined.to(tensor.device)
+            return then(joined, flight.rows_of_ranks(), flight.members())
+        return joined.to(device)
 
-    return default.pending().add(Pending(session, handle, finish, (memory,)), name)
+    source = memory.data_ptr()
+    return start(call, device.type, dtype, shape, source, finish=finish, keep_alive=memory)
+
+
+def received_rows(flight: Flight, like: torch.Tensor) -> torch.Tensor:
+    """Return the rows that an allgather or alltoall has brought, in host memory; those of `like`
+    have their shape and type."""
+    size_bytes, count = flight.rows()
+    received = torch.empty((count, *like.shape[1:]), dtype=like.dtype)
+    flight.copy_rows(received.data_ptr(), size_bytes)
+    return received
 
 
 class _Allgather(torch.autograd.Function):
@@ -142,7 +156,7 @@ def grouped_allgather_async(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[list[torch.Tensor]]:
     """Start to gather several tensors as one operation; return one handle.
 
     Example::
@@ -196,7 +210,7 @@ class _GroupedAllgather(torch.autograd.Function):
         return tuple(found)
 
 
-def _start_grouped(call: Call, tensors: Sequence[torch.Tensor]) -> Handle:
+def _start_grouped(call: Call, tensors: Sequence[torch.Tensor]) -> Handle[list[torch.Tensor]]:
     device = check_one_device(tensors)
     return start_gather_parts(
         call, tensors, lambda parts, *_: [torch.cat(ranks).to(device) for ranks in parts]
@@ -207,7 +221,7 @@ def start_gather_parts(
     call: Call,
     tensors: Sequence[torch.Tensor],
     then: Callable[[list[list[torch.Tensor]], int, list[int]], object],
-) -> Handle:
+) -> Handle[Any]:
     """Gather several tensors as one of bytes. `then` gets, for each tensor, those of all ranks that
     take part, which of these are this rank's, and who takes part.
 
@@ -218,9 +232,9 @@ def start_gather_parts(
     texts = [f"{data_type(t).name.lower()}{['*', *t.shape[1:]]}".replace("'", "") for t in rows]
     text = f"{len(rows)} tensors: {', '.join(texts)}"
     call = replace(call, detail=f"{call.detail}; {text}" if call.detail else text)
-    heads = torch.tensor([t.shape[0] for t in rows], dtype=torch.int64)
-    pieces = [heads, *[host_memory(t).detach() for t in rows]]
-    sent = torch.cat([_bytes_of(piece) for piece in pieces])
+    head = bytearray(heads([t.shape[0] for t in rows]))
+    pieces = [torch.frombuffer(head, dtype=torch.uint8)] if head else []
+    sent = torch.cat([*pieces, *[as_bytes(host_memory(t)) for t in rows], _NOTHING])
     place = call.process_set.rank()
 
     def finish(joined: torch.Tensor, counts: list[int], members: list[int]) -> object:
@@ -232,24 +246,18 @@ def start_gather_parts(
 
 def _take_apart(received: torch.Tensor, rows: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
     """Return the tensors out of what the ranks have sent, rank after rank."""
-    parts: list[list[torch.Tensor]] = [[] for _ in rows]
-    at = 0
-
-    def take(count: int, dtype: torch.dtype) -> torch.Tensor:
-        nonlocal at
-        begin, at = at, at + count * dtype.itemsize
-        return received[begin:at].clone().view(dtype)  # a copy, so that it is aligned
-
-    while at < len(received):
-        counts = take(len(rows), torch.int64).tolist()
-        for part, tensor, count in zip(parts, rows, counts, strict=True):
-            shape = (count, *tensor.shape[1:])
-            part.append(take(math.prod(shape), tensor.dtype).view(shape))
-    return parts
+    lengths = [_row_bytes(tensor) for tensor in rows]
+    found = parts_of(bytes_at(received.data_ptr(), len(received)), lengths)
+    return [
+        [
+            # A copy, so that it is aligned.
+            received[part.begin : part.end].clone().view(tensor.dtype)
+            .view(part.rows, *tensor.shape[1:])
+            for part in parts
+        ]
+        for tensor, parts in zip(rows, found, strict=True)
+    ]  # fmt: skip
 
 
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.reshape(-1)
-    if flat.stride(0) != 1:  # of a single element
-        flat = flat.clone(memory_format=torch.contiguous_format)
-    return flat.view(torch.uint8)
+def _row_bytes(tensor: torch.Tensor) -> int:
+    return math.prod(tensor.shape[1:]) * tensor.element_size()

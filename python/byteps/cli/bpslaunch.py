@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
-from byteps.cli.losses import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings

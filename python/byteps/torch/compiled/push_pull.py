@@ -14,8 +14,8 @@ import torch
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.torch.compile_guard import HAS_OPERATIONS
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
-from byteps.torch.untraced import HAS_OPERATIONS
 
 LIBRARY = torch.library.Library("byteps", "DEF")
 ANY_DEVICE = "CompositeExplicitAutograd"

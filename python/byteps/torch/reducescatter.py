@@ -1,4 +1,4 @@
-"""Operations of which every rank gets a part of its own: reducescatter and alltoall."""
+"""The reducescatter family: every rank gets some rows of the combination of all ranks' tensors."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.errors import InvalidArgumentError
-from byteps.common.pending import Handle, Pending
+from byteps.common.call import LINEAR, Call, divisor, start
+from byteps.common.flight import Flight
+from byteps.common.groups import places_by_kind, start_group
+from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.splits import rows_of
 from byteps.common.types import DataType, Operation
+from byteps.torch.allgather import gathered, with_gaps
+from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.gather import gathered, with_gaps
-from byteps.torch.grouped import describe_tensors, start_packs
-from byteps.torch.linear import LINEAR
+from byteps.torch.extremes import gradient_of_total
 from byteps.torch.memory import (
     check_one_device,
     check_scalable,
     data_type,
+    describe_tensors,
     host_memory,
     scaled,
+    type_of_rows,
 )
-from byteps.torch.nonlinear import gradient_of_total
-from byteps.torch.submit import Call, apply, divisor, finished, finished_list, submit
-from byteps.torch.untraced import is_compiling
+from byteps.torch.submit import apply, finished, finished_list
 
 Tensors = Sequence[torch.Tensor]
 
@@ -39,7 +41,7 @@ def reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Start to combine `tensor` over all ranks, each of which gets some rows; return a handle.
 
     Example::
@@ -72,7 +74,7 @@ def reducescatter(
     """
     compressed, context = compression.compress(tensor)
     factors = (float(prescale_factor), float(postscale_factor))
-    if is_compiling():  # byteps.torch.compiled_collectives
+    if is_compiling():  # byteps.torch.compiled.collectives
         # The result's shape is this rank's: what it depends on must be seen in the graph.
         place = (process_set.rank(), process_set.size())
         options = (name, op.name, *factors, process_set.process_set_id)
@@ -89,7 +91,7 @@ def grouped_reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
+) -> Handle[list[torch.Tensor]]:
     """Start the reducescatter of several tensors, all or none; return one handle.
 
     Example::
@@ -140,37 +142,22 @@ def scatter_call(
     )
 
 
-def rows_of(place: int, count: int, rows: int) -> int:
-    """Return how many of `rows` the rank at `place` of `count` gets. Numbers may be symbols."""
-    return (rows + count - 1 - place) // count
-
-
-def _type_of_rows(tensor: torch.Tensor) -> DataType:
-    """Return the data type of a tensor that has rows; raise for others."""
-    dtype = data_type(tensor)
-    if tensor.dim() == 0:
-        raise InvalidArgumentError(
-            "a tensor without dimensions has no rows for each rank; use allreduce."
-        )
-    return dtype
-
-
-def start_scatter(call: Call, tensor: torch.Tensor) -> Handle:
+def start_scatter(call: Call, tensor: torch.Tensor) -> Handle[torch.Tensor]:
     """Start a reducescatter."""
-    dtype = _type_of_rows(tensor)
+    dtype = type_of_rows(tensor)
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
     source = host_memory(tensor).detach()
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
     rows = rows_of(call.process_set.rank(), call.process_set.size(), tensor.shape[0])
     target = torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype)
-    session, name, handle = submit(call, tensor.device, dtype, tensor.shape, source, target)
+    device, places = tensor.device, (source.data_ptr(), target.data_ptr())
 
-    def finish() -> torch.Tensor:
+    def finish(_: Flight) -> torch.Tensor:
         result = target if call.postscale == 1.0 else scaled(target, call.postscale)
-        return result.to(tensor.device)
+        return result.to(device)
 
-    return default.pending().add(Pending(session, handle, finish, (source, target)), name)
+    return start(call, device.type, dtype, tensor.shape, *places, finish, (source, target))
 
 
 def scatter_gradient(
@@ -247,26 +234,23 @@ class _GroupedReducescatter(torch.autograd.Function):
         return tuple(found)
 
 
-def _start_scatter_group(call: Call, tensors: Tensors) -> Handle:
+def _start_scatter_group(call: Call, tensors: Tensors) -> Handle[list[torch.Tensor]]:
     device = check_one_device(tensors)
     for tensor in tensors:
-        _type_of_rows(tensor)
+        type_of_rows(tensor)
         check_scalable(tensor.dtype, (call.prescale, call.postscale))
     call = replace(call, detail=describe_tensors(tensors))
-    by_type: dict[torch.dtype, list[int]] = {}
-    for index, tensor in enumerate(tensors):
-        by_type.setdefault(tensor.dtype, []).append(index)
-    places = list(by_type.values()) or [[]]
+    places = list(places_by_kind(tensor.dtype for tensor in tensors).values()) or [[]]
     packs = [_ScatterPack([tensors[i] for i in group], call) for group in places]
 
-    def finish() -> list[torch.Tensor]:
+    def finish(_: Flight) -> list[torch.Tensor]:
         results: list[Any] = [None] * len(tensors)
         for group, pack in zip(places, packs, strict=True):
             for index, part in zip(group, pack.parts(), strict=True):
                 results[index] = part.to(device)
         return results
 
-    return start_packs(packs, call, device, finish)
+    return start_group(packs, call, device.type, finish)
 
 
 class _ScatterPack:
@@ -289,15 +273,15 @@ class _ScatterPack:
         self._source = packed if call.prescale == 1.0 else scaled(packed, call.prescale)
         self._target = torch.empty(packed.shape[1:], dtype=packed.dtype)
         self._shapes = [share[place].shape for share in shares]
-        self.name = ""
 
-    def start(self, call: Call, device: torch.device) -> Pending:
-        """Start the operation."""
-        dtype = data_type(self._source)
-        session, self.name, handle = submit(
-            call, device, dtype, self._source.shape, self._source, self._target
-        )
-        return Pending(session, handle, lambda: None)
+    def call(self, call: Call) -> Call:
+        """Return the call of the operation."""
+        return call
+
+    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+        """Return the buffer, of which each rank gets a row."""
+        source, target = self._source, self._target
+        return data_type(source), source.shape, source.data_ptr(), target.data_ptr()
 
     def parts(self) -> list[torch.Tensor]:
         """Return this rank's rows of each tensor."""
@@ -306,126 +290,3 @@ class _ScatterPack:
         counts = [shape.numel() for shape in self._shapes]
         pieces = flat[: sum(counts)].split(counts)
         return [p.reshape(s).clone() for p, s in zip(pieces, self._shapes, strict=True)]
-
-
-def alltoall_async(
-    tensor: torch.Tensor,
-    splits: torch.Tensor | Sequence[int] | None = None,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Start to give each rank some rows of `tensor`; return a handle.
-
-    Example::
-
-        rows, counts = bps.synchronize(bps.alltoall_async(tensor, splits=[1, 3], name="rows"))
-    """
-    return start_alltoall(alltoall_call(tensor, splits, name, process_set), tensor)
-
-
-def alltoall(
-    tensor: torch.Tensor,
-    splits: torch.Tensor | Sequence[int] | None = None,
-    name: str | None = None,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
-
-    `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many. Gradients go back to where the rows came from; those
-    of rows for a rank that was lost are zeros.
-
-    Example::
-
-        rows = bps.alltoall(tensor, name="rows")
-        rows, counts = bps.alltoall(tensor, splits=torch.tensor([1, 3]), name="more rows")
-    """
-    if is_compiling():  # byteps.torch.compiled_collectives
-        if splits is not None and not isinstance(splits, torch.Tensor):
-            splits = torch.tensor(splits)
-        shaping = (process_set.size(), splits)
-        options = (name, process_set.process_set_id)
-        received, counts, _ = torch.ops.byteps.alltoall(tensor, *shaping, *options)
-    else:
-        call = alltoall_call(tensor, splits, name, process_set)
-        received, counts = apply(_Alltoall, tensor, call)
-    return received if splits is None else (received, counts)
-
-
-def alltoall_call(
-    tensor: torch.Tensor,
-    splits: torch.Tensor | Sequence[int] | None,
-    name: str | None,
-    process_set: ProcessSet,
-) -> Call:
-    """Return the call of an alltoall; raise for splits that are none."""
-    _type_of_rows(tensor)
-    call = Call(Operation.ALLTOALL, name, process_set=process_set)
-    size, rows = process_set.size(), tensor.shape[0]
-    if splits is None:
-        if rows % size:
-            raise InvalidArgumentError(
-                f"alltoall without splits needs rows for {size} ranks alike; there are {rows}."
-            )
-        return call
-    if isinstance(splits, torch.Tensor):
-        if splits.dim() != 1 or splits.is_floating_point():
-            raise InvalidArgumentError("splits must be a list or a vector of integers.")
-        splits = splits.tolist()
-    numbers = [int(number) for number in splits]
-    if len(numbers) != size or min(numbers) < 0 or sum(numbers) != rows:
-        raise InvalidArgumentError(
-            f"splits is {numbers}; it must have {size} numbers, none of them negative, with the "
-            f"sum {rows}."
-        )
-    call.splits = numbers
-    return call
-
-
-def start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle:
-    """Start an alltoall."""
-    dtype = data_type(tensor)
-    memory = host_memory(tensor).detach()
-    session, name, handle = submit(call, tensor.device, dtype, tensor.shape, memory, None)
-
-    def finish() -> object:
-        size_bytes, first_dimension, _ = session.result(handle)
-        rows = torch.empty((first_dimension, *tensor.shape[1:]), dtype=tensor.dtype)
-        session.copy_result(handle, rows.data_ptr(), size_bytes)
-        if call.splits is None and not always_counts:
-            return rows.to(tensor.device)
-        counts = torch.tensor(session.received_splits(handle), dtype=torch.int32)
-        return rows.to(tensor.device), counts.to(tensor.device)
-
-    return default.pending().add(Pending(session, handle, finish, (memory,)), name)
-
-
-def alltoall_sends(call: Call, rows: int) -> list[int]:
-    """Return how many of the `rows` of a tensor an alltoall gives to each rank."""
-    size = call.process_set.size()
-    return [rows // size] * size if call.splits is None else list(call.splits)
-
-
-def alltoall_gradient(call: Call, incoming: torch.Tensor, sent: list[int]) -> torch.Tensor:
-    """Return the gradient of a tensor of which each rank was sent so many rows: `call` brings them
-    back."""
-    rows, counts = apply(_Alltoall, incoming, call)
-    return with_gaps(rows, counts.tolist(), sent)
-
-
-class _Alltoall(torch.autograd.Function):
-    """alltoall as autograd sees it."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
-        handle = start_alltoall(call, tensor, always_counts=True)
-        received: Any = default.pending().synchronize(handle)
-        ctx.sent = alltoall_sends(call, tensor.shape[0])
-        ctx.call = call.backward(handle)
-        ctx.call.splits = received[1].tolist()
-        ctx.mark_non_differentiable(received[1])
-        return received
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        return alltoall_gradient(ctx.call, gradients[0], ctx.sent), None

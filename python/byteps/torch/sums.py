@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from byteps.common.types import Operation
-from byteps.torch.submit import Call, apply, exchange, finished
-
-LINEAR = (Operation.AVERAGE, Operation.SUM)
+from byteps.common.call import Call
+from byteps.torch.submit import apply, exchange, finished
 
 
 class _Linear(torch.autograd.Function):

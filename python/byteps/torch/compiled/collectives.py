@@ -16,31 +16,25 @@ import torch
 from torch import Tensor
 
 from byteps.common import default
+from byteps.common.call import Call, scope_of
 from byteps.common.names import unnamed, unnamed_number
 from byteps.common.pending import Handle
 from byteps.common.reduction import Average, ReduceOp, Sum
+from byteps.common.splits import rows_of, sent_rows
 from byteps.common.types import Operation
+from byteps.torch.allgather import gather_call, gather_gradient, start_gather
 from byteps.torch.allreduce import reduce_call
-from byteps.torch.compiled import ANY_DEVICE, LIBRARY
-from byteps.torch.copies import broadcast_call, copy_gradient
-from byteps.torch.gather import gather_call, gather_gradient, start_gather
-from byteps.torch.linear import combined
-from byteps.torch.nonlinear import gradient
-from byteps.torch.scatter import (
-    alltoall_call,
-    alltoall_gradient,
-    alltoall_sends,
-    rows_of,
-    scatter_call,
-    scatter_gradient,
-    start_alltoall,
-    start_scatter,
-)
-from byteps.torch.submit import Call, exchange, finished, scope_of
-from byteps.torch.untraced import HAS_OPERATIONS
+from byteps.torch.alltoall import alltoall_call, alltoall_gradient, start_alltoall
+from byteps.torch.broadcast import broadcast_call, copy_gradient
+from byteps.torch.compile_guard import HAS_OPERATIONS
+from byteps.torch.compiled.push_pull import ANY_DEVICE, LIBRARY
+from byteps.torch.extremes import gradient
+from byteps.torch.reducescatter import scatter_call, scatter_gradient, start_scatter
+from byteps.torch.submit import exchange, finished
+from byteps.torch.sums import combined
 
 
-def _ticket(handle: Handle, name: str | None, *more: int) -> Tensor:
+def _ticket(handle: Handle[Any], name: str | None, *more: int) -> Tensor:
     number = 0 if name is not None else unnamed_number(handle.name)
     return torch.tensor([number, *more], dtype=torch.int64)
 
@@ -198,7 +192,7 @@ def _alltoall(
     handle = start_alltoall(call, tensor.detach(), always_counts=True)
     received: Any = default.pending().synchronize(handle)
     rows, counts = received
-    sent = alltoall_sends(call, tensor.shape[0])
+    sent = sent_rows(call, tensor.shape[0])
     return rows, counts, _ticket(handle, name, *counts.tolist(), *sent)
 
 

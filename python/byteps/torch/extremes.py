@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from byteps.common.call import Call
 from byteps.common.types import Operation
-from byteps.torch.gather import gathered
-from byteps.torch.linear import combined
-from byteps.torch.submit import Call, apply, exchange, finished
+from byteps.torch.allgather import gathered
+from byteps.torch.submit import apply, exchange, finished
+from byteps.torch.sums import combined
 
 
 class _Nonlinear(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What is asked of torch's store, without waiting for it longer than one likes."""
+"""What is asked of somebody who may not answer, without waiting longer than one likes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,300 @@
+"""Operations on their way that make one result, and what makes it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from byteps.common.errors import BytepsError, DeadlineError
+from byteps.common.request import Request
+from byteps.common.session import Session
+
+# How long a wait of a watched flight stays in the native library before it looks around.
+LOOK_AROUND_S = 0.5
+
+
+@dataclass(slots=True)
+class Receipt:
+    """Whose contributions are in a result; None until the flight is over."""
+
+    ranks: list[int] | None = None
+
+
+class Watch(Protocol):
+    """Looks at a flight that takes long."""
+
+    def look_around(self) -> None:
+        """Raise if the flight can never be complete. Called twice a second; blocks shortly."""
+
+    def explain(self, error: Exception) -> Exception:
+        """Return what is raised for an error of the operations or of what finishes them."""
+
+    def late(self) -> Exception:
+        """Return the error for a flight that has passed its limit."""
+
+
+class Flight:
+    """Some operations that are started together and make one result. Any thread may wait for it.
+
+    The first thread that finds the operations complete runs `finish`, which gets the flight; its
+    result, or the first error, is kept for everyone who waits. Without a watch a wait lasts until
+    the operations are over; with one, it looks around twice a second.
+    """
+
+    __slots__ = (
+        "__weakref__", "_finish", "_keep_alive", "_limit_s", "_lock", "_watch",
+        "error", "handles", "is_settled", "name", "receipt", "result", "session",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: Session,
+        requests: Sequence[Request],
+        finish: Callable[[Flight], object] | None = None,
+        keep_alive: object = None,
+        watch: Watch | None = None,
+        limit_s: float | None = None,
+    ) -> None:
+        """Start the operations; `keep_alive` has their memory. No wait of a watched flight is
+        longer than `limit_s`."""
+        self.session = session
+        self.name = requests[0].name if requests else ""  # the user's, or the one it was given
+        self.handles: list[int] = []
+        self.receipt = Receipt()
+        self.result: object = None
+        self.error: Exception | None = None
+        self._finish = finish
+        self._keep_alive = keep_alive
+        self._watch = watch
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self.is_settled = False  # there is a result or an error
+        try:
+            for request in requests:
+                self.handles.append(session.start(request))
+        except Exception:
+            for handle in self.handles:
+                session.release(handle)
+            raise
+
+    def is_complete(self) -> bool:
+        """Return whether `wait` would not block."""
+        return self.is_settled or all(self.session.is_complete(handle) for handle in self.handles)
+
+    def is_over(self) -> bool:
+        """Do what `is_complete` does, and make the result of what is complete."""
+        if self.is_settled:
+            return True
+        with self._lock:
+            if not self.is_settled:
+                if not self.is_complete():
+                    return False
+                self._settle(self._first_error())
+        self._tell()
+        return True
+
+    def wait(self, timeout_s: float | None = None) -> object:
+        """Block until the result is there and return it, or raise why there is none.
+
+        After `timeout_s` it is a DeadlineError and the flight goes on; with its own limit it ends.
+        Ctrl-C gets through, and leaves the flight on its way.
+        """
+        if not self.is_settled:
+            if self._watch is None and timeout_s is None:
+                error = self._wait_for_all()
+            else:
+                error = self._wait_watchfully(timeout_s)
+            with self._lock:
+                if not self.is_settled:
+                    self._settle(error)
+        self._tell()  # also whom only this thread knows of
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def _wait_for_all(self) -> Exception | None:
+        """Wait for the operations; return the first error of one."""
+        first: Exception | None = None
+        for handle in self.handles:
+            try:
+                self.session.wait(handle)
+            except BytepsError as error:
+                if self.is_settled:  # another thread has made the result
+                    return None
+                first = first or error
+        return first
+
+    def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
+        """Do the same, and look around; but not longer than the limit."""
+        limit_s = self._limit_s if timeout_s is None else timeout_s
+        deadline = None if limit_s is None else time.monotonic() + limit_s
+        for handle in list(self.handles):
+            if not self._wait_for(handle, deadline):
+                error = DeadlineError(f"The operation was not complete after {limit_s:g} s.")
+                if timeout_s is None and self._watch is not None:
+                    raise self._watch.late() from error
+                raise error
+        return self._first_error()
+
+    def _wait_for(self, handle: int, deadline: float | None) -> bool:
+        """Wait for one operation; return whether it is over, whichever way it ended."""
+        while not self.is_settled:
+            left_s = LOOK_AROUND_S
+            if deadline is not None:
+                left_s = min(left_s, max(0.0, deadline - time.monotonic()))
+            try:
+                self.session.wait(handle, int(left_s * 1000) + 1)
+                return True
+            except Exception as error:
+                if self.is_settled or self.session.is_complete(handle):
+                    return True
+                if not isinstance(error, DeadlineError):
+                    raise
+            watch = self._watch
+            if watch is not None:
+                watch.look_around()
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _first_error(self) -> Exception | None:
+        """Return how the operations, which are complete, have failed."""
+        if self.is_settled:
+            return None
+        for handle in self.handles:
+            try:
+                self.session.wait(handle, 0)
+            except BytepsError as error:
+                return error
+        return None
+
+    def _settle(self, error: Exception | None) -> None:
+        """Make the result. REQUIRES: the lock, and that all operations are complete."""
+        if error is None and self._finish is not None:
+            try:
+                self.result = self._finish(self)
+            except Exception as raised:
+                error = raised
+        if error is not None:
+            self.error = error if self._watch is None else self._watch.explain(error)
+        self.receipt.ranks = self._members()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for handle in self.handles:
+            self.session.release(handle)
+        self._finish = self._keep_alive = self._watch = None
+        self.is_settled = True
+
+    def give_up(self, error: Exception) -> None:
+        """End the flight with an error; its operations go on, with the memory that they need."""
+        with self._lock:
+            if self.is_settled:
+                return
+            self.error = error
+            self._finish = None
+            self.is_settled = True
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say that the flight is over, to whom a subclass has. Any thread, more than once."""
+
+    def members(self) -> list[int]:
+        """Return the ranks in every part of the result, which is complete; none if it failed."""
+        return self._members() if self.receipt.ranks is None else list(self.receipt.ranks)
+
+    def _members(self) -> list[int]:
+        if len(self.handles) == 1:
+            return self.session.handle_members(self.handles[0])
+        parts = [self.session.handle_members(handle) for handle in self.handles] or [[]]
+        return [rank for rank in parts[0] if all(rank in others for others in parts[1:])]
+
+    # For `finish`.
+
+    def members_of(self, place: int) -> list[int]:
+        """Return the ranks in the result of one of the operations."""
+        return self.session.handle_members(self.handles[place])
+
+    # The same, of a flight with a single operation.
+
+    def number(self) -> int:
+        """Return what a complete call without a tensor has brought: of a join, the last rank."""
+        return self.session.result(self.handles[0])[1]
+
+    def rows(self) -> tuple[int, int]:
+        """Return how many bytes, and rows, a complete allgather or alltoall has brought."""
+        size_bytes, rows, _ = self.session.result(self.handles[0])
+        return size_bytes, rows
+
+    def rows_of_ranks(self) -> list[int]:
+        """Return how many of these rows have come from each rank; none of one that was lost."""
+        return self.session.received_splits(self.handles[0])
+
+    def copy_rows(self, pointer: int, size_bytes: int) -> None:
+        """Copy the rows to where there is room for them."""
+        self.session.copy_result(self.handles[0], pointer, size_bytes)
+
+    def release(self) -> None:
+        """Let go of everything without a result. REQUIRES: it is complete."""
+        with self._lock:
+            if not self.is_settled:
+                self._let_go()
+
+
+class Chain(Flight):
+    """A flight of which the later operations start when the first has succeeded.
+
+    The first tells whether all ranks mean the same group. The others begin on a thread of their
+    own, so that they need no help from a rank that waits for something else.
+    """
+
+    __slots__ = ("_all_are_complete", "_failure")
+
+    def __init__(
+        self,
+        session: Session,
+        first: Request,
+        rest: Sequence[Request],
+        finish: Callable[[Flight], object] | None = None,
+        keep_alive: object = None,
+    ) -> None:
+        super().__init__(session, [first], finish, keep_alive)
+        self._all_are_complete = threading.Event()
+        self._failure: Exception | None = None
+        threading.Thread(target=self._run, args=(rest,), name="byteps-group", daemon=True).start()
+
+    def _run(self, rest: Sequence[Request]) -> None:
+        try:
+            self.session.wait(self.handles[0])
+            for request in rest:
+                self.handles.append(self.session.start(request))
+        except Exception as error:
+            self._failure = error
+        for handle in self.handles[1:]:
+            try:
+                self.session.wait(handle)
+            except Exception as error:
+                self._failure = self._failure or error
+        self._all_are_complete.set()
+
+    def is_complete(self) -> bool:
+        """Return whether `wait` would not block."""
+        return self._all_are_complete.is_set()
+
+    def _wait_for_all(self) -> Exception | None:
+        self._all_are_complete.wait()
+        return self._failure
+
+    def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
+        if not self._all_are_complete.wait(timeout_s):
+            raise DeadlineError(f"The operation was not complete after {timeout_s:g} s.")
+        return self._failure
+
+    def _first_error(self) -> Exception | None:
+        return self._failure
+
+    def _members(self) -> list[int]:
+        return [] if self._failure is not None else super()._members()

@@ -1,0 +1,66 @@
+"""Several tensors as one operation to the user: one buffer for each type of element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from byteps.common import default
+from byteps.common.call import Call, request_of
+from byteps.common.flight import Chain, Flight
+from byteps.common.pending import Handle
+from byteps.common.types import DataType
+
+Kind = TypeVar("Kind", bound=Hashable)
+
+
+class Pack(Protocol):
+    """Tensors of one type in one buffer in host memory, which lives as long as this does."""
+
+    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+        """Return type and shape of the buffer, and the addresses of source and target."""
+
+    def call(self, call: Call) -> Call:
+        """Return the call of its operation, which is that of the group or made of it."""
+
+
+def start_group(
+    packs: Sequence[Pack],
+    call: Call,
+    device: str,
+    finish: Callable[[Flight], object],
+    keep_alive: object = None,
+) -> Handle[Any]:
+    """Start the operations of a group of at least one pack; return its handle.
+
+    `finish` makes what `synchronize` returns. The first operation has the name of the group, and
+    tells whether all ranks mean the same; the others have numbers and follow it.
+    """
+    session = default.current()
+    default.pending().sweep()
+    dtype, shape, source, target = packs[0].buffer()
+    first = request_of(session, packs[0].call(call), device, dtype, shape, source, target)
+    keep = (keep_alive, packs)
+    if len(packs) == 1:
+        return default.pending().add(Flight(session, [first], finish, keep))
+    rest = []
+    for number, pack in enumerate(packs[1:], 1):
+        dtype, shape, source, target = pack.buffer()
+        own = replace(pack.call(call), name=f"{first.name}.{number}")
+        rest.append(request_of(session, own, device, dtype, shape, source, target))
+    return default.pending().add(Chain(session, first, rest, finish, keep))
+
+
+def places_by_kind(kinds: Iterable[Kind]) -> dict[Kind, list[int]]:
+    """Return where in a list each kind is: types of tensors, in the order of the first of each."""
+    places: dict[Kind, list[int]] = {}
+    for place, kind in enumerate(kinds):
+        places.setdefault(kind, []).append(place)
+    return places
+
+
+def describe_tensors(tensors: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """Return how many tensors of which (type, shape) a group has, in words."""
+    texts = [f"{dtype}{list(shape)}" for dtype, shape in tensors]
+    return f"{len(tensors)} tensors: {', '.join(texts)}"

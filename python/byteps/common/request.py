@@ -1,0 +1,48 @@
+"""What an operation is to the native session: addresses, and what ranks must agree about."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from byteps.common.types import DataType, Operation
+
+_DETAIL_MAX = 1024  # bytes that the job takes
+
+
+@dataclass(slots=True)
+class Request:
+    """An operation in terms of addresses; the memory stays valid until it is complete."""
+
+    name: str
+    operation: Operation
+    dtype: DataType
+    shape: Sequence[int]
+    input_pointer: int
+    output_pointer: int
+    root_rank: int = 0
+    priority: int = 0
+    combine: Operation = Operation.SUM  # of a reducescatter
+    process_set: int = 0  # its number
+    detail: str = ""  # what else must be equal on all ranks, in words
+    splits: Sequence[int] | None = None  # of an alltoall: the rows for each rank
+    atomic: bool = False  # one set of contributions for the whole tensor
+
+    def describe(self) -> str:
+        """Return what must be equal on all ranks, in words."""
+        text = f"{self.operation.name.lower()} of {self.dtype.name.lower()}{list(self.shape)}"
+        if self.process_set:
+            text += f" in process set {self.process_set}"
+        return f"{text}; {self.detail}" if self.detail else text
+
+
+def shortened(detail: str) -> str:
+    """Return a text that the job takes: of a long one begin, end, and a sum of the whole."""
+    if not detail.isascii():
+        detail = detail.encode("ascii", "backslashreplace").decode()
+    if len(detail) <= _DETAIL_MAX:
+        return detail
+    half = _DETAIL_MAX // 2 - 40
+    total = f"{len(detail)} characters with the sum {zlib.crc32(detail.encode()):08x}"
+    return f"{detail[:half]} ... ({total}) ... {detail[-half:]}"

@@ -96,6 +96,11 @@ def test_every_operation(environment, workers, servers) -> None:
     expect_all_right(environment, "operations", workers, servers)
 
 
+@shapes((1, 1), (3, 2))
+def test_every_operation_on_arrays(environment, workers, servers) -> None:
+    expect_all_right(environment, "arrays", workers, servers)
+
+
 # A difference between what all ranks know is told after half a second: this takes its time.
 @shapes((3, 2))
 def test_every_mismatch(environment, workers, servers) -> None:

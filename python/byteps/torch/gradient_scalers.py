@@ -3,7 +3,7 @@
 Ranks must decide alike whether to step, so it has to look at averages. It asks an optimizer for
 nothing before it divides its gradients in place, without telling autograd. So `unscale_`, which is
 documented, and which `step` calls too, is wrapped: it does nothing more for other optimizers
-(docs/decisions/0015-gradient-scalers.md).
+(docs/decisions/0016-gradient-scalers.md).
 """
 
 from __future__ import annotations

@@ -1,0 +1,77 @@
+"""Arrays that all ranks must have alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from byteps.common import default
+from byteps.common.arrays import Array, as_array, start_exchange, writable
+from byteps.common.barriers import meet
+from byteps.common.call import Call, checked_root
+from byteps.common.errors import BytepsError
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.replicas import compare, digest
+from byteps.common.types import Operation
+
+
+def broadcast_parameters(
+    params: Mapping[str, Any],
+    root_rank: int = 0,
+    prefix: str = "Parameter.",
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Overwrite the arrays of a dict with the root's, bit for bit; all are on their way at once.
+
+    Other names on some rank are a MismatchError on every rank.
+
+    Example::
+
+        bps.broadcast_parameters({"weights": weights, "bias": bias}, root_rank=0)
+    """
+    named = sorted((str(name), writable(value)) for name, value in params.items())
+    root = checked_root(root_rank, process_set)
+    names = ", ".join(name for name, _ in named)
+    detail = f"root {root}; {len(named)} tensors: {names}"
+    name = f"broadcast_parameters {prefix}"
+    meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))
+    handles = [
+        start_exchange(
+            Call(Operation.BROADCAST, prefix + name, root, process_set=process_set), array, array
+        )
+        for name, array in named
+    ]
+    errors = []
+    for handle in handles:
+        try:
+            default.pending().synchronize(handle)
+        except BytepsError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def check_replicas(
+    params: Mapping[str, Any],
+    name: str = "arrays",
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Raise ReplicasDifferError on every rank unless all ranks have the same arrays, bit for bit.
+
+    The error names the first array that differs, and the ranks where it does. Each rank reads its
+    arrays once and sends 8 bytes for each. All ranks must call it.
+
+    Example::
+
+        bps.check_replicas({"weights": weights, "bias": bias})
+    """
+    compare(
+        [_digest(str(key), as_array(value)) for key, value in params.items()], name, process_set
+    )
+
+
+def _digest(key: str, array: Array) -> tuple[str, tuple[int, ...], bytes]:
+    # tobytes has the values in order, whatever the array's memory is like.
+    memory = array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
+    values = memory if memory.flags.c_contiguous else memory.copy()
+    return key, array.shape, digest(array.dtype.name, int(values.ctypes.data), values.nbytes)

@@ -258,7 +258,7 @@ class TlsChannel final : public ByteChannel {
       passed.stop = done == 1 ? kThrough : Stop(done);
       bool enough = records.empty() || socket_.unsent_bytes() >= kSealedBytes;
       if (passed.stop == kThrough && enough) passed.stop = socket_.SendUnsent();
-      if (++records_ % records_max_ == 0) SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+      if (++records_ % records_max_ == 0 && !ChangeKeySoon()) passed.stop = Stop(0);
     }
     return passed;
   }
@@ -275,6 +275,9 @@ class TlsChannel final : public ByteChannel {
                                       binding_.size(), kLabel.data(), kLabel.size(), nullptr, 0,
                                       0) == 1;
   }
+
+  // Before the next record.
+  bool ChangeKeySoon() { return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1; }
 
   // What a call that is not done says.
   int Stop(int done) {

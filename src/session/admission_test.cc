@@ -108,7 +108,7 @@ TEST_F(AdmissionTest, WhoHasJoinedOpensNothingUntilAllHave) {
   protocol::Operation of_a_set = Of("join", wire::Op::kJoin);
   admission_.AddSet(7, {0, 1});
   of_a_set.spec.group = 7;
-  ExpectRefused(of_a_set, StatusCode::kInvalidArgument, "none of a process set");
+  ExpectRefused(of_a_set, StatusCode::kInvalidArgument, "cannot be of a process set");
   ASSERT_TRUE(Admit(Of("join", wire::Op::kJoin)).ok());
   ExpectRefused(Of("w"), StatusCode::kInvalidArgument, "has joined");
   admission_.Close(last_, Status::Ok());

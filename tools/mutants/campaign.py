@@ -103,7 +103,7 @@ AREAS = (
     Area(
         "python/byteps/cli",
         pytest=(
-            "test_losses.py",
+            "test_lost_processes.py",
             "test_output.py",
             "test_suspects.py",
             "test_bpslaunch.py",

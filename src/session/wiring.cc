@@ -123,7 +123,6 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.start_timeout = seconds(options.start_timeout_s);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
-  process.protocol.restarted = options.restarted;
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);

@@ -10,7 +10,7 @@
 #include "src/config/option_text.h"
 #include "src/config/text.h"
 #include "src/runtime/coordinator_process.h"
-#include "src/runtime/server_process.h"
+#include "src/runtime/returning_server.h"
 #include "src/session/signal_thread.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
@@ -150,7 +150,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
   auto transport = MakeTransport(options);
-  runtime::ServerProcess server(*transport, process, log);
+  runtime::ReturningServer server(*transport, process, {}, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
   return server.Run();
 }

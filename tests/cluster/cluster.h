@@ -17,7 +17,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/engine.h"
-#include "src/runtime/server_process.h"
+#include "src/runtime/returning_server.h"
 #include "src/transport/transport.h"
 #include "tests/cluster/shared_transport.h"
 
@@ -43,6 +43,7 @@ struct ClusterOptions {
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};
+  uint32_t comebacks = 0;  // of a server that was left behind
   // As of WorkerEngineOptions.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
@@ -152,7 +153,7 @@ class Cluster {
   struct Server {
     explicit Server(std::shared_ptr<transport::Transport> shared) : transport(std::move(shared)) {}
     SharedTransport transport;
-    std::unique_ptr<runtime::ServerProcess> process;
+    std::unique_ptr<runtime::ReturningServer> process;
     std::string address;
     std::unique_ptr<RunningProcess> running;
   };

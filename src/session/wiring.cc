@@ -26,13 +26,14 @@ constexpr Duration kConnectShardsLimit = seconds(30);
 // Nothing is decided when a member takes the coordinator for lost too early; it only connects anew.
 constexpr int64_t kCoordinatorSilenceMs = 3000;
 
-std::unique_ptr<transport::Transport> MakeTransport(const config::Options& options) {
+std::unique_ptr<transport::Transport> MakeTransport(const config::Options& options, Log& log) {
   transport::TcpOptions tcp;
   tcp.congestion_control = options.tcp_congestion;
   tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
   tcp.user_timeout = milliseconds(options.link_timeout_ms);
   tcp.keepalive_idle = seconds(1);
   tcp.keepalive_interval = seconds(1);
+  tcp.on_shortage = [&log](const std::string& text) { log.Error("{}", text); };
   return transport::MakeTcpTransport(tcp);
 }
 
@@ -128,7 +129,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.server_patience = seconds(options.server_patience_s);
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
-  auto transport = MakeTransport(options);
+  auto transport = MakeTransport(options, log);
   runtime::CoordinatorProcess coordinator(*transport, process, log);
   SignalThread signals([&](int number) {
     coordinator.Stop(
@@ -149,7 +150,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.join.shards = static_cast<uint32_t>(options.server_shards);
   process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
-  auto transport = MakeTransport(options);
+  auto transport = MakeTransport(options, log);
   runtime::ReturningServer server(*transport, process, {}, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
   return server.Run();
@@ -196,7 +197,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);
-  return runtime::StartWorkerEngine(MakeTransport(options), worker, log);
+  return runtime::StartWorkerEngine(MakeTransport(options, log), worker, log);
 }
 
 Status Serve(const config::Options& options) {

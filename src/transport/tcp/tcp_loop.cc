@@ -83,7 +83,7 @@ std::unique_ptr<Transport> MakeTcpTransport(const TcpOptions& options) {
 
 // The hint 1 says that one thread runs the loop; Post from other threads stays allowed.
 TcpLoop::TcpLoop(const TcpOptions& options)
-    : options_(options), io_(1), opens_(io_), read_buffer_(kReadBufferBytes) {}
+    : options_(options), io_(1), opens_(io_), resolver_(io_), read_buffer_(kReadBufferBytes) {}
 
 TcpLoop::~TcpLoop() = default;
 

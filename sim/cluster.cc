@@ -86,6 +86,9 @@ void Cluster::OnViewInForce(uint64_t incarnation, const wire::View& view) {
     violations_.push_back("two views have epoch " + std::to_string(view.epoch));
   }
   holders.emplace_back(incarnation, view);
+  if (latest_.epoch > 0 && view.founder != latest_.founder) {
+    violations_.push_back("two jobs: view " + std::to_string(view.epoch) + " is of another one");
+  }
   CheckWhole(view);
   if (view.epoch > latest_.epoch) latest_ = view;
 }

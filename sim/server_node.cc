@@ -252,7 +252,7 @@ void ServerNode::OnMessage(const wire::Message& message) {
   if (std::holds_alternative<wire::Refused>(message)) StopAndComeBack();
 }
 
-// The launcher starts another one.
+// It joins again by itself, as a launcher's new one would.
 void ServerNode::StopAndComeBack() {
   if (dead) return;
   Stop();

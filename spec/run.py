@@ -48,7 +48,9 @@ PROPERTIES = (
     (r"receiving\[", "memory touched after the end"),
     (r"n_parts", "part of a contributor in a view"),
     (r"n_dead_members", "(c) a lost contributor stays"),
+    (r"n_jobless", "(c) not in the job"),
     (r"n_outside", "(c) not told that it is out"),
+    (r"n_jobs", "two jobs"),
     (r"n_uninformed", "(c) view not finished"),
     (r"held_view\[|phase\[|newest==", "(c) view not finished"),
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Model = Literal["data_plane", "lanes", "credit", "control_plane", "contributors", "coupled"]
+Model = Literal[
+    "data_plane", "lanes", "credit", "control_plane", "contributors", "founding", "coupled"
+]
 Expected = Literal["pass", "violation"]
 
 
@@ -74,6 +76,9 @@ SMALL = (
     small("contributors 3 votes", "contributors", ""),
     small("contributors, one joins", "contributors", f"{JOINS} SUSPICIONS=0"),
     small("contributors, one reborn", "contributors", REBORN),
+    small("founding 3 places", "founding", ""),
+    small("founding, nobody dies", "founding", "NV=4 DEATHS=0"),
+    small("founding, two coordinators", "founding", "AT_ONCE=1 NC=2"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -140,4 +145,8 @@ MUTANTS = (
     mutant(58, "lanes", "NR=1 ACKS=1 SCRASH=1", "answer counted before the piece is here"),
     mutant(59, "lanes", "NR=1 SCRASH=1", "piece goes over without its verdicts"),
     mutant(60, "lanes", "STAGES=1 MOVES=2 SKIP=1", "push before the take-over"),
+    mutant(61, "founding", "NV=4 DEATHS=0", "who has promised knocks as a newcomer"),
+    mutant(62, "founding", "", "job begun with a place open"),
+    mutant(63, "founding", "", "first view promised by most"),
+    mutant(64, "founding", "", "a second process in a living one's place"),
 )

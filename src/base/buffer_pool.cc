@@ -1,51 +1,119 @@
 #include "src/base/buffer_pool.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <new>
+#include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps {
 namespace {
 
 constexpr size_t kAlignment = 64;
 
+// A look at what is not needed comes after so many buffers, and not before all that there are were
+// taken some times over: a step of a training takes them once.
+constexpr size_t kTakenMin = 4096;
+constexpr size_t kTakenEach = 8;
+
 uint32_t ClassOf(size_t bytes) {
-  size_t rounded = std::bit_ceil(bytes < kAlignment ? kAlignment : bytes);
-  return static_cast<uint32_t>(std::countr_zero(rounded)) - 6;
+  if (bytes <= kAlignment) return 0;
+  size_t base = std::bit_floor(bytes - 1);
+  size_t quarters = (bytes - base + base / 4 - 1) / (base / 4);
+  return static_cast<uint32_t>(4 * (std::countr_zero(base) - 6) + quarters);
 }
 
-size_t BytesOf(uint32_t size_class) { return size_t{kAlignment} << size_class; }
+size_t BytesOf(uint32_t size_class) {
+  if (size_class == 0) return kAlignment;
+  size_t base = kAlignment << ((size_class - 1) / 4);
+  return base + ((size_class - 1) % 4 + 1) * (base / 4);
+}
+
+template <typename T>
+void MakeRoom(std::vector<T>& list, size_t count) {
+  if (list.capacity() < count) list.reserve(std::max(count, 2 * list.capacity()));
+}
 
 }  // namespace
 
 BufferPool::~BufferPool() {
   assert(bytes_in_use_ == 0);
-  for (Block& block : blocks_) ::operator delete(block.bytes, std::align_val_t{kAlignment});
+  for (Class& of : classes_) Free(of, of.free.size());
 }
 
 BufferRef BufferPool::Take(size_t bytes) {
   if (bytes == 0) return {};
   uint32_t size_class = ClassOf(bytes);
-  assert(size_class < kClassCount);
-  auto& blocks = free_[size_class];
+  BYTEPS_CHECK(size_class < kClassCount);
+  Class& of = classes_[size_class];
   Block* block = nullptr;
-  if (!blocks.empty()) {
-    block = blocks.back();
-    blocks.pop_back();
+  if (of.free.empty()) {
+    block = Make(size_class);
   } else {
-    auto* memory =
-        static_cast<std::byte*>(::operator new(BytesOf(size_class), std::align_val_t{kAlignment}));
-    block = &blocks_.emplace_back(Block{this, memory, 0, size_class});
-    bytes_held_ += BytesOf(size_class);
+    block = of.free.back();
+    of.free.pop_back();
   }
+  of.unused = std::min(of.unused, of.free.size());
   block->references = 1;
   bytes_in_use_ += BytesOf(size_class);
+  if (++taken_ >= std::max(kTakenMin, kTakenEach * block_count_)) FreeWhatIsNotNeeded();
   return BufferRef(block);
+}
+
+// The lists get room first: giving back may not fail.
+BufferPool::Block* BufferPool::Make(uint32_t size_class) {
+  Class& of = classes_[size_class];
+  size_t bytes = BytesOf(size_class);
+  MakeRoom(of.free, of.count + 1);
+  MakeRoom(spare_, blocks_.size() + 1);
+  if (spare_.empty()) spare_.push_back(&blocks_.emplace_back());
+  void* memory = nullptr;
+  do {
+    if (bytes_held_ + bytes > bytes_max_) continue;
+    memory = ::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow);
+  } while (memory == nullptr && FreeAllUnused());
+  if (memory == nullptr) throw std::bad_alloc();
+  Block* block = spare_.back();
+  spare_.pop_back();
+  *block = Block{this, static_cast<std::byte*>(memory), 0, size_class};
+  ++of.count;
+  ++block_count_;
+  bytes_held_ += bytes;
+  return block;
 }
 
 void BufferPool::Release(Block* block) {
   bytes_in_use_ -= BytesOf(block->size_class);
-  free_[block->size_class].push_back(block);
+  classes_[block->size_class].free.push_back(block);
+}
+
+// Those that would be the last to be taken again.
+void BufferPool::Free(Class& of, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Block* block = of.free[i];
+    bytes_held_ -= BytesOf(block->size_class);
+    ::operator delete(std::exchange(block->bytes, nullptr), std::align_val_t{kAlignment});
+    spare_.push_back(block);
+  }
+  of.free.erase(of.free.begin(), of.free.begin() + static_cast<ptrdiff_t>(count));
+  of.count -= count;
+  block_count_ -= count;
+}
+
+bool BufferPool::FreeAllUnused() {
+  size_t before = bytes_held_;
+  for (Class& of : classes_) Free(of, of.free.size());
+  return bytes_held_ < before;
+}
+
+void BufferPool::FreeWhatIsNotNeeded() {
+  taken_ = 0;
+  for (Class& of : classes_) {
+    Free(of, (of.unused + 1) / 2);
+    of.unused = of.free.size();
+  }
 }
 
 }  // namespace byteps

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <new>
+#include <vector>
 
 namespace byteps {
 namespace {
@@ -22,7 +24,7 @@ TEST(BufferPoolTest, ASharedBufferReturnsWithItsLastReference) {
   BufferRef first = pool.Take(100);
   BufferRef copy = first;
   first = BufferRef();
-  EXPECT_EQ(pool.bytes_in_use(), 128u);
+  EXPECT_EQ(pool.bytes_in_use(), 112u);
   copy = BufferRef();
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
@@ -48,6 +50,58 @@ TEST(BufferPoolTest, SteadyStateMakesNoNewBuffers) {
     BufferRef b = pool.Take(32768);
   }
   EXPECT_EQ(pool.bytes_held(), 2u * 32768u);
+}
+
+TEST(BufferPoolTest, WhatIsJustAboveAPowerOfTwoWastesAQuarterAtMost) {
+  for (size_t bytes : {65, 128, 129, 1000, 32768, 32769, 32776, 40961, 1 << 20, (1 << 20) + 1}) {
+    BufferPool pool;
+    BufferRef buffer = pool.Take(bytes);
+    EXPECT_GE(pool.bytes_held(), bytes);
+    EXPECT_LE(pool.bytes_held() * 4, bytes * 5 + 64) << bytes;
+  }
+}
+
+TEST(BufferPoolTest, APeakDoesNotStay) {
+  BufferPool pool;
+  std::vector<BufferRef> peak;
+  for (int i = 0; i < 1000; ++i) peak.push_back(pool.Take(32768));
+  peak.clear();
+  EXPECT_EQ(pool.bytes_held(), 1000u * 32768u);
+  auto use_two = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      BufferRef a = pool.Take(32768);
+      BufferRef b = pool.Take(100);
+    }
+  };
+  use_two(100);
+  EXPECT_EQ(pool.bytes_held(), 1000u * 32768u + 112u) << "it may come again";
+  use_two(200000);
+  EXPECT_EQ(pool.bytes_held(), 32768u + 112u);
+  for (int i = 0; i < 1000; ++i) peak.push_back(pool.Take(32768));
+  EXPECT_EQ(pool.bytes_held(), 1000u * 32768u + 112u);
+}
+
+TEST(BufferPoolTest, WhatIsNeededAgainAndAgainStays) {
+  BufferPool pool;
+  std::vector<BufferRef> step;
+  for (int round = 0; round < 300; ++round) {
+    for (int i = 0; i < 100; ++i) step.push_back(pool.Take(1000));
+    step.clear();
+    EXPECT_EQ(pool.bytes_held(), 100u * 1024u);
+  }
+}
+
+TEST(BufferPoolTest, WithoutMemoryBuffersOfOtherSizesAreGivenUpFirst) {
+  BufferPool pool(4096);
+  BufferRef kept = pool.Take(1024);
+  pool.Take(2048);
+  EXPECT_EQ(pool.bytes_held(), 3072u);
+  BufferRef large = pool.Take(3072);
+  EXPECT_EQ(pool.bytes_held(), 4096u);
+  EXPECT_THROW(pool.Take(64), std::bad_alloc);
+  large = BufferRef();
+  EXPECT_TRUE(pool.Take(64));
+  EXPECT_EQ(pool.bytes_in_use(), 1024u);
 }
 
 }  // namespace

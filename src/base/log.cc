@@ -2,27 +2,34 @@
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace byteps {
 namespace {
 
 // Lines below "warning" belong to stdout, as users of the original know them.
 class SplitSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit SplitSink(std::shared_ptr<LogWriter> writer) : writer_(std::move(writer)) {}
+
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    std::FILE* target = message.level < spdlog::level::warn ? stdout : stderr;
-    std::fwrite(line.data(), 1, line.size(), target);
-    std::fflush(target);
+    bool warns = message.level >= spdlog::level::warn;
+    writer_->Write(warns ? LogWriter::Stream::kErr : LogWriter::Stream::kOut,
+                   std::string(line.data(), line.size()));
   }
   void flush_() override {}
+
+ private:
+  const std::shared_ptr<LogWriter> writer_;
 };
 
 spdlog::level::level_enum LevelOf(std::string_view name) {
@@ -49,8 +56,9 @@ std::string PatternFor(std::string_view who, bool hide_time) {
 }  // namespace
 
 Log::Log(std::string_view who, std::string_view level, bool hide_time)
-    : hide_time_(hide_time),
-      logger_(std::make_shared<spdlog::logger>("byteps", std::make_shared<SplitSink>())) {
+    : writer_(std::make_shared<LogWriter>(STDOUT_FILENO, STDERR_FILENO)),
+      hide_time_(hide_time),
+      logger_(std::make_shared<spdlog::logger>("byteps", std::make_shared<SplitSink>(writer_))) {
   logger_->set_level(LevelOf(level));
   logger_->set_pattern(PatternFor(who, hide_time));
 }

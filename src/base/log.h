@@ -1,7 +1,8 @@
 // Log lines of one process: "[2026-01-31 12:00:00.123456: W worker 1] text".
 //
-// A Log is passed to whoever may log; there is no global one. Thread-safe. Levels as in the
-// environment contract: trace, debug, info, warning, error, fatal.
+// A Log is passed to whoever may log; there is no global one. Thread-safe. Whoever logs never waits
+// for whoever reads the output: lines are written on another thread (log_writer.h). Levels as in
+// the environment contract: trace, debug, info, warning, error, fatal.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,6 +10,8 @@
 
 #include <memory>
 #include <string_view>
+
+#include "src/base/log_writer.h"
 
 namespace byteps {
 
@@ -44,6 +47,7 @@ class Log {
   // Formats only what the level lets through.
   void Write(Level level, fmt::string_view format, fmt::format_args args);
 
+  const std::shared_ptr<LogWriter> writer_;  // shared with spdlog's sink
   bool hide_time_;
   std::shared_ptr<spdlog::logger> logger_;  // spdlog's own handle type
 };

@@ -2,10 +2,11 @@
 // shrinks, so that steady state allocates nothing. One owner.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <utility>
 #include <vector>
+
+#include "src/base/check.h"
 
 namespace byteps {
 
@@ -27,7 +28,7 @@ class Ring {
 
   // REQUIRES: !empty().
   void pop_front() {
-    assert(count_ > 0);
+    BYTEPS_CHECK(count_ > 0);
     slots_[first_] = T();
     first_ = (first_ + 1) & (slots_.size() - 1);
     --count_;

@@ -5,12 +5,13 @@
 // where, and what to do next. Status and Result are values: copyable, thread-compatible.
 #pragma once
 
-#include <cassert>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps {
 
@@ -69,7 +70,7 @@ class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design, like std::expected
   Result(Status status) : status_(std::move(status)) {  // NOLINT: see above
-    assert(!status_.ok());
+    BYTEPS_CHECK(!status_.ok());
   }
 
   bool ok() const { return value_.has_value(); }

@@ -296,12 +296,6 @@ constexpr OptionRow kRows[] = {
      .help = "File descriptor of a pipe that this process inherits from a launcher and that says "
              "which processes of this host have ended, in lines \"exited PID\", of workers "
              "\"exited PID worker RANK\"; -1: none."},
-    {.name = "restarted",
-     .variable = "BYTEPS_RESTARTED",
-     .field = &Options::restarted,
-     .readers = kByScheduler,
-     .help = "This scheduler takes the place of one that has ended: before it starts a job it "
-             "waits for members of one that runs. A launcher that restarts it says so."},
     {.name = "operation_timeout_s",
      .variable = "BYTEPS_OPERATION_TIMEOUT",
      .field = &Options::operation_timeout_s,

@@ -65,7 +65,6 @@ struct Options {
   int64_t min_workers = 0;
   bool strict = false;
   int64_t exit_notices = -1;
-  bool restarted = false;
 
   // What it says.
   std::string log_level = "warning";

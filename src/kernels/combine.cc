@@ -1,6 +1,5 @@
 #include "src/kernels/kernels.h"
 
-#include <cassert>
 #include <cstring>
 #include <type_traits>
 
@@ -11,6 +10,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "src/base/check.h"
 #include "src/kernels/formats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -237,7 +237,7 @@ void CombineOnTarget(byteps::Combine how, DataType type, std::byte* out,
                      const std::byte* const* inputs, size_t input_count, size_t bytes,
                      uint32_t divisor) {
   const Loop loop = LoopFor(how, type);
-  assert(loop != nullptr && "no arithmetic for this combination");
+  BYTEPS_CHECK(loop != nullptr && "no arithmetic for this combination");
   if (loop != nullptr) loop(inputs, input_count, out, bytes, divisor);
 }
 
@@ -276,14 +276,14 @@ HWY_EXPORT(NameOnTarget);
 
 void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, size_t count) {
-  assert(!inputs.empty());
+  BYTEPS_CHECK(!inputs.empty());
   HWY_DYNAMIC_DISPATCH(CombineOnTarget)
   (how, type, out, inputs.data(), inputs.size(), count * SizeOf(type), 1);
 }
 
 void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs, size_t count,
              uint32_t divisor) {
-  assert(!inputs.empty() && divisor >= inputs.size());
+  BYTEPS_CHECK(!inputs.empty() && divisor >= inputs.size());
   switch (type) {
     case DataType::kInt8: return AverageIntegers<int8_t, int64_t>(out, inputs, count, divisor);
     case DataType::kInt16: return AverageIntegers<int16_t, int64_t>(out, inputs, count, divisor);

@@ -1,4 +1,3 @@
-#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include "src/base/check.h"
 #include "src/kernels/formats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -130,7 +130,7 @@ bool IsFloat(DataType type) {
 HWY_EXPORT(ScaleFloatsOnTarget);
 
 void Scale(DataType type, std::byte* data, size_t count, double factor) {
-  assert(type != DataType::kBool);
+  BYTEPS_CHECK(type != DataType::kBool);
   if (IsFloat(type)) {
     HWY_DYNAMIC_DISPATCH(ScaleFloatsOnTarget)(type, data, count, factor);
   } else {

@@ -1,10 +1,10 @@
 #include "src/plan/partition.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <string>
 
+#include "src/base/check.h"
 #include "src/base/types.h"
 
 namespace byteps::plan {
@@ -59,14 +59,14 @@ uint64_t Partition::FirstUnit(uint32_t index) const {
 }
 
 PieceSpan Partition::Piece(uint32_t index) const {
-  assert(index < count_);
+  BYTEPS_CHECK(index < count_);
   const uint64_t begin = FirstUnit(index) * kPieceUnitBytes;
   const uint64_t end = index + 1 == count_ ? tensor_bytes_ : FirstUnit(index + 1) * kPieceUnitBytes;
   return {begin, static_cast<uint32_t>(end - begin)};
 }
 
 uint32_t Partition::IndexOf(uint64_t offset) const {
-  assert(offset < tensor_bytes_);
+  BYTEPS_CHECK(offset < tensor_bytes_);
   const uint64_t unit = offset / kPieceUnitBytes;
   const uint64_t small_end = small_count_ * small_units_;
   if (unit < small_end) return static_cast<uint32_t>(unit / small_units_);

@@ -1,10 +1,11 @@
 #include "src/plan/placement.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <limits>
 #include <string>
+
+#include "src/base/check.h"
 
 namespace byteps::plan {
 namespace {
@@ -162,7 +163,7 @@ Result<Shares> ComputeShares(std::span<const Host> hosts) {
 }
 
 double TimePerByte(std::span<const Host> hosts, std::span<const double> host_share) {
-  assert(host_share.size() == hosts.size());
+  BYTEPS_CHECK(host_share.size() == hosts.size());
   return Time(hosts, MakeModel(hosts), host_share);
 }
 

@@ -1,7 +1,8 @@
 #include "src/plan/priority_credit_queue.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "src/base/check.h"
 
 namespace byteps::plan {
 
@@ -39,7 +40,7 @@ std::optional<PriorityCreditQueue::Entry> PriorityCreditQueue::Pop(uint64_t cred
 }
 
 void PriorityCreditQueue::Returned(uint64_t bytes) {
-  assert(bytes <= bytes_in_flight_);
+  BYTEPS_CHECK(bytes <= bytes_in_flight_);
   bytes_in_flight_ -= std::min(bytes, bytes_in_flight_);
 }
 

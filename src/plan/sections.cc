@@ -1,8 +1,9 @@
 #include "src/plan/sections.h"
 
 #include <algorithm>
-#include <cassert>
 #include <string>
+
+#include "src/base/check.h"
 
 namespace byteps::plan {
 
@@ -29,7 +30,7 @@ Result<Sections> Sections::Cut(std::span<const uint64_t> section_bytes, uint32_t
 }
 
 SectionPiece Sections::Piece(uint32_t index) const {
-  assert(index < count());
+  BYTEPS_CHECK(index < count());
   // The last section that begins here: those of no bytes before it begin here too.
   auto after = std::upper_bound(first_.begin(), first_.end(), index);
   auto section = static_cast<uint32_t>(after - first_.begin()) - 1;

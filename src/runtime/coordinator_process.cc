@@ -85,10 +85,12 @@ Status CoordinatorProcess::Run() {
     if (!address.ok()) return address.status();
   }
   if (options_.exit_notices >= 0) {
-    exit_notices_ = std::make_unique<ExitNotices>(
+    Result<std::unique_ptr<ExitNotices>> notices = ExitNotices::Start(
         options_.exit_notices, [this](uint32_t process, std::optional<uint32_t> rank) {
           loop_->Post([this, process, rank] { OnExit(process, rank); });
         });
+    if (!notices.ok()) return notices.status();
+    exit_notices_ = std::move(notices).value();
   }
   ticker_.Arm();
   loop_->Run();

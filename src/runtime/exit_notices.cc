@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace byteps::runtime {
@@ -26,17 +27,30 @@ std::optional<uint32_t> NumberIn(std::string_view text) {
 
 }  // namespace
 
-ExitNotices::ExitNotices(int descriptor, OnExit on_exit)
-    : descriptor_(descriptor),
-      on_exit_(std::move(on_exit)),
-      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this] { Run(); }) {}
+Result<std::unique_ptr<ExitNotices>> ExitNotices::Start(int descriptor, OnExit on_exit) {
+  const std::string what = "the launcher's notices cannot be read: ";
+  int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop < 0) {
+    return Status(StatusCode::kExhausted, what + std::generic_category().message(errno));
+  }
+  // tidy-allow(new): the constructor is private.
+  std::unique_ptr<ExitNotices> notices(new ExitNotices(descriptor, stop, std::move(on_exit)));
+  try {
+    notices->thread_ = std::thread([self = notices.get()] { self->Run(); });
+  } catch (const std::system_error& error) {
+    return Status(StatusCode::kExhausted, what + error.what());
+  }
+  return notices;
+}
+
+ExitNotices::ExitNotices(int descriptor, int stop, OnExit on_exit)
+    : descriptor_(descriptor), on_exit_(std::move(on_exit)), stop_(stop) {}
 
 ExitNotices::~ExitNotices() {
   uint64_t one = 1;
   // An eventfd that was just made takes a number.
   [[maybe_unused]] ssize_t written = ::write(stop_, &one, sizeof(one));
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   ::close(stop_);
 }
 

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+
+#include "src/base/status.h"
 
 namespace byteps::runtime {
 
@@ -17,20 +20,22 @@ class ExitNotices {
 
   // Reads `descriptor`, which stays the caller's, on a thread of its own, until it ends. `on_exit`
   // is called on that thread. Lines that say something else are ignored.
-  ExitNotices(int descriptor, OnExit on_exit);
+  // kExhausted: there is no descriptor or no thread left for it.
+  static Result<std::unique_ptr<ExitNotices>> Start(int descriptor, OnExit on_exit);
   // Stops reading.
   ~ExitNotices();
   ExitNotices(const ExitNotices&) = delete;
   ExitNotices& operator=(const ExitNotices&) = delete;
 
  private:
+  ExitNotices(int descriptor, int stop, OnExit on_exit);
   void Run();
   bool Read();
   void TakeLine(const std::string& line);
 
   const int descriptor_;
   const OnExit on_exit_;
-  int stop_ = -1;  // an eventfd
+  const int stop_;  // an eventfd
   std::string text_;
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
 #include "src/runtime/exit_notices.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <future>
@@ -28,7 +29,7 @@ TEST_F(ExitNoticesTest, ReadsLinesInOrderAndIgnoresOthers) {
   std::vector<uint32_t> seen;
   std::vector<uint32_t> ranks;
   std::promise<void> last;
-  ExitNotices notices(pipe_[0], [&](uint32_t process, std::optional<uint32_t> rank) {
+  auto notices = ExitNotices::Start(pipe_[0], [&](uint32_t process, std::optional<uint32_t> rank) {
     seen.push_back(process);
     if (rank.has_value()) ranks.push_back(*rank);
     if (process == 99) last.set_value();
@@ -42,12 +43,28 @@ TEST_F(ExitNoticesTest, ReadsLinesInOrderAndIgnoresOthers) {
   EXPECT_EQ(ranks, (std::vector<uint32_t>{2}));
 }
 
+TEST_F(ExitNoticesTest, WithoutADescriptorThatIsSaid) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  int next = ::dup(0);
+  ::close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto notices = ExitNotices::Start(pipe_[0], [](uint32_t, std::optional<uint32_t>) { FAIL(); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(notices.status().code(), StatusCode::kExhausted);
+  EXPECT_NE(notices.status().message().find("Too many open files"), std::string::npos);
+}
+
 TEST_F(ExitNoticesTest, StopsAtOnceWhileNothingComes) {
-  ExitNotices notices(pipe_[0], [](uint32_t, std::optional<uint32_t>) { FAIL(); });
+  auto notices = ExitNotices::Start(pipe_[0], [](uint32_t, std::optional<uint32_t>) { FAIL(); });
+  ASSERT_TRUE(notices.ok());
 }
 
 TEST_F(ExitNoticesTest, TheEndOfTheLauncherIsNoNotice) {
-  ExitNotices notices(pipe_[0], [](uint32_t, std::optional<uint32_t>) { FAIL(); });
+  auto notices = ExitNotices::Start(pipe_[0], [](uint32_t, std::optional<uint32_t>) { FAIL(); });
+  ASSERT_TRUE(notices.ok());
   ::close(pipe_[1]);
   pipe_[1] = ::dup(pipe_[0]);
 }

@@ -131,8 +131,7 @@ void ServerProcess::OnView(const wire::View& view) {
                 "this server was declared lost and the others went on without it (view " +
                     std::to_string(view.epoch) +
                     "): it was silent for too long, because it stood still, was frozen or was cut "
-                    "off from the network, or another process took its place; start it again if "
-                    "it is to take part"});
+                    "off from the network, or another process took its place"});
   }
   if (view.generation != view_.generation) broken_.clear();  // with the connections of the last one
   view_ = view;

@@ -37,6 +37,8 @@ struct ShardLinks::Link final : transport::FrameReceiver {
       return ByteSpan();
     }
     if (incoming == wire::FrameKind::kWant) {
+      Status sound = wire::CheckPieceRefs(payload_bytes);
+      if (!sound.ok()) return sound;
       want.resize(payload_bytes);
       return ByteSpan(want);
     }
@@ -46,8 +48,9 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   void OnFrame() override {
     if (incoming == wire::FrameKind::kAnswer) {
       if (!links.ignores_answers_) links.lane_.OnAnswer(shard, links.loop_.EventTime());
-    } else if (incoming == wire::FrameKind::kWant && wire::DecodePieceRefs(want, refs).ok()) {
-      links.lane_.OnWant(shard, refs);
+    } else if (incoming == wire::FrameKind::kWant) {
+      // Its length was checked, and nothing else of it can be wrong.
+      if (wire::DecodePieceRefs(want, refs).ok()) links.lane_.OnWant(shard, refs);
     }
     links.events_.on_event();
   }

@@ -98,7 +98,7 @@ Handle Session::Keep(const std::shared_ptr<StartedOperation>& started) {
 // On a thread of the engine. The name is free before anybody learns that the operation has ended.
 void Session::End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
                   protocol::Outcome outcome) {
-  if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Clock::now());
+  if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Now());
   admission_.Close(open, outcome.status);
   std::unique_ptr<Completion> completion = started.End(std::move(outcome));
   if (completion != nullptr) completions_.Add(std::move(completion));
@@ -135,6 +135,6 @@ void Session::Release(Handle handle) {
   started_.erase(found);
 }
 
-SpeedMeter::Sample Session::Speed() { return speed_.Take(SpeedMeter::Clock::now()); }
+SpeedMeter::Sample Session::Speed() { return speed_.Take(SpeedMeter::Now()); }
 
 }  // namespace byteps::session

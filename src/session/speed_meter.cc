@@ -4,11 +4,11 @@ namespace byteps::session {
 namespace {
 
 SpeedMeter::Sample SampleOf(uint64_t bytes, SpeedMeter::Clock::time_point begun,
-                            SpeedMeter::Clock::time_point now) {
+                            const SpeedMeter::Moment& now) {
   using std::chrono::duration_cast;
   using std::chrono::milliseconds;
-  auto window = duration_cast<milliseconds>(now - begun);
-  auto end = duration_cast<milliseconds>(now.time_since_epoch());
+  auto window = duration_cast<milliseconds>(now.at - begun);
+  auto end = duration_cast<milliseconds>(now.wall.time_since_epoch());
   SpeedMeter::Sample sample;
   sample.window_ms = static_cast<uint64_t>(window.count());
   sample.end_ms_since_epoch = static_cast<uint64_t>(end.count());
@@ -22,22 +22,22 @@ SpeedMeter::Sample SampleOf(uint64_t bytes, SpeedMeter::Clock::time_point begun,
 }  // namespace
 
 // The rate is over the time that really passed, not over the nominal window.
-void SpeedMeter::FinishWindow(Clock::time_point now) {
-  if (begun_ == Clock::time_point() || now - begun_ < kWindow) return;
+void SpeedMeter::FinishWindow(const Moment& now) {
+  if (begun_ == Clock::time_point() || now.at - begun_ < kWindow) return;
   finished_.push_back(SampleOf(bytes_, begun_, now));
   if (finished_.size() > kWindowsKept) finished_.pop_front();
   begun_ = Clock::time_point();
   bytes_ = 0;
 }
 
-void SpeedMeter::Count(uint64_t bytes, Clock::time_point now) {
+void SpeedMeter::Count(uint64_t bytes, const Moment& now) {
   MutexLock lock(mutex_);
   FinishWindow(now);
-  if (begun_ == Clock::time_point()) begun_ = now;
+  if (begun_ == Clock::time_point()) begun_ = now.at;
   bytes_ += bytes;
 }
 
-SpeedMeter::Sample SpeedMeter::Take(Clock::time_point now) {
+SpeedMeter::Sample SpeedMeter::Take(const Moment& now) {
   MutexLock lock(mutex_);
   FinishWindow(now);
   if (!finished_.empty()) {

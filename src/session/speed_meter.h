@@ -1,4 +1,5 @@
-// How many bytes operations moved, in windows of a fixed length. Thread-safe.
+// How many bytes operations moved, in windows of a fixed length. Their length is that of the steady
+// clock: somebody may set the other one. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,13 @@ namespace byteps::session {
 
 class SpeedMeter {
  public:
-  using Clock = std::chrono::system_clock;
+  using Clock = std::chrono::steady_clock;
+  struct Moment {
+    Clock::time_point at;
+    std::chrono::system_clock::time_point wall;  // for the end of a window only
+  };
+  static Moment Now() { return {Clock::now(), std::chrono::system_clock::now()}; }
+
   static constexpr std::chrono::seconds kWindow{10};
   static constexpr size_t kWindowsKept = 1024;
 
@@ -21,14 +28,14 @@ class SpeedMeter {
     uint64_t end_ms_since_epoch = 0;
   };
 
-  void Count(uint64_t bytes, Clock::time_point now);
+  void Count(uint64_t bytes, const Moment& now);
 
   // The oldest finished window, which is then forgotten; without one, what the present window has
   // so far.
-  Sample Take(Clock::time_point now);
+  Sample Take(const Moment& now);
 
  private:
-  void FinishWindow(Clock::time_point now) BYTEPS_REQUIRES(mutex_);
+  void FinishWindow(const Moment& now) BYTEPS_REQUIRES(mutex_);
 
   Mutex mutex_;
   Clock::time_point begun_ BYTEPS_GUARDED_BY(mutex_){};

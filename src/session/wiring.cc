@@ -11,7 +11,7 @@
 #include "src/config/option_text.h"
 #include "src/config/text.h"
 #include "src/runtime/coordinator_process.h"
-#include "src/runtime/server_process.h"
+#include "src/runtime/returning_server.h"
 #include "src/session/signal_thread.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
@@ -33,13 +33,15 @@ transport::TlsKey TlsKeyOf(const config::Options& options) {
           Proof(options.job_secret, "byteps tls", std::as_bytes(std::span(options.job_id)), {})};
 }
 
-Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Options& options) {
+Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Options& options,
+                                                            Log& log) {
   transport::TcpOptions tcp;
   tcp.congestion_control = options.tcp_congestion;
   tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
   tcp.user_timeout = milliseconds(options.link_timeout_ms);
   tcp.keepalive_idle = seconds(1);
   tcp.keepalive_interval = seconds(1);
+  tcp.on_shortage = [&log](const std::string& text) { log.Error("{}", text); };
   if (options.tls) return transport::MakeTlsTransport(tcp, TlsKeyOf(options));
   return transport::MakeTcpTransport(tcp);
 }
@@ -131,13 +133,12 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.start_timeout = seconds(options.start_timeout_s);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
-  process.protocol.restarted = options.restarted;
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
-  auto transport = MakeTransport(options);
+  auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
   runtime::CoordinatorProcess coordinator(*transport.value(), process, log);
   SignalThread signals([&](int number) {
@@ -159,9 +160,9 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.join.shards = static_cast<uint32_t>(options.server_shards);
   process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
-  auto transport = MakeTransport(options);
+  auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
-  runtime::ServerProcess server(*transport.value(), process, log);
+  runtime::ReturningServer server(*transport.value(), process, {}, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
   return server.Run();
 }
@@ -208,7 +209,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);
-  auto transport = MakeTransport(options);
+  auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
   return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
 }

@@ -1,9 +1,10 @@
 #include "src/transport/frame_queue.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps::transport {
 namespace {
@@ -26,8 +27,8 @@ bool FrameQueue::Before(Ticket left, Ticket right) const {
 }
 
 void FrameQueue::Push(OutFrame frame) {
-  assert(frame.header_bytes <= kHeaderBytesMax);
-  assert(frame.payload.size() <= UINT32_MAX);
+  BYTEPS_CHECK(frame.header_bytes <= kHeaderBytesMax);
+  BYTEPS_CHECK(frame.payload.size() <= UINT32_MAX);
   Ticket ticket;
   if (free_.empty()) {
     ticket = static_cast<Ticket>(entries_.size());
@@ -50,7 +51,7 @@ void FrameQueue::Push(OutFrame frame) {
 }
 
 FrameQueue::Ticket FrameQueue::Take() {
-  assert(!waiting_.empty());
+  BYTEPS_CHECK(!waiting_.empty());
   auto later = [this](Ticket left, Ticket right) { return Before(right, left); };
   std::pop_heap(waiting_.begin(), waiting_.end(), later);
   Ticket ticket = waiting_.back();

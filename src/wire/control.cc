@@ -82,7 +82,7 @@ flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
   auto server_list = b.CreateVector(servers);
   auto gone = Table(b, m.gone);
   return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, workers, server_list,
-                        gone);
+                        gone, m.founder);
 }
 
 Encoded Encode(Builder& b, const Propose& m) {

@@ -99,7 +99,8 @@ struct ServerInfo {
 // Who is in the job and who owns what. Epochs rise by one; a generation is all views with the same
 // workers that have not been lost, and the same servers, dead or alive.
 struct View {
-  uint64_t epoch = 0;  // 0: there is none
+  uint64_t epoch = 0;    // 0: there is none
+  uint32_t founder = 0;  // drawn by the coordinator that made the first view of this job
   uint32_t generation = 0;
   uint64_t began = 0;  // the epoch with which the generation began
   uint32_t piece_bytes_max = 0;

@@ -86,6 +86,7 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   if (table == nullptr) return Malformed("a view is missing");
   const fb::View& m = *table;
   view.epoch = m.epoch();
+  view.founder = m.founder();
   view.generation = m.generation();
   view.began = m.began();
   view.piece_bytes_max = m.piece_bytes_max();

@@ -163,12 +163,16 @@ void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& 
   }
 }
 
+Status CheckPieceRefs(size_t bytes) {
+  bool sound = bytes % kPieceRefBytes == 0 && bytes <= kWantCountMax * kPieceRefBytes;
+  if (sound) return Status::Ok();
+  return {StatusCode::kProtocol,
+          "malformed list of pieces: " + std::to_string(bytes) + " bytes of references"};
+}
+
 Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs) {
   refs.clear();
-  if (bytes.size() % kPieceRefBytes != 0 || bytes.size() > kWantCountMax * kPieceRefBytes) {
-    return {StatusCode::kProtocol,
-            "malformed list of pieces: " + std::to_string(bytes.size()) + " bytes of references"};
-  }
+  if (Status sound = CheckPieceRefs(bytes.size()); !sound.ok()) return sound;
   for (size_t i = 0; i < bytes.size(); i += kPieceRefBytes) {
     const std::byte* at = bytes.data() + i;
     refs.push_back(

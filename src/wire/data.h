@@ -88,6 +88,8 @@ Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t 
 inline constexpr size_t kPieceRefBytes = 16;
 inline constexpr size_t kWantCountMax = 4096;
 void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
+// Of so many bytes; nothing else of a list can be wrong. A receiver asks before it makes room.
+Status CheckPieceRefs(size_t bytes);
 Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
 
 // The payload of a have frame: the last round of a piece whose verdict the sender holds, and the

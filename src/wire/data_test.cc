@@ -289,6 +289,9 @@ TEST(PieceRefsTest, RoundTripAndLimits) {
   EXPECT_FALSE(DecodePieceRefs(bytes, decoded).ok());
   bytes.assign((kWantCountMax + 1) * kPieceRefBytes, std::byte{0});
   EXPECT_FALSE(DecodePieceRefs(bytes, decoded).ok());
+  EXPECT_EQ(CheckPieceRefs(bytes.size()).code(), StatusCode::kProtocol);
+  EXPECT_TRUE(CheckPieceRefs(kWantCountMax * kPieceRefBytes).ok());
+  EXPECT_TRUE(CheckPieceRefs(0).ok());
 }
 
 TEST(NumberTest, RoundTripAndLength) {

@@ -1,9 +1,9 @@
 #include "src/wire/error_row.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
+#include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/wire/bytes.h"
 
@@ -27,7 +27,7 @@ size_t ErrorRow::bytes() const {
 }
 
 void ErrorRow::Add(uint64_t round, const Status& why) {
-  assert(!why.ok() && (errors_.empty() || round > errors_.back().from));
+  BYTEPS_CHECK(!why.ok() && (errors_.empty() || round > errors_.back().from));
   std::string text(CutText(why.message(), kErrorTextBytesMax));
   bool same = !errors_.empty() && errors_.back().why.code() == why.code() &&
               errors_.back().why.message() == text;
@@ -56,7 +56,7 @@ std::vector<std::byte> ErrorRow::Encode(uint64_t round) const {
     PutLittle(out.data() + at + kTextBytesAt, static_cast<uint32_t>(text.size()));
     if (!text.empty()) std::memcpy(out.data() + at + kTextAt, text.data(), text.size());
   }
-  assert(!out.empty());
+  BYTEPS_CHECK(!out.empty());
   return out;
 }
 

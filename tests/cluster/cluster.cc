@@ -149,7 +149,10 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
 
 void Cluster::StartServer(const runtime::ServerProcessOptions& options) {
   auto server = std::make_unique<Server>(transport_);
-  server->process = std::make_unique<runtime::ServerProcess>(server->transport, options, log_);
+  runtime::ComebackOptions comebacks;
+  comebacks.in_a_row_max = options_.comebacks;
+  server->process =
+      std::make_unique<runtime::ReturningServer>(server->transport, options, comebacks, log_);
   Result<std::string> address = server->process->Listen(ListenAddress());
   EXPECT_TRUE(address.ok()) << address.status().ToString();
   if (!address.ok()) return;

@@ -17,7 +17,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/engine.h"
-#include "src/runtime/server_process.h"
+#include "src/runtime/returning_server.h"
 #include "src/transport/transport.h"
 #include "tests/cluster/shared_transport.h"
 
@@ -62,6 +62,7 @@ struct ClusterOptions {
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};
+  uint32_t comebacks = 0;  // of a server that was left behind
   // As of WorkerEngineOptions.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
@@ -177,7 +178,7 @@ class Cluster {
   struct Server {
     explicit Server(std::shared_ptr<transport::Transport> shared) : transport(std::move(shared)) {}
     SharedTransport transport;
-    std::unique_ptr<runtime::ServerProcess> process;
+    std::unique_ptr<runtime::ReturningServer> process;
     std::string address;
     std::unique_ptr<RunningProcess> running;
   };

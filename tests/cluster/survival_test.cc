@@ -357,6 +357,51 @@ TEST_P(Survival, AFrozenServerIsLeftBehindAndStops) {
   ExpectRounds(cluster, {0, 1}, 4, 6);
 }
 
+// It is another process to the others, with nothing of what it held, and does their work when they
+// are gone.
+TEST_P(Survival, AServerThatWasLeftBehindComesBackByItself) {
+  ClusterOptions options = Size(2, 2);
+  options.silence_evict = milliseconds(900);
+  options.comebacks = 1;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectRounds(cluster, {0, 1}, 0, 2);
+  auto gate = std::make_shared<Gate>();
+  cluster.FreezeServer(0, gate);
+  ExpectRounds(cluster, {0, 1}, 2, 4);
+  gate->Open();
+  cluster.KillServer(1);
+  ExpectRounds(cluster, {0, 1}, 4, 6);
+  ExpectRounds(cluster, {0, 1}, 0, 2, "new ");
+  cluster.LeaveInOrder();
+}
+
+TEST_P(Survival, AServerThatIsLeftBehindAgainAndAgainEnds) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ClusterOptions options = Size(2, 2);
+  options.exit_notices = pipe_ends[0];
+  options.comebacks = 1;
+  {
+    Cluster cluster(options);
+    ASSERT_TRUE(cluster.Start().ok());
+    std::string notice = "exited " + std::to_string(kFirstServerProcess) + "\n";
+    auto leave_behind = [&] { return write(pipe_ends[1], notice.data(), notice.size()) > 0; };
+    ASSERT_TRUE(leave_behind());
+    ExpectRounds(cluster, {0, 1}, 0, 2);
+    cluster.KillServer(1);
+    ExpectRounds(cluster, {0, 1}, 2, 4);
+    ASSERT_TRUE(leave_behind()) << "it was back";
+    Status ended = cluster.ServerEnd(0);
+    EXPECT_EQ(ended.code(), StatusCode::kEvicted) << ended.ToString();
+    EXPECT_NE(ended.message().find("(the last of 1 times in a row)"), std::string::npos)
+        << ended.message();
+    cluster.RestartServer();
+    ExpectRounds(cluster, {0, 1}, 4, 6);
+  }
+  for (int end : pipe_ends) close(end);
+}
+
 // The launcher knows best: no silence and no closed connection is needed.
 TEST_P(Survival, AProcessThatTheLauncherSawEndIsLeftBehindAtOnce) {
   int pipe_ends[2];

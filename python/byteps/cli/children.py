@@ -18,8 +18,6 @@ from byteps.cli.last_error import LastError
 # Names the descriptor on which the scheduler reads a line for every process of the job whose end
 # the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
-# Tells a scheduler that it takes the place of one that has ended.
-RESTARTED_VARIABLE = "BYTEPS_RESTARTED"
 _FIRST_LINE_BYTES = 256  # of a script; a program for another kind of machine has zeros there
 
 

@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 
-from byteps.cli.children import NOTICES_VARIABLE, RESTARTED_VARIABLE, ProcessSpec
+from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
 from byteps.common.programs import find_program
 
 LOOPBACK = "127.0.0.1"
@@ -23,7 +23,6 @@ _NOT_INHERITED = (
     "DMLC_ROLE",
     "DMLC_WORKER_ID",
     NOTICES_VARIABLE,
-    RESTARTED_VARIABLE,
 )
 MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
 

@@ -21,7 +21,6 @@ from functools import partial
 from byteps.cli import guard
 from byteps.cli.adopted import Adopted
 from byteps.cli.children import (
-    RESTARTED_VARIABLE,
     Child,
     ExitNotices,
     ProcessSpec,
@@ -145,8 +144,6 @@ class Supervisor:
     def _start(self, place: int) -> bool:
         spec = self._specs[place]
         environment = guard.marked_environment(dict(spec.environment), self._marker)
-        if spec.role == "scheduler" and any(child.place == place for child in self._children):
-            environment[RESTARTED_VARIABLE] = "1"
         try:
             child = start_child(
                 spec, place, environment, self._before_exec, self._prefixed, self._notices

@@ -13,7 +13,12 @@ void Comeback::Wait(std::optional<uint32_t> worker_count) {
   until_ = parts_.clock.now() + parts_.options.silence_end;
 }
 
+std::optional<Time> Comeback::NextDue() const {
+  return AllEndedBeforeTheFirst() ? std::optional(ListensUntil()) : until_;
+}
+
 void Comeback::DoWhatIsDue() {
+  if (AllEndedBeforeTheFirst()) EndIfAllEnded();
   if (!until_.has_value() || parts_.clock.now() < *until_) return;
   until_.reset();
   EndIfNobodyComesBack();
@@ -39,12 +44,19 @@ bool Comeback::AllServersHere() const {
 }
 
 // Whoever started the job counts all of its workers as machines.
+bool Comeback::AllEndedBeforeTheFirst() const {
+  return parts_.views.in_force().epoch == 0 &&
+         parts_.ends.ranks().size() >= parts_.options.worker_machines &&
+         parts_.roster.Count(Role::kWorker, false) == 0;
+}
+
 void Comeback::EndIfAllEnded() {
-  if (parts_.views.IsRecovering() || parts_.gathering.ListensUntil().has_value()) return;
+  if (parts_.views.IsRecovering()) return;
   const wire::View& view = parts_.views.in_force();
   if (view.epoch == 0) {
-    bool all = parts_.ends.ranks().size() >= parts_.options.worker_machines;
-    if (all && parts_.roster.Count(Role::kWorker, false) == 0) {
+    bool all_new = parts_.roster.Count(Role::kServer, false) >= parts_.options.server_count;
+    bool no_more_come = all_new || parts_.clock.now() >= ListensUntil();
+    if (AllEndedBeforeTheFirst() && no_more_come) {
       parts_.job_end.EndInOrder("all workers have ended, and none had joined");
     }
     return;

@@ -28,7 +28,7 @@ class Comeback {
     const Views& views;
     const Gathering& gathering;
   };
-  explicit Comeback(const Parts& parts) : parts_(parts) {}
+  explicit Comeback(const Parts& parts) : parts_(parts), started_(parts.clock.now()) {}
 
   // The coordinator was restarted and has found the view of a job of `worker_count` ranks, if that
   // is known: whoever may come back has some time to be connected again.
@@ -37,16 +37,20 @@ class Comeback {
   // Ends the job if all have left, and none of them is connected.
   void EndIfNobodyComesBack();
   // Ends it if the launcher saw all workers end: programs that never called init, or have all come
-  // to their end. Who waits to be let in has nobody to train with.
+  // to their end. Who waits to be let in has nobody to train with. Before the first view servers
+  // that are not here yet have some time: they may be those of a job that runs.
   void EndIfAllEnded();
 
-  std::optional<Time> NextDue() const { return until_; }
+  std::optional<Time> NextDue() const;
   void DoWhatIsDue();
 
  private:
   bool AllServersHere() const;
+  bool AllEndedBeforeTheFirst() const;
+  Time ListensUntil() const { return started_ + parts_.options.silence_end; }
 
   const Parts parts_;
+  const Time started_;
   std::optional<Time> until_;  // restarted: by when who may come back is connected again
   bool leavers_ = false;       // workers that left before may be among them
 };

@@ -13,6 +13,7 @@ namespace byteps::protocol {
 enum class CoordinatorMistake : uint8_t {
   kNone = 0,
   kAdmitWithoutSync,            // a worker joins although not everybody has reached a sync point
+  kBeginBeside,                 // who tells of a job that runs is taken for a newcomer
   kIgnorePromised,              // restarted: does not complete a proposal that was promised
   kDiscountDeadInReading,       // restarted: half of those that are not dead is enough to read
   kNoQuorum,                    // commits without waiting for promises
@@ -33,6 +34,10 @@ enum class MembershipMistake : uint8_t {
 
 class AdmitsWithoutSync final : public CoordinatorRules {
   bool MayAdmit(bool) const override { return true; }
+};
+
+class BeginsBeside final : public CoordinatorRules {
+  bool GoesOnWithWhatRuns() const override { return false; }
 };
 
 class IgnoresPromised final : public CoordinatorRules {
@@ -108,6 +113,7 @@ class ObeysLowerTerm final : public MembershipRules {
 // Rules with this one mistake, and no other.
 inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   static const AdmitsWithoutSync admits_without_sync;
+  static const BeginsBeside begins_beside;
   static const IgnoresPromised ignores_promised;
   static const DiscountsDeadInReading discounts_dead_in_reading;
   static const NeedsNoQuorum needs_no_quorum;
@@ -121,6 +127,7 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   switch (mistake) {
     case CoordinatorMistake::kNone: break;
     case CoordinatorMistake::kAdmitWithoutSync: return admits_without_sync;
+    case CoordinatorMistake::kBeginBeside: return begins_beside;
     case CoordinatorMistake::kIgnorePromised: return ignores_promised;
     case CoordinatorMistake::kDiscountDeadInReading: return discounts_dead_in_reading;
     case CoordinatorMistake::kNoQuorum: return needs_no_quorum;

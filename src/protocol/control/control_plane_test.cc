@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
     ControlPlane, MutantTest,
     testing::Values(
         Mutant{"AdmitWithoutSync", {.coordinator = CoordinatorMistake::kAdmitWithoutSync}},
+        Mutant{"BeginBeside", {.coordinator = CoordinatorMistake::kBeginBeside}},
         Mutant{"IgnorePromised", {.coordinator = CoordinatorMistake::kIgnorePromised}},
         Mutant{"DiscountDeadInReading",
                {.coordinator = CoordinatorMistake::kDiscountDeadInReading}},

@@ -26,8 +26,8 @@ class World {
   // What went wrong, or nothing.
   std::string Run(int steps) {
     StartCoordinator();
-    for (uint32_t i = 0; i < worker_count_; ++i) StartNode(Role::kWorker);
-    for (uint32_t i = 0; i < server_count_; ++i) StartNode(Role::kServer);
+    for (uint32_t i = 0; i < worker_count_; ++i) StartNode(Role::kWorker, i);
+    for (uint32_t i = 0; i < server_count_; ++i) StartNode(Role::kServer, i);
     for (size_t i = 0; i < nodes_.size(); ++i) Connect(nodes_[i], 0);
     Settle();
     for (int i = 0; i < steps && wrong_.empty() && !over_; ++i) Step();
@@ -43,6 +43,7 @@ class World {
   struct Node {
     std::unique_ptr<Membership> membership;
     wire::Join join;
+    uint32_t place = 0;
     bool alive = true;
     bool synced = false;
     uint32_t generation = 0;
@@ -88,7 +89,6 @@ class World {
     options.version = "1";
     options.min_workers = 1;
     options.strict = rules_.strict;
-    options.restarted = !processes_.empty();
     options.nonce = static_cast<uint32_t>(processes_.size()) + 1;
     options.rules = &RulesWith(rules_.coordinator);
     // Only closed connections and what members say: nobody is slow here.
@@ -100,8 +100,9 @@ class World {
     processes_.back()->machine = std::make_unique<Coordinator>(options, *processes_.back(), now_);
   }
 
-  void StartNode(Role role) {
+  void StartNode(Role role, uint32_t place) {
     Node node;
+    node.place = place;
     node.join.role = role;
     node.join.incarnation = nodes_.size() + 1;
     node.join.shards = role == Role::kServer ? 1 : 0;
@@ -110,12 +111,26 @@ class World {
     node.join.piece_bytes_max = 32768;
     node.join.version = "1";
     if (pairs_ && role == Role::kWorker) {
-      node.join.contributor = std::to_string(workers_started_ / 2);
+      node.join.contributor = std::to_string(place / 2);
       node.join.contributor_size = 2;
-      node.join.local_rank = workers_started_++ % 2;
+      node.join.local_rank = place % 2;
     }
     node.membership = std::make_unique<Membership>(node.join, RulesWith(rules_.membership));
     nodes_.push_back(std::move(node));
+  }
+
+  // A place is one process's at a time: another one is started when that has ended, or knows that
+  // it is out.
+  void StartAnother(Role role) {
+    std::vector<uint32_t> free;
+    for (uint32_t place = 0; place < (role == Role::kWorker ? worker_count_ : server_count_);
+         ++place) {
+      bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+        return node.join.role == role && node.place == place && Runs(node);
+      });
+      if (!taken) free.push_back(place);
+    }
+    if (!free.empty()) StartNode(role, free[Pick(free.size())]);
   }
 
   void Connect(Node& node, size_t coordinator) {
@@ -149,8 +164,15 @@ class World {
     CheckContributors(view);
     // Who hears that it is out only learns that; it holds nothing that it will act upon.
     if (!node.membership->IsMember()) return;
+    for (const Node& other : nodes_) {
+      bool works = Runs(other) && other.membership->IsMember();
+      if (!works || other.membership->view().founder == view.founder) continue;
+      wrong_ = NameOf(other) + " and " + NameOf(node) + " are in two jobs";
+    }
     for (const auto& [holder, other] : held_[view.epoch]) {
       if (!nodes_[holder].alive || other == view) continue;
+      // Who is out of an earlier job is nobody in this one.
+      if (other.founder != view.founder && !Runs(nodes_[holder])) continue;
       wrong_ = "epoch " + std::to_string(view.epoch) + " means different views to " +
                NameOf(nodes_[holder]) + " and " + NameOf(node);
     }
@@ -325,7 +347,7 @@ class World {
     } else if (what < 99) {
       if (living.size() < (rules_.strict ? 2u : 1u)) StartCoordinator();
     } else if (nodes_.size() < 12) {
-      StartNode(Pick(2) == 0 ? Role::kWorker : Role::kServer);
+      StartAnother(Pick(2) == 0 ? Role::kWorker : Role::kServer);
     }
   }
 
@@ -371,7 +393,6 @@ class World {
   uint32_t worker_count_ = 0;
   uint32_t server_count_ = 0;
   bool pairs_ = false;
-  uint32_t workers_started_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::map<uint64_t, Link> links_;

@@ -1,8 +1,8 @@
 // Coordinators and memberships on queues, driven by a seed: messages come in any order between
 // connections, coordinators stop at any step and are restarted, members crash, are suspected
 // wrongly, join and reconnect. No two living processes may ever hold different views under one
-// epoch, a generation may begin only for workers that are at a sync point, and a view has all
-// processes of a contributor or none.
+// epoch, or be members of two jobs; a generation may begin only for workers that are at a sync
+// point, and a view has all processes of a contributor or none.
 #pragma once
 
 #include <cstdint>

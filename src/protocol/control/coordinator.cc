@@ -102,7 +102,6 @@ std::optional<Time> Coordinator::NextDue() const {
   };
   if (views_.IsRecovering()) return next;
   at(losses_.NextDue());
-  at(gathering_.ListensUntil());
   if (gathering_.SomebodyWaits() && !views_.IsChanging()) at(gathering_.NextDue());
   at(comeback_.NextDue());
   at(names_.NextDue());
@@ -146,7 +145,7 @@ void Coordinator::OnFirstWord(ConnectionId from, const wire::Message& message) {
   if (join != nullptr || report != nullptr) {
     const wire::Join& self = join != nullptr ? *join : report->self;
     if (roster_.IsOld(from, self.incarnation)) return driver_.Disconnect(from);
-    if (join != nullptr) return joining_.OnJoin(from, *join);
+    if (join != nullptr) return joining_.OnJoin(from, *join), comeback_.EndIfAllEnded();
     reporting_.OnReport(from, *report);
     comeback_.EndIfNobodyComesBack();  // the last server may have been waited for, to be told
     return;

@@ -38,10 +38,8 @@ struct CoordinatorOptions {
   uint32_t min_workers = 0;
   // Two coordinators may be alive at once: nobody vouches that a restart is the only one.
   bool strict = false;
-  // It was started in place of one that has ended: before it makes a first view, members of an
-  // earlier one have recovery_patience to report.
-  bool restarted = false;
-  // Tells two coordinators of one term apart: random, different for each process. Needed if strict.
+  // Tells coordinators apart that have one term, and the jobs that they found: random, different
+  // for each process.
   uint32_t nonce = 0;
 
   Duration start_timeout = seconds(120);

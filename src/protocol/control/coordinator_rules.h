@@ -31,6 +31,8 @@ class CoordinatorRules {
     return process;
   }
 
+  // Rule 3: a coordinator that has not begun a job of its own, and hears of one, goes on with that.
+  virtual bool GoesOnWithWhatRuns() const { return true; }
   // Rule 3: in reading the dead count.
   virtual bool MayRead(const wire::View& latest, const Incarnations& reported,
                        const Incarnations& /*dead*/) const {

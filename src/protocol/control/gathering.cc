@@ -30,10 +30,7 @@ std::string List(const std::vector<uint32_t>& numbers) {
 }  // namespace
 
 Gathering::Gathering(const Parts& parts)
-    : parts_(parts),
-      started_(parts.clock.now()),
-      since_(started_),
-      next_report_(started_ + parts.options.report_every) {}
+    : parts_(parts), since_(parts.clock.now()), next_report_(since_ + parts.options.report_every) {}
 
 bool Gathering::SomebodyWaits() const {
   if (!on_) return false;
@@ -79,12 +76,12 @@ void Gathering::NoteRefusal(const Refusal& refusal) {
 }
 
 std::optional<wire::View> Gathering::NextGeneration() {
-  if (ListensUntil().has_value()) return std::nullopt;
   EndIfTooFewCome();
   if (parts_.job_end.IsOver() || !AllHere()) return std::nullopt;
   parts_.roster.GiveIndices();
   wire::View next =
       FirstOfGeneration(parts_.view, parts_.roster, parts_.departures, *worker_count_);
+  if (parts_.view.epoch == 0) next.founder = parts_.options.nonce;
   Status weighed = Weigh(next, parts_.roster);
   if (weighed.ok()) return next;
   parts_.job_end.End(weighed);
@@ -120,12 +117,6 @@ void Gathering::EndIfTooFewCome() {
        "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
            List(ranks) + " ended before joining it, and it needs " + std::to_string(needed) +
            (needed == 1 ? " worker" : " workers") + refusals_.Describe()});
-}
-
-std::optional<Time> Gathering::ListensUntil() const {
-  Time until = started_ + parts_.options.recovery_patience;
-  bool listens = parts_.options.restarted && parts_.view.epoch == 0 && parts_.clock.now() < until;
-  return listens ? std::optional<Time>(until) : std::nullopt;
 }
 
 Time Gathering::NextDue() const {

@@ -60,9 +60,6 @@ class Gathering {
   // if too few can come.
   std::optional<wire::View> NextGeneration();
 
-  // A restarted coordinator may make no first view before this: it could stand beside one of which
-  // members know that have not reported yet.
-  std::optional<Time> ListensUntil() const;
   // REQUIRES: SomebodyWaits(), and no proposal is on its way.
   Time NextDue() const;
   void DoWhatIsDue();
@@ -76,7 +73,6 @@ class Gathering {
 
   const Parts parts_;
   bool on_ = true;
-  const Time started_;
   Time since_;
   Time next_report_;
   bool late_ = false;  // the time to gather is over

@@ -75,19 +75,5 @@ TEST_F(GatheringTest, TheNextGenerationWaitsFromItsFirstWorkerOn) {
   EXPECT_FALSE(gathering.worker_count().has_value());
 }
 
-TEST(GatheringAfterARestartTest, ItListensForMembersFirst) {
-  CoordinatorOptions options;
-  options.restarted = true;
-  ControlDriver driver;
-  ListeningClock clock(Time{}, seconds(3600));
-  Roster roster;
-  JobEnd job_end(driver, roster);
-  Departures departures;
-  ProcessEnds ends;
-  wire::View none;
-  Gathering gathering({options, driver, clock, roster, job_end, departures, ends, none});
-  EXPECT_EQ(gathering.ListensUntil(), Time{} + options.recovery_patience);
-}
-
 }  // namespace
 }  // namespace byteps::protocol

@@ -28,7 +28,10 @@ bool Membership::Contains(const wire::View& view) const {
 }
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {
-  if (view.epoch <= committed_.epoch || IsEvicted()) return std::nullopt;
+  // Whoever obeys a coordinator that has another job is no member of its own any more.
+  bool another_job = committed_.epoch > 0 && view.epoch > 0 && view.founder != committed_.founder;
+  bool later = view.epoch > committed_.epoch || another_job;
+  if (!later || IsEvicted()) return std::nullopt;
   // Who promised a view with itself in it and then slept through its commit was a member.
   was_member_ = was_member_ || (promised_.epoch <= view.epoch && Contains(promised_));
   if (promised_.epoch <= view.epoch) {

@@ -28,7 +28,8 @@ class Recovery {
   // `view` has been committed by this coordinator, under this term.
   void OnCommitted(const wire::View& view);
 
-  // The latest view in force that was heard of.
+  // The latest view in force that was heard of. If there is word of several jobs: of the one that
+  // has a quorum; there is no second one (docs/membership.md, rule 3).
   const wire::View& latest() const { return latest_; }
   // Enough members of the latest view have reported. `dead` are proven dead.
   bool HasQuorum(const Incarnations& dead) const;
@@ -41,12 +42,15 @@ class Recovery {
   const std::map<uint64_t, wire::Report>& reports() const { return reports_; }
 
  private:
+  void Take(const wire::View& in_force);
   const wire::Report* BestPromise() const;
   bool HasReadEnough() const { return completed_ && !rules_->ReadsAgain(); }
   std::string MissingOf(const std::vector<Voter>& asked) const;
 
   uint64_t term_;
   wire::View latest_;
+  std::map<uint32_t, wire::View> latest_of_;  // each job that was heard of, by its founder
+  bool job_is_known_;                         // latest_ is of the job that this coordinator has
   const CoordinatorRules* rules_;
   bool completed_ = false;
   std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation

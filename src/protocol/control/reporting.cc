@@ -7,6 +7,7 @@ namespace byteps::protocol {
 
 void Reporting::OnReport(ConnectionId from, const wire::Report& report) {
   Views& views = parts_.views;
+  if (views.TellsOfAnotherJob(report)) return SendAway(from, report);
   bool superseded = report.term > views.term();
   uint32_t present = views.in_force().generation;
   for (const auto& [to, go_on] :
@@ -37,6 +38,15 @@ void Reporting::OnReport(ConnectionId from, const wire::Report& report) {
 void Reporting::Recover(uint64_t heard) {
   parts_.suspicions.ForgetAllBut({});
   parts_.views.Recover(heard);
+}
+
+// It belongs to a job that has lost its quorum before this one began, slept through that, and finds
+// another job at the same address. A view without it tells it that it is out.
+void Reporting::SendAway(ConnectionId from, const wire::Report& report) {
+  uint64_t term = std::max(parts_.views.term(), report.term);
+  parts_.driver.Send(from, wire::Commit{term, parts_.views.in_force()});
+  parts_.driver.Disconnect(from);
+  parts_.roster.Remove(from);
 }
 
 void Reporting::OnReportInRecovery(ConnectionId from, const wire::Report& report) {

@@ -39,6 +39,7 @@ class Reporting {
 
  private:
   void Recover(uint64_t heard);
+  void SendAway(ConnectionId from, const wire::Report& report);
   void OnReportInRecovery(ConnectionId from, const wire::Report& report);
   Member* Rebind(ConnectionId from, const wire::Report& report);
   std::optional<Standing> StandingOf(const wire::Report& report) const;

@@ -83,6 +83,7 @@ void Succession::OnFound(const wire::View& before) {
   }
   for (uint64_t incarnation : members) parts_.names.TakeKnown(incarnation, view());
   parts_.losses.LoseTheDead();
+  parts_.comeback.EndIfAllEnded();  // their ends may have been told before
 }
 
 // A view is in force; everybody hears of it. `greets`: members that are new in it are, unless

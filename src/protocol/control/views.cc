@@ -76,9 +76,15 @@ void Views::Recover(uint64_t heard) {
 }
 
 bool Views::TellsNothing(const wire::Report& report) const {
+  if (view_.epoch == 0 && !parts_.options.rules->GoesOnWithWhatRuns()) return true;
   if (report.committed.epoch > 0) return false;
   return report.promised.epoch == 0 ||
          std::find(withdrawn_.begin(), withdrawn_.end(), report.promised) != withdrawn_.end();
+}
+
+bool Views::TellsOfAnotherJob(const wire::Report& report) const {
+  const wire::View& told = report.committed.epoch > 0 ? report.committed : report.promised;
+  return view_.epoch > 0 && told.epoch > 0 && told.founder != view_.founder;
 }
 
 bool Views::TellsMore(const wire::Report& report) const {

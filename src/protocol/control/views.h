@@ -74,6 +74,8 @@ class Views {
   bool IsRecovering() const { return recovery_.has_value(); }
   // What the report tells is known here: it has nothing, or promised what was withdrawn since.
   bool TellsNothing(const wire::Report& report) const;
+  // It tells of a job that another coordinator began, beside or before the one in force.
+  bool TellsOfAnotherJob(const wire::Report& report) const;
   // It tells of a view that is not known here.
   bool TellsMore(const wire::Report& report) const;
   // REQUIRES: IsRecovering(). `from`: who has sent it.

@@ -16,6 +16,7 @@ namespace byteps::protocol {
 enum class Fate : uint8_t {
   kContribution,  // lands in its round
   kVerdict,       // is adopted
+  kNoRoom,        // there is no memory for it: its round ends in an error
   kRepeat,        // of what is decided or whole: read, and answered again if it is decided
   kDropped,       // does not count
   kPostponed,     // waits for its view
@@ -52,7 +53,8 @@ class Intake {
     Frame& frame = frames_[from];
     frame.receiving = true;
     Fate fate = frame.incoming.fate;
-    if (fate != Fate::kRepeat && fate != Fate::kDropped) return frame.incoming.place;
+    bool lands = fate != Fate::kRepeat && fate != Fate::kDropped && fate != Fate::kNoRoom;
+    if (lands) return frame.incoming.place;
     if (frame.scratch.size() < frame.incoming.payload_bytes) {
       frame.scratch.resize(frame.incoming.payload_bytes);
     }

@@ -1,5 +1,6 @@
 #include "src/protocol/shard/pushes.h"
 
+#include <new>
 #include <string>
 #include <utility>
 
@@ -115,14 +116,30 @@ Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& 
   Round& round = *piece.round;
   incoming.fate = Fate::kRepeat;
   if (round.HasArrived(from)) return checked;
-  incoming.fate = Fate::kContribution;
-  incoming.place = round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool, incoming.keep);
   incoming.round_serial = round.serial();
+  try {
+    incoming.place =
+        round.PlaceOf(from, header, incoming.payload_bytes, parts_.pool, incoming.keep);
+    incoming.fate = Fate::kContribution;
+  } catch (const std::bad_alloc&) {
+    round.DropBegun(from);
+    round.Fail(NoMemory(from, incoming.payload_bytes));
+    incoming.fate = Fate::kNoRoom;
+  }
   return checked;
 }
 
+Status Pushes::NoMemory(Slot from, size_t bytes) const {
+  return {StatusCode::kExhausted,
+          "shard " + std::to_string(parts_.view.self()) + " has no memory for " +
+              std::to_string(bytes) + " bytes that " + parts_.members.NameOf(from) +
+              " pushed: give its server more (a limit of the container, or ulimit -v), start more "
+              "servers, or lower BYTEPS_CREDIT_BYTES"};
+}
+
 void Pushes::Take(Slot from, const Incoming& incoming) {
-  if (incoming.fate == Fate::kContribution) TakeContribution(from, incoming);
+  bool contributes = incoming.fate == Fate::kContribution || incoming.fate == Fate::kNoRoom;
+  if (contributes) TakeContribution(from, incoming);
   if (incoming.fate == Fate::kRepeat) {
     AnswerAgain(from, incoming.header, incoming.payload_bytes);
   }
@@ -137,8 +154,12 @@ void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   // Dropped, and perhaps begun again, because the piece went away and came back meanwhile, or
   // because somebody pushed what nobody should.
   if (piece->round == nullptr || piece->round->serial() != incoming.round_serial) return;
-  piece->round->Arrive(from, incoming.header, incoming.payload_bytes,
-                       parts_.members.IsPresent(from));
+  bool awaited = parts_.members.IsPresent(from);
+  if (incoming.fate == Fate::kNoRoom) {
+    piece->round->ArriveAborted(from, incoming.header, awaited);
+  } else {
+    piece->round->Arrive(from, incoming.header, incoming.payload_bytes, awaited);
+  }
   // Who pushes the next round has the verdict.
   if (!piece->verdict.stable()) parts_.rounds.NoteHolder(*piece, from);
   parts_.rounds.DecideIfPossible(*piece);

@@ -54,6 +54,7 @@ class Pushes {
   Status NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
                    Time now);
   Status PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming, Time now);
+  Status NoMemory(Slot from, size_t bytes) const;
   void TakeContribution(Slot from, const Incoming& incoming);
   void AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes);
 

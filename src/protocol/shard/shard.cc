@@ -1,8 +1,9 @@
 #include "src/protocol/shard/shard.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps::protocol {
 
@@ -104,7 +105,7 @@ Status Shard::Place(Slot from, wire::FrameKind kind, Incoming& incoming) {
 }
 
 void Shard::OnPayload(Slot from) {
-  assert(intake_.IsReceiving(from));
+  BYTEPS_CHECK(intake_.IsReceiving(from));
   const Incoming& incoming = intake_.End(from);
   bool postponed = incoming.fate == Fate::kPostponed;
   if (!postponed) TakeData(from, incoming);

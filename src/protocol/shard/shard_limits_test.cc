@@ -1,6 +1,7 @@
 // What no correct worker sends, and what there may be at most.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "src/protocol/shard/shard_fixture_for_test.h"
@@ -65,6 +66,45 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
   EXPECT_EQ(Begin(0, Header(8, 2, 1, Combine::kSum), 1).status().code(), StatusCode::kExhausted);
   shard.OnAck(1, {9, 1}, now);
   EXPECT_EQ(shard.open_rounds(), 4u);
+}
+
+// Whose push finds no memory is told so, and so is everybody: the operation ends, the server works.
+TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  BufferPool pool(3000);  // an error needs a little, too
+  Shard shard{ShardOptions{}, pool, arithmetic, driver};
+  shard.OnView(ViewFor(2, 1), 0);
+  auto push = [&](Slot from, TensorId tensor, uint32_t bytes, uint64_t acknowledged) {
+    wire::DataHeader header;
+    header.ref = {tensor, 0, 1};
+    header.epoch = 1;
+    header.generation = 1;
+    header.combine = Combine::kSum;
+    header.dtype = DataType::kUint8;
+    header.piece_bytes = header.want_bytes = bytes;
+    header.count = acknowledged;
+    Result<ByteSpan> place = shard.OnPushHeader(from, header, bytes, kStart);
+    ASSERT_TRUE(place.ok()) << place.status().ToString();
+    ASSERT_EQ(place.value().size(), bytes);
+    std::fill(place.value().begin(), place.value().end(), std::byte{1});
+    shard.OnPayload(from);
+  };
+  push(0, 1, 1024, 0);
+  push(0, 2, 1024, 0);
+  EXPECT_TRUE(driver.answers.empty());
+  push(1, 2, 1024, 0);
+  ASSERT_EQ(driver.answers.size(), 2u);
+  for (const SentAnswer& answer : driver.answers) {
+    EXPECT_EQ(answer.header.ref.tensor, 2u);
+    EXPECT_EQ(answer.header.status, StatusCode::kExhausted);
+    EXPECT_NE(ErrorIn(answer).message().find("no memory for 1024 bytes"), std::string::npos);
+  }
+  push(1, 1, 1024, 1);
+  ASSERT_EQ(driver.answers.size(), 4u) << "what it had room for goes on";
+  EXPECT_EQ(driver.answers.back().header.status, StatusCode::kOk);
+  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {2, 1}, kStart);
+  EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
 // A view that never comes, and frames without end.

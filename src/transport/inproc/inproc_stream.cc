@@ -1,9 +1,10 @@
 #include "src/transport/inproc/inproc_stream.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps::transport {
 namespace {
@@ -280,7 +281,7 @@ void InprocStream::Finish(const Status& why) {
 void InprocStream::MoveTo(InprocLoop& target,
                           std::function<void(std::unique_ptr<Connection>)> adopt) {
   if (phase_ != Phase::kOpen) return;
-  assert(queue_.empty());
+  BYTEPS_CHECK(queue_.empty());
   phase_ = Phase::kMoved;
   receiver_ = nullptr;
   auto moved = std::make_shared<InprocStream>(target, pipe_, side_, peer_name_);

@@ -1,11 +1,12 @@
 #include "src/transport/tcp/socket_options.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 
@@ -39,11 +40,27 @@ Status SetCongestionControl(int socket, const std::string& name) {
           "this system has no congestion control '" + name + "' for us; it has: " + available};
 }
 
+template <typename Socket>
+std::error_code OpenAny(Socket& socket, const asio::ip::tcp& protocol) {
+  int fd = ::socket(protocol.family(), SOCK_STREAM | SOCK_CLOEXEC, protocol.protocol());
+  if (fd < 0) return {errno, std::generic_category()};
+  std::error_code error;
+  socket.assign(protocol, fd, error);
+  if (error) ::close(fd);
+  return error;
+}
+
 }  // namespace
 
+std::error_code OpenSocket(asio::ip::tcp::socket& socket, const asio::ip::tcp& protocol) {
+  return OpenAny(socket, protocol);
+}
+
+std::error_code OpenSocket(asio::ip::tcp::acceptor& acceptor, const asio::ip::tcp& protocol) {
+  return OpenAny(acceptor, protocol);
+}
+
 Status ApplySocketOptions(int socket, const TcpOptions& options) {
-  // A program that the user starts from here must not hold our connections open.
-  fcntl(socket, F_SETFD, FD_CLOEXEC);
   TryNumber(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   if (options.send_buffer_bytes > 0) {
     TryNumber(socket, SOL_SOCKET, SO_SNDBUF, options.send_buffer_bytes);

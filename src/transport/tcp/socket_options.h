@@ -2,11 +2,19 @@
 #pragma once
 
 #include <cstddef>
+#include <system_error>
+
+#include <asio/ip/tcp.hpp>
 
 #include "src/base/status.h"
 #include "src/transport/tcp/tcp_transport.h"
 
 namespace byteps::transport {
+
+// Makes the descriptor of an Asio socket or acceptor. Unlike Asio's own way it is never without
+// close-on-exec: a program that the user starts from here must not hold our connections open.
+std::error_code OpenSocket(asio::ip::tcp::socket& socket, const asio::ip::tcp& protocol);
+std::error_code OpenSocket(asio::ip::tcp::acceptor& acceptor, const asio::ip::tcp& protocol);
 
 // Sets what `options` ask for on a socket that listens, connects or is connected. Best effort,
 // except for the congestion control, which is kInvalidArgument when the system does not have it.

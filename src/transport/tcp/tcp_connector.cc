@@ -28,7 +28,6 @@ class Connector final : public std::enable_shared_from_this<Connector> {
         address_(std::move(address)),
         deadline_(loop.Now() + timeout),
         done_(std::move(done)),
-        resolver_(loop.io()),
         socket_(loop.io()),
         timer_(loop.io()) {}
 
@@ -36,6 +35,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
 
  private:
   void Resolve(const HostPort& target);
+  void OnResolved(Result<Endpoints> found);
   void TryNext();
   void OnConnected(const std::error_code& error);
   void WaitUntil(Time when);
@@ -47,10 +47,9 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   const std::string address_;
   const Time deadline_;
   Done done_;
-  tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer timer_;
-  std::vector<tcp::endpoint> endpoints_;
+  Endpoints endpoints_;
   size_t next_ = 0;
   // Counts the waits: the handler of an earlier one may already be on its way when it is cancelled.
   uint64_t wait_ = 0;
@@ -72,20 +71,19 @@ void Connector::Begin() {
 void Connector::Resolve(const HostPort& target) {
   resolving_ = true;
   WaitUntil(deadline_);
-  // On a thread of Asio's own; a name that takes for ever costs us only the deadline.
-  resolver_.async_resolve(target.host, std::to_string(target.port), tcp::resolver::numeric_service,
-                          [self = shared_from_this()](const std::error_code& error,
-                                                      const tcp::resolver::results_type& results) {
-                            self->resolving_ = false;
-                            if (!self->done_) return;
-                            if (error) {
-                              return self->Fail(StatusCode::kUnavailable,
-                                                "the name cannot be resolved: " + error.message());
-                            }
-                            for (const auto& entry : results)
-                              self->endpoints_.push_back(entry.endpoint());
-                            self->TryNext();
-                          });
+  loop_.resolver().Resolve(
+      target.host, target.port,
+      [self = shared_from_this()](Result<Endpoints> found) { self->OnResolved(std::move(found)); });
+}
+
+void Connector::OnResolved(Result<Endpoints> found) {
+  resolving_ = false;
+  if (!done_) return;  // it took too long
+  if (!found.ok()) {
+    return Fail(found.status().code(), "the name cannot be resolved: " + found.status().message());
+  }
+  endpoints_ = std::move(found).value();
+  TryNext();
 }
 
 void Connector::TryNext() {
@@ -93,7 +91,7 @@ void Connector::TryNext() {
   const tcp::endpoint& endpoint = endpoints_[next_++];
   std::error_code error;
   socket_.close(error);
-  socket_.open(endpoint.protocol(), error);
+  error = OpenSocket(socket_, endpoint.protocol());
   if (error) return OnConnected(error);
   Status applied = ApplySocketOptions(socket_.native_handle(), loop_.options());
   if (!applied.ok()) return Fail(applied.code(), applied.message());
@@ -131,7 +129,6 @@ void Connector::WaitUntil(Time when) {
 
 void Connector::OnTimeout() {
   if (resolving_) {
-    resolver_.cancel();
     return Fail(StatusCode::kUnavailable, "the name was not resolved in time");
   }
   ++wait_;  // the attempt's own handler has nothing to say any more

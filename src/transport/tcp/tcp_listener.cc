@@ -1,5 +1,10 @@
 #include "src/transport/tcp/tcp_listener.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +23,9 @@ namespace {
 using asio::ip::tcp;
 using Accept = std::function<void(std::unique_ptr<Connection>)>;
 
+// Then the other connections of the loop get their turn.
+constexpr int kAcceptedAtOnce = 16;
+
 // Shared by the user's Listener and the accept in progress: each may go first.
 class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
  public:
@@ -28,10 +36,10 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
         accept_(std::move(accept)) {}
 
   void Next() {
-    acceptor_.async_accept(
-        [self = shared_from_this()](const std::error_code& error, tcp::socket socket) {
-          self->OnAccepted(error, std::move(socket));
-        });
+    acceptor_.async_wait(tcp::acceptor::wait_read,
+                         [self = shared_from_this()](const std::error_code& error) {
+                           if (!error && !self->stopped_) self->AcceptAll();
+                         });
   }
 
   void Stop() {
@@ -44,24 +52,47 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
   const tcp::acceptor& acceptor() const { return acceptor_; }
 
  private:
-  void OnAccepted(const std::error_code& error, tcp::socket socket) {
-    if (stopped_) return;
-    if (error && error != asio::error::connection_aborted) return RetryLater();
-    if (!error) {
-      // The listening socket took the same options, so this one does too.
-      [[maybe_unused]] Status applied = ApplySocketOptions(socket.native_handle(), loop_.options());
-      auto stream = NewStream(loop_, std::move(socket), ByteChannels::Side::kAccepted);
-      accept_(std::make_unique<TcpConnection>(std::move(stream)));
+  void AcceptAll() {
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+      int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+      if (fd < 0 && IsShortage(errno)) return OnShortage(errno);
+      if (fd < 0) continue;  // who knocked is gone, or its network is
+      short_of_ = 0;
+      Hand(fd);
       if (stopped_) return;
     }
     Next();
   }
 
-  // No descriptor or no memory left: those who knock wait in the kernel's queue meanwhile.
-  void RetryLater() {
+  void Hand(int fd) {
+    tcp::socket socket(loop_.io());
+    std::error_code error;
+    socket.assign(acceptor_.local_endpoint(error).protocol(), fd, error);
+    if (error) return static_cast<void>(::close(fd));
+    // The listening socket took the same options, so this one does too.
+    [[maybe_unused]] Status applied = ApplySocketOptions(fd, loop_.options());
+    auto stream = NewStream(loop_, std::move(socket), ByteChannels::Side::kAccepted);
+    accept_(std::make_unique<TcpConnection>(std::move(stream)));
+  }
+
+  static bool IsShortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  }
+
+  // Those who knock wait in the kernel's queue meanwhile.
+  void OnShortage(int error) {
+    const auto& report = loop_.options().on_shortage;
+    if (std::exchange(short_of_, error) != error && report) {
+      std::error_code ignored;
+      report("cannot accept connections at " + NameOf(acceptor_.local_endpoint(ignored)) + ": " +
+             std::generic_category().message(error) +
+             (error == EMFILE ? " (ulimit -n is the limit of this process)" : "") +
+             "; they wait until there is room");
+    }
     retry_.expires_after(std::chrono::milliseconds(100));
     retry_.async_wait([self = shared_from_this()](const std::error_code&) {
-      if (!self->stopped_) self->Next();
+      if (!self->stopped_) self->AcceptAll();
     });
   }
 
@@ -69,6 +100,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
   const Accept accept_;
+  int short_of_ = 0;  // the error that was told
   bool stopped_ = false;
 };
 
@@ -103,8 +135,7 @@ Result<tcp::endpoint> ResolveOwn(TcpLoop& loop, const HostPort& own) {
 }
 
 std::error_code OpenAndBind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool dual) {
-  std::error_code error;
-  acceptor.open(endpoint.protocol(), error);
+  std::error_code error = OpenSocket(acceptor, endpoint.protocol());
   if (error) return error;
   std::error_code ignored;
   acceptor.set_option(tcp::acceptor::reuse_address(true), ignored);
@@ -139,6 +170,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(TcpLoop& loop, const std::string& ad
     Status applied = ApplySocketOptions(acceptor.native_handle(), loop.options());
     if (!applied.ok()) return applied;
     acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (!error) acceptor.native_non_blocking(true, error);
   }
   if (error) {
     return Status(StatusCode::kUnavailable, "cannot listen on " + address + ": " + error.message());

@@ -97,7 +97,12 @@ Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, c
 
 // The hint 1 says that one thread runs the loop; Post from other threads stays allowed.
 TcpLoop::TcpLoop(const TcpOptions& options, const ByteChannels& channels)
-    : options_(options), channels_(channels), io_(1), opens_(io_), read_buffer_(kReadBufferBytes) {}
+    : options_(options),
+      channels_(channels),
+      io_(1),
+      opens_(io_),
+      resolver_(io_),
+      read_buffer_(kReadBufferBytes) {}
 
 TcpLoop::~TcpLoop() = default;
 

@@ -12,6 +12,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "src/transport/tcp/byte_channel.h"
+#include "src/transport/tcp/resolver.h"
 #include "src/transport/tcp/tcp_transport.h"
 #include "src/transport/transport.h"
 
@@ -43,6 +44,7 @@ class TcpLoop final : public Loop {
   asio::io_context& io() { return io_; }
   const TcpOptions& options() const { return options_; }
   const ByteChannels& channels() const { return channels_; }
+  Resolver& resolver() { return resolver_; }
   // Shared by all streams: what is in it must be used up before the next stream reads.
   ByteSpan read_buffer() { return read_buffer_; }
   // Calls stream->Flush() once, at the end of this pass, however much it sends until then.
@@ -61,6 +63,7 @@ class TcpLoop final : public Loop {
   // Makes Asio open its descriptors with the loop: where they run out an exception reaches whoever
   // makes the loop, not the thread that would use it first.
   asio::steady_timer opens_;
+  Resolver resolver_;
   std::atomic<std::thread::id> thread_;
   std::vector<std::byte> read_buffer_;
   // Shared, as in tcp_stream.h. Two vectors, so that neither is allocated anew for each pass.

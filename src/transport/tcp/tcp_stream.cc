@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <asio/error.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/check.h"
 #include "src/transport/address.h"
 #include "src/transport/tcp/socket_options.h"
 
@@ -375,7 +375,7 @@ void TcpStream::Finish(const Status& why) {
 
 void TcpStream::MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt) {
   if (phase_ != Phase::kOpen) return;
-  assert(batch_.empty());
+  BYTEPS_CHECK(batch_.empty());
   phase_ = Phase::kMoved;
   receiver_ = nullptr;
   move_ = {&target, std::move(adopt)};

@@ -1,8 +1,11 @@
 #include "src/transport/tcp/tcp_transport.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -46,6 +49,24 @@ INSTANTIATE_TEST_SUITE_P(TcpName, TransportConformance,
 INSTANTIATE_TEST_SUITE_P(TcpSmallBuffers, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeTuned, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
+
+// Has its descriptor before it is connected.
+class UnconnectedSocket {
+ public:
+  UnconnectedSocket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  ~UnconnectedSocket() { close(fd_); }
+
+  void Connect(uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+
+ private:
+  int fd_;
+};
 
 // A server that starts every connection that comes.
 class TcpTest : public ::testing::Test {
@@ -269,6 +290,73 @@ TEST_F(TcpTest, APeerThatDoesNotAnswerCostsTheTimeoutOnly) {
   EXPECT_NE(status.message().find("time"), std::string::npos) << status.message();
   thread_.Do([&] { queued.clear(); });
   close(deaf);
+}
+
+// Lowers the limit so that there is no descriptor left, until it goes.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    int next = dup(0);
+    close(next);
+    rlimit none = before_;
+    none.rlim_cur = static_cast<rlim_t>(next);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(TcpTest, WithoutDescriptorsThoseWhoKnockWaitUntilThereAreSome) {
+  TcpOptions options;
+  std::promise<std::string> first;
+  std::atomic<int> reports = 0;
+  options.on_shortage = [&](const std::string& text) {
+    if (reports.fetch_add(1) == 0) first.set_value(text);
+  };
+  auto transport = MakeTcpTransport(options);
+  LoopThread thread(*transport);
+  std::vector<std::unique_ptr<Connection>> accepted;
+  auto listener = thread.Do([&] {
+    return thread.loop().Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      accepted.push_back(std::move(connection));
+    });
+  });
+  ASSERT_TRUE(listener.ok());
+  UnconnectedSocket early;
+  UnconnectedSocket late;
+  {
+    NoDescriptors none;
+    early.Connect(listener.value()->Port());
+    auto told = first.get_future();
+    ASSERT_EQ(told.wait_for(kPatience), std::future_status::ready);
+    EXPECT_NE(told.get().find("Too many open files"), std::string::npos);
+    late.Connect(listener.value()->Port());
+  }
+  EXPECT_TRUE(thread.RunUntil([&] { return accepted.size() == 2; }));
+  EXPECT_EQ(reports.load(), 1) << "it is said once";
+  thread.Do([&] {
+    accepted.clear();
+    listener.value().reset();
+  });
+}
+
+TEST_F(TcpTest, NoDescriptorOutlivesExec) {
+  Listen("localhost:0");
+  auto connected = ConnectTo(listener_->Address());
+  ASSERT_TRUE(connected.ok()) << connected.status().ToString();
+  Accepted(0);
+  int sockets = 0;
+  for (int fd = 3; fd < 1024; ++fd) {
+    struct stat kind{};
+    if (fstat(fd, &kind) != 0 || !S_ISSOCK(kind.st_mode)) continue;
+    ++sockets;
+    EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd;
+  }
+  EXPECT_GE(sockets, 3);
+  thread_.Do([&] { connected.value().reset(); });
 }
 
 TEST_F(TcpTest, AnUnknownCongestionControlIsRefusedWithTheOnesThatExist) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,9 @@ struct TcpOptions {
   // probes.
   Duration keepalive_idle = seconds(5);
   Duration keepalive_interval = seconds(2);
+  // Takes a line for people about what the system has run out of, and no more of it until it was
+  // there again. Called on any loop's thread; may be empty.
+  std::function<void(const std::string&)> on_shortage;
 };
 
 // Its loops can be used from then on as described in transport.h; they copy the options.

@@ -42,6 +42,9 @@ function(byteps_configure_toolchain)
   elseif(BYTEPS_SANITIZE)
     message(FATAL_ERROR "BYTEPS_SANITIZE must be 'address', 'thread' or empty")
   endif()
+  if(NOT BYTEPS_SANITIZE AND NOT BYTEPS_FUZZ) # they look closer than these do
+    byteps_harden()
+  endif()
   if(BYTEPS_FUZZ)
     if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
       message(FATAL_ERROR "BYTEPS_FUZZ needs clang: set CMAKE_CXX_COMPILER")
@@ -51,6 +54,20 @@ function(byteps_configure_toolchain)
     add_link_options(-fsanitize=address,undefined)
   endif()
 endfunction()
+
+# What stands between a mistake in a program that listens and whoever would use it;
+# tests/hardening_test.py looks at what came out.
+macro(byteps_harden)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)
+  # It needs optimization.
+  add_compile_options("$<$<NOT:$<CONFIG:Debug>>:SHELL:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3>"
+                      -fstack-protector-strong -fstack-clash-protection)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
+    add_compile_options(-fcf-protection=full)
+  endif()
+  add_link_options(LINKER:-z,relro,-z,now)
+endmacro()
 
 # Compiles with ccache where it works. Without a folder that it may write to every call fails, which
 # only a compilation shows.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Model = Literal["data_plane", "lanes", "credit", "control_plane", "contributors", "coupled"]
+Model = Literal[
+    "data_plane", "lanes", "credit", "control_plane", "contributors", "coupled", "collect"
+]
 Expected = Literal["pass", "violation"]
 
 
@@ -45,6 +47,14 @@ def mutant(number: int, model: Model, defines: str, note: str) -> Run:
 # contributor has died and its processes were started again.
 JOINS = "NV=5 SIBLINGS=18 JOINERS=24"
 REBORN = "NV=6 SIBLINGS=34 JOINERS=48 REBORN=1 DEATHS=2 SUSPICIONS=0"
+# A rank that is no carrier freezes while others have a tensor of their own: with a block that it
+# holds, and with two.
+ASIDE = "SET_B=5 FREEZES=1 FROZEN=2 CREDIT=2"
+ASIDE_OF_TWO = "NT=3 SET_C=5 FREEZES=1 FROZEN=2 CREDIT=3"
+# A carrier freezes and is given up; and another rank of its machine may have left, and the shard be
+# lost.
+GIVEN_UP = "FREEZES=1 FROZEN=1 GIVE_UPS=1"
+LEFT = f"LOSSES=1 LEAVES=1 {GIVEN_UP}"
 
 SMALL = (
     small("data 2x1x2", "data_plane", "NW=2 NR=2 ACKS=1"),
@@ -74,6 +84,20 @@ SMALL = (
     small("contributors 3 votes", "contributors", ""),
     small("contributors, one joins", "contributors", f"{JOINS} SUSPICIONS=0"),
     small("contributors, one reborn", "contributors", REBORN),
+    small("collect, opposite orders", "collect", "SET_A=15 SET_B=15"),
+    small("collect, some wait for their first", "collect", "SET_A=15 SET_B=15 SYNC=10"),
+    small("collect, set without its carrier", "collect", "SET_B=6"),
+    small("collect, carrier has joined", "collect", "JOINED=1"),
+    small("collect, frozen, other set", "collect", ASIDE),
+    small("collect, frozen, set of one rank", "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2"),
+    small("collect, frozen in two blocks", "collect", ASIDE_OF_TWO.replace("SET_C=5", "SET_C=1")),
+    small("collect, frozen elsewhere", "collect", "SET_A=15 SET_B=12 FREEZES=1 FROZEN=2 CREDIT=2"),
+    small("collect, given up", "collect", GIVEN_UP),
+    small("collect, error", "collect", "SET_B=3 ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1"),
+    small("collect, hung user", "collect", "HUNG=2"),
+    small("collect, shard lost", "collect", "LOSSES=1"),
+    small("collect, rank leaves", "collect", "NR=2 LEAVES=1"),
+    small("collect, alone", "collect", "ALONE=1 NR=2 ABORTS=1 FREEZES=1 THAWS=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -140,4 +164,38 @@ MUTANTS = (
     mutant(58, "lanes", "NR=1 ACKS=1 SCRASH=1", "answer counted before the piece is here"),
     mutant(59, "lanes", "NR=1 SCRASH=1", "piece goes over without its verdicts"),
     mutant(60, "lanes", "STAGES=1 MOVES=2 SKIP=1", "push before the take-over"),
+    mutant(61, "collect", "SYNC=10", "begins before the last rank has"),
+    mutant(62, "collect", "", "ranks choose what they fill"),
+    mutant(63, "collect", "SET_B=6", "carries only for its own sets"),
+    mutant(64, "collect", "JOINED=1", "stops to carry when joined"),
+    mutant(
+        65,
+        "collect",
+        "SET_A=15 SET_B=12 FREEZES=1 FROZEN=2 CREDIT=2",
+        "block held until the answer",
+    ),
+    mutant(66, "collect", "FREEZES=1 FROZEN=2", "block waits for credit"),
+    mutant(67, "collect", "FREEZES=1 FROZEN=1", "block held until stable"),
+    mutant(68, "collect", "", "block held until the user asks"),
+    mutant(69, "collect", ASIDE, "no reserve"),
+    mutant(70, "collect", ASIDE_OF_TWO, "reserve given to a frozen rank's piece"),
+    mutant(71, "collect", "FREEZES=1 FROZEN=2 THAWS=1", "block used again after a time"),
+    mutant(72, "collect", "", "what ranks say names no round"),
+    mutant(73, "collect", "ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1", "withdrawn block cleared"),
+    mutant(74, "collect", ASIDE, "lane does not read beside a block"),
+    mutant(75, "collect", ASIDE, "copies under a lock"),
+    mutant(76, "collect", "FREEZES=1 FROZEN=2", "goes on without a frozen rank"),
+    mutant(77, "collect", "FREEZES=1 FROZEN=4 GIVE_UPS=1", "every rank judges the verdict"),
+    mutant(78, "collect", "ABORTS=1", "rank gives up alone"),
+    mutant(79, "collect", "ABORTS=1", "error not kept for later ranks"),
+    mutant(80, "collect", "LOSSES=1", "sum not kept until decided"),
+    mutant(81, "collect", "LOSSES=1", "answer not kept until stable"),
+    mutant(82, "collect", LEFT, "rank leaves before stable"),
+    mutant(83, "collect", "NR=2 LEAVES=1", "who has left is waited for"),
+    mutant(84, "collect", "NR=2 LEAVES=1", "pushed without who has left"),
+    mutant(85, "collect", f"{GIVEN_UP} THAWS=1", "carrier writes into others' tensors"),
+    mutant(86, "collect", "ALONE=1 ABORTS=1", "error decided beside a sum"),
+    mutant(87, "collect", "HUNG=2", "abort opens no round"),
+    mutant(88, "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2", "reserve for wanted pieces only"),
+    mutant(89, "collect", "NR=2 LEAVES=1", "error overtakes the answer before"),
 )

@@ -69,6 +69,8 @@ Result<bool> Reducer::ReadOne(const Reduction& what) {
   Decision decision = window_.decision(at);
   if (decision == Decision::kOpen) return false;
   if (decision == Decision::kError) {
+    Status loss = window_.Loss();
+    if (!loss.ok()) return loss;
     return Status(StatusCode::kDeadlineExceeded,
                   "another rank of this machine waited in vain and gave up; its error says for "
                   "whom");

@@ -36,6 +36,9 @@ class Reducer {
   // window is of no more use: the machine's ranks end together.
   Status Run(const Reduction& what, Time deadline);
 
+  // The newest use that this rank has taken part in; what comes after may be another's.
+  uint64_t last_use() const { return last_use_; }
+
  private:
   struct Open {
     AdmittedUse at;
@@ -56,7 +59,7 @@ class Reducer {
   Window& window_;
   const WindowShape shape_;
   const uint32_t rank_;
-  uint64_t last_use_ = 0;  // the newest that this rank has taken up
+  uint64_t last_use_ = 0;
   // Of the reduction that runs.
   Cut cut_;
   uint32_t taken_up_ = 0;

@@ -14,6 +14,7 @@ namespace {
 // A share that is smaller costs more in waking who sums it than in summing it.
 constexpr size_t kShareBytesMin = size_t{128} << 10;
 constexpr size_t kLineBytes = 64;
+constexpr uint32_t kCarrier = 0;
 
 RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
 bool Has(RankSet set, uint32_t rank) { return (set & Bit(rank)) != 0; }
@@ -96,40 +97,55 @@ bool Window::IsNeeded(uint64_t number) const {
 }
 
 // A block that is free; one that will be when ranks of this use have done their part; the reserve,
-// if none of them owes another block anything.
-std::optional<uint32_t> Window::BlockFor(RankSet ranks) const {
+// if other ranks hold all blocks, and those of this use owe none of them anything.
+std::optional<uint32_t> Window::BlockFor(RankSet ranks) {
   uint32_t reserve = shape_.blocks - 1;
-  RankSet owing = 0;
+  bool is_next = false;
   std::optional<uint32_t> behind;
   for (uint32_t i = 0; i < reserve; ++i) {
     uint32_t block = (next_block_ + i) % reserve;
     uint64_t over = words_.blocks[block].over.load();
     const AdmittedUse& last = given_[block].last;
     if (over == last.number) return block;
-    if (!behind.has_value() && over == last.after && Covers(ranks, last.use.ranks)) behind = block;
-    owing |= Owing(block);
+    bool needs_same = Covers(ranks, last.use.ranks);
+    if (needs_same && over == last.after && !behind.has_value()) behind = block;
+    is_next = is_next || needs_same;
   }
   if (behind.has_value()) return behind;
   bool is_free = words_.blocks[reserve].over.load() == given_[reserve].last.number;
-  if (is_free && (owing & ranks) == 0) return reserve;
-  return {};
+  if (is_next || !is_free) return {};
+  words_.awaits_less.store(1);  // before it looks, so that nothing is missed
+  RankSet owing = 0;
+  for (uint32_t block = 0; block < reserve; ++block) owing |= Owing(block);
+  if ((owing & ranks) != 0) return {};
+  words_.awaits_less.store(0);
+  return reserve;
 }
 
 bool Window::HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const {
   return WordsOf(at).marks[rank].mark.load() >= (at.number << 2 | what);
 }
 
-// Ranks that have something to do in this block now.
 RankSet Window::Owing(uint32_t block) const {
-  const BlockWords& words = words_.blocks[block];
   const Given& given = given_[block];
-  uint64_t over = words.over.load();
+  uint64_t over = words_.blocks[block].over.load();
   if (over == given.last.number) return 0;
-  const AdmittedUse& now = over == given.last.after ? given.last : given.before;
-  bool fills = words.filled.load() < Count(now.use.bring) && decision(now) == Decision::kOpen;
+  return OwingIn(over == given.last.after ? given.last : given.before);
+}
+
+// Ranks that have something to do now in the use that has the block.
+RankSet Window::OwingIn(const AdmittedUse& at) const {
+  const BlockWords& words = WordsOf(at);
+  bool is_open = decision(at) == Decision::kOpen;
+  bool fills = is_open && words.filled.load() < Count(at.use.bring);
+  // Once every share is taken up, only who has one owes anything.
+  bool finishes = is_open && !fills && words.claimed.load() >= SharesOf(at.use);
   RankSet owing = 0;
-  ForEach(fills ? now.use.bring : now.use.ranks, [&](uint32_t rank) {
-    if (!HasSaid(now, rank, fills ? kHasFilled : kHasReleased)) owing |= Bit(rank);
+  ForEach(fills ? at.use.bring : at.use.ranks, [&](uint32_t rank) {
+    bool owes = fills      ? !HasSaid(at, rank, kHasFilled)
+                : finishes ? words.marks[rank].mark.load() == (at.number << 2 | kIsSumming)
+                           : !HasSaid(at, rank, kHasReleased);
+    if (owes) owing |= Bit(rank);
   });
   return owing;
 }
@@ -200,7 +216,7 @@ void Window::Say(const AdmittedUse& at, uint64_t what) {
 void Window::Filled(const AdmittedUse& at) {
   Say(at, kHasFilled);
   bool last = WordsOf(at).filled.fetch_add(1) + 1 == Count(at.use.bring);
-  if (!last) return;
+  if (!last) return TellCarrier();
   if (at.use.how == Combine::kOverlay) {
     Decide(at, kIsSum);
   } else if (SharesOf(at.use) > 1) {
@@ -213,13 +229,25 @@ bool Window::SumShare(const AdmittedUse& at) {
   uint32_t shares = SharesOf(at.use);
   bool is_there = IsOurs(at) && words.filled.load() == Count(at.use.bring);
   if (!is_there || at.use.how == Combine::kOverlay || words.claimed.load() >= shares) return false;
+  Say(at, kIsSumming);
   uint32_t share = words.claimed.fetch_add(1);
-  if (share >= shares) return false;
+  if (share < shares) SumPart(at, share);
+  Say(at, kHasFilled);
+  TellCarrier();
+  return share < shares;
+}
+
+// This rank owes less: the carrier may have waited for that.
+void Window::TellCarrier() {
+  if (words_.awaits_less.load() != 0) Wake(Bit(kCarrier));
+}
+
+void Window::SumPart(const AdmittedUse& at, uint32_t share) {
+  uint32_t shares = SharesOf(at.use);
   size_t step = UpToLine((at.use.bytes + shares - 1) / shares);
   size_t begin = std::min(at.use.bytes, share * step);
   Combined(at, begin, std::min(at.use.bytes, begin + step));
-  if (words.summed.fetch_add(1) + 1 == shares) Decide(at, kIsSum);
-  return true;
+  if (WordsOf(at).summed.fetch_add(1) + 1 == shares) Decide(at, kIsSum);
 }
 
 // The result lies in the lowest part.
@@ -263,7 +291,7 @@ bool Window::Withdraw(const AdmittedUse& at) {
 void Window::Release(const AdmittedUse& at) {
   Say(at, kHasReleased);
   BlockWords& words = WordsOf(at);
-  if (words.released.fetch_add(1) + 1 != Count(at.use.ranks)) return;
+  if (words.released.fetch_add(1) + 1 != Count(at.use.ranks)) return TellCarrier();
   words.filled.store(0);
   words.claimed.store(0);
   words.summed.store(0);
@@ -273,24 +301,23 @@ void Window::Release(const AdmittedUse& at) {
   Wake(~RankSet{0});
 }
 
+void Window::Leave() { words_.left.fetch_or(Bit(rank_)); }
+
 void Window::MarkLost(uint32_t rank) {
+  if (Has(words_.left.load(), rank)) return;
   words_.lost.fetch_or(Bit(rank));
   Wake(~RankSet{0});
 }
 
 RankSet Window::lost() const { return words_.lost.load(); }
 
-RankSet Window::Awaited(const AdmittedUse& at) const {
-  if (!IsOurs(at)) return 0;
-  bool decided = decision(at) != Decision::kOpen;
-  RankSet awaited = 0;
-  ForEach(decided ? at.use.ranks : at.use.bring, [&](uint32_t rank) {
-    if (!HasSaid(at, rank, decided ? kHasReleased : kHasFilled)) {
-      awaited |= Bit(rank);
-    }
-  });
-  return awaited;
+Status Window::Loss() const {
+  RankSet gone = lost();
+  if (gone == 0) return Status::Ok();
+  return {StatusCode::kPeerLost, "the process of " + Names(gone) + " of this machine has ended"};
 }
+
+RankSet Window::Awaited(const AdmittedUse& at) const { return IsOurs(at) ? OwingIn(at) : 0; }
 
 void Window::Wake(RankSet ranks) {
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
@@ -319,10 +346,7 @@ Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
     FutexWait(words.events, events, deadline);
   }
   words.sleeps.store(0);
-  if (RankSet gone = lost(); gone != 0) {
-    return {StatusCode::kPeerLost, "the process of " + Names(gone) + " of this machine has ended"};
-  }
-  return Status::Ok();
+  return Loss();
 }
 
 }  // namespace byteps::local

@@ -64,10 +64,10 @@ class Window {
   // `memory` has BytesFor(shape) bytes, is all zero when the first rank comes, and outlives this.
   Window(ByteSpan memory, const WindowShape& shape, uint32_t rank);
 
-  // The carrier's rank alone: gives a block to `use`, or says that none may be had now; each
-  // release by another rank is an event after which it may be asked again. A use may be given a
-  // block before the one before it is over, if it would have to wait for that one's ranks anyway.
-  // The reserve goes to ranks that owe no other block anything.
+  // Local rank 0 alone, the carrier: gives a block to `use`, or says that none may be had now; what
+  // changes that is an event. A use may be given a block before the one before it is over, if it
+  // needs all ranks of that one anyway. The reserve is for a use whose ranks owe other blocks
+  // nothing, while ranks that it does not need hold all of them.
   // REQUIRES: use.bytes is at most block_bytes; sets name ranks of the window.
   std::optional<AdmittedUse> Admit(const BlockUse& use);
 
@@ -98,10 +98,15 @@ class Window {
   // This rank touches the block no more in this use. REQUIRES: it is decided, and IsOurs.
   void Release(const AdmittedUse& at);
 
-  // A rank's process has ended: all who wait are told. Any thread, any number of times.
+  // This rank takes part no more, in order: its end is no loss. REQUIRES: it has released all.
+  void Leave();
+  // A rank's process has ended: all who wait are told, unless it had left. Any thread, any number
+  // of times.
   void MarkLost(uint32_t rank);
   RankSet lost() const;
-  // Who has still to fill this use, or to release it once it is decided.
+  // kPeerLost with their names, if there are any.
+  Status Loss() const;
+  // Who has something to do in this use now: fill, sum, or release it once it is decided.
   RankSet Awaited(const AdmittedUse& at) const;
 
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
@@ -114,11 +119,14 @@ class Window {
   BlockWords& WordsOf(const AdmittedUse& at) const { return words_.blocks[at.block]; }
   bool HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const;
   RankSet Owing(uint32_t block) const;
+  RankSet OwingIn(const AdmittedUse& at) const;
   bool IsNeeded(uint64_t number) const;
-  std::optional<uint32_t> BlockFor(RankSet ranks) const;
+  std::optional<uint32_t> BlockFor(RankSet ranks);
+  void TellCarrier();
   std::optional<AdmittedUse> Read(uint64_t number) const;
   bool IsSane(const AdmittedUse& at) const;
   std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
+  void SumPart(const AdmittedUse& at, uint32_t share);
   void Combined(const AdmittedUse& at, size_t begin, size_t end);
   bool Decide(const AdmittedUse& at, uint64_t what);
   void Say(const AdmittedUse& at, uint64_t what);

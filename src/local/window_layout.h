@@ -19,13 +19,13 @@ struct alignas(64) RankWords {
   std::atomic<uint32_t> sleeps;  // it may be asleep; it alone writes
 };
 
-// What a rank has done in a block: 4 times the use, plus kHasFilled or kHasReleased. It alone
-// writes.
+// What a rank has done in a block: 4 times the use, plus one of these. It alone writes.
 struct alignas(64) RankMark {
   std::atomic<uint64_t> mark;
 };
 inline constexpr uint64_t kHasFilled = 1;
-inline constexpr uint64_t kHasReleased = 2;
+inline constexpr uint64_t kIsSumming = 2;
+inline constexpr uint64_t kHasReleased = 3;
 
 // Of one block. The counts are of the use that has the block now: its ranks count up, and the last
 // that releases it clears them before it writes `over`.
@@ -58,7 +58,9 @@ struct alignas(64) UseWords {
 
 struct WindowWords {
   alignas(64) std::atomic<uint64_t> admitted;  // the newest use; the carrier writes
-  alignas(64) std::atomic<uint64_t> lost;      // ranks whose process has ended; who sees it adds it
+  alignas(64) std::atomic<uint64_t> left;      // ranks that take part no more; each adds itself
+  std::atomic<uint64_t> lost;                  // ranks whose process has ended; who sees it adds it
+  std::atomic<uint32_t> awaits_less;           // the carrier waits for ranks to owe less; it writes
   std::array<RankWords, kLocalRanksMax> ranks;
   std::array<UseWords, kUsesKept> uses;
   std::array<BlockWords, kBlocksMax> blocks;

@@ -299,5 +299,12 @@ TEST_F(WindowTest, ALostRankEndsEveryWaitAndIsNamed) {
   EXPECT_EQ(Of(1).Wait(Of(1).Events(), at, In(kLong)).code(), StatusCode::kPeerLost);
 }
 
+TEST_F(WindowTest, TheEndOfARankThatHasLeftIsNoLoss) {
+  Begin(2, 2);
+  Of(1).Leave();
+  Of(0).MarkLost(1);
+  EXPECT_EQ(Of(0).lost(), 0u);
+}
+
 }  // namespace
 }  // namespace byteps::local

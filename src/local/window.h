@@ -25,8 +25,8 @@ using RankSet = uint64_t;
 
 struct WindowShape {
   uint32_t ranks = 1;
-  uint32_t blocks = 4;                   // with the reserve, which is the last one
-  size_t block_bytes = size_t{1} << 20;  // of each rank; a multiple of 64
+  uint32_t blocks = 5;                     // with the reserve, which is the last one
+  size_t block_bytes = size_t{512} << 10;  // of each rank; a multiple of 64
   friend bool operator==(const WindowShape&, const WindowShape&) = default;
 };
 

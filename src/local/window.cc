@@ -70,17 +70,18 @@ std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   Given& given = given_[*block];
   AdmittedUse at = {number, *block, given.last.number, use};
   UseWords& words = words_.uses[number % kUsesKept];
-  constexpr auto relaxed = std::memory_order_relaxed;
+  // Who reads while this is overwritten sees another number before it sees other words.
+  constexpr auto release = std::memory_order_release;
   words.number.store(0);
-  words.block.store(at.block, relaxed);
-  words.after.store(at.after, relaxed);
-  words.ranks.store(use.ranks, relaxed);
-  words.bring.store(use.bring, relaxed);
-  words.bytes.store(use.bytes, relaxed);
-  words.arithmetic.store(Pack(use), relaxed);
-  words.tensor_and_piece.store(uint64_t{use.tensor} << 32 | use.piece, relaxed);
-  words.generation.store(use.generation, relaxed);
-  words.round.store(use.round, relaxed);
+  words.block.store(at.block, release);
+  words.after.store(at.after, release);
+  words.ranks.store(use.ranks, release);
+  words.bring.store(use.bring, release);
+  words.bytes.store(use.bytes, release);
+  words.arithmetic.store(Pack(use), release);
+  words.tensor_and_piece.store(uint64_t{use.tensor} << 32 | use.piece, release);
+  words.generation.store(use.generation, release);
+  words.round.store(use.round, release);
   words.number.store(number);
   given = {.before = given.last, .last = at};
   next_block_ = (at.block + 1) % (shape_.blocks - 1);
@@ -152,25 +153,24 @@ RankSet Window::OwingIn(const AdmittedUse& at) const {
 
 std::optional<AdmittedUse> Window::Read(uint64_t number) const {
   const UseWords& words = words_.uses[number % kUsesKept];
-  constexpr auto relaxed = std::memory_order_relaxed;
+  constexpr auto acquire = std::memory_order_acquire;
   if (words.number.load() != number) return {};
-  AdmittedUse at = {number, static_cast<uint32_t>(words.block.load(relaxed)),
-                    words.after.load(relaxed)};
+  AdmittedUse at = {number, static_cast<uint32_t>(words.block.load(acquire)),
+                    words.after.load(acquire)};
   BlockUse& use = at.use;
-  use.ranks = words.ranks.load(relaxed);
-  use.bring = words.bring.load(relaxed);
-  use.bytes = words.bytes.load(relaxed);
-  uint64_t arithmetic = words.arithmetic.load(relaxed);
+  use.ranks = words.ranks.load(acquire);
+  use.bring = words.bring.load(acquire);
+  use.bytes = words.bytes.load(acquire);
+  uint64_t arithmetic = words.arithmetic.load(acquire);
   use.type = static_cast<DataType>(arithmetic & 0xff);
   use.how = static_cast<Combine>(arithmetic >> 8 & 0xff);
   use.divisor = static_cast<uint32_t>(arithmetic >> 32);
-  uint64_t tensor_and_piece = words.tensor_and_piece.load(relaxed);
+  uint64_t tensor_and_piece = words.tensor_and_piece.load(acquire);
   use.tensor = static_cast<TensorId>(tensor_and_piece >> 32);
   use.piece = static_cast<uint32_t>(tensor_and_piece);
-  use.generation = static_cast<uint32_t>(words.generation.load(relaxed));
-  use.round = words.round.load(relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (words.number.load(relaxed) != number) return {};
+  use.generation = static_cast<uint32_t>(words.generation.load(acquire));
+  use.round = words.round.load(acquire);
+  if (words.number.load(acquire) != number) return {};
   return at;
 }
 

@@ -3,8 +3,8 @@
 //   local_member JOB RANK SIZE STOPPERS STATE SIGNAL LIMIT_MS
 //
 // The ranks meet, sum some tensors, and then sum one in which the STOPPERS (ranks as bits) raise
-// SIGNAL when they are in STATE. Beside it, the others sum one of their own. Says what happened, a
-// line each.
+// SIGNAL when they are in STATE, and for which nobody waits longer than LIMIT_MS. Beside it, the
+// others sum one of their own. Says what happened, a line each.
 #include <signal.h>
 
 #include <chrono>
@@ -80,7 +80,7 @@ class Member {
       if (!status.ok()) return status;
       Print("beside");
     }
-    return done ? Status::Ok() : Finish(main.value());
+    return done ? Status::Ok() : Finish(main.value(), role_.limit);
   }
 
  private:
@@ -97,7 +97,7 @@ class Member {
       what.input = std::as_bytes(std::span(values));
       what.output = std::as_writable_bytes(std::span(values));
       what.ranks = (RankSet{1} << role_.size) - 1;
-      Status status = reducer.Run(what, In(role_.limit));
+      Status status = reducer.Run(what, In(kLong));
       if (!status.ok()) return status;
       float sum = static_cast<float>(role_.size * (role_.size + 1) / 2);
       if (values.front() != sum || values.back() != sum) return Wrong();
@@ -109,7 +109,7 @@ class Member {
   static Status Wrong() { return {StatusCode::kInternal, "wrong sum"}; }
 
   Result<AdmittedUse> Next(RankSet ranks) {
-    Time deadline = In(role_.limit);
+    Time deadline = In(kLong);
     BlockUse use;
     use.ranks = ranks;
     use.bring = ranks;
@@ -128,7 +128,7 @@ class Member {
   }
 
   Status Fill(const AdmittedUse& at, bool may_stop) {
-    Time deadline = In(role_.limit);
+    Time deadline = In(kLong);
     while (true) {
       uint32_t events = window_.Events();
       if (window_.IsOurs(at)) break;
@@ -158,8 +158,8 @@ class Member {
     WordsOf(at).marks[role_.rank].mark.store(at.number << 2 | what);
   }
 
-  Status Finish(const AdmittedUse& at) {
-    Time deadline = In(role_.limit);
+  Status Finish(const AdmittedUse& at, Duration limit) {
+    Time deadline = In(limit);
     while (true) {
       uint32_t events = window_.Events();
       if (window_.SumShare(at)) continue;
@@ -191,12 +191,12 @@ class Member {
   Result<bool> FinishIfPossible(const AdmittedUse& at) {
     bool has_parts = role_.state != "admitted" && role_.state != "filling";
     if (has_parts && role_.state != "summing") {
-      Status status = Finish(at);
+      Status status = Finish(at, kLong);
       if (!status.ok()) return status;
       return true;
     }
     if (!has_parts) return false;
-    Time deadline = In(role_.limit);
+    Time deadline = In(kLong);
     while (true) {
       uint32_t events = window_.Events();
       if (window_.SumShare(at)) continue;
@@ -210,7 +210,7 @@ class Member {
     Result<AdmittedUse> at = Next(others);
     if (!at.ok()) return at.status();
     Status filled = Fill(at.value(), false);
-    return filled.ok() ? Finish(at.value()) : filled;
+    return filled.ok() ? Finish(at.value(), kLong) : filled;
   }
 
   const Role role_;

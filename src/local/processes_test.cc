@@ -61,7 +61,7 @@ class Process {
   std::string Line() {
     std::string line;
     char one = 0;
-    while (PollReadable({output_.get()}, In(seconds(20)))[0] && read(output_.get(), &one, 1) == 1) {
+    while (PollReadable({output_.get()}, In(2 * kLong))[0] && read(output_.get(), &one, 1) == 1) {
       if (one == '\n') return line;
       line += one;
     }
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(InEveryState, KilledTest,
 class FrozenTest : public ProcessesTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(FrozenTest, TheOthersSumBesideItAndAllGoOnWhenItThaws) {
-  Start(4, GetParam(), SIGSTOP, seconds(20));
+  Start(4, GetParam(), SIGSTOP, kLong);
   ranks_[2]->AwaitStop();
   for (uint32_t rank : {0, 1, 3}) EXPECT_EQ(ranks_[rank]->Line(), "beside");
   ranks_[2]->Signal(SIGCONT);
@@ -164,7 +164,7 @@ class NeededTest : public ProcessesTest, public testing::WithParamInterface<cons
 
 TEST_P(NeededTest, TheOthersGiveUpInTimeAndNameIt) {
   std::string state = GetParam();
-  Start(4, state, SIGSTOP, seconds(2));
+  Start(4, state, SIGSTOP, kSoon);
   ranks_[2]->AwaitStop();
   for (uint32_t rank : {0, 1, 3}) {
     EXPECT_EQ(ranks_[rank]->Line(), "beside");
@@ -174,7 +174,7 @@ TEST_P(NeededTest, TheOthersGiveUpInTimeAndNameIt) {
 }
 
 TEST_P(NeededTest, TheOthersHearWhenItIsKilled) {
-  Start(4, GetParam(), SIGSTOP, seconds(20));
+  Start(4, GetParam(), SIGSTOP, kLong);
   ranks_[2]->AwaitStop();
   for (uint32_t rank : {0, 1, 3}) EXPECT_EQ(ranks_[rank]->Line(), "beside");
   ranks_[2]->Signal(SIGKILL);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs import JOINS, Run, large
+from runs import ASIDE, ASIDE_OF_TWO, JOINS, LEFT, Run, large
 
 ACKS2 = "NW=2 NR=2 ACKS=1"
 
@@ -234,6 +234,18 @@ OPEN = (
     large("L control 5 voters", "control_plane", "NV=5", hashed=True, open_end=True),
 )
 
+WINDOW = (
+    large("L collect, all in all, frozen", "collect", "SET_A=15 SET_B=15 FREEZES=1 FROZEN=3"),
+    large("L collect, two rounds, shard lost", "collect", "NR=2 LOSSES=1"),
+    large("L collect, two rounds, other set, thaws", "collect", f"{ASIDE} NR=2 THAWS=1"),
+    large("L collect, frozen in two blocks", "collect", ASIDE_OF_TWO),
+    large("L collect, any freezes, given up", "collect", "FREEZES=1 FROZEN=7 THAWS=1 GIVE_UPS=1"),
+    large("L collect, left, shard lost, given up", "collect", LEFT),
+    large("L collect, left, shard lost, thaws", "collect", f"SET_B=3 {LEFT} THAWS=1"),
+    large("L collect, two rounds, errors", "collect", "NR=2 ABORTS=2"),
+    large("L collect, error, frozen, thaws", "collect", "ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1"),
+)
+
 LARGE: tuple[Run, ...] = (
     *COUPLED,
     *CREDIT,
@@ -246,6 +258,7 @@ LARGE: tuple[Run, ...] = (
     *CONTROL,
     *CONTRIBUTORS,
     *LANES,
+    *WINDOW,
     *SUSPICIONS,
     *OPEN,
 )

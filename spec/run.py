@@ -34,6 +34,12 @@ TRAIL_LINES_MAX = 400
 
 # Which property a failed assertion of the models stands for; the first match counts.
 PROPERTIES = (
+    (r"results\[", "(a) two verdicts"),
+    (r"use_of\[.*==i_use", "another use disturbed"),
+    (r"use_of\[i_r\]", "block held"),
+    (r"brought\[", "(b) not all ranks' bytes"),
+    (r"\(ended\[", "(c) dead end"),
+    (r"\(out>>", "memory touched after the end"),
     (r"_length\[", "capacity"),
     (r"accepted\[|m_verdict\)\)$|verdict\[.*==m_verdict", "(a) two verdicts"),
     (r"view_workers\[newest\]&", "(b) a member is left out"),

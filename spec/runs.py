@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Model = Literal[
-    "data_plane", "lanes", "credit", "control_plane", "contributors", "founding", "coupled"
+    "data_plane",
+    "lanes",
+    "credit",
+    "control_plane",
+    "contributors",
+    "founding",
+    "coupled",
+    "collect",
 ]
 Expected = Literal["pass", "violation"]
 
@@ -47,6 +54,14 @@ def mutant(number: int, model: Model, defines: str, note: str) -> Run:
 # contributor has died and its processes were started again.
 JOINS = "NV=5 SIBLINGS=18 JOINERS=24"
 REBORN = "NV=6 SIBLINGS=34 JOINERS=48 REBORN=1 DEATHS=2 SUSPICIONS=0"
+# A rank that is no carrier freezes while others have a tensor of their own: with a block that it
+# holds, and with two.
+ASIDE = "SET_B=5 FREEZES=1 FROZEN=2 CREDIT=2"
+ASIDE_OF_TWO = "NT=3 SET_C=5 FREEZES=1 FROZEN=2 CREDIT=3"
+# A carrier freezes and is given up; and another rank of its machine may have left, and the shard be
+# lost.
+GIVEN_UP = "FREEZES=1 FROZEN=1 GIVE_UPS=1"
+LEFT = f"LOSSES=1 LEAVES=1 {GIVEN_UP}"
 
 SMALL = (
     small("data 2x1x2", "data_plane", "NW=2 NR=2 ACKS=1"),
@@ -79,6 +94,20 @@ SMALL = (
     small("founding 3 places", "founding", ""),
     small("founding, nobody dies", "founding", "NV=4 DEATHS=0"),
     small("founding, two coordinators", "founding", "AT_ONCE=1 NC=2"),
+    small("collect, opposite orders", "collect", "SET_A=15 SET_B=15"),
+    small("collect, some wait for their first", "collect", "SET_A=15 SET_B=15 SYNC=10"),
+    small("collect, set without its carrier", "collect", "SET_B=6"),
+    small("collect, carrier has joined", "collect", "JOINED=1"),
+    small("collect, frozen, other set", "collect", ASIDE),
+    small("collect, frozen, set of one rank", "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2"),
+    small("collect, frozen in two blocks", "collect", ASIDE_OF_TWO.replace("SET_C=5", "SET_C=1")),
+    small("collect, frozen elsewhere", "collect", "SET_A=15 SET_B=12 FREEZES=1 FROZEN=2 CREDIT=2"),
+    small("collect, given up", "collect", GIVEN_UP),
+    small("collect, error", "collect", "SET_B=3 ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1"),
+    small("collect, hung user", "collect", "HUNG=2"),
+    small("collect, shard lost", "collect", "LOSSES=1"),
+    small("collect, rank leaves", "collect", "NR=2 LEAVES=1"),
+    small("collect, alone", "collect", "ALONE=1 NR=2 ABORTS=1 FREEZES=1 THAWS=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -149,4 +178,38 @@ MUTANTS = (
     mutant(62, "founding", "", "job begun with a place open"),
     mutant(63, "founding", "", "first view promised by most"),
     mutant(64, "founding", "", "a second process in a living one's place"),
+    mutant(65, "collect", "SYNC=10", "begins before the last rank has"),
+    mutant(66, "collect", "", "ranks choose what they fill"),
+    mutant(67, "collect", "SET_B=6", "carries only for its own sets"),
+    mutant(68, "collect", "JOINED=1", "stops to carry when joined"),
+    mutant(
+        69,
+        "collect",
+        "SET_A=15 SET_B=12 FREEZES=1 FROZEN=2 CREDIT=2",
+        "block held until the answer",
+    ),
+    mutant(70, "collect", "FREEZES=1 FROZEN=2", "block waits for credit"),
+    mutant(71, "collect", "FREEZES=1 FROZEN=1", "block held until stable"),
+    mutant(72, "collect", "", "block held until the user asks"),
+    mutant(73, "collect", ASIDE, "no reserve"),
+    mutant(74, "collect", ASIDE_OF_TWO, "reserve given to a frozen rank's piece"),
+    mutant(75, "collect", "FREEZES=1 FROZEN=2 THAWS=1", "block used again after a time"),
+    mutant(76, "collect", "", "what ranks say names no round"),
+    mutant(77, "collect", "ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1", "withdrawn block cleared"),
+    mutant(78, "collect", ASIDE, "lane does not read beside a block"),
+    mutant(79, "collect", ASIDE, "copies under a lock"),
+    mutant(80, "collect", "FREEZES=1 FROZEN=2", "goes on without a frozen rank"),
+    mutant(81, "collect", "FREEZES=1 FROZEN=4 GIVE_UPS=1", "every rank judges the verdict"),
+    mutant(82, "collect", "ABORTS=1", "rank gives up alone"),
+    mutant(83, "collect", "ABORTS=1", "error not kept for later ranks"),
+    mutant(84, "collect", "LOSSES=1", "sum not kept until decided"),
+    mutant(85, "collect", "LOSSES=1", "answer not kept until stable"),
+    mutant(86, "collect", LEFT, "rank leaves before stable"),
+    mutant(87, "collect", "NR=2 LEAVES=1", "who has left is waited for"),
+    mutant(88, "collect", "NR=2 LEAVES=1", "pushed without who has left"),
+    mutant(89, "collect", f"{GIVEN_UP} THAWS=1", "carrier writes into others' tensors"),
+    mutant(90, "collect", "ALONE=1 ABORTS=1", "error decided beside a sum"),
+    mutant(91, "collect", "HUNG=2", "abort opens no round"),
+    mutant(92, "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2", "reserve for wanted pieces only"),
+    mutant(93, "collect", "NR=2 LEAVES=1", "error overtakes the answer before"),
 )

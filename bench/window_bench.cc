@@ -1,0 +1,217 @@
+// The sum of tensors among processes of one machine, through the window, beside what memory allows.
+//
+//   bench_window [--ranks 4] [--bytes N] [--rounds 9] [--blocks 4] [--block-bytes N]
+//
+// Forks the ranks. Each round measures, one after the other: the bare pair (every rank sums its
+// share of all inputs, which lie in shared memory, in one pass, and copies the whole result to
+// memory of its own); and the window, from private memory to private memory. Prints one line of
+// JSON: medians in microseconds of the slowest rank.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "src/kernels/kernels.h"
+#include "src/local/reducer.h"
+#include "src/local/shared_memory.h"
+#include "src/local/window.h"
+
+namespace {
+
+namespace kernels = byteps::kernels;
+namespace local = byteps::local;
+using byteps::Combine;
+using byteps::DataType;
+using byteps::Duration;
+using byteps::Result;
+using byteps::Status;
+using byteps::Time;
+using Clock = std::chrono::steady_clock;
+
+constexpr Duration kLimit = std::chrono::seconds(60);
+
+struct Settings {
+  uint32_t ranks = 4;
+  size_t bytes = 100'000'000;
+  int rounds = 9;
+  local::WindowShape shape;
+};
+
+// Ranks meet here, and leave their times.
+struct Meter {
+  std::atomic<uint32_t> arrived[3];
+  double microseconds[2][64][1024];
+};
+
+struct Memory {
+  local::SharedMemory meter, window, inputs, result;
+};
+
+local::SharedMemory Take(size_t bytes) {
+  Result<local::SharedMemory> memory =
+      local::SharedMemory::Create(bytes, local::Access::kReadWrite);
+  if (memory.ok()) return std::move(memory.value());
+  std::fprintf(stderr, "bench_window: %s\n", memory.status().ToString().c_str());
+  std::exit(1);
+}
+
+double Since(Time begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+// One process.
+class Rank {
+ public:
+  Rank(const Settings& settings, const Memory& memory, uint32_t rank)
+      : settings_(settings),
+        memory_(memory),
+        rank_(rank),
+        window_(memory.window.bytes(), settings.shape, rank),
+        reducer_(window_, settings.shape, rank),
+        mine_(settings.bytes / sizeof(float)),
+        out_(mine_.size(), -1) {
+    for (size_t i = 0; i < mine_.size(); ++i) mine_[i] = Value(i, rank_);
+    std::memcpy(memory.inputs.bytes().data() + rank * settings.bytes, mine_.data(), settings.bytes);
+  }
+
+  // The number of wrong values.
+  size_t Run() {
+    Meter& meter = *reinterpret_cast<Meter*>(memory_.meter.bytes().data());
+    for (int round = 0; round < settings_.rounds; ++round) {
+      Together();
+      Time begin = Clock::now();
+      Bare();
+      meter.microseconds[0][rank_][round] = Since(begin);
+      Together();
+      begin = Clock::now();
+      Through(out_);
+      meter.microseconds[1][rank_][round] = Since(begin);
+    }
+    size_t wrong = 0;
+    for (size_t i = 0; i < out_.size(); ++i) {
+      float sum = 0;
+      for (uint32_t r = 0; r < settings_.ranks; ++r) sum += Value(i, r);
+      wrong += out_[i] != sum;
+    }
+    return wrong;
+  }
+
+ private:
+  static float Value(size_t i, uint32_t rank) { return static_cast<float>(i % 1021 + rank + 1); }
+
+  void Bare() {
+    std::vector<const std::byte*> inputs;
+    size_t begin = mine_.size() * rank_ / settings_.ranks;
+    size_t end = mine_.size() * (rank_ + 1) / settings_.ranks;
+    for (uint32_t r = 0; r < settings_.ranks; ++r) {
+      inputs.push_back(memory_.inputs.bytes().data() + r * settings_.bytes + begin * sizeof(float));
+    }
+    std::byte* result = memory_.result.bytes().data();
+    kernels::Combine(Combine::kSum, DataType::kFloat32, result + begin * sizeof(float), inputs,
+                     end - begin);
+    Together();
+    std::memcpy(out_.data(), result, settings_.bytes);
+  }
+
+  void Through(std::vector<float>& out) {
+    local::Reduction what;
+    what.input = std::as_bytes(std::span(mine_));
+    what.output = std::as_writable_bytes(std::span(out));
+    what.ranks = (uint64_t{1} << settings_.ranks) - 1;
+    Check(reducer_.Run(what, Clock::now() + kLimit));
+  }
+
+  // A reduction of one number is a barrier.
+  void Together() {
+    float one = 1;
+    local::Reduction what;
+    what.input = std::as_bytes(std::span(&one, 1));
+    what.output = std::as_writable_bytes(std::span(&one, 1));
+    what.ranks = (uint64_t{1} << settings_.ranks) - 1;
+    Check(reducer_.Run(what, Clock::now() + kLimit));
+  }
+
+  static void Check(const Status& status) {
+    if (status.ok()) return;
+    std::fprintf(stderr, "bench_window: %s\n", status.ToString().c_str());
+    std::_Exit(1);
+  }
+
+  const Settings& settings_;
+  const Memory& memory_;
+  const uint32_t rank_;
+  local::Window window_;
+  local::Reducer reducer_;
+  std::vector<float> mine_, out_;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double MedianOfSlowest(const Meter& meter, int kind, const Settings& settings) {
+  std::vector<double> slowest;
+  for (int round = 0; round < settings.rounds; ++round) {
+    double most = 0;
+    for (uint32_t r = 0; r < settings.ranks; ++r) {
+      most = std::max(most, meter.microseconds[kind][r][round]);
+    }
+    slowest.push_back(most);
+  }
+  return Median(slowest);
+}
+
+Settings Parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    std::string name = argv[i];
+    size_t value = std::strtoull(argv[i + 1], nullptr, 10);
+    if (name == "--ranks") settings.ranks = static_cast<uint32_t>(value);
+    if (name == "--bytes") settings.bytes = value / sizeof(float) * sizeof(float);
+    if (name == "--rounds") settings.rounds = static_cast<int>(std::min<size_t>(value, 1024));
+    if (name == "--blocks") settings.shape.blocks = static_cast<uint32_t>(value);
+    if (name == "--block-bytes") settings.shape.block_bytes = value;
+  }
+  settings.shape.ranks = settings.ranks;
+  return settings;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings = Parse(argc, argv);
+  Memory memory{Take(sizeof(Meter)), Take(local::Window::BytesFor(settings.shape)),
+                Take(settings.bytes * settings.ranks), Take(settings.bytes)};
+  std::vector<pid_t> children;
+  for (uint32_t rank = 0; rank < settings.ranks; ++rank) {
+    pid_t child = fork();
+    if (child == 0) std::_Exit(Rank(settings, memory, rank).Run() == 0 ? 0 : 2);
+    children.push_back(child);
+  }
+  bool all_well = true;
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    all_well = all_well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  if (!all_well) {
+    std::fprintf(stderr, "bench_window: a rank failed, or had wrong sums\n");
+    return 1;
+  }
+  const Meter& meter = *reinterpret_cast<const Meter*>(memory.meter.bytes().data());
+  double bare = MedianOfSlowest(meter, 0, settings);
+  double window = MedianOfSlowest(meter, 1, settings);
+  std::printf(
+      "{\"bytes\": %zu, \"ranks\": %u, \"bare_us\": %.1f, \"window_us\": %.1f, "
+      "\"ratio\": %.3f}\n",
+      settings.bytes, settings.ranks, bare, window, window / bare);
+  return 0;
+}

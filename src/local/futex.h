@@ -1,0 +1,18 @@
+// Sleeping on a word of memory that processes share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/base/time.h"
+
+namespace byteps::local {
+
+// Sleeps while `word` is `seen`, until somebody wakes it or the deadline passes. Returns early at
+// times: the caller looks again.
+void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Time deadline);
+
+// Wakes who sleeps on `word`, in any process. Does not block.
+void FutexWake(std::atomic<uint32_t>& word);
+
+}  // namespace byteps::local

@@ -1,0 +1,37 @@
+// Hears at once when a process of this machine ends, by its line (meeting.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/local/unique_fd.h"
+
+namespace byteps::local {
+
+class LifeWatch {
+ public:
+  // `on_end` is called once for each line that ends, with its index, on a thread of the watch that
+  // does nothing else. Empty lines are not watched.
+  using OnEnd = std::function<void(uint32_t)>;
+  static Result<std::unique_ptr<LifeWatch>> Start(std::vector<UniqueFd> lines, OnEnd on_end);
+
+  // For Start: `stop` is an eventfd.
+  LifeWatch(std::vector<UniqueFd> lines, UniqueFd stop, OnEnd on_end);
+
+  // No call of on_end comes after this. Not from within on_end.
+  ~LifeWatch();
+
+ private:
+  void Watch();
+
+  const std::vector<UniqueFd> lines_;
+  const UniqueFd stop_;  // an eventfd: readable when the thread must end
+  const OnEnd on_end_;
+  std::thread thread_;
+};
+
+}  // namespace byteps::local

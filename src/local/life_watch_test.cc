@@ -1,0 +1,50 @@
+#include "src/local/life_watch.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <utility>
+
+namespace byteps::local {
+namespace {
+
+std::pair<UniqueFd, UniqueFd> Pipe() {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+TEST(LifeWatchTest, TellsWhichLineEndedOnce) {
+  auto [first_line, first] = Pipe();
+  auto [second_line, second] = Pipe();
+  std::vector<UniqueFd> lines;
+  lines.push_back(std::move(first_line));
+  lines.emplace_back();  // nobody's
+  lines.push_back(std::move(second_line));
+  std::vector<uint32_t> ended;
+  std::promise<void> both;
+  auto watch = LifeWatch::Start(std::move(lines), [&](uint32_t index) {
+    ended.push_back(index);
+    if (ended.size() == 1) first.Close();
+    if (ended.size() == 2) both.set_value();
+  });
+  ASSERT_TRUE(watch.ok()) << watch.status().ToString();
+  second.Close();
+  both.get_future().wait();
+  watch.value().reset();
+  EXPECT_EQ(ended, (std::vector<uint32_t>{2, 0}));
+}
+
+TEST(LifeWatchTest, EndsWhileLinesLast) {
+  auto [line, held] = Pipe();
+  std::vector<UniqueFd> lines;
+  lines.push_back(std::move(line));
+  auto watch = LifeWatch::Start(std::move(lines), [](uint32_t) { FAIL(); });
+  ASSERT_TRUE(watch.ok()) << watch.status().ToString();
+  watch.value().reset();
+}
+
+}  // namespace
+}  // namespace byteps::local

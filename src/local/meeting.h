@@ -1,0 +1,53 @@
+// How the processes of one machine find each other, with nothing but what each of them knows: the
+// job, its secret, their group, and their number in it.
+//
+// The first that comes listens on an abstract Unix socket, whose name is a proof of these; the
+// others connect. Both ends check that the other is a process of the same user and holds the
+// secret, the one that connects first. The one that listens collects all, and then hands each what
+// all share; from then on nobody can be found under the name.
+//
+// A line becomes readable when a process ends, however it ends. It is a pidfd of that process,
+// which children that it has forked do not keep alive; where the kernel has none, the reading end
+// of a pipe that the process holds open.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/local/shared_memory.h"
+#include "src/local/unique_fd.h"
+
+namespace byteps::local {
+
+struct MeetingOptions {
+  std::string job;
+  std::string secret;
+  // What tells groups of one job on one machine apart, and one meeting from a later one.
+  std::string group;
+  uint32_t rank = 0;
+  uint32_t size = 1;
+  // Of the memory that they will share; what all must agree on besides, for the error's text.
+  size_t memory_bytes = 0;
+  std::string terms;
+};
+
+struct Meeting {
+  SharedMemory memory;
+  // By rank; the own one is empty.
+  std::vector<UniqueFd> lines;
+  // To be held while this process takes part: the pipe, or nothing.
+  UniqueFd own_line;
+};
+
+// Blocks until all have come, or says on each who is missing (kDeadlineExceeded), who differs
+// (kMismatch), or who has ended (kPeerLost), at most a second after the deadline. No thread, file
+// or socket is left after an error.
+Result<Meeting> Meet(const MeetingOptions& options, Time deadline);
+
+// The name under which they meet; for tests.
+std::string MeetingName(const MeetingOptions& options);
+
+}  // namespace byteps::local

@@ -1,0 +1,48 @@
+// What processes say when they meet. Only processes of one machine hear it, and they may have
+// different versions of this library for a moment; so it has a number, and numbers have a width.
+//
+//   hello      from who connects: version, rank, size, memory bytes, nonce, terms
+//   challenge  a nonce
+//   proof      that it knows the secret; with it its line
+//   welcome    when all are there: a proof of the other end; with it the memory and all lines
+//   refusal    instead of a challenge or a welcome: a code and a text
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/proof.h"
+#include "src/base/status.h"
+#include "src/base/types.h"
+
+namespace byteps::local {
+
+inline constexpr uint32_t kMeetingVersion = 1;
+inline constexpr size_t kTermsBytesMax = 1024;
+using MeetingNonce = std::array<std::byte, 16>;
+
+enum class MeetingWord : uint8_t { kHello = 1, kChallenge, kProof, kWelcome, kRefusal };
+
+struct MeetingHello {
+  uint32_t version = kMeetingVersion;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  uint64_t memory_bytes = 0;
+  MeetingNonce nonce{};
+  std::string terms;
+};
+
+std::vector<std::byte> EncodeMeetingHello(const MeetingHello& hello);
+// One of the words that are a fixed number of bytes.
+std::vector<std::byte> EncodeMeetingWord(MeetingWord word, ConstByteSpan bytes);
+std::vector<std::byte> EncodeMeetingRefusal(const Status& why);
+
+std::optional<MeetingHello> DecodeMeetingHello(ConstByteSpan packet);
+// What follows the word, if it is this one and has this many bytes.
+std::optional<ConstByteSpan> DecodeMeetingWord(MeetingWord word, ConstByteSpan packet,
+                                               size_t bytes);
+std::optional<Status> DecodeMeetingRefusal(ConstByteSpan packet);
+
+}  // namespace byteps::local

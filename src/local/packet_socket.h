@@ -1,0 +1,45 @@
+// Packets between processes of one machine, over a Unix socket that keeps their borders and carries
+// descriptors. The socket's name is abstract: no file, gone with its listener. Thread-compatible.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/base/types.h"
+#include "src/local/unique_fd.h"
+
+namespace byteps::local {
+
+// The kernel takes no more with one packet.
+inline constexpr size_t kPacketFdsMax = 250;
+inline constexpr size_t kPacketBytesMax = 4096;
+
+struct Packet {
+  std::vector<std::byte> bytes;
+  std::vector<UniqueFd> fds;
+};
+
+// Listens under `name`, which must be free: kDuplicateName if another process has it.
+Result<UniqueFd> ListenPackets(const std::string& name);
+// kUnavailable if nobody listens. Does not block.
+Result<UniqueFd> ConnectPackets(const std::string& name);
+// One that waits, if there is one; it may be a stranger. Does not block.
+Result<UniqueFd> AcceptPackets(const UniqueFd& listener);
+
+// Whether the other end is a process of this user.
+bool IsOfThisUser(const UniqueFd& socket);
+
+// Does not block: a packet fits into the socket, or kExhausted. The descriptors are borrowed. A
+// closed socket is kPeerLost.
+Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes, const std::vector<int>& fds = {});
+// Blocks until a packet is there, the other end has closed (kPeerLost), or the deadline has passed
+// (kDeadlineExceeded). kProtocol for a packet that is too long.
+Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline);
+
+// Waits until one of the descriptors can be read or is closed; whether it is, in order. None is
+// when the deadline has passed.
+std::vector<bool> PollReadable(const std::vector<int>& fds, Time deadline);
+
+}  // namespace byteps::local

@@ -1,0 +1,352 @@
+#include "src/local/window.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <string>
+
+#include "src/kernels/kernels.h"
+#include "src/local/futex.h"
+
+namespace byteps::local {
+namespace {
+
+// A share that is smaller costs more in waking who sums it than in summing it.
+constexpr size_t kShareBytesMin = size_t{128} << 10;
+constexpr size_t kLineBytes = 64;
+constexpr uint32_t kCarrier = 0;
+
+RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
+bool Has(RankSet set, uint32_t rank) { return (set & Bit(rank)) != 0; }
+bool Covers(RankSet big, RankSet small) { return (small & ~big) == 0; }
+uint32_t Count(RankSet set) { return static_cast<uint32_t>(std::popcount(set)); }
+uint32_t Lowest(RankSet set) { return static_cast<uint32_t>(std::countr_zero(set)); }
+
+template <typename Action>
+void ForEach(RankSet set, Action action) {
+  for (; set != 0; set &= set - 1) action(Lowest(set));
+}
+
+size_t UpToLine(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+uint32_t SharesOf(const BlockUse& use) {
+  return static_cast<uint32_t>(std::clamp<size_t>(use.bytes / kShareBytesMin, 1, Count(use.ranks)));
+}
+
+uint64_t Pack(const BlockUse& use) {
+  return uint64_t{use.divisor} << 32 | static_cast<uint64_t>(use.how) << 8 |
+         static_cast<uint64_t>(use.type);
+}
+
+std::string Names(RankSet ranks) {
+  std::string text = Count(ranks) == 1 ? "local rank" : "local ranks";
+  bool first = true;
+  ForEach(ranks, [&](uint32_t rank) {
+    text += (first ? " " : ", ") + std::to_string(rank);
+    first = false;
+  });
+  return text;
+}
+
+}  // namespace
+
+size_t Window::BytesFor(const WindowShape& shape) {
+  return UpToLine(sizeof(WindowWords)) + shape.ranks * shape.blocks * shape.block_bytes;
+}
+
+Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank)
+    : shape_(shape),
+      rank_(rank),
+      words_(*reinterpret_cast<WindowWords*>(memory.data())),
+      parts_(memory.data() + UpToLine(sizeof(WindowWords))) {
+  assert(memory.size() >= BytesFor(shape) && rank < shape.ranks);
+  assert(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
+}
+
+std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
+  uint64_t number = words_.admitted.load(std::memory_order_relaxed) + 1;
+  std::optional<uint32_t> block = BlockFor(use.ranks);
+  if (!block.has_value() || (number > kUsesKept && IsNeeded(number - kUsesKept))) return {};
+  Given& given = given_[*block];
+  AdmittedUse at = {number, *block, given.last.number, use};
+  UseWords& words = words_.uses[number % kUsesKept];
+  // Who reads while this is overwritten sees another number before it sees other words.
+  constexpr auto release = std::memory_order_release;
+  words.number.store(0);
+  words.block.store(at.block, release);
+  words.after.store(at.after, release);
+  words.ranks.store(use.ranks, release);
+  words.bring.store(use.bring, release);
+  words.bytes.store(use.bytes, release);
+  words.arithmetic.store(Pack(use), release);
+  words.tensor_and_piece.store(uint64_t{use.tensor} << 32 | use.piece, release);
+  words.generation.store(use.generation, release);
+  words.round.store(use.round, release);
+  words.number.store(number);
+  given = {.before = given.last, .last = at};
+  next_block_ = (at.block + 1) % (shape_.blocks - 1);
+  words_.admitted.store(number);
+  Wake(use.ranks);
+  return at;
+}
+
+// Whether its ranks may still have to read what it is.
+bool Window::IsNeeded(uint64_t number) const {
+  const UseWords& words = words_.uses[number % kUsesKept];
+  uint64_t block = words.block.load(std::memory_order_relaxed);
+  return words_.blocks[block].over.load() < number;
+}
+
+// A block that is free; one that will be when ranks of this use have done their part; the reserve,
+// if other ranks hold all blocks, and those of this use owe none of them anything.
+std::optional<uint32_t> Window::BlockFor(RankSet ranks) {
+  uint32_t reserve = shape_.blocks - 1;
+  bool is_next = false;
+  std::optional<uint32_t> behind;
+  for (uint32_t i = 0; i < reserve; ++i) {
+    uint32_t block = (next_block_ + i) % reserve;
+    uint64_t over = words_.blocks[block].over.load();
+    const AdmittedUse& last = given_[block].last;
+    if (over == last.number) return block;
+    bool needs_same = Covers(ranks, last.use.ranks);
+    if (needs_same && over == last.after && !behind.has_value()) behind = block;
+    is_next = is_next || needs_same;
+  }
+  if (behind.has_value()) return behind;
+  bool is_free = words_.blocks[reserve].over.load() == given_[reserve].last.number;
+  if (is_next || !is_free) return {};
+  words_.awaits_less.store(1);  // before it looks, so that nothing is missed
+  RankSet owing = 0;
+  for (uint32_t block = 0; block < reserve; ++block) owing |= Owing(block);
+  if ((owing & ranks) != 0) return {};
+  words_.awaits_less.store(0);
+  return reserve;
+}
+
+bool Window::HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const {
+  return WordsOf(at).marks[rank].mark.load() >= (at.number << 2 | what);
+}
+
+RankSet Window::Owing(uint32_t block) const {
+  const Given& given = given_[block];
+  uint64_t over = words_.blocks[block].over.load();
+  if (over == given.last.number) return 0;
+  return OwingIn(over == given.last.after ? given.last : given.before);
+}
+
+// Ranks that have something to do now in the use that has the block.
+RankSet Window::OwingIn(const AdmittedUse& at) const {
+  const BlockWords& words = WordsOf(at);
+  bool is_open = decision(at) == Decision::kOpen;
+  bool fills = is_open && words.filled.load() < Count(at.use.bring);
+  // Once every share is taken up, only who has one owes anything.
+  bool finishes = is_open && !fills && words.claimed.load() >= SharesOf(at.use);
+  RankSet owing = 0;
+  ForEach(fills ? at.use.bring : at.use.ranks, [&](uint32_t rank) {
+    bool owes = fills      ? !HasSaid(at, rank, kHasFilled)
+                : finishes ? words.marks[rank].mark.load() == (at.number << 2 | kIsSumming)
+                           : !HasSaid(at, rank, kHasReleased);
+    if (owes) owing |= Bit(rank);
+  });
+  return owing;
+}
+
+std::optional<AdmittedUse> Window::Read(uint64_t number) const {
+  const UseWords& words = words_.uses[number % kUsesKept];
+  constexpr auto acquire = std::memory_order_acquire;
+  if (words.number.load() != number) return {};
+  AdmittedUse at = {number, static_cast<uint32_t>(words.block.load(acquire)),
+                    words.after.load(acquire)};
+  BlockUse& use = at.use;
+  use.ranks = words.ranks.load(acquire);
+  use.bring = words.bring.load(acquire);
+  use.bytes = words.bytes.load(acquire);
+  uint64_t arithmetic = words.arithmetic.load(acquire);
+  use.type = static_cast<DataType>(arithmetic & 0xff);
+  use.how = static_cast<Combine>(arithmetic >> 8 & 0xff);
+  use.divisor = static_cast<uint32_t>(arithmetic >> 32);
+  uint64_t tensor_and_piece = words.tensor_and_piece.load(acquire);
+  use.tensor = static_cast<TensorId>(tensor_and_piece >> 32);
+  use.piece = static_cast<uint32_t>(tensor_and_piece);
+  use.generation = static_cast<uint32_t>(words.generation.load(acquire));
+  use.round = words.round.load(acquire);
+  if (words.number.load(acquire) != number) return {};
+  return at;
+}
+
+Result<std::optional<AdmittedUse>> Window::NextAfter(uint64_t number) {
+  uint64_t last = words_.admitted.load();
+  // What has been overwritten was over, so none of it concerned this rank.
+  uint64_t first = std::max(number + 1, last > kUsesKept ? last - kUsesKept + 1 : 1);
+  for (uint64_t next = first; next <= last; ++next) {
+    std::optional<AdmittedUse> at = Read(next);
+    if (!at.has_value() || !Has(at->use.ranks, rank_)) continue;
+    if (!IsSane(*at)) {
+      return Status(StatusCode::kInternal,
+                    "the window of this machine names a block, or bytes, "
+                    "that it does not have: restart the job");
+    }
+    return at;
+  }
+  return std::optional<AdmittedUse>();
+}
+
+bool Window::IsSane(const AdmittedUse& at) const {
+  const BlockUse& use = at.use;
+  RankSet all = shape_.ranks == kLocalRanksMax ? ~RankSet{0} : Bit(shape_.ranks) - 1;
+  return at.block < shape_.blocks && use.bytes <= shape_.block_bytes && Covers(all, use.ranks) &&
+         Covers(use.ranks, use.bring) && use.bring != 0 &&
+         static_cast<int>(use.type) < kDataTypeCount && static_cast<int>(use.how) < kCombineCount &&
+         use.how != Combine::kLast && use.bytes % SizeOf(use.type) == 0;
+}
+
+bool Window::IsOurs(const AdmittedUse& at) const { return WordsOf(at).over.load() == at.after; }
+
+std::byte* Window::PartOf(const AdmittedUse& at, uint32_t rank) const {
+  if (at.use.how == Combine::kOverlay) rank = Lowest(at.use.bring);
+  return parts_ + (size_t{at.block} * shape_.ranks + rank) * shape_.block_bytes;
+}
+
+ByteSpan Window::Part(const AdmittedUse& at) { return {PartOf(at, rank_), at.use.bytes}; }
+
+void Window::Say(const AdmittedUse& at, uint64_t what) {
+  WordsOf(at).marks[rank_].mark.store(at.number << 2 | what);
+}
+
+void Window::Filled(const AdmittedUse& at) {
+  Say(at, kHasFilled);
+  bool last = WordsOf(at).filled.fetch_add(1) + 1 == Count(at.use.bring);
+  if (!last) return TellCarrier();
+  if (at.use.how == Combine::kOverlay) {
+    Decide(at, kIsSum);
+  } else if (SharesOf(at.use) > 1) {
+    Wake(at.use.ranks);
+  }
+}
+
+bool Window::SumShare(const AdmittedUse& at) {
+  BlockWords& words = WordsOf(at);
+  uint32_t shares = SharesOf(at.use);
+  bool is_there = IsOurs(at) && words.filled.load() == Count(at.use.bring);
+  if (!is_there || at.use.how == Combine::kOverlay || words.claimed.load() >= shares) return false;
+  Say(at, kIsSumming);
+  uint32_t share = words.claimed.fetch_add(1);
+  if (share < shares) SumPart(at, share);
+  Say(at, kHasFilled);
+  TellCarrier();
+  return share < shares;
+}
+
+// This rank owes less: the carrier may have waited for that.
+void Window::TellCarrier() {
+  if (words_.awaits_less.load() != 0) Wake(Bit(kCarrier));
+}
+
+void Window::SumPart(const AdmittedUse& at, uint32_t share) {
+  uint32_t shares = SharesOf(at.use);
+  size_t step = UpToLine((at.use.bytes + shares - 1) / shares);
+  size_t begin = std::min(at.use.bytes, share * step);
+  Combined(at, begin, std::min(at.use.bytes, begin + step));
+  if (WordsOf(at).summed.fetch_add(1) + 1 == shares) Decide(at, kIsSum);
+}
+
+// The result lies in the lowest part.
+void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
+  std::array<const std::byte*, kLocalRanksMax> inputs;
+  size_t count = 0;
+  ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = PartOf(at, rank) + begin; });
+  std::byte* out = PartOf(at, Lowest(at.use.bring)) + begin;
+  size_t elements = (end - begin) / SizeOf(at.use.type);
+  std::span<const std::byte* const> parts(inputs.data(), count);
+  if (at.use.how == Combine::kAverage) {
+    kernels::Average(at.use.type, out, parts, elements, at.use.divisor);
+  } else {
+    kernels::Combine(at.use.how, at.use.type, out, parts, elements);
+  }
+}
+
+bool Window::Decide(const AdmittedUse& at, uint64_t what) {
+  std::atomic<uint64_t>& decision = WordsOf(at).decision;
+  uint64_t before = decision.load();
+  bool first =
+      before >> 2 != at.number && decision.compare_exchange_strong(before, at.number << 2 | what);
+  if (first) Wake(at.use.ranks);
+  return first;
+}
+
+Decision Window::decision(const AdmittedUse& at) const {
+  uint64_t word = WordsOf(at).decision.load();
+  if (word >> 2 != at.number) return Decision::kOpen;
+  return (word & 3) == kIsSum ? Decision::kSum : Decision::kError;
+}
+
+ConstByteSpan Window::ResultOf(const AdmittedUse& at) const {
+  return {PartOf(at, Lowest(at.use.bring)), at.use.bytes};
+}
+
+bool Window::Withdraw(const AdmittedUse& at) {
+  return Decide(at, kIsError) || decision(at) == Decision::kError;
+}
+
+void Window::Release(const AdmittedUse& at) {
+  Say(at, kHasReleased);
+  BlockWords& words = WordsOf(at);
+  if (words.released.fetch_add(1) + 1 != Count(at.use.ranks)) return TellCarrier();
+  words.filled.store(0);
+  words.claimed.store(0);
+  words.summed.store(0);
+  words.released.store(0);
+  words.over.store(at.number);
+  // Whoever is next may be any of them; and the carrier may have waited for a block.
+  Wake(~RankSet{0});
+}
+
+void Window::Leave() { words_.left.fetch_or(Bit(rank_)); }
+
+void Window::MarkLost(uint32_t rank) {
+  if (Has(words_.left.load(), rank)) return;
+  words_.lost.fetch_or(Bit(rank));
+  Wake(~RankSet{0});
+}
+
+RankSet Window::lost() const { return words_.lost.load(); }
+
+Status Window::Loss() const {
+  RankSet gone = lost();
+  if (gone == 0) return Status::Ok();
+  return {StatusCode::kPeerLost, "the process of " + Names(gone) + " of this machine has ended"};
+}
+
+RankSet Window::Awaited(const AdmittedUse& at) const { return IsOurs(at) ? OwingIn(at) : 0; }
+
+void Window::Wake(RankSet ranks) {
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    if (!Has(ranks, rank)) continue;
+    RankWords& words = words_.ranks[rank];
+    words.events.fetch_add(1);
+    if (words.sleeps.load() != 0) FutexWake(words.events);
+  }
+}
+
+uint32_t Window::Events() const { return words_.ranks[rank_].events.load(); }
+
+Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
+  RankWords& words = words_.ranks[rank_];
+  words.sleeps.store(1);
+  while (words.events.load() == events && lost() == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      words.sleeps.store(0);
+      RankSet awaited = at.number == 0 ? 0 : Awaited(at) & ~Bit(rank_);
+      return {StatusCode::kDeadlineExceeded,
+              awaited == 0 ? "no other rank of this machine went on in time"
+                           : Names(awaited) +
+                                 " of this machine did not go on in time; is it "
+                                 "stopped, or busy with something else?"};
+    }
+    FutexWait(words.events, events, deadline);
+  }
+  words.sleeps.store(0);
+  return Loss();
+}
+
+}  // namespace byteps::local

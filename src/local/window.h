@@ -1,0 +1,148 @@
+// The window of a machine: shared memory in blocks, in which its ranks sum before anything is sent.
+// docs/decisions/0018-window.md has the rules, spec/collect.pml checks them.
+//
+// The carrier admits uses of blocks, in the order that it chooses. The ranks of a use fill their
+// parts, sum the whole in shares, each in one pass in the order of ranks, and read the result; when
+// all have released it, the block is used again. No step takes a lock or waits; Wait alone does.
+//
+// A window object belongs to one thread of one process; each rank has its own over the same memory.
+// Processes of one job trust each other: what lies in the memory is checked so far that a mistake
+// of one does not make another one touch memory outside the window.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/base/types.h"
+#include "src/local/window_layout.h"
+
+namespace byteps::local {
+
+// Local ranks, from 0, as bits.
+using RankSet = uint64_t;
+
+struct WindowShape {
+  uint32_t ranks = 1;
+  uint32_t blocks = 5;                     // with the reserve, which is the last one
+  size_t block_bytes = size_t{512} << 10;  // of each rank; a multiple of 64
+  friend bool operator==(const WindowShape&, const WindowShape&) = default;
+};
+
+// What a block is used for.
+struct BlockUse {
+  RankSet ranks = 0;  // who takes part; each must release it
+  RankSet bring = 0;  // of these: who fills a part; at least one
+  size_t bytes = 0;   // of each part, and of the result
+  DataType type = DataType::kFloat32;
+  // kOverlay: nothing is summed; all parts are the same memory, in which each fills a span of its
+  // own.
+  Combine how = Combine::kSum;
+  uint32_t divisor = 1;  // of an average
+  // What is collected; for who reads.
+  TensorId tensor = 0;
+  uint32_t piece = 0;
+  uint32_t generation = 0;
+  uint64_t round = 0;
+};
+
+// A use that was admitted. Numbers start at 1 and are never used again.
+struct AdmittedUse {
+  uint64_t number = 0;
+  uint32_t block = 0;
+  uint64_t after = 0;
+  BlockUse use;
+};
+
+enum class Decision : uint8_t { kOpen, kSum, kError };
+
+class Window {
+ public:
+  static size_t BytesFor(const WindowShape& shape);
+
+  // `memory` has BytesFor(shape) bytes, is all zero when the first rank comes, and outlives this.
+  Window(ByteSpan memory, const WindowShape& shape, uint32_t rank);
+
+  // Local rank 0 alone, the carrier: gives a block to `use`, or says that none may be had now; what
+  // changes that is an event. A use may be given a block before the one before it is over, if it
+  // needs all ranks of that one anyway. The reserve is for a use whose ranks owe other blocks
+  // nothing, while ranks that it does not need hold all of them.
+  // REQUIRES: use.bytes is at most block_bytes; sets name ranks of the window.
+  std::optional<AdmittedUse> Admit(const BlockUse& use);
+
+  // The next use after `number` in which this rank takes part, if it has been admitted. kInternal
+  // if what stands there cannot be right.
+  Result<std::optional<AdmittedUse>> NextAfter(uint64_t number);
+
+  // Whether the block is this use's: the use before is over. REQUIRES, of all below: the use is
+  // this rank's, and this rank has not released it.
+  bool IsOurs(const AdmittedUse& at) const;
+
+  // This rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not said Filled.
+  ByteSpan Part(const AdmittedUse& at);
+  // The part is complete. The last one decides an overlay.
+  void Filled(const AdmittedUse& at);
+
+  // Sums a share, if all parts are there and a share is left. True if it did.
+  bool SumShare(const AdmittedUse& at);
+
+  // The result, or that there will be none, once it is decided.
+  Decision decision(const AdmittedUse& at) const;
+  // REQUIRES: decision is kSum.
+  ConstByteSpan ResultOf(const AdmittedUse& at) const;
+
+  // Decides an error, unless a sum is decided; false then. REQUIRES: IsOurs.
+  bool Withdraw(const AdmittedUse& at);
+
+  // This rank touches the block no more in this use. REQUIRES: it is decided, and IsOurs.
+  void Release(const AdmittedUse& at);
+
+  // This rank takes part no more, in order: its end is no loss. REQUIRES: it has released all.
+  void Leave();
+  // A rank's process has ended: all who wait are told, unless it had left. Any thread, any number
+  // of times.
+  void MarkLost(uint32_t rank);
+  RankSet lost() const;
+  // kPeerLost with their names, if there are any.
+  Status Loss() const;
+  // Who has something to do in this use now: fill, sum, or release it once it is decided.
+  RankSet Awaited(const AdmittedUse& at) const;
+
+  // The count of events of this rank. Read it, look what can be done, and Wait with it.
+  uint32_t Events() const;
+  // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
+  // (kDeadlineExceeded). The texts name the ranks; `at` is what the caller waits for.
+  Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);
+
+ private:
+  BlockWords& WordsOf(const AdmittedUse& at) const { return words_.blocks[at.block]; }
+  bool HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const;
+  RankSet Owing(uint32_t block) const;
+  RankSet OwingIn(const AdmittedUse& at) const;
+  bool IsNeeded(uint64_t number) const;
+  std::optional<uint32_t> BlockFor(RankSet ranks);
+  void TellCarrier();
+  std::optional<AdmittedUse> Read(uint64_t number) const;
+  bool IsSane(const AdmittedUse& at) const;
+  std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
+  void SumPart(const AdmittedUse& at, uint32_t share);
+  void Combined(const AdmittedUse& at, size_t begin, size_t end);
+  bool Decide(const AdmittedUse& at, uint64_t what);
+  void Say(const AdmittedUse& at, uint64_t what);
+  void Wake(RankSet ranks);
+
+  const WindowShape shape_;
+  const uint32_t rank_;
+  WindowWords& words_;
+  std::byte* const parts_;
+  // The carrier's: the last two uses that were given each block; the last may wait behind the
+  // other.
+  struct Given {
+    AdmittedUse before, last;
+  };
+  std::array<Given, kBlocksMax> given_{};
+  uint32_t next_block_ = 0;
+};
+
+}  // namespace byteps::local

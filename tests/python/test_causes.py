@@ -55,4 +55,4 @@ def test_a_program_without_the_word_python_is_explained(lasting, tmp_path) -> No
     program.write_text("print(1)")
     code, _, err = finish(bps_run(lasting, "-np", "2", str(program)))
     assert code == 126
-    assert f"needs the word python before it: python {program}" in err
+    assert f"start it with: python {program}" in err

@@ -414,7 +414,7 @@ def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
     session.wait(handle)
     assert timeouts == [60_000, 60_000, 120_000]
     assert len(caplog.messages) == 2
-    start = "rank 0 has waited 120 s for tensor 'byteps.slow' (sum of float32[0]; device cpu):"
+    start = "rank 0 has waited 120 s for tensor 'byteps.slow' (sum of float32[0]; device cpu)."
     assert caplog.messages[1].startswith(start)
 
 

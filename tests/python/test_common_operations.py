@@ -133,7 +133,7 @@ def test_replicas_are_compared_by_type_and_bytes(core, monkeypatch) -> None:
     compare([("w", (2,), digests[0])], "model")
     other = byte_rows.ByteRows(bytearray(b"".join(digests)), [8, 8], [0, 1])
     monkeypatch.setattr("byteps.common.replicas.gather", lambda call, own: other)
-    with pytest.raises(ReplicasDifferError, match="'w' of rank 1 is not that of rank 0"):
+    with pytest.raises(ReplicasDifferError, match="rank 1 and rank 0 have different values of 'w'"):
         compare([("w", (2,), digests[0])], "model")
 
 

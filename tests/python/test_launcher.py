@@ -255,7 +255,7 @@ def test_an_output_that_fails_leaves_the_grace_time(lasting, tmp_path) -> None:
             timeout=LIMIT_S,
         )
     assert job.returncode == 128 + signal.SIGPIPE
-    assert "nothing can be written any more: No space left on device; ending the job" in job.stderr
+    assert "bps cannot write to its output: No space left on device; ending the job" in job.stderr
     assert saved.exists()
 
 

@@ -91,7 +91,7 @@ def why_not_started(spec: ProcessSpec, error: OSError) -> str:
     program = spec.arguments[0]
     text = f"{spec.label} cannot be started: {program}: {error.strerror}"
     if program.endswith(".py") and Path(program).is_file():
-        text += f"; a program of Python needs the word python before it: python {program}"
+        text += f"; this is a Python program; start it with: python {program}"
     return text
 
 

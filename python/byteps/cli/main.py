@@ -30,11 +30,11 @@ _RUN_HELP = """Start a whole job on this machine: a scheduler, servers and worke
 
 Every line of output carries the name of its process. A server or the scheduler that dies is started
 again, at most `--restart` times in all, and the training goes on. With `--min-np` it also goes on
-without workers that die. Any other loss ends all processes; the reason is printed, and the exit
-code of the process that was lost (128 + n for signal n) is the exit code of this command. Ctrl-C,
-SIGTERM, SIGHUP and SIGQUIT reach the workers and end the job; whatever is left after the grace time
-is killed. SIGUSR1 and SIGUSR2 are passed on to the workers and end nothing; a script around a
-worker must `exec` it.
+after a worker has died. Any other loss ends all processes. bps prints the reason and ends with the
+exit code of the lost process (128 + n for signal n). Ctrl-C, SIGTERM, SIGHUP and SIGQUIT end the
+job: bps passes them to the workers, waits for the grace time, and kills every process that is left.
+bps also passes SIGUSR1 and SIGUSR2 to the workers; these do not end the job. If a script starts the
+worker, the script must `exec` it.
 
 **Examples**
 
@@ -67,12 +67,20 @@ def run(
     ] = 1,
     grace: Annotated[
         float,
-        typer.Option("--grace", min=0, metavar="SECONDS", help="Time to end before the kill."),
+        typer.Option(
+            "--grace",
+            min=0,
+            metavar="SECONDS",
+            help="Seconds that processes get to end before bps kills them.",
+        ),
     ] = 3.0,
     restart: Annotated[
         int,
         typer.Option(
-            "--restart", min=0, metavar="N", help="Restarts of servers and scheduler, all together."
+            "--restart",
+            min=0,
+            metavar="N",
+            help="How often bps starts servers and scheduler again after they died, all together.",
         ),
     ] = RESTARTS_DEFAULT,
     min_np: Annotated[
@@ -82,7 +90,7 @@ def run(
             min=0,
             metavar="N",
             envvar=MIN_WORKERS_VARIABLE,
-            help="Go on without workers that die while this many are left; 0: never.",
+            help="If workers die, go on while so many live; 0: end the job at the first loss.",
         ),
     ] = 0,
 ) -> None:

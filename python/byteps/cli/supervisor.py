@@ -201,7 +201,7 @@ class Supervisor:
         error = self._outputs.error
         # Without prefixes the processes have outputs of their own, and only notices are lost.
         if error is not None and self._prefixed and not self._ending:
-            reason = f"nothing can be written any more: {error.strerror}; ending the job"
+            reason = f"bps cannot write to its output: {error.strerror}; ending the job"
             self._fail(reason, _NO_OUTPUT_EXIT_CODE)
 
     def _on_ended(self, child: Child) -> None:

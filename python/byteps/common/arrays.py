@@ -92,8 +92,8 @@ def writable(value: Any) -> Array:
         )
     if any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
         raise InvalidArgumentError(
-            "this array cannot be changed in place: several of its elements are one. Use the form "
-            "that returns a new array, or copy() it first."
+            "this array cannot be changed in place, because several of its elements share one "
+            "place in memory. Use the form that returns a new array, or copy() it first."
         )
     return array
 

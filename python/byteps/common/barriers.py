@@ -28,9 +28,10 @@ def barrier(process_set: ProcessSet | str | None = None, name: str | None = None
 def join(device: int = -1) -> int:
     """Tell that this rank has no more data; block until all ranks have. Return the last rank.
 
-    Until then the others go on without it: it counts as zeros in sums, averages still divide by the
-    number of all ranks, and minima, maxima and products are of the others. Wait for all operations
-    of this rank first; those of CrossBarrier are waited for. `device` is accepted for programs
+    Until all ranks have joined, the others go on without this rank. It counts as zeros in sums,
+    averages still divide by the number of all ranks, and minima, maxima and products contain only
+    the other ranks. Finish all operations of this rank first; `join` itself finishes those of a
+    CrossBarrier. `device` is accepted for programs
     written for Horovod.
 
     Example::

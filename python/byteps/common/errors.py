@@ -78,7 +78,7 @@ class PeerLostError(BytepsError):
 
 
 class EvictedError(BytepsError):
-    """The job goes on without this process."""
+    """The others went on without this process, because it was silent for too long."""
 
     code = 5
 

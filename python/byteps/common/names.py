@@ -31,7 +31,7 @@ def check_name(name: object) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise InvalidArgumentError(
-                f"name is {name!r}; it must be a text that UTF-8 can say, without lone surrogates."
+                f"name is {name!r}; UTF-8 cannot encode it, because it has lone surrogates."
             ) from None
 
 

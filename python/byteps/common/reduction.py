@@ -40,8 +40,8 @@ def operation_of(op: ReduceOp) -> Operation:
         )
     if op is Adasum:
         raise NotImplementedError(
-            "Adasum is not supported: servers add up contributions that do not know each other. "
-            "Use op=Average."
+            "Adasum is not supported: it compares the contributions of pairs of ranks, and servers "
+            "only add contributions up. Use op=Average."
         )
     return Operation(op.value)
 

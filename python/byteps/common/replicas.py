@@ -53,9 +53,9 @@ def _difference(name: str, ranks: Sequence[int], digests: Sequence[bytes]) -> st
     others = [rank for rank, digest in zip(ranks, digests, strict=True) if digest != usual]
     alike = [rank for rank, digest in zip(ranks, digests, strict=True) if digest == usual]
     return (
-        f"the ranks' weights differ: '{name}' of {_list(others)} is not that of {_list(alike)}. "
-        "Start all ranks from the same weights (broadcast_parameters), step on all of them alike, "
-        "and change gradients on all of them alike"
+        f"the ranks' weights differ: {_list(others)} and {_list(alike)} have different values of "
+        f"'{name}'. Start all ranks from the same weights (broadcast_parameters), make the same "
+        "steps on every rank, and change gradients in the same way on every rank"
     )
 
 

@@ -190,8 +190,9 @@ class Session:
         request = self._taken.get(name)
         what = f" ({request.describe()})" if request is not None else ""
         _LOG.warning(
-            "rank %d has waited %d s for tensor '%s'%s: another rank is late, or makes other calls "
-            "or the same in another order. BYTEPS_OPERATION_TIMEOUT would end such a wait.",
+            "rank %d has waited %d s for tensor '%s'%s. Another rank is late, makes other calls, "
+            "or makes the same calls in another order. To end such a wait with an error that names "
+            "the missing ranks, set BYTEPS_OPERATION_TIMEOUT (seconds).",
             self.rank, waited_s, name, what,
         )  # fmt: skip
 

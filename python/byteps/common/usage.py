@@ -26,11 +26,11 @@ def changed_error(names: Sequence[str], own: Sequence[str]) -> InvalidArgumentEr
     first, who = (own[0], "this rank") if own else (names[0], "another rank")
     more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
     return InvalidArgumentError(
-        f"{who} changed the gradient of '{first}'{more} after backward had sent it and before "
-        "step(), so the ranks' models would differ; no rank has stepped. To clip, unscale or "
-        "change gradients of a DistributedOptimizer, call optimizer.synchronize() first, and "
-        "step() inside 'with optimizer.skip_synchronize():'; those of a CrossBarrier cannot be "
-        "changed."
+        f"{who} changed the gradient of '{first}'{more} between backward and step(), while the "
+        "gradient was on its way. The ranks' models would differ, so no rank has stepped. With "
+        "DistributedOptimizer, call optimizer.synchronize() before you clip, unscale or change "
+        "gradients, and step() inside 'with optimizer.skip_synchronize():'. CrossBarrier does not "
+        "allow such changes."
     )
 
 

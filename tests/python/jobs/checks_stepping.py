@@ -170,7 +170,7 @@ def check_replicas_that_differ(rank: int, size: int) -> None:
         if rank == 1:
             weights[1][1] += 1e-12
             weights[2][0] = 5.0
-    text = "'1' of rank 1 is not that of rank"
+    text = "have different values of '1'"
     expect(bps.ReplicasDifferError, lambda: bps.check_replicas(model), text)
 
 

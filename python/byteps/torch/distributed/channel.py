@@ -152,7 +152,7 @@ class Channel:
             if lost:
                 raise PeerLostError(
                     f"group {self.name!r} has lost rank {', '.join(map(str, lost))} of the job, "
-                    f"which has no part in {signature}"
+                    f"so {signature} does not contain its contribution"
                 )
         return finish(flight)
 

@@ -170,9 +170,9 @@ def _launch(role: str, command: Sequence[str]) -> int:
     if is_distributed(os.environ):
         exec_program(role, under=_debugger(os.environ))
     print(
-        f"BytePS launcher: DMLC_NUM_WORKER is 1, and a job on one machine needs no {role} of "
-        "yours, so this process ends. To start each role yourself, set BYTEPS_FORCE_DISTRIBUTED=1 for all "
-        "processes."
+        f"BytePS launcher: DMLC_NUM_WORKER is 1, and a job on one machine needs no {role}, so "
+        "this process ends. To start each role yourself, set BYTEPS_FORCE_DISTRIBUTED=1 for "
+        "all processes."
     )
     return 0
 

@@ -84,7 +84,7 @@ enum class Combine : uint8_t {
   kProduct = 3,
   kOverlay = 4,  // each contribution is laid at its own offset; bit patterns are kept
   kAverage = 5,  // the sum, divided by the number of contributions in it
-  kLast = 6,     // the contribution that came last
+  kLast = 6,     // the contribution that came last; only join uses it
 };
 inline constexpr int kCombineCount = 7;
 

@@ -29,6 +29,9 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 enum class Role : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2 };
 
+// Where the input and the output of an operation lie.
+enum class Memory : uint8_t { kHost, kDevice };
+
 // The numbers are part of the C ABI and of the wire format: never renumber.
 enum class DataType : uint8_t {
   kFloat32 = 0,

@@ -10,8 +10,8 @@
 
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
-#include "src/protocol/control/membership.h"
 #include "src/protocol/codec.h"
+#include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/handshakes.h"

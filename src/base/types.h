@@ -29,6 +29,9 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 enum class Role : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2 };
 
+// Where the input and the output of an operation lie.
+enum class Memory : uint8_t { kHost, kDevice };
+
 // The numbers are part of the C ABI and of the wire format: never renumber.
 enum class DataType : uint8_t {
   kFloat32 = 0,
@@ -84,7 +87,7 @@ enum class Combine : uint8_t {
   kProduct = 3,
   kOverlay = 4,  // each contribution is laid at its own offset; bit patterns are kept
   kAverage = 5,  // the sum, divided by the number of contributions in it
-  kLast = 6,     // the contribution that came last
+  kLast = 6,     // the contribution that came last; only join uses it
 };
 inline constexpr int kCombineCount = 7;
 

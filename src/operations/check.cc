@@ -103,6 +103,12 @@ Status CheckArguments(const Work& work) {
                    " cannot be atomic: each rank gets another part, and what a lost rank had "
                    "would be missing anyway");
   }
+  const Combine combine = CombineOf(spec);
+  if (spec.codec != 0 && (combine == Combine::kOverlay || combine == Combine::kLast)) {
+    return Invalid(Of(work) + " cannot have codec " + std::to_string(spec.codec) +
+                   ": it moves bytes and adds nothing up, and only what is combined can be "
+                   "encoded; give it codec 0");
+  }
   if (!InputBytes(spec, work.rows).has_value()) {
     return Invalid(Tensor(work) + " has more than " + std::to_string(kTensorBytesMax) +
                    " bytes; check its shape");

@@ -88,6 +88,29 @@ TEST_F(CheckTest, WhatEachRankGetsAnotherPartOfCannotBeAtomic) {
   }
 }
 
+TEST_F(CheckTest, OnlyWhatIsCombinedHasACodec) {
+  spec.codec = 9;
+  for (Op op : {Op::kSum, Op::kAverage, Op::kMin, Op::kMax, Op::kProduct}) {
+    spec.op = op;
+    EXPECT_TRUE(Check().ok()) << NameOf(op);
+  }
+  spec.op = Op::kReducescatter;
+  work.output = memory + 6;
+  EXPECT_TRUE(Check().ok());
+  work.output = memory;
+  for (Op op : {Op::kAllgather, Op::kAlltoall, Op::kBarrier, Op::kJoin}) {
+    spec.op = op;
+    EXPECT_NE(Text().find(" of 'x' cannot have codec 9"), std::string::npos) << NameOf(op);
+  }
+  spec.op = Op::kBroadcast;
+  spec.root = 4;
+  EXPECT_EQ(Text(),
+            "broadcast of 'x' cannot have codec 9: it moves bytes and adds nothing up, and only "
+            "what is combined can be encoded; give it codec 0");
+  spec.codec = 0;
+  EXPECT_TRUE(Check().ok());
+}
+
 TEST_F(CheckTest, SplitsAreMadeEqualOrFit) {
   spec.op = Op::kAlltoall;
   spec.shape = {2};

@@ -17,7 +17,8 @@
 //   deliver
 //
 // Of a piece, once it has credit or its owner wants it; a lane walks it (worker/piece_walk.cc).
-// Each stage may wait for an event (worker/piece_path.h). Stages without a star are still to come:
+// Each stage takes what the one before it made, and may wait for an event (worker/piece_path.h).
+// Stages without a star are still to come:
 //
 //   collect     the machine's ranks have put the piece into shared memory: sum in rank order
 //   fetch       device memory to host

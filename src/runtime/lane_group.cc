@@ -68,7 +68,7 @@ void LaneGroup::End() noexcept {
   for (auto& lane : lanes_) {
     if (lane->thread.joinable()) lane->thread.join();
   }
-  for (auto& lane : lanes_) lane->runner->Close();
+  for (auto& lane : lanes_) lane->runner->End();
 }
 
 LaneRunner::Events LaneGroup::EventsOf(uint32_t number) {

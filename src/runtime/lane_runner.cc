@@ -12,13 +12,20 @@ bool EndsSomething(const protocol::LaneMail& mail) {
          std::holds_alternative<protocol::to_lane::Withdraw>(mail);
 }
 
+protocol::LaneOptions With(const protocol::LaneOptions& lane, protocol::ResumePiece resume) {
+  protocol::LaneOptions options = lane;
+  options.resume = std::move(resume);
+  return options;
+}
+
 }  // namespace
 
 LaneRunner::LaneRunner(transport::Loop& loop, const protocol::LaneOptions& lane,
                        const ShardLinkOptions& links, const JobIdentity& identity, Log& log,
                        Events events)
     : events_(std::move(events)),
-      lane_(lane, pool_, arithmetic_, *this),
+      resumer_(loop, [this](const auto& all) { OnStagesEnded(all); }),
+      lane_(With(lane, resumer_.resume()), pool_, arithmetic_, *this),
       links_(loop, links, identity, lane.lane, lane.lanes, pool_, lane_, log,
              {[this] { OnLinks(); },
               [this] {
@@ -62,6 +69,19 @@ void LaneRunner::OnLinks() {
 void LaneRunner::Close() {
   closed_ = true;
   links_.Close();
+}
+
+void LaneRunner::End() {
+  Close();
+  lane_.AbandonAll();
+}
+
+// A closed lane begins nothing: what waits in a stage is withdrawn.
+void LaneRunner::OnStagesEnded(const std::vector<PieceResumer::Ended>& all) {
+  if (closed_) return;
+  for (const PieceResumer::Ended& one : all) lane_.Resume(one.ticket, one.how, one.error);
+  ticker_.Arm();
+  events_.on_event();
 }
 
 void LaneRunner::OnCoordinatorBack() {

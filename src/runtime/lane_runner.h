@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/lane.h"
+#include "src/runtime/piece_resumer.h"
 #include "src/runtime/shard_links.h"
 #include "src/runtime/ticker.h"
 
@@ -44,8 +45,12 @@ class LaneRunner final : private protocol::LaneDriver {
   // Closes all connections, for good: nothing writes to users' memory from them any more. Behind it
   // no view is followed and nothing begins; that an exchange ends is answered.
   void Close();
+  // The same when the loop does not run any more and may have ended in the middle of a step: stages
+  // touch users' memory no more, either.
+  void End();
 
  private:
+  void OnStagesEnded(const std::vector<PieceResumer::Ended>& all);
   void OnView(const protocol::to_lane::View& mail);
   void OnLinks();
 
@@ -67,6 +72,7 @@ class LaneRunner final : private protocol::LaneDriver {
   Events events_;
   BufferPool pool_;
   protocol::KernelArithmetic arithmetic_;
+  PieceResumer resumer_;
   protocol::Lane lane_;
   ShardLinks links_;
   Ticker ticker_;

@@ -38,10 +38,11 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
+  protocol::ShardOptions shard;
+  shard.codecs = options.codecs;
   for (uint32_t i = 0; i < options.join.shards; ++i) {
-    shards_.push_back(
-        std::make_unique<ShardThread>(transport, protocol::ShardOptions(), log, broken,
-                                      [this](const Status& why) { OnShardFailed(why); }));
+    shards_.push_back(std::make_unique<ShardThread>(
+        transport, shard, log, broken, [this](const Status& why) { OnShardFailed(why); }));
   }
 }
 

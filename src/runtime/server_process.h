@@ -10,6 +10,7 @@
 
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
+#include "src/protocol/codec.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
 #include "src/runtime/control_link.h"
@@ -26,6 +27,8 @@ struct ServerProcessOptions {
   wire::Join join;             // address is filled in when the port is known
   uint16_t port = 0;           // to listen on, at the announced host if it is this one; 0: any
   std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
+  // What the shards can decode and encode. They outlive the process; all shards use them at once.
+  const protocol::Codecs* codecs = &protocol::Codecs::None();
 };
 
 class ServerProcess {

@@ -142,6 +142,7 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.join.node = "here";
   process.join.shards = options_.shards;
   process.join.server_count = options_.servers;
+  process.codecs = options_.codecs;
   process.join.piece_bytes_max = options_.piece_bytes_max;
   process.join.version = kVersion;
   return process;
@@ -184,6 +185,8 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
   worker.protocol.overdue_after = kOverdueAfter;
+  worker.protocol.codecs = options_.codecs;
+  worker.protocol.paths = options_.paths;
   worker.start_limit = kPatience;
   worker.operation_limit = options_.operation_limit;
   worker.leave_limit = options_.leave_limit;

@@ -66,6 +66,9 @@ struct ClusterOptions {
   // As of WorkerEngineOptions.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
+  // Of servers and workers, and what lies between their memory and the exchange; see WorkerOptions.
+  const protocol::Codecs* codecs = &protocol::Codecs::None();
+  protocol::MakePiecePaths paths;
   int exit_notices = -1;  // what a launcher writes is read from here
 };
 

@@ -13,32 +13,29 @@ Status NoCodec(const PieceInHand& piece) {
 
 }  // namespace
 
-// Once a round: what is there already, perhaps from another attempt, is pushed again as it is.
 StageVerdict EncodeStage::Enter(PieceInHand& piece) {
-  if (piece.contribution.there) return StageVerdict::kDone;
   const TensorFacts& tensor = piece.exchange.tensor;
   const Codec* codec = codecs_.Find(tensor.codec);
   if (codec == nullptr) {
     piece.error = NoCodec(piece);
     return StageVerdict::kFailed;
   }
-  size_t most = codec->EncodedBytesMax(tensor.dtype, piece.spans.push.size());
-  PieceBytes& made = piece.contribution;
-  made.buffer = pool_.Take(most);
-  made.bytes = static_cast<uint32_t>(
-      codec->Encode(tensor.dtype, piece.spans.push, ByteSpan(made.buffer.data(), most)));
-  made.there = true;
+  ByteSpan room = piece.MakeOutput(codec->EncodedBytesMax(tensor.dtype, piece.input->size()));
+  piece.output.bytes = static_cast<uint32_t>(codec->Encode(tensor.dtype, *piece.input, room));
   return StageVerdict::kDone;
 }
 
-// An error is no encoded piece, and who wants nothing has nothing to decode.
 StageVerdict DecodeStage::Enter(PieceInHand& piece) {
-  if (!piece.answer.there || piece.spans.want.empty()) return StageVerdict::kDone;
+  if (!piece.input.has_value()) return StageVerdict::kDone;
   const TensorFacts& tensor = piece.exchange.tensor;
   const Codec* codec = codecs_.Find(tensor.codec);
-  piece.error = codec == nullptr
-                    ? NoCodec(piece)
-                    : codec->Decode(tensor.dtype, piece.answer.span(), piece.spans.want);
+  if (codec == nullptr) {
+    piece.error = NoCodec(piece);
+    return StageVerdict::kFailed;
+  }
+  const size_t bytes = piece.spans.want.size();
+  ByteSpan decoded = piece.staged ? piece.MakeOutput(bytes) : piece.spans.want;
+  piece.error = codec->Decode(tensor.dtype, *piece.input, decoded);
   return piece.error.ok() ? StageVerdict::kDone : StageVerdict::kFailed;
 }
 

@@ -1,8 +1,7 @@
 // The stages of a piece whose tensor has a codec: its contribution is encoded before the exchange,
-// and the verdict decoded into the result behind it. Both end at once.
+// and the verdict decoded into the result behind it. Both end at once. They keep nothing.
 #pragma once
 
-#include "src/base/buffer_pool.h"
 #include "src/protocol/codec.h"
 #include "src/protocol/worker/piece_path.h"
 
@@ -10,12 +9,11 @@ namespace byteps::protocol {
 
 class EncodeStage final : public PieceStage {
  public:
-  EncodeStage(const Codecs& codecs, BufferPool& pool) : codecs_(codecs), pool_(pool) {}
+  explicit EncodeStage(const Codecs& codecs) : codecs_(codecs) {}
   StageVerdict Enter(PieceInHand& piece) override;
 
  private:
   const Codecs& codecs_;
-  BufferPool& pool_;
 };
 
 class DecodeStage final : public PieceStage {
@@ -25,6 +23,21 @@ class DecodeStage final : public PieceStage {
 
  private:
   const Codecs& codecs_;
+};
+
+// The paths of a lane without stages of others: a codec's, if the tensor has one.
+class CodecPaths final : public PiecePaths {
+ public:
+  explicit CodecPaths(const Codecs& codecs) : encode_(codecs), decode_(codecs) {}
+  const PiecePath& PathOf(const Exchange& exchange) override {
+    return exchange.tensor.codec == 0 ? plain_ : coded_;
+  }
+
+ private:
+  EncodeStage encode_;
+  DecodeStage decode_;
+  const PiecePath plain_;
+  const PiecePath coded_{{&encode_}, {&decode_}};
 };
 
 }  // namespace byteps::protocol

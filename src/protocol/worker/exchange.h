@@ -45,6 +45,8 @@ struct Exchange {
   uint32_t count = 0;
   const std::vector<ShardId>* homes = nullptr;  // by number
   const SpanSource* spans = nullptr;
+  Memory memory =
+      Memory::kHost;  // of the spans; sizes that are told first are always in the host's
   // Without this member's part the result is nobody's bytes.
   std::optional<Slot> root;
   // Pieces may go again, with the same bytes.

@@ -13,8 +13,8 @@ void Keeper::Keep(LanePiece& piece) {
   bool nothing =
       held.empty || held.piece_bytes == 0 || held.status != StatusCode::kOk || held.codec != 0;
   if (piece.copy || nothing) return;
-  const Spans& spans = piece.spans;
-  ConstByteSpan verdict = spans.want.empty() ? spans.push : ConstByteSpan(spans.want);
+  ConstByteSpan pushed = piece.contribution.there ? piece.contribution.span() : piece.spans.push;
+  ConstByteSpan verdict = piece.spans.want.empty() ? pushed : ConstByteSpan(piece.spans.want);
   piece.copy = lane_.pool.Take(verdict.size());
   piece.copy_bytes = static_cast<uint32_t>(verdict.size());
   lane_.arithmetic.Copy(piece.copy.data(), verdict.data(), verdict.size());

@@ -90,6 +90,7 @@ void Lane::Parts::BeginGeneration(const wire::View& view) {
   context.links.Begin(shards);
   reader.Begin(shards);
   context.pieces.Clear();
+  walk.BeginGeneration();
   context.receipts.Clear();
   context.wants.Clear();
   moves.Begin();
@@ -122,6 +123,7 @@ void Lane::Parts::On(const to_lane::RemoveProcessSet& mail) {
 void Lane::Parts::On(const to_lane::Retire& mail) {
   for (TensorId tensor : mail.tensors) {
     context.pieces.Retire(tensor);
+    walk.Retire(tensor);
     context.wants.Take(tensor);
   }
 }
@@ -173,6 +175,8 @@ void Lane::OnStable(ShardId from, const wire::Progress& stable) {
 void Lane::Resume(const PieceTicket& ticket, StageVerdict how, const Status& error) {
   parts_->walk.Resume(ticket, how, error);
 }
+
+void Lane::AbandonAll() { parts_->walk.AbandonAll(); }
 
 bool Lane::HoldsUnstable() const {
   if (parts_->context.awaits_take_over) return true;  // what comes may be

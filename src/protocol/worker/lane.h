@@ -62,7 +62,8 @@ struct LaneOptions {
   Duration acknowledge_after = milliseconds(2);
   const Codecs* codecs = &Codecs::None();  // outlive the lane
   // Null: a piece's path is the exchange, with a codec's stages around it if its tensor has one.
-  PiecePaths paths;
+  MakePiecePaths paths;
+  ResumePiece resume;  // what stages get
   const LaneRules* rules = &kLaneRules;
 };
 
@@ -94,6 +95,8 @@ class Lane {
   // The stage in which the piece waits has ended; `error` with kFailed. No effect if it does not
   // wait there any more.
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);
+  // PiecePaths::AbandonAll; the lane may stand in the middle of a step. Nothing else follows.
+  void AbandonAll();
 
   // Others may depend on what this lane holds: its worker must not leave yet.
   bool HoldsUnstable() const;

@@ -39,10 +39,11 @@ struct MovedPiece {
   uint64_t round = 0;    // that it is pushed for
   bool set_out = false;  // it has had its credit
   // Where on its path it is, and what stages have made of it.
-  uint8_t at = 0;
+  size_t at = 0;
   std::optional<std::vector<std::byte>> contribution;
   std::optional<std::vector<std::byte>> answer;  // behind the exchange
   std::optional<std::string> failure;            // its owner is asked for this error
+  std::vector<std::byte> kept;                   // by stages, from round to round
 };
 
 }  // namespace byteps::protocol

@@ -25,6 +25,7 @@ struct Operation {
   // As large as input, the same or apart from it; unused by allgather and alltoall. Reducescatter:
   // this rank's rows, which may lie in their place in the input.
   std::byte* output = nullptr;
+  Memory memory = Memory::kHost;  // of both; another use of the name may have another one
   int32_t priority = 0;
   // Alltoall: rows for each rank of the process set, `rows` in all. None: equal parts.
   std::vector<uint64_t> splits;

@@ -3,39 +3,58 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/protocol/worker/codec_stages.h"
 #include "src/protocol/worker/piece_packing.h"
 
 namespace byteps::protocol {
+namespace {
 
-LaneTensor& PieceWalk::TensorOf(const TensorFacts& facts) {
-  LaneTensor& tensor = lane_.pieces.FindOrAdd(facts);
-  if (!tensor.path.empty()) return tensor;
-  tensor.path = PathOf(facts);
-  auto own = std::find(tensor.path.begin(), tensor.path.end(), self());
-  tensor.exchange_at = static_cast<uint8_t>(own - tensor.path.begin());
-  return tensor;
+std::unique_ptr<PiecePaths> MakePaths(LaneContext& lane) {
+  const LaneOptions& options = lane.options;
+  if (!options.paths) return std::make_unique<CodecPaths>(*options.codecs);
+  return options.paths({lane.pool, *options.codecs, options.resume});
 }
 
-PiecePath PieceWalk::PathOf(const TensorFacts& facts) {
-  if (lane_.options.paths) return lane_.options.paths(facts, self());
-  if (facts.codec == 0) return {self()};
-  return {&encode_, self(), &decode_};
+// The stage at which the piece is. Null: it is at the exchange, or behind the last one.
+PieceStage* StageOf(const PiecePath& path, size_t at) {
+  if (at < path.before.size()) return path.before[at];
+  const size_t behind = at - path.before.size();
+  return behind > 0 && behind <= path.behind.size() ? path.behind[behind - 1] : nullptr;
 }
+
+// What the stage in which the piece is has made becomes the input of the next one.
+void Leave(const LaneTensor& tensor, LanePiece& piece) {
+  PieceBytes made = std::exchange(piece.output, PieceBytes());
+  piece.entry = 0;
+  if (made.there) (tensor.HasCredit(piece) ? piece.contribution : piece.answer) = std::move(made);
+  ++piece.at;
+}
+
+}  // namespace
+
+PieceWalk::PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes)
+    : lane_(lane),
+      keeper_(keeper),
+      reader_(reader),
+      pushes_(pushes),
+      paths_(MakePaths(lane)),
+      last_entry_(lane.options.lane) {}
 
 void PieceWalk::Open(LaneTensor& tensor, const Exchange& exchange) {
   tensor.exchange = &exchange;
+  tensor.path = &paths_->PathOf(exchange);
   tensor.last_round = wire::RoundOf(exchange.use, 0);
   tensor.part.Begin(lane_.options.lane, exchange);
 }
 
 void PieceWalk::Begin(const Exchange& exchange) {
-  LaneTensor& tensor = TensorOf(exchange.tensor);
+  LaneTensor& tensor = lane_.pieces.FindOrAdd(exchange.tensor);
   lane_.pieces.Meet(tensor, exchange);
   Open(tensor, exchange);
   for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
     if (tensor.pieces[number].step == PieceStep::kAway) continue;
     tensor.pieces[number].contribution = PieceBytes();
-    QueueFor(tensor, number, wire::RoundOf(exchange.use, 0));
+    QueueFor(tensor, number, wire::RoundOf(exchange.use, 0), 0);
   }
   ApplyEarlyWants(tensor.facts.id);
   if (tensor.part.AllDone()) EndPart(tensor);  // it is all in other lanes
@@ -44,7 +63,7 @@ void PieceWalk::Begin(const Exchange& exchange) {
 
 void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
   const Exchange& exchange = *repeat.exchange;
-  LaneTensor& tensor = TensorOf(exchange.tensor);
+  LaneTensor& tensor = lane_.pieces.FindOrAdd(exchange.tensor);
   Open(tensor, exchange);
   for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
     LanePiece& piece = tensor.pieces[number];
@@ -52,7 +71,9 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
     if (*piece.held.receipt == *repeat.common) {
       tensor.part.Count(piece.held);
     } else {
-      QueueFor(tensor, number, wire::RoundOf(exchange.use, repeat.attempt));
+      // What stages have made of it in the first attempt is pushed again as it is.
+      QueueFor(tensor, number, wire::RoundOf(exchange.use, repeat.attempt),
+               tensor.path->before.size());
     }
   }
   ApplyEarlyWants(tensor.facts.id);
@@ -60,10 +81,10 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
   SetOut();
 }
 
-// It walks its path from the first stage.
-void PieceWalk::QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round) {
+// It walks its path from `at` on.
+void PieceWalk::QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round, size_t at) {
   tensor.pieces[number].round = round;
-  tensor.pieces[number].at = 0;
+  tensor.pieces[number].at = at;
   Queue(tensor, number);
 }
 
@@ -110,39 +131,61 @@ void PieceWalk::Walk(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   bool fails = piece.failure != nullptr && tensor.HasCredit(piece);
   if (fails) return AskForError(tensor, number, std::string(*piece.failure));
-  while (piece.at < tensor.path.size()) {
-    PieceInHand hand{*tensor.exchange,
-                     {tensor.facts.id, number, piece.round},
-                     piece.spans,
-                     piece.contribution,
-                     piece.answer};
-    StageVerdict how = tensor.path[piece.at]->Enter(hand);
+  while (!tensor.AtExchange(piece)) {
+    PieceStage* stage = StageOf(*tensor.path, piece.at);
+    if (stage == nullptr) return PieceDone(tensor, number);
+    Status error;
+    StageVerdict how = Enter(*stage, tensor, number, error);
     if (how == StageVerdict::kPending) return;
-    if (how == StageVerdict::kFailed) return FailPiece(tensor, number, hand.error);
-    ++piece.at;
+    if (how == StageVerdict::kFailed) return FailPiece(tensor, number, error);
+    Leave(tensor, piece);
   }
-  PieceDone(tensor, number);
+  pushes_.Send(tensor, number);
 }
 
-// The stage exchange.
-StageVerdict PieceWalk::Enter(PieceInHand& piece) {
-  pushes_.Send(*lane_.pieces.Find(piece.ticket.tensor), piece.ticket.number);
-  return StageVerdict::kPending;
+StageVerdict PieceWalk::Enter(PieceStage& stage, LaneTensor& tensor, uint32_t number,
+                              Status& error) {
+  LanePiece& piece = tensor.pieces[number];
+  const bool before = tensor.HasCredit(piece);
+  const PieceBytes& made = before ? piece.contribution : piece.answer;
+  std::optional<ConstByteSpan> input;
+  if (before) input = piece.spans.push;
+  if (made.there) input = made.span();
+  piece.entry = last_entry_ += lane_.options.lanes;
+  PieceInHand hand{*tensor.exchange,
+                   {tensor.facts.id, number, piece.round, piece.entry},
+                   piece.spans,
+                   before ? StatusCode::kOk : piece.held.status,
+                   input,
+                   !before && tensor.path->staged,
+                   lane_.pool,
+                   piece.output,
+                   {}};
+  StageVerdict how = stage.Enter(hand);
+  error = std::move(hand.error);
+  return how;
+}
+
+// It goes no further in the stage in which it waits.
+void PieceWalk::Abandon(LaneTensor& tensor, uint32_t number) {
+  LanePiece& piece = tensor.pieces[number];
+  StageOf(*tensor.path, piece.at)->Abandon({tensor.facts.id, number, piece.round, piece.entry});
+  piece.output = PieceBytes();
+  piece.entry = 0;
 }
 
 void PieceWalk::Resume(const PieceTicket& ticket, StageVerdict how, const Status& error) {
   LaneTensor* tensor = lane_.pieces.Find(ticket.tensor);
   if (tensor == nullptr || ticket.number >= tensor->pieces.size()) return;
   LanePiece& piece = tensor->pieces[ticket.number];
-  bool waits = piece.step == PieceStep::kUnderWay && piece.round == ticket.round &&
-               piece.at != tensor->exchange_at;
-  if (!waits) return;
+  bool waits = piece.step == PieceStep::kUnderWay && piece.entry != 0;
+  if (!waits || piece.entry != ticket.entry) return;
   if (how == StageVerdict::kFailed) return FailPiece(*tensor, ticket.number, error);
   GoOn(*tensor, ticket.number);
 }
 
 void PieceWalk::GoOn(LaneTensor& tensor, uint32_t number) {
-  ++tensor.pieces[number].at;
+  Leave(tensor, tensor.pieces[number]);
   Walk(tensor, number);
 }
 
@@ -157,7 +200,9 @@ void PieceWalk::FailPiece(LaneTensor& tensor, uint32_t number, const Status& why
 void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const std::string& why) {
   LanePiece& piece = tensor.pieces[number];
   piece.failure = std::make_unique<std::string>(why);
-  piece.at = tensor.exchange_at;
+  piece.at = tensor.path->before.size();
+  piece.output = PieceBytes();
+  piece.entry = 0;
   pushes_.Send(tensor, number);
 }
 
@@ -167,7 +212,6 @@ void PieceWalk::PushAgain(LaneTensor& tensor, uint32_t number) {
   if (lane_.rules.RepeatsPassCredit()) return pushes_.Send(tensor, number);
   lane_.outbox.Return(piece.spans);
   piece.step = PieceStep::kQueued;
-  piece.at = 0;
   piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
 }
 
@@ -184,9 +228,7 @@ void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
 void PieceWalk::Detach(LaneTensor& tensor, uint32_t number) {
   const LanePiece& piece = tensor.pieces[number];
   if (tensor.HasCredit(piece)) lane_.outbox.Return(piece.spans);
-  if (!tensor.AtExchange(piece)) {
-    tensor.path[piece.at]->Abandon({tensor.facts.id, number, piece.round});
-  }
+  if (!tensor.AtExchange(piece)) Abandon(tensor, number);
   StopTouching(tensor, number);
 }
 
@@ -197,9 +239,13 @@ void PieceWalk::Withdraw(const Exchange& exchange) {
       LanePiece& piece = tensor->pieces[number];
       if (piece.step == PieceStep::kAway) continue;
       if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
-      if (piece.step == PieceStep::kUnderWay) Detach(*tensor, number);
-      if (piece.step == PieceStep::kDone && !piece.held.stable) keeper_.Keep(piece);
+      const bool under_way = piece.step == PieceStep::kUnderWay;
+      const bool decided =
+          piece.step == PieceStep::kDone || (under_way && !tensor->HasCredit(piece));
+      if (under_way) Detach(*tensor, number);
+      if (decided && !piece.held.stable) keeper_.Keep(piece);
       piece.step = PieceStep::kDone;
+      piece.contribution = piece.answer = PieceBytes();
       piece.failure.reset();
     }
     tensor->exchange = nullptr;
@@ -219,9 +265,7 @@ void PieceWalk::Abort(const to_lane::Abort& abort) {
       piece.failure = std::make_unique<std::string>(abort.why);
       lane_.outbox.MarkWanted(piece.ticket);
     } else if (tensor->HasCredit(piece)) {
-      if (!tensor->AtExchange(piece)) {
-        tensor->path[piece.at]->Abandon({tensor->facts.id, number, piece.round});
-      }
+      if (!tensor->AtExchange(piece)) Abandon(*tensor, number);
       AskForError(*tensor, number, abort.why);
     }
   }
@@ -242,13 +286,15 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
     if (tensor.part.AllDone()) EndPart(tensor);
   }
   MovedPiece moved = PackPiece(tensor.facts, number, piece);
+  moved.kept = paths_->LetGo(tensor.facts.id, number);
   moved.exchange = exchange;
   moved.set_out = set_out && exchange != nullptr;
   return moved;
 }
 
 void PieceWalk::TakeIn(const MovedPiece& moved) {
-  LaneTensor& tensor = TensorOf(moved.tensor);
+  if (!moved.kept.empty()) paths_->TakeIn(moved.tensor.id, moved.number, moved.kept);
+  LaneTensor& tensor = lane_.pieces.FindOrAdd(moved.tensor);
   size_t count = moved.exchange != nullptr ? moved.exchange->end() : moved.number + size_t{1};
   if (tensor.pieces.size() < count) tensor.pieces.resize(count);
   LanePiece& piece = tensor.pieces[moved.number];
@@ -271,6 +317,8 @@ void PieceWalk::PieceDone(LaneTensor& tensor, uint32_t number) {
   piece.step = PieceStep::kDone;
   if (!tensor.exchange->atomic) piece.contribution = PieceBytes();
   piece.answer = PieceBytes();
+  piece.output = PieceBytes();
+  piece.entry = 0;
   piece.failure.reset();
   tensor.part.Done(piece.held);
   if (tensor.part.AllDone()) EndPart(tensor);

@@ -1,31 +1,32 @@
 // Walks pieces along their path: takes an exchange's pieces in, lets them set out when they have
-// credit, enters their stages, and tells the front when this lane's part has ended. It is itself
-// the stage exchange: push to the owner, wait for the verdict. One thread at a time.
+// credit, enters their stages, pushes them, waits for their verdict, and tells the front when this
+// lane's part has ended. One thread at a time.
 #pragma once
 
+#include <memory>
+#include <optional>
+
 #include "src/protocol/worker/answer_reader.h"
-#include "src/protocol/worker/codec_stages.h"
 #include "src/protocol/worker/keeper.h"
 #include "src/protocol/worker/lane_context.h"
+#include "src/protocol/worker/piece_path.h"
 #include "src/protocol/worker/pushes.h"
 
 namespace byteps::protocol {
 
-class PieceWalk final : private PieceStage {
+class PieceWalk final {
  public:
-  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes)
-      : lane_(lane),
-        keeper_(keeper),
-        reader_(reader),
-        pushes_(pushes),
-        encode_(*lane.options.codecs, lane.pool),
-        decode_(*lane.options.codecs) {}
+  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes);
 
   void Begin(const Exchange& exchange);
   void Repeat(const to_lane::Repeat& repeat);
   void Withdraw(const Exchange& exchange);
   void Abort(const to_lane::Abort& abort);
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);
+  // What stages keep of the tensor, or of all tensors, goes. None of their pieces is on its path.
+  void Retire(TensorId tensor) { paths_->Retire(tensor); }
+  void BeginGeneration() { paths_->BeginGeneration(); }
+  void AbandonAll() { paths_->AbandonAll(); }
 
   // The owner waits for a piece. Of those that had not begun then: it may have begun now.
   void Want(const wire::PieceRef& ref);
@@ -48,15 +49,13 @@ class PieceWalk final : private PieceStage {
   void TakeIn(const MovedPiece& moved);
 
  private:
-  StageVerdict Enter(PieceInHand& piece) override;
-  PieceStage* self() { return this; }
-  LaneTensor& TensorOf(const TensorFacts& facts);
-  PiecePath PathOf(const TensorFacts& facts);
   void Open(LaneTensor& tensor, const Exchange& exchange);
   void Queue(LaneTensor& tensor, uint32_t number);
-  void QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round);
+  void QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round, size_t at);
   bool MarkWanted(LaneTensor& tensor, const wire::PieceRef& ref);
   void Walk(LaneTensor& tensor, uint32_t number);
+  StageVerdict Enter(PieceStage& stage, LaneTensor& tensor, uint32_t number, Status& error);
+  void Abandon(LaneTensor& tensor, uint32_t number);
   void FailPiece(LaneTensor& tensor, uint32_t number, const Status& why);
   void AskForError(LaneTensor& tensor, uint32_t number, const std::string& why);
   void Detach(LaneTensor& tensor, uint32_t number);
@@ -67,8 +66,8 @@ class PieceWalk final : private PieceStage {
   Keeper& keeper_;
   AnswerReader& reader_;
   Pushes& pushes_;
-  EncodeStage encode_;
-  DecodeStage decode_;
+  const std::unique_ptr<PiecePaths> paths_;
+  uint64_t last_entry_;  // of a piece into a stage
 };
 
 }  // namespace byteps::protocol

@@ -41,9 +41,12 @@ struct LanePiece {
   // While the exchange is open: where its bytes lie, where on its path it is, and what stages have
   // made of it.
   Spans spans;
-  uint8_t at = 0;
+  size_t at = 0;
   PieceBytes contribution;
   PieceBytes answer;
+  // Of the stage in which it waits: what that makes, and which entry of the lane this is; 0: none.
+  PieceBytes output;
+  uint64_t entry = 0;
   // Its owner is asked for this error instead of pushed to.
   std::unique_ptr<std::string> failure;
   HeldVerdict held;
@@ -52,15 +55,16 @@ struct LanePiece {
   uint32_t copy_bytes = 0;
 };
 
+inline const PiecePath kOnlyTheExchange;
+
 struct LaneTensor {
   TensorFacts facts;
-  PiecePath path;
-  uint8_t exchange_at = 0;        // where on it the lane's own stage is
   std::vector<LanePiece> pieces;  // by number; those of earlier cuts stay
   uint64_t last_round = 0;        // of the last exchange, its first attempt
   // The exchange that is going on, while pieces of it are to be done here.
   const Exchange* exchange = nullptr;
-  ExchangePart part;  // of it
+  const PiecePath* path = &kOnlyTheExchange;  // of the pieces of it
+  ExchangePart part;                          // of it
 
   bool IsOpen(uint32_t number) const {
     return exchange != nullptr && number >= exchange->first_piece && number < exchange->end() &&
@@ -68,11 +72,11 @@ struct LaneTensor {
   }
   // It has set out and its verdict is not here.
   bool HasCredit(const LanePiece& piece) const {
-    return piece.step == PieceStep::kUnderWay && piece.at <= exchange_at;
+    return piece.step == PieceStep::kUnderWay && piece.at <= path->before.size();
   }
   // It has been pushed, or shall be when its owner is connected.
   bool AtExchange(const LanePiece& piece) const {
-    return piece.step == PieceStep::kUnderWay && piece.at == exchange_at;
+    return piece.step == PieceStep::kUnderWay && piece.at == path->before.size();
   }
   // The same, in this round.
   bool IsExpected(const wire::PieceRef& ref) const {

@@ -88,8 +88,9 @@ TEST_F(PiecesTest, WhatIsRetiredIsUnknown) {
 TEST(LaneTensorTest, APieceIsExpectedWhileItWaitsForItsVerdictInThisRound) {
   Exchange exchange;
   exchange.count = 2;
+  const PiecePath path{{nullptr}, {}};  // the exchange comes second
   LaneTensor tensor;
-  tensor.exchange_at = 1;
+  tensor.path = &path;
   tensor.pieces.resize(3);
   LanePiece& piece = tensor.pieces[0];
   piece.step = PieceStep::kUnderWay;

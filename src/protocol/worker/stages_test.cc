@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/worker/codec_stages.h"
 #include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {
@@ -25,12 +27,21 @@ class StageForTest final : public PieceStage {
   std::vector<PieceTicket> abandoned;
 };
 
+class OnePath final : public PiecePaths {
+ public:
+  explicit OnePath(PiecePath path) : path_(std::move(path)) {}
+  const PiecePath& PathOf(const Exchange&) override { return path_; }
+
+ private:
+  const PiecePath path_;
+};
+
 class StagesTest : public testing::Test {
  protected:
   StagesTest() {
     WorkerOptions options;
-    options.paths = [this](const TensorFacts&, PieceStage* exchange) {
-      return PiecePath{&before, exchange, &behind};
+    options.paths = [this](const StageTools&) {
+      return std::make_unique<OnePath>(PiecePath{{&before}, {&behind}});
     };
     worker.emplace(options, pool, arithmetic, driver);
     worker->OnView(ViewFor(2, 1), 0);
@@ -130,6 +141,119 @@ TEST_F(StagesTest, AnOperationThatEndsAbandonsItsStage) {
   EXPECT_EQ(driver.completions[1], 1);
   worker->Resume(before.entered.at(0), StageVerdict::kDone);
   EXPECT_TRUE(driver.pushes.empty());
+}
+
+// The first entry has been abandoned, and the piece waits in another stage.
+TEST_F(StagesTest, AnOutdatedEntryIsNotResumed) {
+  before.says = behind.says = StageVerdict::kPending;
+  Begin();
+  PieceTicket first = before.entered.at(0);
+  worker->Resume(first, StageVerdict::kDone);
+  Answer(driver.pushes.at(0).header);
+  worker->Resume(first, StageVerdict::kDone);
+  EXPECT_EQ(driver.completions[1], 0);
+  worker->Resume(behind.entered.at(0), StageVerdict::kFailed, {StatusCode::kInternal, "broken"});
+  EXPECT_EQ(driver.outcomes[1].status.message(), "broken");
+}
+
+// The memory of a device: the lane must not touch it.
+class DevicePaths final : public PiecePaths {
+ public:
+  explicit DevicePaths(const StageTools& tools) : encode_(tools.codecs), decode_(tools.codecs) {}
+  const PiecePath& PathOf(const Exchange& exchange) override {
+    return exchange.memory == Memory::kDevice ? device_ : host_;
+  }
+
+ private:
+  // A device's bytes are those of the host plus one.
+  class Fetch final : public PieceStage {
+    StageVerdict Enter(PieceInHand& piece) override {
+      ByteSpan host = piece.MakeOutput(piece.input->size());
+      for (size_t i = 0; i < host.size(); ++i) {
+        host[i] = std::byte(std::to_integer<int>((*piece.input)[i]) - 1);
+      }
+      return StageVerdict::kDone;
+    }
+  };
+  class Store final : public PieceStage {
+    StageVerdict Enter(PieceInHand& piece) override {
+      if (!piece.input.has_value()) return StageVerdict::kDone;
+      for (size_t i = 0; i < piece.input->size(); ++i) {
+        piece.spans.want[i] = std::byte(std::to_integer<int>((*piece.input)[i]) + 1);
+      }
+      return StageVerdict::kDone;
+    }
+  };
+
+  Fetch fetch_;
+  Store store_;
+  EncodeStage encode_;
+  DecodeStage decode_;
+  const PiecePath host_{{&encode_}, {&decode_}};
+  const PiecePath device_{{&fetch_, &encode_}, {&decode_, &store_}, true};
+};
+
+class DeviceStagesTest : public testing::Test {
+ protected:
+  DeviceStagesTest() {
+    WorkerOptions options;
+    options.codecs = &codecs;
+    options.paths = [](const StageTools& tools) { return std::make_unique<DevicePaths>(tools); };
+    worker.emplace(options, pool, arithmetic, driver);
+    worker->OnView(ViewFor(2, 1), 0);
+    worker->OnShardUp(0);
+  }
+
+  // What the round with this input pushes, and what is in the output when the shard has answered
+  // with the same.
+  void Use(OperationId id, Memory memory, std::string bytes) {
+    Operation operation;
+    operation.id = id;
+    operation.name = "w";
+    operation.spec = {wire::Op::kSum, DataType::kFloat32, 0, {2}};
+    operation.spec.codec = CodecsForTest::kBfloat16;
+    operation.input = reinterpret_cast<const std::byte*>(bytes.data());
+    operation.output = output;
+    operation.memory = memory;
+    ASSERT_TRUE(worker->Submit(operation).ok());
+    worker->OnDeclared({"w", 0, 0, 7, {0, 1}});
+    const SentPush push = driver.pushes.back();
+    pushed.assign(reinterpret_cast<const char*>(push.payload.data()), push.payload.size());
+    wire::DataHeader header = push.header;
+    header.count = id;
+    Result<ByteSpan> place = worker->OnAnswerHeader(0, header, pushed.size());
+    ASSERT_TRUE(place.ok()) << place.status().message();
+    std::ranges::copy(std::as_bytes(std::span(pushed)), place.value().begin());
+    worker->OnAnswer(0, kStart);
+    EXPECT_TRUE(driver.outcomes[id].status.ok());
+    result.assign(reinterpret_cast<const char*>(output), sizeof(output));
+  }
+
+  CodecsForTest codecs;
+  KernelArithmetic arithmetic;
+  BufferPool pool;
+  RecordingWorkerDriver driver;
+  std::optional<Worker> worker;
+  std::byte output[8];
+  std::string pushed;
+  std::string result;
+};
+
+TEST_F(DeviceStagesTest, EachStageTakesWhatTheStageBeforeItHasMade) {
+  Use(1, Memory::kDevice, "0abc0xyz");
+  EXPECT_EQ(pushed, "abxy") << "the upper halves of what was fetched";
+  EXPECT_EQ(result, std::string("\1\1bc\1\1yz", 8)) << "decoded, and then stored";
+}
+
+TEST_F(DeviceStagesTest, APathIsChosenForEachUse) {
+  Use(1, Memory::kHost, "00ab00xy");
+  EXPECT_EQ(pushed, "abxy");
+  EXPECT_EQ(result, std::string("\0\0ab\0\0xy", 8));
+  Use(2, Memory::kDevice, "00bc00yz");
+  EXPECT_EQ(pushed, "abxy");
+  EXPECT_EQ(result, std::string("\1\1bc\1\1yz", 8));
+  Use(3, Memory::kHost, "00ab00xy");
+  EXPECT_EQ(pushed, "abxy");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeade
                       std::to_string(payload_bytes) + " bytes");
   }
   // An answer that breaks off half-way must not have destroyed what may have to be pushed again.
-  bool staged = error || header.codec != 0 || header.receipt != 0 ||
+  bool staged = error || header.codec != 0 || header.receipt != 0 || tensor.path->staged ||
                 Overlap(spans.push, spans.want) ||
                 LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
   return staged ? Place{Landing::kStaged, {}} : Place{Landing::kInPlace, spans.want};
@@ -149,12 +149,15 @@ void Verdicts::AcknowledgeNow() {
   }
 }
 
-// The verdict's bytes go where they are wanted; what was staged is kept as the copy.
+// The verdict's bytes go where they are wanted, or to the stages behind the exchange; what was
+// staged is kept as the copy.
 void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_unstable) {
   const wire::DataHeader& header = answer.header;
   uint32_t number = header.ref.piece;
   LanePiece& piece = tensor.pieces[number];
-  bool error = header.status != StatusCode::kOk;
+  const bool error = header.status != StatusCode::kOk;
+  // What it has pushed is the verdict, and goes when the piece is done.
+  if (piece.spans.want.empty() && piece.contribution.there) stays_unstable = true;
   if (answer.staged.data() == nullptr) {
     if (error) TakeError(tensor, answer, {});
     // Copied now, the bytes are still in the cache.
@@ -164,14 +167,21 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   const std::byte* bytes = answer.staged.data() + header.receipt;
   size_t count = answer.payload_bytes - header.receipt;
   if (error) TakeError(tensor, answer, ConstByteSpan(bytes, count));
-  const bool coded = header.codec != 0 && !error;
-  if (coded) {
+  const bool for_stages = !error && (header.codec != 0 || tensor.path->staged);
+  const bool wanted =
+      !error && !piece.spans.want.empty() && !LacksRoot(tensor, *piece.held.receipt);
+  if (wanted && for_stages) {
     piece.answer = {true, answer.staged, header.receipt, static_cast<uint32_t>(count)};
-  } else if (!error && !LacksRoot(tensor, *piece.held.receipt)) {
+  } else if (wanted) {
     lane_.arithmetic.Copy(piece.spans.want.data(), bytes, piece.spans.want.size());
   }
-  bool whole = coded || error || count == piece.spans.piece_bytes;
-  if (piece.held.stable || !whole || (header.receipt != 0 && !error && !coded)) return;
+  if (piece.held.stable) return;
+  if (!error && piece.spans.want.empty()) {
+    if (stays_unstable) keeper_.Keep(piece);
+    return;
+  }
+  bool whole = for_stages || error || count == piece.spans.piece_bytes;
+  if (!whole || (header.receipt != 0 && !error && !for_stages)) return;
   piece.copy = answer.staged;
   piece.copy_bytes = static_cast<uint32_t>(count);
   if (header.receipt == 0) return;

@@ -56,8 +56,8 @@ struct WorkerOptions {
   uint64_t gathered_bytes_max = FrontOptions().gathered_bytes_max;
   Duration overdue_after = FrontOptions().overdue_after;
   const Codecs* codecs = &Codecs::None();  // outlive the worker
-  PiecePaths paths;
-  uint64_t first_round = 1;  // tests only, as are other rules:
+  MakePiecePaths paths;                    // as LaneOptions has it; called once for each lane
+  uint64_t first_round = 1;                // tests only, as are other rules:
   const LaneRules* lane_rules = &kLaneRules;
   const FrontRules* front_rules = &kFrontRules;
 };

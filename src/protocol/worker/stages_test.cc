@@ -161,8 +161,13 @@ class DevicePaths final : public PiecePaths {
  public:
   explicit DevicePaths(const StageTools& tools) : encode_(tools.codecs), decode_(tools.codecs) {}
   const PiecePath& PathOf(const Exchange& exchange) override {
-    return exchange.memory == Memory::kDevice ? device_ : host_;
+    asked.push_back(exchange.memory);
+    const bool coded = exchange.tensor.codec != 0;
+    if (exchange.memory == Memory::kDevice) return coded ? coded_device_ : device_;
+    return coded ? coded_host_ : host_;
   }
+
+  std::vector<Memory> asked;
 
  private:
   // A device's bytes are those of the host plus one.
@@ -189,8 +194,10 @@ class DevicePaths final : public PiecePaths {
   Store store_;
   EncodeStage encode_;
   DecodeStage decode_;
-  const PiecePath host_{{&encode_}, {&decode_}};
-  const PiecePath device_{{&fetch_, &encode_}, {&decode_, &store_}, true};
+  const PiecePath host_;
+  const PiecePath coded_host_{{&encode_}, {&decode_}};
+  const PiecePath device_{{&fetch_}, {&store_}, true};
+  const PiecePath coded_device_{{&fetch_, &encode_}, {&decode_, &store_}, true};
 };
 
 class DeviceStagesTest : public testing::Test {
@@ -198,20 +205,25 @@ class DeviceStagesTest : public testing::Test {
   DeviceStagesTest() {
     WorkerOptions options;
     options.codecs = &codecs;
-    options.paths = [](const StageTools& tools) { return std::make_unique<DevicePaths>(tools); };
+    options.paths = [this](const StageTools& tools) {
+      auto made = std::make_unique<DevicePaths>(tools);
+      paths = made.get();
+      return made;
+    };
     worker.emplace(options, pool, arithmetic, driver);
     worker->OnView(ViewFor(2, 1), 0);
     worker->OnShardUp(0);
   }
 
   // What the round with this input pushes, and what is in the output when the shard has answered
-  // with the same.
-  void Use(OperationId id, Memory memory, std::string bytes) {
+  // with the same, or with nothing if this rank wants nothing.
+  void Use(OperationId id, Memory memory, std::string bytes,
+           uint8_t codec = CodecsForTest::kBfloat16, wire::Op op = wire::Op::kSum) {
     Operation operation;
     operation.id = id;
     operation.name = "w";
-    operation.spec = {wire::Op::kSum, DataType::kFloat32, 0, {2}};
-    operation.spec.codec = CodecsForTest::kBfloat16;
+    operation.spec = {op, DataType::kFloat32, 0, {2}};
+    operation.spec.codec = codec;
     operation.input = reinterpret_cast<const std::byte*>(bytes.data());
     operation.output = output;
     operation.memory = memory;
@@ -221,9 +233,11 @@ class DeviceStagesTest : public testing::Test {
     pushed.assign(reinterpret_cast<const char*>(push.payload.data()), push.payload.size());
     wire::DataHeader header = push.header;
     header.count = id;
-    Result<ByteSpan> place = worker->OnAnswerHeader(0, header, pushed.size());
+    header.unstable = 1;  // others lack what this rank has
+    const std::string verdict = op == wire::Op::kBroadcast ? "" : pushed;
+    Result<ByteSpan> place = worker->OnAnswerHeader(0, header, verdict.size());
     ASSERT_TRUE(place.ok()) << place.status().message();
-    std::ranges::copy(std::as_bytes(std::span(pushed)), place.value().begin());
+    std::ranges::copy(std::as_bytes(std::span(verdict)), place.value().begin());
     worker->OnAnswer(0, kStart);
     EXPECT_TRUE(driver.outcomes[id].status.ok());
     result.assign(reinterpret_cast<const char*>(output), sizeof(output));
@@ -234,6 +248,7 @@ class DeviceStagesTest : public testing::Test {
   BufferPool pool;
   RecordingWorkerDriver driver;
   std::optional<Worker> worker;
+  DevicePaths* paths = nullptr;
   std::byte output[8];
   std::string pushed;
   std::string result;
@@ -254,6 +269,40 @@ TEST_F(DeviceStagesTest, APathIsChosenForEachUse) {
   EXPECT_EQ(result, std::string("\1\1bc\1\1yz", 8));
   Use(3, Memory::kHost, "00ab00xy");
   EXPECT_EQ(pushed, "abxy");
+}
+
+// What is told to a shard that lacks it is what was sent: the lane cannot read a device's memory.
+TEST_F(DeviceStagesTest, TheVerdictWaitsInABufferAndIsKeptFromThere) {
+  Use(1, Memory::kDevice, "bcdefghi", 0);
+  EXPECT_EQ(pushed, "abcdefgh");
+  EXPECT_EQ(result, "bcdefghi");
+  std::ranges::fill(output, std::byte{'!'});
+  worker->OnShardDown(0);
+  worker->OnShardUp(0);
+  ASSERT_EQ(driver.verdicts.size(), 1U);
+  EXPECT_EQ(driver.verdicts[0].bytes.substr(driver.verdicts[0].header.receipt), "abcdefgh");
+}
+
+TEST_F(DeviceStagesTest, WhatARootHasPushedIsKeptAsItWasFetched) {
+  Use(1, Memory::kDevice, "bcdefghi", 0, wire::Op::kBroadcast);
+  EXPECT_EQ(pushed, "abcdefgh");
+  worker->OnShardDown(0);
+  worker->OnShardUp(0);
+  ASSERT_EQ(driver.verdicts.size(), 1U);
+  EXPECT_EQ(driver.verdicts[0].bytes.substr(driver.verdicts[0].header.receipt), "abcdefgh");
+}
+
+TEST_F(DeviceStagesTest, SizesAreToldFromTheMemoryOfTheHost) {
+  Operation operation;
+  operation.id = 1;
+  operation.name = "w";
+  operation.spec = {wire::Op::kAllgather, DataType::kUint8, 0, {}};
+  operation.rows = sizeof(output);
+  operation.input = output;
+  operation.memory = Memory::kDevice;
+  ASSERT_TRUE(worker->Submit(operation).ok());
+  worker->OnDeclared({"w", 0, 0, 7, {0, 1}});
+  EXPECT_EQ(paths->asked, std::vector<Memory>{Memory::kHost});
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "src/protocol/worker/lane_for_test.h"
 
 namespace byteps::protocol {
@@ -112,6 +114,25 @@ TEST_F(PieceWalkTest, WhatIsWithdrawnIsForgottenBeforeTheFrontIsTold) {
   EXPECT_EQ(driver.pushes.size(), 1U) << "the second one never leaves";
   walk->Withdraw(exchange);
   EXPECT_EQ(driver.Told<to_front::Released>().size(), 2U) << "a lane always says so";
+}
+
+// Others may lack the verdict, and its bytes lie in memory that goes back to the user.
+TEST_F(PieceWalkTest, WhatIsWithdrawnInAStageBehindTheExchangeIsKept) {
+  class Waits final : public PiecePaths, private PieceStage {
+    const PiecePath& PathOf(const Exchange&) override { return path_; }
+    StageVerdict Enter(PieceInHand&) override { return StageVerdict::kPending; }
+    const PiecePath path_{{}, {this}};
+  };
+  options.paths = [](const StageTools&) { return std::make_unique<Waits>(); };
+  Start();
+  walk->Begin(exchange);
+  tensor().pieces[0].held.stable = false;
+  Decide(0);
+  EXPECT_EQ(tensor().pieces[0].step, PieceStep::kUnderWay);
+  walk->Withdraw(exchange);
+  const LanePiece& piece = tensor().pieces[0];
+  ASSERT_TRUE(piece.copy);
+  EXPECT_EQ(std::memcmp(piece.copy.data(), "aaaa", 4), 0);
 }
 
 TEST_F(PieceWalkTest, AnAbortAsksForAnErrorOfWhatIsNotDecided) {

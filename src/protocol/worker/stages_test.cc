@@ -161,8 +161,13 @@ class DevicePaths final : public PiecePaths {
  public:
   explicit DevicePaths(const StageTools& tools) : encode_(tools.codecs), decode_(tools.codecs) {}
   const PiecePath& PathOf(const Exchange& exchange) override {
-    return exchange.memory == Memory::kDevice ? device_ : host_;
+    asked.push_back(exchange.memory);
+    const bool coded = exchange.tensor.codec != 0;
+    if (exchange.memory == Memory::kDevice) return coded ? coded_device_ : device_;
+    return coded ? coded_host_ : host_;
   }
+
+  std::vector<Memory> asked;
 
  private:
   // A device's bytes are those of the host plus one.
@@ -189,8 +194,10 @@ class DevicePaths final : public PiecePaths {
   Store store_;
   EncodeStage encode_;
   DecodeStage decode_;
-  const PiecePath host_{{&encode_}, {&decode_}};
-  const PiecePath device_{{&fetch_, &encode_}, {&decode_, &store_}, true};
+  const PiecePath host_;
+  const PiecePath coded_host_{{&encode_}, {&decode_}};
+  const PiecePath device_{{&fetch_}, {&store_}, true};
+  const PiecePath coded_device_{{&fetch_, &encode_}, {&decode_, &store_}, true};
 };
 
 class DeviceStagesTest : public testing::Test {
@@ -198,7 +205,12 @@ class DeviceStagesTest : public testing::Test {
   DeviceStagesTest() {
     WorkerOptions options;
     options.codecs = &codecs;
-    options.paths = [](const StageTools& tools) { return std::make_unique<DevicePaths>(tools); };
+    options.credit.fixed_bytes = 1;
+    options.paths = [this](const StageTools& tools) {
+      auto made = std::make_unique<DevicePaths>(tools);
+      paths = made.get();
+      return made;
+    };
     worker.emplace(options, pool, arithmetic, driver);
     worker->OnView(ViewFor(2, 1), 0);
     worker->OnShardUp(0);
@@ -206,12 +218,13 @@ class DeviceStagesTest : public testing::Test {
 
   // What the round with this input pushes, and what is in the output when the shard has answered
   // with the same.
-  void Use(OperationId id, Memory memory, std::string bytes) {
+  void Use(OperationId id, Memory memory, std::string bytes,
+           uint8_t codec = CodecsForTest::kBfloat16) {
     Operation operation;
     operation.id = id;
     operation.name = "w";
     operation.spec = {wire::Op::kSum, DataType::kFloat32, 0, {2}};
-    operation.spec.codec = CodecsForTest::kBfloat16;
+    operation.spec.codec = codec;
     operation.input = reinterpret_cast<const std::byte*>(bytes.data());
     operation.output = output;
     operation.memory = memory;
@@ -221,6 +234,7 @@ class DeviceStagesTest : public testing::Test {
     pushed.assign(reinterpret_cast<const char*>(push.payload.data()), push.payload.size());
     wire::DataHeader header = push.header;
     header.count = id;
+    header.unstable = 1;  // others lack what this rank has
     Result<ByteSpan> place = worker->OnAnswerHeader(0, header, pushed.size());
     ASSERT_TRUE(place.ok()) << place.status().message();
     std::ranges::copy(std::as_bytes(std::span(pushed)), place.value().begin());
@@ -234,6 +248,7 @@ class DeviceStagesTest : public testing::Test {
   BufferPool pool;
   RecordingWorkerDriver driver;
   std::optional<Worker> worker;
+  DevicePaths* paths = nullptr;
   std::byte output[8];
   std::string pushed;
   std::string result;
@@ -254,6 +269,54 @@ TEST_F(DeviceStagesTest, APathIsChosenForEachUse) {
   EXPECT_EQ(result, std::string("\1\1bc\1\1yz", 8));
   Use(3, Memory::kHost, "00ab00xy");
   EXPECT_EQ(pushed, "abxy");
+}
+
+// What is told to a shard that lacks it is what was sent: the lane cannot read a device's memory.
+TEST_F(DeviceStagesTest, TheVerdictWaitsInABufferAndIsKeptFromThere) {
+  Use(1, Memory::kDevice, "bcdefghi", 0);
+  EXPECT_EQ(pushed, "abcdefgh");
+  EXPECT_EQ(result, "bcdefghi");
+  std::ranges::fill(output, std::byte{'!'});
+  worker->OnShardDown(0);
+  worker->OnShardUp(0);
+  ASSERT_EQ(driver.verdicts.size(), 1U);
+  EXPECT_EQ(driver.verdicts[0].bytes.substr(driver.verdicts[0].header.receipt), "abcdefgh");
+}
+
+// Of two pieces, one after the other.
+TEST_F(DeviceStagesTest, WhatARootHasPushedIsKeptAsItWasFetched) {
+  std::string bytes(8192, 'b');
+  Operation operation;
+  operation.id = 1;
+  operation.name = "w";
+  operation.spec = {wire::Op::kBroadcast, DataType::kUint8, 0, {8192}};
+  operation.input = operation.output = reinterpret_cast<std::byte*>(bytes.data());
+  operation.memory = Memory::kDevice;
+  ASSERT_TRUE(worker->Submit(operation).ok());
+  worker->OnDeclared({"w", 0, 0, 7, {0, 1}});
+  ASSERT_EQ(driver.pushes.size(), 1U) << "the other one has no credit";
+  wire::DataHeader header = driver.pushes[0].header;
+  header.count = header.unstable = 1;
+  ASSERT_TRUE(worker->OnAnswerHeader(0, header, 0).ok());
+  worker->OnAnswer(0, kStart);
+  worker->OnShardDown(0);
+  worker->OnShardUp(0);
+  ASSERT_EQ(driver.verdicts.size(), 1U);
+  EXPECT_EQ(driver.verdicts[0].bytes.substr(driver.verdicts[0].header.receipt),
+            std::string(4096, 'a'));
+}
+
+TEST_F(DeviceStagesTest, SizesAreToldFromTheMemoryOfTheHost) {
+  Operation operation;
+  operation.id = 1;
+  operation.name = "w";
+  operation.spec = {wire::Op::kAllgather, DataType::kUint8, 0, {}};
+  operation.rows = sizeof(output);
+  operation.input = output;
+  operation.memory = Memory::kDevice;
+  ASSERT_TRUE(worker->Submit(operation).ok());
+  worker->OnDeclared({"w", 0, 0, 7, {0, 1}});
+  EXPECT_EQ(paths->asked, std::vector<Memory>{Memory::kHost});
 }
 
 }  // namespace

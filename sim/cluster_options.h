@@ -6,6 +6,7 @@
 
 #include "sim/network.h"
 #include "src/protocol/control/control_mistakes_for_test.h"
+#include "src/protocol/control/membership_mistakes_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"

@@ -1,12 +1,11 @@
-// Deliberate mistakes in the control plane, for tests that show that the checks find them. Each one
-// breaks a rule of docs/membership.md by replacing one decision of coordinator_rules.h or
-// membership_rules.h. Nothing of this is in the library.
+// Deliberate mistakes of the coordinator, for tests that show that the checks find them. Each one
+// breaks a rule of docs/membership.md by replacing one decision of coordinator_rules.h. Nothing of
+// this is in the library.
 #pragma once
 
 #include <cstdint>
 
 #include "src/protocol/control/coordinator_rules.h"
-#include "src/protocol/control/membership_rules.h"
 
 namespace byteps::protocol {
 
@@ -24,12 +23,6 @@ enum class CoordinatorMistake : uint8_t {
   kContributorOutlivesProcess,  // a contributor goes on without a process that is lost
   kRebornTakesPlace,            // and a new process takes the place of the lost one in it
   kSiblingsAreCompany,  // the processes of one contributor count as many when they go together
-};
-
-enum class MembershipMistake : uint8_t {
-  kNone = 0,
-  kActOnPropose,   // takes a proposed view for one that is in force
-  kObeyLowerTerm,  // does what a coordinator says that has been superseded
 };
 
 class AdmitsWithoutSync final : public CoordinatorRules {
@@ -102,14 +95,6 @@ class TakesSiblingsForCompany final : public CoordinatorRules {
   uint64_t CompanyOf(const wire::View&, uint64_t member) const override { return member; }
 };
 
-class ActsOnPropose final : public MembershipRules {
-  bool ActsOnProposal() const override { return true; }
-};
-
-class ObeysLowerTerm final : public MembershipRules {
-  bool Obeys(uint64_t, uint64_t) const override { return true; }
-};
-
 // Rules with this one mistake, and no other.
 inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   static const AdmitsWithoutSync admits_without_sync;
@@ -140,17 +125,6 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
     case CoordinatorMistake::kSiblingsAreCompany: return takes_siblings_for_company;
   }
   return kCoordinatorRules;
-}
-
-inline const MembershipRules& RulesWith(MembershipMistake mistake) {
-  static const ActsOnPropose acts_on_propose;
-  static const ObeysLowerTerm obeys_lower_term;
-  switch (mistake) {
-    case MembershipMistake::kNone: break;
-    case MembershipMistake::kActOnPropose: return acts_on_propose;
-    case MembershipMistake::kObeyLowerTerm: return obeys_lower_term;
-  }
-  return kMembershipRules;
 }
 
 }  // namespace byteps::protocol

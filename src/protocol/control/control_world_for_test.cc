@@ -10,6 +10,7 @@
 
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/control/membership.h"
+#include "src/protocol/control/world_parts_for_test.h"
 
 namespace byteps::protocol {
 namespace {
@@ -40,25 +41,8 @@ class World {
   uint64_t epochs() const { return epoch_max_; }
 
  private:
-  struct Node {
-    std::unique_ptr<Membership> membership;
-    wire::Join join;
-    uint32_t place = 0;
-    bool alive = true;
-    bool synced = false;
-    uint32_t generation = 0;
-    uint64_t connection = 0;  // 0: none
-  };
-  struct Link {
-    size_t node = 0;
-    size_t coordinator = 0;
-    bool open_at_node = true;
-    bool open_at_coordinator = true;
-    bool close_to_node = false;  // after what is queued
-    bool close_to_coordinator = false;
-    std::deque<wire::Message> to_node;
-    std::deque<wire::Message> to_coordinator;
-  };
+  using Node = WorldNode;
+  using Link = WorldLink;
   struct Process final : CoordinatorDriver {
     explicit Process(World& in) : world(in) {}
     void Send(ConnectionId to, const wire::Message& message) override {
@@ -161,7 +145,7 @@ class World {
       node.synced = false;
     }
     node.generation = view.generation;
-    CheckContributors(view);
+    if (!HasWholeContributors(view, nodes_)) wrong_ = "a contributor of a view is not whole";
     // Who hears that it is out only learns that; it holds nothing that it will act upon.
     if (!node.membership->IsMember()) return;
     for (const Node& other : nodes_) {
@@ -177,18 +161,6 @@ class World {
                NameOf(nodes_[holder]) + " and " + NameOf(node);
     }
     held_[view.epoch].emplace_back(static_cast<size_t>(&node - nodes_.data()), view);
-  }
-
-  // Nobody leaves in order here, so what is in a view is there as a whole.
-  void CheckContributors(const wire::View& view) {
-    for (const wire::Contributor& one : wire::ContributorsOf(view)) {
-      const wire::Join& first = nodes_[one.carrier().incarnation - 1].join;
-      bool whole = one.processes.size() == first.contributor_size;
-      for (const wire::WorkerInfo& process : one.processes) {
-        whole = whole && nodes_[process.incarnation - 1].join.contributor == first.contributor;
-      }
-      if (!whole) wrong_ = "slot " + std::to_string(one.slot) + " is not a whole contributor";
-    }
   }
 
   static std::string NameOf(const Node& node) { return std::to_string(node.join.incarnation); }

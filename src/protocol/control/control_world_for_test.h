@@ -9,6 +9,7 @@
 #include <string>
 
 #include "src/protocol/control/control_mistakes_for_test.h"
+#include "src/protocol/control/membership_mistakes_for_test.h"
 
 namespace byteps::protocol {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/protocol/control/control_mistakes_for_test.h"
+#include "src/protocol/control/membership_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {

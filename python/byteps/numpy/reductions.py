@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.arrays import Array, as_array, start_exchange, start_group_exchange, writable
 from byteps.common.call import Call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import ReduceOp, choose_op, operation_of
 from byteps.common.types import Operation
+from byteps.numpy.arrays import Array, as_array, start_exchange, start_group_exchange, writable
 from byteps.numpy.handles import synchronize
 
 

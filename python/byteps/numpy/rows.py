@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.arrays import (
+from byteps.common.call import Call, checked_root
+from byteps.common.pending import Handle
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.splits import check_has_rows, checked_splits
+from byteps.common.types import Operation
+from byteps.numpy.arrays import (
     Array,
     as_array,
     start_alltoall,
@@ -16,12 +22,6 @@ from byteps.common.arrays import (
     start_scatter,
     writable,
 )
-from byteps.common.call import Call, checked_root
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, operation_of
-from byteps.common.splits import check_has_rows, checked_splits
-from byteps.common.types import Operation
 from byteps.numpy.handles import synchronize
 
 

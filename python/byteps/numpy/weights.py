@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from byteps.common import default
-from byteps.common.arrays import Array, as_array, start_exchange, writable
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
 from byteps.common.errors import BytepsError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.replicas import compare, digest
 from byteps.common.types import Operation
+from byteps.numpy.arrays import Array, as_array, start_exchange, writable
 
 
 def broadcast_parameters(

@@ -40,8 +40,8 @@ std::optional<std::string> WhyNotAlone(const Environment& environment) {
     const int64_t size = NumberOf(Trim(environment.Get(launcher.size)));
     if (size < 2 || environment.Get(launcher.rank).empty()) continue;
     return fmt::format(
-        "{} has started {} processes ({}={}), but no variable tells them that they are one job of "
-        "BytePS, so each would train alone and none would notice. On one machine, start the "
+        "{} has started {} processes ({}={}), but no variable describes a job of BytePS. Each "
+        "process would train alone without noticing. On one machine, start the "
         "program with 'bps run -np {} python PROGRAM' instead; on several, give each process "
         "DMLC_NUM_WORKER, DMLC_WORKER_ID, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI and "
         "DMLC_PS_ROOT_PORT, and start servers and the scheduler (docs/running.md). If this process "

@@ -114,8 +114,9 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_JOB_SECRET",
      .field = &Options::job_secret,
      .secret = true,
-     .help = "Secret of the job, the same for all its processes: who does not have it is refused. "
-             "Never printed and not a command line flag, because others can read command lines."},
+     .help = "Secret of the job, the same for all its processes. The job refuses a process that "
+             "does not have it. Never printed and not a command line flag, because others can read "
+             "command lines."},
     {.name = "require_secret",
      .variable = "BYTEPS_REQUIRE_SECRET",
      .field = &Options::require_secret,
@@ -132,10 +133,11 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker | kByServer,
      .text_limit = kHostLimit,
      .text_allowed = IsHostOrEmpty,
-     .help = "Address that this server announces, or a name for it; it may be that of a host that "
-             "forwards the port. Not set: that of the route to the scheduler, or out of this "
-             "machine where the scheduler's name stands for loopback. Of the workers only rank 0 "
-             "reads it, in the environment, for the store of torch.distributed."},
+     .help = "Address or host name that this server announces. It may belong to a host that "
+             "forwards the port. If not set, the server announces its address on the route to the "
+             "scheduler; if the scheduler's name stands for a loopback address, its address on "
+             "the way out of the machine. Of the workers only rank 0 reads the variable, for the "
+             "store of torch.distributed."},
     {.name = "interface",
      .variable = "DMLC_INTERFACE",
      .field = &Options::interface,
@@ -149,8 +151,8 @@ constexpr OptionRow kRows[] = {
      .readers = kByServer,
      .text_limit = "an address and a prefix length, such as 10.0.0.0/8 or fd00::/8",
      .text_allowed = IsCidrOrEmpty,
-     .help = "Network out of which the address is taken that this server announces; node_host "
-             "wins, and with interface both must hold."},
+     .help = "The server announces an address of this network. node_host has priority. If "
+             "interface is set, too, the address must satisfy both."},
     {.name = "port",
      .variable = "DMLC_PORT",
      .field = &Options::port,
@@ -242,10 +244,10 @@ constexpr OptionRow kRows[] = {
      .readers = kByScheduler,
      .minimum = 20,
      .maximum = 3'600'000,
-     .help =
-         "Milliseconds of silence after which the others go on without a process, where the job "
-         "can go on; at least twice heartbeat_interval_ms. Not set: 900, or four intervals if "
-         "that is more. (A process that dies is noticed at once.)"},
+     .help = "If the job can go on without a process, the others leave it behind after so many "
+             "milliseconds of silence; at least twice heartbeat_interval_ms. Not set: 900, or four "
+             "intervals if "
+             "that is more. (A process that dies is noticed at once.)"},
     {.name = "heartbeat_timeout_ms",
      .variable = "BYTEPS_HEARTBEAT_TIMEOUT_MS",
      .field = &Options::heartbeat_timeout_ms,
@@ -279,14 +281,14 @@ constexpr OptionRow kRows[] = {
      .field = &Options::min_workers,
      .readers = kByScheduler,
      .maximum = kMachinesMax * 1024,
-     .help = "The job goes on while it has so many worker processes; 0: all, losing one ends the "
-             "job."},
+     .help = "The job goes on while it has at least so many worker processes. 0: the loss of any "
+             "worker ends the job."},
     {.name = "strict",
      .variable = "BYTEPS_STRICT",
      .field = &Options::strict,
      .readers = kByScheduler,
-     .help = "Two schedulers may live at once, because nobody sees to it that a restarted one is "
-             "alone: decisions about membership then need more votes."},
+     .help = "Set it if nobody makes sure that a restarted scheduler is the only one. Decisions "
+             "about membership then need more votes."},
     {.name = "exit_notices",
      .variable = "BYTEPS_EXIT_NOTICES",
      .field = &Options::exit_notices,

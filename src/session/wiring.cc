@@ -102,8 +102,8 @@ Status CheckSecret(const config::Options& options, Log& log) {
   }
   const std::string what = "this job has no secret, and its scheduler (" +
                            config::RootAddress(options) +
-                           ") is not on a loopback address: whoever can reach the ports of the job "
-                           "can join it";
+                           ") is not on a loopback address. Every process that can reach the job's "
+                           "ports can join it";
   const std::string advice =
       "set BYTEPS_JOB_SECRET to the same value for all its processes "
       "(openssl rand -hex 16 makes one)";

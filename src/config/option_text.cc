@@ -21,9 +21,9 @@ constexpr std::string_view kIntroduction =
 
 Every option has a setting (`bps-server --num_worker 2`, `"num_worker=2"` in the C and C++
 interfaces) and a variable of the environment. A setting wins over the variable; an empty variable
-counts as not set. An unknown setting is an error, and so is a value outside its range. There are two
-exceptions, because scripts for the original set these variables: BYTEPS_PARTITION_BYTES takes the
-nearest allowed value, and BYTEPS_LOG_LEVEL takes its default, both with a warning. An unknown
+counts as not set. An unknown setting is an error, and so is a value outside its range. There are
+two exceptions, because scripts for the original set these variables: BYTEPS_PARTITION_BYTES takes
+the nearest allowed value, and BYTEPS_LOG_LEVEL takes its default, both with a warning. An unknown
 variable that begins with `BYTEPS_` leads to a warning, which names the known one that it resembles,
 if there is one.
 

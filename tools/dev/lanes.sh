@@ -99,7 +99,8 @@ lane_tidy() {
 lane_fuzz() { run_fuzzers 60; }
 
 lane_bench() {
-  ensure_wheel && step "bench core, short" bench "$VENV/bin/python" bench/core.py --repeats 2 --jobs 1x1 &&
+  ensure_wheel &&
+    step "bench core, short" bench "$VENV/bin/python" bench/core.py --repeats 2 --jobs 1x1 &&
     step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
 }
 

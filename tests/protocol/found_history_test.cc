@@ -198,5 +198,47 @@ TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
   }
 }
 
+// Simulated seed 3007091: worker 1 asks for an error, and its request overtakes its push. All ranks
+// get the error. Worker 1 joins (or pushes the next round with more urgency), and the next sum is
+// decided. Only then the old push leaves: it is no reason to close the connection.
+TEST(FoundHistoryTest, APushMayLeaveWhenItsRoundIsLongOver) {
+  for (bool joins : {true, false}) {
+    Job job(2, 1);
+    OperationId id = job.Submit(0, "a", 1);
+    job.All();
+    ASSERT_EQ(job.Submit(1, "a", 2), id);
+    Job::Queue& up = job.up[{1, 0}];
+    ASSERT_EQ(up.size(), 1u);
+    std::function<void()> late = std::move(up.front());
+    up.pop_front();
+    job.workers[1]->machine.Abort(id, "late");
+    job.All();
+    for (Slot slot : {0u, 1u}) {
+      ASSERT_NE(job.outcome(slot, id), nullptr);
+      EXPECT_EQ(job.outcome(slot, id)->status.code(), StatusCode::kDeadlineExceeded);
+    }
+    job.Tick();
+    OperationId next = job.Submit(0, "a", 3);
+    if (joins) {
+      job.Join(1);
+    } else {
+      job.Submit(1, "a", 4);
+    }
+    job.All();
+    ASSERT_NE(job.outcome(0, next), nullptr);
+    EXPECT_EQ(job.value(0, "a"), joins ? 3 : 7);
+    ASSERT_GE(job.shards[0]->machine.unstable_verdicts(), 1u);
+    late();
+    job.All();
+    job.Tick();
+    EXPECT_EQ(job.shards[0]->machine.unstable_verdicts(), 0u);
+    if (!joins) continue;
+    OperationId end = job.Join(0);
+    job.All();
+    ASSERT_NE(job.outcome(0, end), nullptr);
+    EXPECT_TRUE(job.outcome(0, end)->status.ok());
+  }
+}
+
 }  // namespace
 }  // namespace byteps::protocol

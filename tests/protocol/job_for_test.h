@@ -187,6 +187,19 @@ class Job {
     return operation.id;
   }
 
+  OperationId Join(Slot slot) {
+    WorkerEnd& worker = *workers[slot];
+    Operation operation;
+    operation.id = worker.next++;
+    operation.name = "j";
+    operation.spec.op = wire::Op::kJoin;
+    operation.spec.dtype = DataType::kInt64;
+    Status accepted = worker.machine.Submit(operation);
+    EXPECT_TRUE(accepted.ok()) << accepted.message();
+    AnswerDeclares(worker);
+    return operation.id;
+  }
+
   void AnswerDeclares(WorkerEnd& worker) {
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       // Tensor numbers follow the names; the dealer begins at shard 0.

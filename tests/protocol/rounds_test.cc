@@ -291,8 +291,7 @@ struct RoundsJob : Job {
     operation.id = worker.next++;
     operation.input = reinterpret_cast<std::byte*>(in.data());
     operation.output = reinterpret_cast<std::byte*>(out.data());
-    operation.spec.dtype =
-        operation.spec.op == wire::Op::kJoin ? DataType::kInt64 : DataType::kUint8;
+    operation.spec.dtype = DataType::kUint8;
     Status accepted = worker.machine.Submit(operation);
     EXPECT_TRUE(accepted.ok()) << accepted.message();
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
@@ -309,12 +308,6 @@ struct RoundsJob : Job {
     operation.spec.op = wire::Op::kReducescatter;
     operation.spec.shape = {static_cast<int64_t>(workers.size())};
     return Start(slot, operation, std::vector<uint8_t>(workers.size(), value));
-  }
-  OperationId Join(Slot slot) {
-    Operation operation;
-    operation.name = "j";
-    operation.spec.op = wire::Op::kJoin;
-    return Start(slot, operation, {});
   }
   bool Done(Slot slot, OperationId id) {
     const Outcome* ended = outcome(slot, id);

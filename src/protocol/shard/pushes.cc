@@ -64,11 +64,13 @@ Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
   return Status::Ok();
 }
 
-// The kept verdict answers a repeat, so the repeat must be of the same piece.
+// The kept verdict answers a repeat, so the repeat must be of the same piece. A push of an earlier
+// round needs no answer: its sender's request for an error has overtaken it, and so has the
+// sender's join, or its more urgent push of the decided round.
 Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
   const Verdict& verdict = piece.verdict;
-  if (verdict.IsError() || verdict.stable()) return Status::Ok();
-  if (header.ref.round < verdict.round()) return Wrong("its round is over for everybody");
+  bool over = header.ref.round < verdict.round();
+  if (over || verdict.IsError() || verdict.stable()) return Status::Ok();
   const VerdictTerms& terms = verdict.terms();
   if (header.combine != terms.combine || header.dtype != terms.dtype ||
       header.piece_bytes != terms.piece_bytes || header.codec != terms.codec) {

@@ -166,10 +166,18 @@ TEST_F(PushesTest, ARepeatMustBeOfWhatWasDecided) {
   EXPECT_TRUE(Push(0, Header(2, 2), "ab").ok());
   EXPECT_EQ(room.driver.answers.size(), 4u) << "it is answered again";
   EXPECT_EQ(Push(0, Header(2, 4), "abcd").code(), StatusCode::kProtocol);
-  EXPECT_EQ(Push(0, Header(1, 2), "ab").code(), StatusCode::kProtocol) << "over for everybody";
   for (Slot slot : {0u, 1u, 2u}) room.rounds.NoteHolder(*room.pieces.Find({7, 0, 2}), slot);
   EXPECT_TRUE(Push(0, Header(2, 2), "ab").ok());
   EXPECT_EQ(room.driver.answers.size(), 4u) << "all are known to have it";
+}
+
+TEST_F(PushesTest, APushOfAnEarlierRoundThanTheDecidedOneNeedsNoAnswer) {
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(2, 2), "ab").ok());
+  ASSERT_FALSE(piece().verdict.stable());
+  EXPECT_TRUE(Push(0, Header(1, 2), "cd").ok());
+  EXPECT_EQ(piece().verdict.round(), 2u);
+  EXPECT_EQ(piece().round, nullptr);
+  EXPECT_EQ(room.driver.answers.size(), 3u);
 }
 
 TEST_F(PushesTest, NobodyWantsBytesOfWhatAllWhoWantedItHave) {

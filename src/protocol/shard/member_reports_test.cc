@@ -49,7 +49,7 @@ TEST_F(MemberReportsTest, AnAcknowledgementOfWhatIsNotKeptAnyMoreMeansNothing) {
 }
 
 TEST_F(MemberReportsTest, WhatIsHeldOfOthersPiecesOrRetiredTensorsIsNoNews) {
-  room.pieces.Retire(8);
+  room.pieces.Retire({8}, 4);
   reports.TakeHave(0, 2, {{{7, 0, 3}, 9}, {{8, 0, 3}, 0}});
   reports.TakeHave(0, 1, {{{7, 0, 3}, 0}});
   EXPECT_EQ(room.pieces.Find({7, 0, 3}), nullptr) << "no such shard, or of an earlier stay";

@@ -20,10 +20,34 @@ void PieceReview::OnView(uint64_t old_epoch, Time now) {
   });
 }
 
-void PieceReview::Retire(const std::vector<TensorId>& tensors) {
-  std::unordered_set<TensorId> now(tensors.begin(), tensors.end());
-  for (TensorId tensor : tensors) parts_.pieces.Retire(tensor);
-  DropTensors([&](TensorId tensor) { return now.contains(tensor); });
+void PieceReview::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
+  parts_.pieces.Retire(tensors, use);
+  parts_.pieces.ForEachOfRetired([&](Piece& piece) {
+    bool in_vain = piece.round != nullptr && parts_.pieces.IsVoid(piece.round->ref());
+    if (in_vain) parts_.rounds.Drop(piece);
+  });
+  ReviewRetired();
+}
+
+void PieceReview::ReviewRetired() {
+  parts_.pieces.ForEachOfRetired([&](Piece& piece) { ReleaseSilent(piece); });
+  parts_.pieces.EraseSettled();
+}
+
+// Who has a verdict of a retired tensor forgets it when all are known to have it, and says nothing
+// of it to the next owner. So of a verdict that others tell here, only those still need to be told
+// who wait for it: they have pushed before they said that this was all. Of a round that failed with
+// the name nobody waits at all.
+void PieceReview::ReleaseSilent(Piece& piece) {
+  Verdict& verdict = piece.verdict;
+  bool told_here = !verdict.terms().set.has_value();
+  if (!told_here && !parts_.pieces.IsVoid({piece.tensor, piece.index, verdict.round()})) return;
+  const Members& members = parts_.attendance.members();
+  for (Slot slot = 0; slot < members.size() && !verdict.stable(); ++slot) {
+    bool all_said = members.IsServed(slot) && members.resynced(slot) >= piece.since;
+    bool waits = verdict.IsWaitedForBy(slot) || parts_.answers.IsUnderWay(piece, slot);
+    if (all_said && !waits) parts_.rounds.NoteHolder(piece, slot);
+  }
 }
 
 void PieceReview::OnStillKnown(const wire::StillKnown& known) {
@@ -36,8 +60,7 @@ void PieceReview::OnStillKnown(const wire::StillKnown& known) {
 void PieceReview::DropTensors(const std::function<bool(TensorId)>& unwanted) {
   parts_.pieces.EraseIf([&](Piece& piece) {
     if (!unwanted(piece.tensor)) return false;
-    // The round before the one that failed has ended for somebody: it ends for all.
-    parts_.delivery.AnswerIdleNow(piece);
+    parts_.delivery.Drop(piece);
     parts_.rounds.Drop(piece);
     return true;
   });

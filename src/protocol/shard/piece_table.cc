@@ -7,6 +7,24 @@ namespace byteps::protocol {
 void PieceTable::Clear() {
   pieces_.clear();
   retired_.clear();
+  of_retired_.clear();
+}
+
+void PieceTable::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
+  for (TensorId tensor : tensors) retired_.emplace(tensor, use);
+  for (const auto& [key, piece] : pieces_) {
+    if (IsRetired(piece.tensor)) of_retired_.insert(key);
+  }
+}
+
+void PieceTable::EraseSettled() {
+  std::erase_if(of_retired_, [&](uint64_t key) {
+    auto found = pieces_.find(key);
+    if (found == pieces_.end()) return true;
+    if (!found->second.verdict.stable() || found->second.round != nullptr) return false;
+    pieces_.erase(found);
+    return true;
+  });
 }
 
 size_t PieceTable::unstable_count() const {

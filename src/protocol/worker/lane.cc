@@ -176,12 +176,8 @@ void Lane::Resume(const PieceTicket& ticket, StageVerdict how, const Status& err
 
 bool Lane::HoldsUnstable() const {
   if (parts_->context.awaits_take_over) return true;  // what comes may be
-  for (const auto& [id, tensor] : parts_->context.pieces.all()) {
-    for (const LanePiece& piece : tensor->pieces) {
-      if (piece.held.round != 0 && !piece.held.stable) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(parts_->context.pieces.all(),
+                             [](const auto& entry) { return entry.second->HoldsUnstable(); });
 }
 
 std::optional<Time> Lane::NextTick() {

@@ -242,6 +242,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
     if (tensor.part.AllDone()) EndPart(tensor);
   }
   MovedPiece moved = PackPiece(tensor.facts, number, piece);
+  moved.retired = tensor.retired;
   moved.exchange = exchange;
   moved.set_out = set_out && exchange != nullptr;
   return moved;
@@ -249,6 +250,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
 
 void PieceWalk::TakeIn(const MovedPiece& moved) {
   LaneTensor& tensor = TensorOf(moved.tensor);
+  tensor.retired = tensor.retired || moved.retired;
   size_t count = moved.exchange != nullptr ? moved.exchange->end() : moved.number + size_t{1};
   if (tensor.pieces.size() < count) tensor.pieces.resize(count);
   LanePiece& piece = tensor.pieces[moved.number];

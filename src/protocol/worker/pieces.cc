@@ -1,5 +1,7 @@
 #include "src/protocol/worker/pieces.h"
 
+#include <algorithm>
+
 namespace byteps::protocol {
 
 void Pieces::Clear() {
@@ -7,9 +9,31 @@ void Pieces::Clear() {
   tensors_.clear();
 }
 
+bool LaneTensor::HoldsUnstable() const {
+  return std::ranges::any_of(
+      pieces, [](const LanePiece& piece) { return piece.held.round != 0 && !piece.held.stable; });
+}
+
 void Pieces::Retire(TensorId tensor) {
+  LaneTensor* found = Find(tensor);
+  if (found == nullptr) return;
+  found->retired = true;
+  EraseSettled(tensor);
+}
+
+void Pieces::EraseSettled(TensorId tensor) {
+  const LaneTensor* found = Find(tensor);
+  if (found == nullptr || !found->retired || found->HoldsUnstable()) return;
   by_id_.erase(tensor);
   tensors_.erase(tensor);
+}
+
+void Pieces::EraseSettled() {
+  std::vector<TensorId> retired;
+  for (const auto& [id, tensor] : tensors_) {
+    if (tensor->retired) retired.push_back(id);
+  }
+  for (TensorId tensor : retired) EraseSettled(tensor);
 }
 
 LaneTensor* Pieces::Find(TensorId tensor) {

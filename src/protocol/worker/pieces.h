@@ -58,6 +58,7 @@ struct LaneTensor {
   uint8_t exchange_at = 0;        // where on it the lane's own stage is
   std::vector<LanePiece> pieces;  // by number; those of earlier cuts stay
   uint64_t last_round = 0;        // of the last exchange, its first attempt
+  bool retired = false;           // its name has failed: it is kept for its verdicts
   // The exchange that is going on, while pieces of it are to be done here.
   const Exchange* exchange = nullptr;
   ExchangePart part;  // of it
@@ -66,6 +67,8 @@ struct LaneTensor {
     return exchange != nullptr && number >= exchange->first_piece && number < exchange->end() &&
            pieces[number].step != PieceStep::kAway;
   }
+  // Others may lack a verdict of it.
+  bool HoldsUnstable() const;
   // It has set out and its verdict is not here.
   bool HasCredit(const LanePiece& piece) const {
     return piece.step == PieceStep::kUnderWay && piece.at <= exchange_at;
@@ -91,7 +94,11 @@ class Pieces {
 
   LaneTensor* Find(TensorId tensor);
   LaneTensor& FindOrAdd(const TensorFacts& facts);
+  // Its name has failed. It stays while others may lack a verdict of it; EraseSettled drops it when
+  // that is over.
   void Retire(TensorId tensor);
+  void EraseSettled(TensorId tensor);
+  void EraseSettled();  // all of them
   // Every tensor, in a fixed order.
   const std::map<TensorId, std::unique_ptr<LaneTensor>>& all() const { return tensors_; }
 

@@ -85,6 +85,21 @@ TEST_F(PiecesTest, WhatIsRetiredIsUnknown) {
   EXPECT_TRUE(even.all().empty());
 }
 
+TEST_F(PiecesTest, WhatIsRetiredStaysWhileOthersMayLackAVerdictOfIt) {
+  LaneTensor& tensor = even.FindOrAdd(exchange.tensor);
+  even.Meet(tensor, exchange);
+  HeldVerdict& held = tensor.pieces[2].held;
+  held.round = 256;
+  held.stable = false;
+  even.EraseSettled(7);
+  even.Retire(7);
+  EXPECT_EQ(even.Find(7), &tensor);
+  held.stable = true;
+  even.EraseSettled();
+  EXPECT_EQ(even.Find(7), nullptr);
+  EXPECT_TRUE(even.all().empty());
+}
+
 TEST(LaneTensorTest, APieceIsExpectedWhileItWaitsForItsVerdictInThisRound) {
   Exchange exchange;
   exchange.count = 2;

@@ -29,19 +29,19 @@ void PieceReview::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
   ReviewRetired();
 }
 
+// A member may not know that all have the verdict, and tell it to the next owner; so that one
+// remembers that it is stable, as members do that know it.
 void PieceReview::ReviewRetired() {
-  parts_.pieces.ForEachOfRetired([&](Piece& piece) { ReleaseSilent(piece); });
-  parts_.pieces.EraseSettled();
+  parts_.pieces.ForEachOfRetired([&](Piece& piece) { ReleaseVoid(piece); });
+  parts_.pieces.EraseSettled(
+      [&](const Piece& piece) { return parts_.view.AlwaysMine(piece.since); });
 }
 
-// Who has a verdict of a retired tensor forgets it when all are known to have it, and says nothing
-// of it to the next owner. So of a verdict that others tell here, only those still need to be told
-// who wait for it: they have pushed before they said that this was all. Of a round that failed with
-// the name nobody waits at all.
-void PieceReview::ReleaseSilent(Piece& piece) {
+// Of a round that failed with the name nobody waits: a member that has said all has no answer of it
+// to read but those that are under way.
+void PieceReview::ReleaseVoid(Piece& piece) {
   Verdict& verdict = piece.verdict;
-  bool told_here = !verdict.terms().set.has_value();
-  if (!told_here && !parts_.pieces.IsVoid({piece.tensor, piece.index, verdict.round()})) return;
+  if (!parts_.pieces.IsVoid({piece.tensor, piece.index, verdict.round()})) return;
   const Members& members = parts_.attendance.members();
   for (Slot slot = 0; slot < members.size() && !verdict.stable(); ++slot) {
     bool all_said = members.IsServed(slot) && members.resynced(slot) >= piece.since;

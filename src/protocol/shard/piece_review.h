@@ -41,7 +41,7 @@ class PieceReview {
   void OnStillKnown(const wire::StillKnown& known);
 
  private:
-  void ReleaseSilent(Piece& piece);
+  void ReleaseVoid(Piece& piece);
   void DropTensors(const std::function<bool(TensorId)>& unwanted);
 
   const Parts parts_;

@@ -17,16 +17,6 @@ void PieceTable::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
   }
 }
 
-void PieceTable::EraseSettled() {
-  std::erase_if(of_retired_, [&](uint64_t key) {
-    auto found = pieces_.find(key);
-    if (found == pieces_.end()) return true;
-    if (!found->second.verdict.stable() || found->second.round != nullptr) return false;
-    pieces_.erase(found);
-    return true;
-  });
-}
-
 size_t PieceTable::unstable_count() const {
   return static_cast<size_t>(std::count_if(pieces_.begin(), pieces_.end(), [](const auto& entry) {
     return !entry.second.verdict.stable();

@@ -86,8 +86,20 @@ class PieceTable {
       if (found != pieces_.end()) act(found->second);
     }
   }
-  // Erases those of them that nobody waits for any more.
-  void EraseSettled();
+  // Erases those of them that nobody waits for any more: they have no round, and a stable verdict
+  // that `is_unwanted` says need not be remembered, or none.
+  template <typename IsUnwanted>
+  void EraseSettled(IsUnwanted&& is_unwanted) {
+    std::erase_if(of_retired_, [&](uint64_t key) {
+      auto found = pieces_.find(key);
+      if (found == pieces_.end()) return true;
+      const Piece& piece = found->second;
+      if (piece.round != nullptr || !piece.verdict.stable()) return false;
+      if (piece.verdict.round() != 0 && !is_unwanted(piece)) return false;
+      pieces_.erase(found);
+      return true;
+    });
+  }
 
   // Pieces with a verdict that somebody may still lack. Takes time.
   size_t unstable_count() const;

@@ -59,7 +59,7 @@ TEST(PieceTableTest, OfARetiredTensorOnlyThoseStayThatSomebodyNeeds) {
   EXPECT_FALSE(pieces.IsVoid({7, 0, wire::RoundOf(2, 1)}));
   EXPECT_TRUE(pieces.IsVoid({7, 0, wire::RoundOf(3, 0)}));
   EXPECT_FALSE(pieces.IsVoid({8, 0, wire::RoundOf(3, 0)}));
-  pieces.EraseSettled();
+  pieces.EraseSettled([](const Piece&) { return true; });
   EXPECT_NE(pieces.Find({7, 0, 1}), nullptr) << "somebody may lack its verdict";
   EXPECT_NE(pieces.Find({7, 1, 1}), nullptr) << "a round is in progress";
   EXPECT_EQ(pieces.Find({7, 2, 1}), nullptr);
@@ -67,7 +67,9 @@ TEST(PieceTableTest, OfARetiredTensorOnlyThoseStayThatSomebodyNeeds) {
   EXPECT_NE(pieces.Find({8, 0, 1}), nullptr);
   for (Slot slot : {0u, 1u, 2u}) room.rounds.NoteHolder(*pieces.Find({7, 0, 1}), slot);
   room.rounds.Drop(*pieces.Find({7, 1, 1}));
-  pieces.EraseSettled();
+  pieces.EraseSettled([](const Piece&) { return false; });
+  EXPECT_NE(pieces.Find({7, 0, 1}), nullptr) << "it may be asked for";
+  pieces.EraseSettled([](const Piece&) { return true; });
   EXPECT_EQ(pieces.Find({7, 0, 1}), nullptr);
   EXPECT_EQ(pieces.Find({7, 1, 1}), nullptr);
 }

@@ -25,7 +25,7 @@ void LaneMoves::OnView(uint64_t old_epoch) {
       if (tensor->pieces[number].step != PieceStep::kAway) Review(*tensor, number, hand_over);
     }
   }
-  lane_.pieces.EraseSettled();  // what others keep now
+  lane_.pieces.EraseEmpty();
   lane_.awaits_take_over = true;
   lane_.driver.ToFront(std::move(hand_over));
   if (lane_.rules.WaitsForTakeOver()) return;
@@ -63,7 +63,6 @@ void LaneMoves::TakeOver(const to_lane::TakeOver& take_over) {
   pushes_.SendDelayed();
   // A shard may have asked for a piece before it was here.
   for (const MovedPiece& moved : take_over.pieces) walk_.ApplyEarlyWants(moved.tensor.id);
-  lane_.pieces.EraseSettled();
 }
 
 void LaneMoves::RepeatAll() {

@@ -9,6 +9,10 @@ void Pieces::Clear() {
   tensors_.clear();
 }
 
+bool LaneTensor::HoldsAny() const {
+  return std::ranges::any_of(pieces, [](const LanePiece& piece) { return piece.held.round != 0; });
+}
+
 bool LaneTensor::HoldsUnstable() const {
   return std::ranges::any_of(
       pieces, [](const LanePiece& piece) { return piece.held.round != 0 && !piece.held.stable; });
@@ -18,22 +22,17 @@ void Pieces::Retire(TensorId tensor) {
   LaneTensor* found = Find(tensor);
   if (found == nullptr) return;
   found->retired = true;
-  EraseSettled(tensor);
-}
-
-void Pieces::EraseSettled(TensorId tensor) {
-  const LaneTensor* found = Find(tensor);
-  if (found == nullptr || !found->retired || found->HoldsUnstable()) return;
+  if (found->HoldsAny()) return;
   by_id_.erase(tensor);
   tensors_.erase(tensor);
 }
 
-void Pieces::EraseSettled() {
+void Pieces::EraseEmpty() {
   std::vector<TensorId> retired;
   for (const auto& [id, tensor] : tensors_) {
     if (tensor->retired) retired.push_back(id);
   }
-  for (TensorId tensor : retired) EraseSettled(tensor);
+  for (TensorId tensor : retired) Retire(tensor);
 }
 
 LaneTensor* Pieces::Find(TensorId tensor) {

@@ -85,17 +85,20 @@ TEST_F(PiecesTest, WhatIsRetiredIsUnknown) {
   EXPECT_TRUE(even.all().empty());
 }
 
-TEST_F(PiecesTest, WhatIsRetiredStaysWhileOthersMayLackAVerdictOfIt) {
+TEST_F(PiecesTest, WhatIsRetiredStaysIfItHasAVerdict) {
   LaneTensor& tensor = even.FindOrAdd(exchange.tensor);
   even.Meet(tensor, exchange);
   HeldVerdict& held = tensor.pieces[2].held;
   held.round = 256;
   held.stable = false;
-  even.EraseSettled(7);
+  EXPECT_TRUE(tensor.HoldsUnstable());
   even.Retire(7);
-  EXPECT_EQ(even.Find(7), &tensor);
   held.stable = true;
-  even.EraseSettled();
+  EXPECT_FALSE(tensor.HoldsUnstable());
+  even.EraseEmpty();
+  EXPECT_EQ(even.Find(7), &tensor);
+  tensor.pieces[2] = LanePiece();  // another lane has it
+  even.EraseEmpty();
   EXPECT_EQ(even.Find(7), nullptr);
   EXPECT_TRUE(even.all().empty());
 }

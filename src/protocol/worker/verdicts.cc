@@ -200,7 +200,6 @@ void Verdicts::ReleaseStable(ShardId from) {
     if (!same) continue;
     piece.held.stable = true;
     piece.copy = BufferRef();
-    if (tensor->retired) lane_.pieces.EraseSettled(answer->tensor);
   }
 }
 

@@ -128,6 +128,32 @@ void AnswerWithheld(Dice& dice, FaultScript& script) {
   end.told = true;
 }
 
+// The answer to one worker is held up while the others go on and disagree about the next round;
+// then its connection breaks, or the owner is lost. Nobody else goes: of what a worker meant that
+// is gone, some may have heard and others not.
+void Disagreed(Dice& dice, FaultScript& script) {
+  MakeLarge(dice, script);
+  script.events.clear();
+  script.cluster.overdue_after = milliseconds(2);
+  uint32_t behind = dice.Below32(Workers(script));
+  auto nth = static_cast<uint32_t>(dice.From(1, 4));
+  uint32_t other = (behind + 1 + dice.Below32(Workers(script) - 1)) % Workers(script);
+  script.disagreement = {.worker = other, .tensor = 0, .round = nth - 1 + dice.Below32(3)};
+  script.rounds = std::max(script.rounds, script.disagreement->round + 2);
+  auto add = [&](Fault fault, Duration at) -> FaultEvent& {
+    FaultEvent event = After(Moment::kPushArrived, nth, fault, Target::kHere, dice, script);
+    event.by = behind;
+    event.at = at;
+    script.events.push_back(event);
+    return script.events.back();
+  };
+  FaultEvent& held_up = add(Fault::kCutOneWay, Duration::zero());
+  held_up.c = 1;
+  held_up.lasts = dice.Between(milliseconds(20), milliseconds(800));
+  static constexpr Fault kEnds[] = {Fault::kCutData, Fault::kKillServer, Fault::kAccuseServer};
+  add(kEnds[dice.Below(3)], dice.Between(milliseconds(1), milliseconds(40))).told = true;
+}
+
 // Somebody is left behind while it works, and goes on in its old view for a while.
 void Zombie(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);

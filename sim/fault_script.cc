@@ -5,6 +5,7 @@
 #include "sim/dice.h"
 #include "sim/fault_parts.h"
 #include "sim/fault_plans.h"
+#include "sim/histories.h"
 #include "src/operations/row.h"
 
 namespace byteps::sim {
@@ -128,6 +129,9 @@ FaultScript WriteFaults(uint64_t seed) {
   }
   AddRounds(dice, script);
   RollContributors(seed, script);
+  Dice others(seed ^ 0xd15a6);  // so that the other seeds play what they did
+  bool stays = script.cluster.late_workers == 0 && script.join_after.empty();
+  if (stays && others.OneIn(12)) Disagreed(others, script);
   return script;
 }
 
@@ -168,6 +172,11 @@ std::string Describe(const FaultScript& script) {
   for (size_t i = 0; i < script.cluster.groups.size(); ++i) {
     text += "\n  process set " + std::to_string(i + 1) + ":";
     for (uint32_t rank : script.cluster.groups[i]) text += " " + std::to_string(rank);
+  }
+  if (script.disagreement.has_value()) {
+    text += "\n  worker " + std::to_string(script.disagreement->worker) + " means another tensor " +
+            std::to_string(script.disagreement->tensor) + " in round " +
+            std::to_string(script.disagreement->round);
   }
   if (!script.join_after.empty()) text += "\n  workers join after";
   for (uint32_t rounds : script.join_after) text += " " + std::to_string(rounds);

@@ -26,7 +26,9 @@ FaultScript ShrinkFaults(FaultOptions options) {
       smaller.push_back(best);
       smaller.back().events.erase(smaller.back().events.begin() + static_cast<ptrdiff_t>(i));
     }
-    for (uint32_t t = 0; t < best.tensors.size() && best.tensors.size() > 1; ++t) {
+    // The ranks disagree about the first one.
+    uint32_t first = best.disagreement.has_value() ? 1 : 0;
+    for (uint32_t t = first; t < best.tensors.size() && best.tensors.size() > 1; ++t) {
       smaller.push_back(best);
       FaultScript& script = smaller.back();
       script.tensors.erase(script.tensors.begin() + t);
@@ -34,6 +36,10 @@ FaultScript ShrinkFaults(FaultOptions options) {
         std::erase(order, t);
         for (uint32_t& index : order) index -= index > t ? 1 : 0;
       }
+    }
+    if (best.disagreement.has_value()) {
+      smaller.push_back(best);
+      smaller.back().disagreement.reset();
     }
     if (best.rounds > 1) {
       smaller.push_back(best);

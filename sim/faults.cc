@@ -59,6 +59,10 @@ protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) 
   operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
   // Every other name stands for another tensor by and by, as large as before.
   if (played.tensor % 2 == 1) operation.spec.shape.resize(1 + played.round % 3, 1);
+  if (Disagrees(played) && script_.disagreement->worker == played.worker) {
+    bool real = operation.spec.dtype == DataType::kFloat64;
+    operation.spec.dtype = real ? DataType::kInt64 : DataType::kFloat64;
+  }
   CompleteOperation(played, value, operation);
   return operation;
 }
@@ -97,9 +101,10 @@ void Play::OnError(const Played& played) {
       played.status.message().find("rank ") != std::string::npos;
   bool has_joined = code == StatusCode::kInvalidArgument && HasJoin() &&
                     played.status.message().find("has joined") != std::string::npos;
+  bool disagrees = code == StatusCode::kMismatch && Disagrees(played);
   bool has_left = code == StatusCode::kPeerLost && AnyPartLeaves() &&
                   played.status.message().find("has left the job") != std::string::npos;
-  if (!aborted && !lost_part && !has_joined && !has_left) ended_[worker] = true;
+  if (!aborted && !lost_part && !has_joined && !has_left && !disagrees) ended_[worker] = true;
   if (has_left && op == wire::Op::kJoin) {
     ended_[worker] = true;  // it does not know which rounds it has missed, and begins no other one
     return;

@@ -71,6 +71,13 @@ struct FaultTensor {
   uint32_t group = 0;  // process set
 };
 
+// In this round one worker means something else by a name than the others.
+struct Disagreement {
+  uint32_t worker = 0;
+  uint32_t tensor = 0;
+  uint32_t round = 0;
+};
+
 struct FaultScript {
   ClusterOptions cluster;
   std::vector<FaultTensor> tensors;
@@ -82,6 +89,7 @@ struct FaultScript {
   // joined they play kRoundsAfterJoin more.
   std::vector<uint32_t> join_after;
   std::vector<FaultEvent> events;
+  std::optional<Disagreement> disagreement;
   // Longer no operation takes that ends well; zero: nobody looks.
   Duration others_wait_max = Duration::zero();
 };

@@ -13,6 +13,7 @@ void StableForSome(Dice& dice, FaultScript& script);
 void MovedAndBack(Dice& dice, FaultScript& script);
 void GivenUp(Dice& dice, FaultScript& script);
 void AnswerWithheld(Dice& dice, FaultScript& script);
+void Disagreed(Dice& dice, FaultScript& script);
 void Zombie(Dice& dice, FaultScript& script);
 void Leaver(Dice& dice, FaultScript& script);
 void MovedWhileAway(Dice& dice, FaultScript& script);

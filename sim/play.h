@@ -57,6 +57,10 @@ class Play {
   bool HasJoin() const {
     return !script_.tensors.empty() && script_.tensors.back().op == wire::Op::kJoin;
   }
+  bool Disagrees(const Played& played) const {
+    const std::optional<Disagreement>& one = script_.disagreement;
+    return one.has_value() && one->tensor == played.tensor && one->round == played.round;
+  }
   uint32_t RoundAfter(uint32_t worker, uint32_t round) const;
   uint32_t AllRounds() const;
   std::vector<uint32_t> RanksOf(const FaultTensor& tensor) const;

@@ -241,7 +241,7 @@ void ServerNode::OnView(const wire::View& view) {
 void ServerNode::OnMessage(const wire::Message& message) {
   for (auto& shard : shards) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-      shard->machine().Retire(failed->tensors);
+      shard->machine().Retire(failed->tensors, failed->use.round);
     }
     if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
       shard->machine().OnStillKnown(*known);

@@ -119,7 +119,7 @@ void ServerProcess::OnMessage(const wire::Message& message) {
     return End({over->code, over->text});
   }
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    for (auto& shard : shards_) shard->PostRetire(failed->tensors);
+    for (auto& shard : shards_) shard->PostRetire(failed->tensors, failed->use.round);
   }
   if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
     for (auto& shard : shards_) shard->PostStillKnown(*known);

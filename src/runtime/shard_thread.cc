@@ -152,8 +152,8 @@ void ShardThread::PostView(const wire::View& view, ShardId self) {
   });
 }
 
-void ShardThread::PostRetire(const std::vector<TensorId>& tensors) {
-  loop_->Post([this, tensors] { machine_.Retire(tensors); });
+void ShardThread::PostRetire(const std::vector<TensorId>& tensors, uint64_t use) {
+  loop_->Post([this, tensors, use] { machine_.Retire(tensors, use); });
 }
 
 void ShardThread::PostStillKnown(const wire::StillKnown& known) {

@@ -206,8 +206,13 @@ class Job {
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
       worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
-                                 static_cast<TensorId>(asked.name[0]), placement});
+                                 static_cast<TensorId>(asked.name[0] + 256 * asked.attempt),
+                                 placement});
     }
+  }
+  // The server of this shard hears that the ranks disagree.
+  void TellFailed(ShardId shard, const wire::DeclareFailed& failed) {
+    shards[shard]->machine.Retire(failed.tensors, failed.use.round);
   }
 
   // Delivers what is queued on one way, or on all until nothing moves.
@@ -230,7 +235,7 @@ class Job {
 
   // Time passes: acknowledgements and news of stability are told, and delivered.
   void Tick() {
-    Time later = kStart + seconds(1);
+    Time later = kStart + seconds(++ticks);
     for (const wire::WorkerInfo& worker : view.workers) workers[worker.slot]->machine.OnTick(later);
     All();
     for (ShardId s = 0; s < shards.size(); ++s) {
@@ -297,6 +302,7 @@ class Job {
 
   CodecsForTest codecs;
   wire::View view;
+  int ticks = 0;
   std::map<Way, Queue> up;
   std::map<Way, Queue> down;
   std::vector<std::unique_ptr<ShardEnd>> shards;

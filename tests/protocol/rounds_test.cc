@@ -175,11 +175,14 @@ TEST_F(ShardRoundsTest, WhenTheReceiverIsLostTheOthersAreAnswered) {
   EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
 }
 
-// Somebody has begun the round that fails, and so has this one's answer.
-TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnswered) {
-  for (Slot slot : {0u, 1u, 2u})
+TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnsweredAsAlways) {
+  for (Slot slot : {0u, 1u, 2u}) {
     EXPECT_TRUE(Push(slot, Header(256, slot == 2 ? 1 : 0), "\x02").ok());
-  shard.Retire({7});
+    shard.OnResync(slot, 1);
+  }
+  shard.Retire({7}, 2);
+  EXPECT_EQ(Answered(), (std::vector<Slot>{2}));
+  shard.OnAck(2, {1, 1}, kStart);
   EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
 }
 

@@ -61,6 +61,14 @@ class Answers {
   uint64_t sent(Slot to) const { return sent_[to].sent(); }
   // `to` has been answered on this connection about this round, which it may not know to be stable.
   bool HasAnswered(Slot to, const wire::PieceRef& ref) { return sent_[to].Keeps(ref); }
+  // An answer with the piece's verdict has left for `to`, which may not have read it.
+  bool IsUnderWay(const Piece& piece, Slot to) {
+    return sent_[to].KeepsAny([&](const Answered& answered) {
+      const wire::PieceRef& ref = answered.ref;
+      return ref.tensor == piece.tensor && ref.piece == piece.index &&
+             answered.since == piece.since && piece.verdict.Covers(ref.round);
+    });
+  }
   // The connection is gone; answers are counted from 1 again.
   void ForgetConnection(Slot from) { sent_[from].Restart(); }
 

@@ -33,6 +33,7 @@ class IdleMembers {
   const wire::PieceRef& ref() const { return ref_; }
   int32_t priority() const { return priority_; }
   std::vector<Slot> waiting() const { return waiting_.List(); }
+  bool Waits(Slot slot) const { return waiting_.Contains(slot); }
 
  private:
   wire::PieceRef ref_;

@@ -18,8 +18,7 @@ void MemberReports::TakeAck(Slot from, uint64_t number) {
 void MemberReports::TakeHave(Slot from, uint64_t epoch,
                              const std::vector<wire::HeldPiece>& pieces) {
   for (const wire::HeldPiece& held : pieces) {
-    bool known = parts_.view.IsShard(held.home) && !parts_.pieces.IsRetired(held.ref.tensor);
-    if (!known) continue;
+    if (!parts_.view.IsShard(held.home)) continue;
     std::optional<uint64_t> since = parts_.view.Counts(held.ref, held.home, epoch);
     if (since.has_value()) parts_.told.TakeHave(from, held, *since);
   }

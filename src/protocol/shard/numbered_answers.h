@@ -29,8 +29,12 @@ class NumberedAnswers {
 
   // One of those that are kept was about this round.
   bool Keeps(const wire::PieceRef& ref) {
+    return KeepsAny([&](const Answered& answered) { return answered.ref == ref; });
+  }
+  template <typename IsMeant>
+  bool KeepsAny(IsMeant&& is_meant) {
     for (size_t i = 0; i < kept_.size(); ++i) {
-      if (kept_[i].ref == ref) return true;
+      if (is_meant(kept_[i])) return true;
     }
     return false;
   }

@@ -20,10 +20,34 @@ void PieceReview::OnView(uint64_t old_epoch, Time now) {
   });
 }
 
-void PieceReview::Retire(const std::vector<TensorId>& tensors) {
-  std::unordered_set<TensorId> now(tensors.begin(), tensors.end());
-  for (TensorId tensor : tensors) parts_.pieces.Retire(tensor);
-  DropTensors([&](TensorId tensor) { return now.contains(tensor); });
+void PieceReview::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
+  parts_.pieces.Retire(tensors, use);
+  parts_.pieces.ForEachOfRetired([&](Piece& piece) {
+    bool in_vain = piece.round != nullptr && parts_.pieces.IsVoid(piece.round->ref());
+    if (in_vain) parts_.rounds.Drop(piece);
+  });
+  ReviewRetired();
+}
+
+// A member may not know that all have the verdict, and tell it to the next owner; so that one
+// remembers that it is stable, as members do that know it.
+void PieceReview::ReviewRetired() {
+  parts_.pieces.ForEachOfRetired([&](Piece& piece) { ReleaseVoid(piece); });
+  parts_.pieces.EraseSettled(
+      [&](const Piece& piece) { return parts_.view.AlwaysMine(piece.since); });
+}
+
+// Of a round that failed with the name nobody waits: a member that has said all has no answer of it
+// to read but those that are under way.
+void PieceReview::ReleaseVoid(Piece& piece) {
+  Verdict& verdict = piece.verdict;
+  if (!parts_.pieces.IsVoid({piece.tensor, piece.index, verdict.round()})) return;
+  const Members& members = parts_.attendance.members();
+  for (Slot slot = 0; slot < members.size() && !verdict.stable(); ++slot) {
+    bool all_said = members.IsServed(slot) && members.resynced(slot) >= piece.since;
+    bool waits = verdict.IsWaitedForBy(slot) || parts_.answers.IsUnderWay(piece, slot);
+    if (all_said && !waits) parts_.rounds.NoteHolder(piece, slot);
+  }
 }
 
 void PieceReview::OnStillKnown(const wire::StillKnown& known) {
@@ -36,8 +60,7 @@ void PieceReview::OnStillKnown(const wire::StillKnown& known) {
 void PieceReview::DropTensors(const std::function<bool(TensorId)>& unwanted) {
   parts_.pieces.EraseIf([&](Piece& piece) {
     if (!unwanted(piece.tensor)) return false;
-    // The round before the one that failed has ended for somebody: it ends for all.
-    parts_.delivery.AnswerIdleNow(piece);
+    parts_.delivery.Drop(piece);
     parts_.rounds.Drop(piece);
     return true;
   });

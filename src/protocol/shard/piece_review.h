@@ -32,12 +32,16 @@ class PieceReview {
   // nothing: others have decided about it meanwhile. What is complete without those who went is
   // decided.
   void OnView(uint64_t old_epoch, Time now);
-  // The tensors were declared in vain: their rounds are dropped, and late pushes ignored.
-  void Retire(const std::vector<TensorId>& tensors);
+  // The ranks disagree in this use about the name of the tensors: its rounds are dropped, and late
+  // pushes of them ignored. Verdicts of earlier rounds are kept until all members have them.
+  void Retire(const std::vector<TensorId>& tensors, uint64_t use);
+  // A member has said something: pieces of retired tensors are dropped if nobody needs them.
+  void ReviewRetired();
   // Nobody knows the others any more.
   void OnStillKnown(const wire::StillKnown& known);
 
  private:
+  void ReleaseVoid(Piece& piece);
   void DropTensors(const std::function<bool(TensorId)>& unwanted);
 
   const Parts parts_;

@@ -58,9 +58,55 @@ TEST_F(PieceReviewTest, TensorsThatNobodyKnowsAreDropped) {
   review.OnStillKnown({7, 9, {8}});
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_EQ(room.rounds.open_count(), 2u);
-  review.Retire({6});
-  EXPECT_TRUE(room.pieces.IsRetired(6));
-  EXPECT_EQ(room.rounds.open_count(), 1u);
+}
+
+TEST_F(PieceReviewTest, WhatNobodyKnowsIsNoBurdenToWhoHoldsIt) {
+  room.Decide(7);
+  review.OnStillKnown({7, 8, {}});
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
+  ASSERT_TRUE(room.answers.due().has_value()) << "they hear that it is stable";
+}
+
+TEST_F(PieceReviewTest, OfARetiredTensorOnlyTheRoundsFromThereOnAreDropped) {
+  for (uint32_t piece : {0u, 1u}) {
+    room.Open({7, piece, wire::RoundOf(piece + 4, 0)}, 1);
+  }
+  room.Open({8, 0, wire::RoundOf(9, 0)}, 1);
+  review.Retire({7}, 5);
+  EXPECT_TRUE(room.pieces.IsRetired(7));
+  EXPECT_FALSE(room.pieces.IsRetired(8));
+  EXPECT_NE(room.pieces.FindOpen({7, 0, wire::RoundOf(4, 0)}), nullptr);
+  EXPECT_EQ(room.pieces.Find({7, 1, wire::RoundOf(5, 0)}), nullptr);
+  EXPECT_EQ(room.rounds.open_count(), 2u);
+}
+
+TEST_F(PieceReviewTest, AVerdictOfARetiredTensorIsKeptUntilAllHaveIt) {
+  Piece& piece = room.Decide(7);
+  for (Slot slot : {0u, 1u, 2u}) room.members.NoteResync(slot, 1);
+  review.Retire({7}, 5);
+  for (Slot slot : {0u, 1u}) room.rounds.NoteHolder(piece, slot);
+  review.ReviewRetired();
+  ASSERT_EQ(room.pieces.Find({7, 0, 1}), &piece) << "its answer is on its way to member 2";
+  room.rounds.NoteHolder(piece, 2);
+  review.ReviewRetired();
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
+}
+
+// Of the round that fails with the name, nobody waits for the verdict that one member has got.
+TEST_F(PieceReviewTest, AVerdictOfTheRoundThatFailsIsNotKept) {
+  Piece& piece = room.Decide(7);
+  room.rounds.NoteHolder(piece, 0);
+  for (Slot slot : {1u, 2u}) {
+    room.answers.ForgetConnection(slot);
+    room.members.ForgetConnection(slot);
+  }
+  review.Retire({7}, 0);
+  room.members.NoteResync(1, 1);
+  review.ReviewRetired();
+  EXPECT_NE(room.pieces.Find({7, 0, 1}), nullptr) << "member 2 has not said all";
+  room.members.NoteResync(2, 1);
+  review.ReviewRetired();
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
 }
 
 }  // namespace

@@ -7,6 +7,14 @@ namespace byteps::protocol {
 void PieceTable::Clear() {
   pieces_.clear();
   retired_.clear();
+  of_retired_.clear();
+}
+
+void PieceTable::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
+  for (TensorId tensor : tensors) retired_.emplace(tensor, use);
+  for (const auto& [key, piece] : pieces_) {
+    if (IsRetired(piece.tensor)) of_retired_.insert(key);
+  }
 }
 
 size_t PieceTable::unstable_count() const {

@@ -1,5 +1,7 @@
 // The pieces of a shard: of each, since when the shard owns it, its last verdict, and the round in
-// progress.
+// progress. And the tensors that are retired, because the ranks disagree about their name: no round
+// of them begins from the use in which they disagree on. The rounds before it end like all others,
+// because some rank has their verdicts.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "src/protocol/shard/round.h"
 #include "src/protocol/shard/verdict.h"
 #include "src/wire/data.h"
+#include "src/wire/round.h"
 
 namespace byteps::protocol {
 
@@ -39,6 +42,7 @@ class PieceTable {
   // Makes the piece if nothing is known of it; it is owned since `since`.
   Piece& At(const wire::PieceRef& ref, ShardId home, uint64_t since) {
     Piece& piece = pieces_[KeyOf(ref)];
+    if (!retired_.empty() && IsRetired(ref.tensor)) of_retired_.insert(KeyOf(ref));
     piece.tensor = ref.tensor;
     piece.index = ref.piece;
     piece.home = home;
@@ -66,9 +70,36 @@ class PieceTable {
   // A generation begins.
   void Clear();
 
-  // The tensor was declared in vain: late pushes of it mean nothing.
-  void Retire(TensorId tensor) { retired_.insert(tensor); }
+  // The ranks disagree about what their name stands for in this use (wire/round.h).
+  void Retire(const std::vector<TensorId>& tensors, uint64_t use);
   bool IsRetired(TensorId tensor) const { return retired_.contains(tensor); }
+  // The round is of the use in which the ranks disagree, or of a later one.
+  bool IsVoid(const wire::PieceRef& ref) const {
+    auto found = retired_.find(ref.tensor);
+    return found != retired_.end() && wire::UseOf(ref.round) >= found->second;
+  }
+  // Pieces of retired tensors; `act` erases none.
+  template <typename Do>
+  void ForEachOfRetired(Do&& act) {
+    for (uint64_t key : of_retired_) {
+      auto found = pieces_.find(key);
+      if (found != pieces_.end()) act(found->second);
+    }
+  }
+  // Erases those of them that nobody waits for any more: they have no round, and a stable verdict
+  // that `is_unwanted` says need not be remembered, or none.
+  template <typename IsUnwanted>
+  void EraseSettled(IsUnwanted&& is_unwanted) {
+    std::erase_if(of_retired_, [&](uint64_t key) {
+      auto found = pieces_.find(key);
+      if (found == pieces_.end()) return true;
+      const Piece& piece = found->second;
+      if (piece.round != nullptr || !piece.verdict.stable()) return false;
+      if (piece.verdict.round() != 0 && !is_unwanted(piece)) return false;
+      pieces_.erase(found);
+      return true;
+    });
+  }
 
   // Pieces with a verdict that somebody may still lack. Takes time.
   size_t unstable_count() const;
@@ -79,7 +110,8 @@ class PieceTable {
   }
 
   std::unordered_map<uint64_t, Piece> pieces_;
-  std::unordered_set<TensorId> retired_;
+  std::unordered_map<TensorId, uint64_t> retired_;  // with the use
+  std::unordered_set<uint64_t> of_retired_;         // keys; some may be erased
 };
 
 }  // namespace byteps::protocol

@@ -82,13 +82,20 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   return Status::Ok();
 }
 
+// It would begin a round of a use in which the ranks disagree.
+bool Pushes::IsInVain(const wire::PieceRef& ref) const {
+  if (!parts_.pieces.IsVoid(ref)) return false;
+  const Piece* piece = parts_.pieces.Find(ref);
+  return piece == nullptr || ref.round > piece->verdict.round();
+}
+
 Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
   const wire::DataHeader& header = incoming.header;
   Status checked = CheckPush(header, incoming.payload_bytes);
   if (!checked.ok()) return checked;
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
+  if (!since.has_value() || IsInVain(header.ref)) return checked;
   ProcessSet* set = parts_.sets.For(from, header.process_set);
   if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
@@ -173,7 +180,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   if (!checked.ok()) return checked;
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return checked;
+  if (!since.has_value() || IsInVain(header.ref)) return checked;
   ProcessSet* set = parts_.sets.For(from, header.process_set);
   if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
@@ -198,10 +205,10 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   return checked;
 }
 
-// A push of a decided round gets the verdict that is kept; a retired tensor needs none.
+// A push of a decided round gets the verdict that is kept.
 void Pushes::AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes) {
   Piece* piece = parts_.pieces.Find(header.ref);
-  if (piece == nullptr || parts_.pieces.IsRetired(header.ref.tensor)) return;
+  if (piece == nullptr) return;
   if (!piece->verdict.Covers(header.ref.round) || piece->verdict.stable()) return;
   if (!parts_.rules.AnswersRepeats()) return;
   Contribution repeated;

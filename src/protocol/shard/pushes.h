@@ -50,6 +50,7 @@ class Pushes {
   Status CheckPush(const wire::DataHeader& header, size_t payload_bytes) const;
   Status CheckRound(const Round& round, const ProcessSet& set, Slot from,
                     const wire::DataHeader& header) const;
+  bool IsInVain(const wire::PieceRef& ref) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
   Status NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
                    Time now);

@@ -52,6 +52,7 @@ void Shard::OnView(const wire::View& view, ShardId self) {
   }
   if (!begins) review_.OnView(old_epoch, now_);
   for (Slot slot = 0; slot < members_.size(); ++slot) Replay(slot);
+  review_.ReviewRetired();
 }
 
 Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
@@ -110,9 +111,11 @@ void Shard::OnPayload(Slot from) {
   bool postponed = incoming.fate == Fate::kPostponed;
   if (!postponed) TakeData(from, incoming);
   intake_.Forget(from);
-  if (!postponed) return;
-  postponed_.CompleteLast(from);
-  Replay(from);  // its view may have come while the payload did
+  if (postponed) {
+    postponed_.CompleteLast(from);
+    Replay(from);  // its view may have come while the payload did
+  }
+  review_.ReviewRetired();
 }
 
 void Shard::TakeData(Slot from, const Incoming& incoming) {
@@ -195,8 +198,11 @@ void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>
 
 void Shard::OnResync(Slot from, uint64_t epoch) {
   if (from >= members_.size()) return;
-  if (!postponed_.MustWait(from, epoch)) return reports_.TakeResync(from, epoch);
-  postponed_.Add(from, wire::FrameKind::kResync, epoch, {});
+  if (postponed_.MustWait(from, epoch)) {
+    return postponed_.Add(from, wire::FrameKind::kResync, epoch, {});
+  }
+  reports_.TakeResync(from, epoch);
+  review_.ReviewRetired();
 }
 
 Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
@@ -232,6 +238,7 @@ std::optional<Time> Shard::NextTick() {
 
 void Shard::OnTick(Time now) {
   SetTime(now);
+  review_.ReviewRetired();  // what has become stable was news, which is due now
   answers_.Tick(now);
   wants_.Tick(now);
 }

@@ -84,9 +84,11 @@ class Shard {
   // The connection is gone, or another one takes its place; a contribution that was not complete is
   // dropped. Answers are counted from 1 again.
   void OnLost(Slot from);
-  // The tensors were declared in vain; rounds in progress are dropped, late pushes are ignored.
-  void Retire(const std::vector<TensorId>& tensors) { review_.Retire(tensors); }
-  // The same for those that nobody knows any more; nobody is left who could push them.
+  // The ranks disagree in this use about the name of the tensors: its rounds are dropped, and late
+  // pushes of them ignored. Earlier rounds end as always.
+  void Retire(const std::vector<TensorId>& tensors, uint64_t use) { review_.Retire(tensors, use); }
+  // All that is known of those that nobody else knows is dropped; nobody is left who could push
+  // them.
   void OnStillKnown(const wire::StillKnown& known) { review_.OnStillKnown(known); }
 
   // REQUIRES: now >= NextTick(). Asks for missing contributions, tells of stability.

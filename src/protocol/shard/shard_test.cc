@@ -226,7 +226,7 @@ TEST_F(ThreeWorkersTest, AnErrorVerdictReachesWhoPushesLater) {
 TEST_F(ShardTest, RetireWhileAPayloadIsReceived) {
   Result<ByteSpan> place = Begin(0, Header(7, 1, 4096, Combine::kSum), 4096);
   ASSERT_TRUE(place.ok());
-  shard.Retire({7});
+  shard.Retire({7}, 0);
   EXPECT_GE(pool.bytes_in_use(), 4096u);
   std::memset(place.value().data(), 1, 4096);
   shard.OnPayload(0);

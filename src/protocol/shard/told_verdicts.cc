@@ -26,10 +26,11 @@ Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
   }
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value() || parts_.pieces.IsRetired(header.ref.tensor)) return Status::Ok();
+  if (!since.has_value()) return Status::Ok();
   const Piece* piece = parts_.pieces.Find(header.ref);
   uint64_t decided = piece == nullptr ? 0 : piece->verdict.round();
-  if (parts_.view.AlwaysMine(*since) && header.ref.round > decided) {
+  bool retired = parts_.pieces.IsRetired(header.ref.tensor);
+  if (parts_.view.AlwaysMine(*since) && header.ref.round > decided && !retired) {
     return Wrong(parts_.members.NameOf(from) + " tells the verdict of round " +
                  std::to_string(header.ref.round) + ", which nobody has decided");
   }
@@ -46,7 +47,10 @@ void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
   if (!since.has_value()) return;  // a view came while the payload did
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   ToldVerdict told{header, incoming.keep, incoming.payload_bytes};
-  if (parts_.rules.Adopts(piece, from, told)) Adopt(piece, told);
+  // Of a retired tensor: this shard has forgotten it, because everybody has it.
+  bool dropped = parts_.view.AlwaysMine(*since) && header.ref.round > piece.verdict.round();
+  if (dropped && piece.round == nullptr) parts_.rounds.NoteStable(piece, header.ref.round);
+  if (!dropped && parts_.rules.Adopts(piece, from, told)) Adopt(piece, told);
   bool holds = piece.verdict.Covers(header.ref.round);
   if (holds && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from, header.ref.round);
   parts_.rounds.Settle(piece);

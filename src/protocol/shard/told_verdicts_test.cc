@@ -90,9 +90,6 @@ TEST_F(ToldVerdictsTest, OfAnotherGenerationOrStayItDoesNotCount) {
   header.epoch = 1;
   EXPECT_TRUE(Tell(0, header, "a").ok());
   EXPECT_EQ(fate, Fate::kDropped) << "of before the piece came";
-  room.pieces.Retire(7);
-  EXPECT_TRUE(Tell(0, Header(1), "a").ok());
-  EXPECT_EQ(fate, Fate::kDropped) << "of a tensor that is retired";
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_TRUE(room.driver.answers.empty());
 }

@@ -109,6 +109,8 @@ void Verdict::BecomeStable() {
   idle_.reset();
 }
 
+bool Verdict::IsWaitedForBy(Slot slot) const { return idle_ != nullptr && idle_->Waits(slot); }
+
 IdleMembers& Verdict::NeedIdle() {
   if (idle_ == nullptr) idle_ = std::make_unique<IdleMembers>();
   return *idle_;

@@ -86,6 +86,7 @@ class Verdict {
 
   // Members that are answered later. Null: there are none.
   IdleMembers* idle() const { return idle_.get(); }
+  bool IsWaitedForBy(Slot slot) const;  // it is one of them
   IdleMembers& NeedIdle();
   std::unique_ptr<IdleMembers> TakeIdle() { return std::move(idle_); }
 

@@ -59,6 +59,11 @@ void VerdictDelivery::AnswerIdleNow(Piece& piece) {
   }
 }
 
+void VerdictDelivery::Drop(Piece& piece) {
+  AnswerIdleNow(piece);
+  if (!piece.verdict.stable()) BecomeStable(piece);
+}
+
 void VerdictDelivery::BecomeStable(Piece& piece) {
   piece.verdict.BecomeStable();
   answers_.NoteStable(now_);

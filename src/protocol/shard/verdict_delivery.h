@@ -23,8 +23,9 @@ class VerdictDelivery {
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
   // Everybody who has pushed the round is answered. REQUIRES: the verdict covers it.
   void AnswerAll(Piece& piece, const Round& round);
-  // Answers the idle members now, whoever has the bytes: the tensor is dropped.
-  void AnswerIdleNow(Piece& piece);
+  // Nobody needs the verdict any more: idle members are answered now, and who told it need not keep
+  // it.
+  void Drop(Piece& piece);
 
   // These four are true when with this everybody holds the verdict, and it was not so before: an
   // error of the next round may have waited for that.
@@ -39,6 +40,7 @@ class VerdictDelivery {
 
  private:
   void AnswerIdleIfDue(Piece& piece);
+  void AnswerIdleNow(Piece& piece);
   void BecomeStable(Piece& piece);
 
   const Members& members_;

@@ -27,9 +27,10 @@ TEST_F(DeliveryTest, WhoWantsNothingIsAnsweredAfterThoseWhoDo) {
 
 TEST_F(DeliveryTest, WhenTheTensorIsDroppedIdleMembersAreAnsweredAtOnce) {
   Piece& piece = room.Decide(7, {4, 0, 4});
-  room.delivery.AnswerIdleNow(piece);
+  room.delivery.Drop(piece);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 2, 1}));
-  room.delivery.AnswerIdleNow(piece);
+  EXPECT_TRUE(room.answers.due().has_value()) << "nobody has to keep it";
+  room.delivery.Drop(piece);
   EXPECT_EQ(room.Answered().size(), 3u);
 }
 

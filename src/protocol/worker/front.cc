@@ -205,14 +205,6 @@ void Front::OnExchangeEnd(const std::optional<Exchanges::End>& end) {
 
 void Front::On(to_front::HandOver& mail) {
   if (!lanes_.OnHandOver(std::move(mail))) return;
-  // Ranks that know already that the next round fails have dropped what they held of this one.
-  for (TensorId id : std::vector<TensorId>(lanes_.moved())) {
-    Tensor* tensor = names_.ById(id);
-    bool fails = tensor != nullptr && tensor->course.failing.has_value();
-    if (fails && tensor->task != nullptr && !tensor->task->withdrawn.has_value()) {
-      FailCourse(*tensor);
-    }
-  }
   lanes_.FinishMove();
   if (settling_.asks()) Settle();
 }

@@ -75,9 +75,7 @@ class FrontTest : public testing::Test {
     if (pieces > 0 && status.ok()) part.receipt = receipt;
     front->OnMail(part);
   }
-  void HandOver(uint32_t lane, const std::vector<TensorId>& moved = {}) {
-    front->OnMail(to_front::HandOver{lane, view.epoch, {{}, {}}, moved});
-  }
+  void HandOver(uint32_t lane) { front->OnMail(to_front::HandOver{lane, view.epoch, {{}, {}}}); }
   static wire::DeclareFailed Failure(uint64_t round) {
     return {"w", {0, 0, round}, {7}, StatusCode::kMismatch, "ranks disagree", {}};
   }
@@ -169,7 +167,7 @@ TEST_F(FrontTest, MailThatComesLateChangesNothing) {
   late.pieces = 1;
   front->OnMail(late);
   front->OnMail(to_front::Released{0, first, 7});
-  front->OnMail(to_front::HandOver{0, 9, {{}, {}}, {7}});
+  front->OnMail(to_front::HandOver{0, 9, {{}, {}}});
   front->OnMail(to_front::Settled{9});
   EXPECT_EQ(driver.completions[2], 0);
   EXPECT_EQ(driver.settled, 0);
@@ -188,19 +186,22 @@ TEST_F(FrontTest, WhileAViewMovesPiecesNothingBegins) {
   EXPECT_EQ(driver.To<to_lane::Begin>(0).size(), 1U);
 }
 
-// The ranks that know already that the next round fails have dropped what they held of this one.
-TEST_F(FrontTest, AnOperationWhosePiecesMoveFailsIfItsNameDoes) {
+// Whoever has its verdict tells it to the new owners.
+TEST_F(FrontTest, AnOperationWhosePiecesMoveEndsWellIfTheNextOneFails) {
   Start();
-  const uint64_t serial = Begin(1).serial;
+  Begin(1);
   front->OnDeclareFailed(Failure(2));
-  EXPECT_TRUE(driver.To<to_lane::Withdraw>(0).empty());
   ++view.epoch;
   front->OnView(view, 0, 0);
-  HandOver(0, {7});
+  HandOver(0);
   HandOver(1);
-  EXPECT_EQ(driver.To<to_lane::Withdraw>(0).size(), 1U);
-  for (uint32_t lane : {0U, 1U}) front->OnMail(to_front::Released{lane, serial, 7});
-  EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kMismatch);
+  EXPECT_TRUE(driver.To<to_lane::Withdraw>(0).empty());
+  PartDone(0, 1);
+  PartDone(1, 0);
+  EXPECT_TRUE(driver.outcomes[1].status.ok());
+  ASSERT_TRUE(Submit(2).ok());
+  EXPECT_EQ(driver.outcomes[2].status.code(), StatusCode::kMismatch);
+  EXPECT_EQ(driver.To<to_lane::Retire>(0).size(), 1U);
 }
 
 TEST_F(FrontTest, TheLanesAreAskedAgainAfterEachView) {

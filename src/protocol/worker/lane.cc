@@ -180,12 +180,8 @@ void Lane::AbandonAll() { parts_->walk.AbandonAll(); }
 
 bool Lane::HoldsUnstable() const {
   if (parts_->context.awaits_take_over) return true;  // what comes may be
-  for (const auto& [id, tensor] : parts_->context.pieces.all()) {
-    for (const LanePiece& piece : tensor->pieces) {
-      if (piece.held.round != 0 && !piece.held.stable) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(parts_->context.pieces.all(),
+                             [](const auto& entry) { return entry.second->HoldsUnstable(); });
 }
 
 std::optional<Time> Lane::NextTick() {

@@ -24,9 +24,7 @@ void LaneMailing::StartMove(const to_lane::View& view) {
   epoch_ = view.view->epoch;
   awaited_ = lanes_;
   pieces_.assign(lanes_, {});
-  moved_.clear();
   withdrawn_.clear();
-  retired_.clear();
   Tell(view);
 }
 
@@ -35,20 +33,15 @@ bool LaneMailing::OnHandOver(to_front::HandOver hand_over) {
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
     std::ranges::move(hand_over.pieces[lane], std::back_inserter(pieces_[lane]));
   }
-  moved_.insert(moved_.end(), hand_over.moved.begin(), hand_over.moved.end());
   return --awaited_ == 0;
 }
 
 void LaneMailing::FinishMove() {
-  auto is_in = [](const auto& list, const auto& one) {
-    return std::find(list.begin(), list.end(), one) != list.end();
-  };
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
     to_lane::TakeOver take_over{epoch_, std::move(pieces_[lane])};
-    std::erase_if(take_over.pieces,
-                  [&](const MovedPiece& moved) { return is_in(retired_, moved.tensor.id); });
     for (MovedPiece& moved : take_over.pieces) {
-      if (is_in(withdrawn_, moved.exchange)) moved.exchange = nullptr;
+      bool withdrawn = std::ranges::find(withdrawn_, moved.exchange) != withdrawn_.end();
+      if (withdrawn) moved.exchange = nullptr;
     }
     send_(lane, std::move(take_over));
   }
@@ -78,8 +71,8 @@ void LaneMailing::Withdraw(const Exchange& exchange) {
 
 void LaneMailing::Retire(const std::vector<TensorId>& tensors) {
   if (tensors.empty()) return;
-  if (moving_) retired_.insert(retired_.end(), tensors.begin(), tensors.end());
   Tell(to_lane::Retire{tensors});
+  if (moving_) waiting_.emplace_back(to_lane::Retire{tensors});
 }
 
 }  // namespace byteps::protocol

@@ -23,10 +23,8 @@ class LaneMailing {
   void BeginGeneration(const to_lane::View& view);
   // A later view of the generation: pieces may move.
   void ChangeView(const to_lane::View& view);
-  // True when all lanes have handed over: moved() has the tensors of which pieces have moved while
-  // an exchange was going on; FinishMove goes on.
+  // True when all lanes have handed over: FinishMove goes on.
   bool OnHandOver(to_front::HandOver hand_over);
-  const std::vector<TensorId>& moved() const { return moved_; }
   void FinishMove();
 
   // To every lane, in its turn.
@@ -34,7 +32,7 @@ class LaneMailing {
   void Repeat(const to_lane::Repeat& mail) { Queue(mail); }
   // A piece between two lanes would be aborted by neither.
   void Abort(const to_lane::Abort& mail) { Queue(mail); }
-  // To every lane, at once; what is being moved is withdrawn, or retired, too.
+  // To every lane, at once; what is being moved is withdrawn, or retired when it is there, too.
   void Withdraw(const Exchange& exchange);
   void Retire(const std::vector<TensorId>& tensors);
   template <typename Mail>
@@ -61,9 +59,7 @@ class LaneMailing {
   uint64_t epoch_ = 0;                           // of the view that moves pieces
   uint32_t awaited_ = 0;                         // lanes that have not handed over
   std::vector<std::vector<MovedPiece>> pieces_;  // by the lane they go to
-  std::vector<TensorId> moved_;
-  std::vector<const Exchange*> withdrawn_;  // meanwhile
-  std::vector<TensorId> retired_;           // the same
+  std::vector<const Exchange*> withdrawn_;       // meanwhile
   std::deque<LaneMail> waiting_;
 };
 

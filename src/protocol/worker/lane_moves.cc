@@ -20,7 +20,12 @@ void LaneMoves::OnView(uint64_t old_epoch) {
   hand_over.lane = lane_.options.lane;
   hand_over.epoch = lane_.epoch;
   hand_over.pieces.resize(lane_.options.lanes);
-  for (const auto& [id, tensor] : lane_.pieces.all()) Review(*tensor, hand_over);
+  for (const auto& [id, tensor] : lane_.pieces.all()) {
+    for (uint32_t number = 0; number < tensor->pieces.size(); ++number) {
+      if (tensor->pieces[number].step != PieceStep::kAway) Review(*tensor, number, hand_over);
+    }
+  }
+  lane_.pieces.EraseEmpty();
   lane_.awaits_take_over = true;
   lane_.driver.ToFront(std::move(hand_over));
   if (lane_.rules.WaitsForTakeOver()) return;
@@ -28,32 +33,21 @@ void LaneMoves::OnView(uint64_t old_epoch) {
   RepeatAll();
 }
 
-void LaneMoves::Review(LaneTensor& tensor, to_front::HandOver& hand_over) {
-  bool open = tensor.exchange != nullptr;
-  bool moved = false;
-  for (uint32_t number = 0; number < tensor.pieces.size(); ++number) {
-    if (tensor.pieces[number].step == PieceStep::kAway) continue;
-    moved = ReviewPiece(tensor, number, hand_over) || moved;
-  }
-  if (open && moved) hand_over.moved.push_back(tensor.facts.id);
-}
-
-// True when the piece has another owner, or the same one anew.
-bool LaneMoves::ReviewPiece(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over) {
+// The piece may have another owner, or the same one anew.
+void LaneMoves::Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over) {
   LanePiece& piece = tensor.pieces[number];
   ShardId before = piece.owner;
   lane_.pieces.FindOwner(tensor.facts.id, number, piece);
-  if (!lane_.rules.HasMoved(before, piece.owner, piece.since, old_epoch_)) return false;
+  if (!lane_.rules.HasMoved(before, piece.owner, piece.since, old_epoch_)) return;
   piece.held.number = 0;
   piece.held.told = false;
   uint32_t lane = lane_.pieces.LaneOf(piece);
   if (lane != lane_.options.lane && lane_.rules.LetsGo()) {
     hand_over.pieces[lane].push_back(walk_.LetGo(tensor, number));
-    return true;
+    return;
   }
   walk_.StopTouching(tensor, number);
   if (piece.owner != kNoShard) concerned_[piece.owner] = true;
-  return true;
 }
 
 void LaneMoves::TakeOver(const to_lane::TakeOver& take_over) {

@@ -35,8 +35,7 @@ class LaneMoves {
   void SetJoined(uint64_t number);
 
  private:
-  void Review(LaneTensor& tensor, to_front::HandOver& hand_over);
-  bool ReviewPiece(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over);
+  void Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over);
   void RepeatAll();
   void Repeat(ShardId shard, uint64_t since_after);
   void RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,

@@ -188,11 +188,14 @@ TEST_F(LaneTest, AnAnswerOfAnotherGenerationOrWithoutAConnectionIsRefused) {
   EXPECT_EQ(lanes[0]->OnAnswerHeader(0, header, 4).status().code(), StatusCode::kProtocol);
 }
 
-TEST_F(LaneTest, WhatIsRetiredIsUnknown) {
+TEST_F(LaneTest, OfWhatIsRetiredAVerdictIsKeptUntilAllHaveIt) {
   Start();
   Begin();
   Answer(0, 0, 1);
+  lanes[0]->OnMail(to_lane::Withdraw{&exchange});
   lanes[0]->OnMail(to_lane::Retire{{7}});
+  EXPECT_TRUE(lanes[0]->HoldsUnstable());
+  lanes[0]->OnStable(0, {1, 1});
   EXPECT_FALSE(lanes[0]->HoldsUnstable());
   EXPECT_EQ(pool.bytes_in_use(), 0U);
 }

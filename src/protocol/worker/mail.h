@@ -61,7 +61,7 @@ struct Abort {
   uint64_t serial = 0;
   std::string why;
 };
-// The lane forgets all that it knows of these tensors.
+// The name of these tensors has failed: the lane forgets them, but for their verdicts.
 struct Retire {
   std::vector<TensorId> tensors;
 };
@@ -103,13 +103,11 @@ struct Released {
   uint64_t serial = 0;
   TensorId tensor = 0;
 };
-// What the view of this epoch has moved to other lanes, and the tensors of which pieces have moved
-// at all while an exchange was going on.
+// What the view of this epoch has moved to other lanes.
 struct HandOver {
   uint32_t lane = 0;
   uint64_t epoch = 0;
   std::vector<std::vector<MovedPiece>> pieces;  // by lane
-  std::vector<TensorId> moved;
 };
 // This rank alone cannot go on with a piece that the others have.
 struct GivesUp {

@@ -30,6 +30,7 @@ struct HeldVerdict {
 // A piece whose new owner belongs to another lane.
 struct MovedPiece {
   TensorFacts tensor;
+  bool retired = false;  // its name has failed: only the verdict counts
   uint32_t number = 0;
   ShardId home = 0;
   HeldVerdict held;

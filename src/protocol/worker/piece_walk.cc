@@ -287,6 +287,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
   }
   MovedPiece moved = PackPiece(tensor.facts, number, piece);
   moved.kept = paths_->LetGo(tensor.facts.id, number);
+  moved.retired = tensor.retired;
   moved.exchange = exchange;
   moved.set_out = set_out && exchange != nullptr;
   return moved;
@@ -295,6 +296,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
 void PieceWalk::TakeIn(const MovedPiece& moved) {
   if (!moved.kept.empty()) paths_->TakeIn(moved.tensor.id, moved.number, moved.kept);
   LaneTensor& tensor = lane_.pieces.FindOrAdd(moved.tensor);
+  tensor.retired = tensor.retired || moved.retired;
   size_t count = moved.exchange != nullptr ? moved.exchange->end() : moved.number + size_t{1};
   if (tensor.pieces.size() < count) tensor.pieces.resize(count);
   LanePiece& piece = tensor.pieces[moved.number];

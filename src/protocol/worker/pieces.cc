@@ -1,5 +1,7 @@
 #include "src/protocol/worker/pieces.h"
 
+#include <algorithm>
+
 namespace byteps::protocol {
 
 void Pieces::Clear() {
@@ -7,9 +9,30 @@ void Pieces::Clear() {
   tensors_.clear();
 }
 
+bool LaneTensor::HoldsAny() const {
+  return std::ranges::any_of(pieces, [](const LanePiece& piece) { return piece.held.round != 0; });
+}
+
+bool LaneTensor::HoldsUnstable() const {
+  return std::ranges::any_of(
+      pieces, [](const LanePiece& piece) { return piece.held.round != 0 && !piece.held.stable; });
+}
+
 void Pieces::Retire(TensorId tensor) {
+  LaneTensor* found = Find(tensor);
+  if (found == nullptr) return;
+  found->retired = true;
+  if (found->HoldsAny()) return;
   by_id_.erase(tensor);
   tensors_.erase(tensor);
+}
+
+void Pieces::EraseEmpty() {
+  std::vector<TensorId> retired;
+  for (const auto& [id, tensor] : tensors_) {
+    if (tensor->retired) retired.push_back(id);
+  }
+  for (TensorId tensor : retired) Retire(tensor);
 }
 
 LaneTensor* Pieces::Find(TensorId tensor) {

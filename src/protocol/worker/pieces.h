@@ -61,6 +61,7 @@ struct LaneTensor {
   TensorFacts facts;
   std::vector<LanePiece> pieces;  // by number; those of earlier cuts stay
   uint64_t last_round = 0;        // of the last exchange, its first attempt
+  bool retired = false;           // its name has failed: only its verdicts count
   // The exchange that is going on, while pieces of it are to be done here.
   const Exchange* exchange = nullptr;
   const PiecePath* path = &kOnlyTheExchange;  // of the pieces of it
@@ -70,6 +71,9 @@ struct LaneTensor {
     return exchange != nullptr && number >= exchange->first_piece && number < exchange->end() &&
            pieces[number].step != PieceStep::kAway;
   }
+  bool HoldsAny() const;  // a verdict
+  // Others may lack a verdict of it.
+  bool HoldsUnstable() const;
   // It has set out and its verdict is not here.
   bool HasCredit(const LanePiece& piece) const {
     return piece.step == PieceStep::kUnderWay && piece.at <= path->before.size();
@@ -95,7 +99,10 @@ class Pieces {
 
   LaneTensor* Find(TensorId tensor);
   LaneTensor& FindOrAdd(const TensorFacts& facts);
+  // Its name has failed. It stays if it has a verdict: others may lack that, or not know that
+  // nobody does.
   void Retire(TensorId tensor);
+  void EraseEmpty();  // retired ones whose verdicts are in other lanes now
   // Every tensor, in a fixed order.
   const std::map<TensorId, std::unique_ptr<LaneTensor>>& all() const { return tensors_; }
 

@@ -85,6 +85,24 @@ TEST_F(PiecesTest, WhatIsRetiredIsUnknown) {
   EXPECT_TRUE(even.all().empty());
 }
 
+TEST_F(PiecesTest, WhatIsRetiredStaysIfItHasAVerdict) {
+  LaneTensor& tensor = even.FindOrAdd(exchange.tensor);
+  even.Meet(tensor, exchange);
+  HeldVerdict& held = tensor.pieces[2].held;
+  held.round = 256;
+  held.stable = false;
+  EXPECT_TRUE(tensor.HoldsUnstable());
+  even.Retire(7);
+  held.stable = true;
+  EXPECT_FALSE(tensor.HoldsUnstable());
+  even.EraseEmpty();
+  EXPECT_EQ(even.Find(7), &tensor);
+  tensor.pieces[2] = LanePiece();  // another lane has it
+  even.EraseEmpty();
+  EXPECT_EQ(even.Find(7), nullptr);
+  EXPECT_TRUE(even.all().empty());
+}
+
 TEST(LaneTensorTest, APieceIsExpectedWhileItWaitsForItsVerdictInThisRound) {
   Exchange exchange;
   exchange.count = 2;

@@ -133,8 +133,8 @@ TEST_P(DisagreementTest, NobodyWhoHasTheVerdictIsLeft) {
   ExpectGoodEnd();
 }
 
-// A rank that knows that all have the verdict says nothing of it any more. Who does not know it is
-// told all the same, by whoever owns the piece then.
+// Who does not know that all have the verdict hears it from whoever owns the piece then, because
+// the others go on saying so.
 TEST_P(DisagreementTest, WhoDoesNotKnowThatAllHaveItHearsThat) {
   Disagree();
   Down(kLate);

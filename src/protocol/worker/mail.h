@@ -61,8 +61,7 @@ struct Abort {
   uint64_t serial = 0;
   std::string why;
 };
-// The name of these tensors has failed: the lane forgets them, but for verdicts that others may
-// lack.
+// The name of these tensors has failed: the lane forgets them, but for their verdicts.
 struct Retire {
   std::vector<TensorId> tensors;
 };

@@ -133,8 +133,8 @@ TEST_P(DisagreementTest, NobodyWhoHasTheVerdictIsLeft) {
   ExpectGoodEnd();
 }
 
-// Who does not know that all have the verdict hears it from whoever owns the piece then, because the
-// others go on saying so.
+// Who does not know that all have the verdict hears it from whoever owns the piece then, because
+// the others go on saying so.
 TEST_P(DisagreementTest, WhoDoesNotKnowThatAllHaveItHearsThat) {
   Disagree();
   Down(kLate);

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+from byteps.common.errors import BytepsError
 
 if TYPE_CHECKING:
     from byteps.common.flight import Flight, Receipt
@@ -92,6 +95,17 @@ class PendingTable:
             if flight.is_settled:
                 self._pending.pop(handle, None)
                 flight.error = None  # whose traceback has the flight: nothing is kept alive so
+
+    def synchronize_all(self, handles: Iterable[int]) -> None:
+        """Do `synchronize` with each, also after a failure; raise the first error."""
+        errors = []
+        for handle in handles:
+            try:
+                self.synchronize(handle)
+            except BytepsError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def abandon(self, handle: int) -> None:
         """Forget an operation that other ranks may never begin; its name is free when it is over.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.call import Call
+from byteps.common.calls import push_pull_call, reduce_call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op, operation_of
-from byteps.common.types import Operation
+from byteps.common.reduction import ReduceOp, choose_op
 from byteps.numpy.arrays import Array, as_array, start_exchange, start_group_exchange, writable
 from byteps.numpy.handles import synchronize
 
@@ -23,7 +22,7 @@ def push_pull_async(
 
         mean = bps.synchronize(bps.push_pull_async(array, name="loss"))
     """
-    return start_exchange(_push_pull(average, name, priority), as_array(tensor))
+    return start_exchange(push_pull_call(average, name, priority), as_array(tensor))
 
 
 def push_pull_async_inplace(
@@ -36,7 +35,7 @@ def push_pull_async_inplace(
         bps.synchronize(bps.push_pull_async_inplace(gradient, name="gradient"))
     """
     array = writable(tensor)
-    return start_exchange(_push_pull(average, name, priority), array, array)
+    return start_exchange(push_pull_call(average, name, priority), array, array)
 
 
 def push_pull(
@@ -64,28 +63,6 @@ def push_pull_inplace(
     return tensor
 
 
-def _push_pull(average: bool, name: str | None, priority: int) -> Call:
-    return Call(Operation.AVERAGE if average else Operation.SUM, name, priority=priority)
-
-
-def _reduce(
-    op: ReduceOp | None,
-    average: bool | None,
-    name: str | None,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> Call:
-    return Call(
-        operation_of(choose_op(average, op)),
-        name,
-        process_set=process_set,
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        toward_zero=True,
-    )
-
-
 def allreduce_async(
     tensor: Any,
     average: bool | None = None,
@@ -101,7 +78,7 @@ def allreduce_async(
 
         mean = bps.synchronize(bps.allreduce_async(array, name="loss"))
     """
-    call = _reduce(op, average, name, prescale_factor, postscale_factor, process_set)
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
     return start_exchange(call, as_array(tensor))
 
 
@@ -121,7 +98,7 @@ def allreduce_async_(
         bps.synchronize(bps.allreduce_async_(array, name="loss", op=bps.Sum))
     """
     array = writable(tensor)
-    call = _reduce(op, average, name, prescale_factor, postscale_factor, process_set)
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
     return start_exchange(call, array, array)
 
 
@@ -183,7 +160,7 @@ def grouped_allreduce_async(
 
         loss, accuracy = bps.synchronize(bps.grouped_allreduce_async([loss, accuracy], name="m"))
     """
-    call = _reduce(op, average, name, prescale_factor, postscale_factor, process_set)
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
     return start_group_exchange(call, [as_array(tensor) for tensor in tensors])
 
 
@@ -203,7 +180,7 @@ def grouped_allreduce_async_(
         bps.synchronize(bps.grouped_allreduce_async_(gradients, name="gradients"))
     """
     arrays = [writable(tensor) for tensor in tensors]
-    call = _reduce(op, average, name, prescale_factor, postscale_factor, process_set)
+    call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
     return start_group_exchange(call, arrays, arrays)
 
 

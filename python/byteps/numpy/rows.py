@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.call import Call, checked_root
+from byteps.common.call import Call
+from byteps.common.calls import broadcast_call, gather_call, scatter_call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.reduction import Average, ReduceOp
 from byteps.common.splits import check_has_rows, checked_splits
 from byteps.common.types import Operation
 from byteps.numpy.arrays import (
@@ -34,7 +35,7 @@ def allgather_async(
 
         rows = bps.synchronize(bps.allgather_async(array, name="rows"))
     """
-    return start_gather(_gather(name, process_set), as_array(tensor))
+    return start_gather(gather_call(name, process_set), as_array(tensor))
 
 
 def allgather(
@@ -60,7 +61,9 @@ def grouped_allgather_async(
 
         inputs, labels = bps.synchronize(bps.grouped_allgather_async([inputs, labels], name="b"))
     """
-    return start_group_gather(_gather(name, process_set), [as_array(tensor) for tensor in tensors])
+    return start_group_gather(
+        gather_call(name, process_set), [as_array(tensor) for tensor in tensors]
+    )
 
 
 def grouped_allgather(
@@ -75,10 +78,6 @@ def grouped_allgather(
     return synchronize(grouped_allgather_async(tensors, name, process_set))
 
 
-def _gather(name: str | None, process_set: ProcessSet) -> Call:
-    return Call(Operation.ALLGATHER, name, process_set=process_set)
-
-
 def broadcast_async(
     tensor: Any,
     root_rank: int,
@@ -91,7 +90,7 @@ def broadcast_async(
 
         weights = bps.synchronize(bps.broadcast_async(weights, root_rank=0, name="weights"))
     """
-    return start_exchange(_broadcast(root_rank, name, process_set), as_array(tensor))
+    return start_exchange(broadcast_call(root_rank, name, process_set), as_array(tensor))
 
 
 def broadcast_async_(
@@ -107,7 +106,7 @@ def broadcast_async_(
         bps.synchronize(bps.broadcast_async_(weights, root_rank=0, name="weights"))
     """
     array = writable(tensor)
-    return start_exchange(_broadcast(root_rank, name, process_set), array, array)
+    return start_exchange(broadcast_call(root_rank, name, process_set), array, array)
 
 
 def broadcast(
@@ -140,11 +139,6 @@ def broadcast_(
     """
     synchronize(broadcast_async_(tensor, root_rank, name, process_set))
     return tensor
-
-
-def _broadcast(root_rank: int, name: str | None, process_set: ProcessSet) -> Call:
-    root = checked_root(root_rank, process_set)
-    return Call(Operation.BROADCAST, name, root, process_set=process_set)
 
 
 def alltoall_async(
@@ -199,7 +193,7 @@ def reducescatter_async(
 
         mine = bps.synchronize(bps.reducescatter_async(array, name="rows", op=bps.Sum))
     """
-    call = _scatter(name, op, process_set, prescale_factor, postscale_factor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     return start_scatter(call, as_array(tensor))
 
 
@@ -238,7 +232,7 @@ def grouped_reducescatter_async(
 
         parts = bps.synchronize(bps.grouped_reducescatter_async(arrays, name="parts"))
     """
-    call = _scatter(name, op, process_set, prescale_factor, postscale_factor)
+    call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     return start_group_scatter(call, [as_array(tensor) for tensor in tensors])
 
 
@@ -258,20 +252,3 @@ def grouped_reducescatter(
     """
     options = (process_set, prescale_factor, postscale_factor)
     return synchronize(grouped_reducescatter_async(tensors, name, op, *options))
-
-
-def _scatter(
-    name: str | None,
-    op: ReduceOp,
-    process_set: ProcessSet,
-    prescale_factor: float,
-    postscale_factor: float,
-) -> Call:
-    return Call(
-        Operation.REDUCESCATTER,
-        name,
-        process_set=process_set,
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        combine=operation_of(op),
-    )

@@ -8,7 +8,7 @@ from typing import Any
 from byteps.common import default
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
-from byteps.common.errors import BytepsError
+from byteps.common.calls import broadcast_call
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.replicas import compare, digest
 from byteps.common.types import Operation
@@ -36,19 +36,10 @@ def broadcast_parameters(
     name = f"broadcast_parameters {prefix}"
     meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))
     handles = [
-        start_exchange(
-            Call(Operation.BROADCAST, prefix + name, root, process_set=process_set), array, array
-        )
+        start_exchange(broadcast_call(root, prefix + name, process_set), array, array)
         for name, array in named
     ]
-    errors = []
-    for handle in handles:
-        try:
-            default.pending().synchronize(handle)
-        except BytepsError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+    default.pending().synchronize_all(handles)
 
 
 def check_replicas(

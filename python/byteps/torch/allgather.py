@@ -12,6 +12,7 @@ import torch
 from byteps.common import default
 from byteps.common.byte_rows import bytes_at
 from byteps.common.call import Call, start
+from byteps.common.calls import gather_call
 from byteps.common.flight import Flight
 from byteps.common.part_frames import heads, parts_of
 from byteps.common.pending import Handle
@@ -81,11 +82,6 @@ def with_gaps(rows: torch.Tensor, counts: list[int], wanted: list[int]) -> torch
         for part, count, length in zip(rows.split(counts), counts, wanted, strict=True)
     ]
     return torch.cat(parts)
-
-
-def gather_call(name: str | None, process_set: ProcessSet = global_process_set) -> Call:
-    """Return the call of an allgather."""
-    return Call(Operation.ALLGATHER, name, process_set=process_set)
 
 
 def start_gather(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from byteps.common.call import LINEAR, Call
+from byteps.common.call import LINEAR
+from byteps.common.calls import reduce_call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op, operation_of
+from byteps.common.reduction import ReduceOp, choose_op
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.extremes import combined_nonlinearly
@@ -108,21 +109,3 @@ def allreduce(
         combine = combined if call.operation in LINEAR else combined_nonlinearly
         result = combine(compressed, call)
     return compression.decompress(result, context)
-
-
-def reduce_call(
-    op: ReduceOp,
-    name: str | None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Call:
-    """Return the call of an allreduce, which cuts averages of integers toward zero."""
-    return Call(
-        operation_of(op),
-        name,
-        process_set=process_set,
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        toward_zero=True,
-    )

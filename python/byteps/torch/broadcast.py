@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from byteps.common import default
-from byteps.common.call import Call, checked_root
+from byteps.common.call import Call
+from byteps.common.calls import broadcast_call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
@@ -83,14 +84,6 @@ def broadcast_(
         bps.broadcast_(weights, root_rank=0, name="weights")
     """
     return finished(broadcast_async_(tensor, root_rank, name, process_set))
-
-
-def broadcast_call(
-    root_rank: int, name: str | None, process_set: ProcessSet = global_process_set
-) -> Call:
-    """Return the call of a broadcast."""
-    root = checked_root(root_rank, process_set)
-    return Call(Operation.BROADCAST, name, root, process_set=process_set)
 
 
 class _Broadcast(torch.autograd.Function):

@@ -10,7 +10,7 @@ import torch
 from byteps.common import default
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
-from byteps.common.errors import BytepsError, InvalidArgumentError
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.objects import broadcast_object
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
@@ -49,7 +49,7 @@ def broadcast_parameters(
             detail=f"root {root_rank}; {len(named)} tensors: {names}",
         )
     )
-    finish_copies(start_copies(named, root_rank, prefix, process_set))
+    default.pending().synchronize_all(start_copies(named, root_rank, prefix, process_set))
 
 
 def start_copies(
@@ -79,18 +79,6 @@ def _check_copies(named: Iterable[tuple[str, torch.Tensor]]) -> None:
         if name in names:
             raise InvalidArgumentError(f"two tensors have the name {name!r}.")
         names.add(name)
-
-
-def finish_copies(started: Iterable[Handle[torch.Tensor]]) -> None:
-    """Wait for all copies, also after a failure; raise the first error."""
-    errors = []
-    for handle in started:
-        try:
-            default.pending().synchronize(handle)
-        except BytepsError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
 
 
 def _named(params: object) -> list[tuple[str, torch.Tensor]]:
@@ -143,7 +131,9 @@ def broadcast_optimizer_state(
     skeleton = broadcast_object(skeleton, root_rank, f"{prefix}optimizer_state")
     state = None if is_root else _put_in(skeleton, tensors)
     numbered = [(str(i), tensor) for i, tensor in enumerate(tensors)]
-    finish_copies(start_copies(numbered, root_rank, f"{prefix}optimizer_state."))
+    default.pending().synchronize_all(
+        start_copies(numbered, root_rank, f"{prefix}optimizer_state.")
+    )
     if state is not None:
         optimizer.load_state_dict(state)
         _restore_types(optimizer, state["state"])

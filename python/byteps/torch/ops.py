@@ -13,10 +13,9 @@ import torch
 
 from byteps.common import default
 from byteps.common.barriers import barrier, join
-from byteps.common.call import Call
+from byteps.common.calls import push_pull_call
 from byteps.common.objects import allgather_object, broadcast_object
 from byteps.common.pending import Handle, Result
-from byteps.common.types import Operation
 from byteps.torch.allgather import (
     allgather,
     allgather_async,
@@ -107,7 +106,7 @@ def push_pull_async(
 
         mean = bps.synchronize(bps.push_pull_async(tensor, name="loss"))
     """
-    return exchange(_push_pull(average, name, priority), tensor, None)
+    return exchange(push_pull_call(average, name, priority), tensor, None)
 
 
 def push_pull_async_inplace(
@@ -124,7 +123,7 @@ def push_pull_async_inplace(
         handle = bps.push_pull_async_inplace(gradient, name="layer1.weight", priority=-1)
         bps.synchronize(handle)
     """
-    return exchange(_push_pull(average, name, priority), tensor, tensor)
+    return exchange(push_pull_call(average, name, priority), tensor, tensor)
 
 
 def push_pull_inplace(
@@ -165,13 +164,8 @@ def push_pull(
     if is_compiling():  # byteps.torch.compiled.push_pull
         summed = torch.ops.byteps.push_pull(compressed, name, average, priority)
     else:
-        summed = combined(compressed, _push_pull(average, name, priority))
+        summed = combined(compressed, push_pull_call(average, name, priority))
     return compression.decompress(summed, context)
-
-
-def _push_pull(average: bool, name: str | None, priority: int) -> Call:
-    operation = Operation.AVERAGE if average else Operation.SUM
-    return Call(operation, name, priority=priority)
 
 
 def byteps_torch_set_num_grads(num_grads: int) -> int:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from byteps.common.call import LINEAR, Call, divisor, start
+from byteps.common.calls import scatter_call
 from byteps.common.flight import Flight
 from byteps.common.groups import places_by_kind, start_group
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, operation_of
+from byteps.common.reduction import Average, ReduceOp
 from byteps.common.splits import rows_of
 from byteps.common.types import DataType, Operation
 from byteps.torch.allgather import gathered, with_gaps
@@ -122,24 +123,6 @@ def grouped_reducescatter(
     outputs = apply(_GroupedReducescatter, call, *[tensor for tensor, _ in packed])
     pairs = zip(outputs, packed, strict=True)
     return [compression.decompress(output, context) for output, (_, context) in pairs]
-
-
-def scatter_call(
-    op: ReduceOp,
-    name: str | None,
-    process_set: ProcessSet,
-    prescale_factor: float,
-    postscale_factor: float,
-) -> Call:
-    """Return the call of a reducescatter."""
-    return Call(
-        Operation.REDUCESCATTER,
-        name,
-        process_set=process_set,
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        combine=operation_of(op),
-    )
 
 
 def start_scatter(call: Call, tensor: torch.Tensor) -> Handle[torch.Tensor]:

@@ -17,19 +17,19 @@ from torch import Tensor
 
 from byteps.common import default
 from byteps.common.call import Call, scope_of
+from byteps.common.calls import broadcast_call, gather_call, reduce_call, scatter_call
 from byteps.common.names import unnamed, unnamed_number
 from byteps.common.pending import Handle
 from byteps.common.reduction import Average, ReduceOp, Sum
 from byteps.common.splits import rows_of, sent_rows
 from byteps.common.types import Operation
-from byteps.torch.allgather import gather_call, gather_gradient, start_gather
-from byteps.torch.allreduce import reduce_call
+from byteps.torch.allgather import gather_gradient, start_gather
 from byteps.torch.alltoall import alltoall_call, alltoall_gradient, start_alltoall
-from byteps.torch.broadcast import broadcast_call, copy_gradient
+from byteps.torch.broadcast import copy_gradient
 from byteps.torch.compile_guard import HAS_OPERATIONS
 from byteps.torch.compiled.push_pull import ANY_DEVICE, LIBRARY
 from byteps.torch.extremes import gradient
-from byteps.torch.reducescatter import scatter_call, scatter_gradient, start_scatter
+from byteps.torch.reducescatter import scatter_gradient, start_scatter
 from byteps.torch.submit import exchange, finished
 from byteps.torch.sums import combined
 

@@ -21,7 +21,7 @@ from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradient_hooks import watch_gradient
 from byteps.torch.gradients import TorchGradients
-from byteps.torch.initial_state import broadcast_parameters, finish_copies, start_copies
+from byteps.torch.initial_state import broadcast_parameters, start_copies
 
 
 class DistributedDataParallel(torch.nn.Module):
@@ -127,7 +127,9 @@ class DistributedDataParallel(torch.nn.Module):
         if buffers and default.size() > 1:
             self._follow_session()
             prefix = f"Buffer.{self._names.prefix}"
-            self._copy_from_root(lambda root: finish_copies(start_copies(buffers, root, prefix)))
+            self._copy_from_root(
+                lambda root: default.pending().synchronize_all(start_copies(buffers, root, prefix))
+            )
 
     def _copy_from_root(self, copy: Callable[[int], None]) -> None:
         """Copy from the lowest rank that is left; which one that is, a failure tells.

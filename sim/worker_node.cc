@@ -14,6 +14,8 @@ constexpr Duration kPauseMax = milliseconds(200);
 // How long a shard may be out of reach before somebody has to go.
 constexpr Duration kGrace = milliseconds(300);
 constexpr Duration kAbortAgain = milliseconds(7);
+// So small that most copies take several ticks.
+constexpr size_t kCopySliceBytes = 64;
 constexpr Duration kLeaveLimit = seconds(5);
 
 std::string HowItEnded(const protocol::Outcome& outcome) {
@@ -31,6 +33,7 @@ protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   made.lane_rules = &protocol::LaneRulesWith(options.mistakes.worker);
   made.front_rules = &protocol::FrontRulesWith(options.mistakes.worker);
   made.overdue_after = options.overdue_after;
+  made.copy_slice_bytes = kCopySliceBytes;
   made.first_round = options.rounds_begin + 1;
   return made;
 }

@@ -89,8 +89,8 @@ inline ConstByteSpan VerdictIn(const Spans& spans) {
 
 // The place of the rank whose bytes all others get, if there is such a one.
 std::optional<uint32_t> RootPlace(const Work& work);
-// The bytes that this rank's result has in common with its input, and that nobody sends it: in the
-// end they are copied to the output, unless they lie there.
+// The bytes that this rank's result has in common with its input, and that nobody sends it: they
+// are copied to the output, unless they lie there.
 uint64_t BytesToCopy(const Work& work);
 // The same in a job of one, in which the input is the result.
 uint64_t BytesToCopyAlone(const Work& work);

@@ -8,6 +8,8 @@
 //               (allgather: each rank's rows; alltoall: its rows for each other one)
 //   partition   pieces small enough to pipeline and to spread evenly over shards; what goes to
 //               several receivers (reducescatter, alltoall) is cut at the borders between them
+//   copy        the own part of a result, input that the exchange would overwrite, a root's result;
+//               in slices, so that nobody waits for a large tensor
 //   exchange    each piece goes its own way, most urgent first, bounded bytes in flight
 //   deliver     exactly once, with a Status; what others may still lack is kept
 //
@@ -38,7 +40,7 @@
 
 namespace byteps::protocol {
 
-enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kExchange, kKeep, kDeliver };
+enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kCopy, kExchange, kKeep, kDeliver };
 
 // What a stage says when it has been entered.
 enum class StageVerdict : uint8_t {
@@ -52,8 +54,9 @@ enum class StageVerdict : uint8_t {
 inline std::span<const Stage> PathOf(bool sizes_first, bool alone) {
   using enum Stage;
   static constexpr Stage kAlone[] = {kKeep, kDeliver};
-  static constexpr Stage kPlain[] = {kDeclare, kPartition, kExchange, kDeliver};
-  static constexpr Stage kSizesFirst[] = {kDeclare, kLayout, kPartition, kExchange, kDeliver};
+  static constexpr Stage kPlain[] = {kDeclare, kPartition, kCopy, kExchange, kDeliver};
+  static constexpr Stage kSizesFirst[] = {kDeclare, kLayout,   kPartition,
+                                          kCopy,    kExchange, kDeliver};
   if (alone) return kAlone;
   if (sizes_first) return kSizesFirst;
   return kPlain;

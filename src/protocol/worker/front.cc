@@ -21,7 +21,8 @@ Front::Front(const FrontOptions& options, Arithmetic& arithmetic, FrontDriver& d
                [this](const wire::Message& message) { driver_.SendControl(message); }),
       lanes_(options.lanes,
              [this](uint32_t lane, LaneMail mail) { driver_.ToLane(lane, std::move(mail)); }),
-      exchanges_(lanes_, *options.rules) {}
+      exchanges_(lanes_, *options.rules),
+      copies_(options.copy_slice_bytes, arithmetic) {}
 
 Front::~Front() = default;
 
@@ -120,6 +121,7 @@ StageVerdict Front::Enter(Stage stage, Tensor& tensor) {
     case Stage::kDeclare: return EnterDeclare(tensor);
     case Stage::kLayout: return EnterLayout(tensor);
     case Stage::kPartition: return EnterPartition(tensor);
+    case Stage::kCopy: return EnterCopy(tensor);
     case Stage::kExchange: return EnterExchange(tensor);
     case Stage::kKeep: return Ended(tensor, tensor.task->KeepAlone(arithmetic_));
     case Stage::kDeliver: break;
@@ -158,7 +160,7 @@ StageVerdict Front::EnterLayout(Tensor& tensor) {
 
 StageVerdict Front::EnterPartition(Tensor& tensor) {
   Task& task = *tensor.task;
-  Task::Trouble laid = task.LayOut(options_.gathered_bytes_max, arithmetic_);
+  Task::Trouble laid = task.LayOut(options_.gathered_bytes_max);
   if (!laid.status.ok()) return Ended(tensor, laid);
   const operations::Extent& extent = task.layout.extent;
   uint32_t first_piece = task.row.sizes_first ? 1 : 0;
@@ -173,10 +175,16 @@ void Front::GiveUp(const Status& why) {
   driver_.SendControl(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
 }
 
+StageVerdict Front::EnterCopy(Tensor& tensor) {
+  Copy copy;
+  Task::Trouble planned = tensor.task->PlanCopy(copy);
+  if (!planned.status.ok()) return Ended(tensor, planned);
+  bool done = copies_.Begin(tensor.task->operation.id, copy);
+  return done ? StageVerdict::kDone : StageVerdict::kPending;
+}
+
 StageVerdict Front::EnterExchange(Tensor& tensor) {
   Task& task = *tensor.task;
-  Task::Trouble kept = task.KeepInput(arithmetic_);
-  if (!kept.status.ok()) return Ended(tensor, kept);
   if (task.row.joins) lanes_.Tell(to_lane::Joined{joins_.Begin()});
   BeginExchange(tensor);
   return StageVerdict::kPending;
@@ -221,7 +229,7 @@ void Front::Deliver(Tensor& tensor) {
   Task& task = *tensor.task;
   Status whole = alone_ ? Status::Ok() : task.CheckReceipt();
   if (!whole.ok()) return Fail(tensor, whole);
-  if (!alone_) task.Finish(arithmetic_);
+  if (!alone_) task.Finish();
   Close(tensor, true);
 }
 
@@ -247,6 +255,7 @@ void Front::Close(Tensor& tensor, bool completed) {
   std::unique_ptr<Task> task = std::move(tensor.task);
   tensor.course.name.open = nullptr;
   open_.erase(task->operation.id);
+  copies_.Drop(task->operation.id);
   if (task->row.joins) {
     bool joined = completed && task->outcome.status.ok();
     joins_.End(joined);
@@ -284,7 +293,25 @@ void Front::AskAgain() {
   overdue_.ReportAgain();
 }
 
+void Front::OnTick(Time now) {
+  if (!copies_.empty()) {
+    std::optional<OperationId> copied = copies_.CopySlice();
+    if (copied.has_value()) {
+      Tensor& tensor = *open_.at(*copied);
+      ++tensor.task->at;
+      Advance(tensor);
+    }
+  }
+  std::optional<Time> look = NextLook();
+  if (look.has_value() && *look <= now) overdue_.Look(now);
+}
+
 std::optional<Time> Front::NextTick() {
+  if (!copies_.empty()) return exchanges_.now();
+  return NextLook();
+}
+
+std::optional<Time> Front::NextLook() {
   if (open_.empty() || alone_) return std::nullopt;
   return overdue_.NextLook(exchanges_.now());
 }

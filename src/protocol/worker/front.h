@@ -38,6 +38,8 @@ struct FrontOptions {
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
+  // Longer copies are done in slices of this size.
+  size_t copy_slice_bytes = 1 << 20;
   uint64_t first_round = 1;  // tests only
   const FrontRules* rules = &kFrontRules;
 };
@@ -84,7 +86,7 @@ class Front {
   void OnMail(FrontMail mail);
 
   // REQUIRES: now >= NextTick().
-  void OnTick(Time now) { overdue_.Look(now); }
+  void OnTick(Time now);
   std::optional<Time> NextTick();
 
   size_t open_operations() const { return open_.size(); }
@@ -94,6 +96,7 @@ class Front {
   StageVerdict EnterDeclare(Tensor& tensor);
   StageVerdict EnterLayout(Tensor& tensor);
   StageVerdict EnterPartition(Tensor& tensor);
+  StageVerdict EnterCopy(Tensor& tensor);
   StageVerdict EnterExchange(Tensor& tensor);
   StageVerdict Ended(Tensor& tensor, const Task::Trouble& how);
   void Advance(Tensor& tensor);
@@ -108,6 +111,8 @@ class Front {
   void FailCourse(Tensor& tensor);
   void CloseWithdrawn(Tensor& tensor);
   void Close(Tensor& tensor, bool completed);
+
+  std::optional<Time> NextLook();
 
   void On(const to_front::PartDone& mail) { OnExchangeEnd(exchanges_.OnPartDone(mail)); }
   void On(const to_front::Released& mail) { OnExchangeEnd(exchanges_.OnReleased(mail)); }
@@ -136,6 +141,7 @@ class Front {
   LaneMailing lanes_;
   Exchanges exchanges_;
   Settling settling_;
+  Copies copies_;
   std::unordered_map<OperationId, Tensor*> open_;
 };
 

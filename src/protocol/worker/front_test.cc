@@ -62,6 +62,19 @@ class FrontTest : public testing::Test {
     front->OnDeclared({"w", 0, 0, 7, {0, 0, 2}});
     return *driver.To<to_lane::Begin>(0).back().exchange;
   }
+  // A broadcast from here: its result is copied.
+  Status SubmitOutOfPlace(OperationId id) {
+    Operation operation;
+    operation.id = id;
+    operation.name = "w";
+    operation.spec = {wire::Op::kBroadcast, DataType::kUint8, 0, {8}};
+    operation.input = memory;
+    operation.output = output;
+    Status accepted = front->Submit(operation);
+    front->OnDeclared({"w", 0, 0, 7, {0, 0, 2}});
+    return accepted;
+  }
+  bool HasBegun() const { return !driver.To<to_lane::Begin>(0).empty(); }
   void PartDone(uint32_t lane, uint32_t pieces, const Status& status = Status::Ok()) {
     to_front::PartDone part;
     part.lane = lane;
@@ -81,6 +94,7 @@ class FrontTest : public testing::Test {
   }
 
   std::byte memory[64] = {};
+  std::byte output[8] = {};
   wire::View view = ViewFor(2, 2);
   FrontOptions options;
   KernelArithmetic arithmetic;
@@ -246,6 +260,38 @@ TEST_F(FrontTest, AProcessSetIsToldToTheLanesAndKeptWhileAnOperationOfItIsOpen) 
   EXPECT_EQ(front->RemoveProcessSet(4).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(front->RemoveProcessSet(5).ok());
   EXPECT_EQ(driver.To<to_lane::RemoveProcessSet>(0).size(), 1U);
+}
+
+// A copy of gigabytes takes longer than a rank may be silent.
+TEST_F(FrontTest, ALargeCopyIsDoneInSlicesBeforeTheExchange) {
+  options.copy_slice_bytes = 3;
+  Start();
+  ASSERT_TRUE(SubmitOutOfPlace(1).ok());
+  memory[7] = std::byte{5};
+  EXPECT_FALSE(HasBegun());
+  for (int slice = 0; slice < 3; ++slice) {
+    EXPECT_FALSE(HasBegun());
+    ASSERT_TRUE(front->NextTick().has_value());
+    front->OnTick(*front->NextTick());
+  }
+  EXPECT_TRUE(HasBegun());
+  EXPECT_EQ(output[7], std::byte{5});
+  PartDone(0, 1);
+  PartDone(1, 0);
+  EXPECT_EQ(driver.completions[1], 1);
+}
+
+TEST_F(FrontTest, AnOperationThatFailsDuringItsCopyEndsAtOnce) {
+  options.copy_slice_bytes = 3;
+  Start();
+  ASSERT_TRUE(SubmitOutOfPlace(1).ok());
+  front->OnTick(*front->NextTick());
+  front->OnDeclareFailed(Failure(1));
+  EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kMismatch);
+  memory[7] = std::byte{5};
+  while (front->NextTick().has_value()) front->OnTick(*front->NextTick());
+  EXPECT_EQ(output[7], std::byte{0}) << "the memory is the user's again";
+  EXPECT_FALSE(HasBegun());
 }
 
 TEST_F(FrontTest, ARankThatCannotGoOnSaysSo) {

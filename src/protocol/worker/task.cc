@@ -34,7 +34,7 @@ void Task::MakeTable() {
   work.table = table;
 }
 
-Task::Trouble Task::LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic) {
+Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
   std::vector<bool> present;
   if (row.sizes_first) present.assign(work.place.count(), true);
   for (uint32_t place = 0; outcome.receipt != nullptr && place < present.size(); ++place) {
@@ -49,10 +49,10 @@ Task::Trouble Task::LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic) {
     table = {work.place.rank(), 0};
     work.table = table;
   }
-  return row.own_result ? TakeRoom(arithmetic) : Trouble();
+  return row.own_result ? TakeRoom() : Trouble();
 }
 
-Task::Trouble Task::TakeRoom(Arithmetic& arithmetic) {
+Task::Trouble Task::TakeRoom() {
   uint64_t bytes = layout.result_bytes;
   outcome.gathered_bytes = bytes;
   outcome.gathered.reset(new (std::nothrow) std::byte[bytes]);
@@ -63,12 +63,25 @@ Task::Trouble Task::TakeRoom(Arithmetic& arithmetic) {
         true};
   }
   work.gathered = outcome.gathered.get();
-  arithmetic.Copy(work.gathered + layout.own_offset, layout.own.data(), layout.own.size());
   return {};
 }
 
-Task::Trouble Task::KeepInput(Arithmetic& arithmetic) {
-  if (!operations::NeedsKeptInput(work)) return {};
+Task::Trouble Task::PlanCopy(Copy& copy) {
+  if (row.own_result) {
+    copy = {work.gathered + layout.own_offset, layout.own.data(), layout.own.size()};
+    return {};
+  }
+  if (operations::NeedsKeptInput(work)) {
+    Trouble kept = KeepInput();
+    copy = {kept_input.get(), operation.input, layout.extent.bytes};
+    return kept;
+  }
+  uint64_t bytes = operations::BytesToCopy(work);
+  if (operation.input != operation.output) copy = {operation.output, operation.input, bytes};
+  return {};
+}
+
+Task::Trouble Task::KeepInput() {
   uint64_t bytes = layout.extent.bytes;
   kept_input.reset(new (std::nothrow) std::byte[bytes]);
   if (kept_input == nullptr) {
@@ -77,7 +90,6 @@ Task::Trouble Task::KeepInput(Arithmetic& arithmetic) {
                                                "', which is atomic and has its result in place"),
             true};
   }
-  arithmetic.Copy(kept_input.get(), operation.input, bytes);
   work.input = kept_input.get();
   return {};
 }
@@ -89,7 +101,9 @@ Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
     layout.own = ConstByteSpan(operation.input, bytes);
     layout.result_bytes = bytes;
     outcome.received_splits = {static_cast<int64_t>(operation.rows)};
-    return TakeRoom(arithmetic);
+    Trouble room = TakeRoom();
+    if (room.status.ok()) arithmetic.Copy(work.gathered, operation.input, bytes);
+    return room;
   }
   uint64_t bytes = operations::BytesToCopyAlone(work);
   if (operation.input != operation.output) {
@@ -99,11 +113,7 @@ Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
   return {};
 }
 
-void Task::Finish(Arithmetic& arithmetic) {
-  uint64_t bytes = operations::BytesToCopy(work);
-  if (bytes > 0 && operation.input != operation.output) {
-    arithmetic.Copy(operation.output, operation.input, bytes);
-  }
+void Task::Finish() {
   if (row.joins) outcome.rows = table[1];
   outcome.ranks = set.RanksIn(outcome.receipt);
   outcome.members = outcome.ranks->count();

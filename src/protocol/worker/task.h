@@ -12,6 +12,7 @@
 #include "src/operations/row.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/data_path.h"
+#include "src/protocol/worker/copies.h"
 #include "src/protocol/worker/deal.h"
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/operation.h"
@@ -32,12 +33,14 @@ struct Task final : SpanSource {
 
   // Memory that is filled in before an exchange, or in its place; see operations/row.h.
   void MakeTable();
-  Trouble LayOut(uint64_t result_bytes_max, Arithmetic& arithmetic);
-  Trouble KeepInput(Arithmetic& arithmetic);
+  Trouble LayOut(uint64_t result_bytes_max);
+  // What has to be copied before the exchange: the own part of a result, input that the exchange
+  // would overwrite, or the result of a root, which nobody sends to it.
+  Trouble PlanCopy(Copy& copy);
   // A job of one: the input is the result.
   Trouble KeepAlone(Arithmetic& arithmetic);
-  // The result is here, except for what nobody sends.
-  void Finish(Arithmetic& arithmetic);
+  // The result is here.
+  void Finish();
   // A result in which somebody's part is missing is none. The receipts are the same on every rank,
   // and so is this error.
   Status CheckReceipt() const;
@@ -67,7 +70,8 @@ struct Task final : SpanSource {
   bool reported = false;  // as one of these
 
  private:
-  Trouble TakeRoom(Arithmetic& arithmetic);
+  Trouble TakeRoom();
+  Trouble KeepInput();
 };
 
 }  // namespace byteps::protocol

@@ -34,6 +34,12 @@ class TaskTest : public testing::Test {
     return *task;
   }
 
+  Copy PlannedCopy() {
+    Copy copy;
+    EXPECT_TRUE(task->PlanCopy(copy).status.ok());
+    return copy;
+  }
+
   static Receipt ReceiptOf(const std::vector<Slot>& slots) {
     auto receipt = std::make_shared<SlotSet>();
     for (Slot slot : slots) receipt->Insert(slot);
@@ -52,7 +58,7 @@ class TaskTest : public testing::Test {
 TEST_F(TaskTest, ItsPiecesLieInTheMemoryOfItsUser) {
   Make(Op::kSum, {16});
   deal.Begin({0, 1});
-  ASSERT_TRUE(task->LayOut(64, arithmetic).status.ok());
+  ASSERT_TRUE(task->LayOut(64).status.ok());
   DealOptions options{{1}, 8, 3};
   ASSERT_TRUE(deal.Cut(options, "w", 0, task->layout.extent, 64, true).ok());
   Spans spans = task->SpansOf(0);
@@ -80,10 +86,13 @@ TEST_F(TaskTest, WithAllSizesTheResultHasItsMemoryAndItsOwnPart) {
   task->table = {1, 2, 1};
   task->work.table = task->table;
   task->outcome.receipt = ReceiptOf({0, 1, 2});
-  ASSERT_TRUE(task->LayOut(64, arithmetic).status.ok());
+  ASSERT_TRUE(task->LayOut(64).status.ok());
   EXPECT_EQ(task->outcome.gathered_bytes, 8U);
-  EXPECT_EQ(std::memcmp(task->outcome.gathered.get() + 2, input, 4), 0);
   EXPECT_EQ(task->outcome.rows, 4U);
+  Copy own = PlannedCopy();
+  EXPECT_EQ(own.to, task->outcome.gathered.get() + 2);
+  EXPECT_EQ(own.from, input);
+  EXPECT_EQ(own.bytes, 4U);
 }
 
 TEST_F(TaskTest, AResultThatIsTooLargeIsAnErrorOfAllRanks) {
@@ -92,7 +101,7 @@ TEST_F(TaskTest, AResultThatIsTooLargeIsAnErrorOfAllRanks) {
   task->table = {100, 2, 100};
   task->work.table = task->table;
   task->outcome.receipt = ReceiptOf({0, 1, 2});
-  Task::Trouble laid = task->LayOut(64, arithmetic);
+  Task::Trouble laid = task->LayOut(64);
   EXPECT_EQ(laid.status.code(), StatusCode::kExhausted);
   EXPECT_FALSE(laid.only_here);
 }
@@ -104,7 +113,7 @@ TEST_F(TaskTest, WithoutMemoryOnlyThisRankIsInTrouble) {
   task->work.table = task->table;
   task->outcome.receipt = ReceiptOf({0, 1, 2});
   NoMemory none(0, 1 << 16);
-  Task::Trouble laid = task->LayOut(1 << 20, arithmetic);
+  Task::Trouble laid = task->LayOut(1 << 20);
   EXPECT_EQ(laid.status.code(), StatusCode::kExhausted);
   EXPECT_TRUE(laid.only_here);
 }
@@ -112,17 +121,31 @@ TEST_F(TaskTest, WithoutMemoryOnlyThisRankIsInTrouble) {
 // An answer of the first attempt would overwrite what a second one pushes.
 TEST_F(TaskTest, AnAtomicInputThatIsOverwrittenIsKept) {
   Make(Op::kSum, {16});
-  ASSERT_TRUE(task->LayOut(64, arithmetic).status.ok());
-  ASSERT_TRUE(task->KeepInput(arithmetic).status.ok());
-  EXPECT_EQ(task->work.input, input) << "it is not atomic";
+  ASSERT_TRUE(task->LayOut(64).status.ok());
+  EXPECT_EQ(PlannedCopy().bytes, 0U) << "it is not atomic";
+  EXPECT_EQ(task->work.input, input);
   spec.atomic = true;
   task->work.output = output;
-  ASSERT_TRUE(task->KeepInput(arithmetic).status.ok());
-  EXPECT_EQ(task->work.input, input) << "its result lies elsewhere";
+  EXPECT_EQ(PlannedCopy().bytes, 0U) << "its result lies elsewhere";
+  EXPECT_EQ(task->work.input, input);
   task->work.output = input;
-  ASSERT_TRUE(task->KeepInput(arithmetic).status.ok());
+  Copy kept = PlannedCopy();
+  EXPECT_EQ(kept.from, input);
+  EXPECT_EQ(kept.bytes, 16U);
   EXPECT_NE(task->work.input, input);
-  EXPECT_EQ(std::memcmp(task->work.input, input, 16), 0);
+  EXPECT_EQ(task->work.input, kept.to);
+}
+
+TEST_F(TaskTest, ARootsResultIsItsInput) {
+  Make(Op::kBroadcast, {16});
+  EXPECT_EQ(PlannedCopy().bytes, 0U) << "rank 0 is the root";
+  spec.root = 1;
+  Copy own = PlannedCopy();
+  EXPECT_EQ(own.to, output);
+  EXPECT_EQ(own.from, input);
+  EXPECT_EQ(own.bytes, 16U);
+  task->operation.output = input;
+  EXPECT_EQ(PlannedCopy().bytes, 0U) << "in place";
 }
 
 TEST_F(TaskTest, AloneTheInputIsTheResult) {
@@ -157,7 +180,7 @@ TEST_F(TaskTest, WhoIsInItIsToldInRanks) {
   set.slots_are_ranks = false;
   Make(Op::kSum, {16});
   task->outcome.receipt = ReceiptOf({0});
-  task->Finish(arithmetic);
+  task->Finish();
   EXPECT_EQ(task->outcome.ranks->List(), (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ(task->outcome.members, 2U);
 }

@@ -1,5 +1,6 @@
 #include "src/runtime/loop_thread.h"
 
+#include <atomic>
 #include <exception>
 #include <future>
 #include <memory>
@@ -38,10 +39,18 @@ Status RunLoop(transport::Loop& loop) noexcept {
 
 Status AskLoop(transport::Loop& loop, Duration limit, std::function<Status()> work) {
   // Shared with the loop, which may come to it after this call has returned.
-  auto promise = std::make_shared<std::promise<Status>>();
-  std::future<Status> done = promise->get_future();
-  loop.Post([promise, work = std::move(work)] { promise->set_value(work()); });
+  struct Question {
+    std::promise<Status> answer;
+    std::atomic<bool> taken{false};  // by the loop that begins it, or by who no longer waits
+  };
+  auto question = std::make_shared<Question>();
+  std::future<Status> done = question->answer.get_future();
+  loop.Post([question, work = std::move(work)] {
+    if (!question->taken.exchange(true)) question->answer.set_value(work());
+  });
   if (done.wait_for(limit) == std::future_status::ready) return done.get();
+  bool begun = question->taken.exchange(true);
+  if (begun && done.wait_for(limit) == std::future_status::ready) return done.get();
   return {StatusCode::kDeadlineExceeded,
           "the session's thread does not answer; the job is ending, or this machine stands still"};
 }

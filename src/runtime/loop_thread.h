@@ -17,8 +17,8 @@ namespace byteps::runtime {
 // connections can be closed, but nothing else may be asked of it.
 Status RunLoop(transport::Loop& loop) noexcept;
 
-// Runs `work` on the loop's thread and returns what it says; kDeadlineExceeded: it has not come to
-// it within `limit`, and may still.
+// Runs `work` on the loop's thread and returns what it says; kDeadlineExceeded: the loop has not
+// come to it within `limit`, and never will. Waits up to twice the limit for work that has begun.
 Status AskLoop(transport::Loop& loop, Duration limit, std::function<Status()> work);
 
 // Posts the last work of all: where there is no memory for it the loop stops instead.

@@ -28,6 +28,18 @@ TEST(RunLoopTest, WhatIsThrownEndsTheLoopAndIsTold) {
   EXPECT_EQ(later, 0);
 }
 
+TEST(AskLoopTest, WhatNobodyWaitsForAnyMoreIsNotDone) {
+  FakeLoop loop;
+  int ran = 0;
+  Status asked = AskLoop(loop, Duration::zero(), [&ran] {
+    ++ran;
+    return Status::Ok();
+  });
+  EXPECT_EQ(asked.code(), StatusCode::kDeadlineExceeded);
+  loop.RunPosted();
+  EXPECT_EQ(ran, 0) << "the caller was told that it has not happened";
+}
+
 TEST(PostOrStopTest, WhatCannotBePostedStopsTheLoop) {
   FakeLoop loop;
   int ran = 0;

@@ -49,6 +49,17 @@ void Rounds::Drop(Piece& piece) {
   parts_.wants.ForgetEnded();
 }
 
+// The pushes themselves are right, so their senders keep their connections. A verdict that a member
+// tells needs no codec here.
+Status Rounds::CheckCodec(const Round& round) const {
+  const std::string number = std::to_string(round.codec());
+  if (round.codec() == 0 || options_.codecs->Find(round.codec()) != nullptr) return Status::Ok();
+  return {StatusCode::kInvalidArgument,
+          "the server of shard " + std::to_string(parts_.view.self()) + " has no codec " + number +
+              ", which the workers use: start all servers with the codecs of the workers, or "
+              "give the tensor another codec"};
+}
+
 bool Rounds::MayEndInError(const Piece& piece) const {
   return options_.rules->ErrorMayFollow(piece.verdict) &&
          options_.rules->NobodyHoldsASum(parts_.attendance, piece.since);
@@ -68,6 +79,8 @@ void Rounds::Decide(Piece& piece) {
   if (round.order_of_arrival().empty()) return Drop(piece);
   std::optional<Status> nobody_brings = parts_.attendance.NobodyBrings(piece);
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
+  Status known = CheckCodec(round);
+  if (!known.ok()) return DecideError(piece, known);
   bool average = round.combine() == Combine::kAverage;
   uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
   Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);

@@ -139,6 +139,16 @@ TEST_F(CodecTest, ACodecThatTheServerDoesNotHaveIsAnErrorForAll) {
   EXPECT_EQ(driver.answers[2].bytes, Encoded(2));
 }
 
+TEST_F(CodecTest, ATypeThatTheCodecDoesNotEncodeIsAnErrorForAll) {
+  wire::DataHeader header = Header("ab");
+  header.dtype = DataType::kInt32;
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Send(shard, slot, header, "ab").ok());
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(ErrorIn(driver.answers[0]).message(),
+            "the server of shard 0 has no codec 9 for int32, which the workers use: start all "
+            "servers with the codecs of the workers, or give the tensor another codec");
+}
+
 // The next owner need not decode what is decided.
 TEST_F(CodecTest, AVerdictIsAdoptedWithoutItsCodec) {
   view.epoch = 2;

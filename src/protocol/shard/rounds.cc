@@ -52,10 +52,14 @@ void Rounds::Drop(Piece& piece) {
 // The pushes themselves are right, so their senders keep their connections. A verdict that a member
 // tells needs no codec here.
 Status Rounds::CheckCodec(const Round& round) const {
-  const std::string number = std::to_string(round.codec());
-  if (round.codec() == 0 || options_.codecs->Find(round.codec()) != nullptr) return Status::Ok();
+  const Codec* codec = round.codec() == 0 ? nullptr : options_.codecs->Find(round.codec());
+  if (round.codec() == 0 || (codec != nullptr && codec->Supports(round.dtype()))) {
+    return Status::Ok();
+  }
+  std::string what = " has no codec " + std::to_string(round.codec());
+  if (codec != nullptr) what += std::string(" for ") + NameOf(round.dtype());
   return {StatusCode::kInvalidArgument,
-          "the server of shard " + std::to_string(parts_.view.self()) + " has no codec " + number +
+          "the server of shard " + std::to_string(parts_.view.self()) + what +
               ", which the workers use: start all servers with the codecs of the workers, or "
               "give the tensor another codec"};
 }

@@ -16,6 +16,7 @@
 #include "src/base/time.h"
 #include "src/operations/sizes.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/codec.h"
 #include "src/protocol/worker/declaring.h"
 #include "src/protocol/worker/exchanges.h"
 #include "src/protocol/worker/front_driver.h"
@@ -38,7 +39,8 @@ struct FrontOptions {
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
-  uint64_t first_round = 1;  // tests only
+  const Codecs* codecs = &Codecs::None();  // outlive the front
+  uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
 };
 
@@ -100,6 +102,7 @@ class Front {
   void Deliver(Tensor& tensor);
 
   Status Check(Operation& operation) const;
+  Status CheckCodec(const Operation& operation) const;
   void GiveUp(const Status& why);
 
   void BeginExchange(Tensor& tensor);

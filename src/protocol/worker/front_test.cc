@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/protocol_for_test.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"
@@ -246,6 +247,28 @@ TEST_F(FrontTest, AProcessSetIsToldToTheLanesAndKeptWhileAnOperationOfItIsOpen) 
   EXPECT_EQ(front->RemoveProcessSet(4).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(front->RemoveProcessSet(5).ok());
   EXPECT_EQ(driver.To<to_lane::RemoveProcessSet>(0).size(), 1U);
+}
+
+// One that this rank does not have at all is an error on every rank, later.
+TEST_F(FrontTest, ACodecRefusesTypesThatItDoesNotEncode) {
+  CodecsForTest codecs;
+  options.codecs = &codecs;
+  Start();
+  Operation operation;
+  operation.name = "w";
+  operation.spec = {wire::Op::kSum, DataType::kInt32, 0, {2}};
+  operation.spec.codec = CodecsForTest::kBfloat16;
+  operation.input = operation.output = memory;
+  EXPECT_EQ(front->Submit(operation),
+            Status(StatusCode::kInvalidArgument,
+                   "tensor 'w': codec 9 does not encode int32; give the tensor another type, or "
+                   "codec 0"));
+  EXPECT_EQ(front->open_operations(), 0U);
+  operation.spec.dtype = DataType::kFloat32;
+  EXPECT_TRUE(front->Submit(operation).ok());
+  operation.name = "x";
+  operation.spec.codec = 3;
+  EXPECT_TRUE(front->Submit(operation).ok());
 }
 
 TEST_F(FrontTest, ARankThatCannotGoOnSaysSo) {

@@ -9,6 +9,7 @@ FrontOptions FrontOptionsOf(const WorkerOptions& options) {
   front.lanes = options.lanes;
   front.gathered_bytes_max = options.gathered_bytes_max;
   front.overdue_after = options.overdue_after;
+  front.codecs = options.codecs;
   front.first_round = options.first_round;
   front.rules = options.front_rules;
   return front;

@@ -40,7 +40,8 @@ struct BlockUse {
   // own.
   Combine how = Combine::kSum;
   uint32_t divisor = 1;  // of an average
-  // What is collected; for who reads.
+  // What is collected; for who reads. No receipt and no error's text: nobody carries these to the
+  // machine's other ranks yet.
   TensorId tensor = 0;
   uint32_t piece = 0;
   uint32_t generation = 0;
@@ -112,7 +113,7 @@ class Window {
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
   uint32_t Events() const;
   // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
-  // (kDeadlineExceeded). The texts name the ranks; `at` is what the caller waits for.
+  // (kDeadlineExceeded). The texts name the ranks that `at` waits for; number 0: for anything.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);
 
  private:

@@ -1,5 +1,13 @@
 // Codecs: other forms of a piece's bytes, for the way between worker and shard. What travels, is
 // kept, repeated and adopted is the encoded form; only who combines or uses the numbers decodes it.
+//
+// All workers and servers of a job need the same codecs. Nobody compares them when a process joins
+// (wire::Join has no list of codecs; JoinCheck would be the place). So a process that lacks one
+// makes each operation with it an error on every rank: EncodeStage of a worker, Rounds of a shard.
+//
+// A codec keeps nothing. Error feedback is a stage of a worker (worker/piece_path.h). Answers have
+// none: a Combiner has no state of a piece. That state would lie in Piece (shard/piece_table.h),
+// which goes when the piece changes its owner; the sums after that would have other bits.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +23,9 @@ namespace byteps::protocol {
 class Codec {
  public:
   virtual ~Codec() = default;
+  // Whether it encodes numbers of this type. If not, Front::Submit refuses the operation, and no
+  // worker or shard calls the functions below.
+  virtual bool Supports(DataType type) const = 0;
   // Encode writes no more than this; at most wire::kCodecExtraBytesMax more than the piece has.
   virtual size_t EncodedBytesMax(DataType type, size_t piece_bytes) const = 0;
   // Returns how many bytes it has written. REQUIRES: out.size() >= EncodedBytesMax.

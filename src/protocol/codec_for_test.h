@@ -9,6 +9,7 @@ namespace byteps::protocol {
 
 class Bfloat16Codec final : public Codec {
  public:
+  bool Supports(DataType type) const override { return type == DataType::kFloat32; }
   size_t EncodedBytesMax(DataType, size_t piece_bytes) const override { return piece_bytes / 2; }
   size_t Encode(DataType, ConstByteSpan piece, ByteSpan out) const override {
     // The higher half of each number, little-endian.

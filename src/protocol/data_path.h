@@ -22,7 +22,9 @@
 // Each stage takes what the one before it made, and may wait for an event (worker/piece_path.h).
 // Stages without a star are still to come:
 //
-//   collect     the machine's ranks have put the piece into shared memory: sum in rank order
+//   collect     the machine's ranks put the piece into a block of the window: sum in rank order.
+//               All of them have begun the operation: a gate before the operation's exchange, and
+//               so before credit, has waited for the last one (decision 18, rule 1)
 //   fetch       device memory to host
 //   encode *    a codec makes the contribution
 //   exchange *  push to the shard that owns it (shard/shard.h: combine in slot order, divide an

@@ -91,7 +91,10 @@ class Connection {
   // Frames still queued that borrow from `memory` get a copy of it, and the rest of a payload that
   // is coming in to a place in it goes elsewhere (OnFrame is called all the same), in buffers of
   // `pool`, which must outlive the connection and belong to the same thread. Afterwards the memory
-  // is free. Allocates: for operations that fail, not for the fast path.
+  // is free: no device uses it, either. A backend whose device has the memory may block until the
+  // device is done, 10 ms at most; then it must take the memory from the device and close the
+  // connection, with kUnavailable. Its user connects anew and repeats. Allocates: for operations
+  // that fail, not for the fast path.
   virtual void Detach(ConstByteSpan memory, BufferPool& pool) = 0;
 
   // Drops what is queued, closes, and reports OnClosed(kOk) from the loop.
@@ -116,7 +119,9 @@ class Connection {
 
   // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
   // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What
-  // has arrived already goes along; it waits there for Start. Limits go along.
+  // has arrived already goes along; it waits there for Start. Limits go along. Users move a
+  // connection once, after the handshake and before frames with data. So a backend makes what
+  // cannot move (an RDMA queue pair) on the target loop.
   // REQUIRES: nothing is queued, and the call is made from OnFrame or before Start.
   virtual void MoveTo(class Loop& target,
                       std::function<void(std::unique_ptr<Connection>)> adopt) = 0;

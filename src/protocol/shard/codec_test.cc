@@ -119,11 +119,55 @@ TEST_F(CodecTest, WhatCannotBeDecodedIsAnErrorForAll) {
   }
 }
 
-TEST_F(CodecTest, WhatNoCorrectWorkerSendsIsRefused) {
+// A server that was started without it is no reason to lose a worker.
+TEST_F(CodecTest, ACodecThatTheServerDoesNotHaveIsAnErrorForAll) {
   wire::DataHeader header = Header("ab");
   header.codec = 3;
-  EXPECT_EQ(Send(shard, 0, header, "ab").message(), "push refused: this server has no codec 3");
-  header = Header("ab");
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Send(shard, slot, header, "ab").ok());
+  ASSERT_EQ(driver.answers.size(), 2u);
+  for (const SentAnswer& answer : driver.answers) {
+    EXPECT_EQ(ErrorIn(answer).code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(ErrorIn(answer).message(),
+              "the server of shard 0 has no codec 3, which the workers use: start all servers with "
+              "the codecs of the workers, or give the tensor another codec");
+    EXPECT_EQ(answer.header.codec, 0);
+  }
+  header = Header(Encoded(1));
+  header.ref.round = 2;
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Send(shard, slot, header, Encoded(1)).ok());
+  ASSERT_EQ(driver.answers.size(), 4u);
+  EXPECT_EQ(driver.answers[2].bytes, Encoded(2));
+}
+
+TEST_F(CodecTest, ATypeThatTheCodecDoesNotEncodeIsAnErrorForAll) {
+  wire::DataHeader header = Header("ab");
+  header.dtype = DataType::kInt32;
+  for (Slot slot : {0u, 1u}) EXPECT_TRUE(Send(shard, slot, header, "ab").ok());
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(ErrorIn(driver.answers[0]).message(),
+            "the server of shard 0 has no codec 9 for int32, which the workers use: start all "
+            "servers with the codecs of the workers, or give the tensor another codec");
+}
+
+// The next owner need not decode what is decided.
+TEST_F(CodecTest, AVerdictIsAdoptedWithoutItsCodec) {
+  view.epoch = 2;
+  view.generation = 2;
+  view.servers[0].since = 2;
+  shard.OnView(view, 0);
+  wire::DataHeader header = Header("ab");
+  header.codec = 3;
+  header.generation = header.epoch = 2;
+  EXPECT_TRUE(Send(shard, 0, header, "xy").ok());
+  EXPECT_TRUE(Send(shard, 1, header, "ab", true).ok());
+  ASSERT_EQ(driver.answers.size(), 2u);
+  EXPECT_EQ(driver.answers[0].to, 0u);
+  EXPECT_EQ(driver.answers[0].bytes, "ab");
+  EXPECT_EQ(driver.answers[0].header.codec, 3);
+}
+
+TEST_F(CodecTest, WhatNoCorrectWorkerSendsIsRefused) {
+  wire::DataHeader header = Header("ab");
   header.want_bytes = 2;
   EXPECT_EQ(Send(shard, 0, header, "ab").code(), StatusCode::kProtocol) << "a part";
   EXPECT_EQ(Send(shard, 0, Header("ab", Combine::kOverlay), "ab").code(), StatusCode::kProtocol);

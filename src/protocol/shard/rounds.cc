@@ -49,6 +49,21 @@ void Rounds::Drop(Piece& piece) {
   parts_.wants.ForgetEnded();
 }
 
+// The pushes themselves are right, so their senders keep their connections. A verdict that a member
+// tells needs no codec here.
+Status Rounds::CheckCodec(const Round& round) const {
+  const Codec* codec = round.codec() == 0 ? nullptr : options_.codecs->Find(round.codec());
+  if (round.codec() == 0 || (codec != nullptr && codec->Supports(round.dtype()))) {
+    return Status::Ok();
+  }
+  std::string what = " has no codec " + std::to_string(round.codec());
+  if (codec != nullptr) what += std::string(" for ") + NameOf(round.dtype());
+  return {StatusCode::kInvalidArgument,
+          "the server of shard " + std::to_string(parts_.view.self()) + what +
+              ", which the workers use: start all servers with the codecs of the workers, or "
+              "give the tensor another codec"};
+}
+
 bool Rounds::MayEndInError(const Piece& piece) const {
   return options_.rules->ErrorMayFollow(piece.verdict) &&
          options_.rules->NobodyHoldsASum(parts_.attendance, piece.since);
@@ -68,6 +83,8 @@ void Rounds::Decide(Piece& piece) {
   if (round.order_of_arrival().empty()) return Drop(piece);
   std::optional<Status> nobody_brings = parts_.attendance.NobodyBrings(piece);
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
+  Status known = CheckCodec(round);
+  if (!known.ok()) return DecideError(piece, known);
   bool average = round.combine() == Combine::kAverage;
   uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
   Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);

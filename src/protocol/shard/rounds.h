@@ -56,6 +56,7 @@ class Rounds {
 
  private:
   Status TooMany() const;
+  Status CheckCodec(const Round& round) const;
   bool MayEndInError(const Piece& piece) const;
   void Decide(Piece& piece);
   void DecideError(Piece& piece, const Status& why);

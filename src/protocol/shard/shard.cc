@@ -65,9 +65,6 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
   if (intake_.IsReceiving(from)) return wrong("a push began inside another one");
   if (header.piece_bytes > options_.piece_bytes_max) return wrong("the piece is too large");
   if (header.ref.round == 0) return wrong("rounds count from 1");
-  if (header.codec != 0 && options_.codecs->Find(header.codec) == nullptr) {
-    return wrong("this server has no codec " + std::to_string(header.codec));
-  }
   if (!view_.IsShard(header.home)) return wrong("its home is no shard of the view");
   return Status::Ok();
 }

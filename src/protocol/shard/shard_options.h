@@ -29,7 +29,7 @@ struct ShardOptions {
   size_t open_rounds_max = size_t{1} << 20;
   // ... and as an error may have to wait, beyond this many the connection is closed.
   size_t failing_rounds_max = size_t{1} << 20;
-  // These outlive the shard. A push with a codec that is not among them is refused.
+  // These outlive the shard. A round whose codec is not among them ends in an error.
   const Codecs* codecs = &Codecs::None();
   const ShardRules* rules = &ShardRules::Default();
 };

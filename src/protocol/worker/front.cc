@@ -55,6 +55,17 @@ void Front::BeginGeneration(const wire::View& view) {
 }
 
 // What this rank can see alone.
+// A codec that this rank does not have is refused later, by the stage that encodes: on every rank.
+Status Front::CheckCodec(const Operation& operation) const {
+  const wire::TensorSpec& spec = operation.spec;
+  const Codec* codec = spec.codec == 0 ? nullptr : options_.codecs->Find(spec.codec);
+  if (codec == nullptr || codec->Supports(spec.dtype)) return Status::Ok();
+  return {StatusCode::kInvalidArgument, "tensor '" + operation.name + "': codec " +
+                                            std::to_string(spec.codec) + " does not encode " +
+                                            std::string(byteps::NameOf(spec.dtype)) +
+                                            "; give the tensor another type, or codec 0"};
+}
+
 Status Front::Check(Operation& operation) const {
   operations::Work work{.spec = operation.spec, .name = operation.name};
   work.input = operation.input;
@@ -62,6 +73,7 @@ Status Front::Check(Operation& operation) const {
   work.rows = operation.rows;
   work.splits = operation.splits;
   Status checked = operations::CheckArguments(work);
+  if (checked.ok()) checked = CheckCodec(operation);
   if (checked.ok()) checked = joins_.Check(operation, open_.size());
   if (checked.ok()) checked = sets_.Check(operation.name, operation.spec.group);
   if (!checked.ok()) return checked;

@@ -16,6 +16,7 @@
 #include "src/base/time.h"
 #include "src/operations/sizes.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/codec.h"
 #include "src/protocol/worker/declaring.h"
 #include "src/protocol/worker/exchanges.h"
 #include "src/protocol/worker/front_driver.h"
@@ -40,7 +41,8 @@ struct FrontOptions {
   Duration overdue_after = milliseconds(500);
   // Longer copies are done in slices of this size.
   size_t copy_slice_bytes = 1 << 20;
-  uint64_t first_round = 1;  // tests only
+  const Codecs* codecs = &Codecs::None();  // outlive the front
+  uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
 };
 
@@ -103,6 +105,7 @@ class Front {
   void Deliver(Tensor& tensor);
 
   Status Check(Operation& operation) const;
+  Status CheckCodec(const Operation& operation) const;
   void GiveUp(const Status& why);
 
   void BeginExchange(Tensor& tensor);

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/protocol_for_test.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"
@@ -292,6 +293,28 @@ TEST_F(FrontTest, AnOperationThatFailsDuringItsCopyEndsAtOnce) {
   while (front->NextTick().has_value()) front->OnTick(*front->NextTick());
   EXPECT_EQ(output[7], std::byte{0}) << "the memory is the user's again";
   EXPECT_FALSE(HasBegun());
+}
+
+// One that this rank does not have at all is an error on every rank, later.
+TEST_F(FrontTest, ACodecRefusesTypesThatItDoesNotEncode) {
+  CodecsForTest codecs;
+  options.codecs = &codecs;
+  Start();
+  Operation operation;
+  operation.name = "w";
+  operation.spec = {wire::Op::kSum, DataType::kInt32, 0, {2}};
+  operation.spec.codec = CodecsForTest::kBfloat16;
+  operation.input = operation.output = memory;
+  EXPECT_EQ(front->Submit(operation),
+            Status(StatusCode::kInvalidArgument,
+                   "tensor 'w': codec 9 does not encode int32; give the tensor another type, or "
+                   "codec 0"));
+  EXPECT_EQ(front->open_operations(), 0U);
+  operation.spec.dtype = DataType::kFloat32;
+  EXPECT_TRUE(front->Submit(operation).ok());
+  operation.name = "x";
+  operation.spec.codec = 3;
+  EXPECT_TRUE(front->Submit(operation).ok());
 }
 
 TEST_F(FrontTest, ARankThatCannotGoOnSaysSo) {

@@ -45,7 +45,9 @@ struct PieceInHand {
   const Exchange& exchange;
   const PieceTicket ticket;
   const Spans spans;  // the user's memory
-  // How the round has ended; kOk before the exchange. After an error the pushed bytes do not count.
+  // How the round has ended; kOk before the exchange. After an error the pushed bytes do not count,
+  // and the stages behind the exchange are entered without an input: there a stage that keeps
+  // something takes back what it did before. It may not have been entered before.
   const StatusCode verdict;
   // What the stages so far have made; read only. Before the exchange: of spans.push, and at first
   // that itself. Behind it: of the verdict's bytes, and at first these as they came. None behind it
@@ -81,7 +83,8 @@ class PieceStage {
   virtual StageVerdict Enter(PieceInHand& piece) = 0;
   // A piece that waits in this stage goes no further here, and what the stage has begun with it
   // does not count: nothing may touch its memory after this call, which may wait a moment for what
-  // is under way. In another lane the same piece may enter this stage anew.
+  // is under way. In another lane the same piece may enter this stage anew. Of a piece that has
+  // been pushed no stage hears that it is withdrawn; Retire follows, or the lane's end.
   virtual void Abandon(const PieceTicket& /*ticket*/) {}
 };
 

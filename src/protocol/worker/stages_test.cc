@@ -17,12 +17,16 @@ class StageForTest final : public PieceStage {
  public:
   StageVerdict Enter(PieceInHand& piece) override {
     entered.push_back(piece.ticket);
+    verdict = piece.verdict;
+    has_input = piece.input.has_value();
     piece.error = Status(StatusCode::kInternal, "the stage of the test failed");
     return says;
   }
   void Abandon(const PieceTicket& ticket) override { abandoned.push_back(ticket); }
 
   StageVerdict says = StageVerdict::kDone;
+  StatusCode verdict = StatusCode::kOk;
+  bool has_input = false;
   std::vector<PieceTicket> entered;
   std::vector<PieceTicket> abandoned;
 };
@@ -120,6 +124,17 @@ TEST_F(StagesTest, AStageThatFailsBeforeTheExchangeFailsTheRoundForAll) {
   pushed.epoch = pushed.generation = 1;
   Answer(pushed, Status(StatusCode::kDeadlineExceeded, "rank 0: the stage of the test failed"));
   EXPECT_EQ(driver.completions[1], 1);
+  EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kDeadlineExceeded);
+}
+
+// So a stage that keeps something takes back what it has done with bytes that do not count.
+TEST_F(StagesTest, TheStagesBehindTheExchangeHearOfAnErrorAndHaveNoInput) {
+  Begin();
+  EXPECT_TRUE(before.has_input);
+  Answer(driver.pushes.at(0).header, Status(StatusCode::kDeadlineExceeded, "rank 1 is late"));
+  EXPECT_EQ(behind.entered.size(), 1U);
+  EXPECT_EQ(behind.verdict, StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(behind.has_input);
   EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kDeadlineExceeded);
 }
 

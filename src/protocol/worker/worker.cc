@@ -10,6 +10,7 @@ FrontOptions FrontOptionsOf(const WorkerOptions& options) {
   front.gathered_bytes_max = options.gathered_bytes_max;
   front.overdue_after = options.overdue_after;
   front.copy_slice_bytes = options.copy_slice_bytes;
+  front.codecs = options.codecs;
   front.first_round = options.first_round;
   front.rules = options.front_rules;
   return front;

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import time
@@ -13,82 +14,59 @@ from pathlib import Path
 
 from mutants.edits import Edit, edits_of
 
+_EDITED = (".cc", ".h", ".py")
+_TESTS = re.compile(r"_test\.|_for_test|_fuzz\.")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command that passes, and the target that has to be built for it."""
+
+    command: tuple[str, ...]
+    target: str = ""
+
 
 @dataclass(frozen=True)
 class Area:
-    """A folder and what concerns it; the cheapest command stands first."""
+    """A folder and what concerns it; the cheapest step stands first."""
 
     folder: str
-    targets: tuple[str, ...] = ()
-    commands: tuple[tuple[str, ...], ...] = ()
+    steps: tuple[Step, ...] = ()
     pytest: tuple[str, ...] = ()
 
 
-_FAULTS = ("build/sim/byteps_sim", "--faults", "--seeds", "400")
-_PLAIN = ("build/sim/byteps_sim", "--seeds", "200")
+def _test(folder: str, target: str) -> Step:
+    return Step((f"build/{folder}/{target}",), target)
 
 
-def _protocol(folder: str, test: str) -> Area:
-    path = f"build/src/protocol/{folder}/{test}"
-    return Area(
-        f"src/protocol/{folder}",
-        (test, "test_protocol", "byteps_sim_main", "test_sim"),
-        (
-            (path,),
-            ("build/tests/protocol/test_protocol",),
-            _PLAIN,
-            _FAULTS,
-            ("build/sim/test_sim",),
-        ),
-    )
+_CONTROL = _test("src/protocol/control", "test_control")
+_SHARD = _test("src/protocol/shard", "test_shard")
+_WORKER = _test("src/protocol/worker", "test_worker")
+_PROTOCOL = _test("tests/protocol", "test_protocol")
+_CLUSTER = _test("tests/cluster", "test_cluster")
+_SIMULATOR = (
+    Step(("build/sim/byteps_sim", "--seeds", "200"), "byteps_sim_main"),
+    Step(("build/sim/byteps_sim", "--faults", "--seeds", "400"), "byteps_sim_main"),
+    _test("sim", "test_sim"),
+)
 
 
 AREAS = (
-    Area(
-        "src/plan",
-        ("test_plan", "test_control"),
-        (("build/src/plan/test_plan",), ("build/src/protocol/control/test_control",)),
-    ),
-    Area(
-        "src/wire",
-        ("test_wire", "test_control", "test_shard", "test_worker"),
-        (
-            ("build/src/wire/test_wire",),
-            ("build/src/protocol/shard/test_shard",),
-            ("build/src/protocol/worker/test_worker",),
-            ("build/src/protocol/control/test_control",),
-        ),
-    ),
-    Area(
-        "src/operations",
-        ("test_operations", "test_worker", "test_protocol"),
-        (
-            ("build/src/operations/test_operations",),
-            ("build/src/protocol/worker/test_worker",),
-            ("build/tests/protocol/test_protocol",),
-        ),
-    ),
-    _protocol("worker", "test_worker"),
-    _protocol("shard", "test_shard"),
-    _protocol("control", "test_control"),
-    Area(
-        "src/transport",
-        ("test_transport", "test_cluster"),
-        (("build/src/transport/test_transport",), ("build/tests/cluster/test_cluster",)),
-    ),
-    Area(
-        "src/runtime",
-        ("test_runtime", "test_cluster"),
-        (("build/src/runtime/test_runtime",), ("build/tests/cluster/test_cluster",)),
-    ),
+    Area("src/plan", (_test("src/plan", "test_plan"), _CONTROL)),
+    Area("src/wire", (_test("src/wire", "test_wire"), _SHARD, _WORKER, _CONTROL)),
+    Area("src/operations", (_test("src/operations", "test_operations"), _WORKER, _PROTOCOL)),
+    Area("src/protocol/worker", (_WORKER, _PROTOCOL, *_SIMULATOR)),
+    Area("src/protocol/shard", (_SHARD, _PROTOCOL, *_SIMULATOR)),
+    Area("src/protocol/control", (_CONTROL, _PROTOCOL, *_SIMULATOR)),
+    Area("src/transport", (_test("src/transport", "test_transport"), _CLUSTER)),
+    Area("src/runtime", (_test("src/runtime", "test_runtime"), _CLUSTER)),
     Area(
         "src/session",
-        ("test_session", "test_capi", "test_cpp_api", "test_cluster"),
         (
-            ("build/src/session/test_session",),
-            ("build/tests/test_capi",),
-            ("build/tests/test_cpp_api",),
-            ("build/tests/cluster/test_cluster",),
+            _test("src/session", "test_session"),
+            _test("tests", "test_capi"),
+            _test("tests", "test_cpp_api"),
+            _CLUSTER,
         ),
     ),
     Area(
@@ -158,7 +136,7 @@ class Campaign:
         """Copies what is committed or would be, builds it, and sees that all tests pass."""
         self.tree.mkdir(parents=True, exist_ok=True)
         self._copy_tree()
-        if any(area.targets for area in areas):
+        if any(area.steps for area in areas):
             self._must(
                 "cmake",
                 "-S",
@@ -173,20 +151,16 @@ class Campaign:
             )
         for area in areas:
             print(f"{area.folder}: building and running what must pass without an edit", flush=True)
-            if area.targets and not self._build(area):
-                raise SystemExit(f"mutants: {area.folder} does not build; see {self.scratch}/log")
-            failed = self._first_failure(area)
-            if failed:
-                raise SystemExit(
-                    f"mutants: without an edit, {failed} fails; see {self.scratch}/log"
-                )
+            outcome, by = self._try(area)
+            if outcome != "survived":
+                raise SystemExit(f"mutants: without an edit, {by} fails; see {self.scratch}/log")
 
     def pick(self, area: Area, dice: random.Random) -> Iterator[Edit]:
         """All edits of the folder's files, in an order of chance that is spread over the files."""
         edits: dict[str, list[Edit]] = {}
-        for path in sorted((self.tree / area.folder).iterdir()):
+        for path in sorted((self.tree / area.folder).rglob("*")):
             name = str(path.relative_to(self.tree))
-            if path.suffix in (".cc", ".py") and "_test" not in name and "_for_test" not in name:
+            if path.suffix in _EDITED and not _TESTS.search(name):
                 found = list(edits_of(name, path.read_text(encoding="utf-8")))
                 dice.shuffle(found)
                 if found:
@@ -224,10 +198,7 @@ class Campaign:
                 edit.new.strip(),
             ):
                 return "equivalent", known.why
-        if area.targets and not self._build(area):
-            return "refused", ""
-        failed = self._first_failure(area)
-        return ("caught", failed) if failed else ("survived", "")
+        return self._try(area)
 
     def _copy_tree(self) -> None:
         names = subprocess.run(
@@ -246,22 +217,22 @@ class Campaign:
             if not goal.is_file() or goal.read_bytes() != source.read_bytes():
                 shutil.copy(source, goal)
 
-    def _build(self, area: Area) -> bool:
-        return self._passes(("ninja", "-C", "build", "-j", str(self.jobs), *area.targets), 1800)
-
-    def _first_failure(self, area: Area) -> str:
-        for command in area.commands:
-            if not self._passes(command, self.limit_s):
-                return " ".join(command)
-        if area.pytest:
+    def _try(self, area: Area) -> tuple[str, str]:
+        """What came of the tree as it is, and which step said so."""
+        for step in area.steps:
+            # Most edits are noticed by the first test: what comes later is not built for them.
+            build = ("ninja", "-C", "build", "-j", str(self.jobs), step.target)
+            if step.target and not self._passes(build, 1800):
+                return "refused", step.target
+            if not self._passes(step.command, self.limit_s):
+                return "caught", " ".join(step.command)
+        folder = self.tree / "tests/python"
+        for path in (p for pattern in area.pytest for p in sorted(folder.glob(pattern))):
             # One process a file: a file that hangs is ended by its limit.
-            folder = self.tree / "tests/python"
-            for pattern in area.pytest:
-                for path in sorted(folder.glob(pattern)):
-                    command = (self.python, "-m", "pytest", "-q", "-x", "--timeout=60", str(path))
-                    if not self._passes(command, self.limit_s):
-                        return path.name
-        return ""
+            command = (self.python, "-m", "pytest", "-q", "-x", "--timeout=60", str(path))
+            if not self._passes(command, self.limit_s):
+                return "caught", path.name
+        return "survived", ""
 
     def _passes(self, command: Sequence[str], limit_s: float) -> bool:
         with (self.scratch / "log").open("ab") as log:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mutants.campaign import AREAS, Area, Campaign, Known
+from mutants.campaign import AREAS, Area, Campaign, Known, Step
 from mutants.edits import Edit, edits_of
 
 CXX = """\
@@ -80,7 +80,7 @@ def _campaign(tmp_path: Path, known: list[Known] | None = None) -> tuple[Campaig
     folder.mkdir(parents=True)
     (folder / "x.py").write_text("if a < b:\n    pass\n")
     (folder / "x_test.py").write_text("a == b\n")
-    area = Area("lib", commands=(("grep", "-q", "a < b", "lib/x.py"),))
+    area = Area("lib", (Step(("grep", "-q", "a < b", "lib/x.py")),))
     campaign = Campaign(tmp_path, tmp_path / "scratch", "python3", 1, known=known or [])
     edit = Edit("lib/x.py", 1, "border", "if a < b:", "if a <= b:")
     return campaign, area, edit

@@ -159,15 +159,21 @@ def measure(job: KillJob, label: str, ranks: list[int], moment_s: float) -> Tria
     return trial
 
 
-def bring_back(job: KillJob, victim: Victim, label: str, process: int) -> bool:
+def returns(job: KillJob) -> int:
+    """Return how often servers have said that they were left behind, and join again."""
+    return (job.out + job.err).count("joining again")
+
+
+def bring_back(job: KillJob, victim: Victim, label: str) -> bool:
     """Return whether a process that is back learns that the others went on without it."""
+    before = returns(job)
     victim.undo(job, label)
     try:
         if label.startswith("worker"):
             log = job.logs[int(label.split()[1])]
             job.wait(lambda: bool(log.error), "the error of the zombie", HANG_LIMIT_S)
             return log.error == "EvictedError"
-        job.wait(lambda: not job.is_alive(process), "the end of the zombie", HANG_LIMIT_S)
+        job.wait(lambda: returns(job) > before, "the return of the server", HANG_LIMIT_S)
     except HangError:
         return False
     return True
@@ -181,8 +187,8 @@ def run_trial(job: KillJob, victim: Victim, label: str, chance: random.Random) -
     job.run_for(SETTLE_S + chance.uniform(0, 2) * median_round(log.rounds))
     trial = measure(job, label, ranks, victim.strike(job, label))
     if victim.comes_back:
-        trial.fenced = bring_back(job, victim, label, process)
-    if not victim.is_worker and not victim.cut:
+        trial.fenced = bring_back(job, victim, label)
+    elif not victim.is_worker:
         job.wait_for_restart(label, process)
     return trial
 

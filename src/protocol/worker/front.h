@@ -39,8 +39,7 @@ struct FrontOptions {
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
-  // Longer copies are done in slices of this size.
-  size_t copy_slice_bytes = 1 << 20;
+  size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
   const Codecs* codecs = &Codecs::None();  // outlive the front
   uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
@@ -64,7 +63,7 @@ class Front {
   Status RemoveProcessSet(uint32_t number);
   // Fixes the place of `name` among names of equal priority, before its first use.
   void Declare(const std::string& name);
-  // See Overdue. Taken back by the next Submit, too.
+  // See Overdue; the next Submit takes it back, too.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
   // Asks the owners to end the operation in an error, on every rank or on none; what they decide
   // ends it. The error says `why`, for which tensor, and who is not there. No effect once it has

@@ -27,7 +27,7 @@ std::optional<OperationId> Copies::CopySlice() {
 }
 
 void Copies::Drop(OperationId operation) {
-  std::erase_if(copies_, [=](const Open& open) { return open.operation == operation; });
+  std::erase_if(copies_, [operation](const Open& open) { return open.operation == operation; });
 }
 
 }  // namespace byteps::protocol

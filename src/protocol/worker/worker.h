@@ -58,7 +58,7 @@ struct WorkerOptions {
   const Codecs* codecs = &Codecs::None();  // outlive the worker
   MakePiecePaths paths;                    // as LaneOptions has it; called once for each lane
   size_t copy_slice_bytes = FrontOptions().copy_slice_bytes;
-  uint64_t first_round = 1;                // tests only, as are other rules:
+  uint64_t first_round = 1;  // tests only, as are other rules:
   const LaneRules* lane_rules = &kLaneRules;
   const FrontRules* front_rules = &kFrontRules;
 };

@@ -1,5 +1,6 @@
 #include "sim/frame.h"
 
+#include <cstring>
 #include <iterator>
 #include <span>
 #include <variant>
@@ -128,6 +129,17 @@ std::string TextOf(const Frame& frame) {
 }
 
 wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.bytes).value(); }
+
+void TakeFirstPart(const Frame& frame, ByteSpan place) {
+  size_t half = place.size() / 2;
+  if (half > 0) std::memcpy(place.data(), frame.bytes.data(), half);
+}
+
+void TakeRest(const Frame& frame, ByteSpan place) {
+  size_t half = place.size() / 2;
+  if (place.empty()) return;
+  std::memcpy(place.data() + half, frame.bytes.data() + half, place.size() - half);
+}
 
 wire::DataHeader HeaderOf(const Frame& frame) {
   std::byte bytes[wire::kDataHeaderBytesMax];

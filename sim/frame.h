@@ -83,6 +83,11 @@ std::vector<wire::PieceRef> PiecesOf(const Frame& frame);
 std::vector<wire::HeldPiece> HeldOf(const Frame& frame);
 std::string TextOf(const Frame& frame);  // of an abort
 
+// A payload arrives in two parts: a connection that is lost between them leaves half of it behind.
+// An empty place takes nothing.
+void TakeFirstPart(const Frame& frame, ByteSpan place);
+void TakeRest(const Frame& frame, ByteSpan place);
+
 // For the event log.
 std::string Describe(const Frame& frame);
 

@@ -1,7 +1,6 @@
 #include "sim/server_node.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "sim/worker_node.h"
@@ -65,7 +64,8 @@ bool ShardNode::IsBound(ConnectionId connection, Slot slot) const {
   return found != connections_.end() && found->second == connection;
 }
 
-// A header is here: where its payload goes, or nothing and the connection is closed.
+// A header and the first part of its payload are here: where that goes, or nothing and the
+// connection is closed.
 std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
   wire::DataHeader header = real ? HeaderOf(frame) : frame.header;
@@ -73,7 +73,10 @@ std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, con
       frame.type == FrameType::kPush
           ? machine_.OnPushHeader(slot, header, frame.payload_bytes, clock_.now())
           : machine_.OnVerdictHeader(slot, header, frame.payload_bytes, clock_.now());
-  if (place.ok()) return place.value();
+  if (place.ok()) {
+    if (real) TakeFirstPart(frame, place.value());
+    return place.value();
+  }
   cluster_.violations_.push_back(name_ + ": " + place.status().ToString());
   cluster_.network_.Close(connection);
   return std::nullopt;
@@ -95,9 +98,7 @@ void ShardNode::OnData(ConnectionId connection, Slot slot, const Frame& frame) {
     place = Begin(connection, slot, frame);
   }
   if (!place.has_value()) return;
-  if (cluster_.network_.carries_bytes() && !place->empty()) {
-    std::memcpy(place->data(), frame.bytes.data(), place->size());
-  }
+  if (cluster_.network_.carries_bytes()) TakeRest(frame, *place);
   machine_.OnPayload(slot);
 }
 

@@ -1,6 +1,4 @@
 // What a worker sends to shards and hears from them.
-#include <cstring>
-
 #include "sim/server_node.h"
 #include "sim/worker_node.h"
 
@@ -15,13 +13,17 @@ void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
   machine_.OnShardUp(shard);
 }
 
-// An answer's header is here: where its payload goes, or nothing and the connection is closed.
+// An answer's header and the first part of its payload are here: where that goes, or nothing and
+// the connection is closed.
 std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard,
                                           const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
   Result<ByteSpan> place =
       machine_.OnAnswerHeader(shard, real ? HeaderOf(frame) : frame.header, frame.payload_bytes);
-  if (place.ok()) return place.value();
+  if (place.ok()) {
+    if (real) TakeFirstPart(frame, place.value());
+    return place.value();
+  }
   cluster_.violations_.push_back("worker " + std::to_string(rank_) + ": " +
                                  place.status().ToString());
   cluster_.network_.Close(connection);
@@ -52,9 +54,7 @@ void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& f
     place = Begin(connection, shard, frame);
   }
   if (!place.has_value()) return;
-  if (cluster_.network_.carries_bytes() && !place->empty()) {
-    std::memcpy(place->data(), frame.bytes.data(), place->size());
-  }
+  if (cluster_.network_.carries_bytes()) TakeRest(frame, *place);
   machine_.OnAnswer(shard, clock_.now());
 }
 

@@ -14,6 +14,9 @@ using wire::FrameKind;
 constexpr const char* kAcceptorPurpose = "byteps acceptor";
 constexpr const char* kInitiatorPurpose = "byteps initiator";
 
+// Nobody says more in a handshake; a stranger that was refused may go on without end.
+constexpr size_t kDroppedBytesMax = size_t{64} * 1024;
+
 Status Timeout(const transport::Connection& connection) {
   return {StatusCode::kUnavailable, connection.PeerName() +
                                         " accepted the connection but does not answer; is it a " +
@@ -140,7 +143,7 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
       done_(std::move(done)),
       alive_(std::make_shared<bool>(true)) {
   hello_.version = 0;  // nothing has been said yet
-  connection_->SetLimits({wire::kHandshakeBytesMax});
+  connection_->SetLimits({wire::kHandshakeBytesMax, kDroppedBytesMax});
   connection_->Start(this);
   deadline_ = loop.After(kProofLimit, [this] { Finish(Timeout(*connection_)); });
 }

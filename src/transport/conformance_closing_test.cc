@@ -207,6 +207,23 @@ TEST_P(TransportConformance, CloseAfterFlushEndsWhenThePatienceIsOver) {
   EXPECT_EQ(server_.recorder().frame_count(), 0u);
 }
 
+TEST_P(TransportConformance, CloseAfterFlushEndsWhenThePeerSendsWithoutEnd) {
+  Connect();
+  client_.Start();
+  Pages pages(64 * kMegabyte);
+  client_.thread().Do([&] {
+    client_.connection()->SetLimits({4096, kMegabyte});
+    client_.connection()->Send(MakeFrame(1, "nobody reads this", pages.span()));
+    client_.connection()->CloseAfterFlush(kPatience * 10);
+  });
+  const auto& payload = Payload(kMegabyte, 5);
+  server_.thread().Do([&] {
+    for (int i = 0; i < 2; ++i) server_.connection()->Send(MakeFrame(1, "a", payload));
+  });
+  ASSERT_TRUE(client_.recorder().WaitForClosed());
+  EXPECT_TRUE(client_.recorder().why().ok());
+}
+
 TEST_P(TransportConformance, CloseDuringCloseAfterFlushEndsAtOnce) {
   Connect();
   client_.Start();

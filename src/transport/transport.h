@@ -33,6 +33,9 @@ struct Limits {
   // A peer that announces more is cut off with kProtocol. Raised by the receiver once the
   // handshake is done (Connection::SetLimits).
   size_t payload_bytes_max = 4096;
+  // How much may arrive, and is dropped, after CloseAfterFlush. A peer that sends more sends
+  // without end: the connection closes at once.
+  size_t dropped_bytes_max = SIZE_MAX;
 };
 
 // A frame on its way out.
@@ -101,7 +104,7 @@ class Connection {
   virtual void Close() = 0;
 
   // As Close, once the peer has taken what is queued, or `patience` is over. What arrives in the
-  // meantime is dropped.
+  // meantime is dropped (Limits::dropped_bytes_max).
   virtual void CloseAfterFlush(Duration patience) = 0;
 
   // Bytes given to Send that have not been written, frames' heads included.

@@ -53,7 +53,7 @@ class ProcessSet:
         """Return this process' number within the set; ValueError when it is not in the set."""
         own = self._registered().rank
         if own not in self.ranks:
-            raise ValueError(f"rank {own} is not in the {self}.")
+            raise ValueError(f"rank {own} is not in the {self.in_words()}.")
         return self.ranks.index(own)
 
     def included(self) -> bool:
@@ -63,17 +63,24 @@ class ProcessSet:
     def _registered(self) -> Session:
         if self.process_set_id is None or self._session is None:
             raise ValueError(
-                f"the {self} is not registered: pass it to init(process_sets=[...]) or to "
-                "add_process_set, on all ranks."
+                f"the {self.in_words()} is not registered: pass it to init(process_sets=[...]) or "
+                "to add_process_set, on all ranks."
             )
         return self._session
 
-    def __str__(self) -> str:
+    def in_words(self) -> str:
+        """Return what an error calls the set."""
         number = "" if self.process_set_id is None else f" {self.process_set_id}"
         return f"process set{number} of the ranks {self._ranks}"
 
+    def __str__(self) -> str:
+        # Programs print sets, and compare what is printed, as with Horovod.
+        return (
+            f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm=None)"
+        )
+
     def __repr__(self) -> str:
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self._ranks})"
+        return str(self)
 
 
 class _Everybody(ProcessSet):
@@ -85,19 +92,21 @@ class _Everybody(ProcessSet):
 
     @property
     def ranks(self) -> list[int]:
-        """All ranks, the lowest first."""
-        return list(range(self._registered().size))
+        """All ranks, the lowest first; none before `init`."""
+        from byteps.common import default
+
+        return list(range(default.current().size)) if default.is_initialized() else []
 
     def _registered(self) -> Session:
         from byteps.common import default
 
         return default.current()
 
-    def __str__(self) -> str:
+    def in_words(self) -> str:
         return "process set 0 of all ranks"
 
     def __repr__(self) -> str:
-        return "global_process_set"
+        return "global_process_set"  # what signatures show
 
 
 global_process_set: ProcessSet = _Everybody()
@@ -123,12 +132,12 @@ class ProcessSets:
         """Register a set on all ranks: blocks until all have called it, with the same ranks."""
         ranks, size = added.ranks, self._session.size
         if added is global_process_set or added.process_set_id is not None:
-            raise ValueError(f"the {added} is registered already.")
+            raise ValueError(f"the {added.in_words()} is registered already.")
         if not ranks or ranks[0] < 0 or ranks[-1] >= size:
-            raise InvalidArgumentError(f"the {added} needs ranks from 0 to {size - 1}.")
+            raise InvalidArgumentError(f"the {added.in_words()} needs ranks from 0 to {size - 1}.")
         for other in (global_process_set, *self._sets.values()):
             if other.ranks == ranks:
-                raise ValueError(f"the {other} has the same ranks; use that one.")
+                raise ValueError(f"the {other.in_words()} has the same ranks; use that one.")
         self._agree(f"add_process_set {ranks}")
         number, self._next_number = self._next_number, self._next_number + 1
         self._session.add_process_set(ranks, number)
@@ -177,7 +186,8 @@ def number_of(process_set: ProcessSet) -> int:
         return 0
     if not process_set.included():
         raise InvalidArgumentError(
-            f"this process is not in the {process_set}; only its ranks make calls with it."
+            f"this process is not in the {process_set.in_words()}; only its ranks make calls with "
+            "it."
         )
     if process_set.process_set_id is None:
         raise NotInitializedError

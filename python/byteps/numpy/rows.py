@@ -146,8 +146,10 @@ def alltoall_async(
     splits: Any = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle[Any]:
+) -> Handle[tuple[Array, Array]]:
     """Start to give each rank some rows of an array; return a handle.
+
+    `synchronize` returns the rows and how many came from each rank, also without `splits`.
 
     Example::
 
@@ -176,7 +178,8 @@ def alltoall(
         rows = bps.alltoall(array, name="rows")
         rows, counts = bps.alltoall(array, splits=[1, 3], name="more rows")
     """
-    return synchronize(alltoall_async(tensor, splits, name, process_set))
+    rows, counts = synchronize(alltoall_async(tensor, splits, name, process_set))
+    return rows if splits is None else (rows, counts)
 
 
 def reducescatter_async(

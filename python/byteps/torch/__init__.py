@@ -8,6 +8,8 @@ Example::
     bps.broadcast_parameters(model.state_dict(), root_rank=0)
 """
 
+from typing import TYPE_CHECKING
+
 from byteps.common import build, errors
 from byteps.common.build import *  # noqa: F403
 from byteps.common.default import (
@@ -95,3 +97,15 @@ __all__ = [
 __all__ += build.__all__
 __all__ += errors.__all__
 __all__ += ops.__all__
+
+if not TYPE_CHECKING:  # a checker of types shall know the names that do not exist
+
+    def __getattr__(name: str) -> object:
+        """Say what there is in place of elastic training, which does not exist here."""
+        if name in ("elastic", "HostsUpdatedInterrupt"):
+            raise AttributeError(
+                f"byteps.torch has no {name}: no worker can join a running job. If the job shall "
+                "go on after it has lost workers, start it with `bps run --min-np` and save "
+                "checkpoints; docs/migrating.md says more."
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,8 +26,10 @@ def alltoall_async(
     splits: torch.Tensor | Sequence[int] | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle[torch.Tensor | tuple[torch.Tensor, torch.Tensor]]:
+) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
     """Start to give each rank some rows of `tensor`; return a handle.
+
+    `synchronize` returns the rows and how many came from each rank, also without `splits`.
 
     Example::
 
@@ -82,16 +84,14 @@ def alltoall_call(
     return call
 
 
-def start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle[Any]:
-    """Start an alltoall."""
+def start_alltoall(call: Call, tensor: torch.Tensor) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
+    """Start an alltoall; its result are the rows and how many came from each rank."""
     dtype = data_type(tensor)
     memory = host_memory(tensor).detach()
     device, shape, source = tensor.device, tensor.shape, memory.data_ptr()
 
-    def finish(flight: Flight) -> object:
+    def finish(flight: Flight) -> tuple[torch.Tensor, torch.Tensor]:
         rows = received_rows(flight, tensor)
-        if call.splits is None and not always_counts:
-            return rows.to(device)
         counts = torch.tensor(flight.rows_of_ranks(), dtype=torch.int32)
         return rows.to(device), counts.to(device)
 
@@ -110,7 +110,7 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
-        handle = start_alltoall(call, tensor, always_counts=True)
+        handle = start_alltoall(call, tensor)
         received: Any = default.pending().synchronize(handle)
         ctx.sent = sent_rows(call, tensor.shape[0])
         ctx.call = call.backward(handle)

@@ -108,7 +108,8 @@ void InprocStream::Pump() {
   Deliver();
   if (phase_ == Phase::kDraining) {
     Discard();
-    if (queue_.empty() && in_flight_.empty()) Finish(Status::Ok());
+    bool is_over = queue_.empty() && in_flight_.empty();
+    if (is_over || dropped_bytes_ > limits_.dropped_bytes_max) Finish(Status::Ok());
   } else {
     Receive();
   }
@@ -237,6 +238,7 @@ void InprocStream::Discard() {
     InprocPipe::End& end = pipe_->ends[side_];
     if (end.inbox.empty()) return;
     end.taken += end.inbox.size();
+    for (const Parcel& parcel : end.inbox) dropped_bytes_ += parcel.payload.size();
     end.inbox.clear();
   }
   Wake(1 - side_);

@@ -97,6 +97,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   const std::string peer_name_;
   FrameReceiver* receiver_ = nullptr;
   Limits limits_;
+  size_t dropped_bytes_ = 0;
   Phase phase_ = Phase::kOpen;
   FrameQueue queue_;
   std::deque<InFlight> in_flight_;

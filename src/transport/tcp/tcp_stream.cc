@@ -210,6 +210,10 @@ bool TcpStream::ReceiveSome(size_t* received) {
                                 iovec{buffer.data(), buffer.size()}};
   ByteChannel::Passed passed = channel_->Receive(parts);
   *received = passed.bytes;
+  if (phase_ == Phase::kDraining && IsTooMuchDropped(passed.bytes)) {
+    Finish(Status::Ok());
+    return false;
+  }
   if (phase_ == Phase::kOpen && passed.bytes > 0) {
     size_t straight = std::min(passed.bytes, direct_bytes);
     parser_.Received(straight);
@@ -218,6 +222,11 @@ bool TcpStream::ReceiveSome(size_t* received) {
   if (passed.stop == ByteChannel::kThrough) return true;
   if (Reading()) OnReadStopped(passed.stop);
   return false;
+}
+
+bool TcpStream::IsTooMuchDropped(size_t bytes) {
+  dropped_bytes_ += bytes;
+  return dropped_bytes_ > parser_.limits().dropped_bytes_max;
 }
 
 // Small frames come many to a read. Behind a large payload another one is likely: whatever of it is

@@ -77,6 +77,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void OnReadable();
   void ReadAll();
   bool ReceiveSome(size_t* received);
+  bool IsTooMuchDropped(size_t bytes);
   ByteSpan ReadAhead() const;
   void OnReadStopped(int stop);
   void ParseUnparsed();
@@ -109,6 +110,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   Move move_{};
   asio::steady_timer patience_;
   size_t low_water_ = 1;  // what SO_RCVLOWAT is now
+  size_t dropped_bytes_ = 0;
   int write_error_ = 0;
   bool channel_open_ = false;
   bool parsing_ = false;

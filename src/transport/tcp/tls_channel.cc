@@ -28,6 +28,9 @@ constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 // Two pieces of 32 KB fit, with what stands before and around them.
 constexpr size_t kReadBufferBytes = size_t{80} * 1024;
 constexpr size_t kSealedBytes = size_t{80} * 1024;
+// A process may have a thousand connections whose peers have proved nothing, so these get little
+// memory: more than all that a handshake says.
+constexpr size_t kHandshakeBytes = size_t{4} * 1024;
 // What OpenSSL holds of a record whose end has not come.
 constexpr size_t kHeldBytesMax = SSL3_RT_MAX_PACKET_SIZE;
 
@@ -90,10 +93,11 @@ class Records {
 // neither change his mind about what leaves next nor have his memory back.
 class Socket {
  public:
-  // All its memory now: nothing may be thrown below OpenSSL.
-  explicit Socket(int descriptor) : descriptor_(descriptor) {
-    unsent_.reserve(kSealedBytes + 2 * SSL3_RT_MAX_PACKET_SIZE);
-  }
+  // Memory is taken here and in OnOpen: nothing may be thrown below OpenSSL.
+  explicit Socket(int descriptor) : descriptor_(descriptor) { unsent_.reserve(kHandshakeBytes); }
+
+  // The peer has the key.
+  void OnOpen() { unsent_.reserve(kSealedBytes + 2 * SSL3_RT_MAX_PACKET_SIZE); }
 
   // As in ByteChannel, of one pass: a short read says that the next would find nothing.
   void BeginPass() { drained_ = false; }
@@ -221,6 +225,11 @@ class TlsChannel final : public ByteChannel {
       trouble_ = {StatusCode::kRefused, "it did not prove that it has the key of the job"};
       return EPROTO;
     }
+    socket_.OnOpen();
+    // The handshake's buffers are empty, because OpenSSL has not read ahead. It makes larger ones.
+    SSL_free_buffers(ssl_.get());
+    SSL_set_read_ahead(ssl_.get(), 1);
+    SSL_set_default_read_buffer_len(ssl_.get(), kReadBufferBytes);
     open_ = true;
     return kThrough;
   }
@@ -334,8 +343,6 @@ class TlsChannels final : public ByteChannels {
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_security_level(context, 2);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(context, 1);
-    SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
     SSL_CTX_set_app_data(context, this);
     SSL_CTX_set_psk_use_session_callback(context, UseKey);
     SSL_CTX_set_psk_find_session_callback(context, FindKey);

@@ -1,4 +1,5 @@
 // What TLS adds to the transport: who is let in, what is kept secret, and what is noticed.
+#include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -310,6 +311,23 @@ TEST_F(TlsTest, HostileBytesEndTheirConnectionOnly) {
   }
   client_->Send(1, "after");
   EXPECT_TRUE(Accepted().recorder().WaitForFrames(2));
+}
+
+// A process has up to a thousand of them at a time.
+TEST_F(TlsTest, APeerThatHasProvedNothingGetsLittleMemory) {
+  constexpr size_t kStrangers = 50;
+  Serve(MakeTls(kKey));
+  {
+    RawSocket first(listener_->Port());
+  }  // what all share is made for it
+  ASSERT_TRUE(Accepted(0).recorder().WaitForClosed());
+  size_t before = mallinfo2().uordblks;
+  std::list<RawSocket> strangers;
+  for (size_t n = 1; n <= kStrangers; ++n) {
+    strangers.emplace_back(listener_->Port()).Write("\x16\x03\x01");
+    Accepted(n);
+  }
+  EXPECT_LT((mallinfo2().uordblks - before) / kStrangers, size_t{128} * 1024);
 }
 
 // Each has a library's own objects in it, which a process has a limited number of.

@@ -189,7 +189,7 @@ def _alltoall(
     process_set: int | None = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     call = alltoall_call(tensor, splits, name, default.process_set_of(process_set))
-    handle = start_alltoall(call, tensor.detach(), always_counts=True)
+    handle = start_alltoall(call, tensor.detach())
     received: Any = default.pending().synchronize(handle)
     rows, counts = received
     sent = sent_rows(call, tensor.shape[0])

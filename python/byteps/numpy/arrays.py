@@ -252,11 +252,9 @@ def start_gather(call: Call, array: Array) -> Handle[Array]:
     return _start_rows(call, array.reshape(1) if array.ndim == 0 else array, lambda rows, _: rows)
 
 
-def start_alltoall(call: Call, array: Array) -> Handle[Any]:
-    """Start to give each rank some rows, as `call.splits` says; the result has the numbers of rows
-    that came if there are splits."""
-    if call.splits is None:
-        return _start_rows(call, array, lambda rows, _: rows)
+def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
+    """Start to give each rank some rows, as `call.splits` says; the result is the rows, and the
+    number of rows from each rank."""
     return _start_rows(call, array, lambda rows, counts: (rows, np.array(counts, np.int32)))
 
 

@@ -26,8 +26,10 @@ def alltoall_async(
     splits: torch.Tensor | Sequence[int] | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle[torch.Tensor | tuple[torch.Tensor, torch.Tensor]]:
+) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
     """Start to give each rank some rows of `tensor`; return a handle.
+
+    With or without `splits`, the result is a pair: the rows, and the number of rows from each rank.
 
     Example::
 
@@ -45,7 +47,7 @@ def alltoall(
     """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
 
     `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many. Gradients go back to where the rows came from; those
+    as well. Without it all get equally many, and only the rows are returned. Gradients go back to where the rows came from; those
     of rows for a rank that was lost are zeros.
 
     Example::
@@ -82,16 +84,14 @@ def alltoall_call(
     return call
 
 
-def start_alltoall(call: Call, tensor: torch.Tensor, always_counts: bool = False) -> Handle[Any]:
-    """Start an alltoall."""
+def start_alltoall(call: Call, tensor: torch.Tensor) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
+    """Start an alltoall; the result is the rows, and the number of rows from each rank."""
     dtype = data_type(tensor)
     memory = host_memory(tensor).detach()
     device, shape, source = tensor.device, tensor.shape, memory.data_ptr()
 
     def finish(flight: Flight) -> object:
         rows = received_rows(flight, tensor)
-        if call.splits is None and not always_counts:
-            return rows.to(device)
         counts = torch.tensor(flight.rows_of_ranks(), dtype=torch.int32)
         return rows.to(device), counts.to(device)
 
@@ -110,8 +110,8 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
-        handle = start_alltoall(call, tensor, always_counts=True)
-        received: Any = default.pending().synchronize(handle)
+        handle = start_alltoall(call, tensor)
+        received = default.pending().synchronize(handle)
         ctx.sent = sent_rows(call, tensor.shape[0])
         ctx.call = call.backward(handle)
         ctx.call.splits = received[1].tolist()

@@ -189,9 +189,8 @@ def _alltoall(
     process_set: int | None = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     call = alltoall_call(tensor, splits, name, default.process_set_of(process_set))
-    handle = start_alltoall(call, tensor.detach(), always_counts=True)
-    received: Any = default.pending().synchronize(handle)
-    rows, counts = received
+    handle = start_alltoall(call, tensor.detach())
+    rows, counts = default.pending().synchronize(handle)
     sent = sent_rows(call, tensor.shape[0])
     return rows, counts, _ticket(handle, name, *counts.tolist(), *sent)
 

@@ -238,6 +238,24 @@ def test_an_exception_that_nobody_catches_is_told_to_the_others(core, monkeypatc
     assert sys.excepthook is before
 
 
+def test_what_the_others_know_is_not_told_to_them(core, monkeypatch) -> None:
+    """Ctrl-C reaches all; torch's C++ passes errors of the job on, with the frames of a thread."""
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    default.init()
+    passed_on = (
+        "in a callback: PeerLostError: worker 1 was lost\n\nAt:\n  flight.py(51): _outcome\n"
+    )
+    sys.excepthook(RuntimeError, RuntimeError(passed_on), None)
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert core.gave_up == []
+    kind, error, _ = seen[0]
+    assert kind is RuntimeError
+    assert str(error) == "in a callback: PeerLostError: worker 1 was lost"
+    sys.excepthook(RuntimeError, RuntimeError("my own PeerLostError"), None)
+    assert core.gave_up == ["an exception ended it: RuntimeError: my own PeerLostError"]
+
+
 class WithoutTextError(Exception):
     def __str__(self) -> str:
         raise ValueError("no text")

@@ -47,8 +47,8 @@ def alltoall(
     """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
 
     `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many, and only the rows are returned. Gradients go back to where the rows came from; those
-    of rows for a rank that was lost are zeros.
+    as well. Without it all get equally many, and only the rows are returned. Gradients go back to
+    where the rows came from; those of rows for a rank that was lost are zeros.
 
     Example::
 

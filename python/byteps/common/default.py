@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from byteps.common.pending import PendingTable
 from byteps.common.process_sets import ProcessSet, ProcessSets
 from byteps.common.session import Session
 from byteps.common.timeline import Timeline
+
+_LOG = logging.getLogger("byteps")
 
 
 def _give_up(why: str) -> None:
@@ -105,9 +108,21 @@ def _open() -> None:
         _process.left = None
         atexit.register(shutdown)
         _process.last_words.begin()
+        _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
         _close()
         raise
+
+
+def _warn_of_variables(session: Session) -> None:
+    """Say once in a job which variables have no effect."""
+    names = environment.of_horovod() if session.rank == 0 and session.number == 1 else []
+    if names:
+        _LOG.warning(
+            "variables of Horovod have no effect here: %s. docs/migrating.md says what to set "
+            "instead.",
+            ", ".join(names),
+        )
 
 
 def _check_ranks(comm: Any) -> None:

@@ -68,15 +68,16 @@ def init(
     process_sets: Sequence[ProcessSet | Sequence[int]] | str | None = None,
     comm: Sequence[int] | None = None,
 ) -> None:
-    """Join the job that the environment describes; a second call does nothing.
+    """Join the job that the environment describes; a second call only registers process sets.
 
     Blocks until every process of the job is there, with a bound. An exception that a signal handler
     raises meanwhile, as Ctrl-C does, ends the joining, too: the others wait for this process as if
-    it had never come, and `init` may be called again. `lazy` is accepted for programs
-    written for the original; joining is never put off, so that errors show where they arise.
-    `process_sets` are groups of ranks to register at once, the same on all ranks; the text
-    "dynamic" is accepted and changes nothing, since sets can be added at any time. `comm`, which
-    may also be the first argument, can only be the list of all ranks.
+    it had never come, and `init` may be called again. `lazy` is accepted for programs written for
+    the original; joining is never put off, so that errors show where they arise. `process_sets` are
+    groups of ranks to register at once, the same on all ranks; one that has the ranks of a
+    registered set stands for that set. The text "dynamic" is accepted and changes nothing, since
+    sets can be added at any time. `comm`, which may also be the first argument, can only be the
+    list of all ranks.
 
     Example::
 
@@ -96,8 +97,8 @@ def init(
             _open()
     if opened:
         _check_ranks(comm)
-        for ranks in () if process_sets is None or isinstance(process_sets, str) else process_sets:
-            add_process_set(ranks)
+    if process_sets is not None and not isinstance(process_sets, str):
+        _sets().register(process_sets)
 
 
 def _open() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from byteps.common import call, errors, flight, shown_error
 
-PROGRAM = "/home/me/train.py"
+PROGRAM = "/opt/my/train.py"
 TORCH = "/opt/env/lib/python3.11/site-packages/torch/autograd/function.py"
 
 

@@ -33,6 +33,16 @@ def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -
     assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
 
 
+def test_an_end_without_join_hints_at_it(environment) -> None:
+    code, _, err = finish(job(environment, "ends", 2, 1, arguments=("uneven",)))
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert last.startswith(
+        "[bps] worker 1 ended with exit code 1 (PeerLostError: worker 0 has left"
+    )
+    assert "(where ranks have different numbers of batches, each ends with join)" in last
+
+
 def test_under_ddp_a_loss_is_told_once_by_each_survivor(environment) -> None:
     process = job(environment, "ends", 3, 1, "--min-np", "1", arguments=("ddp",))
     code, _, err = finish(process)

@@ -22,6 +22,12 @@ def disagree() -> None:
     bps.allreduce(torch.ones(bps.rank() + 1), name="shapes")
 
 
+def end_without_join() -> None:
+    """The last rank has one batch more."""
+    for _ in range(2 if bps.rank() == bps.size() - 1 else 1):
+        bps.allreduce(torch.ones(2), name="step")
+
+
 def raise_in_ddp() -> None:
     """Rank 1, between two steps of torch's DistributedDataParallel with several buckets."""
     dist.init_process_group("byteps")
@@ -36,4 +42,10 @@ def raise_in_ddp() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     bps.init()
-    {"step": step_for_ever, "disagree": disagree, "ddp": raise_in_ddp}[sys.argv[1]]()
+    ways = {
+        "step": step_for_ever,
+        "disagree": disagree,
+        "uneven": end_without_join,
+        "ddp": raise_in_ddp,
+    }
+    ways[sys.argv[1]]()

@@ -7,6 +7,7 @@
 
 #include "src/operations/check.h"
 #include "src/plan/partition.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::protocol {
 
@@ -177,7 +178,10 @@ StageVerdict Front::EnterExchange(Tensor& tensor) {
   Task& task = *tensor.task;
   Task::Trouble kept = task.KeepInput(arithmetic_);
   if (!kept.status.ok()) return Ended(tensor, kept);
-  if (task.row.joins) lanes_.Tell(to_lane::Joined{joins_.Begin()});
+  if (task.row.joins) {
+    task.table.front() = wire::JoinWordOf(joins_.taken_part(), task.work.place.rank());
+    lanes_.Tell(to_lane::Joined{joins_.Begin()});
+  }
   BeginExchange(tensor);
   return StageVerdict::kPending;
 }
@@ -247,10 +251,12 @@ void Front::Close(Tensor& tensor, bool completed) {
   std::unique_ptr<Task> task = std::move(tensor.task);
   tensor.course.name.open = nullptr;
   open_.erase(task->operation.id);
+  bool succeeded = completed && task->outcome.status.ok();
   if (task->row.joins) {
-    bool joined = completed && task->outcome.status.ok();
-    joins_.End(joined);
-    if (joined && !alone_) lanes_.Tell(to_lane::Joined{0});
+    joins_.End(succeeded);
+    if (succeeded && !alone_) lanes_.Tell(to_lane::Joined{0});
+  } else if (succeeded && task->operation.spec.group == 0) {
+    joins_.OnTakenPart();
   }
   if (completed) driver_.Complete(task->operation.id, std::move(task->outcome));
 }

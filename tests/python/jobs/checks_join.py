@@ -79,6 +79,15 @@ def check_uneven_training(rank: int, size: int) -> None:
     assert abs(last.item() - total) < 1e-12
 
 
+def check_who_worked_on_has_joined_last(rank: int, size: int) -> None:
+    """Also if the shard of the join hears of it before it hears of the others."""
+    for turn in range(100):
+        last = turn % size
+        for _ in range(1 + (rank - last - 1) % size):
+            bps.allreduce(torch.ones(2), name=f"worked on {turn % 7}")
+        assert bps.join() == last
+
+
 def check_equal_weights_after_join(rank: int, size: int) -> None:
     """The one call that README names."""
     model = torch.nn.Linear(2, 1, bias=False)

@@ -300,7 +300,8 @@ BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle
 /* A promise: this process starts nothing before its open operation of this name is complete, as
  * when its only thread blocks in byteps_wait without a limit. Null, or the next byteps_start, takes
  * it back. Ranks that wait for each other in different operations then get
- * BYTEPS_OUT_OF_STEP. Does not block. Without it nothing is lost but that error. */
+ * BYTEPS_OUT_OF_STEP. Does not block. A program need not call this. Its ranks that wait for each
+ * other then wait until BYTEPS_OPERATION_TIMEOUT, or for ever where that is not set. */
 BYTEPS_API byteps_code byteps_set_stuck(byteps_session* session, const char* name,
                                         byteps_error* error);
 

@@ -20,7 +20,8 @@ constexpr Launcher kLaunchers[] = {
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     {"mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
     {"mpirun or mpiexec", "PMI_SIZE", "PMI_RANK"},
-    {"srun of Slurm", "SLURM_NTASKS", "SLURM_PROCID"},
+    // Not SLURM_NTASKS: a batch script has it, too, beside SLURM_PROCID, and is one process.
+    {"srun of Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
     {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
     {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
     {"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK"},

@@ -60,8 +60,11 @@ TEST(LoadOptionsTest, AWorkerHasOneToSixteenLanes) {
 TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
   const Environment::Variables launchers[] = {
       {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}},
+      {{"MV2_COMM_WORLD_SIZE", "4"}, {"MV2_COMM_WORLD_RANK", "2"}},
       {{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}},
-      {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+      {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+      {{"JSM_NAMESPACE_SIZE", "4"}, {"JSM_NAMESPACE_RANK", "0"}},
+      {{"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_RANK", "0"}},
       {{"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "10.0.0.1"}},
       {{"HOROVOD_SIZE", "4"}, {"HOROVOD_RANK", "1"}}};
   for (Environment::Variables variables : launchers) {
@@ -84,7 +87,9 @@ TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
 TEST(LoadOptionsTest, OneProcessOfAnotherLauncherMayTrainAlone) {
   const Environment::Variables alone[] = {{{"WORLD_SIZE", "1"}, {"RANK", "0"}},
                                           {{"WORLD_SIZE", "many"}, {"RANK", "0"}},
-                                          {{"SLURM_NTASKS", "4"}}};
+                                          // A batch script of Slurm, and a step of one task.
+                                          {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+                                          {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}};
   for (const Environment::Variables& variables : alone) {
     EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());
   }

@@ -1,9 +1,10 @@
 #include "src/local/reducer.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
+
+#include "src/base/check.h"
 
 namespace byteps::local {
 
@@ -11,7 +12,7 @@ Reducer::Reducer(Window& window, const WindowShape& shape, uint32_t rank)
     : window_(window), shape_(shape), rank_(rank) {}
 
 Status Reducer::Run(const Reduction& what, Time deadline) {
-  assert(what.input.size() == what.output.size());
+  BYTEPS_CHECK(what.input.size() == what.output.size());
   ++round_;
   cut_ = CutOf(what.input.size(), what.type);
   taken_up_ = 0;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <string>
 
+#include "src/base/check.h"
 #include "src/kernels/kernels.h"
 #include "src/local/futex.h"
 
@@ -59,8 +59,8 @@ Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank)
       rank_(rank),
       words_(*reinterpret_cast<WindowWords*>(memory.data())),
       parts_(memory.data() + UpToLine(sizeof(WindowWords))) {
-  assert(memory.size() >= BytesFor(shape) && rank < shape.ranks);
-  assert(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
+  BYTEPS_CHECK(memory.size() >= BytesFor(shape) && rank < shape.ranks);
+  BYTEPS_CHECK(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
 }
 
 std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {

@@ -25,14 +25,6 @@ Status BrokenOff() {
   return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
 }
 
-Status Evicted(const std::string& who, const std::string& source) {
-  return {StatusCode::kEvicted,
-          who + " was declared lost and the others went on without it (" + source +
-              "): it was silent for too long, because it stood still, was frozen or was cut off "
-              "from the network. What it computed since does not count; started again it is let in "
-              "when the others begin anew"};
-}
-
 }  // namespace
 
 WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
@@ -57,7 +49,7 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
           LaneGroup::Events{[this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); },
                             [this] { OnEvent(); }, [this] { ReadyIfComplete(); },
                             [this](const wire::Suspect& suspect) { Suspect(suspect); },
-                            [this](const std::string& why) { End(Evicted("this worker", why)); }})),
+                            [this](const std::string& why) { End(Evicted(why)); }})),
       ticker_(
           *loop_, [this] { return front_.NextTick(); },
           [this](Time now) {
@@ -166,11 +158,24 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   lanes_->Deliver();
 }
 
+// `source`: what says so.
+Status WorkerEngine::Evicted(const std::string& source) const {
+  if (gave_up_.has_value()) {
+    return {StatusCode::kEvicted, "this worker gave up, and the others went on without it (" +
+                                      source + "): " + gave_up_->text};
+  }
+  return {StatusCode::kEvicted,
+          "this worker was declared lost and the others went on without it (" + source +
+              "): it was silent for too long, because it stood still, was frozen or was cut off "
+              "from the network. What it computed since does not count; started again it is let in "
+              "when the others begin anew"};
+}
+
 void WorkerEngine::OnView(const wire::View& view) {
   if (phase_ == Phase::kOver) return;
   if (membership_.IsEvicted()) {
     if (leave_is_out_) return Left();
-    return End(Evicted("this worker", "view " + std::to_string(view.epoch)));
+    return End(Evicted("view " + std::to_string(view.epoch)));
   }
   uint64_t own = options_.join.incarnation;
   auto self = std::find_if(view.workers.begin(), view.workers.end(),

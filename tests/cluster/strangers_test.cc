@@ -212,6 +212,29 @@ TEST_F(Strangers, WithoutTheSecretNobodyGetsIn) {
   cluster_.LeaveInOrder();
 }
 
+// Nothing that a hello says counts before it is proven, whatever view and place it claims.
+TEST_F(Strangers, AHelloWithoutProofLeavesNothing) {
+  std::vector<RawSocket> waiting;
+  for (int phase = 0; phase < 2; ++phase) {
+    for (const std::string& port : Ports()) {
+      wire::Hello hello = Hello(port);
+      hello.index = 0;
+      hello.generation = UINT32_MAX;
+      for (uint64_t incarnation : {kFirstWorkerProcess, kFirstServerProcess}) {
+        hello.incarnation = incarnation;
+        RawSocket silent(port);
+        EXPECT_EQ(silent.Challenge(hello, "guessed").size(), ProofBytes().size());
+        waiting.push_back(std::move(silent));
+        RawSocket stranger(port);
+        stranger.WriteFrame(FrameKind::kProof, stranger.Challenge(hello, "guessed"));
+        ExpectRefused(stranger, "does not know the secret");
+      }
+    }
+    ExpectTheJobWorks();
+  }
+  cluster_.LeaveInOrder();
+}
+
 // Who knows the secret and means another process is told so, and that is proven.
 TEST_F(Strangers, WhoKnowsTheSecretIsToldWhatDoesNotFit) {
   ExpectTheJobWorks();

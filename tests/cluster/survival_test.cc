@@ -126,6 +126,23 @@ TEST_P(Survival, TwoServersThatDieAtOnceAreNotMissed) {
   cluster.LeaveInOrder();
 }
 
+// It is told its own reason, not that it was silent.
+TEST_P(Survival, AWorkerThatGivesUpIsNotMissed) {
+  ClusterOptions options = Size(3, 1);
+  options.min_workers = 2;
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectRounds(cluster, {0, 1, 2}, 0, 1);
+  Round alone = Begin(cluster, {2}, 1);
+  cluster.engine(2).GiveUp("an exception ended it: no data");
+  const Status told = alone.tickets[0][0]->WaitStatus();
+  EXPECT_EQ(told.code(), StatusCode::kEvicted) << told.ToString();
+  EXPECT_NE(told.message().find("no data"), std::string::npos) << told.message();
+  EXPECT_EQ(told.message().find("silent"), std::string::npos) << told.message();
+  ExpectRounds(cluster, {0, 1}, 1, 3, "of two ");
+  cluster.LeaveInOrder();
+}
+
 // Each element of a round in which a member was lost is a sum with it or without it; all survivors
 // have the same, and the receipt says which.
 TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {

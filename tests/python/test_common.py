@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_core import Opening
+from fake_core import FakeSession, Opening
 from processes import LIMIT_S, SOURCE
 
 import byteps
@@ -25,10 +25,9 @@ from byteps.common import (
     environment,
     errors,
     launch_environment,
-    process_sets,
     programs,
 )
-from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls
+from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls, usage_name
 from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 
@@ -238,6 +237,24 @@ def test_an_exception_that_nobody_catches_is_told_to_the_others(core, monkeypatc
     assert sys.excepthook is before
 
 
+def test_what_the_others_know_is_not_told_to_them(core, monkeypatch) -> None:
+    """Ctrl-C reaches all; torch's C++ passes errors of the job on, with the frames of a thread."""
+    seen = []
+    monkeypatch.setattr(sys, "excepthook", lambda *arguments: seen.append(arguments))
+    default.init()
+    passed_on = (
+        "in a callback: PeerLostError: worker 1 was lost\n\nAt:\n  flight.py(51): _outcome\n"
+    )
+    sys.excepthook(RuntimeError, RuntimeError(passed_on), None)
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert core.gave_up == []
+    kind, error, _ = seen[0]
+    assert kind is RuntimeError
+    assert str(error) == "in a callback: PeerLostError: worker 1 was lost"
+    sys.excepthook(RuntimeError, RuntimeError("my own PeerLostError"), None)
+    assert core.gave_up == ["an exception ended it: RuntimeError: my own PeerLostError"]
+
+
 class WithoutTextError(Exception):
     def __str__(self) -> str:
         raise ValueError("no text")
@@ -393,22 +410,20 @@ def test_the_list_of_all_ranks_may_be_given(core) -> None:
     assert not default.is_initialized()
 
 
-def test_process_sets_are_registered_in_order(core) -> None:
-    first = process_sets.ProcessSet([1])
-    default.init(process_sets=[first, [0]])
-    assert first.process_set_id == 1
-    assert core.sets == {1: [1], 2: [0]}
-    assert not first.included()
-    with pytest.raises(ValueError, match="rank 0 is not in the process set 1"):
-        first.rank()
-    default.shutdown()
-    assert first.process_set_id is None
-
-
-def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "slow",
+            "for tensor 'byteps.slow' (sum of float32[0]; device cpu). Another rank is late, ",
+        ),
+        (usage_name("optimizer"), "at the end of a step, to ask which ranks have gradients "),
+    ],
+)
+def test_a_long_wait_says_for_what(core, monkeypatch, caplog, name, words) -> None:
     default.init()
     session = default.current()
-    request = Request("slow", Operation.SUM, DataType.FLOAT32, (0,), 0, 0, detail="device cpu")
+    request = Request(name, Operation.SUM, DataType.FLOAT32, (0,), 0, 0, detail="device cpu")
     handle = session.start(request)
     timeouts: list[int] = []
     native_wait = session._native.wait
@@ -424,8 +439,24 @@ def test_a_long_wait_says_for_what(core, monkeypatch, caplog) -> None:
     session.wait(handle)
     assert timeouts == [60_000, 60_000, 120_000]
     assert len(caplog.messages) == 2
-    start = "rank 0 has waited 120 s for tensor 'byteps.slow' (sum of float32[0]; device cpu)."
-    assert caplog.messages[1].startswith(start)
+    assert caplog.messages[1].startswith(f"rank 0 has waited 120 s {words}")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_variables_of_horovod_are_named_once(core, monkeypatch, caplog, rank) -> None:
+    monkeypatch.setattr(FakeSession, "rank", rank)
+    default.init()
+    default.shutdown()
+    assert caplog.messages == []
+    monkeypatch.setattr(default, "_process", default._Process())
+    for name in ("HOROVOD_TIMELINE", "HOROVOD_FUSION_THRESHOLD"):
+        monkeypatch.setenv(name, "1")
+    for _ in range(2):
+        default.init()
+        default.shutdown()
+    assert len(caplog.messages) == (1 if rank == 0 else 0)
+    for message in caplog.messages:
+        assert "here: HOROVOD_FUSION_THRESHOLD, HOROVOD_TIMELINE. docs/migrating.md" in message
 
 
 def test_a_text_that_is_too_long_is_told_from_others(core) -> None:

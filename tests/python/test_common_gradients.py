@@ -77,7 +77,7 @@ class BytesGradients:
 
 
 def exchange_of(count: int, **options) -> tuple[StepExchange[Weight], list[Weight]]:
-    names = OptimizerNames(lambda: None)
+    names = OptimizerNames()
     chosen = ExchangeOptions(NoneCompressor, op=Sum, **options)
     exchange: StepExchange[Weight] = StepExchange(chosen, BytesGradients(), names)
     weights = [Weight() for _ in range(count)]
@@ -192,7 +192,7 @@ def test_groups_that_make_no_sense() -> None:
 
 
 def test_one_by_one(core) -> None:
-    names = OptimizerNames(lambda: None)
+    names = OptimizerNames()
     options = ExchangeOptions(NoneCompressor, op=Sum)
     exchange: GradientExchange[Weight] = GradientExchange(options, BytesGradients(), names)
     entries = [exchange.add(Weight(), name) for name in "ab"]
@@ -209,7 +209,7 @@ def test_one_by_one(core) -> None:
 
 
 def test_names_follow_the_session(core) -> None:
-    first, second = OptimizerNames(lambda: None), OptimizerNames(lambda: None)
+    first, second = OptimizerNames(), OptimizerNames()
     assert (first.gradient("a"), second.gradient("a")) == ("Gradient.a", "Gradient.a#2")
     assert (first.owner, second.told("a")) == ("optimizer", "a#2")
     model, copied = ModelNames(take_now=True), ModelNames(take_now=False)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import test_jobs
-from processes import LIMIT_S, finish
+from processes import LIMIT_S, finish, free_ports
 from test_jobs import job
 
 environment = test_jobs.environment
@@ -108,3 +108,22 @@ def test_a_job_without_a_secret_can_be_forbidden(environment, role) -> None:
     assert ended.returncode != 0
     assert "this job has no secret" in ended.stderr
     assert "set BYTEPS_JOB_SECRET" in ended.stderr
+
+
+@pytest.mark.parametrize(("secret", "warnings"), [("", 1), ("of this job", 0)])
+def test_a_job_without_a_secret_that_others_can_reach_warns(environment, secret, warnings) -> None:
+    script = "from byteps.common.programs import exec_program; exec_program('scheduler')"
+    settings = {"DMLC_PS_ROOT_URI": "0.0.0.0", "DMLC_PS_ROOT_PORT": str(free_ports(1)[0])}
+    settings |= {"DMLC_NUM_WORKER": "1", "DMLC_NUM_SERVER": "1", "BYTEPS_FORCE_DISTRIBUTED": "1"}
+    settings |= {"DMLC_ROLE": "scheduler", "BYTEPS_START_TIMEOUT": "1", "BYTEPS_JOB_SECRET": secret}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment | settings,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert "the job did not start" in ended.stderr
+    assert ended.stderr.count("this job has no secret") == warnings

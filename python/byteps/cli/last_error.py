@@ -9,8 +9,12 @@ _RANK = re.compile(rb"^(?:\[rank\d+\]: )+")
 # The last line of a traceback: "package.module.SomeError: text", or without a text.
 _EXCEPTION = re.compile(rb"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?:: |:?$)")
 _OWN = b"byteps.common.errors."
-# Errors of the job itself that a worker has heard of. The others it has made.
-_HEARD = re.compile(rb"^byteps\.common\.errors\.(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b")
+# Errors of the job itself that a worker has heard of, also through torch's C++. The others it has
+# made.
+_HEARD = re.compile(
+    rb"^(?:byteps\.common\.errors\.|RuntimeError: .*: )"
+    rb"(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b"
+)
 _LENGTH_MAX = 200
 
 

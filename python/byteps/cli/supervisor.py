@@ -1,8 +1,8 @@
 """Starts the processes of a job, watches them, and ends all of them in bounded time.
 
 One thread, one selector: process descriptors, output pipes and signals are events; every wait has
-a deadline. losses.py says what a loss means; the first one that ends the job decides what the user
-is told last and the exit code.
+a deadline. lost_processes.py says what a loss means; the first one that ends the job decides what
+the user is told last and the exit code.
 """
 
 from __future__ import annotations

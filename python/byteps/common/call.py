@@ -166,9 +166,8 @@ def checked_root(root_rank: int, process_set: ProcessSet) -> int:
         if not 0 <= root_rank < size:
             raise InvalidArgumentError(f"root_rank is {root_rank}; the ranks are 0 to {size - 1}.")
     elif root_rank not in process_set.ranks:
-        raise InvalidArgumentError(
-            f"root_rank is {root_rank}; it is not in the {process_set.in_words()}."
-        )
+        words = process_set.in_words()
+        raise InvalidArgumentError(f"root_rank is {root_rank}; it is not in the {words}.")
     return root_rank
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from byteps.common.pending import PendingTable
 from byteps.common.process_sets import ProcessSet, ProcessSets
 from byteps.common.session import Session
 from byteps.common.timeline import Timeline
+
+_LOG = logging.getLogger("byteps")
 
 
 def _give_up(why: str) -> None:
@@ -65,15 +68,16 @@ def init(
     process_sets: Sequence[ProcessSet | Sequence[int]] | str | None = None,
     comm: Sequence[int] | None = None,
 ) -> None:
-    """Join the job that the environment describes; a second call does nothing.
+    """Join the job that the environment describes; a second call only registers process sets.
 
     Blocks until every process of the job is there, with a bound. An exception that a signal handler
     raises meanwhile, as Ctrl-C does, ends the joining, too: the others wait for this process as if
-    it had never come, and `init` may be called again. `lazy` is accepted for programs
-    written for the original; joining is never put off, so that errors show where they arise.
-    `process_sets` are groups of ranks to register at once, the same on all ranks; the text
-    "dynamic" is accepted and changes nothing, since sets can be added at any time. `comm`, which
-    may also be the first argument, can only be the list of all ranks.
+    it had never come, and `init` may be called again. `lazy` is accepted for programs written for
+    the original; joining is never put off, so that errors show where they arise. `process_sets` are
+    groups of ranks to register at once, the same on all ranks; one that has the ranks of a
+    registered set stands for that set. The text "dynamic" is accepted and changes nothing, since
+    sets can be added at any time. `comm`, which may also be the first argument, can only be the
+    list of all ranks.
 
     Example::
 
@@ -93,8 +97,8 @@ def init(
             _open()
     if opened:
         _check_ranks(comm)
-        for ranks in () if process_sets is None or isinstance(process_sets, str) else process_sets:
-            add_process_set(ranks)
+    if process_sets is not None and not isinstance(process_sets, str):
+        _sets().register(process_sets)
 
 
 def _open() -> None:
@@ -105,9 +109,21 @@ def _open() -> None:
         _process.left = None
         atexit.register(shutdown)
         _process.last_words.begin()
+        _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
         _close()
         raise
+
+
+def _warn_of_variables(session: Session) -> None:
+    """Say once in a job which variables have no effect."""
+    names = environment.of_horovod() if session.rank == 0 and session.number == 1 else []
+    if names:
+        _LOG.warning(
+            "variables of Horovod have no effect here: %s. docs/migrating.md says what to set "
+            "instead.",
+            ", ".join(names),
+        )
 
 
 def _check_ranks(comm: Any) -> None:

@@ -43,6 +43,11 @@ def async_training() -> bool:
     return switch("BYTEPS_ENABLE_ASYNC")
 
 
+def of_horovod() -> list[str]:
+    """Return the variables of Horovod that are set. None of them means anything here."""
+    return sorted(name for name in os.environ if name.startswith("HOROVOD_"))
+
+
 def set_job_size(num_workers: int, num_servers: int, global_rank: int) -> None:
     """Describe the job that this process will join next, as `resume` is documented to do."""
     os.environ["DMLC_NUM_WORKER"] = str(num_workers)

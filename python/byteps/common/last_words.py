@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from byteps.common.errors import BytepsError
+from byteps.common.shown_error import is_of_the_job, shown
 
 LENGTH_MAX = 1000
 
@@ -40,8 +40,11 @@ class LastWords:
         following = self._next or sys.__excepthook__
         # Whatever fails here is less than the exception that the user has to see.
         with contextlib.suppress(Exception):
-            # What comes from the job itself is no news to it.
-            if not issubclass(kind, BytepsError):
+            if is_of_the_job(error):  # no news to it
+                error = shown(error)
+                kind, trace = type(error), error.__traceback__
+            # Ctrl-C reaches all ranks; one that it has ended alone is missed as one that left.
+            elif not issubclass(kind, KeyboardInterrupt):
                 self._tell(_one_line(kind, error))
         following(kind, error, trace)
 

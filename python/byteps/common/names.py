@@ -22,6 +22,17 @@ def unnamed_number(name: str) -> int:
     return int(name.rpartition(".")[2])
 
 
+def usage_name(owner: str) -> str:
+    """Return the name under which ranks ask each other who has gradients, at the end of the
+    backward pass of a step. `owner`: the optimizer's name, or that of what stands in its place."""
+    return f"{owner}.used"
+
+
+def is_usage_name(name: str) -> bool:
+    """Return whether `usage_name` may have made the name."""
+    return name.endswith(".used")
+
+
 def check_name(name: object) -> None:
     """Refuse what the library takes for no name."""
     if not isinstance(name, str):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from byteps.common import default
 from byteps.common.names import numbered
+from byteps.common.process_sets import ProcessSet, global_process_set, registered_number
 
 
 class OwnName:
@@ -48,11 +49,11 @@ class OptimizerNames:
     they make.
     """
 
-    def __init__(self, process_set_id: Callable[[], int | None]) -> None:
+    def __init__(self, process_set: ProcessSet = global_process_set) -> None:
         """Take an ending in the present session."""
 
         def base() -> str:
-            number = process_set_id()
+            number = registered_number(process_set)
             return f"@{number}" if number else ""
 
         self._ending = OwnName(base)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
@@ -22,7 +24,8 @@ class ProcessSet:
             bps.allreduce(tensor, name="loss", process_set=even)
 
     The order of the ranks has no meaning; a rank's number within the set is its place among them in
-    rising order. `process_set_id` is None until the set is registered, and after `shutdown`.
+    rising order. `process_set_id` is None until the set is registered, and after `shutdown`. A new
+    set may get the id of one that was removed.
     """
 
     def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
@@ -36,6 +39,7 @@ class ProcessSet:
         if len(set(given)) != len(given):
             raise ValueError(f"a rank is twice in the process set {given}.")
         self.process_set_id: int | None = None
+        self._number: int | None = None  # as the session knows it
         self._ranks = sorted(given)
         self._session: Session | None = None
 
@@ -69,12 +73,12 @@ class ProcessSet:
         return self._session
 
     def in_words(self) -> str:
-        """Return what an error calls the set."""
+        """Return what texts call the set."""
         number = "" if self.process_set_id is None else f" {self.process_set_id}"
         return f"process set{number} of the ranks {self._ranks}"
 
     def __str__(self) -> str:
-        # Programs print sets, and compare what is printed, as with Horovod.
+        # As in Horovod, whose users compare it.
         return (
             f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm=None)"
         )
@@ -89,13 +93,14 @@ class _Everybody(ProcessSet):
     def __init__(self) -> None:
         super().__init__([])
         self.process_set_id = 0
+        self._number = 0
 
     @property
     def ranks(self) -> list[int]:
         """All ranks, the lowest first; none before `init`."""
         from byteps.common import default
 
-        return list(range(default.current().size)) if default.is_initialized() else []
+        return list(range(default.size())) if default.is_initialized() else []
 
     def _registered(self) -> Session:
         from byteps.common import default
@@ -103,6 +108,7 @@ class _Everybody(ProcessSet):
         return default.current()
 
     def in_words(self) -> str:
+        """Return what texts call the set."""
         return "process set 0 of all ranks"
 
     def __repr__(self) -> str:
@@ -112,21 +118,61 @@ class _Everybody(ProcessSet):
 global_process_set: ProcessSet = _Everybody()
 
 
+@dataclass
+class _Registered:
+    """A set of a session. Several objects stand for it if `init` was called again."""
+
+    number: int  # each one's own, also when the id is that of a set that was removed
+    ranks: list[int]
+    objects: list[ProcessSet] = field(default_factory=list)
+
+    def take(self, item: ProcessSet, process_set_id: int, session: Session) -> None:
+        item.process_set_id = process_set_id
+        item._number = self.number
+        item._session = session
+        self.objects.append(item)
+
+    def drop(self) -> None:
+        for item in self.objects:
+            item.process_set_id = item._number = item._session = None
+
+
 class ProcessSets:
     """The sets of one session. Changes are made by all ranks, in the same order."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._sets: dict[int, ProcessSet] = {}
+        self._sets: dict[int, _Registered] = {}  # by id
         self._changes = 0
         self._next_number = 1
 
-    def get(self, number: int) -> ProcessSet:
-        """Return the set that a number stands for; 0 is that of all ranks."""
-        found = self._sets.get(number) if number else global_process_set
+    def get(self, process_set_id: int) -> ProcessSet:
+        """Return the set of an id; 0 is that of all ranks."""
+        if process_set_id == 0:
+            return global_process_set
+        found = self._sets.get(process_set_id)
         if found is None:
-            raise InvalidArgumentError(f"process set {number} is not registered.")
-        return found
+            raise InvalidArgumentError(f"process set {process_set_id} is not registered.")
+        return found.objects[0]
+
+    def register(self, given: Sequence[ProcessSet | Sequence[int]]) -> None:
+        """Register the sets of an `init`. One whose ranks are registered already gets their id."""
+        items = [item if isinstance(item, ProcessSet) else ProcessSet(item) for item in given]
+        for place, item in enumerate(items):
+            if any(item.ranks == other.ranks for other in items[:place]):
+                raise ValueError(f"the {item.in_words()} is given twice.")
+        for item in items:
+            if not self._is_known(item):
+                self.add(item)
+
+    def _is_known(self, item: ProcessSet) -> bool:
+        """Return whether a set has these ranks; then this object stands for it, too."""
+        for process_set_id, registered in self._sets.items():
+            if registered.ranks == item.ranks:
+                if item.process_set_id is None:
+                    registered.take(item, process_set_id, self._session)
+                return True
+        return False
 
     def add(self, added: ProcessSet) -> None:
         """Register a set on all ranks: blocks until all have called it, with the same ranks."""
@@ -135,37 +181,34 @@ class ProcessSets:
             raise ValueError(f"the {added.in_words()} is registered already.")
         if not ranks or ranks[0] < 0 or ranks[-1] >= size:
             raise InvalidArgumentError(f"the {added.in_words()} needs ranks from 0 to {size - 1}.")
-        for other in (global_process_set, *self._sets.values()):
+        for other in (global_process_set, *(known.objects[0] for known in self._sets.values())):
             if other.ranks == ranks:
                 raise ValueError(f"the {other.in_words()} has the same ranks; use that one.")
         self._agree(f"add_process_set {ranks}")
-        number, self._next_number = self._next_number, self._next_number + 1
-        self._session.add_process_set(ranks, number)
-        added.process_set_id = number
-        added._session = self._session
-        self._sets[number] = added
+        registered = _Registered(self._next_number, ranks)
+        self._next_number += 1
+        self._session.add_process_set(ranks, registered.number)
+        free = next(number for number in itertools.count(1) if number not in self._sets)
+        registered.take(added, free, self._session)
+        self._sets[free] = registered
 
     def remove(self, removed: ProcessSet) -> bool:
         """Forget a set on all ranks; False for one that is not registered, or has all ranks."""
-        number = removed.process_set_id
-        if number is None or self._sets.get(number) is not removed:
+        process_set_id = removed.process_set_id or 0
+        found = self._sets.get(process_set_id)
+        if found is None or not any(item is removed for item in found.objects):
             return False
-        self._agree(f"remove_process_set {number} {removed.ranks}")
-        self._session.remove_process_set(number)
-        self._drop(removed)
-        del self._sets[number]
+        self._agree(f"remove_process_set {process_set_id} {removed.ranks}")
+        self._session.remove_process_set(found.number)
+        found.drop()
+        del self._sets[process_set_id]
         return True
 
     def clear(self) -> None:
         """Make the sets unregistered: the session is over."""
-        for item in self._sets.values():
-            self._drop(item)
+        for registered in self._sets.values():
+            registered.drop()
         self._sets.clear()
-
-    @staticmethod
-    def _drop(item: ProcessSet) -> None:
-        item.process_set_id = None
-        item._session = None
 
     def _agree(self, detail: str) -> None:
         """Block until all ranks make the same change; raise MismatchError on all if they do not."""
@@ -189,6 +232,12 @@ def number_of(process_set: ProcessSet) -> int:
             f"this process is not in the {process_set.in_words()}; only its ranks make calls with "
             "it."
         )
-    if process_set.process_set_id is None:
+    if process_set._number is None:
         raise NotInitializedError
-    return process_set.process_set_id
+    return process_set._number
+
+
+def registered_number(process_set: ProcessSet) -> int | None:
+    """Return the number that the session knows the set by, None if it is not registered. No other
+    set of the session ever has it, while an id may be that of a set that was removed."""
+    return process_set._number

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from byteps.common import environment
 from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
-from byteps.common.names import GivenNames, UnnamedCalls, check_name
+from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
 from byteps.common.request import Request, shortened
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Timeline
@@ -187,13 +187,20 @@ class Session:
 
     def _tell_of_wait(self, handle: int, waited_s: int) -> None:
         name = self._names.get(handle, "")
-        request = self._taken.get(name)
-        what = f" ({request.describe()})" if request is not None else ""
+        if is_usage_name(name):
+            waits = f"at the end of a step, to ask which ranks have gradients (tensor '{name}')"
+            others = "Another rank has not come to the end of its step: it is late, or makes fewer "
+            others += "steps (end with join() then)"
+        else:
+            request = self._taken.get(name)
+            what = f" ({request.describe()})" if request is not None else ""
+            waits = f"for tensor '{name}'{what}"
+            others = "Another rank is late, makes other calls, or makes the same calls in another "
+            others += "order"
         _LOG.warning(
-            "rank %d has waited %d s for tensor '%s'%s. Another rank is late, makes other calls, "
-            "or makes the same calls in another order. To end such a wait with an error that names "
-            "the missing ranks, set BYTEPS_OPERATION_TIMEOUT (seconds).",
-            self.rank, waited_s, name, what,
+            "rank %d has waited %d s %s. %s. To end such a wait with an error that names the "
+            "missing ranks, set BYTEPS_OPERATION_TIMEOUT (seconds).",
+            self.rank, waited_s, waits, others,
         )  # fmt: skip
 
     def result(self, handle: int) -> tuple[int, int, int]:

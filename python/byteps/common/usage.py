@@ -8,6 +8,7 @@ from byteps.common import default
 from byteps.common.byte_rows import start_combining
 from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.names import usage_name
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 
@@ -43,7 +44,7 @@ def usage_call(
     """
     return Call(
         Operation.MAX,
-        f"{name}.used",
+        usage_name(name),
         priority=_BEFORE_ALL_GRADIENTS,
         process_set=process_set,
         detail=f"{len(names)} parameters: {', '.join(names)}",

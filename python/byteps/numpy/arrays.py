@@ -253,8 +253,8 @@ def start_gather(call: Call, array: Array) -> Handle[Array]:
 
 
 def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
-    """Start to give each rank some rows, as `call.splits` says; the result are the rows and how
-    many came from each rank."""
+    """Start to give each rank some rows, as `call.splits` says; the result is the rows, and the
+    number of rows from each rank."""
     return _start_rows(call, array, lambda rows, counts: (rows, np.array(counts, np.int32)))
 
 

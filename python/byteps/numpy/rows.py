@@ -149,7 +149,7 @@ def alltoall_async(
 ) -> Handle[tuple[Array, Array]]:
     """Start to give each rank some rows of an array; return a handle.
 
-    `synchronize` returns the rows and how many came from each rank, also without `splits`.
+    With or without `splits`, the result is a pair: the rows, and the number of rows from each rank.
 
     Example::
 
@@ -167,19 +167,19 @@ def alltoall(
     splits: Any = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Give each rank some rows of an array, and return those that came, in the order of ranks.
 
     `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many.
+    as well. Without it all get equally many, and only the rows are returned.
 
     Example::
 
         rows = bps.alltoall(array, name="rows")
         rows, counts = bps.alltoall(array, splits=[1, 3], name="more rows")
     """
-    rows, counts = synchronize(alltoall_async(tensor, splits, name, process_set))
-    return rows if splits is None else (rows, counts)
+    received, counts = synchronize(alltoall_async(tensor, splits, name, process_set))
+    return received if splits is None else (received, counts)
 
 
 def reducescatter_async(

@@ -29,7 +29,7 @@ def alltoall_async(
 ) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
     """Start to give each rank some rows of `tensor`; return a handle.
 
-    `synchronize` returns the rows and how many came from each rank, also without `splits`.
+    With or without `splits`, the result is a pair: the rows, and the number of rows from each rank.
 
     Example::
 
@@ -47,8 +47,8 @@ def alltoall(
     """Give each rank some rows of `tensor`, and return those that came, in the order of ranks.
 
     `splits` says how many rows each rank gets; then the number of rows from each rank is returned
-    as well. Without it all get equally many. Gradients go back to where the rows came from; those
-    of rows for a rank that was lost are zeros.
+    as well. Without it all get equally many, and only the rows are returned. Gradients go back to
+    where the rows came from; those of rows for a rank that was lost are zeros.
 
     Example::
 
@@ -85,7 +85,7 @@ def alltoall_call(
 
 
 def start_alltoall(call: Call, tensor: torch.Tensor) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
-    """Start an alltoall; its result are the rows and how many came from each rank."""
+    """Start an alltoall; the result is the rows, and the number of rows from each rank."""
     dtype = data_type(tensor)
     memory = host_memory(tensor).detach()
     device, shape, source = tensor.device, tensor.shape, memory.data_ptr()
@@ -111,7 +111,7 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, call: Call) -> Any:
         handle = start_alltoall(call, tensor)
-        received: Any = default.pending().synchronize(handle)
+        received = default.pending().synchronize(handle)
         ctx.sent = sent_rows(call, tensor.shape[0])
         ctx.call = call.backward(handle)
         ctx.call.splits = received[1].tolist()

@@ -92,7 +92,7 @@ def CrossBarrier(  # noqa: N802  a name of the contract
     named = list(model.named_parameters() if named_parameters is None else named_parameters)
     named += _nameless(optimizer, named)
     options = ExchangeOptions(compression, backward_passes_per_step)
-    exchange = GradientExchange(options, TorchGradients(options), OptimizerNames(lambda: None))
+    exchange = GradientExchange(options, TorchGradients(options), OptimizerNames())
     for name, parameter in named:
         exchange.add(parameter, name)
     crossing = extended(optimizer, CrossingOptimizer)

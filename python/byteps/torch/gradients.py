@@ -152,7 +152,7 @@ def zeros_of(parameter: torch.Tensor, storage: int) -> torch.Tensor:
 
 def exchange_of_optimizer(options: ExchangeOptions) -> StepExchange[torch.Tensor]:
     """Return the exchange of an optimizer's gradients; see `watch`."""
-    names = OptimizerNames(lambda: options.process_set.process_set_id)
+    names = OptimizerNames(options.process_set)
     return StepExchange(options, TorchGradients(options), names)
 
 

@@ -237,8 +237,8 @@ def synchronize(handle: int) -> Any: ...
 def synchronize(handle: int | Callable[[], object]) -> object:
     """Block until the operation is over; return its result, or raise why it failed.
 
-    The result is a tensor; of a grouped operation, a list of them; of an alltoall with splits, a
-    tensor and the received splits. A handle that this process does not know gives None.
+    The result is a tensor; of a grouped operation, a list of them; of an alltoall, a tensor and
+    the received splits. A handle that this process does not know gives None.
 
     Example::
 

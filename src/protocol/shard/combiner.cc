@@ -1,8 +1,22 @@
 #include "src/protocol/shard/combiner.h"
 
+#include <cstring>
 #include <utility>
 
+#include "src/wire/join_word.h"
+
 namespace byteps::protocol {
+namespace {
+
+// Of a contribution to a join; 0 where a peer has sent no such word.
+uint32_t OperationsOf(const Contribution& contribution) {
+  uint64_t word = 0;
+  if (contribution.bytes < sizeof(word)) return 0;
+  std::memcpy(&word, contribution.buffer.data(), sizeof(word));
+  return wire::OperationsOfJoin(word);
+}
+
+}  // namespace
 
 // The inputs in slot order, decoded where they are encoded.
 Status Combiner::Collect(const Round& round) {
@@ -62,11 +76,15 @@ const BufferRef* Combiner::FirstOf(const Round& round) {
   return nullptr;
 }
 
-// Of those who are still there, if there are any.
+// Who has taken part in most, and of several the last to arrive. Of those who are still there, if
+// there are any.
 Combiner::Combined Combiner::LastOf(const Round& round) const {
-  Slot last = round.order_of_arrival().back();
+  auto standing = [&](Slot slot) {
+    return std::pair(members_.IsPresent(slot), OperationsOf(round.contributions()[slot]));
+  };
+  Slot last = round.order_of_arrival().front();
   for (Slot slot : round.order_of_arrival()) {
-    if (members_.IsPresent(slot) || !members_.IsPresent(last)) last = slot;
+    if (standing(slot) >= standing(last)) last = slot;
   }
   const Contribution& contribution = round.contributions()[last];
   return {contribution.buffer, contribution.bytes};

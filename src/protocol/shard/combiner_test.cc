@@ -11,6 +11,7 @@
 
 #include "src/protocol/codec_for_test.h"
 #include "src/protocol/shard/room_for_test.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::protocol {
 namespace {
@@ -86,6 +87,29 @@ TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {
   Lose(view, 2);
   room.SetView(view);
   EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "b");
+}
+
+// The shard of the join has heard of it first, and another shard let it go on without the others.
+TEST(CombinerTest, TheLastOneIsWhoHasTakenPartInMost) {
+  Room room;
+  Piece& piece = room.Open({7, 0, 1}, sizeof(uint64_t), Combine::kLast);
+  auto arrive = [&](Slot slot, uint64_t operations) {
+    uint64_t word = wire::JoinWordOf(operations, slot);
+    std::string bytes(sizeof(word), 0);
+    std::memcpy(bytes.data(), &word, sizeof(word));
+    room.Arrive(piece, slot, bytes, sizeof(word));
+  };
+  auto last = [&] {
+    uint64_t word = 0;
+    const std::string bytes = TextOf(room.combiner.Combine(*piece.round, 1).value());
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    return wire::RankOfJoin(word);
+  };
+  arrive(2, 6);
+  arrive(0, 5);
+  EXPECT_EQ(last(), 2U);
+  arrive(1, 6);
+  EXPECT_EQ(last(), 1U);
 }
 
 TEST(CombinerTest, WhenAllAreGoneTheLastOneIsTheLast) {

@@ -7,6 +7,7 @@
 
 #include "src/operations/check.h"
 #include "src/plan/partition.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::protocol {
 
@@ -197,7 +198,10 @@ StageVerdict Front::EnterCopy(Tensor& tensor) {
 
 StageVerdict Front::EnterExchange(Tensor& tensor) {
   Task& task = *tensor.task;
-  if (task.row.joins) lanes_.Tell(to_lane::Joined{joins_.Begin()});
+  if (task.row.joins) {
+    task.table.front() = wire::JoinWordOf(joins_.taken_part(), task.work.place.rank());
+    lanes_.Tell(to_lane::Joined{joins_.Begin()});
+  }
   BeginExchange(tensor);
   return StageVerdict::kPending;
 }
@@ -268,10 +272,12 @@ void Front::Close(Tensor& tensor, bool completed) {
   tensor.course.name.open = nullptr;
   open_.erase(task->operation.id);
   copies_.Drop(task->operation.id);
+  bool succeeded = completed && task->outcome.status.ok();
   if (task->row.joins) {
-    bool joined = completed && task->outcome.status.ok();
-    joins_.End(joined);
-    if (joined && !alone_) lanes_.Tell(to_lane::Joined{0});
+    joins_.End(succeeded);
+    if (succeeded && !alone_) lanes_.Tell(to_lane::Joined{0});
+  } else if (succeeded && task->operation.spec.group == 0) {
+    joins_.OnTakenPart();
   }
   if (completed) driver_.Complete(task->operation.id, std::move(task->outcome));
 }

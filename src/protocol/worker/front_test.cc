@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 
 #include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/protocol_for_test.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::protocol {
 namespace {
@@ -243,6 +245,27 @@ TEST_F(FrontTest, AJoinIsToldToTheLanesAndTakenBackWhenAllHaveJoined) {
   PartDone(1, 0);
   EXPECT_EQ(driver.To<to_lane::Joined>(1).back().number, 0U);
   EXPECT_TRUE(Submit(2, wire::Op::kSum, "other").ok());
+}
+
+TEST_F(FrontTest, AJoinSaysInHowManyOperationsThisRankHasTakenPart) {
+  Start();
+  Begin(1);
+  PartDone(0, 1);
+  PartDone(1, 0);
+  ASSERT_TRUE(Submit(2, wire::Op::kJoin, "join").ok());
+  front->OnDeclared({"join", 0, 0, 8, {0, 0, 2}});
+  const Exchange& exchange = *driver.To<to_lane::Begin>(0).back().exchange;
+  const Spans spans = exchange.spans->SpansOf(0);
+  uint64_t word = 0;
+  ASSERT_EQ(spans.push.size(), sizeof(word));
+  std::memcpy(&word, spans.push.data(), sizeof(word));
+  EXPECT_EQ(word, wire::JoinWordOf(1, 0));
+  // The last one's comes back.
+  word = wire::JoinWordOf(2, 1);
+  std::memcpy(spans.want.data(), &word, sizeof(word));
+  PartDone(0, 1);
+  PartDone(1, 0);
+  EXPECT_EQ(driver.outcomes[2].rows, 1U);
 }
 
 TEST_F(FrontTest, AProcessSetIsToldToTheLanesAndKeptWhileAnOperationOfItIsOpen) {

@@ -19,6 +19,10 @@ class Joins {
   void Clear() { *this = Joins(first_round_); }
   // This rank wants to join; nothing else of it is open.
   void OnSubmitted() { wants_ = true; }
+  // An operation of all ranks has ended well, with this rank in it.
+  void OnTakenPart() { ++taken_part_; }
+  // So many have since all ranks joined last.
+  uint64_t taken_part() const { return taken_part_; }
   // It has: returns the number of its join, which shards are told.
   uint64_t Begin() { return told_ = uint64_t{done_} + 1; }
   // The join has ended: all have joined, or it ended in an error. If shards had been told of it by
@@ -31,6 +35,7 @@ class Joins {
     ++done_;
     wants_ = false;
     told_ = 0;
+    taken_part_ = 0;
   }
 
   // Who has joined has nothing open, and opens nothing. `open`: so many operations are.
@@ -47,6 +52,7 @@ class Joins {
   uint64_t first_round_;
   uint32_t done_ = 0;
   bool wants_ = false;
+  uint64_t taken_part_ = 0;
   uint64_t told_ = 0;  // the number of its join once it has been told
 };
 

@@ -30,6 +30,17 @@ TEST(JoinsTest, RoundsBeginAnewAfterEachJoin) {
   EXPECT_EQ(joins.NextRound(0), 1U);
 }
 
+TEST(JoinsTest, OperationsAreCountedFromOneJoinToTheNext) {
+  Joins joins(1);
+  joins.OnTakenPart();
+  joins.OnTakenPart();
+  joins.OnSubmitted();
+  joins.Begin();
+  EXPECT_EQ(joins.taken_part(), 2U);
+  joins.End(true);
+  EXPECT_EQ(joins.taken_part(), 0U);
+}
+
 TEST(JoinsTest, WhoHasJoinedBeginsNothing) {
   Joins joins(1);
   EXPECT_TRUE(joins.Check(OperationWith(wire::Op::kSum), 3).ok());

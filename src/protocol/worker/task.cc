@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/operations/sizes.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::protocol {
 
@@ -46,7 +47,7 @@ Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
   outcome.rows = layout.rows;
   outcome.received_splits = std::move(layout.received_rows);
   if (row.joins) {
-    table = {work.place.rank(), 0};
+    table = {0, 0};  // what goes out is known when the exchange begins
     work.table = table;
   }
   return row.own_result ? TakeRoom() : Trouble();
@@ -114,7 +115,7 @@ Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
 }
 
 void Task::Finish() {
-  if (row.joins) outcome.rows = table[1];
+  if (row.joins) outcome.rows = wire::RankOfJoin(table[1]);
   outcome.ranks = set.RanksIn(outcome.receipt);
   outcome.members = outcome.ranks->count();
 }

@@ -136,6 +136,11 @@ def check_scatter(rank: int, size: int) -> None:
 def check_alltoall(rank: int, size: int) -> None:
     rows = bps.alltoall(np.full((size, 1), rank, np.int32), name="all to all")
     assert rows[:, 0].tolist() == list(range(size))
+    for splits in (None, [2] * size):  # a handle gives the counts without splits, too
+        rows, counts = bps.synchronize(bps.alltoall_async(np.arange(2 * size), splits))
+        assert rows.tolist() == [2 * rank, 2 * rank + 1] * size
+        assert counts.tolist() == [2] * size
+        assert counts.dtype == np.int32
     splits = np.arange(size)
     rows, counts = bps.alltoall(np.full(splits.sum(), rank, np.float64), splits, name="uneven")
     assert counts.tolist() == [rank] * size

@@ -79,6 +79,31 @@ def check_uneven_training(rank: int, size: int) -> None:
     assert abs(last.item() - total) < 1e-12
 
 
+def check_who_worked_on_has_joined_last(rank: int, size: int) -> None:
+    """Also if the shard of the join hears of it before it hears of the others."""
+    for turn in range(100):
+        last = turn % size
+        for _ in range(1 + (rank - last - 1) % size):
+            bps.allreduce(torch.ones(2), name=f"worked on {turn % 7}")
+        assert bps.join() == last
+
+
+def check_equal_weights_after_join(rank: int, size: int) -> None:
+    """The one call that README names."""
+    model = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = bps.DistributedOptimizer(optimizer, [("one call", model.weight)])
+    for _ in range(rank + 1):
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    bps.broadcast_parameters(model.state_dict(), root_rank=bps.join())
+    steps = sum((size - step) / size for step in range(size))
+    assert torch.allclose(model.weight, torch.full((1, 2), -steps))
+    bps.check_replicas(model)
+
+
 def check_uneven_cross_barrier(rank: int, size: int) -> None:
     """The last step is still on its way when a rank joins."""
     model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)

@@ -83,10 +83,11 @@ def check_alltoall(rank: int, size: int) -> None:
         assert counts.tolist() == expected_counts
         assert counts.dtype == torch.int32
         assert rows[:, 0].tolist() == [r for r in range(size) for _ in range(expected_counts[r])]
-    handle = bps.alltoall_async(torch.arange(2 * size))
-    rows, counts = bps.synchronize(handle)  # both, also without splits
-    assert rows.tolist() == [2 * rank, 2 * rank + 1] * size
-    assert counts.tolist() == [2] * size
+    for splits in (None, [2] * size):  # a handle gives the counts without splits, too
+        rows, counts = bps.synchronize(bps.alltoall_async(torch.arange(2 * size), splits))
+        assert rows.tolist() == [2 * rank, 2 * rank + 1] * size
+        assert counts.tolist() == [2] * size
+        assert counts.dtype == torch.int32
     nothing = bps.alltoall(torch.empty(0, 3), splits=[0] * size, name="nothing to all")
     assert nothing[0].shape == (0, 3)
 

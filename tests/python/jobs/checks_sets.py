@@ -105,3 +105,22 @@ def check_bad_sets(rank: int, size: int) -> None:
         only = bps.add_process_set([0])
         expect(ValueError, partial(bps.add_process_set, [0]), "same ranks")
         assert bps.remove_process_set(only)
+
+
+def check_ids_are_given_again(rank: int, size: int) -> None:
+    """What ranks called under an id before, and how often, is forgotten with the set."""
+    if size < 3:
+        return
+    for ranks in ([0, 1], [1, 2], [0, 1]):
+        some = bps.add_process_set(ranks)
+        assert some.process_set_id == 1
+        if some.included():
+            for _ in range(2):
+                total = bps.allreduce(torch.tensor([rank]), op=bps.Sum, process_set=some)
+                assert total.item() == sum(ranks)
+            train(some, rank)
+        assert bps.remove_process_set(some)
+    again = bps.ProcessSet([0, 1])
+    bps.init(process_sets=[again])
+    assert again.process_set_id == 1
+    assert bps.remove_process_set(again)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 
+import pytest
 import torch
 
 import byteps.torch as bps
@@ -15,6 +17,7 @@ from byteps.torch.parallel import DistributedDataParallel
 CYCLES = 200
 WARM = 40  # cycles until every buffer and table has found its size
 GROWTH_KB_MAX = 4096
+PATIENCE_S = 60.0
 
 
 def usage() -> tuple[int, int, int]:
@@ -44,8 +47,13 @@ def check_cycles() -> None:
     for _ in range(CYCLES - WARM):
         cycle()
     after = usage()
+    deadline = time.monotonic() + PATIENCE_S
+    while after[1] > before[1] and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread that has done its work may still be ending
+        after = usage()
     assert after[0] - before[0] <= GROWTH_KB_MAX, (before, after)
-    assert after[1:] == before[1:], (before, after)
+    assert after[1] <= before[1], (before, after)
+    assert after[2] <= before[2], (before, after)
 
 
 def check_resume() -> None:
@@ -119,12 +127,26 @@ def check_forks() -> None:
     assert bps.allreduce(torch.ones(1), name="in the parent", op=bps.Sum).item() == size
 
 
+def check_init_after_a_failed_join() -> None:
+    """Who has joined begins nothing more, also if the others never join: it begins anew."""
+    rank, size = bps.rank(), bps.size()
+    if rank == 0:
+        with pytest.raises(bps.PeerLostError, match="has left the job"):
+            bps.join()
+        with pytest.raises(bps.InvalidArgumentError, match=r"has joined.* shut down"):
+            bps.allreduce(torch.ones(1), name="after the join")
+    bps.shutdown()
+    bps.init()
+    assert bps.allreduce(torch.ones(1), name="after the join", op=bps.Sum).item() == size
+
+
 def main() -> None:
     torch.set_num_threads(1)
     check_cycles()
     check_resume()
     check_wrappers()
     check_forks()
+    check_init_after_a_failed_join()
     bps.shutdown()
     print("all right")
 

@@ -20,6 +20,7 @@ from byteps.common.call import Call, scope_of
 from byteps.common.calls import broadcast_call, gather_call, reduce_call, scatter_call
 from byteps.common.names import unnamed, unnamed_number
 from byteps.common.pending import Handle
+from byteps.common.process_sets import registered_number
 from byteps.common.reduction import Average, ReduceOp, Sum
 from byteps.common.splits import rows_of, sent_rows
 from byteps.common.types import Operation
@@ -42,7 +43,8 @@ def _ticket(handle: Handle[Any], name: str | None, *more: int) -> Tensor:
 def _backward_name(ticket: Tensor, name: str | None, process_set: int) -> str:
     """Return the name of the call that computes a gradient: that of Call.backward."""
     if name is None:
-        name = unnamed(scope_of(process_set), int(ticket[0]))
+        number = registered_number(default.process_set_of(process_set)) or 0
+        name = unnamed(scope_of(number), int(ticket[0]))
     return f"{name}.backward"
 
 
@@ -190,8 +192,7 @@ def _alltoall(
 ) -> tuple[Tensor, Tensor, Tensor]:
     call = alltoall_call(tensor, splits, name, default.process_set_of(process_set))
     handle = start_alltoall(call, tensor.detach())
-    received: Any = default.pending().synchronize(handle)
-    rows, counts = received
+    rows, counts = default.pending().synchronize(handle)
     sent = sent_rows(call, tensor.shape[0])
     return rows, counts, _ticket(handle, name, *counts.tolist(), *sent)
 

@@ -1,0 +1,56 @@
+"""An error of a job as the user sees it when nobody catches it: in few lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import TracebackType
+
+from byteps.common import errors
+from byteps.common.errors import BytepsError, InternalError
+
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}/"
+_LIBRARIES = ("/site-packages/", "/dist-packages/")
+# C++ code that has called Python raises a RuntimeError with the name and text of the error, and
+# then lists the frames of the thread that it was raised on.
+_OURS = re.compile(rf"(?:^|: )(?:{'|'.join(errors.__all__)}): ")
+_STACK = "\n\nAt:\n"
+
+
+def is_of_the_job(error: BaseException) -> bool:
+    """Return whether the job has raised this, also if code in C++ has passed it on."""
+    if isinstance(error, BytepsError):
+        return True
+    return isinstance(error, RuntimeError) and _OURS.search(str(error)) is not None
+
+
+def shown(error: BaseException) -> BaseException:
+    """Return what to print for an error of the job: its traceback ends where the user's program
+    has called this package. A defect of this package keeps all frames."""
+    if isinstance(error, BytepsError):
+        if not isinstance(error, InternalError):
+            error.__traceback__ = _up_to_this_package(error.__traceback__)
+        return error
+    text, stack, _ = str(error).partition(_STACK)
+    return type(error)(text).with_traceback(error.__traceback__) if stack else error
+
+
+def _up_to_this_package(trace: TracebackType | None) -> TracebackType | None:
+    """Return the entries before the last calls into this package; all, if there would be none."""
+    entries = []
+    while trace is not None:
+        entries.append(trace)
+        trace = trace.tb_next
+    end = len(entries)
+    for place, entry in reversed(list(enumerate(entries))):
+        file = entry.tb_frame.f_code.co_filename
+        if file.startswith(_PACKAGE):
+            end = place
+        elif not any(part in file for part in _LIBRARIES):
+            break
+    if end == 0:
+        end = len(entries)
+    last: TracebackType | None = None
+    for entry in reversed(entries[:end]):
+        last = TracebackType(last, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return last

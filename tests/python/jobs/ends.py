@@ -1,0 +1,51 @@
+"""A worker that ends badly, in the way that the first argument names; nobody catches anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+import byteps.torch as bps
+
+
+def step_for_ever() -> None:
+    bps.allreduce(torch.ones(2), name="first")
+    print("stepping", os.getpid(), flush=True)
+    while True:
+        bps.allreduce(torch.ones(2), name="step")
+
+
+def disagree() -> None:
+    bps.allreduce(torch.ones(bps.rank() + 1), name="shapes")
+
+
+def end_without_join() -> None:
+    """The last rank has one batch more."""
+    for _ in range(2 if bps.rank() == bps.size() - 1 else 1):
+        bps.allreduce(torch.ones(2), name="step")
+
+
+def raise_in_ddp() -> None:
+    """Rank 1, between two steps of torch's DistributedDataParallel with several buckets."""
+    dist.init_process_group("byteps")
+    layers = torch.nn.Sequential(*[torch.nn.Linear(40, 40) for _ in range(6)])
+    model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.003)
+    for step in range(1000):
+        if dist.get_rank() == 1 and step == 5:
+            raise RuntimeError("no data")
+        model(torch.ones(2, 40)).sum().backward()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    bps.init()
+    ways = {
+        "step": step_for_ever,
+        "disagree": disagree,
+        "uneven": end_without_join,
+        "ddp": raise_in_ddp,
+    }
+    ways[sys.argv[1]]()

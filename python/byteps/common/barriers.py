@@ -69,15 +69,16 @@ def _waited_for() -> weakref.WeakSet[Waiting]:
 
 def meet(call: Call) -> int:
     """Block until every rank has made the same call without a tensor; return its result."""
-    return default.pending().synchronize(_start(call))
+    return default.pending().synchronize(start_meeting(call))
 
 
 def ranks_who_meet(call: Call) -> list[int]:
     """Do `meet`; return the ranks that have made the call, which all of them agree on."""
-    handle = _start(call)
+    handle = start_meeting(call)
     default.pending().synchronize(handle)
     return handle.members
 
 
-def _start(call: Call) -> Handle[int]:
+def start_meeting(call: Call) -> Handle[int]:
+    """Start a call without a tensor."""
     return start(call, "cpu", DataType.UINT8, (), finish=Flight.number)

@@ -1,5 +1,4 @@
-"""What every adapter exports: joining and leaving a job, who is there, process sets, ways to combine,
-errors."""
+"""What every adapter exports: joining and leaving a job, process sets, ways to combine, errors."""
 
 from byteps.common import build, errors
 from byteps.common.build import *  # noqa: F403

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
@@ -119,6 +119,16 @@ class ProcessSets:
             raise InvalidArgumentError(f"process set {number} is not registered.")
         return found
 
+    def of_ranks(self, ranks: Sequence[int]) -> ProcessSet:
+        """Return the registered set that has these ranks."""
+        for item in self._sets.values():
+            if item.ranks == list(ranks):
+                return item
+        raise InvalidArgumentError(
+            f"no process set of the ranks {list(ranks)} is registered: call add_process_set on all "
+            "ranks."
+        )
+
     def add(self, added: ProcessSet) -> None:
         """Register a set on all ranks: blocks until all have called it, with the same ranks."""
         ranks, size = added.ranks, self._session.size
@@ -182,3 +192,8 @@ def number_of(process_set: ProcessSet) -> int:
     if process_set.process_set_id is None:
         raise NotInitializedError
     return process_set.process_set_id
+
+
+def has_others(process_set: ProcessSet) -> bool:
+    """Return whether this process is in the set, and not alone."""
+    return process_set.included() and process_set.size() > 1

@@ -69,16 +69,15 @@ def _waited_for() -> weakref.WeakSet[Waiting]:
 
 def meet(call: Call) -> int:
     """Block until every rank has made the same call without a tensor; return its result."""
-    return default.pending().synchronize(start_meeting(call))
+    return default.pending().synchronize(_start(call))
 
 
 def ranks_who_meet(call: Call) -> list[int]:
     """Do `meet`; return the ranks that have made the call, which all of them agree on."""
-    handle = start_meeting(call)
+    handle = _start(call)
     default.pending().synchronize(handle)
     return handle.members
 
 
-def start_meeting(call: Call) -> Handle[int]:
-    """Start a call without a tensor."""
+def _start(call: Call) -> Handle[int]:
     return start(call, "cpu", DataType.UINT8, (), finish=Flight.number)

@@ -14,7 +14,7 @@ import numpy as np
 from byteps.common import default
 from byteps.common.barriers import meet
 from byteps.common.call import Call
-from byteps.common.errors import BytepsError, InvalidArgumentError, MismatchError
+from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.pending import Handle
 from byteps.common.types import Operation
 from byteps.jax.xla import Exchange
@@ -27,27 +27,20 @@ _ALIGNMENT = 64
 class Started:
     """Exchanges on their way, and where their results go. Give it to `push_pull_done` once."""
 
-    def __init__(self, calls: Sequence[Call], arrays: Sequence[jax.Array], check: Any) -> None:
-        """Start an exchange of each array; `check`, if not None, is the handle of an operation that
-        tells whether all ranks mean the same."""
-        self._check = check
+    def __init__(self, calls: Sequence[Call], arrays: Sequence[jax.Array]) -> None:
+        """Start an exchange of each array."""
         self._arrays = list(arrays)
         self._handles: list[Handle[Any]] = []
         try:
             for call, array in zip(calls, arrays, strict=True):
                 self._handles.append(_start(call, array))
         except Exception:
-            self._abandon()
+            for handle in self._handles:
+                default.pending().abandon(handle)
             raise
 
     def finish(self) -> list[Any]:
         """Wait for all; return the results, or raise the first error."""
-        if self._check is not None:
-            try:
-                default.pending().synchronize(self._check)
-            except MismatchError:
-                self._abandon()
-                raise
         results, errors = [], []
         for handle, array in zip(self._handles, self._arrays, strict=True):
             try:
@@ -59,11 +52,6 @@ class Started:
             raise errors[0]
         return results
 
-    def _abandon(self) -> None:
-        for handle in (self._check, *self._handles):
-            if handle is not None:
-                default.pending().abandon(handle)
-
 
 def run(x: Any, gate: Any, *, what: Exchange) -> Any:
     """Do what a custom call would, outside of a program: JAX asks for it in grad without jit."""
@@ -71,7 +59,7 @@ def run(x: Any, gate: Any, *, what: Exchange) -> Any:
     if what.operation is Operation.BARRIER:
         meet(call)
         return gate
-    (result,) = Started([call], [jnp.asarray(x)], None).finish()
+    (result,) = Started([call], [jnp.asarray(x)]).finish()
     return result
 
 

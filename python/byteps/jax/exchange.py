@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from byteps.common import default
-from byteps.common.barriers import start_meeting
+from byteps.common.barriers import meet
 from byteps.common.call import Call, scope_of
 from byteps.common.compression import Compressor, NoneCompressor, check_compression
 from byteps.common.errors import InvalidArgumentError
@@ -92,16 +92,13 @@ class Pending:
             session = default.current()
             base = session.unnamed.name(scope_of(number_of(call.process_set)))
         names = [base if base is None else base + path for path in tree.paths]
-        meeting = None
         if check:
-            meeting = start_meeting(
-                replace(call, name=base, operation=Operation.BARRIER, detail=check)
-            )
+            meet(replace(call, name=base, operation=Operation.BARRIER, detail=check))
         calls = [
             replace(call, name=name, priority=priority)
             for name, priority in zip(names, priorities, strict=True)
         ]
-        self._started = Started(calls, leaves, meeting)
+        self._started = Started(calls, leaves)
 
     def finish(self) -> Any:
         """Return the tree of results."""

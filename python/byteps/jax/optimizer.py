@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 
 from byteps.common.compression import Compressor
 from byteps.common.exchange_options import ExchangeOptions
@@ -26,7 +29,7 @@ def DistributedOptimizer(  # noqa: N802
     `optimizer` does. Its state is the one that `optimizer` has.
 
     With `backward_passes_per_step` above 1, gradients are added up locally for so many updates, of
-    which the last one exchanges them; the others change nothing. The state is optax.MultiSteps'
+    which the last one exchanges them; the others change nothing. The state holds the sums, too,
     then. On a rank that is not in the process set, gradients stay as they are. Two optimizers that
     are updated in one program need different names.
 
@@ -59,8 +62,45 @@ def DistributedOptimizer(  # noqa: N802
     distributed = optax.GradientTransformationExtraArgs(inner.init, update)
     if options.passes_per_step == 1:
         return distributed
-    steps = optax.MultiSteps(distributed, int(options.passes_per_step), use_grad_mean=False)
-    return steps.gradient_transformation()
+    return _accumulating(distributed, int(options.passes_per_step))
+
+
+class Accumulated(NamedTuple):
+    """The state of an optimizer that adds up the gradients of several passes."""
+
+    inner: Any
+    sums: Any
+    passes: Any  # that are in the sums
+
+
+def _accumulating(optimizer: Any, passes: int) -> Any:
+    """Return an optimizer that gives `optimizer` the sum of the gradients of so many updates.
+
+    optax.MultiSteps would let `optimizer` exchange them in every update, and forget the result.
+    """
+    import optax
+
+    def init(params: Any) -> Accumulated:
+        sums = jax.tree_util.tree_map(jnp.zeros_like, params)
+        return Accumulated(optimizer.init(params), sums, jnp.int32(0))
+
+    def update(gradients: Any, state: Accumulated, params: Any = None, **more: Any) -> Any:
+        sums = jax.tree_util.tree_map(jnp.add, state.sums, gradients)
+
+        def last() -> Any:
+            updates, inner = optimizer.update(sums, state.inner, params, **more)
+            none = jax.tree_util.tree_map(jnp.zeros_like, sums)
+            return updates, Accumulated(inner, none, jnp.int32(0))
+
+        shapes, _ = jax.eval_shape(last)
+
+        def other() -> Any:
+            nothing = jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+            return nothing, Accumulated(state.inner, sums, state.passes + 1)
+
+        return jax.lax.cond(state.passes + 1 == passes, last, other)
+
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def _combined(gradients: Any, options: ExchangeOptions, name: str) -> Any:

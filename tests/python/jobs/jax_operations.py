@@ -41,15 +41,15 @@ def both(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def check_types(rank: int, size: int) -> None:
+    mine = {dtype: jnp.full((3, 2), rank + 1, dtype) for dtype in TYPES}
+    totals = both("sum", partial(bps.allreduce, op=bps.Sum), mine)
+    gathered = both("rows", bps.allgather, mine)
+    copied = both("copy", partial(bps.broadcast, root_rank=size - 1), mine)
     for dtype in TYPES:
-        mine = jnp.full((3, 2), rank + 1, dtype)
-        total = both(f"sum {dtype}", partial(bps.allreduce, op=bps.Sum), mine)
-        assert total.dtype == mine.dtype, dtype
-        assert (total == size * (size + 1) // 2).all(), (dtype, total)
-        rows = both(f"rows {dtype}", bps.allgather, mine)
-        assert rows[:, 0].tolist() == [r + 1 for r in range(size) for _ in range(3)]
-        copied = both(f"copy {dtype}", partial(bps.broadcast, root_rank=size - 1), mine)
-        assert (copied == size).all()
+        assert totals[dtype].dtype == gathered[dtype].dtype == copied[dtype].dtype == dtype
+        assert (totals[dtype] == size * (size + 1) // 2).all(), (dtype, totals)
+        assert gathered[dtype][:, 0].tolist() == [r + 1 for r in range(size) for _ in range(3)]
+        assert (copied[dtype] == size).all()
     yes = both("any", partial(bps.allreduce, op=bps.Max), jnp.array([rank == 0]))
     assert yes.tolist() == [True]
     refused(bps.InvalidArgumentError, "complex64", lambda: bps.allreduce(jnp.complex64(1)))
@@ -72,21 +72,20 @@ def check_combinations(rank: int, size: int) -> None:
 def check_averages_of_integers(rank: int, size: int) -> None:
     total = -3 * size - size * (size - 1) // 2
     cut = int(total / size)
-    for dtype in ("int8", "int16", "int32", "int64"):
-        mine = jnp.array([-3 - rank, 3 + rank, -size], dtype)
-        result = both(f"cut {dtype}", bps.allreduce, mine)
-        assert result.dtype == mine.dtype
+    types = ("int8", "int16", "int32", "int64")
+    mine = {dtype: jnp.array([-3 - rank, 3 + rank, -size], dtype) for dtype in types}
+    for dtype, result in both("cut", bps.allreduce, mine).items():
+        assert result.dtype == dtype
         assert result.tolist() == [cut, -cut, -size]
-        down = both(f"down {dtype}", bps.push_pull, mine)
+    for down in both("down", bps.push_pull, mine).values():
         assert down.tolist() == [total // size, -total // size, -size]
 
 
 def check_factors(rank: int, size: int) -> None:
     options = {"op": bps.Sum, "prescale_factor": 0.5, "postscale_factor": 3.0}
-    for dtype in ("float32", "float16", "bfloat16", "int32"):
-        mine = jnp.full(4, 2, dtype)
-        result = both(f"scaled {dtype}", partial(bps.allreduce, **options), mine)
-        assert result.dtype == mine.dtype
+    mine = {dtype: jnp.full(4, 2, dtype) for dtype in ("float32", "float16", "bfloat16", "int32")}
+    for dtype, result in both("scaled", partial(bps.allreduce, **options), mine).items():
+        assert result.dtype == dtype
         assert (result == 3 * size).all()
     call = partial(bps.allreduce, name="bool", prescale_factor=2.0)
     refused(bps.InvalidArgumentError, "scaled", lambda: call(jnp.array([True])))

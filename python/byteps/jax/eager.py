@@ -92,7 +92,7 @@ def host_array(array: jax.Array) -> Array:
 def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Return an array that JAX can take over without a copy."""
     size_bytes = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size_bytes + _ALIGNMENT, np.uint8)
+    memory: Array = np.empty(size_bytes + _ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % _ALIGNMENT
     return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
 

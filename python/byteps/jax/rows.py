@@ -34,7 +34,7 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    rows = jax.tree_util.tree_map(jnp.atleast_1d, tensor)
+    rows = jax.tree_util.tree_map(lambda x: x if jnp.ndim(x) else jnp.reshape(x, 1), tensor)
     return run(gather_call(name, process_set), rows)
 
 

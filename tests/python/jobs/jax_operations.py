@@ -29,6 +29,23 @@ def refused(kind: type[Exception], word: str, call: Callable[[], object]) -> Non
     assert word in text, f"{word} is not in {text!r}"
 
 
+def full(shape: Any, value: Any, dtype: Any = "float64") -> Any:
+    """Return an array that JAX need not compile a program for."""
+    return jnp.asarray(np.full(shape, value, jnp.dtype(dtype)))
+
+
+def ones(shape: Any, dtype: Any = "float64") -> Any:
+    return full(shape, 1, dtype)
+
+
+def arange(end: float, dtype: Any = None) -> Any:
+    return jnp.asarray(np.arange(end, dtype=dtype))
+
+
+def same(found: Any, expected: Any) -> bool:
+    return bool((np.asarray(found) == np.asarray(expected)).all())
+
+
 def both(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a call results in, which must be the same in a program and outside."""
     outside = call(*arguments, name=name)
@@ -41,15 +58,15 @@ def both(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def check_types(rank: int, size: int) -> None:
-    mine = {dtype: jnp.full((3, 2), rank + 1, dtype) for dtype in TYPES}
+    mine = {dtype: full((3, 2), rank + 1, dtype) for dtype in TYPES}
     totals = both("sum", partial(bps.allreduce, op=bps.Sum), mine)
     gathered = both("rows", bps.allgather, mine)
     copied = both("copy", partial(bps.broadcast, root_rank=size - 1), mine)
     for dtype in TYPES:
         assert totals[dtype].dtype == gathered[dtype].dtype == copied[dtype].dtype == dtype
-        assert (totals[dtype] == size * (size + 1) // 2).all(), (dtype, totals)
+        assert same(totals[dtype], size * (size + 1) // 2), (dtype, totals)
         assert gathered[dtype][:, 0].tolist() == [r + 1 for r in range(size) for _ in range(3)]
-        assert (copied[dtype] == size).all()
+        assert same(copied[dtype], size)
     yes = both("any", partial(bps.allreduce, op=bps.Max), jnp.array([rank == 0]))
     assert yes.tolist() == [True]
     refused(bps.InvalidArgumentError, "complex64", lambda: bps.allreduce(jnp.complex64(1)))
@@ -83,20 +100,20 @@ def check_averages_of_integers(rank: int, size: int) -> None:
 
 def check_factors(rank: int, size: int) -> None:
     options = {"op": bps.Sum, "prescale_factor": 0.5, "postscale_factor": 3.0}
-    mine = {dtype: jnp.full(4, 2, dtype) for dtype in ("float32", "float16", "bfloat16", "int32")}
+    mine = {dtype: full(4, 2, dtype) for dtype in ("float32", "float16", "bfloat16", "int32")}
     for dtype, result in both("scaled", partial(bps.allreduce, **options), mine).items():
         assert result.dtype == dtype
-        assert (result == 3 * size).all()
+        assert same(result, 3 * size)
     call = partial(bps.allreduce, name="bool", prescale_factor=2.0)
     refused(bps.InvalidArgumentError, "scaled", lambda: call(jnp.array([True])))
     refused(bps.InvalidArgumentError, "scaled", lambda: jax.jit(call)(jnp.array([True])))
 
 
 def check_trees(rank: int, size: int) -> None:
-    tree = {"w": jnp.full((2, 3), rank, jnp.float32), "none": None, "rest": (jnp.int32(rank), 1.0)}
+    tree = {"w": full((2, 3), rank, jnp.float32), "none": None, "rest": (jnp.int32(rank), 1.0)}
     total = both("tree", partial(bps.allreduce, op=bps.Sum), tree)
     assert total["none"] is None
-    assert (total["w"] == size * (size - 1) // 2).all()
+    assert same(total["w"], size * (size - 1) // 2)
     assert total["rest"][0] == size * (size - 1) // 2
     assert total["rest"][1] == size
     assert bps.allreduce({}, name="nothing") == {}
@@ -108,10 +125,10 @@ def check_trees(rank: int, size: int) -> None:
 
 
 def check_rows(rank: int, size: int) -> None:
-    uneven = bps.allgather(jnp.full((rank, 2), rank, jnp.float32), name="uneven")
+    uneven = bps.allgather(full((rank, 2), rank, jnp.float32), name="uneven")
     assert uneven[:, 0].tolist() == [r for r in range(size) for _ in range(r)]
     assert both("numbers", bps.allgather, jnp.int64(rank)).tolist() == list(range(size))
-    mine = jnp.arange(2 * size, dtype=jnp.float32) + 100 * rank
+    mine = arange(2 * size, dtype=jnp.float32) + 100 * rank
     rows = both("alltoall", bps.alltoall, mine)
     assert rows.tolist() == [100 * r + 2 * rank + i for r in range(size) for i in range(2)]
     splits = [1] * (size - 1) + [size + 1]
@@ -119,7 +136,7 @@ def check_rows(rank: int, size: int) -> None:
     assert counts.tolist() == [splits[rank]] * size
     call = jax.jit(partial(bps.alltoall, splits=splits, name="splits in jit"))
     refused(bps.InvalidArgumentError, "inside jit", lambda: call(mine))
-    whole = jnp.arange(3.0 * (2 * size + 1)).reshape(-1, 3)  # the first rank gets one row more
+    whole = arange(3.0 * (2 * size + 1)).reshape(-1, 3)  # the first rank gets one row more
     first = 2 * rank + min(rank, 1)
     expected = whole[first : first + 2 + (rank == 0)] * size
     part = both("scatter", partial(bps.reducescatter, op=bps.Sum), whole)
@@ -128,7 +145,7 @@ def check_rows(rank: int, size: int) -> None:
     refused(bps.InvalidArgumentError, "rows", lambda: bps.reducescatter(jnp.float32(1), name="s"))
     if size > 1:
         call = jax.jit(partial(bps.allgather, name="uneven in jit"))
-        refused(bps.MismatchError, "same number of rows", lambda: call(jnp.ones(1 + rank)))
+        refused(bps.MismatchError, "same number of rows", lambda: call(ones(1 + rank)))
 
 
 def check_derivatives(rank: int, size: int) -> None:
@@ -153,12 +170,12 @@ def check_derivatives(rank: int, size: int) -> None:
         assert np.allclose(outside, expected), (name, outside, expected)
         inside = jax.jit(jax.grad(partial(loss, call, name=f"grad {name} in jit")))(x)
         assert np.allclose(inside, expected), (name, inside, expected)
-    rows = jnp.ones((2 * size + 1, 2))
+    rows = ones((2 * size + 1, 2))
     for op, factor in ((bps.Sum, size), (bps.Average, 1)):
         call = partial(bps.reducescatter, op=op)
         found = jax.jit(jax.grad(lambda r, call=call, op=op: call(r, name=f"r {op}").sum()))(rows)
         assert found.tolist() == (rows * factor).tolist()
-    given = jnp.arange(2.0 * size)
+    given = arange(2.0 * size)
     found = jax.grad(lambda r: (bps.alltoall(r, name="a") * (rank + 1)).sum())(given)
     assert found.tolist() == [r + 1.0 for r in range(size) for _ in range(2)]
     value, change = jax.jvp(partial(bps.allreduce, op=bps.Sum, name="forward"), (x,), (x,))
@@ -168,7 +185,7 @@ def check_derivatives(rank: int, size: int) -> None:
 
 
 def check_batches(rank: int, size: int) -> None:
-    batch = jnp.arange(12.0).reshape(3, 4) + rank
+    batch = arange(12.0).reshape(3, 4) + rank
     for axis in (0, 1):
         call = jax.vmap(partial(bps.allreduce, op=bps.Sum, name=f"v{axis}"), in_axes=axis)
         expected = (batch if axis == 0 else batch.T) * size + (size * (size - 1) / 2 - rank * size)
@@ -196,13 +213,13 @@ def check_calls_without_names(rank: int, size: int) -> None:
         return results
 
     for _ in range(3):
-        for number, result in enumerate(step(jnp.ones((30, 30)))):
-            assert (result == 1 + number).all()
+        for number, result in enumerate(step(ones((30, 30)))):
+            assert same(result, 1 + number)
 
     def loop(carry: Any, x: Any) -> Any:
         return carry + bps.allreduce(x, op=bps.Sum), x
 
-    total, _ = jax.jit(lambda xs: jax.lax.scan(loop, jnp.zeros(2), xs))(jnp.ones((5, 2)))
+    total, _ = jax.jit(lambda xs: jax.lax.scan(loop, jnp.zeros(2), xs))(ones((5, 2)))
     assert total.tolist() == [5.0 * size] * 2
 
 
@@ -215,7 +232,7 @@ def check_what_nobody_uses(rank: int, size: int) -> None:
         return total if rank == 0 else x
 
     for _ in range(3):
-        assert step(jnp.ones(3)).tolist() == [size if rank == 0 else 1] * 3
+        assert step(ones(3)).tolist() == [size if rank == 0 else 1] * 3
 
 
 def check_many_at_once(rank: int, size: int) -> None:
@@ -223,10 +240,10 @@ def check_many_at_once(rank: int, size: int) -> None:
     def step(arrays: Any) -> Any:
         return bps.push_pull(arrays, average=False, name="many")
 
-    arrays = [jnp.full((7 * n + 1,), rank, jnp.float32) for n in range(60)]
+    arrays = [full((7 * n + 1,), rank, jnp.float32) for n in range(60)]
     for _ in range(5):
         for result in step(arrays):
-            assert (result == size * (size - 1) // 2).all()
+            assert same(result, size * (size - 1) // 2)
 
 
 def check_start_and_done(rank: int, size: int) -> None:
@@ -235,9 +252,9 @@ def check_start_and_done(rank: int, size: int) -> None:
         other = jnp.tanh(x) * 0 + 1
         return bps.push_pull_done(pending)["x"] + other
 
-    assert step(jnp.ones(4)).tolist() == [size + 1.0] * 4
-    assert jax.jit(step)(jnp.ones(4)).tolist() == [size + 1.0] * 4
-    pending = bps.push_pull_start(jnp.ones(2), name="twice")
+    assert step(ones(4)).tolist() == [size + 1.0] * 4
+    assert jax.jit(step)(ones(4)).tolist() == [size + 1.0] * 4
+    pending = bps.push_pull_start(ones(2), name="twice")
     bps.push_pull_done(pending)
     refused(bps.InvalidArgumentError, "already", lambda: bps.push_pull_done(pending))
 
@@ -256,8 +273,8 @@ def check_no_copy(rank: int, size: int) -> None:
     eager._room = room
     try:
         for dtype in (jnp.float32, jnp.bfloat16):
-            committed = jax.device_put(jnp.ones(1000, dtype), jax.devices("cpu")[0])
-            for x in (committed, jnp.ones(1000, dtype)):
+            committed = jax.device_put(ones(1000, dtype), jax.devices("cpu")[0])
+            for x in (committed, ones(1000, dtype)):
                 result = bps.allreduce(x, name="room")
                 assert result.unsafe_buffer_pointer() == rooms[-1].ctypes.data
                 assert result.committed == x.committed
@@ -273,12 +290,12 @@ def check_process_sets(rank: int, size: int) -> None:
     if pair.included():
         call = partial(bps.allreduce, op=bps.Sum, process_set=pair)
         assert both("pair", call, jnp.float32(rank + 1)).tolist() == 4
-        rows = both("rows of a pair", partial(bps.allgather, process_set=pair), jnp.ones((1, 2)))
+        rows = both("rows of a pair", partial(bps.allgather, process_set=pair), ones((1, 2)))
         assert rows.shape == (2, 2)
-        assert jax.jit(call)(jnp.ones(2)).tolist() == [2, 2]
+        assert jax.jit(call)(ones(2)).tolist() == [2, 2]
     else:
         call = jax.jit(partial(bps.allreduce, name="pair", process_set=pair))
-        refused(bps.InvalidArgumentError, "not in the", lambda: call(jnp.ones(1)))
+        refused(bps.InvalidArgumentError, "not in the", lambda: call(ones(1)))
     assert bps.remove_process_set(pair)
 
 
@@ -287,13 +304,13 @@ def check_mismatches(rank: int, size: int) -> None:
         return
     odd = rank == size - 1
     cases: dict[str, Callable[..., Any]] = {
-        "shape": lambda name: (bps.allreduce, jnp.ones(3 + odd)),
-        "dtype": lambda name: (bps.allreduce, jnp.ones(3, jnp.int32 if odd else jnp.float32)),
-        "kind": lambda name: (bps.push_pull if odd else bps.allgather, jnp.ones(3)),
-        "op": lambda name: (partial(bps.allreduce, op=bps.Sum if odd else bps.Max), jnp.ones(3)),
-        "factor": lambda name: (partial(bps.allreduce, prescale_factor=1 + odd), jnp.ones(3)),
-        "root": lambda name: (partial(bps.broadcast, root_rank=int(odd)), jnp.ones(3)),
-        "tree": lambda name: (bps.allreduce, [jnp.ones(2)] * (2 + odd)),
+        "shape": lambda name: (bps.allreduce, ones(3 + odd)),
+        "dtype": lambda name: (bps.allreduce, ones(3, jnp.int32 if odd else jnp.float32)),
+        "kind": lambda name: (bps.push_pull if odd else bps.allgather, ones(3)),
+        "op": lambda name: (partial(bps.allreduce, op=bps.Sum if odd else bps.Max), ones(3)),
+        "factor": lambda name: (partial(bps.allreduce, prescale_factor=1 + odd), ones(3)),
+        "root": lambda name: (partial(bps.broadcast, root_rank=int(odd)), ones(3)),
+        "tree": lambda name: (bps.allreduce, [ones(2)] * (2 + odd)),
         "keys": lambda name: (bps.allreduce, {"a": 1.0, "c" if odd else "b": 2.0}),
     }
     for name, make in cases.items():
@@ -302,11 +319,11 @@ def check_mismatches(rank: int, size: int) -> None:
         program = jax.jit(partial(call, name=f"bad {name} in jit"))
         refused(bps.MismatchError, "rank", partial(program, tensor))
         # The name is free again.
-        assert bps.allreduce(jnp.ones(1), name=f"bad {name} in jit").tolist() == [1.0]
+        assert bps.allreduce(ones(1), name=f"bad {name} in jit").tolist() == [1.0]
 
 
 def check_bad_calls(rank: int, size: int) -> None:
-    x = jnp.ones(2)
+    x = ones(2)
     for call in (bps.allreduce, jax.jit(lambda x: bps.allreduce(x, op="sum", name="op"))):
         refused(
             ValueError,
@@ -328,14 +345,14 @@ def check_joined_ranks(rank: int, size: int) -> None:
         return bps.allreduce(x, name="joined"), bps.allreduce(x, op=bps.Sum, name="joined sum")
 
     for number in range(rank + 1):  # the last rank makes most steps
-        mean, total = step(jnp.ones(2))
+        mean, total = step(ones(2))
         assert np.allclose(total, size - number), (total, number)
         assert np.allclose(mean, (size - number) / size)
     assert bps.join() == size - 1
 
 
 def check_weights(rank: int, size: int) -> None:
-    weights = {"w": jnp.full((2, 2), rank, jnp.bfloat16), "b": [jnp.arange(3) + rank, None]}
+    weights = {"w": full((2, 2), rank, jnp.bfloat16), "b": [arange(3) + rank, None]}
     if size > 1:
         refused(bps.ReplicasDifferError, "differ", lambda: bps.check_replicas(weights))
     weights = bps.broadcast_parameters(weights, root_rank=0)
@@ -347,13 +364,13 @@ def check_weights(rank: int, size: int) -> None:
 def check_one_session_after_another(rank: int, size: int) -> None:
     """A compiled program works on in a later session."""
     step = jax.jit(partial(bps.allreduce, name="later", op=bps.Sum))
-    assert step(jnp.ones(2)).tolist() == [size] * 2
+    assert step(ones(2)).tolist() == [size] * 2
     bps.barrier(name="before the next session")
     bps.shutdown()
-    refused(bps.NotInitializedError, "init", lambda: bps.allreduce(jnp.ones(2)))
-    refused(bps.BytepsError, "bps.init()", lambda: step(jnp.ones(2)))
+    refused(bps.NotInitializedError, "init", lambda: bps.allreduce(ones(2)))
+    refused(bps.BytepsError, "bps.init()", lambda: step(ones(2)))
     bps.init()
-    assert step(jnp.ones(2)).tolist() == [size] * 2
+    assert step(ones(2)).tolist() == [size] * 2
 
 
 def main() -> None:

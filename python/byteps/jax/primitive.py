@@ -170,10 +170,15 @@ def _lower(ctx: Any, x: Any, gate: Any, *, what: Exchange) -> Any:
 
 
 def _check_one_device(ctx: Any) -> None:
+    # shard_map has a mesh, jit a number of devices, pmap before jax 0.8 replicas.
     axes = ctx.module_context.axis_context
-    mesh = getattr(axes, "mesh", None)
-    count = getattr(axes, "num_devices", None) if mesh is None else mesh.size
-    if count is not None and count > 1:
+    counts = (
+        getattr(axes, "num_devices", None),
+        getattr(getattr(axes, "mesh", None), "size", None),
+        getattr(getattr(axes, "axis_env", None), "nreps", None),
+    )
+    count = max(count or 1 for count in counts)
+    if count > 1:
         raise InvalidArgumentError(
             f"an exchange inside jit needs a program for one device; this one is for {count}. Sum "
             "over the devices of this process in one jit (jax.lax.psum in shard_map), exchange its "

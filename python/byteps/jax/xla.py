@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -103,19 +103,22 @@ class Exchange:
 
     def text(self) -> str:
         """Return it as a text; see `_exchange_of`."""
-        fields = {key: value for key, value in asdict(self).items() if value}
-        return json.dumps({**fields, "operation": int(self.operation)})
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return json.dumps({k: v for k, v in given.items() if v != _DEFAULTS.get(k)})
+
+
+_DEFAULTS = {one.name: one.default for one in fields(Exchange)}
 
 
 @functools.lru_cache(maxsize=4096)
 def _exchange_of(text: str) -> Exchange:
-    fields = json.loads(text)
-    fields["operation"] = Operation(fields["operation"])
-    fields["combine"] = Operation(fields.get("combine", 0))
+    given = json.loads(text)
+    given["operation"] = Operation(given["operation"])
+    given["combine"] = Operation(given.get("combine", 0))
     for name in ("ranks", "rows"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    return Exchange(**fields)
+        if name in given:
+            given[name] = tuple(given[name])
+    return Exchange(**given)
 
 
 def begin(call: _core.XlaCall) -> None:

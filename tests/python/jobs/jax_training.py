@@ -15,7 +15,7 @@ import optax
 import byteps.jax as bps
 
 jax.config.update("jax_enable_x64", True)
-STEPS = 6
+STEPS = 4
 ROWS = 4  # of each rank's batch
 
 

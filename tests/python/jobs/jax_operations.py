@@ -104,6 +104,8 @@ def check_factors(rank: int, size: int) -> None:
     for dtype, result in both("scaled", partial(bps.allreduce, **options), mine).items():
         assert result.dtype == dtype
         assert same(result, 3 * size)
+    thirds = {dtype: jnp.asarray(np.arange(99), dtype) for dtype in ("float16", "bfloat16")}
+    both("thirds", partial(bps.allreduce, op=bps.Max, prescale_factor=1 / 3), thirds)
     call = partial(bps.allreduce, name="bool", prescale_factor=2.0)
     refused(bps.InvalidArgumentError, "scaled", lambda: call(jnp.array([True])))
     refused(bps.InvalidArgumentError, "scaled", lambda: jax.jit(call)(jnp.array([True])))

@@ -41,7 +41,7 @@ struct MetadataExtension {
   Metadata* metadata;
 };
 
-enum class ErrorCode : int { kInvalidArgument = 3, kAborted = 10 };
+enum class ErrorCode : int { kAborted = 10 };
 
 struct ErrorCreateArguments {
   size_t struct_size;

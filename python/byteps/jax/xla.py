@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from byteps.common import default
-from byteps.common.call import Call, request_of, scope_of
+from byteps.common.call import Call, detail_of, request_of, scope_of
 from byteps.common.names import unnamed, unnamed_number
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.types import DataType, Operation
@@ -61,21 +61,13 @@ class Exchange:
         process_set = call.process_set
         is_all = process_set is global_process_set
         number_of(process_set)  # raises if this rank cannot take part
-        factors = "".join(
-            f"; {name} {factor!r}"
-            for name, factor in (
-                ("prescale_factor", call.prescale),
-                ("postscale_factor", call.postscale),
-            )
-            if factor != 1.0
-        )
         return cls(
             call.operation,
             call.name,
             root_rank=call.root_rank,
             priority=call.priority,
             ranks=None if is_all else tuple(process_set.ranks),
-            detail=(call.detail + factors).removeprefix("; "),
+            detail=detail_of(call, "").removeprefix("; "),
             combine=call.combine,
         )
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -283,6 +285,21 @@ def check_no_copy(rank: int, size: int) -> None:
                 assert np.asarray(x).ctypes.data == x.unsafe_buffer_pointer()
     finally:
         eager._room = make
+
+
+def check_several_devices(rank: int, size: int) -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
+    values = np.full(4, rank, np.float32)
+    specs = (jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("devices"))
+    places = [jax.sharding.NamedSharding(mesh, spec) for spec in specs]
+    whole, parts = (jax.device_put(values, place) for place in places)
+    total = bps.allreduce(whole, name="on two devices", op=bps.Sum)
+    assert total.sharding == whole.sharding
+    assert total.tolist() == [size * (size - 1) / 2] * 4
+    call = partial(bps.allreduce, name="several devices")
+    refused(bps.InvalidArgumentError, "in parts", lambda: call(parts))
+    for array in (whole, parts):
+        refused(bps.InvalidArgumentError, "one device", lambda a=array: jax.jit(call)(a))
 
 
 def check_process_sets(rank: int, size: int) -> None:

@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -17,6 +19,7 @@
 
 #include "byteps/byteps.h"
 #include "python/bindings/bind_error.h"
+#include "python/bindings/ending.h"
 #include "python/bindings/settings.h"
 
 namespace byteps::python {
@@ -37,6 +40,18 @@ class Opening {
 
  private:
   std::atomic<bool> go_on_{true};
+};
+
+// An operation that nobody waits for, from its start until it is over.
+struct Awaited {
+  byteps_session* session;
+  std::shared_ptr<Ending> ending;
+
+  static void Complete(void* context, byteps_handle handle, byteps_code code) noexcept {
+    const std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(context));
+    awaited->ending->Ended(awaited->session, handle, code);
+    byteps_release(awaited->session, handle);
+  }
 };
 
 // Owns a byteps_session. Any thread; methods that block release the interpreter lock. A process
@@ -81,7 +96,8 @@ class Session {
   uint64_t Start(const char* name, int operation, int dtype, const std::vector<int64_t>& shape,
                  uintptr_t input, uintptr_t output, int32_t root_rank, int32_t priority,
                  int combine, int32_t process_set, const std::string& detail,
-                 const std::optional<std::vector<int64_t>>& splits, bool atomic) {
+                 const std::optional<std::vector<int64_t>>& splits, bool atomic,
+                 const std::shared_ptr<Ending>& ending) {
     CheckProcess();
     byteps_request request{};
     request.name = name;
@@ -101,8 +117,16 @@ class Session {
     request.atomic = atomic ? 1 : 0;
     byteps_handle handle = 0;
     byteps_error error{};
-    const byteps_code code = byteps_start(session_, &request, &handle, &error);
-    RaiseIfFailed(code, error);
+    if (ending == nullptr) {
+      RaiseIfFailed(byteps_start(session_, &request, &handle, &error), error);
+      return handle;
+    }
+    auto awaited = std::make_unique<Awaited>(Awaited{session_, ending});
+    request.on_complete = &Awaited::Complete;
+    request.context = awaited.get();
+    RaiseIfFailed(byteps_start(session_, &request, &handle, &error), error);
+    awaited.release();  // Complete deletes it
+    ending->Accepted();
     return handle;
   }
 
@@ -278,7 +302,7 @@ void BindSession(nb::module_& module) {
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false)
+           nb::arg("atomic") = false, nb::arg("ending") = nb::none())
       .def("add_process_set", &Session::AddProcessSet, nb::arg("ranks"), nb::arg("number"))
       .def("remove_process_set", &Session::RemoveProcessSet, nb::arg("number"))
       .def("poll", &Session::Poll, nb::arg("handle"))

@@ -2,10 +2,12 @@
 
 #include "python/bindings/bind_serve.h"
 #include "python/bindings/bind_session.h"
+#include "python/bindings/bind_xla.h"
 
 NB_MODULE(_core, module) {
   // Handles that a program never synchronized live until exit; that is no leak to report.
   nanobind::set_leak_warnings(false);
+  byteps::python::BindXla(module);  // first: sessions take its class Ending
   byteps::python::BindSession(module);
   byteps::python::BindServe(module);
 }

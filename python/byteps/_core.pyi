@@ -2,6 +2,22 @@
 
 from collections.abc import Sequence
 
+class Ending:
+    """Hears how an operation ended that nobody waits for."""
+
+class XlaCall(Ending):
+    """A custom call of a program of XLA, which is over when the operation that it starts is."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def inputs(self) -> list[tuple[int, list[int], int]]: ...
+    @property
+    def outputs(self) -> list[tuple[int, list[int], int]]: ...
+    def expect_rows(self, rows_of_ranks: Sequence[int]) -> None: ...
+
+xla_handler: object
+
 class Opening:
     """The joining of a job; another thread may break it off."""
 
@@ -36,6 +52,7 @@ class Session:
         detail: str = "",
         splits: Sequence[int] | None = None,
         atomic: bool = False,
+        ending: Ending | None = None,
     ) -> int: ...
     def add_process_set(self, ranks: Sequence[int], number: int) -> None: ...
     def remove_process_set(self, number: int) -> None: ...

@@ -492,3 +492,9 @@ def test_nothing_in_common_needs_a_framework() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=LIMIT_S)
+
+
+def test_adapters_export_every_error_and_every_question_about_the_build() -> None:
+    from byteps.common import basics, build, errors
+
+    assert {*errors.__all__, *build.__all__} < {*basics.__all__}

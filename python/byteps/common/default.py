@@ -365,6 +365,11 @@ def process_set_of(number: int | None) -> ProcessSet:
     return _sets().get(number)
 
 
+def process_set_with(ranks: Sequence[int]) -> ProcessSet:
+    """Return the registered process set that has these ranks."""
+    return _sets().of_ranks(ranks)
+
+
 def _sets() -> ProcessSets:
     process_sets = _process.process_sets
     if process_sets is None:

@@ -15,7 +15,7 @@ from byteps.common.errors import BytepsError
 from byteps.common.exchange_options import ExchangeOptions, is_whole
 from byteps.common.groups import places_by_kind
 from byteps.common.pending import Handle
-from byteps.common.process_sets import global_process_set
+from byteps.common.process_sets import has_others
 from byteps.common.reduction import operation_of
 from byteps.common.usage import NO_GRADIENT, Usage, changed_error, usage_call
 
@@ -217,10 +217,7 @@ class GradientExchange(Generic[Parameter]):
     @property
     def is_active(self) -> bool:
         """Whether there is anybody to exchange with."""
-        process_set = self.options.process_set
-        if process_set is global_process_set:
-            return default.size() > 1
-        return process_set.included() and process_set.size() > 1
+        return has_others(self.options.process_set)
 
     # Which parameters there are, and what travels together.
 

@@ -174,6 +174,16 @@ class ProcessSets:
                 return True
         return False
 
+    def of_ranks(self, ranks: Sequence[int]) -> ProcessSet:
+        """Return the registered set that has these ranks."""
+        for registered in self._sets.values():
+            if registered.ranks == list(ranks):
+                return registered.objects[0]
+        raise InvalidArgumentError(
+            f"no process set of the ranks {list(ranks)} is registered: call add_process_set on all "
+            "ranks."
+        )
+
     def add(self, added: ProcessSet) -> None:
         """Register a set on all ranks: blocks until all have called it, with the same ranks."""
         ranks, size = added.ranks, self._session.size
@@ -241,3 +251,8 @@ def registered_number(process_set: ProcessSet) -> int | None:
     """Return the number that the session knows the set by, None if it is not registered. No other
     set of the session ever has it, while an id may be that of a set that was removed."""
     return process_set._number
+
+
+def has_others(process_set: ProcessSet) -> bool:
+    """Return whether this process is in the set, and not alone."""
+    return process_set.included() and process_set.size() > 1

@@ -74,37 +74,13 @@ class Session:
         Its name is taken until then, in all process sets; a second operation of that name is a
         DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
-        thread = threading.current_thread()
-        if thread is not self._last_caller:
-            _CALLERS.add(thread)
-            self._last_caller = thread
-        if self._stuck not in (None, thread):
-            self._native.set_stuck(None)
+        self.expect_calls()
         name = NAME_PREFIX + request.name
-        request.detail = shortened(request.detail)
         holder = self._taken.setdefault(name, request)
         if holder is not request:
-            raise DuplicateNameError(
-                f"tensor '{name}' is already in flight on rank {self.rank}, with "
-                f"{holder.describe()}; this is a second call, with {request.describe()}. Call "
-                "synchronize on the first handle, or give the second operation another name"
-            )
+            raise self._duplicate(name, holder, request)
         try:
-            handle = self._native.start(
-                name,
-                int(request.operation),
-                int(request.dtype),
-                request.shape,
-                request.input_pointer,
-                request.output_pointer,
-                request.root_rank,
-                request.priority,
-                combine=int(request.combine),
-                process_set=request.process_set,
-                detail=request.detail,
-                splits=request.splits,
-                atomic=request.atomic,
-            )
+            handle = self._submit(name, request)
         except BaseException:
             del self._taken[name]
             raise
@@ -112,6 +88,53 @@ class Session:
         if self._timeline is not None:
             self._timeline.start(handle, request.name, request.operation.name)
         return handle
+
+    def expect_calls(self) -> None:
+        """Note that the thread which calls this may start operations, itself or through others."""
+        thread = threading.current_thread()
+        if thread is not self._last_caller:
+            _CALLERS.add(thread)
+            self._last_caller = thread
+        if self._stuck not in (None, thread):
+            self._native.set_stuck(None)
+
+    def launch(self, request: Request, ending: _core.Ending) -> None:
+        """Start an operation that nobody waits for; `ending` hears how it ended.
+
+        Its name is free again when it has ended. The timeline has nothing of it. The thread is the
+        framework's: the one that has it call must have said `expect_calls`.
+        """
+        name = NAME_PREFIX + request.name
+        holder = self._taken.get(name)
+        if holder is not None:
+            raise self._duplicate(name, holder, request)
+        self._submit(name, request, ending)
+
+    def _duplicate(self, name: str, holder: Request, request: Request) -> DuplicateNameError:
+        return DuplicateNameError(
+            f"tensor '{name}' is already in flight on rank {self.rank}, with "
+            f"{holder.describe()}; this is a second call, with {request.describe()}. Call "
+            "synchronize on the first handle, or give the second operation another name"
+        )
+
+    def _submit(self, name: str, request: Request, ending: _core.Ending | None = None) -> int:
+        request.detail = shortened(request.detail)
+        return self._native.start(
+            name,
+            int(request.operation),
+            int(request.dtype),
+            request.shape,
+            request.input_pointer,
+            request.output_pointer,
+            request.root_rank,
+            request.priority,
+            combine=int(request.combine),
+            process_set=request.process_set,
+            detail=request.detail,
+            splits=request.splits,
+            atomic=request.atomic,
+            **({} if ending is None else {"ending": ending}),
+        )
 
     def add_process_set(self, ranks: Sequence[int], number: int) -> None:
         """Make `number` stand for these ranks, on this rank only."""

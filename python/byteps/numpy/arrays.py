@@ -121,7 +121,9 @@ def scaled(array: Array, factor: float) -> Array:
     kind = array.dtype
     if kind.name.startswith(("int", "uint")):
         return np.asarray(array.astype(np.float64) * factor).astype(kind)
-    return np.asarray(array * kind.type(factor)).astype(kind, copy=False)
+    # Of two bytes, the product is rounded once.
+    wide = np.dtype(np.float32) if kind.itemsize == 2 else kind
+    return np.asarray(array.astype(wide, copy=False) * wide.type(factor)).astype(kind, copy=False)
 
 
 def _check_scalable(array: Array, call: Call) -> None:

@@ -65,6 +65,11 @@ def check_factors(rank: int, size: int) -> None:
         result = bps.allreduce(np.full(4, 2, dtype), name=f"scaled {dtype}", **options)
         assert result.dtype == np.dtype(dtype)
         assert (result == 3 * size).all()
+    numbers = np.arange(99)
+    thirds = (numbers.astype(np.float32) * np.float32(1 / 3)).astype(np.float16)  # rounded once
+    mine = numbers.astype(np.float16)
+    found = bps.allreduce(mine, name="thirds", op=bps.Max, prescale_factor=1 / 3)
+    assert found.tolist() == thirds.tolist()
     yes = np.array([True])
     refused(
         bps.InvalidArgumentError,

@@ -1,0 +1,25 @@
+#include "python/bindings/bind_xla.h"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/bindings/xla_call.h"
+
+namespace byteps::python {
+namespace nb = nanobind;
+
+void BindXla(nb::module_& module) {
+  nb::class_<Ending>(module, "Ending");
+  nb::class_<XlaCall, Ending>(module, "XlaCall")
+      .def_prop_ro("text", &XlaCall::text)
+      .def_prop_ro("inputs", &XlaCall::inputs)
+      .def_prop_ro("outputs", &XlaCall::outputs)
+      .def("expect_rows", &XlaCall::ExpectRows, nb::arg("rows_of_ranks"));
+  // The name is what XLA looks for in a capsule.
+  module.attr("xla_handler") =
+      nb::capsule(reinterpret_cast<void*>(&HandleXlaCall), "xla._CUSTOM_CALL_TARGET");
+}
+
+}  // namespace byteps::python

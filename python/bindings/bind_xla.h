@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace byteps::python {
+
+// Adds the class XlaCall and `xla_handler`, what XLA calls, to the module.
+void BindXla(nanobind::module_& module);
+
+}  // namespace byteps::python

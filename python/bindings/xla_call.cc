@@ -1,0 +1,147 @@
+#include "python/bindings/xla_call.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace byteps::python {
+namespace nb = nanobind;
+namespace {
+
+constexpr const char* kBeginModule = "byteps.jax.xla";
+constexpr const char* kTextAttribute = "call";
+
+std::vector<XlaCall::Place> PlacesOf(const xla::Buffers& buffers) {
+  std::vector<XlaCall::Place> places;
+  places.reserve(static_cast<size_t>(buffers.size));
+  for (int64_t i = 0; i < buffers.size; ++i) {
+    const xla::Buffer& buffer = *buffers.buffers[i];
+    std::vector<int64_t> shape(buffer.dimensions, buffer.dimensions + buffer.rank);
+    places.emplace_back(buffer.data_type, std::move(shape),
+                        reinterpret_cast<uintptr_t>(buffer.data));
+  }
+  return places;
+}
+
+std::string TextOf(const xla::Attributes& attributes) {
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    const xla::Text& name = *attributes.names[i];
+    if (attributes.kinds[i] != xla::kAttributeIsText) continue;
+    if (std::string(name.begin, name.size) != kTextAttribute) continue;
+    const auto& value = *static_cast<const xla::Text*>(attributes.values[i]);
+    return {value.begin, value.size};
+  }
+  return {};
+}
+
+// XLA asks which version of its interface a handler speaks before it makes calls.
+bool AnswerQuestion(const xla::CallFrame& frame) {
+  for (xla::Extension* extension = frame.extensions; extension != nullptr;
+       extension = extension->next) {
+    if (extension->kind != xla::ExtensionKind::kMetadata) continue;
+    xla::Version& version = reinterpret_cast<xla::MetadataExtension*>(extension)->metadata->version;
+    version.major = xla::kMajorVersion;
+    version.minor = xla::kMinorVersion;
+    return true;
+  }
+  return false;
+}
+
+xla::Error* MakeError(const xla::Api& api, const std::string& message) {
+  xla::ErrorCreateArguments arguments{sizeof(arguments), nullptr, message.c_str(),
+                                      xla::ErrorCode::kAborted};
+  return api.error_create(&arguments);
+}
+
+// Has Python start the operation. What it raises ends the call.
+void Begin(const std::shared_ptr<XlaCall>& call) {
+  nb::gil_scoped_acquire acquire;
+  try {
+    nb::module_::import_(kBeginModule).attr("begin")(call);
+  } catch (nb::python_error& error) {
+    if (call->is_accepted()) {
+      error.discard_as_unraisable("the start of an operation of XLA");
+      return;
+    }
+    nb::object code = nb::getattr(error.value(), "code", nb::int_(int{BYTEPS_INTERNAL}));
+    std::string text = nb::cast<std::string>(nb::str(error.value()));
+    if (!nb::hasattr(error.value(), "code")) text = error.what();
+    call->Fail(nb::cast<int>(code), text);
+  }
+}
+
+}  // namespace
+
+XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
+    : api_(frame.api),
+      future_(future),
+      text_(TextOf(frame.attributes)),
+      inputs_(PlacesOf(frame.arguments)),
+      outputs_(PlacesOf(frame.results)) {}
+
+void XlaCall::Fail(int code, const std::string& message) {
+  // byteps.jax.errors reads this text.
+  const std::string text = "byteps error " + std::to_string(code) + ": " + message;
+  xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_, MakeError(*api_, text)};
+  api_->future_set_error(&arguments);
+}
+
+void XlaCall::Succeed() {
+  xla::FutureAvailableArguments arguments{sizeof(arguments), nullptr, future_};
+  api_->future_set_available(&arguments);
+}
+
+void XlaCall::Ended(byteps_session* session, byteps_handle handle, byteps_code code) {
+  byteps_error error{};
+  if (code != BYTEPS_OK) {
+    byteps_wait(session, handle, 0, &error);
+    Fail(code, error.message);
+    return;
+  }
+  const std::string problem = expected_.empty() ? std::string() : TakeRows(session, handle);
+  if (problem.empty()) {
+    Succeed();
+  } else {
+    Fail(BYTEPS_MISMATCH, problem);
+  }
+}
+
+std::string XlaCall::TakeRows(byteps_session* session, byteps_handle handle) {
+  byteps_result result{};
+  byteps_error error{};
+  if (byteps_get_result(session, handle, &result, &error) != BYTEPS_OK) return error.message;
+  const std::span<const int64_t> received(result.received_splits, result.received_split_count);
+  if (!std::equal(received.begin(), received.end(), expected_.begin(), expected_.end())) {
+    std::string text =
+        "inside jit every rank must have the same number of rows, but the ranks' "
+        "rows are";
+    for (const int64_t rows : received) text += " " + std::to_string(rows);
+    return text + ". Make this call outside jit";
+  }
+  std::memcpy(reinterpret_cast<void*>(std::get<2>(outputs_[0])), result.data, result.bytes);
+  return {};
+}
+
+xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept {
+  if (AnswerQuestion(*frame)) return nullptr;
+  xla::FutureCreateArguments create{sizeof(create), nullptr, nullptr};
+  if (xla::Error* error = frame->api->future_create(&create); error != nullptr) return error;
+  try {
+    Begin(std::make_shared<XlaCall>(*frame, create.future));
+  } catch (const std::exception& error) {
+    return MakeError(*frame->api, error.what());
+  }
+  frame->future = create.future;
+  return nullptr;
+}
+
+}  // namespace byteps::python

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "python/bindings/ending.h"
+#include "python/bindings/xla_ffi.h"
+
+namespace byteps::python {
+
+// One custom call of an XLA program: its buffers, which XLA keeps until the call is over. It is
+// over when it has failed, or when the operation that Python starts with it has ended.
+class XlaCall : public Ending {
+ public:
+  using Place = std::tuple<int, std::vector<int64_t>, uintptr_t>;  // XLA's type, shape, address
+
+  XlaCall(const xla::CallFrame& frame, xla::Future* future);
+
+  // The text that the program was compiled with.
+  const std::string& text() const { return text_; }
+  const std::vector<Place>& inputs() const { return inputs_; }
+  const std::vector<Place>& outputs() const { return outputs_; }
+
+  // The operation brings so many rows from each rank, which are copied to the first output; other
+  // numbers of rows are an error. REQUIRES: called before the operation starts.
+  void ExpectRows(std::vector<int64_t> rows_of_ranks) { expected_ = std::move(rows_of_ranks); }
+
+  bool is_accepted() const { return is_accepted_; }
+  // Ends the call; `code` is a byteps_code. REQUIRES: not accepted.
+  void Fail(int code, const std::string& message);
+
+  void Accepted() override { is_accepted_ = true; }
+  void Ended(byteps_session* session, byteps_handle handle, byteps_code code) override;
+
+ private:
+  // Copies the rows; returns what is wrong with them, or nothing.
+  std::string TakeRows(byteps_session* session, byteps_handle handle);
+  void Succeed();
+
+  const xla::Api* const api_;
+  xla::Future* const future_;
+  std::string text_;
+  std::vector<Place> inputs_;
+  std::vector<Place> outputs_;
+  std::vector<int64_t> expected_;
+  std::atomic<bool> is_accepted_{false};
+};
+
+// What XLA calls. It never blocks: Python's `byteps.jax.xla.begin` starts the operation.
+xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept;
+
+}  // namespace byteps::python

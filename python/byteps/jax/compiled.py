@@ -1,0 +1,98 @@
+"""Exchanges of arrays that a program will have: inside jit, grad and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from byteps.common import default
+from byteps.common.call import Call
+from byteps.common.errors import InvalidArgumentError
+from byteps.common.process_sets import ProcessSet
+from byteps.common.types import Operation
+from byteps.jax.primitive import exchange
+from byteps.jax.xla import Exchange, next_number
+
+_GATE = jax.ShapeDtypeStruct((), jnp.uint32)
+
+
+def exchange_all(
+    call: Call,
+    arrays: Sequence[Any],
+    paths: Sequence[str],
+    priorities: Sequence[int],
+    check: str,
+) -> list[Any]:
+    """Return the results of an exchange of each array, under the call's name and its path.
+
+    With a `check`, they start when all ranks have come with the same one.
+    """
+    default.current().expect_calls()  # the program will make them, on threads of XLA
+    what = Exchange.of(call)
+    gate = jnp.uint32(0) if call.name is not None else _ticket(call.process_set)
+    if check:
+        agree = replace(what, operation=Operation.BARRIER, detail=check)
+        gate = exchange(jnp.zeros((), jnp.uint8), gate, agree)
+    return [
+        _exchange(array, gate, call, what.part(path, priority=priority))
+        for array, path, priority in zip(arrays, paths, priorities, strict=True)
+    ]
+
+
+def _ticket(process_set: ProcessSet) -> Any:
+    """Return a number for a call without a name; programs take them in the order of the calls."""
+
+    def take() -> Any:
+        return np.uint32(next_number(process_set))
+
+    return io_callback(take, _GATE, ordered=True)
+
+
+def _exchange(x: Any, gate: Any, call: Call, what: Exchange) -> Any:
+    if call.splits is not None:
+        raise InvalidArgumentError(
+            "alltoall with splits cannot be inside jit, because the other ranks decide how many "
+            "rows come. Call it outside jit, or without splits."
+        )
+    x = _scaled(x, call.prescale)
+    if _is_cut(call, x):
+        return _scaled(_cut_average(x, gate, what), call.postscale)
+    return _scaled(exchange(x, gate, what), call.postscale)
+
+
+def _scaled(x: Any, factor: float) -> Any:
+    if factor == 1.0:
+        return x
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        # Of two bytes, the product is rounded once.
+        wide = x.dtype if x.dtype.itemsize > 2 else jnp.dtype(jnp.float32)
+        return (x.astype(wide) * wide.type(factor)).astype(x.dtype)
+    if x.dtype == jnp.bool_:
+        raise InvalidArgumentError(f"an array of bool cannot be scaled; the factor is {factor}.")
+    if not jax.config.jax_enable_x64:
+        raise InvalidArgumentError(
+            f"scaling an array of {x.dtype} inside jit needs float64. Set jax_enable_x64, or scale "
+            "it outside jit."
+        )
+    return (x.astype(jnp.float64) * factor).astype(x.dtype)
+
+
+def _is_cut(call: Call, x: Any) -> bool:
+    is_average = call.toward_zero and call.operation is Operation.AVERAGE
+    return is_average and jnp.issubdtype(x.dtype, jnp.signedinteger)
+
+
+def _cut_average(x: Any, gate: Any, what: Exchange) -> Any:
+    """Return an average of integers, cut toward zero.
+
+    Servers round down: the average of -x, negated, is the average rounded up."""
+    wide = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x
+    detail = f"{what.detail}; average of {x.dtype}".removeprefix("; ")
+    both = exchange(jnp.stack([wide, -wide]), gate, replace(what, detail=detail))
+    return jnp.where(both[0] < 0, -both[1], both[0]).astype(x.dtype)

@@ -1,0 +1,105 @@
+"""Exchanges of arrays that exist: outside of programs, without a copy where the array is in host
+memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from byteps.common import default
+from byteps.common.barriers import meet
+from byteps.common.call import Call
+from byteps.common.errors import BytepsError, InvalidArgumentError
+from byteps.common.pending import Handle
+from byteps.common.types import Operation
+from byteps.jax.xla import Exchange
+from byteps.numpy.arrays import Array, start_alltoall, start_exchange, start_gather, start_scatter
+
+# XLA shares host memory only at such addresses.
+_ALIGNMENT = 64
+
+
+class Started:
+    """Exchanges on their way, and where their results go. Give it to `push_pull_done` once."""
+
+    def __init__(self, calls: Sequence[Call], arrays: Sequence[jax.Array]) -> None:
+        """Start an exchange of each array."""
+        self._arrays = list(arrays)
+        self._handles: list[Handle[Any]] = []
+        try:
+            for call, array in zip(calls, arrays, strict=True):
+                self._handles.append(_start(call, array))
+        except Exception:
+            for handle in self._handles:
+                default.pending().abandon(handle)
+            raise
+
+    def finish(self) -> list[Any]:
+        """Wait for all; return the results, or raise the first error."""
+        results, errors = [], []
+        for handle, array in zip(self._handles, self._arrays, strict=True):
+            try:
+                results.append(_results(default.pending().synchronize(handle), array))
+            except BytepsError as error:
+                errors.append(error)
+        self._arrays = []
+        if errors:
+            raise errors[0]
+        return results
+
+
+def run(x: Any, gate: Any, *, what: Exchange) -> Any:
+    """Do what a custom call would, outside of a program: JAX asks for it in grad without jit."""
+    call = what.call(int(gate))
+    if what.operation is Operation.BARRIER:
+        meet(call)
+        return gate
+    (result,) = Started([call], [jnp.asarray(x)]).finish()
+    return result
+
+
+def _start(call: Call, array: jax.Array) -> Handle[Any]:
+    values = host_array(array)
+    start = _STARTS.get(call.operation)
+    if start is not None:
+        return start(call, values)
+    return start_exchange(call, values, _room(values.shape, values.dtype))
+
+
+_STARTS: dict[Operation, Callable[[Call, Array], Handle[Any]]] = {
+    Operation.ALLGATHER: start_gather,
+    Operation.ALLTOALL: start_alltoall,
+    Operation.REDUCESCATTER: start_scatter,
+}
+
+
+def host_array(array: jax.Array) -> Array:
+    """Return the values; on the CPU this is the array's own memory."""
+    if not array.is_fully_replicated:
+        raise InvalidArgumentError(
+            f"this array lies in parts on {len(array.sharding.device_set)} devices. Sum over the "
+            "devices first (jax.lax.psum in shard_map), so that each has the whole result; or "
+            "exchange array.addressable_data(i) for each."
+        )
+    return np.asarray(array.addressable_data(0))
+
+
+def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an array that JAX can take over without a copy."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    memory: Array = np.empty(size_bytes + _ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ALIGNMENT
+    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
+
+
+def _results(result: Any, like: jax.Array) -> Any:
+    """Return what an operation has brought as arrays of JAX, where the array `like` is."""
+    if isinstance(result, tuple):
+        return tuple(_results(part, like) for part in result)
+    # An array that nobody has put on a device stays free to go to any.
+    return jax.device_put(result, like.sharding if like.committed else None)

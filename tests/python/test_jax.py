@@ -1,0 +1,54 @@
+"""What of byteps.jax needs no job."""
+
+from __future__ import annotations
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+
+def test_a_program_holds_all_of_a_call() -> None:
+    from byteps.common.types import Operation
+    from byteps.jax.xla import Exchange, _exchange_of
+
+    calls = (
+        Exchange(Operation.SUM, ""),
+        Exchange(Operation.AVERAGE, None, ".backward", priority=-3, detail="a 'detail' ü"),
+        Exchange(Operation.BROADCAST, "x", root_rank=2, ranks=(0, 2)),
+        Exchange(Operation.ALLGATHER, "rows", rows=(3, 0)),
+        Exchange(Operation.REDUCESCATTER, "part", combine=Operation.AVERAGE),
+    )
+    for call in calls:
+        assert _exchange_of(call.text()) == call
+
+
+def test_errors_of_programs_become_errors_of_byteps() -> None:
+    import byteps.jax as bps
+
+    found = bps.error_of(RuntimeError("ABORTED: byteps error 2: rank 0 has\nrank 1 has"))
+    assert type(found) is bps.MismatchError
+    assert str(found) == "rank 0 has\nrank 1 has"
+    assert bps.error_of(RuntimeError("RESOURCE_EXHAUSTED")) is None
+    with pytest.raises(bps.PeerLostError, match="gone"), bps.typed_errors():
+        raise jax.errors.JaxRuntimeError("INTERNAL: byteps error 4: worker 1 is gone")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="other"), bps.typed_errors():
+        raise jax.errors.JaxRuntimeError("other")
+
+
+def test_calls_before_init_say_so_while_tracing(core: object) -> None:
+    import byteps.jax as bps
+
+    for call in (bps.allreduce, jax.jit(bps.allreduce), jax.jit(bps.allgather)):
+        with pytest.raises(bps.NotInitializedError):
+            call(jax.numpy.ones(2))
+
+
+def test_room_for_results_is_where_xla_shares_it() -> None:
+    import numpy as np
+
+    from byteps.jax.eager import _room
+
+    for count in (1, 7, 1000):
+        room = _room((count, 3), np.dtype(np.float16))
+        assert room.shape == (count, 3)
+        assert room.ctypes.data % 64 == 0

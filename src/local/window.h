@@ -78,6 +78,8 @@ class Window {
   // Whether the block is this use's: the use before is over. REQUIRES, of all below: the use is
   // this rank's, and this rank has not released it.
   bool IsOurs(const AdmittedUse& at) const;
+  // Whether all its ranks have released it. Of any use.
+  bool IsOver(const AdmittedUse& at) const;
 
   // This rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not said Filled.
   ByteSpan Part(const AdmittedUse& at);
@@ -104,13 +106,21 @@ class Window {
   // of times.
   void MarkLost(uint32_t rank);
   RankSet lost() const;
+  // Ranks that take part no more, in order.
+  RankSet left() const;
   // kPeerLost with their names, if there are any.
   Status Loss() const;
   // Who has something to do in this use now: fill, sum, or release it once it is decided.
   RankSet Awaited(const AdmittedUse& at) const;
 
+  uint32_t rank() const { return rank_; }
+
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
   uint32_t Events() const;
+  // An event for these ranks, of whatever it is that they look at. Any thread.
+  void Notify(RankSet ranks) { Wake(ranks); }
+  // Blocks until there was an event since, or the deadline has passed.
+  void Sleep(uint32_t events, Time deadline);
   // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
   // (kDeadlineExceeded). The texts name the ranks; `at` is what the caller waits for.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);

@@ -38,6 +38,8 @@ struct FrontOptions {
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
+  // Of each piece, at most; 0: as many as suit the number of ranks (plan/partition.h).
+  uint32_t piece_bytes = 0;
   uint64_t first_round = 1;  // tests only
   const FrontRules* rules = &kFrontRules;
 };

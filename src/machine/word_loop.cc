@@ -1,0 +1,115 @@
+#include "src/machine/word_loop.h"
+
+#include <functional>
+#include <thread>
+#include <utility>
+
+namespace byteps::machine {
+namespace {
+
+uint64_t ThisThread() { return std::hash<std::thread::id>()(std::this_thread::get_id()) | 1; }
+
+Status NoConnections() {
+  return {StatusCode::kUnavailable, "a job on one machine without servers has no connections"};
+}
+
+}  // namespace
+
+// Shares what is due with the loop, which may be running it when the timer goes.
+class WordLoop::DueTimer final : public transport::Loop::Timer {
+ public:
+  explicit DueTimer(std::shared_ptr<Due> due) : due_(std::move(due)) {}
+  ~DueTimer() override { due_->work = nullptr; }
+
+ private:
+  const std::shared_ptr<Due> due_;
+};
+
+WordLoop::WordLoop(local::Window& window, std::function<bool()> step)
+    : window_(window), step_(std::move(step)) {}
+
+WordLoop::~WordLoop() = default;
+
+void WordLoop::Run() {
+  thread_.store(ThisThread());
+  while (true) {
+    uint32_t events = window_.Events();
+    bool did = RunPosted();
+    did = RunDue() || did;
+    did = step_() || did;
+    if (did) continue;
+    if (stopped_.load()) break;
+    window_.Sleep(events, dues_.empty() ? Time::max() : dues_.begin()->first);
+  }
+  thread_.store(0);
+}
+
+void WordLoop::Stop() {
+  stopped_.store(true);
+  Wake();
+}
+
+void WordLoop::Post(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    posted_.push_back(std::move(work));
+  }
+  Wake();
+}
+
+bool WordLoop::InLoop() const { return thread_.load() == ThisThread(); }
+
+Time WordLoop::Now() const { return std::chrono::steady_clock::now(); }
+
+bool WordLoop::RunPosted() {
+  std::vector<std::function<void()>> posted;
+  {
+    MutexLock lock(mutex_);
+    posted.swap(posted_);
+  }
+  for (std::function<void()>& work : posted) work();
+  return !posted.empty();
+}
+
+bool WordLoop::RunDue() {
+  bool ran = false;
+  const Time now = Now();
+  while (!dues_.empty() && dues_.begin()->first <= now) {
+    auto first = dues_.extract(dues_.begin());
+    std::shared_ptr<Due> due = std::move(first.mapped());
+    if (due->work == nullptr) continue;
+    ran = true;
+    std::function<void()> work = due->work;  // the timer may go meanwhile
+    if (due->period > Duration::zero()) dues_.emplace(now + due->period, due);
+    work();
+  }
+  return ran;
+}
+
+std::unique_ptr<transport::Loop::Timer> WordLoop::Add(Duration delay, Due due) {
+  auto shared = std::make_shared<Due>(std::move(due));
+  dues_.emplace(Now() + delay, shared);
+  return std::make_unique<DueTimer>(std::move(shared));
+}
+
+std::unique_ptr<transport::Loop::Timer> WordLoop::Every(Duration period,
+                                                        std::function<void()> tick) {
+  return Add(period, {std::move(tick), period});
+}
+
+std::unique_ptr<transport::Loop::Timer> WordLoop::After(Duration delay,
+                                                        std::function<void()> work) {
+  return Add(delay, {std::move(work), Duration::zero()});
+}
+
+Result<std::unique_ptr<transport::Listener>> WordLoop::Listen(
+    const std::string&, std::function<void(std::unique_ptr<transport::Connection>)>) {
+  return NoConnections();
+}
+
+void WordLoop::Connect(const std::string&, Duration,
+                       std::function<void(Result<std::unique_ptr<transport::Connection>>)> done) {
+  Post([done = std::move(done)] { done(NoConnections()); });
+}
+
+}  // namespace byteps::machine

@@ -30,6 +30,8 @@ constexpr Duration kGrace = seconds(1);
 constexpr Duration kMoment = milliseconds(1);
 // How often a wait asks whether it shall go on.
 constexpr Duration kAskEvery = milliseconds(50);
+// How often the host says who is missing.
+constexpr Duration kTellEvery = seconds(5);
 
 ConstByteSpan BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -91,6 +93,7 @@ class Host {
     while (!IsComplete()) {
       Status seen = HearOnce(deadline);
       if (seen.ok() && !GoesOn(options_)) seen = BrokenOff();
+      TellIfDue();
       if (seen.ok() && Now() >= deadline && !IsComplete()) seen = Missing();
       if (!seen.ok()) {
         RefuseAll(seen);
@@ -121,9 +124,9 @@ class Host {
     std::vector<int> fds = {guests_.size() < kGuestsMax ? listener_.get() : -1};
     for (const auto& guest : guests_) fds.push_back(guest->socket.get());
     for (const auto& member : members_) fds.push_back(member ? member->socket.get() : -1);
-    bool asks = options_.go_on != nullptr;
-    std::vector<bool> readable =
-        PollReadable(fds, asks ? std::min(deadline, Now() + kAskEvery) : deadline);
+    Time until = std::min(deadline, tell_at_);
+    if (options_.go_on != nullptr) until = std::min(until, Now() + kAskEvery);
+    std::vector<bool> readable = PollReadable(fds, until);
     // Members say nothing any more: theirs is readable when it is closed.
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
       if (readable[1 + guests_.size() + rank]) {
@@ -198,6 +201,12 @@ class Host {
     return Status::Ok();
   }
 
+  void TellIfDue() {
+    if (Now() < tell_at_) return;
+    tell_at_ = Now() + kTellEvery;
+    if (options_.on_waiting != nullptr && !IsComplete()) options_.on_waiting(Missing().message());
+  }
+
   Status Missing() const {
     std::vector<uint32_t> missing;
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -245,6 +254,7 @@ class Host {
 
   const MeetingOptions& options_;
   const MeetingHello own_;
+  Time tell_at_ = Now() + kTellEvery;
   UniqueFd listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<std::unique_ptr<Guest>> members_;

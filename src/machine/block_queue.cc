@@ -40,7 +40,8 @@ local::BlockUse BlockQueue::UseOf(const RoundKey& key, const Pieces& pieces) con
   bool moves = MovesBytes(facts.how) || use.bytes == 0;
   use.type = moves ? DataType::kUint8 : facts.type;
   use.how = moves ? Combine::kOverlay : facts.how;
-  use.divisor = static_cast<uint32_t>(std::popcount(pieces.bring));
+  // Who has joined counts, as it does for the shards of a job with servers.
+  use.divisor = static_cast<uint32_t>(std::popcount(facts.ranks));
   use.tensor = key.tensor;
   use.piece = pieces.number;
   use.round = key.use;

@@ -257,6 +257,7 @@ void LocalEngine::TakeSubmissions() {
     refused.status = front_.Submit(std::move(*next));
     if (!refused.status.ok()) Complete(id, std::move(refused));
   }
+  ticker_.Arm();
 }
 
 // Again and again until the carrier has decided: all pieces may have blocks just now.
@@ -450,6 +451,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   meeting.memory_bytes = SharedRoom::BytesFor(options.size);
   meeting.terms = "BytePS " + options.version;
   meeting.go_on = options.go_on;
+  meeting.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };
   Result<local::Meeting> met =
       local::Meet(meeting, std::chrono::steady_clock::now() + options.start_limit);
   if (!met.ok()) return met.status();

@@ -123,6 +123,7 @@ bool LocalEngine::Step() {
     return false;
   }
   if (window_.lost() != 0) {
+    TakeWhatIsThere();
     OnLoss();
     return true;
   }
@@ -290,6 +291,13 @@ void LocalEngine::Beat() {
     pulse_.NoteLoss(rank, LossCause::kSilent);
     window_.MarkLost(rank);
   }
+}
+
+// Who had its part of a sum may end at once: what lies in the window is good.
+void LocalEngine::TakeWhatIsThere() {
+  Result<bool> stepped = true;
+  while (stepped.ok() && stepped.value()) stepped = lane_.Step(loop_.Now());
+  DeliverToFront();
 }
 
 void LocalEngine::OnLoss() {

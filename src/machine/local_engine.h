@@ -89,6 +89,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   std::optional<Time> NextTick();
   void OnTick(Time now);
   void Beat();
+  void TakeWhatIsThere();
   void OnLoss();
   void Fail(const Status& why);
   void End(const Status& why);

@@ -35,7 +35,6 @@ def local_job(environment, name: str, workers: int, *options: str) -> subprocess
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        ("operations", 2),
         ("operations", 4),
         ("arrays", 3),
         ("mismatches", 3),

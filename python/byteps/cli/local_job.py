@@ -42,9 +42,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def servers_needed(
-    num_workers: int, environment: Mapping[str, str], min_workers: int = 0
-) -> int:
+def servers_needed(num_workers: int, environment: Mapping[str, str], min_workers: int = 0) -> int:
     """Return how many servers a job on this machine starts if the user names no number.
 
     Workers that share memory need none. They end together, so a job that is to survive losses has
@@ -64,8 +62,9 @@ def local_job(
 ) -> list[ProcessSpec]:
     """Return a scheduler, servers and workers: one worker machine with `num_workers` ranks.
 
-    Without servers there is no scheduler either: the workers meet each other. The job id and the secret are random, so that no other job can meet this one. Losses of workers
-    are survived down to `min_workers`; 0: not at all.
+    Without servers there is no scheduler either: the workers meet each other. The job id and the
+    secret are random, so that no other job can meet this one. Losses of workers are survived down
+    to `min_workers`; 0: not at all.
     """
     shared = {
         **{k: v for k, v in environment.items() if k not in _NOT_INHERITED},

@@ -40,8 +40,9 @@ class MemberProcess {
   }
   MemberProcess(const MemberProcess&) = delete;
   MemberProcess& operator=(const MemberProcess&) = delete;
+  void Signal(int number) const { kill(pid_, number); }
   ~MemberProcess() {
-    kill(pid_, SIGKILL);
+    Signal(SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
 
@@ -74,16 +75,16 @@ std::vector<std::string> Play(uint32_t size, uint32_t seed, RankSet killed, uint
   return said;
 }
 
-class EngineProcesses : public testing::TestWithParam<uint32_t> {};
+class EngineSeeds : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(EngineProcesses, AllGetWhatTheyShall) {
+TEST_P(EngineSeeds, AllGetWhatTheyShall) {
   std::mt19937 random(GetParam());
   uint32_t size = 2 + random() % 4;
   std::vector<std::string> said = Play(size, GetParam(), 0, 0);
   for (const std::string& one : said) EXPECT_EQ(one, "ok\n");
 }
 
-TEST_P(EngineProcesses, WhoIsKilledIsNamedToTheOthers) {
+TEST_P(EngineSeeds, WhoIsKilledIsNamedToTheOthers) {
   std::mt19937 random(1000 + GetParam());
   uint32_t size = 2 + random() % 4;
   RankSet killed = 1 + random() % ((RankSet{1} << size) - 1);
@@ -103,7 +104,24 @@ TEST_P(EngineProcesses, WhoIsKilledIsNamedToTheOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(FromSeeds, EngineProcesses, testing::Range(1u, 11u));
+// It stops in the middle of a batch; the others may be through with it.
+TEST(EngineProcesses, WhoIsFrozenIsGivenUpByNameAndToldSoWhenItThaws) {
+  std::vector<std::unique_ptr<MemberProcess>> ranks;
+  std::string job = "frozen of " + std::to_string(getpid());
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::make_unique<MemberProcess>(std::vector<std::string>{
+        BYTEPS_MACHINE_MEMBER, job, std::to_string(rank), "3", "5", "2", "3", "freeze"}));
+  }
+  for (uint32_t rank : {0, 2}) {
+    std::string said = ranks[rank]->Said();
+    EXPECT_EQ(said.rfind("peer lost: worker 1 was lost: it has been silent", 0), 0u) << said;
+  }
+  ranks[1]->Signal(SIGCONT);
+  std::string said = ranks[1]->Said();
+  EXPECT_EQ(said.rfind("evicted: this worker was declared lost", 0), 0u) << said;
+}
+
+INSTANTIATE_TEST_SUITE_P(From, EngineSeeds, testing::Range(1u, 11u));
 
 }  // namespace
 }  // namespace byteps::machine

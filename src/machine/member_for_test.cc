@@ -1,9 +1,9 @@
 // One rank of a machine, as a process of its own, that takes part in random operations.
 //
-//   machine_member JOB RANK SIZE SEED KILLED KILL_AT
+//   machine_member JOB RANK SIZE SEED KILLED KILL_AT [freeze]
 //
 // All ranks draw the same operations from SEED, and submit them in orders of their own. The ranks
-// in KILLED (as bits) kill themselves in batch KILL_AT. Says how it ended, in one line.
+// in KILLED (as bits) kill themselves in batch KILL_AT, or stop. Says how it ended, in one line.
 #include <signal.h>
 
 #include <algorithm>
@@ -35,6 +35,7 @@ struct Role {
   uint32_t seed = 0;
   RankSet killed = 0;
   int kill_at = 0;
+  bool freezes = false;  // instead of killing itself
 };
 
 // What all ranks draw alike.
@@ -228,7 +229,7 @@ class Member {
     }
     if (dies) {
       for (uint32_t late = own_() % 20000; late > 0; --late) std::this_thread::yield();
-      raise(SIGKILL);
+      raise(role_.freezes ? SIGSTOP : SIGKILL);
     }
     Status first;
     for (const auto& call : calls) {
@@ -291,7 +292,7 @@ Status Play(const std::string& job, const Role& role) {
   options.secret = "secret";
   options.rank = role.rank;
   options.size = role.size;
-  options.silence_max = kLong;  // sanitizers are slow
+  options.silence_max = role.freezes ? seconds(2) : kLong;  // sanitizers are slow
   Result<runtime::StartedEngine> started = StartLocalEngine(options, log);
   if (!started.ok()) return started.status();
   Status status = Member(role, *started->engine).Run();
@@ -306,6 +307,7 @@ int Main(char** argv) {
   role.seed = static_cast<uint32_t>(std::atoi(argv[4]));
   role.killed = static_cast<RankSet>(std::atoi(argv[5]));
   role.kill_at = std::atoi(argv[6]);
+  role.freezes = argv[7] != nullptr;
   size_t before = OpenFds();
   Status status = Play(argv[1], role);
   if (status.ok() && OpenFds() != before) status = {StatusCode::kInternal, "a descriptor is left"};
@@ -316,4 +318,4 @@ int Main(char** argv) {
 }  // namespace
 }  // namespace byteps::machine
 
-int main(int argc, char** argv) { return argc == 7 ? byteps::machine::Main(argv) : 2; }
+int main(int argc, char** argv) { return argc >= 7 ? byteps::machine::Main(argv) : 2; }

@@ -26,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_RUN_HELP = """Start a whole job on this machine: workers, and servers and a scheduler if it needs them.
+_RUN_HELP = """Start a whole job on this machine: workers, and servers and a scheduler if needed.
 
 Every line of output carries the name of its process. A server or the scheduler that dies is started
 again, at most `--restart` times in all, and the training goes on. With `--min-np` it also goes on

@@ -67,7 +67,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       meeting_(std::move(meeting)),
       room_(meeting_.memory.bytes(), options.size),
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank),
-      loop_(window_, [this] { return Step(); }),
+      loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       operations_(
           loop_, options.operation_limit,
           {[this] { TakeSubmissions(); },
@@ -118,8 +118,10 @@ Status LocalEngine::Start() {
 
 // One round of everything that may have something to do.
 bool LocalEngine::Step() {
+  TellEnds();
   if (over_) {
     Flush();
+    if (leaves_) milestones_.SetLeft();
     return false;
   }
   if (window_.lost() != 0) {
@@ -144,7 +146,26 @@ bool LocalEngine::Step() {
   Flush();
   if (did) ticker_.Arm();
   if (!did && leaves_) LeaveIfDone();
-  return did;
+  return did || over_;
+}
+
+// On the thread of a user: what has been taken is told, and nothing is copied.
+bool LocalEngine::ShortStep() {
+  if (over_ || window_.lost() != 0) return true;
+  if (IsCarrier()) {
+    Hear();
+    if (!over_) carrier_->Admit();
+  }
+  Flush();
+  return over_ || !to_front_.empty() || !ends_.empty();
+}
+
+void LocalEngine::TellEnds() {
+  while (!ends_.empty()) {
+    auto [id, outcome] = std::move(ends_.front());
+    ends_.pop_front();
+    operations_.Complete(id, std::move(outcome));
+  }
 }
 
 bool LocalEngine::Hear() {
@@ -251,6 +272,12 @@ void LocalEngine::DeliverToFront() {
   }
 }
 
+// The calling thread tells the carrier, so the rank's own thread need not be woken for that.
+void LocalEngine::Submit(protocol::Operation operation, Done done) {
+  if (loop_.InLoop()) return operations_.Submit(std::move(operation), std::move(done));
+  loop_.Offer([&] { operations_.Submit(std::move(operation), std::move(done)); });
+}
+
 void LocalEngine::TakeSubmissions() {
   while (std::optional<protocol::Operation> next = operations_.Next()) {
     protocol::OperationId id = next->id;
@@ -333,7 +360,6 @@ void LocalEngine::End(const Status& why) {
   if (Flush()) window_.Leave();
   front_.Stop(leaves_ ? ShutDown() : why);
   DeliverToFront();
-  if (leaves_) milestones_.SetLeft();
 }
 
 // What was submitted before is taken before.
@@ -392,8 +418,8 @@ bool LocalEngine::Leave() {
 // The carrier answers when it gives this rank no block any more. Until then all goes on.
 void LocalEngine::BeginToLeave() {
   leaves_ = true;
-  if (over_) return milestones_.SetLeft();
   TakeSubmissions();
+  if (over_) return;
   Say(Leaves());
 }
 
@@ -430,7 +456,12 @@ void LocalEngine::ToLane(uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail)
 void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   // What this rank's own leaving did to it is no fault of a peer.
   if (leaves_ && !outcome.status.ok()) outcome.status = ShutDown();
-  operations_.Complete(id, std::move(outcome));
+  // Who calls Submit must not find himself in what is done at the end of an operation.
+  if (loop_.IsLent()) {
+    ends_.emplace_back(id, std::move(outcome));
+  } else {
+    operations_.Complete(id, std::move(outcome));
+  }
 }
 
 // The loop does not run any more. After an error the state machines may stand in the middle of a

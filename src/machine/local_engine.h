@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/log.h"
@@ -62,9 +63,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   // REQUIRES: called once, before anything else.
   Status Start();
 
-  void Submit(protocol::Operation operation, Done done) override {
-    operations_.Submit(std::move(operation), std::move(done));
-  }
+  void Submit(protocol::Operation operation, Done done) override;
   void Declare(const std::string& name) override;
   void SetStuck(const std::string& name) override;
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
@@ -76,6 +75,8 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
  private:
   // On the loop's thread.
   bool Step();
+  bool ShortStep();
+  void TellEnds();
   bool Hear();
   bool HearFrom(uint32_t rank);
   void Say(const Word& word);
@@ -124,6 +125,8 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   std::deque<Word> own_words_;                    // between the carrier and its own rank
   std::deque<Word> own_answers_;
   std::deque<protocol::FrontMail> to_front_;
+  // To be told on the thread of the loop.
+  std::deque<std::pair<protocol::OperationId, protocol::Outcome>> ends_;
   Pulse pulse_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;

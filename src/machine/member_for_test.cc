@@ -292,7 +292,9 @@ Status Play(const std::string& job, const Role& role) {
   options.secret = "secret";
   options.rank = role.rank;
   options.size = role.size;
-  options.silence_max = role.freezes ? seconds(2) : kLong;  // sanitizers are slow
+  // Sanitizers are slow. And without beats nothing wakes a rank that nobody has woken.
+  if (role.freezes) options.silence_max = seconds(2);
+  if (!role.freezes) options.silence_max = options.alive_every = 2 * kLong;
   Result<runtime::StartedEngine> started = StartLocalEngine(options, log);
   if (!started.ok()) return started.status();
   Status status = Member(role, *started->engine).Run();

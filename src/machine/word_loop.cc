@@ -25,23 +25,71 @@ class WordLoop::DueTimer final : public transport::Loop::Timer {
   const std::shared_ptr<Due> due_;
 };
 
-WordLoop::WordLoop(local::Window& window, std::function<bool()> step)
-    : window_(window), step_(std::move(step)) {}
+WordLoop::WordLoop(local::Window& window, Steps steps)
+    : window_(window), steps_(std::move(steps)) {}
 
 WordLoop::~WordLoop() = default;
 
 void WordLoop::Run() {
-  thread_.store(ThisThread());
   while (true) {
     uint32_t events = window_.Events();
-    bool did = RunPosted();
-    did = RunDue() || did;
-    did = step_() || did;
-    if (did) continue;
-    if (stopped_.load()) break;
-    window_.Sleep(events, dues_.empty() ? Time::max() : dues_.begin()->first);
+    Time until;
+    {
+      std::lock_guard<std::mutex> lock(owner_);
+      thread_.store(ThisThread());
+      runs_ = false;  // stays so when something is thrown
+      if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+      bool did = RunOnce() || HasPosted();
+      thread_.store(0);
+      if (!did && stopped_.load()) return;
+      runs_ = true;
+      if (did) continue;
+      until = sleeps_until_ = FirstDue();
+    }
+    window_.Sleep(events, until);
   }
+}
+
+Time WordLoop::FirstDue() const { return dues_.empty() ? Time::max() : dues_.begin()->first; }
+
+bool WordLoop::RunOnce() {
+  bool did = RunPosted();
+  did = RunDue() || did;
+  return steps_.step() || did;
+}
+
+void WordLoop::Offer(const std::function<void()>& post) {
+  offers_.fetch_add(1);
+  try {
+    post();
+  } catch (...) {
+    offers_.fetch_sub(1);
+    Wake();  // others may have posted meanwhile
+    throw;
+  }
+  offers_.fetch_sub(1);
+  RunOffered();
+}
+
+void WordLoop::RunOffered() {
+  std::unique_lock<std::mutex> lock(owner_, std::try_to_lock);
+  if (!lock.owns_lock()) return Wake();
+  if (!runs_ || thrown_ != nullptr) return;
+  thread_.store(ThisThread());
+  is_lent_ = true;
+  bool more = true;
+  try {
+    while (RunPosted()) {
+    }
+    more = steps_.short_step == nullptr || steps_.short_step() || HasPosted();
+    more = more || FirstDue() < sleeps_until_;
+  } catch (...) {
+    thrown_ = std::current_exception();
+  }
+  is_lent_ = false;
   thread_.store(0);
+  lock.unlock();
+  if (more) Wake();
 }
 
 void WordLoop::Stop() {
@@ -54,7 +102,13 @@ void WordLoop::Post(std::function<void()> work) {
     MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
-  Wake();
+  // Who does the loop's work, or is about to, looks for it.
+  if (offers_.load() == 0 && !InLoop()) Wake();
+}
+
+bool WordLoop::HasPosted() {
+  MutexLock lock(mutex_);
+  return !posted_.empty();
 }
 
 bool WordLoop::InLoop() const { return thread_.load() == ThisThread(); }

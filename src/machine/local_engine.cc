@@ -10,7 +10,6 @@
 namespace byteps::machine {
 namespace {
 
-constexpr uint32_t kCarrier = 0;
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
 
@@ -74,20 +73,17 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
            [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       front_(FrontOptionsFor(options), arithmetic_, *this),
       lane_(window_, options.size,
-            {[this](const Word& word) { Say(word); },
+            {[this](const Word& word) { mail_.Say(word); },
              [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); }}),
+      mail_(room_, window_, options.size,
+            {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
+             [this](const Word& word) { OnWord(word); }}),
       pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
       ticker_(loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }) {
-  if (options.rank == kCarrier) {
+  if (options.rank == kCarrierRank) {
     carrier_ = std::make_unique<Carrier>(
         window_, CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after},
-        [this](uint32_t to, const Word& word) { SayTo(to, word); });
-    for (uint32_t rank = 0; rank < options.size; ++rank) {
-      lines_.push_back(std::make_unique<MailLine>(room_.ToRank(rank), room_.ToCarrier(rank)));
-    }
-  } else {
-    lines_.push_back(
-        std::make_unique<MailLine>(room_.ToCarrier(options.rank), room_.ToRank(options.rank)));
+        [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); });
   }
 }
 
@@ -120,7 +116,7 @@ Status LocalEngine::Start() {
 bool LocalEngine::Step() {
   TellEnds();
   if (over_) {
-    Flush();
+    mail_.Flush();
     if (leaves_) milestones_.SetLeft();
     return false;
   }
@@ -143,7 +139,7 @@ bool LocalEngine::Step() {
     DeliverToFront();
     did = true;
   }
-  Flush();
+  mail_.Flush();
   if (did) ticker_.Arm();
   if (!did && leaves_) LeaveIfDone();
   return did || over_;
@@ -156,7 +152,7 @@ bool LocalEngine::ShortStep() {
     Hear();
     if (!over_) carrier_->Admit();
   }
-  Flush();
+  mail_.Flush();
   return over_ || !to_front_.empty() || !ends_.empty();
 }
 
@@ -170,73 +166,9 @@ void LocalEngine::TellEnds() {
 
 bool LocalEngine::Hear() {
   bool heard = false;
-  if (IsCarrier()) {
-    for (uint32_t rank = 1; rank < options_.size; ++rank) heard = HearFrom(rank) || heard;
-  } else {
-    heard = HearFrom(kCarrier);
-  }
-  while (!own_words_.empty()) {
-    heard = true;
-    Word word = std::move(own_words_.front());
-    own_words_.pop_front();
-    carrier_->OnWord(kCarrier, word, loop_.Now());
-  }
-  while (!own_answers_.empty()) {
-    heard = true;
-    Word word = std::move(own_answers_.front());
-    own_answers_.pop_front();
-    OnWord(word);
-  }
+  Status status = mail_.Hear([this] { return !over_; }, heard);
+  if (!status.ok()) Fail(status);
   return heard;
-}
-
-bool LocalEngine::HearFrom(uint32_t rank) {
-  bool heard = false;
-  bool wake = false;
-  while (!over_) {
-    auto packet = lines_[rank]->Receive(wake);
-    if (packet.ok() && !packet->has_value()) break;
-    Result<Word> word = packet.ok() ? DecodeWord(*packet.value()) : Result<Word>(packet.status());
-    heard = true;
-    if (!word.ok()) {
-      Fail(word.status());
-    } else if (IsCarrier()) {
-      carrier_->OnWord(rank, word.value(), loop_.Now());
-    } else {
-      OnWord(word.value());
-    }
-  }
-  if (wake) window_.Notify(local::RankSet{1} << rank);
-  return heard;
-}
-
-void LocalEngine::Say(const Word& word) {
-  if (IsCarrier()) {
-    own_words_.push_back(word);
-  } else {
-    lines_[kCarrier]->Send(EncodeWord(word));
-  }
-}
-
-// What the carrier says.
-void LocalEngine::SayTo(uint32_t rank, const Word& word) {
-  if (rank == kCarrier) {
-    own_answers_.push_back(word);
-  } else {
-    lines_[rank]->Send(EncodeWord(word));
-  }
-}
-
-// True: nothing waits for room.
-bool LocalEngine::Flush() {
-  local::RankSet put = 0;
-  bool all = true;
-  for (uint32_t i = 0; i < lines_.size(); ++i) {
-    if (lines_[i]->Flush()) put |= local::RankSet{1} << i;
-    all = all && lines_[i]->IsFlushed();
-  }
-  if (put != 0) window_.Notify(put);
-  return all;
 }
 
 void LocalEngine::OnWord(const Word& word) {
@@ -246,7 +178,7 @@ void LocalEngine::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!leaves_) End(HasLeft(kCarrier));
+    if (!leaves_) End(HasLeft(kCarrierRank));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     End(over->status);
   } else if (const auto* message = std::get_if<wire::Message>(&word)) {
@@ -357,7 +289,7 @@ void LocalEngine::End(const Status& why) {
   if (!leaves_ && front_.open_operations() > 0) log_.Error("the job is over: {}", why.message());
   beat_.reset();
   // Who has not heard why will hear that this process has ended.
-  if (Flush()) window_.Leave();
+  if (mail_.Flush()) window_.Leave();
   front_.Stop(leaves_ ? ShutDown() : why);
   DeliverToFront();
 }
@@ -401,7 +333,7 @@ std::vector<uint32_t> LocalEngine::Members() {
 
 void LocalEngine::GiveUp(const std::string& why) {
   loop_.Post([this, why] {
-    if (!over_ && !leaves_) Say(GaveUp{why});
+    if (!over_ && !leaves_) mail_.Say(GaveUp{why});
   });
 }
 
@@ -420,7 +352,7 @@ void LocalEngine::BeginToLeave() {
   leaves_ = true;
   TakeSubmissions();
   if (over_) return;
-  Say(Leaves());
+  mail_.Say(Leaves());
 }
 
 // What has its blocks ends in order, for others may have a part of the result.
@@ -433,7 +365,7 @@ void LocalEngine::LeaveIfDone() {
     if (!carrier_->IsIdle()) return;
     if (!closed_) carrier_->Close();
     closed_ = true;
-    if (!Flush()) return;
+    if (!mail_.Flush()) return;
   }
   End(ShutDown());
 }
@@ -445,9 +377,9 @@ void LocalEngine::CutShort() {
 
 void LocalEngine::SendControl(const wire::Message& message) {
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
-    Say(GaveUp{suspect->text});
+    mail_.Say(GaveUp{suspect->text});
   } else {
-    Say(message);
+    mail_.Say(message);
   }
 }
 

@@ -16,7 +16,7 @@
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
 #include "src/machine/carrier.h"
-#include "src/machine/mail_line.h"
+#include "src/machine/mail_room.h"
 #include "src/machine/pulse.h"
 #include "src/machine/shared_room.h"
 #include "src/machine/window_lane.h"
@@ -78,10 +78,6 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   bool ShortStep();
   void TellEnds();
   bool Hear();
-  bool HearFrom(uint32_t rank);
-  void Say(const Word& word);
-  void SayTo(uint32_t rank, const Word& word);
-  bool Flush();
   void OnWord(const Word& word);
   void OnMessage(const wire::Message& message);
   void DeliverToFront();
@@ -121,9 +117,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   protocol::Front front_;
   WindowLane lane_;
   std::unique_ptr<Carrier> carrier_;
-  std::vector<std::unique_ptr<MailLine>> lines_;  // by rank: the carrier's; else at 0 the own one
-  std::deque<Word> own_words_;                    // between the carrier and its own rank
-  std::deque<Word> own_answers_;
+  MailRoom mail_;
   std::deque<protocol::FrontMail> to_front_;
   // To be told on the thread of the loop.
   std::deque<std::pair<protocol::OperationId, protocol::Outcome>> ends_;

@@ -3,11 +3,11 @@
 //
 // The carrier admits uses of blocks, in the order that it chooses. The ranks of a use fill their
 // parts, sum the whole in shares, each in one pass in the order of ranks, and read the result; when
-// all have released it, the block is used again. No step takes a lock or waits; Wait alone does.
+// all have released it, the block is used again. No step takes a lock or waits; Wait and Sleep do.
 //
-// A window object belongs to one thread of one process; each rank has its own over the same memory.
-// Processes of one job trust each other: what lies in the memory is checked so far that a mistake
-// of one does not make another one touch memory outside the window.
+// A window object belongs to one thread at a time of one process; each rank has its own over the
+// same memory. Processes of one job trust each other: what lies in the memory is checked so far
+// that a mistake of one does not make another one touch memory outside the window.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,8 @@
     ./dev bench window [--ranks 4] [--sizes 4096,1048576,100000000] [--repeats 7] [--no-gloo]
 
 Every repeat runs, one after the other, `bench_window` and Gloo's all_reduce on loopback with as
-many ranks, so a slow moment of the machine hits both. The bare pair is one pass of all ranks over
+many ranks, so a slow moment of the machine hits both. A job is the same sum as an operation of a
+job without servers. The bare pair is one pass of all ranks over
 inputs that lie in shared memory already, each summing its share, and a copy of the whole result for
 each rank. Tables go to bench-out/window.md and bench-out/window.json.
 """
@@ -34,6 +35,7 @@ class Series:
 
     bare: list[float] = field(default_factory=list)
     window: list[float] = field(default_factory=list)
+    engine: list[float] = field(default_factory=list)
     gloo: list[float] = field(default_factory=list)
 
 
@@ -64,6 +66,7 @@ def measure(arguments: argparse.Namespace, nbytes: int, gloo: Job | None) -> Ser
         if repeat >= 0:
             series.bare.append(ours["bare_us"])
             series.window.append(ours["window_us"])
+            series.engine.append(ours["engine_us"])
             series.gloo.append(theirs)
     return series
 
@@ -72,14 +75,19 @@ def add(report: Report, nbytes: int, series: Series, has_gloo: bool) -> None:
     """One row; ratios are medians of those of each repeat."""
     to_bare = [one / bare for one, bare in zip(series.window, series.bare, strict=True)]
     to_gloo = [gloo / one for one, gloo in zip(series.window, series.gloo, strict=True)]
+    jobs = [one / bare for one, bare in zip(series.engine, series.bare, strict=True)]
+    jobs_to_gloo = [gloo / one for one, gloo in zip(series.engine, series.gloo, strict=True)]
     report.add(
         {
             "bytes": nbytes,
+            "job us": round(median(series.engine), 1),
             "window us": round(median(series.window), 1),
             "bare us": round(median(series.bare), 1),
             "Gloo us": round(median(series.gloo), 1) if has_gloo else None,
             "window / bare": round(median(to_bare), 2),
             "Gloo / window": round(median(to_gloo), 2) if has_gloo else None,
+            "job / bare": round(median(jobs), 2),
+            "Gloo / job": round(median(jobs_to_gloo), 2) if has_gloo else None,
         },
         vars(series),
     )

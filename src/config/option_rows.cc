@@ -213,6 +213,14 @@ constexpr OptionRow kRows[] = {
      .maximum = 10'000'000,
      .help = "Speed of this machine's link in Mbit/s; 0: unknown. Placement gives each link its "
              "share; unknown ones count as equal."},
+    {.name = "local_reduce",
+     .variable = "BYTEPS_LOCAL_REDUCE",
+     .field = &Options::local_reduce,
+     .readers = kByWorker,
+     .choices = "auto, 0, 1",
+     .help = "Whether the workers of one machine exchange tensors in memory that they share. auto: "
+             "they do if the job has one worker machine with 2 to 64 workers, and num_server=0. 0: "
+             "never, so the job needs servers. 1: a job that cannot is refused."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

@@ -24,6 +24,9 @@ struct Source {
   int64_t factor = 1;
 };
 
+// What a window takes (local/window_layout.h).
+constexpr int64_t kLocalRanksMax = 64;
+
 using Settings = std::map<std::string_view, std::string_view>;
 
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {
@@ -161,7 +164,13 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
 }
 
 bool IsDistributed(const Options& options) {
-  return WorkerCount(options) > 1 || options.force_distributed;
+  return options.force_distributed || (WorkerCount(options) > 1 && !SumsLocally(options));
+}
+
+bool SumsLocally(const Options& options) {
+  return options.num_worker == 1 && options.num_server == 0 && !options.force_distributed &&
+         options.local_size > 1 && options.local_size <= kLocalRanksMax &&
+         options.local_reduce != "0";
 }
 
 int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }

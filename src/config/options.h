@@ -48,6 +48,7 @@ struct Options {
   int64_t server_shards = 1;
   int64_t lanes = 1;
   int64_t link_mbit = 0;
+  std::string local_reduce = "auto";
   std::string tcp_congestion;
   int64_t tcp_notsent_lowat = 0;
 
@@ -86,8 +87,11 @@ struct Options {
 Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> settings);
 
 // Whether this worker needs servers. With nothing set a process is rank 0 of 1 and needs none.
-// REQUIRES: role is worker, here and in the next two.
+// REQUIRES: role is worker, here and in the next three.
 bool IsDistributed(const Options& options);
+
+// Whether the workers of the job are on one machine, and sum in memory that they share.
+bool SumsLocally(const Options& options);
 
 // Worker processes in the whole job: every machine runs local_size of them.
 int64_t WorkerCount(const Options& options);

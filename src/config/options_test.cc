@@ -49,6 +49,44 @@ TEST(LoadOptionsTest, NothingSetIsASingleProcess) {
   EXPECT_THAT(options->notices, IsEmpty());
 }
 
+// One worker machine with two workers.
+Environment Machine(const Environment::Variables& changes) {
+  Environment::Variables variables = {{"DMLC_NUM_WORKER", "1"},
+                                      {"DMLC_NUM_SERVER", "0"},
+                                      {"BYTEPS_LOCAL_SIZE", "2"},
+                                      {"BYTEPS_LOCAL_RANK", "1"}};
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return Environment(std::move(variables));
+}
+
+TEST(LoadOptionsTest, WorkersOfOneMachineWithoutServersSumLocally) {
+  for (const char* how : {"auto", "1"}) {
+    const Result<Options> options = LoadOptions(Machine({{"BYTEPS_LOCAL_REDUCE", how}}), {});
+    ASSERT_TRUE(options.ok()) << options.status().ToString();
+    EXPECT_TRUE(SumsLocally(options.value()));
+    EXPECT_FALSE(IsDistributed(options.value())) << "it needs no server";
+    EXPECT_EQ(GlobalRank(options.value()), 1);
+  }
+  EXPECT_FALSE(SumsLocally(LoadOptions(Environment(), {}).value())) << "one process";
+  EXPECT_FALSE(SumsLocally(LoadOptions(Job({}), {}).value())) << "several machines";
+}
+
+TEST(LoadOptionsTest, WhoForbidsLocalSumsNeedsServers) {
+  EXPECT_THAT(ErrorOf(Machine({{"BYTEPS_LOCAL_REDUCE", "0"}})), HasSubstr("root_host"));
+  EXPECT_THAT(ErrorOf(Machine({{"BYTEPS_FORCE_DISTRIBUTED", "1"}})), HasSubstr("root_host"));
+  EXPECT_THAT(ErrorOf(Machine({{"BYTEPS_LOCAL_SIZE", "65"}})), HasSubstr("root_host"));
+}
+
+TEST(LoadOptionsTest, WhoDemandsLocalSumsWhereThereAreNoneIsRefused) {
+  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LOCAL_REDUCE", "1"}})), HasSubstr("BYTEPS_LOCAL_REDUCE"));
+}
+
+// Otherwise a forgotten variable would make two jobs of one.
+TEST(LoadOptionsTest, AJobWithoutServersSaysSo) {
+  EXPECT_THAT(ErrorOf(Vars({{"BYTEPS_LOCAL_SIZE", "2"}, {"DMLC_NUM_WORKER", "1"}})),
+              HasSubstr("DMLC_NUM_SERVER"));
+}
+
 TEST(LoadOptionsTest, AWorkerHasOneToSixteenLanes) {
   EXPECT_EQ(LoadOptions(Job({}), {})->lanes, 1);
   EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", "16"}}), {})->lanes, 16);

@@ -28,10 +28,20 @@ constexpr size_t kGuestsMax = 256;
 constexpr Duration kGrace = seconds(1);
 // Between binding a name and listening under it there is a moment, in which nobody answers.
 constexpr Duration kMoment = milliseconds(1);
+// How often a wait asks whether it shall go on.
+constexpr Duration kAskEvery = milliseconds(50);
+// How often the host says who is missing.
+constexpr Duration kTellEvery = seconds(5);
 
 ConstByteSpan BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 Time Now() { return std::chrono::steady_clock::now(); }
+
+Status BrokenOff() {
+  return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
+}
+
+bool GoesOn(const MeetingOptions& options) { return options.go_on == nullptr || options.go_on(); }
 
 struct Line {
   UniqueFd watched, held;
@@ -82,6 +92,8 @@ class Host {
   Result<Meeting> Collect(Time deadline) {
     while (!IsComplete()) {
       Status seen = HearOnce(deadline);
+      if (seen.ok() && !GoesOn(options_)) seen = BrokenOff();
+      TellIfDue();
       if (seen.ok() && Now() >= deadline && !IsComplete()) seen = Missing();
       if (!seen.ok()) {
         RefuseAll(seen);
@@ -112,7 +124,9 @@ class Host {
     std::vector<int> fds = {guests_.size() < kGuestsMax ? listener_.get() : -1};
     for (const auto& guest : guests_) fds.push_back(guest->socket.get());
     for (const auto& member : members_) fds.push_back(member ? member->socket.get() : -1);
-    std::vector<bool> readable = PollReadable(fds, deadline);
+    Time until = std::min(deadline, tell_at_);
+    if (options_.go_on != nullptr) until = std::min(until, Now() + kAskEvery);
+    std::vector<bool> readable = PollReadable(fds, until);
     // Members say nothing any more: theirs is readable when it is closed.
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
       if (readable[1 + guests_.size() + rank]) {
@@ -187,6 +201,12 @@ class Host {
     return Status::Ok();
   }
 
+  void TellIfDue() {
+    if (Now() < tell_at_) return;
+    tell_at_ = Now() + kTellEvery;
+    if (options_.on_waiting != nullptr && !IsComplete()) options_.on_waiting(Missing().message());
+  }
+
   Status Missing() const {
     std::vector<uint32_t> missing;
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -234,19 +254,35 @@ class Host {
 
   const MeetingOptions& options_;
   const MeetingHello own_;
+  Time tell_at_ = Now() + kTellEvery;
   UniqueFd listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<std::unique_ptr<Guest>> members_;
 };
 
-// Who connects. kUnavailable: the host was not there, or is gone.
+// As ReceivePacket, and kShutdown if it shall not go on.
+Result<Packet> Await(const MeetingOptions& options, const UniqueFd& socket, Time deadline) {
+  while (true) {
+    bool asks = options.go_on != nullptr;
+    Time until = asks ? std::min(deadline, Now() + kAskEvery) : deadline;
+    Result<Packet> packet = ReceivePacket(socket, until);
+    bool again = !packet.ok() && packet.status().code() == StatusCode::kDeadlineExceeded;
+    if (!again || until == deadline) return packet;
+    if (!GoesOn(options)) return BrokenOff();
+  }
+}
+
+// Who connects. kUnavailable: the host had what it needs, and does not listen any more.
 Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Time deadline) {
   Result<Line> line = NewLine();
   if (!line.ok()) return line.status();
   std::vector<std::byte> hello = EncodeMeetingHello(HelloOf(options));
   Status sent = SendPacket(socket, hello);
-  if (!sent.ok()) return sent;
-  Result<Packet> packet = ReceivePacket(socket, deadline);
+  if (!sent.ok()) return Status(StatusCode::kUnavailable, sent.message());
+  Result<Packet> packet = Await(options, socket, deadline);
+  if (!packet.ok() && packet.status().code() == StatusCode::kPeerLost) {
+    return Status(StatusCode::kUnavailable, packet.status().message());
+  }
   if (!packet.ok()) return packet.status();
   std::optional<ConstByteSpan> challenge =
       DecodeMeetingWord(MeetingWord::kChallenge, packet->bytes, sizeof(MeetingNonce));
@@ -255,7 +291,7 @@ Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Tim
   ProofBytes proof = Proof(options.secret, kGuestPurpose, hello, nonce);
   sent = SendPacket(socket, EncodeMeetingWord(MeetingWord::kProof, proof), {line->watched.get()});
   if (!sent.ok()) return sent;
-  packet = ReceivePacket(socket, deadline);
+  packet = Await(options, socket, deadline);
   if (!packet.ok()) return packet.status();
   std::optional<Status> refusal = DecodeMeetingRefusal(packet->bytes);
   if (refusal.has_value()) return *refusal;
@@ -303,10 +339,15 @@ Result<Meeting> Meet(const MeetingOptions& options, Time deadline) {
     if (listener.status().code() != StatusCode::kDuplicateName) return listener.status();
     Result<UniqueFd> socket = ConnectPackets(name);
     if (socket.ok()) {
-      if (IsOfThisUser(socket.value())) return Visit(options, socket.value(), deadline + kGrace);
-      return Status(StatusCode::kRefused,
-                    "another user's process of this machine listens where this job meets");
+      if (!IsOfThisUser(socket.value())) {
+        return Status(StatusCode::kRefused,
+                      "another user's process of this machine listens where this job meets");
+      }
+      Result<Meeting> met = Visit(options, socket.value(), deadline + kGrace);
+      if (met.ok() || met.status().code() != StatusCode::kUnavailable) return met;
+      socket = met.status();
     }
+    if (!GoesOn(options)) return BrokenOff();
     if (Now() >= deadline) return socket.status();
     (void)PollReadable({}, std::min(deadline, Now() + kMoment));
   }

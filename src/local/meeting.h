@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct MeetingOptions {
   // Of the memory that they will share; what all must agree on besides, for the error's text.
   size_t memory_bytes = 0;
   std::string terms;
+  // Asked again and again while it waits; `false` breaks off with kShutdown. Null: nothing does.
+  std::function<bool()> go_on;
+  // Told every few seconds who is missing, on the process that collects the others. Null: nobody.
+  std::function<void(const std::string&)> on_waiting;
 };
 
 struct Meeting {

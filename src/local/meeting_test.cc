@@ -83,6 +83,24 @@ TEST(MeetingTest, WhoIsMissingIsNamed) {
   EXPECT_EQ(OpenFds(), before);
 }
 
+TEST(MeetingTest, WhoIsToldNotToGoOnComesBack) {
+  MeetingOptions first = OptionsOf(0, 3);
+  MeetingOptions second = OptionsOf(2, 3);
+  first.go_on = second.go_on = [] { return false; };
+  size_t before = OpenFds();
+  Met met = MeetAll({first, second}, kLong);
+  for (const auto& one : met) EXPECT_EQ(one->status().code(), StatusCode::kShutdown);
+  EXPECT_EQ(OpenFds(), before);
+}
+
+// A guest may come in the moment between the end of one meeting and the end of its listener.
+TEST(MeetingTest, TheSameProcessesMeetAgainAndAgain) {
+  for (int time = 0; time < 20; ++time) {
+    Met met = MeetAll({OptionsOf(0, 2), OptionsOf(1, 2)}, kLong);
+    for (const auto& one : met) ASSERT_TRUE(one->ok()) << one->status().ToString();
+  }
+}
+
 TEST(MeetingTest, DifferentTermsEndItOnAllAndNameBothSides) {
   MeetingOptions other = OptionsOf(1, 2);
   other.memory_bytes = 8192;

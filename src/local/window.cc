@@ -202,6 +202,8 @@ bool Window::IsSane(const AdmittedUse& at) const {
 
 bool Window::IsOurs(const AdmittedUse& at) const { return WordsOf(at).over.load() == at.after; }
 
+bool Window::IsOver(const AdmittedUse& at) const { return WordsOf(at).over.load() >= at.number; }
+
 std::byte* Window::PartOf(const AdmittedUse& at, uint32_t rank) const {
   if (at.use.how == Combine::kOverlay) rank = Lowest(at.use.bring);
   return parts_ + (size_t{at.block} * shape_.ranks + rank) * shape_.block_bytes;
@@ -311,6 +313,8 @@ void Window::MarkLost(uint32_t rank) {
 
 RankSet Window::lost() const { return words_.lost.load(); }
 
+RankSet Window::left() const { return words_.left.load(); }
+
 Status Window::Loss() const {
   RankSet gone = lost();
   if (gone == 0) return Status::Ok();
@@ -329,6 +333,15 @@ void Window::Wake(RankSet ranks) {
 }
 
 uint32_t Window::Events() const { return words_.ranks[rank_].events.load(); }
+
+void Window::Sleep(uint32_t events, Time deadline) {
+  RankWords& words = words_.ranks[rank_];
+  words.sleeps.store(1);
+  while (words.events.load() == events && std::chrono::steady_clock::now() < deadline) {
+    FutexWait(words.events, events, deadline);
+  }
+  words.sleeps.store(0);
+}
 
 Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
   RankWords& words = words_.ranks[rank_];

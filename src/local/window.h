@@ -3,11 +3,11 @@
 //
 // The carrier admits uses of blocks, in the order that it chooses. The ranks of a use fill their
 // parts, sum the whole in shares, each in one pass in the order of ranks, and read the result; when
-// all have released it, the block is used again. No step takes a lock or waits; Wait alone does.
+// all have released it, the block is used again. No step takes a lock or waits; Wait and Sleep do.
 //
-// A window object belongs to one thread of one process; each rank has its own over the same memory.
-// Processes of one job trust each other: what lies in the memory is checked so far that a mistake
-// of one does not make another one touch memory outside the window.
+// A window object belongs to one thread at a time of one process; each rank has its own over the
+// same memory. Processes of one job trust each other: what lies in the memory is checked so far
+// that a mistake of one does not make another one touch memory outside the window.
 #pragma once
 
 #include <cstdint>
@@ -16,47 +16,10 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
+#include "src/local/block_use.h"
 #include "src/local/window_layout.h"
 
 namespace byteps::local {
-
-// Local ranks, from 0, as bits.
-using RankSet = uint64_t;
-
-struct WindowShape {
-  uint32_t ranks = 1;
-  uint32_t blocks = 5;                     // with the reserve, which is the last one
-  size_t block_bytes = size_t{512} << 10;  // of each rank; a multiple of 64
-  friend bool operator==(const WindowShape&, const WindowShape&) = default;
-};
-
-// What a block is used for.
-struct BlockUse {
-  RankSet ranks = 0;  // who takes part; each must release it
-  RankSet bring = 0;  // of these: who fills a part; at least one
-  size_t bytes = 0;   // of each part, and of the result
-  DataType type = DataType::kFloat32;
-  // kOverlay: nothing is summed; all parts are the same memory, in which each fills a span of its
-  // own.
-  Combine how = Combine::kSum;
-  uint32_t divisor = 1;  // of an average
-  // What is collected; for who reads. No receipt and no error's text: nobody carries these to the
-  // machine's other ranks yet.
-  TensorId tensor = 0;
-  uint32_t piece = 0;
-  uint32_t generation = 0;
-  uint64_t round = 0;
-};
-
-// A use that was admitted. Numbers start at 1 and are never used again.
-struct AdmittedUse {
-  uint64_t number = 0;
-  uint32_t block = 0;
-  uint64_t after = 0;
-  BlockUse use;
-};
-
-enum class Decision : uint8_t { kOpen, kSum, kError };
 
 class Window {
  public:
@@ -79,6 +42,8 @@ class Window {
   // Whether the block is this use's: the use before is over. REQUIRES, of all below: the use is
   // this rank's, and this rank has not released it.
   bool IsOurs(const AdmittedUse& at) const;
+  // Whether all its ranks have released it. Of any use.
+  bool IsOver(const AdmittedUse& at) const;
 
   // This rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not said Filled.
   ByteSpan Part(const AdmittedUse& at);
@@ -105,13 +70,21 @@ class Window {
   // of times.
   void MarkLost(uint32_t rank);
   RankSet lost() const;
+  // Ranks that take part no more, in order.
+  RankSet left() const;
   // kPeerLost with their names, if there are any.
   Status Loss() const;
   // Who has something to do in this use now: fill, sum, or release it once it is decided.
   RankSet Awaited(const AdmittedUse& at) const;
 
+  uint32_t rank() const { return rank_; }
+
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
   uint32_t Events() const;
+  // An event for these ranks, of whatever it is that they look at. Any thread.
+  void Notify(RankSet ranks) { Wake(ranks); }
+  // Blocks until there was an event since, or the deadline has passed.
+  void Sleep(uint32_t events, Time deadline);
   // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
   // (kDeadlineExceeded). The texts name the ranks that `at` waits for; number 0: for anything.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);

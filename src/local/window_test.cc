@@ -287,6 +287,32 @@ TEST_F(WindowTest, WhoWaitsIsWoken) {
   other.join();
 }
 
+TEST_F(WindowTest, WhoSleepsIsWokenByAnyEvent) {
+  Begin(2, 2);
+  uint32_t events = Of(1).Events();
+  std::thread other([&] { Of(0).Notify(2); });
+  Of(1).Sleep(events, In(kLong));
+  other.join();
+  EXPECT_NE(Of(1).Events(), events);
+  events = Of(1).Events();
+  Of(1).Sleep(events, In(milliseconds(1)));
+  EXPECT_EQ(Of(1).Events(), events) << "nothing has happened";
+}
+
+TEST_F(WindowTest, AUseIsOverForAllWhenTheLastHasReleasedIt) {
+  Begin(2, 2);
+  AdmittedUse at = *Of(0).Admit(Floats(3));
+  for (uint32_t rank : {0, 1}) Fill(rank, at, {1, 2, 3});
+  Of(0).SumShare(at);
+  Of(1).Release(at);
+  EXPECT_FALSE(Of(0).IsOver(at));
+  Of(0).Release(at);
+  EXPECT_TRUE(Of(0).IsOver(at));
+  AdmittedUse next = *Of(0).Admit(Floats(3));
+  EXPECT_TRUE(Of(0).IsOver(at));
+  EXPECT_FALSE(Of(0).IsOver(next));
+}
+
 TEST_F(WindowTest, ALostRankEndsEveryWaitAndIsNamed) {
   Begin(3, 2);
   AdmittedUse at = *Of(0).Admit(Floats(7));
@@ -301,6 +327,7 @@ TEST_F(WindowTest, ALostRankEndsEveryWaitAndIsNamed) {
 
 TEST_F(WindowTest, TheEndOfARankThatHasLeftIsNoLoss) {
   Begin(2, 2);
+  EXPECT_EQ(Of(1).left(), 0u);
   Of(1).Leave();
   Of(0).MarkLost(1);
   EXPECT_EQ(Of(0).lost(), 0u);

@@ -1,5 +1,6 @@
-// Engine: what executes a session's operations. Two kinds: a worker in a job with servers, and a
-// job of one, which needs neither servers nor a thread.
+// Engine: what executes a session's operations. Three kinds: a worker in a job with servers; a job
+// of one, which needs neither servers nor a thread; and a worker of a job on one machine without
+// servers (machine/local_engine.h).
 #pragma once
 
 #include <cstdint>

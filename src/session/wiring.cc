@@ -10,6 +10,7 @@
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
 #include "src/config/text.h"
+#include "src/machine/local_engine.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/returning_server.h"
 #include "src/session/signal_thread.h"
@@ -167,6 +168,22 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   return server.Run();
 }
 
+Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
+                                               std::function<bool()> go_on, Log& log) {
+  machine::LocalEngineOptions local;
+  local.job = options.job_id;
+  local.secret = options.job_secret;
+  local.version = kVersion;
+  local.rank = static_cast<uint32_t>(config::GlobalRank(options));
+  local.size = static_cast<uint32_t>(options.local_size);
+  local.start_limit = seconds(options.start_timeout_s);
+  local.operation_limit = seconds(options.operation_timeout_s);
+  local.alive_every = milliseconds(options.heartbeat_interval_ms);
+  local.silence_max = milliseconds(options.heartbeat_timeout_ms);
+  local.go_on = std::move(go_on);
+  return machine::StartLocalEngine(local, log);
+}
+
 void Tell(const config::Options& options, Log& log) {
   for (const std::string& warning : options.warnings) log.Warning("{}", warning);
   for (const std::string& notice : options.notices) log.Info("{}", notice);
@@ -189,6 +206,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
                       "to worker, or start bps-server or bps-scheduler here");
   }
   Tell(options, log);
+  if (config::SumsLocally(options)) return MakeLocalEngine(options, std::move(go_on), log);
   if (!config::IsDistributed(options)) {
     runtime::StartedEngine alone;
     alone.engine = runtime::MakeLoneEngine();

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "src/base/proof.h"
+#include "src/machine/local_engine.h"
 #include "src/transport/inproc/inproc_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
@@ -19,6 +22,7 @@ constexpr const char* kHost = "here";
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
   if (medium == Medium::kTcp) return transport::MakeTcpTransport({});
+  if (medium == Medium::kWindow) return nullptr;
   auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
   EXPECT_TRUE(tls.ok()) << tls.status().ToString();
   return std::move(tls).value();
@@ -89,6 +93,7 @@ std::string Cluster::ListenAddress() const {
 }
 
 Status Cluster::StartServices() {
+  if (options_.medium == Medium::kWindow) return Status::Ok();
   Status coordinator = StartCoordinator(ListenAddress());
   if (!coordinator.ok()) return coordinator;
   for (uint32_t i = 0; i < options_.servers; ++i) StartServer(ServerOptions());
@@ -194,12 +199,34 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   return worker;
 }
 
-Result<Cluster::Worker> Cluster::MakeWorker(const runtime::WorkerEngineOptions& options) {
-  auto transport = std::make_unique<SharedTransport>(transport_, true);
+Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
+  machine::LocalEngineOptions local;
+  // Other tests run beside this one.
+  local.job = "cluster-test " + std::to_string(getpid());
+  local.secret = identity().secret;
+  local.version = kVersion;
+  local.rank = rank;
+  local.size = options_.workers;
+  local.start_limit = kPatience;
+  local.operation_limit = options_.operation_limit;
+  local.leave_limit = options_.leave_limit;
+  local.end_limit = options_.end_limit;
+  local.silence_max = options_.silence_end;
+  local.alive_every = options_.silence_end;  // nothing wakes a rank that nobody has woken
+  local.overdue_after = local.judge_after = kOverdueAfter;
+  return machine::StartLocalEngine(local, log_);
+}
+
+Result<Cluster::Worker> Cluster::MakeWorker(uint32_t rank) {
   Worker worker;
-  worker.transport = transport.get();
-  Result<runtime::StartedEngine> started =
-      runtime::StartWorkerEngine(std::move(transport), options, log_);
+  Result<runtime::StartedEngine> started = Status(StatusCode::kInternal, "not started");
+  if (options_.medium == Medium::kWindow) {
+    started = StartLocal(rank);
+  } else {
+    auto transport = std::make_unique<SharedTransport>(transport_, true);
+    worker.transport = transport.get();
+    started = runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
+  }
   if (!started.ok()) return started.status();
   worker.engine = std::move(started->engine);
   worker.standing = started->standing;
@@ -213,8 +240,7 @@ Result<runtime::StartedEngine> Cluster::StartWorker(const runtime::WorkerEngineO
 Status Cluster::StartWorkers() {
   std::vector<std::future<Result<Worker>>> starting;
   for (uint32_t rank = 0; rank < options_.workers; ++rank) {
-    starting.push_back(
-        std::async(std::launch::async, [this, rank] { return MakeWorker(WorkerOptions(rank)); }));
+    starting.push_back(std::async(std::launch::async, [this, rank] { return MakeWorker(rank); }));
   }
   std::vector<Worker> started;
   Status outcome;
@@ -259,6 +285,7 @@ void Cluster::LeaveInOrder() {
     for (const TicketRef& ticket : worker.tickets) EXPECT_EQ(ticket->completions(), 1);
   }
   workers_.clear();
+  if (coordinator_running_ == nullptr) return;  // a job without services
   Status coordinator = CoordinatorEnd();
   EXPECT_TRUE(coordinator.ok()) << coordinator.ToString();
   for (uint32_t i = 0; i < servers_.size(); ++i) {
@@ -273,9 +300,19 @@ Status Cluster::NextGeneration() {
   return StartWorkers();
 }
 
+// Runs `work` on the thread of a worker without connections: what cannot begin ends there.
+void Cluster::RunOnThreadOf(uint32_t worker, std::function<void()> work) {
+  workers_[worker].engine->Submit(protocol::Operation(),
+                                  [work = std::move(work)](const protocol::Outcome&) { work(); });
+}
+
 // The engine's own attempt to leave is not heard by anybody.
 void Cluster::KillWorker(uint32_t worker) {
-  workers_[worker].transport->StopLoops();
+  if (workers_[worker].transport == nullptr) {
+    RunOnThreadOf(worker, [] { throw std::bad_alloc(); });
+  } else {
+    workers_[worker].transport->StopLoops();
+  }
   workers_[worker].engine.reset();
 }
 
@@ -299,6 +336,9 @@ Status Cluster::RestartCoordinator() { return StartCoordinator(coordinator_addre
 void Cluster::RestartServer() { StartServer(ServerOptions()); }
 
 void Cluster::FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate) {
+  if (workers_[worker].transport == nullptr) {
+    return RunOnThreadOf(worker, [gate] { gate->Wait(); });
+  }
   workers_[worker].transport->Freeze(gate);
 }
 
@@ -324,7 +364,10 @@ void Cluster::Cut(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Cut(servers_[server]->address);
 }
 
-void Cluster::CutControl(uint32_t worker) { workers_[worker].transport->Cut(coordinator_address_); }
+void Cluster::CutControl(uint32_t worker) {
+  if (workers_[worker].transport == nullptr) return;  // there is none
+  workers_[worker].transport->Cut(coordinator_address_);
+}
 
 void Cluster::Block(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Block(servers_[server]->address);

@@ -1,5 +1,6 @@
 // A whole job in one process, with the real runtime: a coordinator, servers and workers, each with
-// its own threads, over TCP on the loopback interface, with TLS or without, or in memory.
+// its own threads, over TCP on the loopback interface, with TLS or without, or in memory. Or
+// workers alone, which share memory as those of one machine without servers do.
 //
 // Used from the test's thread. Every wait ends after kPatience at the latest, with a failure.
 #pragma once
@@ -23,11 +24,12 @@
 
 namespace byteps::cluster {
 
-enum class Medium : uint8_t { kTcp, kTls, kInproc };
+enum class Medium : uint8_t { kTcp, kTls, kInproc, kWindow };
 inline const char* NameOf(Medium medium) {
   switch (medium) {
     case Medium::kTcp: return "Tcp";
     case Medium::kTls: return "Tls";
+    case Medium::kWindow: return "Window";
     case Medium::kInproc: break;
   }
   return "Inproc";
@@ -194,7 +196,9 @@ class Cluster {
 
   Status StartCoordinator(const std::string& address);
   std::string ListenAddress() const;
-  Result<Worker> MakeWorker(const runtime::WorkerEngineOptions& options);
+  Result<Worker> MakeWorker(uint32_t rank);
+  Result<runtime::StartedEngine> StartLocal(uint32_t rank);
+  void RunOnThreadOf(uint32_t worker, std::function<void()> work);
 
   const ClusterOptions options_;
   Log log_;

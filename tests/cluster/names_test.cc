@@ -112,7 +112,8 @@ class Names : public ::testing::TestWithParam<Medium> {
   std::vector<std::unique_ptr<Bytes>> memory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, Names, ::testing::Values(Medium::kTcp, Medium::kInproc),
+INSTANTIATE_TEST_SUITE_P(Media, Names,
+                         ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Names, ANameMayStandForSomethingElseEachTime) {
@@ -313,6 +314,7 @@ TEST_P(Names, RanksThatHadJoinedCountAsTheOthersDo) {
 }
 
 TEST_P(Names, ServersMayDieInBetween) {
+  if (GetParam() == Medium::kWindow) GTEST_SKIP() << "it has no servers";
   ClusterOptions options = Size(2, 3);
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
@@ -333,6 +335,7 @@ TEST_P(Names, ServersMayDieInBetween) {
 }
 
 TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
+  if (GetParam() == Medium::kWindow) GTEST_SKIP() << "it has no coordinator";
   ClusterOptions options = Size(2);
   options.silence_end = seconds(2);
   Cluster cluster(options);
@@ -357,6 +360,7 @@ TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
 }
 
 TEST_P(Names, ACoordinatorThatIsStartedAgainFindsThemToo) {
+  if (GetParam() == Medium::kWindow) GTEST_SKIP() << "it has no coordinator";
   ClusterOptions options = Size(2);
   options.silence_end = seconds(2);
   Cluster cluster(options);

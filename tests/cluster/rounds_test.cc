@@ -62,6 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Media, Rounds,
                                   (std::get<1>(one.param) ? "AServerDies" : "");
                          });
 
+INSTANTIATE_TEST_SUITE_P(OneMachine, Rounds,
+                         ::testing::Values(std::make_tuple(Setting{Medium::kWindow, {1}}, false)));
+
 // A tensor of one rank, as long as its operation lasts.
 struct Call {
   Bytes input;

@@ -213,15 +213,18 @@ def test_one_machine_without_force_needs_no_server(environment) -> None:
     assert "program of server" in out
 
 
-def test_ranks_of_one_machine_without_force_get_a_server_of_their_own(environment) -> None:
+@pytest.mark.parametrize("shares", [True, False])
+def test_ranks_of_one_machine_share_memory_or_get_a_server(environment, shares) -> None:
     worker = {**environment, "DMLC_NUM_WORKER": "1", "DMLC_WORKER_ID": "0", "DMLC_ROLE": "worker"}
     worker["BYTEPS_LOCAL_SIZE"] = "2"
+    if not shares:
+        worker["BYTEPS_LOCAL_REDUCE"] = "0"
     script = "echo $BYTEPS_LOCAL_RANK/$BYTEPS_LOCAL_SIZE force=$BYTEPS_FORCE_DISTRIBUTED"
     code, out, err = bpslaunch(worker, "sh", "-c", script)
     assert code == 0, err
-    assert "program of server" in out
-    assert "0/2 force=1" in out
-    assert "1/2 force=1" in out
+    assert ("program of server" in out) != shares
+    for rank in (0, 1):
+        assert f"{rank}/2 force={0 if shares else 1}" in out
     joined = sorted(line for line in out.splitlines() if "joined" in line)
     assert joined == [f"BytePS launcher: joined local rank  {rank}" for rank in (0, 1)]
 

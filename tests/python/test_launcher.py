@@ -69,6 +69,35 @@ def test_every_line_carries_its_process_and_the_end_is_quiet(environment) -> Non
         assert f"[worker {rank}] err {rank}" in err.splitlines()
 
 
+def test_workers_that_share_memory_have_no_services(environment) -> None:
+    script = "echo $DMLC_ROLE $DMLC_NUM_SERVER $BYTEPS_FORCE_DISTRIBUTED id=$BYTEPS_JOB_ID"
+    code, out, err = finish(bps_run(environment, "-np", "2", "sh", "-c", script))
+    assert code == 0, err
+    lines = sorted(out.splitlines())
+    assert [line.partition(" id=")[0] for line in lines] == [
+        "[worker 0] worker 0 0",
+        "[worker 1] worker 0 0",
+    ]
+    first, second = (line.partition(" id=")[2] for line in lines)
+    assert first == second != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (("--servers", "1"), {}),
+        (("--min-np", "1"), {}),
+        ((), {"BYTEPS_LOCAL_REDUCE": "0"}),
+    ],
+)
+def test_whoever_asks_for_servers_gets_them(environment, options, variables) -> None:
+    script = "echo servers=$DMLC_NUM_SERVER force=$BYTEPS_FORCE_DISTRIBUTED"
+    environment = {**environment, **variables}
+    code, out, err = finish(bps_run(environment, "-np", "2", *options, "sh", "-c", script))
+    assert code == 0, err
+    assert "[worker 1] servers=1 force=1" in out
+
+
 def test_the_environment_of_each_role(environment) -> None:
     names = (
         "DMLC_ROLE DMLC_NUM_WORKER DMLC_NUM_SERVER DMLC_WORKER_ID BYTEPS_LOCAL_SIZE "
@@ -124,7 +153,7 @@ def test_a_worker_killed_by_a_signal_is_named(lasting) -> None:
 
 def test_a_server_that_dies_ends_the_job(lasting, tmp_path) -> None:
     (tmp_path / "bps-server").write_text("#!/bin/sh\nkill -6 $$\n")
-    code, _, err = finish(bps_run(lasting, "-np", "2", "sleep", "1000"))
+    code, _, err = finish(bps_run(lasting, "-np", "2", "--servers", "1", "sleep", "1000"))
     assert code == 128 + 6
     assert "server 0 was killed by signal 6 (SIGABRT)" in err
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
-from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
+from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
@@ -111,8 +111,10 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
     size = local_size(environment)
     command = worker_command(command, environment)
     if size > 1 and not is_distributed(environment):
-        # Ranks of one machine without servers of their own: one is started here for them.
-        return local_job(size, 1, command, environment, min_workers(environment))
+        # Ranks of one machine: they share memory, or a server is started here for them.
+        minimum = min_workers(environment)
+        servers = servers_needed(size, environment, minimum)
+        return local_job(size, servers, command, environment, minimum)
     specs = []
     for rank in range(size):
         local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}

@@ -25,6 +25,9 @@ _NOT_INHERITED = (
     NOTICES_VARIABLE,
 )
 MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
+LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
+# As the library's option has it (src/config/option_rows.cc).
+_LOCAL_RANKS_MAX = 64
 
 
 def free_port() -> int:
@@ -39,6 +42,17 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def servers_needed(num_workers: int, environment: Mapping[str, str], min_workers: int = 0) -> int:
+    """Return how many servers a job on this machine starts if the user names no number.
+
+    Workers that share memory need none. They end together, so a job that is to survive losses has
+    a server.
+    """
+    shares = environment.get(LOCAL_REDUCE_VARIABLE, "").strip() != "0"
+    fits = 2 <= num_workers <= _LOCAL_RANKS_MAX
+    return 0 if shares and fits and min_workers == 0 else 1
+
+
 def local_job(
     num_workers: int,
     num_servers: int,
@@ -48,8 +62,9 @@ def local_job(
 ) -> list[ProcessSpec]:
     """Return a scheduler, servers and workers: one worker machine with `num_workers` ranks.
 
-    The job id and the secret are random, so that no other job can meet this one. Losses of workers
-    are survived down to `min_workers`; 0: not at all.
+    Without servers there is no scheduler either: the workers meet each other. The job id and the
+    secret are random, so that no other job can meet this one. Losses of workers are survived down
+    to `min_workers`; 0: not at all.
     """
     shared = {
         **{k: v for k, v in environment.items() if k not in _NOT_INHERITED},
@@ -58,7 +73,7 @@ def local_job(
         "DMLC_PS_ROOT_URI": LOOPBACK,
         "DMLC_PS_ROOT_PORT": str(free_port()),
         "BYTEPS_LOCAL_SIZE": str(num_workers),
-        "BYTEPS_FORCE_DISTRIBUTED": "1",
+        "BYTEPS_FORCE_DISTRIBUTED": "1" if num_servers else "0",
         "BYTEPS_JOB_ID": secrets.token_hex(8),
         "BYTEPS_JOB_SECRET": secrets.token_hex(16),
         MIN_WORKERS_VARIABLE: str(min_workers),
@@ -66,7 +81,7 @@ def local_job(
     }
     # Every rank would start a thread for each core, and they would stand in each other's way.
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // num_workers)))
-    specs = [_service("scheduler", "scheduler", shared)]
+    specs = [_service("scheduler", "scheduler", shared)] if num_servers else []
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.
         specs.append(_service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
-from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job
+from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
@@ -26,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_RUN_HELP = """Start a whole job on this machine: a scheduler, servers and workers.
+_RUN_HELP = """Start a whole job on this machine: workers, and servers and a scheduler if needed.
 
 Every line of output carries the name of its process. A server or the scheduler that dies is started
 again, at most `--restart` times in all, and the training goes on. With `--min-np` it also goes on
@@ -63,8 +63,15 @@ def run(
         int, typer.Option("-np", "-n", "--num-proc", min=1, metavar="N", help="Number of workers.")
     ],
     servers: Annotated[
-        int, typer.Option("--servers", min=1, metavar="K", help="Number of summation servers.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--servers",
+            min=1,
+            metavar="K",
+            help="Number of summation servers. Without this option, 2 to 64 workers share memory "
+            "and need no server; otherwise 1.",
+        ),
+    ] = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -97,6 +104,8 @@ def run(
     """Start a whole job on this machine."""
     if min_np > num_proc:
         raise BytepsError(f"--min-np is {min_np}, but there are only {num_proc} workers (-np).")
+    if servers is None:
+        servers = servers_needed(num_proc, os.environ, min_np)
     specs = local_job(num_proc, servers, command, os.environ, min_np)
     policy = LossPolicy(restart, min_np)
     raise typer.Exit(Supervisor(specs, grace, prefixed=True, policy=policy).run().exit_code)

@@ -8,7 +8,7 @@
 namespace byteps::protocol {
 
 uint32_t DealOptions::PieceBytes(uint64_t bytes) const {
-  return plan::PieceBytes(bytes, ranks, piece_bytes_max);
+  return piece_bytes != 0 ? piece_bytes : plan::PieceBytes(bytes, ranks, piece_bytes_max);
 }
 
 DealOptions DealOptionsOf(const wire::View& view) {

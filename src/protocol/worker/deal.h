@@ -22,6 +22,7 @@ struct DealOptions {
   // Of the generation, those that were lost since included. Ranks, not contributors
   // (docs/decisions/0003-piece-size.md); the coordinator counts the same (control/tensor_dealer.h).
   uint32_t ranks = 1;
+  uint32_t piece_bytes = 0;  // of each piece, whatever it belongs to; 0: as suits the ranks
 
   // The size of the pieces of so many bytes.
   uint32_t PieceBytes(uint64_t bytes) const;

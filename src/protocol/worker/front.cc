@@ -50,6 +50,7 @@ void Front::BeginGeneration(const wire::View& view) {
   joins_.Clear();
   alone_ = view.servers.empty();
   deal_options_ = DealOptionsOf(view);
+  deal_options_.piece_bytes = options_.piece_bytes;
   names_.Clear();
   declaring_.Clear();
   exchanges_.Clear();

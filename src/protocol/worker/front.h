@@ -40,6 +40,7 @@ struct FrontOptions {
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
   size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
+  uint32_t piece_bytes = 0;                // at most; 0: as suits the ranks (plan/partition.h)
   const Codecs* codecs = &Codecs::None();  // outlive the front
   uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
@@ -113,7 +114,6 @@ class Front {
   void FailCourse(Tensor& tensor);
   void CloseWithdrawn(Tensor& tensor);
   void Close(Tensor& tensor, bool completed);
-
   std::optional<Time> NextLook();
 
   void On(const to_front::PartDone& mail) { OnExchangeEnd(exchanges_.OnPartDone(mail)); }

@@ -1,0 +1,118 @@
+#include "src/machine/block_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace byteps::machine {
+namespace {
+
+RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
+RankSet Lowest(RankSet ranks) { return ranks & (~ranks + 1); }
+
+bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
+
+// Who fills a part. A piece without bytes needs one only, and the carrier is awake.
+RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
+  if (facts.how == Combine::kLast) return Bit(last);
+  if (facts.root != kNoRank) return Bit(facts.root);
+  bool empty = facts.pieces.size() == 1 && facts.pieces[0].bytes == 0;
+  return empty ? Lowest(ranks) : ranks;
+}
+
+}  // namespace
+
+void BlockQueue::Add(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last) {
+  Pieces pieces;
+  pieces.facts = facts;
+  pieces.ranks = ranks;
+  pieces.bring = BringOf(facts, ranks, last);
+  pieces.number = key.first_piece;
+  queue_.emplace(Urgency{-int64_t{facts.priority}, facts.order, key}, std::move(pieces));
+}
+
+local::BlockUse BlockQueue::UseOf(const RoundKey& key, const Pieces& pieces) const {
+  const RoundFacts& facts = pieces.facts;
+  local::BlockUse use;
+  use.ranks = pieces.ranks;
+  use.bring = pieces.bring;
+  use.bytes = facts.pieces[pieces.run].bytes;
+  bool moves = MovesBytes(facts.how) || use.bytes == 0;
+  use.type = moves ? DataType::kUint8 : facts.type;
+  use.how = moves ? Combine::kOverlay : facts.how;
+  // Who has joined counts, as it does for the shards of a job with servers.
+  use.divisor = static_cast<uint32_t>(std::popcount(facts.ranks));
+  use.tensor = key.tensor;
+  use.piece = pieces.number;
+  use.round = key.use;
+  use.generation = key.first_piece;
+  return use;
+}
+
+bool BlockQueue::Admit() {
+  DropOver();
+  bool gave = false;
+  std::vector<RankSet> stuck;  // sets of ranks that can have no block now
+  for (auto next = queue_.begin(); next != queue_.end();) {
+    auto one = next++;
+    Pieces& pieces = one->second;
+    if (std::ranges::find(stuck, pieces.ranks) != stuck.end()) continue;
+    gave = AdmitFrom(one->first.key, pieces) || gave;
+    if (pieces.HasMore()) {
+      stuck.push_back(pieces.ranks);
+    } else {
+      queue_.erase(one);
+    }
+  }
+  return gave;
+}
+
+bool BlockQueue::AdmitFrom(const RoundKey& key, Pieces& pieces) {
+  bool gave = false;
+  while (pieces.HasMore()) {
+    std::optional<local::AdmittedUse> at = window_.Admit(UseOf(key, pieces));
+    if (!at.has_value()) return gave;
+    gave = true;
+    given_.push_back({*at, key});
+    ++pieces.number;
+    if (++pieces.run_done < pieces.facts.pieces[pieces.run].count) continue;
+    ++pieces.run;
+    pieces.run_done = 0;
+  }
+  return gave;
+}
+
+bool BlockQueue::BreakOff(const RoundKey& key) {
+  auto waits = std::ranges::find_if(queue_, [&](const auto& one) { return one.first.key == key; });
+  if (waits != queue_.end()) {
+    queue_.erase(waits);
+    return true;
+  }
+  bool broken = false;
+  for (const Given& given : given_) {
+    if (given.key != key || !window_.IsOurs(given.at)) continue;
+    broken = window_.Withdraw(given.at) || broken;
+  }
+  return broken;
+}
+
+void BlockQueue::DropOver() {
+  std::erase_if(given_, [&](const Given& given) {
+    if (!window_.IsOver(given.at)) return false;
+    over_.push_back(given.key);
+    return true;
+  });
+}
+
+std::vector<RoundKey> BlockQueue::TakeOver() {
+  std::vector<RoundKey> all = std::exchange(over_, {});
+  std::erase_if(all, [&](const RoundKey& key) {
+    return std::ranges::any_of(given_, [&](const Given& one) { return one.key == key; }) ||
+           std::ranges::any_of(queue_, [&](const auto& one) { return one.first.key == key; });
+  });
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+}  // namespace byteps::machine

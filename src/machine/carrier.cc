@@ -1,0 +1,109 @@
+#include "src/machine/carrier.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/plan/piece_assigner.h"
+
+namespace byteps::machine {
+namespace {
+
+constexpr TensorId kTensorsMax = UINT32_MAX - 2;
+
+// Members are told apart by their ranks; 0 stands for servers there.
+uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
+
+protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
+
+}  // namespace
+
+Status WasLost(uint32_t rank, const std::string& why) {
+  return {StatusCode::kPeerLost, "worker " + std::to_string(rank) + " was lost: " + why +
+                                     "; the job needs all its workers: start it again from a "
+                                     "checkpoint"};
+}
+
+Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
+    : options_(options),
+      say_(std::move(say)),
+      blocks_(window),
+      rounds_({[this](const RoundKey& key, const RoundFacts& facts, RankSet all, uint32_t last) {
+                 blocks_.Add(key, facts, all, last);
+               },
+               [this](const RoundKey& key) { return blocks_.BreakOff(key); },
+               [this](const RoundKey& key, RankSet to, const Status& why) {
+                 SayTo(to, Failed{key, why});
+               }}) {
+  names_.Number(1, kTensorsMax);
+  // The window is the one place where pieces go.
+  constexpr uint32_t kWeights[] = {1};
+  names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
+               options.ranks, options.piece_bytes_max);
+}
+
+void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
+  now_ = now;
+  std::visit([&](const auto& one) { On(rank, one); }, word);
+}
+
+bool Carrier::Admit() {
+  bool gave = blocks_.Admit();
+  for (const RoundKey& key : blocks_.TakeOver()) rounds_.OnOver(key);
+  return gave;
+}
+
+void Carrier::On(uint32_t rank, const Leaves&) {
+  rounds_.OnLeft(rank);
+  names_.ForgetOverdue([&](uint64_t member) { return member == MemberOf(rank); });
+  say_(rank, MayLeave());
+}
+
+void Carrier::On(uint32_t rank, const GaveUp& word) {
+  RankSet all =
+      options_.ranks == local::kLocalRanksMax ? ~RankSet{0} : (RankSet{1} << options_.ranks) - 1;
+  SayTo(all, JobOver{WasLost(rank, word.why)});
+}
+
+void Carrier::On(uint32_t rank, const wire::Message& message) {
+  if (const auto* declare = std::get_if<wire::Declare>(&message)) {
+    Deliver(names_.OnDeclare(RankOf(rank), *declare));
+  } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
+    Deliver(names_.OnOverdue(RankOf(rank), *overdue));
+  } else if (const auto* answer = std::get_if<wire::Unbegun>(&message)) {
+    bool more = names_.OnUnbegun(RankOf(rank), *answer);
+    if (more && !judge_at_.has_value()) judge_at_ = now_ + options_.judge_after;
+  }
+}
+
+void Carrier::OnTick(Time now) {
+  now_ = now;
+  judge_at_.reset();
+  Deliver(names_.JudgeStuck());
+}
+
+void Carrier::Close() {
+  RankSet gone = rounds_.left();
+  for (uint32_t rank = 1; rank < options_.ranks; ++rank) {
+    if ((gone >> rank & 1) == 0) say_(rank, CarrierLeaves());
+  }
+}
+
+void Carrier::SayTo(RankSet ranks, const Word& word) {
+  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    if ((ranks >> rank & 1) != 0) say_(rank, word);
+  }
+}
+
+void Carrier::Deliver(const protocol::Declarations::Answers& answers) {
+  for (const protocol::Declarations::Answer& answer : answers) {
+    if (const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message)) {
+      for (TensorId tensor : failed->tensors) rounds_.Retire(tensor, failed->use.round);
+    }
+    if (answer.to == protocol::Declarations::kServers) continue;
+    say_(static_cast<uint32_t>(answer.to - 1), answer.message);
+  }
+}
+
+}  // namespace byteps::machine

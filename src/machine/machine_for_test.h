@@ -1,0 +1,31 @@
+// A window in the memory of one process, for tests.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/local/window.h"
+
+namespace byteps::machine {
+
+class WindowForTest {
+ public:
+  explicit WindowForTest(const local::WindowShape& shape)
+      : lines_(local::Window::BytesFor(shape) / sizeof(Line) + 1) {
+    for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
+      ByteSpan bytes = std::as_writable_bytes(std::span(lines_));
+      ranks_.push_back(std::make_unique<local::Window>(bytes, shape, rank));
+    }
+  }
+  // As the rank sees it.
+  local::Window& of(uint32_t rank) { return *ranks_[rank]; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<Line> lines_;
+  std::vector<std::unique_ptr<local::Window>> ranks_;
+};
+
+}  // namespace byteps::machine

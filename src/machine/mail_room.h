@@ -1,0 +1,57 @@
+// The words between a rank and the carrier, wherever the two are: in two processes they go over the
+// rings of the shared memory, in one they stay in it. Whoever is told something is woken.
+//
+// Belongs to the thread that does the loop's work. Nothing blocks, and nothing is told from inside
+// Say.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/local/window.h"
+#include "src/machine/mail_line.h"
+#include "src/machine/shared_room.h"
+#include "src/machine/words.h"
+
+namespace byteps::machine {
+
+inline constexpr uint32_t kCarrierRank = 0;
+
+class MailRoom {
+ public:
+  struct Events {
+    // Rank kCarrierRank only: what a rank says to the carrier, in its order for each rank.
+    std::function<void(uint32_t rank, const Word& word)> to_carrier;
+    // What the carrier says to this rank, in its order.
+    std::function<void(const Word& word)> to_rank;
+  };
+  // Of the window's rank, one of so many.
+  MailRoom(const SharedRoom& room, local::Window& window, uint32_t ranks, Events events);
+
+  // From this rank to the carrier; and from the carrier, which must be here, to a rank. Flush must
+  // follow.
+  void Say(const Word& word);
+  void SayTo(uint32_t rank, const Word& word);
+  // True: nothing waits for room any more.
+  bool Flush();
+
+  // Tells all that has come, until `goes_on` is false. `heard`: whether there was anything.
+  // kProtocol: a process of this machine said what cannot be.
+  Status Hear(const std::function<bool()>& goes_on, bool& heard);
+
+ private:
+  bool IsCarrier() const { return window_.rank() == kCarrierRank; }
+  Status HearFrom(uint32_t rank, const std::function<bool()>& goes_on, bool& heard);
+
+  local::Window& window_;
+  const Events events_;
+  std::vector<std::unique_ptr<MailLine>> lines_;  // the carrier's by rank; else one, to the carrier
+  std::deque<Word> own_words_;                    // where the carrier is here
+  std::deque<Word> own_answers_;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,141 @@
+#include "src/machine/rounds.h"
+
+#include <bit>
+#include <iterator>
+#include <utility>
+
+namespace byteps::machine {
+namespace {
+
+constexpr uint32_t kCarrier = 0;
+
+RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
+
+Status RootHasJoined(uint32_t root) {
+  return {StatusCode::kInvalidArgument,
+          "nobody brings the bytes, because rank " + std::to_string(root) +
+              " has joined: it has no more data; a rank that has joined cannot be the root"};
+}
+
+}  // namespace
+
+Status HasLeft(uint32_t rank) {
+  return {StatusCode::kPeerLost,
+          "worker " + std::to_string(rank) +
+              " has left the job; operations it does not take part in cannot complete (where ranks "
+              "have different numbers of batches, each ends with join)"};
+}
+
+std::string RanksText(RankSet ranks) {
+  std::string text;
+  for (; ranks != 0; ranks &= ranks - 1) {
+    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(ranks));
+  }
+  return text;
+}
+
+void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
+  auto retired = retired_.find(begun.key.tensor);
+  if (retired != retired_.end() && begun.key.use >= retired->second) return;
+  auto [place, is_new] = rounds_.try_emplace(begun.key);
+  Round& round = place->second;
+  if (is_new) round.facts = begun.facts;
+  round.begun |= Bit(rank);
+  if (!round.failure.ok()) events_.failed(begun.key, Bit(rank), round.failure);
+  Look(place, rank);
+}
+
+void Rounds::OnJoined(uint32_t rank) {
+  joined_ |= Bit(rank);
+  LookAtAll(rank);
+}
+
+void Rounds::OnLeft(uint32_t rank) {
+  left_ |= Bit(rank);
+  for (auto& [key, round] : rounds_) {
+    if (!round.is_complete) round.begun &= ~Bit(rank);
+  }
+  LookAtAll(rank);
+  // What is complete needs this rank's bytes, which are there for a moment only.
+  for (auto place = rounds_.begin(); place != rounds_.end();) {
+    auto next = std::next(place);
+    const Round& round = place->second;
+    bool concerned = round.is_complete && (round.begun & Bit(rank)) != 0;
+    if (concerned && events_.break_off(place->first)) {
+      events_.failed(place->first, round.begun & ~left_, HasLeft(rank));
+      rounds_.erase(place);
+    }
+    place = next;
+  }
+}
+
+void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
+  auto place = rounds_.find(abort.key);
+  if (place == rounds_.end() || (place->second.begun & Bit(rank)) == 0) return;
+  Round& round = place->second;
+  if (!round.failure.ok()) return;
+  if (!round.is_complete) {
+    RankSet missing = Missing(round);
+    std::string whom = missing == 0 ? "" : "; it has no part of rank " + RanksText(missing);
+    return Fail(place, {StatusCode::kDeadlineExceeded, abort.why + whom});
+  }
+  if (!events_.break_off(abort.key)) return;
+  events_.failed(abort.key, round.begun, {StatusCode::kDeadlineExceeded, abort.why});
+  rounds_.erase(place);
+}
+
+void Rounds::Retire(TensorId tensor, uint64_t use) {
+  retired_.try_emplace(tensor, use);
+  for (auto place = rounds_.lower_bound({tensor, use, 0});
+       place != rounds_.end() && place->first.tensor == tensor;) {
+    auto next = std::next(place);
+    // Each rank is told of that by the names, and withdraws.
+    if (!place->second.is_complete || events_.break_off(place->first)) rounds_.erase(place);
+    place = next;
+  }
+}
+
+// Of a join everybody is awaited.
+RankSet Rounds::Missing(const Round& round) const {
+  RankSet exempt = round.facts.how == Combine::kLast ? 0 : joined_;
+  return round.facts.ranks & ~round.begun & ~exempt;
+}
+
+void Rounds::LookAtAll(uint32_t last) {
+  for (auto place = rounds_.begin(); place != rounds_.end();) {
+    auto next = std::next(place);
+    Look(place, last);
+    place = next;
+  }
+}
+
+void Rounds::Look(Place place, uint32_t last) {
+  Round& round = place->second;
+  if (round.is_complete) return;
+  RankSet missing = Missing(round);
+  // Nobody gives blocks to anything when the carrier has left.
+  RankSet gone = (missing & left_) | (left_ & Bit(kCarrier));
+  if (round.failure.ok() && gone != 0) {
+    return Fail(place, HasLeft(static_cast<uint32_t>(std::countr_zero(gone))));
+  }
+  if (!round.failure.ok()) {
+    if ((missing & ~left_) == 0) rounds_.erase(place);  // nobody is left to be told
+    return;
+  }
+  if (missing != 0) return;
+  const uint32_t root = round.facts.root;
+  if (root != kNoRank && (round.begun & Bit(root)) == 0) return Fail(place, RootHasJoined(root));
+  round.is_complete = true;
+  if (round.facts.how == Combine::kLast) joined_ = 0;
+  const RankSet ranks = round.facts.ranks & round.begun;
+  events_.complete(place->first, round.facts, ranks, last);
+}
+
+void Rounds::Fail(Place place, const Status& why) {
+  Round& round = place->second;
+  round.failure = why;
+  events_.failed(place->first, round.begun, why);
+  Look(place, 0);
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,71 @@
+// Who has begun which rounds, at the carrier: a round is complete when the last of its ranks that
+// take part has begun it. A rank that has joined takes part in nothing but the join, until all have
+// joined. A round that cannot be completed any more ends in an error, for the ranks that have begun
+// it and for those that begin it later.
+//
+// A value without I/O; local ranks are the ranks of the job.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/machine/words.h"
+
+namespace byteps::machine {
+
+class Rounds {
+ public:
+  struct Events {
+    // All that take part have begun it: `ranks`, `last` as the last one. They get bytes, or OnOver
+    // follows.
+    std::function<void(const RoundKey&, const RoundFacts&, RankSet ranks, uint32_t last)> complete;
+    // The round of these ranks, which is complete, shall end in an error. False: it will end in
+    // order, because some rank may have a part of the result already.
+    std::function<bool(const RoundKey&)> break_off;
+    // To these ranks, each of which has begun the round: it has ended so.
+    std::function<void(const RoundKey&, RankSet, const Status&)> failed;
+  };
+  explicit Rounds(Events events) : events_(std::move(events)) {}
+
+  void OnBegun(uint32_t rank, const Begun& begun);
+  void OnJoined(uint32_t rank);
+  void OnAbort(uint32_t rank, const Abort& abort);
+  void OnLeft(uint32_t rank);
+  // The ranks disagree about this tensor from this use on: its rounds that are not complete are
+  // forgotten, for each rank withdraws its own.
+  void Retire(TensorId tensor, uint64_t use);
+  // A complete round is over in order.
+  void OnOver(const RoundKey& key) { rounds_.erase(key); }
+
+  RankSet left() const { return left_; }
+
+ private:
+  struct Round {
+    RoundFacts facts;
+    RankSet begun = 0;
+    bool is_complete = false;
+    Status failure;
+  };
+  using Place = std::map<RoundKey, Round>::iterator;
+
+  RankSet Missing(const Round& round) const;
+  void Look(Place place, uint32_t last);
+  void LookAtAll(uint32_t last);
+  void Fail(Place place, const Status& why);
+
+  const Events events_;
+  std::map<RoundKey, Round> rounds_;
+  std::map<TensorId, uint64_t> retired_;  // from which use on
+  RankSet joined_ = 0;
+  RankSet left_ = 0;
+};
+
+// What a round ends in that lacks a rank which has left in order.
+Status HasLeft(uint32_t rank);
+
+// "0, 2, 3": local ranks for people.
+std::string RanksText(RankSet ranks);
+
+}  // namespace byteps::machine

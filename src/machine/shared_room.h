@@ -1,0 +1,38 @@
+// What stands where in the memory that the ranks of a machine share: the window, their signs of
+// life, and the rings between each rank and the carrier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/types.h"
+#include "src/local/window.h"
+#include "src/machine/byte_ring.h"
+#include "src/machine/pulse.h"
+
+namespace byteps::machine {
+
+class SharedRoom {
+ public:
+  // The window of so many ranks: as many bytes as stay in the cache, in blocks that take the sizes
+  // of an alltoall. REQUIRES: 2 <= ranks <= local::kLocalRanksMax.
+  static local::WindowShape ShapeFor(uint32_t ranks);
+  static size_t BytesFor(uint32_t ranks);
+
+  // `memory`: all zero when the first rank comes; BytesFor(ranks).
+  SharedRoom(ByteSpan memory, uint32_t ranks);
+
+  ByteSpan window() const;
+  PulseWords& pulse() const;
+  // From a rank to the carrier, and from the carrier to the rank.
+  ByteRing ToCarrier(uint32_t rank) const { return Ring(2 * rank); }
+  ByteRing ToRank(uint32_t rank) const { return Ring(2 * rank + 1); }
+
+ private:
+  ByteRing Ring(uint32_t number) const;
+
+  const ByteSpan memory_;
+  const size_t window_bytes_;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,38 @@
+#include "src/machine/shared_room.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace byteps::machine {
+namespace {
+
+TEST(SharedRoomTest, BlocksTakeTheSizesOfAnAlltoallAndStayInTheCache) {
+  for (uint32_t ranks = 1; ranks <= local::kLocalRanksMax; ++ranks) {
+    local::WindowShape shape = SharedRoom::ShapeFor(ranks);
+    EXPECT_EQ(shape.ranks, ranks);
+    EXPECT_EQ(shape.block_bytes % 64, 0u);
+    EXPECT_GE(shape.block_bytes, ranks * ranks * sizeof(uint64_t));
+    EXPECT_LE(shape.block_bytes * shape.blocks * ranks, size_t{16} << 20);
+  }
+}
+
+TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
+  constexpr uint32_t kRanks = 3;
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<Line> lines(SharedRoom::BytesFor(kRanks) / sizeof(Line) + 1);
+  SharedRoom room(std::as_writable_bytes(std::span(lines)), kRanks);
+  std::vector<std::byte> much(kRingBytes, std::byte{1});
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(room.ToCarrier(rank).Write(much), kRingBytes);
+    EXPECT_EQ(room.ToRank(rank).Write(much), kRingBytes);
+  }
+  EXPECT_EQ(room.pulse().first_loss.load(), 0u);
+  EXPECT_EQ(room.pulse().ranks.back().beats.load(), 0u);
+  EXPECT_EQ(room.window().back(), std::byte{0});
+}
+
+}  // namespace
+}  // namespace byteps::machine

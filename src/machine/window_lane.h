@@ -1,0 +1,101 @@
+// Carries the exchanges of one rank through the window: says to the carrier what this rank has
+// begun, fills its parts of the blocks, sums shares, and reads what it wants. The front knows it as
+// its only lane.
+//
+// A use of a block goes its way also when this rank's operation has ended without it: then the rank
+// brings no bytes, and the use ends in an error.
+//
+// On the thread of its window. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/local/window.h"
+#include "src/machine/words.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/mail.h"
+
+namespace byteps::machine {
+
+class WindowLane {
+ public:
+  struct Events {
+    std::function<void(const Word&)> say;                 // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+  };
+  // Of a job of so many ranks.
+  WindowLane(local::Window& window, uint32_t ranks, Events events);
+
+  void OnMail(const protocol::LaneMail& mail);
+  // The carrier says that a round has ended so.
+  void OnFailed(const Failed& failed, Time now);
+
+  // Does one thing that can be done now. False: there is none, before the next event. kInternal:
+  // what stands in the window cannot be right.
+  Result<bool> Step(Time now);
+
+  // Whether an exchange is open of which all pieces have their blocks: it ends soon, in order.
+  bool HasWhole() const;
+  // Whether this rank has released all blocks that it was named in.
+  bool IsDrained() const { return taken_.empty(); }
+
+ private:
+  struct Open {
+    const protocol::Exchange* exchange = nullptr;
+    uint32_t given = 0;      // pieces that have, or had, a block
+    uint32_t done = 0;       // pieces of which this rank has what it wants
+    bool is_broken = false;  // a piece has no result: the carrier says why
+    RankSet ranks = 0;
+  };
+  using Exchanges = std::map<RoundKey, Open>;
+  struct Taken {
+    local::AdmittedUse at;
+    Open* open = nullptr;  // null: this rank has no operation for it any more
+    bool is_filled = false;
+  };
+
+  void On(const protocol::to_lane::AddProcessSet& mail);
+  void On(const protocol::to_lane::RemoveProcessSet& mail) { sets_.erase(mail.number); }
+  void On(const protocol::to_lane::Joined& mail);
+  void On(const protocol::to_lane::Begin& mail);
+  void On(const protocol::to_lane::Withdraw& mail);
+  void On(const protocol::to_lane::Abort& mail);
+  void On(const protocol::to_lane::Settle& mail);
+  // Nothing here depends on views, attempts or names.
+  void On(const protocol::to_lane::View&) {}
+  void On(const protocol::to_lane::TakeOver&) {}
+  void On(const protocol::to_lane::Repeat&) {}
+  void On(const protocol::to_lane::Retire&) {}
+  void On(const protocol::to_lane::Stop&) {}
+
+  RankSet RanksOf(uint32_t set) const;
+  void Forget(Exchanges::iterator one);
+  void End(Exchanges::iterator one, const Status& how, Time now);
+  bool SumOne();
+  bool ReadOne(Time now);
+  bool FillOne();
+  Result<bool> TakeUp();
+  void Fill(Taken& taken);
+  void Read(const Taken& taken);
+  const protocol::Receipt& ReceiptOf(RankSet ranks);
+
+  local::Window& window_;
+  const uint32_t rank_;
+  const uint32_t rank_count_;
+  const Events events_;
+  Exchanges open_;
+  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
+  std::deque<Taken> taken_;            // in the order of the carrier
+  uint64_t last_use_ = 0;
+  std::map<uint32_t, RankSet> sets_;  // process sets, but for 0
+  RankSet receipt_ranks_ = 0;
+  protocol::Receipt receipt_;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,205 @@
+#include "src/machine/window_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "src/machine/block_queue.h"
+#include "src/machine/machine_for_test.h"
+
+namespace byteps::machine {
+namespace {
+
+constexpr uint32_t kPieceBytes = 64;
+constexpr RoundKey kKey = {7, 1, 0};
+
+// One exchange of a rank: floats that are all alike, and their sum.
+struct Exchanged final : protocol::SpanSource {
+  Exchanged(uint64_t serial, uint32_t pieces, float value)
+      : input(pieces * kPieceBytes / sizeof(float), value), output(input.size()) {
+    exchange.serial = serial;
+    exchange.name = "w";
+    exchange.tensor.id = kKey.tensor;
+    exchange.use = kKey.use;
+    exchange.count = pieces;
+    exchange.spans = this;
+  }
+  protocol::Spans SpansOf(uint32_t number) const override {
+    protocol::Spans spans;
+    spans.piece_bytes = kPieceBytes;
+    spans.push = std::as_bytes(std::span(input)).subspan(number * kPieceBytes, kPieceBytes);
+    auto all = std::as_writable_bytes(std::span(output));
+    spans.want = all.subspan(number * kPieceBytes, kPieceBytes);
+    return spans;
+  }
+  std::vector<float> input;
+  mutable std::vector<float> output;
+  protocol::Exchange exchange;
+};
+
+class WindowLaneTest : public testing::Test {
+ protected:
+  struct Rank {
+    std::vector<Word> said;
+    std::vector<protocol::FrontMail> told;
+    std::unique_ptr<WindowLane> lane;
+  };
+
+  WindowLaneTest() {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      ranks.push_back(std::make_unique<Rank>());
+      Rank& one = *ranks.back();
+      one.lane = std::make_unique<WindowLane>(
+          window.of(rank), 2,
+          WindowLane::Events{
+              [&one](const Word& word) { one.said.push_back(word); },
+              [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }});
+    }
+  }
+  WindowLane& lane(uint32_t rank) { return *ranks[rank]->lane; }
+  void Begin(uint32_t rank, const Exchanged& what) {
+    lane(rank).OnMail(protocol::to_lane::Begin{&what.exchange});
+  }
+  // The carrier has heard both.
+  void Complete() {
+    const auto& begun = std::get<Begun>(ranks[0]->said.front());
+    queue.Add(begun.key, begun.facts, 0b11, 1);
+  }
+  // All that can be done. The lanes of these ranks run.
+  void RunAll(RankSet running = 0b11) {
+    bool did = true;
+    while (did) {
+      did = queue.Admit();
+      for (uint32_t rank = 0; rank < 2; ++rank) {
+        if ((running >> rank & 1) == 0) continue;
+        Result<bool> stepped = lane(rank).Step(Time());
+        ASSERT_TRUE(stepped.ok()) << stepped.status().ToString();
+        did = stepped.value() || did;
+      }
+    }
+  }
+  template <typename Mail>
+  const Mail* Told(uint32_t rank) {
+    const auto& told = ranks[rank]->told;
+    return told.empty() ? nullptr : std::get_if<Mail>(&told.back());
+  }
+
+  WindowForTest window{{.ranks = 2, .blocks = 3, .block_bytes = 4096}};
+  BlockQueue queue{window.of(0)};
+  std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+TEST_F(WindowLaneTest, SaysWhatItHasBegun) {
+  Exchanged mine(1, 5, 1);
+  mine.exchange.priority = -3;
+  lane(1).OnMail(protocol::to_lane::AddProcessSet{4,
+                                                  [] {
+                                                    protocol::SlotSet slots;
+                                                    slots.Insert(1);
+                                                    return slots;
+                                                  }(),
+                                                  {}});
+  mine.exchange.tensor.process_set = 4;
+  Begin(1, mine);
+  const auto& begun = std::get<Begun>(ranks[1]->said.front());
+  EXPECT_EQ(begun.key, kKey);
+  EXPECT_EQ(begun.facts.ranks, 0b10u);
+  EXPECT_EQ(begun.facts.priority, -3);
+  EXPECT_EQ(begun.facts.pieces, (std::vector<RoundFacts::Run>{{5, kPieceBytes}}));
+}
+
+TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
+  Exchanged first(1, 9, 1);
+  Exchanged second(2, 9, 2);
+  Begin(0, first);
+  Begin(1, second);
+  Complete();
+  RunAll();
+  for (const Exchanged* one : {&first, &second}) {
+    EXPECT_EQ(one->output, std::vector<float>(one->output.size(), 3));
+  }
+  const auto* done = Told<protocol::to_front::PartDone>(1);
+  ASSERT_NE(done, nullptr);
+  EXPECT_EQ(done->serial, 2u);
+  EXPECT_EQ(done->pieces, 9u);
+  EXPECT_TRUE(done->status.ok());
+  EXPECT_EQ(done->receipt->count(), 2u);
+  EXPECT_TRUE(lane(0).IsDrained());
+  EXPECT_FALSE(lane(0).HasWhole());
+}
+
+TEST_F(WindowLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
+  Exchanged first(1, 9, 1);
+  Exchanged second(2, 9, 2);
+  Begin(0, first);
+  Begin(1, second);
+  Complete();
+  RunAll(0b01);  // the other one has not come to it
+  ASSERT_TRUE(queue.BreakOff(kKey));
+  Status why(StatusCode::kDeadlineExceeded, "too late");
+  for (uint32_t rank : {0, 1}) {
+    lane(rank).OnFailed({kKey, why}, Time());
+    const auto* done = Told<protocol::to_front::PartDone>(rank);
+    ASSERT_NE(done, nullptr);
+    EXPECT_EQ(done->status, why);
+  }
+  first.input.clear();  // nobody reads it any more
+  first.output.clear();
+  RunAll();
+  EXPECT_TRUE(lane(0).IsDrained());
+  EXPECT_TRUE(lane(1).IsDrained());
+  EXPECT_TRUE(queue.IsIdle());
+}
+
+TEST_F(WindowLaneTest, WhatIsWithdrawnIsLetGoOfAtOnce) {
+  Exchanged first(1, 1, 1);
+  Begin(0, first);
+  lane(0).OnMail(protocol::to_lane::Withdraw{&first.exchange});
+  const auto* released = Told<protocol::to_front::Released>(0);
+  ASSERT_NE(released, nullptr);
+  EXPECT_EQ(released->serial, 1u);
+  lane(0).OnFailed({kKey, Status(StatusCode::kPeerLost, "late")}, Time());
+  EXPECT_EQ(ranks[0]->told.size(), 1u) << "it has ended";
+}
+
+TEST_F(WindowLaneTest, AWithdrawnPartLeavesTheOthersWithoutAResult) {
+  Exchanged first(1, 1, 1);
+  Exchanged second(2, 1, 2);
+  Begin(0, first);
+  Begin(1, second);
+  Complete();
+  queue.Admit();
+  lane(1).OnMail(protocol::to_lane::Withdraw{&second.exchange});
+  RunAll();
+  EXPECT_TRUE(ranks[0]->told.empty()) << "the carrier says why";
+  Status why(StatusCode::kMismatch, "other names");
+  lane(0).OnFailed({kKey, why}, Time());
+  EXPECT_EQ(Told<protocol::to_front::PartDone>(0)->status, why);
+}
+
+TEST_F(WindowLaneTest, WhatHasAllItsBlocksIsWhole) {
+  Exchanged first(1, 1, 1);
+  Begin(0, first);
+  EXPECT_FALSE(lane(0).HasWhole());
+  Complete();
+  RunAll(0b01);
+  EXPECT_TRUE(lane(0).HasWhole());
+  EXPECT_FALSE(lane(0).IsDrained());
+}
+
+TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
+  Exchanged first(1, 1, 1);
+  Begin(0, first);
+  lane(0).OnMail(protocol::to_lane::Abort{7, 1, "late"});
+  EXPECT_EQ(std::get<Abort>(ranks[0]->said.back()).why, "late");
+  lane(0).OnMail(protocol::to_lane::Joined{3});
+  EXPECT_TRUE(std::holds_alternative<Joined>(ranks[0]->said.back()));
+  size_t before = ranks[0]->said.size();
+  lane(0).OnMail(protocol::to_lane::Joined{0});
+  EXPECT_EQ(ranks[0]->said.size(), before);
+}
+
+}  // namespace
+}  // namespace byteps::machine

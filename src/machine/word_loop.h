@@ -1,0 +1,91 @@
+// The loop of a rank's thread: it sleeps on the rank's word in the window, so whoever does
+// something that concerns the rank wakes it there, in any process. It has no connections.
+//
+// While the thread sleeps, a thread that has posted something may run it itself (Offer): a wake-up
+// costs more than many an operation has to do. One thread at a time does the loop's work, and for
+// what runs there it makes no difference which.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/base/thread_annotations.h"
+#include "src/local/window.h"
+#include "src/transport/transport.h"
+
+namespace byteps::machine {
+
+class WordLoop final : public transport::Loop {
+ public:
+  struct Steps {
+    // Called after each event, on the loop's thread, until it says that there is nothing to do
+    // before the next one.
+    std::function<bool()> step;
+    // Called behind what an Offer has run, in place of `step`: true, if `step` must follow. Does
+    // what is short. Null: `step` follows always.
+    std::function<bool()> short_step;
+  };
+  WordLoop(local::Window& window, Steps steps);
+  ~WordLoop() override;
+
+  void Run() override;
+  void Stop() override;
+  void Post(std::function<void()> work) override;
+  // Calls `post`, which posts something, and runs all that was posted on the calling thread if the
+  // loop's own sleeps; else wakes it. From any thread but from inside the loop's work.
+  void Offer(const std::function<void()>& post);
+  bool InLoop() const override;
+  // Whether the loop's work is done by another thread than that of Run just now. REQUIRES: InLoop.
+  bool IsLent() const { return is_lent_; }
+  Time Now() const override;
+  std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
+  std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
+  // kUnavailable.
+  Result<std::unique_ptr<transport::Listener>> Listen(
+      const std::string& address,
+      std::function<void(std::unique_ptr<transport::Connection>)> accept) override;
+  void Connect(const std::string& address, Duration timeout,
+               std::function<void(Result<std::unique_ptr<transport::Connection>>)> done) override;
+
+ private:
+  struct Due {
+    std::function<void()> work;
+    Duration period{};  // zero: once
+  };
+  using Dues = std::multimap<Time, std::shared_ptr<Due>>;
+  class DueTimer;
+
+  std::unique_ptr<Timer> Add(Duration delay, Due due);
+  bool RunPosted();
+  bool RunDue();
+  bool RunOnce();
+  Time FirstDue() const;
+  bool HasPosted();
+  void RunOffered();
+  void Wake() { window_.Notify(local::RankSet{1} << window_.rank()); }
+
+  local::Window& window_;
+  const Steps steps_;
+  // Held by the thread that does the loop's work. Not annotated: what that thread runs needs no
+  // lock of its own.
+  std::mutex owner_;
+  Dues dues_;                  // of the owner; a timer that is gone leaves its place empty
+  Time sleeps_until_{};        // of the owner: when the loop's thread wakes by itself
+  bool is_lent_ = false;       // of the owner
+  bool runs_ = false;          // of the owner: Run has begun and not ended
+  std::exception_ptr thrown_;  // of the owner: by what was offered; Run throws it again
+  std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> thread_{0};  // the owner's
+  std::atomic<uint32_t> offers_{0};  // threads that will run, or wake the loop for, what they post
+
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,202 @@
+#include "src/machine/words.h"
+
+#include <concepts>
+#include <cstring>
+#include <utility>
+
+#include "src/wire/bytes.h"
+
+namespace byteps::machine {
+namespace {
+
+// One after the other; what does not fit any more is an error that is seen once, at the end.
+class Writer {
+ public:
+  template <std::unsigned_integral Number>
+  void Put(Number number) {
+    size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(Number));
+    wire::PutLittle(bytes_.data() + at, number);
+  }
+  void Put(const RoundKey& key) {
+    Put(key.tensor);
+    Put(key.use);
+    Put(key.first_piece);
+  }
+  void Put(const std::string& text) {
+    Put(static_cast<uint32_t>(text.size()));
+    ConstByteSpan bytes = std::as_bytes(std::span(text));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void Put(const Status& status) {
+    Put(static_cast<uint8_t>(status.code()));
+    Put(status.message());
+  }
+  void Put(const RoundFacts& facts) {
+    Put(facts.ranks);
+    Put(static_cast<uint8_t>(facts.how));
+    Put(static_cast<uint8_t>(facts.type));
+    Put(facts.root);
+    Put(static_cast<uint32_t>(facts.priority));
+    Put(facts.order);
+    Put(static_cast<uint32_t>(facts.pieces.size()));
+    for (const RoundFacts::Run& run : facts.pieces) {
+      Put(run.count);
+      Put(run.bytes);
+    }
+  }
+  void Put(const wire::Message& message) {
+    std::vector<std::byte> bytes = wire::EncodeControl(message);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+
+  void Put(const Begun& word) {
+    Put(word.key);
+    Put(word.facts);
+  }
+  void Put(const Joined&) {}
+  void Put(const Abort& word) {
+    Put(word.key);
+    Put(word.why);
+  }
+  void Put(const Leaves&) {}
+  void Put(const GaveUp& word) { Put(word.why); }
+  void Put(const Failed& word) {
+    Put(word.key);
+    Put(word.status);
+  }
+  void Put(const MayLeave&) {}
+  void Put(const CarrierLeaves&) {}
+  void Put(const JobOver& word) { Put(word.status); }
+
+  std::vector<std::byte> Take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(ConstByteSpan bytes) : rest_(bytes) {}
+
+  bool ok() const { return ok_; }
+  bool at_end() const { return rest_.empty(); }
+  ConstByteSpan rest() const { return rest_; }
+
+  template <std::unsigned_integral Number>
+  Number Get() {
+    if (rest_.size() < sizeof(Number)) return Fail<Number>();
+    Number number = wire::GetLittle<Number>(rest_.data());
+    rest_ = rest_.subspan(sizeof(Number));
+    return number;
+  }
+  std::string Text() {
+    auto bytes = Get<uint32_t>();
+    if (bytes > rest_.size()) return Fail<std::string>();
+    std::string text(reinterpret_cast<const char*>(rest_.data()), bytes);
+    rest_ = rest_.subspan(bytes);
+    return text;
+  }
+  // A number of an enum with so many values.
+  template <typename Enum>
+  Enum Choice(int count) {
+    auto number = Get<uint8_t>();
+    return number < count ? static_cast<Enum>(number) : Fail<Enum>();
+  }
+  RoundKey Key() {
+    RoundKey key;
+    key.tensor = Get<TensorId>();
+    key.use = Get<uint64_t>();
+    key.first_piece = Get<uint32_t>();
+    return key;
+  }
+  Status Error() {
+    auto code = Choice<StatusCode>(static_cast<int>(kLastStatusCode) + 1);
+    std::string text = Text();
+    return code == StatusCode::kOk ? Fail<Status>() : Status(code, std::move(text));
+  }
+  RoundFacts Facts() {
+    RoundFacts facts;
+    facts.ranks = Get<uint64_t>();
+    facts.how = Choice<Combine>(kCombineCount);
+    facts.type = Choice<DataType>(kDataTypeCount);
+    facts.root = Get<uint32_t>();
+    facts.priority = static_cast<int32_t>(Get<uint32_t>());
+    facts.order = Get<uint32_t>();
+    auto runs = Get<uint32_t>();
+    if (runs > rest_.size() / (2 * sizeof(uint32_t))) return Fail<RoundFacts>();
+    facts.pieces.reserve(runs);
+    for (uint32_t i = 0; i < runs; ++i) {
+      auto count = Get<uint32_t>();
+      facts.pieces.push_back({count, Get<uint32_t>()});
+    }
+    return facts;
+  }
+
+ private:
+  template <typename Value>
+  Value Fail() {
+    ok_ = false;
+    rest_ = {};
+    return Value();
+  }
+
+  ConstByteSpan rest_;
+  bool ok_ = true;
+};
+
+Word ReadWord(size_t kind, Reader& reader) {
+  switch (kind) {
+    case 0: {
+      RoundKey key = reader.Key();
+      return Begun{key, reader.Facts()};
+    }
+    case 1: return Joined();
+    case 2: {
+      RoundKey key = reader.Key();
+      return Abort{key, reader.Text()};
+    }
+    case 3: return Leaves();
+    case 4: return GaveUp{reader.Text()};
+    case 5: {
+      RoundKey key = reader.Key();
+      return Failed{key, reader.Error()};
+    }
+    case 6: return MayLeave();
+    case 7: return CarrierLeaves();
+    default: return JobOver{reader.Error()};
+  }
+}
+
+constexpr size_t kKinds = std::variant_size_v<Word>;
+
+Status Nonsense() {
+  return {StatusCode::kProtocol,
+          "a process of this machine said what no process of this version says: restart the job, "
+          "with one version of BytePS for all its processes"};
+}
+
+}  // namespace
+
+std::vector<std::byte> EncodeWord(const Word& word) {
+  Writer writer;
+  writer.Put(static_cast<uint8_t>(word.index()));
+  std::visit([&](const auto& one) { writer.Put(one); }, word);
+  return writer.Take();
+}
+
+Result<Word> DecodeWord(ConstByteSpan packet) {
+  Reader reader(packet);
+  auto kind = reader.Get<uint8_t>();
+  if (!reader.ok() || kind >= kKinds) return Nonsense();
+  if (kind == kKinds - 1) {
+    Result<wire::Message> message = wire::DecodeControl(reader.rest());
+    if (!message.ok()) return message.status();
+    return Word(std::move(message).value());
+  }
+  Word word = ReadWord(kind, reader);
+  if (!reader.ok() || !reader.at_end()) return Nonsense();
+  return word;
+}
+
+}  // namespace byteps::machine

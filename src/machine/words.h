@@ -1,0 +1,90 @@
+// What the ranks of a machine and its carrier say to each other beside the window.
+//
+// Only processes of one machine and of one version hear it (the meeting compares versions), so it
+// has no version of its own. Values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/types.h"
+#include "src/local/window.h"
+#include "src/wire/control.h"
+
+namespace byteps::machine {
+
+using local::RankSet;
+
+// One exchange of the bytes, or of the sizes, of one use of a tensor.
+struct RoundKey {
+  TensorId tensor = 0;
+  uint64_t use = 0;
+  uint32_t first_piece = 0;  // sizes have number 0; bytes that follow them begin with 1
+  friend auto operator<=>(const RoundKey&, const RoundKey&) = default;
+};
+
+inline constexpr uint32_t kNoRank = UINT32_MAX;
+
+// What all ranks of a round say of it alike, but for the urgency.
+struct RoundFacts {
+  // So many pieces, one after the other, have so many bytes.
+  struct Run {
+    uint32_t count = 0;
+    uint32_t bytes = 0;
+    friend bool operator==(const Run&, const Run&) = default;
+  };
+  RankSet ranks = 0;  // of the process set
+  Combine how = Combine::kSum;
+  DataType type = DataType::kFloat32;
+  uint32_t root = kNoRank;  // whose bytes all others get, if there is such a one
+  int32_t priority = 0;
+  uint32_t order = 0;
+  std::vector<Run> pieces;
+  friend bool operator==(const RoundFacts&, const RoundFacts&) = default;
+};
+
+// To the carrier.
+struct Begun {
+  RoundKey key;
+  RoundFacts facts;
+};
+// Until the next join of all, this rank takes part in nothing else.
+struct Joined {};
+// The round shall end in an error, on every rank or on none.
+struct Abort {
+  RoundKey key;
+  std::string why;
+};
+// The rank begins nothing any more; MayLeave answers it.
+struct Leaves {};
+// The rank cannot go on, and so the job cannot.
+struct GaveUp {
+  std::string why;
+};
+
+// From the carrier.
+struct Failed {
+  RoundKey key;
+  Status status;
+};
+// No use of a block that names the rank is admitted from now on.
+struct MayLeave {};
+// No use of a block is admitted from now on.
+struct CarrierLeaves {};
+struct JobOver {
+  Status status;
+};
+
+// Both ways: names.
+using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave, CarrierLeaves,
+                          JobOver, wire::Message>;
+
+std::vector<std::byte> EncodeWord(const Word& word);
+// kProtocol for what is none.
+Result<Word> DecodeWord(ConstByteSpan packet);
+
+}  // namespace byteps::machine

@@ -1,0 +1,122 @@
+"""Whole jobs on one machine without servers: the workers share memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import test_jobs
+from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line
+from test_jobs import JOBS, MISSING
+
+environment = test_jobs.environment
+
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+def local_job(environment, name: str, workers: int, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers), *options]
+    return subprocess.Popen(
+        [*command, sys.executable, str(JOBS / f"{name}.py")],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        ("operations", 4),
+        ("arrays", 3),
+        ("mismatches", 3),
+        ("orders", 3),
+        ("collectives", 3),
+        ("training_ways", 2),
+        ("layers", 3),
+    ],
+)
+def test_all_right_without_servers(environment, name, workers) -> None:
+    settings = {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"} if name == "collectives" else None
+    code, out, err = finish(local_job(settings or environment, name, workers))
+    assert code == 0, out + err
+    for rank in range(workers):
+        assert f"[worker {rank}] all right {rank}/{workers}" in out
+    assert "[server" not in out + err
+    assert "[scheduler" not in out + err
+
+
+def test_training_equals_training_alone(environment) -> None:
+    code, out, err = finish(local_job(environment, "training", 3))
+    assert code == 0, out + err
+    assert out.count("all right") == 3
+
+
+def test_only_workers_run(environment) -> None:
+    process = local_job(environment, "steps", 2)
+    wait_for_line(process, "stepping")
+    roles = [role_of(one) for one in carriers(environment[TOKEN_VARIABLE])]
+    assert sorted(filter(None, roles)) == ["worker", "worker"]
+    process.send_signal(signal.SIGTERM)
+    finish(process)
+
+
+def role_of(process: int) -> str:
+    try:
+        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+    except OSError:
+        return ""
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry).get("DMLC_ROLE", "")
+
+
+def workers_of(token: str) -> dict[str, int]:
+    found = {}
+    for process in carriers(token):
+        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+        if variables.get("DMLC_ROLE") == "worker":
+            found[variables["BYTEPS_LOCAL_RANK"]] = process
+    return found
+
+
+def test_a_killed_worker_ends_the_job_by_name(environment) -> None:
+    process = local_job(environment, "steps", 3)
+    for _ in range(3):
+        wait_for_line(process, "stepping")
+    os.kill(workers_of(environment[TOKEN_VARIABLE])["1"], signal.SIGKILL)
+    code, _, err = finish(process)
+    assert code == 128 + signal.SIGKILL, err
+    assert "worker 1 was killed by signal 9 (SIGKILL)" in err
+
+
+def test_a_worker_hears_who_was_killed(environment) -> None:
+    process = local_job(environment, "steps", 3, "--grace", "60")
+    for _ in range(3):
+        wait_for_line(process, "stepping")
+    os.kill(workers_of(environment[TOKEN_VARIABLE])["0"], signal.SIGKILL)
+    _, _, err = finish(process)
+    assert "worker 0 was lost: its process has ended" in err
+
+
+def test_two_jobs_of_one_user_never_meet(environment) -> None:
+    jobs = [local_job(environment, "arrays", 2) for _ in range(2)]
+    for job in jobs:
+        code, out, err = finish(job)
+        assert code == 0, out + err
+
+
+def test_where_the_job_shall_survive_losses_it_has_a_server(environment) -> None:
+    process = local_job(environment, "steps", 2, "--min-np", "1")
+    wait_for_line(process, "stepping")
+    roles = {role_of(one) for one in carriers(environment[TOKEN_VARIABLE])}
+    assert {"server", "scheduler", "worker"} <= roles
+    process.send_signal(signal.SIGTERM)
+    finish(process)

@@ -288,16 +288,6 @@ def test_the_users_hook_is_called_whatever_becomes_of_the_telling(core, monkeypa
     assert len(seen) == 1
 
 
-def test_process_sets_print_as_horovods_do(core) -> None:
-    everybody = process_sets.global_process_set
-    some = process_sets.ProcessSet([1, 0])
-    assert everybody.ranks == []
-    assert str(everybody) == "ProcessSet(process_set_id=0, ranks=[], mpi_comm=None)"
-    assert str(some) == "ProcessSet(process_set_id=None, ranks=[0, 1], mpi_comm=None)"
-    default.init()
-    assert str(everybody) == "ProcessSet(process_set_id=0, ranks=[0, 1], mpi_comm=None)"
-
-
 def test_a_timeline_has_every_operation(core, tmp_path) -> None:
     default.init()
     session = default.current()

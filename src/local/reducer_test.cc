@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <thread>
@@ -92,7 +92,7 @@ void Check(Machine& machine, const std::vector<Case>& cases, uint32_t ranks) {
       Bytes memory(input.size() + one.misplaced, std::byte{0x55});
       // Every second rank reads and writes the same memory.
       ByteSpan output = ByteSpan(memory).subspan(one.misplaced);
-      if (rank % 2 == 1) std::memcpy(output.data(), input.data(), input.size());
+      if (rank % 2 == 1) std::ranges::copy(input, output.begin());
       Reduction what = {rank % 2 == 1 ? ConstByteSpan(output) : ConstByteSpan(input),
                         output,
                         one.type,

@@ -74,7 +74,8 @@ std::string Describe(const wire::TensorSpec& spec);
 
 Combine CombineOf(const wire::TensorSpec& spec);
 
-// Own numbers, as they are laid into the table at this rank's place. REQUIRES: sizes_first.
+// Own numbers, as they are laid into the table at this rank's place; they lie in `work`.
+// REQUIRES: sizes_first.
 std::span<const uint64_t> Told(const Work& work);
 // The table of told numbers travels as one piece of overlaid bytes, in front of all others.
 Spans SpansOfTable(const Work& work);

@@ -112,7 +112,8 @@ class Job {
     for (Rank& rank : ranks_) {
       uint64_t count = row().told(ranks_.size());
       rank.table.assign(count * ranks_.size(), 0);
-      std::span<const uint64_t> own = Told(WorkOf(rank));
+      Work work = WorkOf(rank);  // what is told lies in it
+      std::span<const uint64_t> own = Told(work);
       RC_ASSERT(own.size() == count);
       std::ranges::copy(own, rank.table.begin() + static_cast<ptrdiff_t>(rank.place * count));
     }

@@ -78,8 +78,8 @@ class PieceStage {
   // Does not block. kPending: the stage has begun something, and its ResumePiece continues the walk
   // with the stage's end; until then the input, the output and the memory of the spans stay, and
   // another thread may read and fill them. The hand itself ends with this call.
-  // kFailed: before the exchange the piece's owner is asked to end the round in this error, on
-  // every rank; behind it this rank gives up, the others have their result.
+  // kFailed: before the exchange the piece's owner is asked to end the round on every rank, with
+  // this text and kDeadlineExceeded; behind it this rank gives up, the others have their result.
   virtual StageVerdict Enter(PieceInHand& piece) = 0;
   // A piece that waits in this stage goes no further here, and what the stage has begun with it
   // does not count: nothing may touch its memory after this call, which may wait a moment for what

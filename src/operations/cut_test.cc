@@ -39,7 +39,9 @@ TEST(CutTest, AWholeIsOnePieceHoweverLarge) {
 }
 
 TEST(CutTest, TooManyPiecesAreAnError) {
-  EXPECT_EQ(Cut::Make({uint64_t{1} << 40, {}}, 64).status().code(), StatusCode::kExhausted);
+  const uint64_t bytes = uint64_t{1} << 40;
+  EXPECT_EQ(Cut::Make({bytes, {}}, 64).status().code(), StatusCode::kExhausted);
+  EXPECT_EQ(Cut::Make({bytes, {bytes / 2, bytes / 2}}, 64).status().code(), StatusCode::kExhausted);
 }
 
 // Whoever keeps a cut asks this instead of cutting again.

@@ -92,6 +92,21 @@ TEST(RowsTest, InputsAreKeptAndCopiedWhereTheyMustBe) {
   EXPECT_EQ(BytesToCopyAlone(work), 0u) << "the result is no output of the user's";
 }
 
+// Whose part is missing matters only where somebody else was to get it.
+TEST(RowsTest, AnAlltoallNeedsWhoBringsRowsToOthers) {
+  const std::vector<uint32_t> ranks = {0, 1, 2};
+  TensorSpec spec{Op::kAlltoall, DataType::kUint8, 0, {}};
+  Work work{.spec = spec, .name = "x", .place = {ranks, 0}};
+  const Row& row = RowOf(Op::kAlltoall);
+  std::vector<uint64_t> table = {0, 0, 4,  // rank 0 has rows for rank 2
+                                 0, 5, 0,  // rank 1 only for itself
+                                 0, 0, 0};
+  work.table = table;
+  EXPECT_TRUE(row.needs(work, 0));
+  EXPECT_FALSE(row.needs(work, 1));
+  EXPECT_FALSE(row.needs(work, 2));
+}
+
 TEST(RowsTest, SpecsAreDescribedForPeople) {
   EXPECT_EQ(Describe({Op::kSum, DataType::kFloat32, 0, {3, 4}}), "sum of float32[3, 4]");
   EXPECT_EQ(Describe({Op::kBroadcast, DataType::kInt8, 2, {}}), "broadcast of int8[] from rank 2");

@@ -20,6 +20,11 @@ uint64_t AnyTensorBytes() {
   return *rc::gen::inRange<uint64_t>(0, (uint64_t{1} << bits) + 1);
 }
 
+TEST(PartitionDeathTest, APieceThatDoesNotExistIsABug) {
+  Partition partition = Partition::Cut(1000, kMax).value();
+  EXPECT_DEATH(partition.Piece(partition.count()), "index < count_");
+}
+
 TEST(PieceBytesTest, KnownSizes) {
   // sqrt(64 * 100 MB / 4) is 40000: the largest piece. Up to 4 MiB it is that of 4 MiB.
   EXPECT_EQ(PieceBytes(100'000'000, 4, kMax), kMax);

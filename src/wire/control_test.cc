@@ -49,6 +49,24 @@ std::vector<Message> OneOfEach() {
           StillKnown{1, 4194305, {77, 78}}};
 }
 
+TEST(ControlTest, EverySuspicionSurvivesTheWire) {
+  for (uint8_t why = 0; why <= static_cast<uint8_t>(Suspicion::kExited); ++why) {
+    Message message = Suspect{Role::kWorker, 1, 9, static_cast<Suspicion>(why), "gone", 3};
+    Result<Message> decoded = DecodeControl(EncodeControl(message));
+    ASSERT_TRUE(decoded.ok()) << int{why};
+    EXPECT_EQ(decoded.value(), message) << int{why};
+  }
+}
+
+// More numbers of a shape than of a placement: what is counted against lies must not wrap.
+TEST(ControlTest, AKnownTensorOfManyDimensionsSurvivesTheWire) {
+  TensorSpec spec{Op::kSum, DataType::kFloat32, 0, {1, 2, 3, 4, 5, 6, 7, 8}};
+  Message message = Known{{{{"w", 3, 1, 77, {0}}, spec}}, {}};
+  Result<Message> decoded = DecodeControl(EncodeControl(message));
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  EXPECT_EQ(decoded.value(), message);
+}
+
 TEST(ControlTest, EveryMessageSurvivesTheWire) {
   std::vector<Message> messages = OneOfEach();
   EXPECT_EQ(messages.size(), std::variant_size_v<Message::variant>);

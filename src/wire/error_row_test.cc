@@ -61,6 +61,16 @@ TEST(ErrorRowTest, ALongRowForgetsItsOldestTexts) {
   EXPECT_TRUE(ErrorRow::Decode(bytes, 1000).ok());
 }
 
+TEST(ErrorRowTest, TheLongestRowThatFitsIsTakenWhole) {
+  ErrorRow row;
+  const std::string text(kErrorRowBytesMax / 4 - 17, 'x');
+  for (uint64_t round = 1; round <= 4; ++round) row.Add(round, Late(text + std::to_string(round)));
+  std::vector<std::byte> bytes = row.Encode(4);
+  ASSERT_EQ(bytes.size(), kErrorRowBytesMax);
+  EXPECT_TRUE(ErrorRow::Decode(bytes, 4).ok());
+  EXPECT_EQ(TextOf(row, 1), text + "1") << "nothing had to be forgotten";
+}
+
 TEST(ErrorRowTest, ALongTextIsCutBetweenCharacters) {
   ErrorRow row;
   std::string text(kErrorTextBytesMax - 1, 'x');

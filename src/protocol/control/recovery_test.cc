@@ -35,6 +35,13 @@ TEST(RecoveryTest, OnlyReportsUnderItsTermCountAndTheNewestViewDecides) {
   EXPECT_TRUE(recovery.HasQuorum({})) << "half, with the lowest";
 }
 
+// Also when all who could have told are dead: what they had promised is not known.
+TEST(RecoveryTest, WithoutAReportThereIsNoQuorum) {
+  Recovery recovery(7, JobView(1, 2, 1), kCoordinatorRules);
+  EXPECT_FALSE(recovery.HasQuorum({}));
+  EXPECT_FALSE(recovery.HasQuorum({1, 2, 101}));
+}
+
 TEST(RecoveryTest, ThePromiseOfTheHighestTermIsCompleted) {
   wire::View first = JobView(1, 3, 0);
   wire::View one = JobView(2, 2, 0);

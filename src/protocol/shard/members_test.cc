@@ -37,6 +37,14 @@ TEST(MembersTest, AContributorHasLeftWhenAllItsProcessesHave) {
   EXPECT_EQ(members.served_count(), 1u);
 }
 
+TEST(MembersTest, NobodyJoinsWithinAGeneration) {
+  Members members;
+  members.SetView(ViewOfContributors({1, 1}), true);
+  members.SetView(ViewOfContributors({1, 1, 1}), false);
+  EXPECT_EQ(members.size(), 2u);
+  EXPECT_EQ(members.SlotOf(2), kNoSlot);
+}
+
 TEST(MembersTest, WhoIsGoneKeepsItsRanks) {
   wire::View view = ViewOfContributors({2, 1});
   Members members;

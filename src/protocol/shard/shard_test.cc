@@ -130,6 +130,15 @@ TEST_F(ShardTest, AcknowledgementsFreeTheVerdict) {
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
+TEST_F(ShardTest, NewsOfStabilityWaitsAWhileFromItsEvent) {
+  EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
+  EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
+  now = kStart + seconds(1);
+  shard.OnAck(0, {1, 1}, now);
+  shard.OnAck(1, {1, 1}, now);
+  EXPECT_EQ(shard.NextTick(), now + ShardOptions().stable_after);
+}
+
 TEST_F(ShardTest, TheNextRoundReplacesTheVerdict) {
   for (uint64_t round = 1; round <= 3; ++round) {
     EXPECT_TRUE(Sum(0, 7, round, "\x01"));

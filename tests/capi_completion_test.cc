@@ -56,8 +56,9 @@ class CApiCompletion : public ::testing::Test {
   }
   byteps_handle Start(int rank, const byteps_request& request) {
     byteps_handle handle = 0;
-    EXPECT_EQ(byteps_start(job_.session(rank), &request, &handle, &error_), BYTEPS_OK)
-        << error_.message;
+    byteps_error error{};  // a callback's is not the main thread's
+    EXPECT_EQ(byteps_start(job_.session(rank), &request, &handle, &error), BYTEPS_OK)
+        << error.message;
     return handle;
   }
   // Both ranks start the same.

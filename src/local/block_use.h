@@ -5,11 +5,9 @@
 #include <cstdint>
 
 #include "src/base/types.h"
+#include "src/local/rank_set.h"
 
 namespace byteps::local {
-
-// Local ranks, from 0, as bits.
-using RankSet = uint64_t;
 
 struct WindowShape {
   uint32_t ranks = 1;

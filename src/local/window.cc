@@ -16,8 +16,6 @@ constexpr size_t kShareBytesMin = size_t{128} << 10;
 constexpr size_t kLineBytes = 64;
 constexpr uint32_t kCarrier = 0;
 
-RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
-bool Has(RankSet set, uint32_t rank) { return (set & Bit(rank)) != 0; }
 bool Covers(RankSet big, RankSet small) { return (small & ~big) == 0; }
 uint32_t Count(RankSet set) { return static_cast<uint32_t>(std::popcount(set)); }
 uint32_t Lowest(RankSet set) { return static_cast<uint32_t>(std::countr_zero(set)); }
@@ -193,7 +191,7 @@ Result<std::optional<AdmittedUse>> Window::NextAfter(uint64_t number) {
 
 bool Window::IsSane(const AdmittedUse& at) const {
   const BlockUse& use = at.use;
-  RankSet all = shape_.ranks == kLocalRanksMax ? ~RankSet{0} : Bit(shape_.ranks) - 1;
+  RankSet all = FirstRanks(shape_.ranks);
   return at.block < shape_.blocks && use.bytes <= shape_.block_bytes && Covers(all, use.ranks) &&
          Covers(use.ranks, use.bring) && use.bring != 0 &&
          static_cast<int>(use.type) < kDataTypeCount && static_cast<int>(use.how) < kCombineCount &&

@@ -6,9 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/local/rank_set.h"
+
 namespace byteps::local {
 
-inline constexpr uint32_t kLocalRanksMax = 64;
 inline constexpr uint32_t kBlocksMax = 16;
 // Uses that are not over are at most two for each block; others may be overwritten.
 inline constexpr uint32_t kUsesKept = 2 * kBlocksMax;

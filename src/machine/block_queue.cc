@@ -7,9 +7,6 @@
 namespace byteps::machine {
 namespace {
 
-RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
-RankSet Lowest(RankSet ranks) { return ranks & (~ranks + 1); }
-
 bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
 
 // Who fills a part. A piece without bytes needs one only, and the carrier is awake.
@@ -17,7 +14,7 @@ RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
   if (facts.how == Combine::kLast) return Bit(last);
   if (facts.root != kNoRank) return Bit(facts.root);
   bool empty = facts.pieces.size() == 1 && facts.pieces[0].bytes == 0;
-  return empty ? Lowest(ranks) : ranks;
+  return empty ? Bit(static_cast<uint32_t>(std::countr_zero(ranks))) : ranks;
 }
 
 }  // namespace

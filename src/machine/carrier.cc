@@ -61,9 +61,7 @@ void Carrier::On(uint32_t rank, const Leaves&) {
 }
 
 void Carrier::On(uint32_t rank, const GaveUp& word) {
-  RankSet all =
-      options_.ranks == local::kLocalRanksMax ? ~RankSet{0} : (RankSet{1} << options_.ranks) - 1;
-  SayTo(all, JobOver{WasLost(rank, word.why)});
+  SayTo(FirstRanks(options_.ranks), JobOver{WasLost(rank, word.why)});
 }
 
 void Carrier::On(uint32_t rank, const wire::Message& message) {
@@ -86,13 +84,13 @@ void Carrier::OnTick(Time now) {
 void Carrier::Close() {
   RankSet gone = rounds_.left();
   for (uint32_t rank = 1; rank < options_.ranks; ++rank) {
-    if ((gone >> rank & 1) == 0) say_(rank, CarrierLeaves());
+    if (!Has(gone, rank)) say_(rank, CarrierLeaves());
   }
 }
 
 void Carrier::SayTo(RankSet ranks, const Word& word) {
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if ((ranks >> rank & 1) != 0) say_(rank, word);
+    if (Has(ranks, rank)) say_(rank, word);
   }
 }
 

@@ -99,7 +99,7 @@ LocalEngine::~LocalEngine() {
 
 Status LocalEngine::Start() {
   auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
-    if ((window_.left() >> rank & 1) != 0) return;
+    if (Has(window_.left(), rank)) return;
     pulse_.NoteLoss(rank, LossCause::kEnded);
     window_.MarkLost(rank);
   });
@@ -246,7 +246,7 @@ void LocalEngine::OnTick(Time now) {
 void LocalEngine::Beat() {
   local::RankSet still = pulse_.Beat(window_.left() | window_.lost());
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if ((still >> rank & 1) == 0) continue;
+    if (!Has(still, rank)) continue;
     pulse_.NoteLoss(rank, LossCause::kSilent);
     window_.MarkLost(rank);
   }
@@ -326,7 +326,7 @@ std::vector<uint32_t> LocalEngine::Members() {
   std::vector<uint32_t> members;
   const local::RankSet left = window_.left();
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if ((left >> rank & 1) == 0) members.push_back(rank);
+    if (!Has(left, rank)) members.push_back(rank);
   }
   return members;
 }

@@ -37,7 +37,7 @@ bool MailRoom::Flush() {
   local::RankSet put = 0;
   bool all = true;
   for (uint32_t rank = 0; rank < lines_.size(); ++rank) {
-    if (lines_[rank]->Flush()) put |= local::RankSet{1} << rank;
+    if (lines_[rank]->Flush()) put |= local::Bit(rank);
     all = all && lines_[rank]->IsFlushed();
   }
   if (put != 0) window_.Notify(put);
@@ -80,7 +80,7 @@ Status MailRoom::HearFrom(uint32_t rank, const std::function<bool()>& goes_on, b
       events_.to_rank(word.value());
     }
   }
-  if (wake) window_.Notify(local::RankSet{1} << rank);
+  if (wake) window_.Notify(local::Bit(rank));
   return status;
 }
 

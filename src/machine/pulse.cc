@@ -6,13 +6,13 @@ local::RankSet Pulse::Beat(local::RankSet without) {
   words_.ranks[rank_].beats.fetch_add(1);
   local::RankSet gone = 0;
   for (uint32_t rank = 0; rank < seen_.size(); ++rank) {
-    if (rank == rank_ || (without >> rank & 1) != 0) continue;
+    if (rank == rank_ || local::Has(without, rank)) continue;
     Seen& seen = seen_[rank];
     uint64_t beats = words_.ranks[rank].beats.load();
     bool moves = beats != seen.beats;
     seen.beats = beats;
     seen.still = moves ? 0 : seen.still + 1;
-    if (seen.still >= looks_max_) gone |= local::RankSet{1} << rank;
+    if (seen.still >= looks_max_) gone |= local::Bit(rank);
   }
   return gone;
 }

@@ -9,8 +9,6 @@ namespace {
 
 constexpr uint32_t kCarrier = 0;
 
-RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
-
 Status RootHasJoined(uint32_t root) {
   return {StatusCode::kInvalidArgument,
           "nobody brings the bytes, because rank " + std::to_string(root) +

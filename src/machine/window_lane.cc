@@ -10,8 +10,6 @@ namespace {
 
 using local::Decision;
 
-bool Has(RankSet ranks, uint32_t rank) { return (ranks >> rank & 1) != 0; }
-
 RoundKey KeyOf(const protocol::Exchange& exchange) {
   return {exchange.tensor.id, exchange.use, exchange.first_piece};
 }
@@ -47,13 +45,13 @@ void WindowLane::OnMail(const protocol::LaneMail& mail) {
 
 RankSet WindowLane::RanksOf(uint32_t set) const {
   if (auto found = sets_.find(set); found != sets_.end()) return found->second;
-  return rank_count_ == local::kLocalRanksMax ? ~RankSet{0} : (RankSet{1} << rank_count_) - 1;
+  return FirstRanks(rank_count_);
 }
 
 // Slots are ranks here.
 void WindowLane::On(const protocol::to_lane::AddProcessSet& mail) {
   RankSet ranks = 0;
-  for (Slot slot : mail.slots.List()) ranks |= RankSet{1} << slot;
+  for (Slot slot : mail.slots.List()) ranks |= Bit(slot);
   sets_[mail.number] = ranks;
 }
 

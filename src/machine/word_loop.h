@@ -68,7 +68,7 @@ class WordLoop final : public transport::Loop {
   Time FirstDue() const;
   bool HasPosted();
   void RunOffered();
-  void Wake() { window_.Notify(local::RankSet{1} << window_.rank()); }
+  void Wake() { window_.Notify(local::Bit(window_.rank())); }
 
   local::Window& window_;
   const Steps steps_;

@@ -17,6 +17,9 @@
 
 namespace byteps::machine {
 
+using local::Bit;
+using local::FirstRanks;
+using local::Has;
 using local::RankSet;
 
 // One exchange of the bytes, or of the sizes, of one use of a tensor.

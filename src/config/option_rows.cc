@@ -254,8 +254,7 @@ constexpr OptionRow kRows[] = {
      .maximum = 3'600'000,
      .help = "If the job can go on without a process, the others leave it behind after so many "
              "milliseconds of silence; at least twice heartbeat_interval_ms. Not set: 900, or four "
-             "intervals if "
-             "that is more. (A process that dies is noticed at once.)"},
+             "intervals if that is more. (A process that dies is noticed at once.)"},
     {.name = "heartbeat_timeout_ms",
      .variable = "BYTEPS_HEARTBEAT_TIMEOUT_MS",
      .field = &Options::heartbeat_timeout_ms,

@@ -24,9 +24,6 @@ struct Source {
   int64_t factor = 1;
 };
 
-// What a window takes (local/window_layout.h).
-constexpr int64_t kLocalRanksMax = 64;
-
 using Settings = std::map<std::string_view, std::string_view>;
 
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {
@@ -169,7 +166,7 @@ bool IsDistributed(const Options& options) {
 
 bool SumsLocally(const Options& options) {
   return options.num_worker == 1 && options.num_server == 0 && !options.force_distributed &&
-         options.local_size > 1 && options.local_size <= kLocalRanksMax &&
+         options.local_size > 1 && options.local_size <= kLocalWorkersMax &&
          options.local_reduce != "0";
 }
 

@@ -90,6 +90,9 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
 // REQUIRES: role is worker, here and in the next three.
 bool IsDistributed(const Options& options);
 
+// As many workers of a machine can share memory (session/wiring.cc compares with src/local/).
+inline constexpr int64_t kLocalWorkersMax = 64;
+
 // Whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
 

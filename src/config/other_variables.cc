@@ -7,6 +7,8 @@ using enum Effect;
 
 constexpr std::string_view kNoIbverbs = "there is no RDMA transport in this version";
 constexpr std::string_view kNoUcx = "there is no UCX transport in this version";
+constexpr std::string_view kShared =
+    "ranks of one machine without servers share memory anyway, see BYTEPS_LOCAL_REDUCE";
 constexpr std::string_view kNoZmq = "TCP needs no message library";
 constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version";
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
@@ -80,12 +82,9 @@ constexpr OtherVariable kOthers[] = {
     {"PROFILE_PATH", kNone, "", kNoTrace},
     {"BYTEPS_ZMQ_MAX_SOCKET", kNone, "1024", kNoZmq},
     {"BYTEPS_ZMQ_NTHREADS", kNone, "4", kNoZmq},
-    {"BYTEPS_ENABLE_IPC", kNone, "0",
-     "ranks of one machine without servers share memory anyway, see BYTEPS_LOCAL_REDUCE"},
-    {"BYTEPS_IPC_COPY_NUM_THREADS", kNone, "4",
-     "ranks of one machine without servers share memory anyway, see BYTEPS_LOCAL_REDUCE"},
-    {"BYTEPS_IPC_ENABLE_ASYNC_COPY", kNone, "1",
-     "ranks of one machine without servers share memory anyway, see BYTEPS_LOCAL_REDUCE"},
+    {"BYTEPS_ENABLE_IPC", kNone, "0", kShared},
+    {"BYTEPS_IPC_COPY_NUM_THREADS", kNone, "4", kShared},
+    {"BYTEPS_IPC_ENABLE_ASYNC_COPY", kNone, "1", kShared},
     {"BYTEPS_RDMA_START_DEPTH", kNone, "128", kNoIbverbs},
     {"BYTEPS_RDMA_RX_DEPTH", kNone, "2048", kNoIbverbs},
     {"BYTEPS_RDMA_MAX_CONCURR_WR", kNone, "4224", kNoIbverbs},

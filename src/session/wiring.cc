@@ -168,6 +168,8 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   return server.Run();
 }
 
+static_assert(config::kLocalWorkersMax == local::kLocalRanksMax);
+
 Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
                                                std::function<bool()> go_on, Log& log) {
   machine::LocalEngineOptions local;

@@ -1,7 +1,8 @@
 #include "src/protocol/worker/copies.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "src/base/check.h"
 
 namespace byteps::protocol {
 
@@ -15,7 +16,7 @@ bool Copies::Begin(OperationId operation, const Copy& copy) {
 }
 
 std::optional<OperationId> Copies::CopySlice() {
-  assert(!copies_.empty());
+  BYTEPS_CHECK(!copies_.empty());
   Open& first = copies_.front();
   size_t bytes = std::min(slice_bytes_, first.rest.bytes);
   arithmetic_.Copy(first.rest.to, first.rest.from, bytes);

@@ -56,7 +56,6 @@ void Front::BeginGeneration(const wire::View& view) {
   exchanges_.Clear();
 }
 
-// What this rank can see alone.
 // A codec that this rank does not have is refused later, by the stage that encodes: on every rank.
 Status Front::CheckCodec(const Operation& operation) const {
   const wire::TensorSpec& spec = operation.spec;
@@ -68,6 +67,7 @@ Status Front::CheckCodec(const Operation& operation) const {
                                             "; give the tensor another type, or codec 0"};
 }
 
+// What this rank can see alone.
 Status Front::Check(Operation& operation) const {
   operations::Work work{.spec = operation.spec, .name = operation.name};
   work.input = operation.input;

@@ -40,7 +40,7 @@ struct FrontOptions {
   // Between two looks for operations that have not ended.
   Duration overdue_after = milliseconds(500);
   size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
-  uint32_t piece_bytes = 0;                // at most; 0: as suits the ranks (plan/partition.h)
+  uint32_t piece_bytes = 0;                // see DealOptions
   const Codecs* codecs = &Codecs::None();  // outlive the front
   uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;

@@ -14,7 +14,7 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench core|kills|lab|strangers|torch|window [ARGUMENT...]   benchmarks; results in bench-out/
+  bench core|doctor|kills|lab|strangers|torch|window [ARGUMENT...]   results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   wheel             build, check and try the wheel and the archive of the servers, into dist/
@@ -141,8 +141,8 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | kills | lab | strangers | torch | window) shift ;;
-    *) die "bench: name one of: core kills lab strangers torch window" ;;
+    core | doctor | kills | lab | strangers | torch | window) shift ;;
+    *) die "bench: name one of: core doctor kills lab strangers torch window" ;;
   esac
   ensure_all 4
   ensure_wheel

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
+from byteps.cli.doctor import command as doctor_command
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
@@ -130,6 +131,9 @@ def server(context: typer.Context) -> None:
 def scheduler(context: typer.Context) -> None:
     """Become the scheduler."""
     exec_program("scheduler", context.args)
+
+
+app.command("doctor", help=doctor_command.HELP)(doctor_command.doctor)
 
 
 def _print_version(wanted: bool) -> None:

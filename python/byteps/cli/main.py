@@ -10,6 +10,7 @@ import typer
 
 from byteps.__version__ import __version__
 from byteps.cli.doctor import command as doctor_command
+from byteps.cli.job_config import show_config
 from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
@@ -101,6 +102,12 @@ def run(
             help="If workers die, go on while so many live; 0: end the job at the first loss.",
         ),
     ] = 0,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config", help="Print the options of each role in this job, and start nothing."
+        ),
+    ] = False,
 ) -> None:
     """Start a whole job on this machine."""
     if min_np > num_proc:
@@ -108,6 +115,8 @@ def run(
     if servers is None:
         servers = servers_needed(num_proc, os.environ, min_np)
     specs = local_job(num_proc, servers, command, os.environ, min_np)
+    if print_config:
+        raise typer.Exit(show_config(specs))
     policy = LossPolicy(restart, min_np)
     raise typer.Exit(Supervisor(specs, grace, prefixed=True, policy=policy).run().exit_code)
 

@@ -7,7 +7,7 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python sim spec; 8 to 18 minutes on 2 cores
-  test --all        everything: the same and matrix asan tsan clang tidy fuzz bench wheel, long ones
+  test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
@@ -17,6 +17,7 @@ command_help() {
   bench core|doctor|kills|lab|strangers|torch|window [ARGUMENT...]   results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
+  docs              the site of all pages, with checked links, in build/site
   wheel             build, check and try the wheel and the archive of the servers, into dist/
   first-sum         the wheel of dist/ in a bare Debian 12: seconds until the first sum (needs root)
   setup             install what is missing and stop
@@ -156,6 +157,24 @@ command_wheel() {
   ensure_system tools/apt.txt
   ensure_release_needs
   make_wheel
+}
+
+# make_site: the steps of the command and of the lane.
+make_site() {
+  once "$VENV/stamp-docs" "$(hash_of <tools/requirements-docs.txt)" \
+    "Python packages for the site" venv-docs install_docs_needs &&
+    step "collecting the pages" docs-pages \
+      "$VENV/bin/python" -B tools/site_pages.py build/site-source &&
+    step "building the site in build/site" docs \
+      env NO_MKDOCS_2_WARNING=1 "$VENV/bin/mkdocs" build --clean
+}
+
+install_docs_needs() { make_venv && pip_quiet -r tools/requirements-docs.txt; }
+
+command_docs() {
+  plan_steps 0
+  ensure_system tools/apt.txt
+  make_site
 }
 
 command_first_sum() { source tools/dev/fresh.sh && fresh_first_sum "$@"; }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import jax
 import pytest
-
-jax = pytest.importorskip("jax")
 
 
 def test_a_program_holds_all_of_a_call() -> None:

@@ -47,7 +47,8 @@ KernelRun::KernelRun(const Api& api, Kind kind, int parts, KernelContext* contex
       open_parts_(parts) {}
 
 std::string KernelRun::TakeTensors() {
-  const int count = api_.input_count(context_);
+  const int inputs = api_.input_count(context_);
+  const int count = inputs > 0 ? inputs - 1 : 0;  // the last one is the gate
   outputs_.resize(kind_ == Kind::kRows ? 2 : kind_ == Kind::kNumber ? 1 : count);
   for (int i = 0; i < count; ++i) {
     std::string problem = kind_ == Kind::kSame ? MakeSameOutput(i) : std::string();

@@ -1,5 +1,6 @@
 #include "python/bindings/tensorflow_kernels.h"
 
+#include <dlfcn.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -12,6 +13,7 @@
 
 #include "python/bindings/tensorflow_api.h"
 #include "python/bindings/tensorflow_call.h"
+#include "python/bindings/xla_call.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -24,6 +26,10 @@ constexpr const char* kTextsAttribute = "calls";
 constexpr const char* kSameOperation = "BytepsExchange";
 constexpr const char* kRowsOperation = "BytepsRows";
 constexpr const char* kNumberOperation = "BytepsNumber";
+
+// An input without meaning, of which TensorFlow thinks that it changes. Without it, TensorFlow
+// would run an exchange of constants while it optimizes the graph, and again if that fails.
+constexpr const char* kGate = "gate: double";
 
 // What a kernel keeps of its operation.
 struct Kernel {
@@ -120,7 +126,7 @@ void Compute(void* kernel_pointer, KernelContext* context, Done* done) {
 void InferSame(ShapeContext* context, Status* status) {
   const Api& api = *FindApi();
   ShapeHandle* shape = api.new_shape_handle();
-  for (int i = 0; i < api.shape_input_count(context); ++i) {
+  for (int i = 0; i + 1 < api.shape_input_count(context); ++i) {  // the last one is the gate
     api.shape_get_input(context, i, shape, status);
     if (api.get_code(status) == Code::kOk) api.shape_set_output(context, i, shape, status);
   }
@@ -160,6 +166,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_add_attribute(same, "T: list(type) >= 1");
   api.op_add_attribute(same, "calls: list(string)");
   api.op_add_input(same, "tensors: T");
+  api.op_add_input(same, kGate);
   api.op_add_output(same, "results: T");
   api.op_set_shape_inference(same, &InferSame);
   api.register_op_definition(same, status);
@@ -169,6 +176,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_add_attribute(rows, "calls: list(string)");
   api.op_add_input(rows, "tensor: T");
   api.op_add_input(rows, "splits: int32");
+  api.op_add_input(rows, kGate);
   api.op_add_output(rows, "rows: T");
   api.op_add_output(rows, "counts: int32");
   api.op_set_shape_inference(rows, &InferRows);
@@ -193,6 +201,32 @@ void RegisterKernel(const Api& api, const char* operation, Status* status) {
 }  // namespace
 }  // namespace tensorflow
 
+namespace {
+
+// What TensorFlow's own XLA gives to custom calls. The name is one of C++, but it has no C++ types.
+constexpr const char* kXlaLibrary = "libtensorflow_cc.so.2";
+constexpr const char* kXlaFunction = "_ZN3xla3ffi12GetXlaFfiApiEv";
+
+// Tells the XLA of the TensorFlow that the process has loaded of the custom call `name`. Returns
+// what is wrong, or nothing.
+std::string RegisterWithXla(const std::string& name) {
+  static constexpr char kPlatform[] = "Host";
+  void* library = dlopen(kXlaLibrary, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return "TensorFlow has no library of the name that is looked for";
+  auto* get = reinterpret_cast<const xla::Api* (*)()>(dlsym(library, kXlaFunction));
+  if (get == nullptr) return "TensorFlow has no interface for custom calls of XLA";
+  const xla::Api& api = *get();
+  xla::HandlerRegisterArguments arguments{sizeof(arguments),
+                                          nullptr,
+                                          {name.data(), name.size()},
+                                          {kPlatform, sizeof(kPlatform) - 1},
+                                          {nullptr, nullptr, nullptr, &HandleXlaCall},
+                                          0};
+  return api.handler_register(&arguments) == nullptr ? "" : "XLA has refused the custom call";
+}
+
+}  // namespace
+
 void BindTensorflow(nb::module_& module) {
   using tensorflow::KernelPart;
   nb::class_<KernelPart, Ending>(module, "KernelPart")
@@ -201,6 +235,7 @@ void BindTensorflow(nb::module_& module) {
       .def("output", &KernelPart::Output, nb::arg("shape"))
       .def("expect_result", &KernelPart::ExpectResult)
       .def("answer", &KernelPart::Answer, nb::arg("number"));
+  module.def("register_with_xla_of_tensorflow", &RegisterWithXla, nb::arg("name"));
   module.def(
       "tensorflow_code",
       [](int code) { return static_cast<int>(tensorflow::CodeOf(static_cast<byteps_code>(code))); },

@@ -17,7 +17,7 @@ namespace byteps::python {
 namespace nb = nanobind;
 namespace {
 
-constexpr const char* kBeginModule = "byteps.jax.xla";
+constexpr const char* kBeginModule = "byteps.common.xla";
 constexpr const char* kTextAttribute = "call";
 
 std::vector<XlaCall::Place> PlacesOf(const xla::Buffers& buffers) {

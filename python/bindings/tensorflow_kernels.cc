@@ -45,7 +45,7 @@ class OwnStatus {
   OwnStatus& operator=(const OwnStatus&) = delete;
   ~OwnStatus() { api_.delete_status(status_); }
   Status* get() const { return status_; }
-  bool ok() const { return api_.get_code(status_) == Code::kOk; }
+  bool ok() const { return api_.get_code(status_) == StatusCode::kOk; }
 
  private:
   const Api& api_;
@@ -56,7 +56,7 @@ std::vector<std::string> TextsOf(const Api& api, KernelConstruction* constructio
   int32_t count = 0;
   int32_t bytes = 0;
   api.get_attribute_size(construction, kTextsAttribute, &count, &bytes, status);
-  if (api.get_code(status) != Code::kOk) return {};
+  if (api.get_code(status) != StatusCode::kOk) return {};
   const auto size = static_cast<size_t>(count);
   std::vector<char*> begins(size);
   std::vector<size_t> lengths(size);
@@ -64,7 +64,7 @@ std::vector<std::string> TextsOf(const Api& api, KernelConstruction* constructio
   api.get_attribute_texts(construction, kTextsAttribute, begins.data(), lengths.data(), count,
                           storage.data(), storage.size(), status);
   std::vector<std::string> texts;
-  if (api.get_code(status) != Code::kOk) return texts;
+  if (api.get_code(status) != StatusCode::kOk) return texts;
   for (size_t i = 0; i < size; ++i) texts.emplace_back(begins[i], lengths[i]);
   return texts;
 }
@@ -128,7 +128,7 @@ void InferSame(ShapeContext* context, Status* status) {
   ShapeHandle* shape = api.new_shape_handle();
   for (int i = 0; i + 1 < api.shape_input_count(context); ++i) {  // the last one is the gate
     api.shape_get_input(context, i, shape, status);
-    if (api.get_code(status) == Code::kOk) api.shape_set_output(context, i, shape, status);
+    if (api.get_code(status) == StatusCode::kOk) api.shape_set_output(context, i, shape, status);
   }
   api.delete_shape_handle(shape);
 }
@@ -139,7 +139,7 @@ void InferRows(ShapeContext* context, Status* status) {
   ShapeHandle* shape = api.new_shape_handle();
   api.shape_get_input(context, 0, shape, status);
   ShapeHandle* some = api.shape_vector(context, static_cast<size_t>(-1));
-  if (api.get_code(status) == Code::kOk && api.shape_rank_is_known(context, shape) != 0) {
+  if (api.get_code(status) == StatusCode::kOk && api.shape_rank_is_known(context, shape) != 0) {
     const int64_t rank = api.shape_rank(context, shape);
     if (rank > 1) {
       api.shape_part(context, shape, 1, rank, shape, status);
@@ -238,7 +238,7 @@ void BindTensorflow(nb::module_& module) {
   module.def("register_with_xla_of_tensorflow", &RegisterWithXla, nb::arg("name"));
   module.def(
       "tensorflow_code",
-      [](int code) { return static_cast<int>(tensorflow::CodeOf(static_cast<byteps_code>(code))); },
+      [](int code) { return static_cast<int>(StatusCodeOf(static_cast<byteps_code>(code))); },
       nb::arg("code"));
 }
 

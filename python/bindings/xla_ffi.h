@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "python/bindings/status_code.h"
+
 namespace byteps::python::xla {
 
 constexpr int kMajorVersion = 0;
@@ -41,13 +43,11 @@ struct MetadataExtension {
   Metadata* metadata;
 };
 
-enum class ErrorCode : int { kAborted = 10 };
-
 struct ErrorCreateArguments {
   size_t struct_size;
   Extension* extensions;
   const char* message;
-  ErrorCode code;
+  StatusCode code;
 };
 
 struct FutureCreateArguments {

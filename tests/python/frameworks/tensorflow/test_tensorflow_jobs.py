@@ -30,6 +30,11 @@ def test_training_with_tensorflow_equals_training_alone(environment, workers, se
     expect_all_right(environment, "tensorflow_training", workers, servers)
 
 
+@shapes((2, 1))
+def test_exchanges_inside_programs_of_xla(environment, workers, servers) -> None:
+    expect_all_right(environment, "tensorflow_compiled", workers, servers)
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_for_horovod_with_tensorflow(environment, script) -> None:
     process = job(environment, f"usage/horovod_tensorflow_{script}", 2, 1)

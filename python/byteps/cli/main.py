@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
-from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
+from byteps.cli.local_job import local_job
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.supervisor import Supervisor
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 

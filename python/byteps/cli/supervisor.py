@@ -63,6 +63,7 @@ class Supervisor:
         policy: LossPolicy | None = None,
         drain_s: float = _DRAIN_LIMIT_S,
         files: OutputFiles | None = None,
+        is_part: bool = False,
     ) -> None:
         """Take the processes to start.
 
@@ -70,13 +71,15 @@ class Supervisor:
         servers may take to end after the last worker. `prefixed`: output goes through the
         launcher and carries names; otherwise the processes have the launcher's own. `files` get a
         copy of the output that goes through the launcher. The worker of rank 0 reads the
-        launcher's input. Without a `policy` the job survives no loss.
+        launcher's input. Without a `policy` the job survives no loss. If the job `is_part` of one
+        that has workers elsewhere, services end by themselves, however long that takes.
         """
         self._specs = specs
         self._drain_s = drain_s
         self._grace_s = grace_s
         self._prefixed = prefixed
         self._files = files
+        self._is_part = is_part
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
         self._outputs = Outputs(self._selector)
@@ -96,6 +99,7 @@ class Supervisor:
         self._drain_until: float | None = None
         self._give_up_at: float | None = None
         self._is_over = False
+        self._is_stopped = False  # from outside
         self._reader_has_time = True
 
     def run(self) -> Outcome:
@@ -112,6 +116,25 @@ class Supervisor:
                 self._clean_up()
                 watchdog.dismiss()
         return self._outcome
+
+    # What others tell. Call these before `run`, or in what `watch` calls.
+
+    def watch(self, descriptor: int, on_readable: Callable[[], None]) -> None:
+        """Call a function whenever a descriptor is readable."""
+        self._selector.register(descriptor, selectors.EVENT_READ, on_readable)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Look at a descriptor no more."""
+        self._selector.unregister(descriptor)
+
+    def stop(self, exit_code: int, reason: str = "") -> None:
+        """End the job for a cause that lies outside of its processes here."""
+        self._outcome.exit_code = self._outcome.exit_code or exit_code
+        self._is_stopped = True
+        if reason:
+            self._say(reason)
+        if not self._ending:
+            self._end(signal.SIGTERM, only_workers=False)
 
     # Starting.
 
@@ -142,7 +165,7 @@ class Supervisor:
 
     def _start_all(self) -> None:
         for place in range(len(self._specs)):
-            if not self._start(place):
+            if self._is_stopped or not self._start(place):
                 return
 
     def _start(self, place: int) -> bool:
@@ -301,10 +324,12 @@ class Supervisor:
             self._outcome.failed.append(loss.label)
 
     def _workers_are_done(self) -> bool:
-        """Return whether nobody is left to wait for.
+        """Return whether nobody is left to wait for. Of a part of a job nobody here knows.
 
         A worker that a signal has stopped does not count where the job goes on without it.
         """
+        if self._is_part:
+            return False
         workers = [child for child in self._children if child.spec.is_worker]
         left = [child for child in workers if child.status is None]
         if not left:

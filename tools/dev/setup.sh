@@ -157,8 +157,10 @@ wheel_key() {
   done | hash_of
 }
 
-# The flags are those of the main build, so ccache answers for most files.
+# The flags are those of the main build, so ccache answers for most files. The original has the same
+# files under its own name: a file must not have two owners.
 install_wheel() {
+  "$VENV/bin/python" -m pip uninstall --disable-pip-version-check --yes byteps || return
   pip_quiet --no-build-isolation --no-deps --force-reinstall \
     --config-settings=build-dir=build/wheel \
     --config-settings=cmake.build-type=RelWithDebInfo \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -60,6 +60,8 @@ class Session:
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
         self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
         self._timeline: Timeline | None = None
+        # What a plugin waits for, with a bound, before this session leaves the job.
+        self.before_leaving: list[Callable[[], None]] = []
 
     def declare(self, name: str, atomic: bool = False) -> None:
         """Give `name` its place in the order of urgency before its first use."""
@@ -109,6 +111,31 @@ class Session:
         if holder is not None:
             raise self._duplicate(name, holder, request)
         self._submit(name, request, ending)
+
+    def hand_over(
+        self, request: Request, engine: _core.MxnetEngine, array: int, after: Sequence[int] = ()
+    ) -> None:
+        """Give an operation to the engine of a framework, which starts it later, on its own thread.
+
+        It overwrites `array`, whose memory the engine knows. Its result waits for that of the
+        arrays `after`. The engine tells how it ended; the timeline has nothing of it.
+        """
+        self.expect_calls()
+        engine.push(
+            self._native.address,
+            array,
+            after,
+            NAME_PREFIX + request.name,
+            int(request.operation),
+            int(request.dtype),
+            request.shape,
+            request.root_rank,
+            request.priority,
+            int(request.combine),
+            request.process_set,
+            shortened(request.detail),
+            request.atomic,
+        )
 
     def _duplicate(self, name: str, holder: Request, request: Request) -> DuplicateNameError:
         return DuplicateNameError(
@@ -271,6 +298,10 @@ class Session:
 
     def shutdown(self) -> None:
         """Leave the job; open operations end with ShutdownError. Idempotent."""
+        # An exception that ends the process has left the others without this rank's next calls.
+        if getattr(sys, "last_value", None) is None:
+            for wait in self.before_leaving:
+                wait()
         self.record(None)
         self._native.shutdown()
 

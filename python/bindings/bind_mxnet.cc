@@ -1,6 +1,7 @@
 #include "python/bindings/bind_mxnet.h"
 
 #include <dlfcn.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -33,11 +34,14 @@ class MxnetEngine {
     Find(loaded, "MXGetLastError", functions_.get_last_error);
   }
 
-  // Pushes an exchange that overwrites `array`, after everything that has `after` to do with.
-  void Push(uintptr_t session, uintptr_t array, const std::vector<uintptr_t>& after,
-            const std::string& name, int operation, int dtype, const std::vector<int64_t>& shape,
-            int32_t root_rank, int32_t priority, int combine, int32_t process_set,
-            const std::string& detail, bool atomic) {
+  // Pushes an exchange that overwrites `array`. With a `gate`, the exchange of the array `after`,
+  // it starts only if that has succeeded, also when somebody has read its error by then. Returns
+  // its own gate.
+  std::shared_ptr<Outcome> Push(uintptr_t session, uintptr_t array, uintptr_t after,
+                                const std::shared_ptr<Outcome>& gate, const std::string& name,
+                                int operation, int dtype, const std::vector<int64_t>& shape,
+                                int32_t root_rank, int32_t priority, int combine,
+                                int32_t process_set, const std::string& detail, bool atomic) {
     Submission submission{.name = name,
                           .operation = operation,
                           .dtype = dtype,
@@ -53,14 +57,16 @@ class MxnetEngine {
     Check(functions_.shallow_copy(reinterpret_cast<mxnet::ArrayHandle>(array), &copy));
     auto call = std::make_unique<std::shared_ptr<MxnetCall>>(
         std::make_shared<MxnetCall>(functions_, reinterpret_cast<byteps_session*>(session),
-                                    std::move(submission), copy, outstanding_));
-    std::vector<mxnet::ArrayHandle> read;
-    for (const uintptr_t one : after) read.push_back(reinterpret_cast<mxnet::ArrayHandle>(one));
+                                    std::move(submission), copy, gate, outstanding_));
+    std::shared_ptr<Outcome> outcome = (*call)->outcome();
+    auto* read = reinterpret_cast<mxnet::ArrayHandle>(after);
+    const int read_count = gate == nullptr ? 0 : 1;
     const mxnet::Context context{mxnet::kCpu, 0};
     // MXNet has the call now, also if it refuses it: MxnetCall::Delete deletes it.
     Check(functions_.push_async(&MxnetCall::Run, call.release(), &MxnetCall::Delete, &context,
-                                read.data(), static_cast<int>(read.size()), &copy, 1,
-                                &mxnet::kAsynchronous, priority, name.c_str(), false));
+                                &read, read_count, &copy, 1, &mxnet::kAsynchronous, priority,
+                                name.c_str(), false));
+    return outcome;
   }
 
   int64_t WaitForFewer(int64_t limit_ms) {
@@ -88,12 +94,13 @@ class MxnetEngine {
 }  // namespace
 
 void BindMxnet(nb::module_& module) {
+  nb::class_<Outcome>(module, "MxnetGate");
   nb::class_<MxnetEngine>(module, "MxnetEngine")
       .def(nb::init<const std::string&>(), nb::arg("library"))
       .def("push", &MxnetEngine::Push, nb::arg("session"), nb::arg("array"), nb::arg("after"),
-           nb::arg("name"), nb::arg("operation"), nb::arg("dtype"), nb::arg("shape"),
-           nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine"), nb::arg("process_set"),
-           nb::arg("detail"), nb::arg("atomic"))
+           nb::arg("gate").none(), nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
+           nb::arg("shape"), nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine"),
+           nb::arg("process_set"), nb::arg("detail"), nb::arg("atomic"))
       .def("wait_for_fewer", &MxnetEngine::WaitForFewer, nb::arg("limit_ms"));
 }
 

@@ -9,12 +9,13 @@
 namespace byteps::python {
 
 MxnetCall::MxnetCall(const mxnet::Functions& functions, byteps_session* session,
-                     Submission submission, mxnet::ArrayHandle array,
+                     Submission submission, mxnet::ArrayHandle array, std::shared_ptr<Outcome> gate,
                      std::shared_ptr<Outstanding> outstanding)
     : functions_(functions),
       session_(session),
       submission_(std::move(submission)),
       array_(array),
+      gate_(std::move(gate)),
       outstanding_(std::move(outstanding)) {
   outstanding_->Add();
 }
@@ -37,6 +38,13 @@ void MxnetCall::Delete(void* argument) noexcept {
 }
 
 void MxnetCall::Begin() {
+  if (gate_ != nullptr && gate_->has_failed) {
+    // The engine would not have come here, had nobody read the error. A second one that nobody
+    // reads would end unrelated operations, with which MXNet shares scratch memory.
+    outcome_->has_failed = true;
+    Succeed();
+    return;
+  }
   if (!TakeMemory()) {
     Fail(BYTEPS_INVALID_ARGUMENT,
          "tensor '" + submission_.name +
@@ -81,6 +89,7 @@ void MxnetCall::Succeed() {
 
 void MxnetCall::Fail(int code, const std::string& message) {
   LetGoOfMemory();
+  outcome_->has_failed = true;
   // byteps.mxnet.errors reads this text.
   const std::runtime_error error("byteps.error" + std::to_string(code) + ": " + message);
   on_complete_.callback(on_complete_.engine, on_complete_.operation, &error);

@@ -71,6 +71,9 @@ class Session:
     def give_up(self, why: str) -> None: ...
     def shutdown(self) -> None: ...
 
+class MxnetGate:
+    """How an exchange in the engine ends."""
+
 class MxnetEngine:
     """The engine of the MXNet that this process has loaded."""
 
@@ -79,7 +82,8 @@ class MxnetEngine:
         self,
         session: int,
         array: int,
-        after: Sequence[int],
+        after: int,
+        gate: MxnetGate | None,
         name: str,
         operation: int,
         dtype: int,
@@ -90,7 +94,7 @@ class MxnetEngine:
         process_set: int,
         detail: str,
         atomic: bool,
-    ) -> None: ...
+    ) -> MxnetGate: ...
     def wait_for_fewer(self, limit_ms: int) -> int: ...
 
 def serve(settings: Sequence[str]) -> None: ...

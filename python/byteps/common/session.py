@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from byteps.common import environment
@@ -112,19 +112,15 @@ class Session:
             raise self._duplicate(name, holder, request)
         self._submit(name, request, ending)
 
-    def hand_over(
-        self, request: Request, engine: _core.MxnetEngine, array: int, after: Sequence[int] = ()
-    ) -> None:
+    def hand_over(self, request: Request, push: Callable[..., Any]) -> Any:
         """Give an operation to the engine of a framework, which starts it later, on its own thread.
 
-        It overwrites `array`, whose memory the engine knows. Its result waits for that of the
-        arrays `after`. The engine tells how it ended; the timeline has nothing of it.
+        `push` gets the address of the native session, and then what `start` of it takes, but for
+        the memory. The engine tells how the operation ended; the timeline has nothing of it.
         """
         self.expect_calls()
-        engine.push(
+        return push(
             self._native.address,
-            array,
-            after,
             NAME_PREFIX + request.name,
             int(request.operation),
             int(request.dtype),

@@ -15,7 +15,7 @@ from byteps.mxnet.compression import Compression, Compressor
 from byteps.mxnet.ops import *  # noqa: F403
 from byteps.mxnet.optimizer import DistributedOptimizer
 from byteps.mxnet.trainer import DistributedTrainer
-from byteps.mxnet.weights import broadcast_parameters
+from byteps.mxnet.weights import broadcast_parameters, check_replicas
 
 __all__ = [
     "Compression",
@@ -23,6 +23,7 @@ __all__ = [
     "DistributedOptimizer",
     "DistributedTrainer",
     "broadcast_parameters",
+    "check_replicas",
 ]
 __all__ += basics.__all__
 __all__ += ops.__all__

@@ -15,7 +15,7 @@ from byteps.common.call import Call, is_cut
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.groups import describe_tensors, places_by_kind
 from byteps.common.types import DataType
-from byteps.mxnet.engine import push
+from byteps.mxnet.engine import Pushed, push
 from byteps.numpy.arrays import data_type_of
 
 Array = Any  # nd.NDArray, and mx.np.ndarray, which derives from it
@@ -80,21 +80,21 @@ def scaled(array: Array, factor: float) -> Array:
     return array * factor
 
 
-def exchange(call: Call, array: Array, after: Sequence[Array] = ()) -> Array:
+def exchange(call: Call, array: Array) -> Array:
     """Return a new classic array on the CPU with the result, of the array's shape."""
-    return _exchange(call, array, after)[0]
+    return _exchange(call, array)[0]
 
 
-def _exchange(call: Call, array: Array, after: Sequence[Array] = ()) -> tuple[Array, str]:
+def _exchange(call: Call, array: Array, after: Pushed | None = None) -> tuple[Array, Pushed]:
     with autograd.pause():
         if is_cut(call, data_type(array)):
             return _cut_average(call, array, after)
         values = scaled(_host_copy(array), call.prescale)
-        name = push(call, values, after)
-        return scaled(values, call.postscale), name
+        pushed = push(call, values, after)
+        return scaled(values, call.postscale), pushed
 
 
-def _cut_average(call: Call, array: Array, after: Sequence[Array]) -> tuple[Array, str]:
+def _cut_average(call: Call, array: Array, after: Pushed | None) -> tuple[Array, Pushed]:
     """Return an average of integers, cut toward zero.
 
     Servers round down: the average of -x, negated, is the average rounded up."""
@@ -103,9 +103,9 @@ def _cut_average(call: Call, array: Array, after: Sequence[Array]) -> tuple[Arra
     wide = values.astype("int32") if kind.itemsize < 4 else values
     both = nd.stack(wide, -wide)
     detail = f"{call.detail}; average of {kind.name}".removeprefix("; ")
-    name = push(replace(call, toward_zero=False, detail=detail), both, after)
+    pushed = push(replace(call, toward_zero=False, detail=detail), both, after)
     cut = nd.where(both[0] < 0, -both[1], both[0]).astype(kind)
-    return scaled(cut, call.postscale), name
+    return scaled(cut, call.postscale), pushed
 
 
 def exchange_in_place(call: Call, array: Array, is_plain: bool = False) -> None:
@@ -126,14 +126,14 @@ def exchange_group(call: Call, arrays: Sequence[Array]) -> list[Array]:
     # Without arrays, too: the others may have some, and must be told.
     groups = list(places_by_kind(np.dtype(array.dtype) for array in arrays).values()) or [[]]
     results: list[Array] = [None] * len(arrays)
-    first: list[Array] = []  # tells whether all ranks mean the same; the others wait for it
+    first: Pushed | None = None  # tells whether all ranks mean the same; the others wait for it
     for number, places in enumerate(groups):
         with autograd.pause():
             flat = _joined([arrays[place] for place in places])
             own = call if number == 0 else replace(call, name=f"{call.name}.{number}")
-            result, name = _exchange(own, flat, first)
-            if number == 0:
-                call, first = replace(call, name=name), [result]
+            result, pushed = _exchange(own, flat, first)
+            if first is None:
+                call, first = replace(call, name=pushed.name), pushed
             for place, part in zip(places, _cut(result, [arrays[p] for p in places]), strict=True):
                 results[place] = part
     return results

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import mxnet
 import numpy as np
 
 from byteps.common import default, environment
-from byteps.common.call import Call, request_of
+from byteps.common.call import Call, detail_of, request_of
 from byteps.common.errors import BytepsError
 from byteps.mxnet import errors
 from byteps.numpy.arrays import data_type_of, start_exchange
@@ -37,28 +37,43 @@ def _engine() -> _core.MxnetEngine | None:
     return _core.MxnetEngine(mxnet.libinfo.find_lib_path()[0])
 
 
-def push(call: Call, array: Any, after: Sequence[Any] = ()) -> str:
-    """Exchange a classic array on the CPU in place, when all that is pushed so far and uses it, or
-    the arrays `after`, is done. Return the name of the operation."""
+@dataclass
+class Pushed:
+    """An exchange in the engine: the name that it has, and what another may wait for."""
+
+    name: str
+    array: Any
+    gate: _core.MxnetGate | None
+
+
+def push(call: Call, array: Any, after: Pushed | None = None) -> Pushed:
+    """Exchange a classic array on the CPU in place, when all that is pushed so far and uses it is
+    done, and `after` has succeeded."""
     session = default.current()
     dtype = data_type_of(np.dtype(array.dtype))
     request = request_of(session, call, "cpu", dtype, array.shape)
     engine = _engine()
     if engine is None:
         _exchange_now(call, request.name, array)
-        return request.name
+        return Pushed(request.name, array, None)
     if _KEY not in session.plugin_state:
         session.plugin_state[_KEY] = engine
         session.before_leaving.append(functools.partial(_wait_until_idle, engine))
-    session.hand_over(request, engine, array.handle.value, [one.handle.value for one in after])
-    return request.name
+
+    def push_to_engine(native: int, *description: Any) -> _core.MxnetGate:
+        handle = 0 if after is None else after.array.handle.value
+        gate = None if after is None else after.gate
+        return engine.push(native, array.handle.value, handle, gate, *description)
+
+    return Pushed(request.name, array, session.hand_over(request, push_to_engine))
 
 
 def _exchange_now(call: Call, name: str, array: Any) -> None:
     values = array.asnumpy()
-    call.name = name
+    # The factors have been applied, or will be; ranks still agree about them.
+    own = replace(call, name=name, detail=detail_of(call, ""), prescale=1.0, postscale=1.0)
     try:
-        default.pending().synchronize(start_exchange(call, values, values))
+        default.pending().synchronize(start_exchange(own, values, values))
     except BytepsError as error:
         raise errors.as_mxnet_error(error) from error.__cause__
     array[:] = values

@@ -57,7 +57,8 @@ class AveragingOptimizer:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Save as the optimizer that this one was made of: it loads without byteps."""
-        return undistributed(self).__reduce_ex__(protocol)
+        del protocol  # the first holds no class of the object against another's
+        return undistributed(self).__reduce_ex__(1)
 
 
 def _priority(index: Any) -> int:

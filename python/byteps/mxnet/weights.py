@@ -16,6 +16,7 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.mxnet.arrays import Array, classic, exchange_in_place
 from byteps.mxnet.errors import raises_mxnet_errors
+from byteps.numpy import weights
 
 PREFIX = "Parameter."
 
@@ -50,6 +51,29 @@ def broadcast_parameters(
     meet(Call(Operation.BARRIER, f"broadcast_parameters {start}", detail=detail))
     arrays = [array for name, value in named for array in start_broadcast(name, value, root)]
     _wait(arrays)
+
+
+@raises_mxnet_errors
+def check_replicas(
+    params: Mapping[Any, Any] | ParameterDict,
+    name: str = "parameters",
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Raise ReplicasDifferError on every rank unless all ranks have the same, bit for bit.
+
+    The error names the first array that differs, and the ranks where it does. Each rank reads its
+    arrays once and sends 8 bytes for each. All ranks must call it.
+
+    Example::
+
+        bps.check_replicas(net.collect_params())
+    """
+    arrays = {key: params[key] for key in sorted(params.keys())}
+    values = {
+        key: (value.list_data()[0] if isinstance(value, Parameter) else value).asnumpy()
+        for key, value in arrays.items()
+    }
+    weights.check_replicas(values, name, process_set)
 
 
 def _check(name: str, value: Any) -> None:

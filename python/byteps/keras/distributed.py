@@ -148,17 +148,15 @@ class Distributed:
     ) -> tuple[Any, Any]:
         """Combine the gradients, then do what the class does."""
         part: OptimizerPart = self.byteps_part
-        step = super().stateless_apply  # type: ignore[misc]
+        step: Callable[..., tuple[Any, Any]] = super().stateless_apply  # type: ignore[misc]
         own: Any = self
         if part.is_inside or not own.built:
-            found: tuple[Any, Any] = step(optimizer_variables, grads, trainable_variables)
-            return found
+            return step(optimizer_variables, grads, trainable_variables)
         variables = own._trainable_variables
         with _with(part, "is_inside"):
             if part.settings.passes == 1:
                 grads = combined(part, grads, variables)
-                found = step(optimizer_variables, grads, trainable_variables)
-                return found
+                return step(optimizer_variables, grads, trainable_variables)
             return self._accumulate_stateless(step, optimizer_variables, grads, trainable_variables)
 
     def _accumulate_stateless(

@@ -144,6 +144,8 @@ def distributed_with(optimizer: Any, settings: Settings) -> Any:
 
 def _class_for(base: type, settings: Settings) -> type:
     made = subclass(Distributed, base, settings)
+    if getattr(keras.optimizers, base.__name__, None) is base:
+        made.__module__ = "keras.optimizers"  # where Keras says in its files that the class is
     package, _, name = keras.saving.get_registered_name(base).rpartition(">")
     if package:
         # An own class of the user's, which Keras knows by this name; in the end the name stands

@@ -7,7 +7,8 @@ from typing import Any
 
 from byteps.common.gradient_exchange import gradient_call
 from byteps.keras.backends import BACKEND
-from byteps.keras_common.settings import OptimizerPart, names_of
+from byteps.keras_common.access import names_of
+from byteps.keras_common.settings import OptimizerPart
 
 
 def combined(part: OptimizerPart, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -28,9 +29,10 @@ def combined(part: OptimizerPart, gradients: Sequence[Any], variables: Sequence[
     for place in local if divisor > 1 else ():
         results[place] = BACKEND.scaled(results[place], divisor)
     call = gradient_call(options, part.call_name(), 0)
+    names = names_of(variables)
     found = BACKEND.combine(
         call,
-        names_of(variables, shared),
+        [names[place] for place in shared],
         [results[place] for place in shared],
         [variables[place] for place in shared],
         options,

@@ -39,12 +39,44 @@ def broadcast_variables_with(
 
     A rank with other variables is a MismatchError on every rank.
     """
-    # The names have the place in the list, which is the same on all ranks. The numbers that Keras
-    # gives layers depend on the models that a rank has made before.
+    _broadcast(keras, variables, names_of(variables), root_rank, prefix, process_set)
+
+
+def broadcast_state_with(keras: Keras, optimizer: Any, root_rank: int, prefix: str) -> None:
+    """Give the variables of an optimizer the values of the root's, bit for bit."""
+    # Their names tell the layers, so they may differ.
+    variables = keras.optimizer_variables(optimizer)
+    names = [f"{place:04}" for place in range(len(variables))]
+    _broadcast(keras, variables, names, root_rank, prefix, global_process_set)
+
+
+def _broadcast(
+    keras: Keras,
+    variables: Sequence[Any],
+    names: Sequence[str],
+    root_rank: int,
+    prefix: str,
+    process_set: ProcessSet,
+) -> None:
     arrays = {
-        f"{place:04}.{getattr(variable, 'name', 'variable')}": np.array(keras.read(variable))
-        for place, variable in enumerate(variables)
+        name: np.array(keras.read(variable))
+        for name, variable in zip(names, variables, strict=True)
     }
     broadcast_parameters(arrays, root_rank, prefix, process_set)
     for variable, array in zip(variables, arrays.values(), strict=True):
         keras.write(variable, array)
+
+
+def names_of(variables: Sequence[Any]) -> list[str]:
+    """Return names that sort in the order of the model.
+
+    The numbers that Keras gives layers depend on the models that a rank has made before, so they
+    are not in the names.
+    """
+    return [f"{place:04}.{_last_name(variable)}" for place, variable in enumerate(variables)]
+
+
+def _last_name(variable: Any) -> str:
+    """Return the name of a variable within its layer."""
+    name = getattr(variable, "name", None) or "variable"
+    return str(name).rpartition("/")[2].partition(":")[0]

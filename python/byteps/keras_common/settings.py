@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,18 +117,3 @@ class OptimizerPart:
     def local_divisor(self) -> int:
         """Return what gradients of local variables are divided by."""
         return self.settings.options.process_set.size() if self.settings.scales_local else 1
-
-
-def names_of(variables: Sequence[Any], places: Iterable[int]) -> list[str]:
-    """Return names that sort in the order of the model.
-
-    The numbers that Keras gives layers depend on the models that a rank has made before, so they
-    are not in the names.
-    """
-    return [f"{place:04}.{last_name(variables[place])}" for place in places]
-
-
-def last_name(variable: Any) -> str:
-    """Return the name of a variable within its layer."""
-    name = getattr(variable, "name", None) or "variable"
-    return str(name).rpartition("/")[2].partition(":")[0]

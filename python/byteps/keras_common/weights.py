@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from byteps.common import default
-from byteps.keras_common.access import Keras, broadcast_variables_with
+from byteps.keras_common.access import Keras, broadcast_state_with, broadcast_variables_with
 
 
 class BroadcastOnce:
@@ -39,8 +39,7 @@ class BroadcastOnce:
         # Weights only: the states of random generators differ, or all ranks would drop out alike.
         weights = [weight for weight in model.weights if id(weight) not in self._local]
         broadcast_variables_with(keras, weights, self.root_rank, "Model.")
-        state = keras.optimizer_variables(model.optimizer)
-        broadcast_variables_with(keras, state, self.root_rank, "Optimizer.")
+        broadcast_state_with(keras, model.optimizer, self.root_rank, "Optimizer.")
 
 
 def variables_in(given: Any) -> Sequence[Any]:

@@ -57,10 +57,11 @@ def assert_alike(model: Any, name: str) -> None:
 
 
 def assert_raises(expected: type[BaseException], text: str, function: Callable[[], Any]) -> None:
+    found: BaseException | None = None
     try:
         with bps.typed_errors():
             function()
     except expected as error:
-        assert text in str(error), str(error)
-    else:
-        raise AssertionError(f"no {expected.__name__}: {text}")
+        found = error
+    assert found is not None, f"no {expected.__name__}: {text}"
+    assert text in str(found), str(found)

@@ -115,9 +115,7 @@ def check_wrong_callbacks(rank: int, size: int) -> None:
 
 def check_metrics_and_best_model(rank: int, size: int) -> None:
     model = make_model(0)
-    model.compile(
-        bps.DistributedOptimizer(keras.optimizers.SGD(0.01)), loss="mse", metrics=["mae"]
-    )
+    model.compile(bps.DistributedOptimizer(keras.optimizers.SGD(0.01)), loss="mse", metrics=["mae"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "best.keras"
         callbacks = [

@@ -89,7 +89,7 @@ XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
       outputs_(PlacesOf(frame.results)) {}
 
 void XlaCall::Fail(int code, const std::string& message) {
-  // byteps.jax.errors reads this text.
+  // byteps.common.program_errors reads this text.
   const std::string text = "byteps error " + std::to_string(code) + ": " + message;
   xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_, MakeError(*api_, text)};
   api_->future_set_error(&arguments);

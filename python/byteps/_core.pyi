@@ -18,6 +18,19 @@ class XlaCall(Ending):
 
 xla_handler: object
 
+class KernelPart(Ending):
+    """An exchange in a graph of TensorFlow, which is over when the operation that it starts is."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def inputs(self) -> list[tuple[int, list[int], int]]: ...
+    def output(self, shape: Sequence[int]) -> int: ...
+    def expect_result(self) -> None: ...
+    def answer(self, number: int) -> None: ...
+
+def tensorflow_code(code: int) -> int: ...
+
 class Opening:
     """The joining of a job; another thread may break it off."""
 

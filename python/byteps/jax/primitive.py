@@ -14,10 +14,10 @@ from jax.interpreters import ad, batching, mlir
 from byteps.common import default
 from byteps.common.call import LINEAR
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.program_exchange import Exchange
 from byteps.common.splits import rows_of
 from byteps.common.types import Operation
 from byteps.jax import eager, xla
-from byteps.jax.xla import Exchange
 
 exchange_p = Primitive("byteps_exchange")
 

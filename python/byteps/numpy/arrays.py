@@ -103,6 +103,18 @@ def _is_plain(array: Array) -> bool:
     return bool(array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative)
 
 
+# Frameworks share host memory only at such addresses.
+_SHARED_ALIGNMENT = 64
+
+
+def aligned_room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an array, without values yet, that frameworks can take over without a copy."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    memory: Array = np.empty(size_bytes + _SHARED_ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _SHARED_ALIGNMENT
+    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
+
+
 def _memory(array: Array) -> Array:
     """Return contiguous memory with the array's values: its own where possible."""
     if _is_plain(array):
@@ -252,6 +264,11 @@ def _cut(counts: Sequence[int], flat: Array) -> list[Array]:
 def start_gather(call: Call, array: Array) -> Handle[Array]:
     """Start to join the rows of all ranks."""
     return _start_rows(call, array.reshape(1) if array.ndim == 0 else array, lambda rows, _: rows)
+
+
+def start_counted_gather(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
+    """Do `start_gather`; the result is the rows, and the number of rows from each rank."""
+    return start_alltoall(call, array.reshape(1) if array.ndim == 0 else array)
 
 
 def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:

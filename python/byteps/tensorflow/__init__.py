@@ -1,0 +1,39 @@
+"""BytePS for TensorFlow.
+
+Example::
+
+    import byteps.tensorflow as bps
+    bps.init()
+    bps.broadcast_variables(model.variables, root_rank=0)
+    tape = bps.DistributedGradientTape(tape)
+"""
+
+from byteps.common import basics
+from byteps.common.basics import *  # noqa: F403
+from byteps.common.program_errors import error_of
+from byteps.tensorflow import ops
+from byteps.tensorflow.compression import Compression, Compressor
+from byteps.tensorflow.ops import *  # noqa: F403
+from byteps.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
+from byteps.tensorflow.weights import (
+    BroadcastGlobalVariablesHook,
+    broadcast_,
+    broadcast_global_variables,
+    broadcast_variables,
+    check_replicas,
+)
+
+__all__ = [
+    "BroadcastGlobalVariablesHook",
+    "Compression",
+    "Compressor",
+    "DistributedGradientTape",
+    "PartialDistributedGradientTape",
+    "broadcast_",
+    "broadcast_global_variables",
+    "broadcast_variables",
+    "check_replicas",
+    "error_of",
+]
+__all__ += basics.__all__
+__all__ += ops.__all__

@@ -8,6 +8,8 @@ from byteps.common.errors import BytepsError, error_from_code
 
 # What the native module writes: XlaCall::Fail and KernelRun::End.
 _TEXT = re.compile(r"byteps error (\d+): (.*)", re.DOTALL)
+# TensorFlow adds where in the graph it was.
+_PLACE = re.compile(r"\n\s*\[\[\{\{node .*", re.DOTALL)
 
 
 def error_of(error: BaseException) -> BytepsError | None:
@@ -25,4 +27,4 @@ def error_of(error: BaseException) -> BytepsError | None:
     if isinstance(error, BytepsError):
         return error
     found = _TEXT.search(str(error))
-    return None if found is None else error_from_code(int(found[1]), found[2])
+    return None if found is None else error_from_code(int(found[1]), _PLACE.sub("", found[2]))

@@ -70,9 +70,7 @@ class GradientCombiner:
         All ranks must have gradients of the same variables, in the same order.
         """
         options = self._options
-        results = list(gradients)
-        if options.sparse_as_dense:
-            results = [as_dense(one) for one in results]
+        results = self.as_chosen(gradients)
         if not has_others(options.process_set):
             return results
         dense: list[int] = []
@@ -93,6 +91,12 @@ class GradientCombiner:
             for i, result in zip(places, self._exchange(places, results), strict=True):
                 results[i] = result
         return results
+
+    def as_chosen(self, gradients: Sequence[Any]) -> list[Any]:
+        """Return the gradients, those of rows as tensors if the user wants that."""
+        if self._options.sparse_as_dense:
+            return [as_dense(one) for one in gradients]
+        return list(gradients)
 
     def _local(self, gradient: Any) -> Any:
         if not self._scales_local:

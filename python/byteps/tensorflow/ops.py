@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 from byteps.common.barriers import barrier
-from byteps.tensorflow.numbers import (
-    join,
-    local_rank_op,
-    local_size_op,
-    process_set_included_op,
-    rank_op,
-    size_op,
-)
 from byteps.tensorflow.objects import allgather_object, broadcast_object, broadcast_object_fn
 from byteps.tensorflow.reductions import allreduce, grouped_allreduce, push_pull
 from byteps.tensorflow.rows import (
@@ -20,6 +12,14 @@ from byteps.tensorflow.rows import (
     grouped_allgather,
     grouped_reducescatter,
     reducescatter,
+)
+from byteps.tensorflow.sizes import (
+    join,
+    local_rank_op,
+    local_size_op,
+    process_set_included_op,
+    rank_op,
+    size_op,
 )
 
 __all__ = [

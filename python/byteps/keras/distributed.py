@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import keras
 
 from byteps.keras.backends import BACKEND
-from byteps.keras.combining import combined
+from byteps.keras_common.combining import combined
 from byteps.keras_common.settings import OptimizerPart, Settings
 
 
@@ -99,7 +99,7 @@ class Distributed:
         variables = own._trainable_variables if trainable_variables is None else trainable_variables
         with _with(part, "is_inside"):
             if part.settings.passes == 1:
-                step(combined(part, grads, variables), trainable_variables)
+                step(combined(BACKEND, part, grads, variables), trainable_variables)
                 return
             if not own.built:
                 with keras.name_scope(own.name):
@@ -117,7 +117,7 @@ class Distributed:
         totals = _added([part.sums[place].value for place in places], grads, as_dense)
 
         def last() -> None:
-            step(combined(part, self._of_passes(totals), variables), variables)
+            step(combined(BACKEND, part, self._of_passes(totals), variables), variables)
             for place in places:
                 # Assigned, not multiplied by zero: infinity must not stay.
                 part.sums[place].assign(keras.ops.zeros_like(part.sums[place].value))
@@ -155,7 +155,7 @@ class Distributed:
         variables = own._trainable_variables
         with _with(part, "is_inside"):
             if part.settings.passes == 1:
-                grads = combined(part, grads, variables)
+                grads = combined(BACKEND, part, grads, variables)
                 return step(optimizer_variables, grads, trainable_variables)
             return self._accumulate_stateless(step, optimizer_variables, grads, trainable_variables)
 
@@ -176,7 +176,7 @@ class Distributed:
         totals = _added([state[place] for place in sums], grads, as_dense)
 
         def last() -> tuple[Any, Any]:
-            gradients = combined(part, self._of_passes(totals), own._trainable_variables)
+            gradients = combined(BACKEND, part, self._of_passes(totals), own._trainable_variables)
             weights, after = step(state, gradients, trainable_variables)
             after = list(after)
             for place in (passes, *sums):

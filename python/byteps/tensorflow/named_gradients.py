@@ -18,7 +18,8 @@ from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.groups import describe_tensors
 from byteps.common.types import Operation
 from byteps.tensorflow.errors import with_tensorflow_errors
-from byteps.tensorflow.exchange import as_tensor, number, same
+from byteps.tensorflow.exchange import as_tensor, same
+from byteps.tensorflow.graph import number_of_exchange
 from byteps.tensorflow.sparse import allreduce_slices
 
 
@@ -69,12 +70,14 @@ def _agreed(call: Call, names: Sequence[str], gradients: Sequence[Any]) -> list[
     graph."""
     described = describe_tensors([_described(gradient) for gradient in gradients])
     detail = f"{described}; {' '.join(names)}"
+    question = replace(
+        call, operation=Operation.BARRIER, detail=detail, prescale=1.0, postscale=1.0
+    )
     if tf.executing_eagerly():
-        meet(replace(call, operation=Operation.BARRIER, detail=detail))
+        meet(question)
         return []
-    question = replace(call, operation=Operation.MAX, detail=detail, prescale=1.0, postscale=1.0)
-    # TensorFlow would compute a result of constants only once. The ranks' numbers are not constant.
-    return same([question], [number("job_rank")])
+    # An operation that TensorFlow keeps, although nobody uses its result.
+    return [number_of_exchange(question)]
 
 
 def _described(gradient: Any) -> tuple[str, list[Any]]:

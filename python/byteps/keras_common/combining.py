@@ -1,4 +1,4 @@
-"""The gradients of an optimizer of Keras 3, combined over all ranks."""
+"""The gradients of an optimizer of Keras, combined over all ranks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from byteps.common.gradient_exchange import gradient_call
-from byteps.keras.backends import BACKEND
 from byteps.keras_common.access import names_of
+from byteps.keras_common.backend import Backend
 from byteps.keras_common.settings import OptimizerPart
 
 
-def combined(part: OptimizerPart, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+def combined(
+    backend: Backend, part: OptimizerPart, gradients: Sequence[Any], variables: Sequence[Any]
+) -> list[Any]:
     """Return the gradients after the exchange. None stays None.
 
     Those of local variables stay on this rank, divided by the number of ranks.
@@ -20,17 +22,17 @@ def combined(part: OptimizerPart, gradients: Sequence[Any], variables: Sequence[
     results = list(gradients)
     if options.sparse_as_dense:
         for place, gradient in enumerate(results):
-            if gradient is not None and BACKEND.is_sparse(gradient):
-                results[place] = BACKEND.to_dense(gradient)
+            if gradient is not None and backend.is_sparse(gradient):
+                results[place] = backend.to_dense(gradient)
     if not part.is_active:
         return results
     shared, local = part.split(results, variables)
     divisor = part.local_divisor()
     for place in local if divisor > 1 else ():
-        results[place] = BACKEND.scaled(results[place], divisor)
+        results[place] = backend.scaled(results[place], divisor)
     call = gradient_call(options, part.call_name(), 0)
     names = names_of(variables)
-    found = BACKEND.combine(
+    found = backend.combine(
         call,
         [names[place] for place in shared],
         [results[place] for place in shared],

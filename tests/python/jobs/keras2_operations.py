@@ -149,14 +149,16 @@ def check_values_and_own_loop(rank: int, size: int) -> None:
 def check_mismatch(rank: int, size: int) -> None:
     if size == 1:
         return
-    for way in ({}, {"run_eagerly": True}):
+    mine = slice(rank * ROWS, (rank + 1) * ROWS)
+
+    def run(**way: Any) -> None:
         model = make_model(0, width=8 if rank == 0 else 4)
         optimizer = bps.DistributedOptimizer(keras.optimizers.SGD(0.1))
-        mine = slice(rank * ROWS, (rank + 1) * ROWS)
-        run = lambda model=model, optimizer=optimizer, way=way: train(  # noqa: E731
-            model, optimizer, mine, ROWS, **way
-        )
-        assert_raises(tf.errors.FailedPreconditionError, "kernel", run)
+        train(model, optimizer, mine, ROWS, **way)
+
+    for way in ({}, {"run_eagerly": True}):
+        assert_raises(tf.errors.FailedPreconditionError, "kernel", lambda way=way: run(**way))
+    assert_raises(ValueError, "byteps.keras", lambda: bps.DistributedOptimizer("sgd"))
 
 
 def main() -> None:

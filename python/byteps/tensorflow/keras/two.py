@@ -49,7 +49,7 @@ reducescatter = _VALUES.reducescatter
 def _distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
     """Return a distributed optimizer. It has the state of `optimizer` if the caller knows which
     variables that trains."""
-    if not hasattr(optimizer, "apply_gradients") or not hasattr(optimizer, "get_config"):
+    if not isinstance(optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
         raise ValueError(
             f"DistributedOptimizer takes an optimizer of Keras 2; this is a "
             f"{type(optimizer).__name__}. For those of Keras 3 use byteps.keras."

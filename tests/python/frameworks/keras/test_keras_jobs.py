@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import job_runs
 import pytest
@@ -74,8 +76,15 @@ def test_scripts_for_horovod(environment, script) -> None:
 
 
 @keras_3
-def test_the_script_of_the_manual(environment) -> None:
-    expect_in_all(environment, "usage/manual_keras")
+def test_the_script_of_the_page(environment, tmp_path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "keras.md").read_text()
+    script = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert script is not None
+    (tmp_path / "train.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{script[1]}")
+    code, out, err = finish(job(environment, str(tmp_path / "train"), 2, 1))
+    assert code == 0, out + err
+    assert "Epoch 4/4" in out
+    assert (tmp_path / "best.keras").exists()
 
 
 @keras_3

@@ -6,9 +6,11 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec; 8 to 18 minutes on 2 cores
+  test              the default lanes: lint gcc python sim spec frameworks; 12 to 25 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
+  lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
+                    of its own, with one wheel of byteps
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
@@ -66,6 +68,8 @@ command_test() {
 }
 
 command_lane() {
+  take_framework_options "$@"
+  set -- "${REST[@]}"
   if (($# == 0)); then die "lane: name one of: $LANES_DEFAULT $LANES_MORE"; fi
   for name in "$@"; do
     declare -F "lane_${name//-/_}" >/dev/null ||

@@ -3,7 +3,7 @@
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
-readonly LANES_DEFAULT="lint gcc python sim spec"
+readonly LANES_DEFAULT="lint gcc python sim spec frameworks"
 readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
@@ -44,7 +44,7 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$(jobs_count)" "${folders[@]}"
+    --durations=10 -n "$(jobs_count)" --ignore="$FRAMEWORK_TESTS" "${folders[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.

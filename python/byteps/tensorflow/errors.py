@@ -25,11 +25,11 @@ def tensorflow_error(error: BytepsError) -> BytepsError:
 
 @functools.cache
 def _class_of(kind: type[BytepsError]) -> Any:
-    from byteps import _core
-
     if kind is NotInitializedError:
         other: Any = tf.errors.FailedPreconditionError
     else:
+        from byteps import _core
+
         code = _core.tensorflow_code(kind.code)
         other = tf.compat.v1.errors.exception_type_from_error_code(code)
 

@@ -7,7 +7,7 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python sim spec frameworks; 12 to 25 minutes
-  test --all        everything: the same and matrix asan tsan clang tidy fuzz bench, which are long
+  test --all        everything: the same and matrix asan tsan clang tidy fuzz bench wheel, long ones
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
                     of its own, with one wheel of byteps
@@ -19,6 +19,8 @@ command_help() {
   bench core|kills|lab|strangers|torch|window [ARGUMENT...]   benchmarks; results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
+  wheel             build, check and try the wheel and the archive of the servers, into dist/
+  first-sum         the wheel of dist/ in a bare Debian 12: seconds until the first sum (needs root)
   setup             install what is missing and stop
   clean             remove build/ (.venv stays)
 
@@ -26,6 +28,7 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_TORCH_SPEC    which torch to install (torch==2.13.0)
   DEV_TORCH_INDEX   package index for torch (pip's, if it is set to one; else PyTorch's CPU builds)
   DEV_PYTHON        the Python that .venv is made from (python3)
+  DEV_PYTHONS       interpreters in which ./dev wheel tries the wheel (python3.10 to python3.13)
   DEV_VENV          another place for .venv
   DEV_JOBS          parallel compilations (number of cores)
   DEV_SIM_SEEDS     seeds of the lane sim (3000)
@@ -151,6 +154,15 @@ command_bench() {
   build gcc "building the benchmarks" all
   exec "$VENV/bin/python" "bench/$name.py" "$@"
 }
+
+command_wheel() {
+  plan_steps 0
+  ensure_system tools/apt.txt
+  ensure_release_needs
+  make_wheel
+}
+
+command_first_sum() { source tools/dev/fresh.sh && fresh_first_sum "$@"; }
 
 command_clean() { rm -rf "$BUILD"; }
 

@@ -166,10 +166,12 @@ build_wheel() {
     --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ .
 }
 
-# install_wheel PYTHON
+# install_wheel PYTHON. The original has the same files under its own name: a file must not have two
+# owners.
 install_wheel() {
+  "$1" -m pip uninstall --disable-pip-version-check --yes byteps || return
   "$1" -m pip install --disable-pip-version-check --no-compile --no-deps --force-reinstall \
-    "$WHEELS"/byteps-*.whl
+    "$WHEELS"/byteps_cpp-*.whl
 }
 
 build_and_install_wheel() { build_wheel && install_wheel "$VENV/bin/python"; }

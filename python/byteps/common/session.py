@@ -274,6 +274,10 @@ class Session:
         self.record(None)
         self._native.shutdown()
 
+    def close(self) -> None:
+        """Say that this process will not come back. REQUIRES: `shutdown`; nobody uses it again."""
+        del self._native
+
 
 def _open_interruptible(settings: list[str]) -> _core.Session:
     """Open a native session on a helper thread, so that Ctrl-C ends the wait for the others.

@@ -31,7 +31,8 @@ class _Distributed:
     ) -> Any:
         """Return the gradients, combined over all ranks, in the structure of the sources."""
         del use_generic_names  # names are generic
-        gradients = super().gradient(target, sources, output_gradients, **options)  # type: ignore[misc]
+        tape: Any = super()
+        gradients = tape.gradient(target, sources, output_gradients, **options)
         return self._combined(gradients, sources)
 
     @with_tensorflow_errors

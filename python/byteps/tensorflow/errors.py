@@ -19,12 +19,13 @@ def tensorflow_error(error: BytepsError) -> BytepsError:
     FailedPreconditionError."""
     if isinstance(error, tf.errors.OpError):
         return error
-    found: BytepsError = _class_of(type(error))(None, None, str(error))
+    kind: Any = type(error)
+    found: BytepsError = _class_of(kind)(None, None, str(error))
     return found
 
 
 @functools.cache
-def _class_of(kind: type[BytepsError]) -> Any:
+def _class_of(kind: Any) -> Any:
     if kind is NotInitializedError:
         other: Any = tf.errors.FailedPreconditionError
     else:

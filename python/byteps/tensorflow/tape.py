@@ -61,7 +61,7 @@ def _flat(gradients: Any) -> list[Any]:
 def _wrapped(tape: Any, combiner: GradientCombiner) -> Any:
     """Return an object of a class of the same name that shares the tape's recording."""
     kind = type(tape)
-    wrapped = type(kind.__name__, (_Distributed, kind), {"_combiner": combiner})
+    wrapped: Any = type(kind.__name__, (_Distributed, kind), {"_combiner": combiner})
     distributed = wrapped.__new__(wrapped)
     distributed.__dict__ = tape.__dict__
     return distributed

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "python/bindings/status_code.h"
+
 namespace byteps::python::tensorflow {
 
 struct Status;
@@ -18,11 +20,6 @@ struct KernelConstruction;
 struct KernelContext;
 struct Done;  // see OwnDone in tensorflow_call.h
 
-// TensorFlow's numbers; Python makes the exceptions of these names of them.
-enum class Code : int { kOk = 0, kUnknown = 2, kInvalidArgument = 3, kFailedPrecondition = 9 };
-
-constexpr int kInt32 = 3;  // its number of the type
-
 using Create = void* (*)(KernelConstruction*);
 using ComputeAsync = void (*)(void* kernel, KernelContext*, Done*);
 using Delete = void (*)(void* kernel);
@@ -32,8 +29,8 @@ using InferShapes = void (*)(ShapeContext*, Status*);
 struct Api {
   Status* (*new_status)();
   void (*delete_status)(Status*);
-  void (*set_status)(Status*, Code, const char* message);
-  Code (*get_code)(const Status*);
+  void (*set_status)(Status*, StatusCode, const char* message);
+  StatusCode (*get_code)(const Status*);
   const char* (*message)(const Status*);
 
   OperationBuilder* (*new_op_definition_builder)(const char* name);

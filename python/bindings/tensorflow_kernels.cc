@@ -1,5 +1,6 @@
 #include "python/bindings/tensorflow_kernels.h"
 
+#include <dlfcn.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -12,6 +13,7 @@
 
 #include "python/bindings/tensorflow_api.h"
 #include "python/bindings/tensorflow_call.h"
+#include "python/bindings/xla_call.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -24,6 +26,10 @@ constexpr const char* kTextsAttribute = "calls";
 constexpr const char* kSameOperation = "BytepsExchange";
 constexpr const char* kRowsOperation = "BytepsRows";
 constexpr const char* kNumberOperation = "BytepsNumber";
+
+// An input without meaning, of which TensorFlow thinks that it changes. Without it, TensorFlow
+// would run an exchange of constants while it optimizes the graph, and again if that fails.
+constexpr const char* kGate = "gate: double";
 
 // What a kernel keeps of its operation.
 struct Kernel {
@@ -39,7 +45,7 @@ class OwnStatus {
   OwnStatus& operator=(const OwnStatus&) = delete;
   ~OwnStatus() { api_.delete_status(status_); }
   Status* get() const { return status_; }
-  bool ok() const { return api_.get_code(status_) == Code::kOk; }
+  bool ok() const { return api_.get_code(status_) == StatusCode::kOk; }
 
  private:
   const Api& api_;
@@ -50,7 +56,7 @@ std::vector<std::string> TextsOf(const Api& api, KernelConstruction* constructio
   int32_t count = 0;
   int32_t bytes = 0;
   api.get_attribute_size(construction, kTextsAttribute, &count, &bytes, status);
-  if (api.get_code(status) != Code::kOk) return {};
+  if (api.get_code(status) != StatusCode::kOk) return {};
   const auto size = static_cast<size_t>(count);
   std::vector<char*> begins(size);
   std::vector<size_t> lengths(size);
@@ -58,7 +64,7 @@ std::vector<std::string> TextsOf(const Api& api, KernelConstruction* constructio
   api.get_attribute_texts(construction, kTextsAttribute, begins.data(), lengths.data(), count,
                           storage.data(), storage.size(), status);
   std::vector<std::string> texts;
-  if (api.get_code(status) != Code::kOk) return texts;
+  if (api.get_code(status) != StatusCode::kOk) return texts;
   for (size_t i = 0; i < size; ++i) texts.emplace_back(begins[i], lengths[i]);
   return texts;
 }
@@ -120,9 +126,9 @@ void Compute(void* kernel_pointer, KernelContext* context, Done* done) {
 void InferSame(ShapeContext* context, Status* status) {
   const Api& api = *FindApi();
   ShapeHandle* shape = api.new_shape_handle();
-  for (int i = 0; i < api.shape_input_count(context); ++i) {
+  for (int i = 0; i + 1 < api.shape_input_count(context); ++i) {  // the last one is the gate
     api.shape_get_input(context, i, shape, status);
-    if (api.get_code(status) == Code::kOk) api.shape_set_output(context, i, shape, status);
+    if (api.get_code(status) == StatusCode::kOk) api.shape_set_output(context, i, shape, status);
   }
   api.delete_shape_handle(shape);
 }
@@ -133,7 +139,7 @@ void InferRows(ShapeContext* context, Status* status) {
   ShapeHandle* shape = api.new_shape_handle();
   api.shape_get_input(context, 0, shape, status);
   ShapeHandle* some = api.shape_vector(context, static_cast<size_t>(-1));
-  if (api.get_code(status) == Code::kOk && api.shape_rank_is_known(context, shape) != 0) {
+  if (api.get_code(status) == StatusCode::kOk && api.shape_rank_is_known(context, shape) != 0) {
     const int64_t rank = api.shape_rank(context, shape);
     if (rank > 1) {
       api.shape_part(context, shape, 1, rank, shape, status);
@@ -160,6 +166,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_add_attribute(same, "T: list(type) >= 1");
   api.op_add_attribute(same, "calls: list(string)");
   api.op_add_input(same, "tensors: T");
+  api.op_add_input(same, kGate);
   api.op_add_output(same, "results: T");
   api.op_set_shape_inference(same, &InferSame);
   api.register_op_definition(same, status);
@@ -169,6 +176,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_add_attribute(rows, "calls: list(string)");
   api.op_add_input(rows, "tensor: T");
   api.op_add_input(rows, "splits: int32");
+  api.op_add_input(rows, kGate);
   api.op_add_output(rows, "rows: T");
   api.op_add_output(rows, "counts: int32");
   api.op_set_shape_inference(rows, &InferRows);
@@ -193,6 +201,32 @@ void RegisterKernel(const Api& api, const char* operation, Status* status) {
 }  // namespace
 }  // namespace tensorflow
 
+namespace {
+
+// What TensorFlow's own XLA gives to custom calls. The name is one of C++, but it has no C++ types.
+constexpr const char* kXlaLibrary = "libtensorflow_cc.so.2";
+constexpr const char* kXlaFunction = "_ZN3xla3ffi12GetXlaFfiApiEv";
+
+// Tells the XLA of the TensorFlow that the process has loaded of the custom call `name`. Returns
+// what is wrong, or nothing.
+std::string RegisterWithXla(const std::string& name) {
+  static constexpr char kPlatform[] = "Host";
+  void* library = dlopen(kXlaLibrary, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return "TensorFlow has no library of the name that is looked for";
+  auto* get = reinterpret_cast<const xla::Api* (*)()>(dlsym(library, kXlaFunction));
+  if (get == nullptr) return "TensorFlow has no interface for custom calls of XLA";
+  const xla::Api& api = *get();
+  xla::HandlerRegisterArguments arguments{sizeof(arguments),
+                                          nullptr,
+                                          {name.data(), name.size()},
+                                          {kPlatform, sizeof(kPlatform) - 1},
+                                          {nullptr, nullptr, nullptr, &HandleXlaCall},
+                                          0};
+  return api.handler_register(&arguments) == nullptr ? "" : "XLA has refused the custom call";
+}
+
+}  // namespace
+
 void BindTensorflow(nb::module_& module) {
   using tensorflow::KernelPart;
   nb::class_<KernelPart, Ending>(module, "KernelPart")
@@ -201,9 +235,10 @@ void BindTensorflow(nb::module_& module) {
       .def("output", &KernelPart::Output, nb::arg("shape"))
       .def("expect_result", &KernelPart::ExpectResult)
       .def("answer", &KernelPart::Answer, nb::arg("number"));
+  module.def("register_with_xla_of_tensorflow", &RegisterWithXla, nb::arg("name"));
   module.def(
       "tensorflow_code",
-      [](int code) { return static_cast<int>(tensorflow::CodeOf(static_cast<byteps_code>(code))); },
+      [](int code) { return static_cast<int>(StatusCodeOf(static_cast<byteps_code>(code))); },
       nb::arg("code"));
 }
 

@@ -17,7 +17,7 @@ namespace byteps::python {
 namespace nb = nanobind;
 namespace {
 
-constexpr const char* kBeginModule = "byteps.jax.xla";
+constexpr const char* kBeginModule = "byteps.common.xla";
 constexpr const char* kTextAttribute = "call";
 
 std::vector<XlaCall::Place> PlacesOf(const xla::Buffers& buffers) {
@@ -56,9 +56,9 @@ bool AnswerQuestion(const xla::CallFrame& frame) {
   return false;
 }
 
-xla::Error* MakeError(const xla::Api& api, const std::string& message) {
+xla::Error* MakeError(const xla::Api& api, byteps_code code, const std::string& message) {
   xla::ErrorCreateArguments arguments{sizeof(arguments), nullptr, message.c_str(),
-                                      xla::ErrorCode::kAborted};
+                                      StatusCodeOf(code)};
   return api.error_create(&arguments);
 }
 
@@ -91,7 +91,8 @@ XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
 void XlaCall::Fail(int code, const std::string& message) {
   // byteps.common.program_errors reads this text.
   const std::string text = "byteps error " + std::to_string(code) + ": " + message;
-  xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_, MakeError(*api_, text)};
+  xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_,
+                                      MakeError(*api_, static_cast<byteps_code>(code), text)};
   api_->future_set_error(&arguments);
 }
 
@@ -138,7 +139,7 @@ xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept {
   try {
     Begin(std::make_shared<XlaCall>(*frame, create.future));
   } catch (const std::exception& error) {
-    return MakeError(*frame->api, error.what());
+    return MakeError(*frame->api, BYTEPS_INTERNAL, error.what());
   }
   frame->future = create.future;
   return nullptr;

@@ -51,7 +51,7 @@ class XlaCall : public Ending {
   std::atomic<bool> is_accepted_{false};
 };
 
-// What XLA calls. It never blocks: Python's `byteps.jax.xla.begin` starts the operation.
+// What XLA calls. It never blocks: Python's `byteps.common.xla.begin` starts the operation.
 xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept;
 
 }  // namespace byteps::python

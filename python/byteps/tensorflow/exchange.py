@@ -18,7 +18,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.program_exchange import exchange_of
 from byteps.common.types import DataType, Operation
-from byteps.tensorflow import eager, graph, kernels
+from byteps.tensorflow import compiled, eager, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors
 
 _TYPES = [kind.name.lower() for kind in DataType]
@@ -91,7 +91,7 @@ def rows(call: Call, tensor: Any, splits: Any = None) -> tuple[Any, Any]:
 def number(what: str, process_set: ProcessSet = global_process_set) -> Any:
     """Return the answer to a question, of the time when the result is computed."""
     text = kernels.question(what, process_set)
-    if tf.executing_eagerly():
+    if tf.executing_eagerly() or compiled.is_here():  # XLA keeps the answer of now
         return tf.constant(kernels.answer(text), tf.int32)
     return graph.number(text)
 
@@ -145,23 +145,27 @@ def _received(call: Call, tensor: Any, result: Any) -> Any:
 
 
 def _differentiable_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
+    way = eager.exchange_same
     if not tf.executing_eagerly():
-        return graph.exchange_same(calls, tensors)
+        if not compiled.is_here():
+            return graph.exchange_same(calls, tensors)
+        way = compiled.exchange_same
     if not any(tensor.dtype.is_floating for tensor in tensors):
-        return eager.exchange_same(calls, tensors)
+        return way(calls, tensors)
 
     @tf.custom_gradient
     def exchange(*values: Any) -> Any:
         def gradient(*upstream: Any) -> Any:
             return _gradients_of_same(calls, upstream)
 
-        return eager.exchange_same(calls, values), gradient
+        return way(calls, values), gradient
 
     return list(exchange(*tensors))
 
 
 def _differentiable_rows(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any]:
     if not tf.executing_eagerly():
+        compiled.refuse(f"an exchange of rows ({call.operation.name.lower()})")
         return graph.exchange_rows(call, tensor, splits)
     if splits is not None:
         call = replace(call, splits=[int(count) for count in eager.host_array(splits)])
@@ -182,14 +186,15 @@ def _differentiable_rows(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any
 @tf.RegisterGradient("BytepsExchange")
 @with_tensorflow_errors
 def _of_exchange(op: Any, *upstream: Any) -> list[Any]:
-    return _gradients_of_same([_call_of(text) for text in op.get_attr("calls")], upstream)
+    calls = [_call_of(text) for text in op.get_attr("calls")]
+    return [*_gradients_of_same(calls, upstream), None]
 
 
 @tf.RegisterGradient("BytepsRows")
 @with_tensorflow_errors
-def _of_rows(op: Any, upstream: Any, _: Any) -> tuple[Any, None]:
+def _of_rows(op: Any, upstream: Any, _: Any) -> tuple[Any, None, None]:
     (text,) = op.get_attr("calls")
-    return _gradient_of_rows(_call_of(text), upstream, op.outputs[1]), None
+    return _gradient_of_rows(_call_of(text), upstream, op.outputs[1]), None, None
 
 
 def _call_of(text: Any) -> Call:

@@ -43,6 +43,8 @@ class Session:
 
     def __init__(self, settings: Sequence[str], opening: Opening) -> None: ...
     @property
+    def address(self) -> int: ...
+    @property
     def rank(self) -> int: ...
     @property
     def size(self) -> int: ...
@@ -82,6 +84,32 @@ class Session:
     def speed(self) -> tuple[int, float, int]: ...
     def give_up(self, why: str) -> None: ...
     def shutdown(self) -> None: ...
+
+class MxnetGate:
+    """How an exchange in the engine ends."""
+
+class MxnetEngine:
+    """The engine of the MXNet that this process has loaded."""
+
+    def __init__(self, library: str) -> None: ...
+    def push(
+        self,
+        session: int,
+        array: int,
+        after: int,
+        gate: MxnetGate | None,
+        name: str,
+        operation: int,
+        dtype: int,
+        shape: Sequence[int],
+        root_rank: int,
+        priority: int,
+        combine: int,
+        process_set: int,
+        detail: str,
+        atomic: bool,
+    ) -> MxnetGate: ...
+    def wait_for_fewer(self, limit_ms: int) -> int: ...
 
 def serve(settings: Sequence[str]) -> None: ...
 def version() -> str: ...

@@ -80,6 +80,11 @@ def number(text: str) -> Any:
     return operations().byteps_number(calls=[text])
 
 
+def number_of_exchange(call: Call) -> Any:
+    """Return the number that a call without a tensor brings: of a barrier, nobody needs it."""
+    return number(Exchange.of(call).text())
+
+
 def join() -> Any:
     """Return the rank that joins last."""
     default.current()

@@ -32,7 +32,7 @@ KernelRun::KernelRun(const Api& api, Kind kind, int parts, KernelContext* contex
       kind_(kind),
       context_(context),
       done_(std::move(done)),
-      status_(api.new_status()),
+      status_(api.make_status()),
       open_parts_(parts) {}
 
 std::string KernelRun::TakeTensors() {
@@ -74,7 +74,7 @@ std::string KernelRun::MakeSameOutput(int number) {
 void* KernelRun::MakeOutput(int number, const std::vector<int64_t>& shape) {
   const int type = api_.output_type(context_, number);
   const size_t bytes = BytesOf(api_, type, shape);
-  Status* status = api_.new_status();
+  Status* status = api_.make_status();
   Tensor* tensor = api_.allocate_output(context_, number, type, shape.data(),
                                         static_cast<int>(shape.size()), bytes, status);
   const bool is_made = api_.get_code(status) == StatusCode::kOk;

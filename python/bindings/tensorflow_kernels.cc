@@ -40,7 +40,7 @@ struct Kernel {
 // An owned status.
 class OwnStatus {
  public:
-  explicit OwnStatus(const Api& api) : api_(api), status_(api.new_status()) {}
+  explicit OwnStatus(const Api& api) : api_(api), status_(api.make_status()) {}
   OwnStatus(const OwnStatus&) = delete;
   OwnStatus& operator=(const OwnStatus&) = delete;
   ~OwnStatus() { api_.delete_status(status_); }
@@ -125,7 +125,7 @@ void Compute(void* kernel_pointer, KernelContext* context, Done* done) {
 
 void InferSame(ShapeContext* context, Status* status) {
   const Api& api = *FindApi();
-  ShapeHandle* shape = api.new_shape_handle();
+  ShapeHandle* shape = api.make_shape_handle();
   for (int i = 0; i + 1 < api.shape_input_count(context); ++i) {  // the last one is the gate
     api.shape_get_input(context, i, shape, status);
     if (api.get_code(status) == StatusCode::kOk) api.shape_set_output(context, i, shape, status);
@@ -136,7 +136,7 @@ void InferSame(ShapeContext* context, Status* status) {
 void InferRows(ShapeContext* context, Status* status) {
   const Api& api = *FindApi();
   api.shape_set_unknown(context, status);
-  ShapeHandle* shape = api.new_shape_handle();
+  ShapeHandle* shape = api.make_shape_handle();
   api.shape_get_input(context, 0, shape, status);
   ShapeHandle* some = api.shape_vector(context, static_cast<size_t>(-1));
   if (api.get_code(status) == StatusCode::kOk && api.shape_rank_is_known(context, shape) != 0) {
@@ -162,7 +162,7 @@ void InferNumber(ShapeContext* context, Status* status) {
 }
 
 void RegisterOperations(const Api& api, Status* status) {
-  OperationBuilder* same = api.new_op_definition_builder(kSameOperation);
+  OperationBuilder* same = api.make_op_definition_builder(kSameOperation);
   api.op_add_attribute(same, "T: list(type) >= 1");
   api.op_add_attribute(same, "calls: list(string)");
   api.op_add_input(same, "tensors: T");
@@ -171,7 +171,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_set_shape_inference(same, &InferSame);
   api.register_op_definition(same, status);
 
-  OperationBuilder* rows = api.new_op_definition_builder(kRowsOperation);
+  OperationBuilder* rows = api.make_op_definition_builder(kRowsOperation);
   api.op_add_attribute(rows, "T: type");
   api.op_add_attribute(rows, "calls: list(string)");
   api.op_add_input(rows, "tensor: T");
@@ -183,7 +183,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.register_op_definition(rows, status);
 
   // Stateful, so that TensorFlow asks each time.
-  OperationBuilder* number = api.new_op_definition_builder(kNumberOperation);
+  OperationBuilder* number = api.make_op_definition_builder(kNumberOperation);
   api.op_add_attribute(number, "calls: list(string)");
   api.op_add_output(number, "number: int32");
   api.op_set_is_stateful(number, true);
@@ -194,8 +194,21 @@ void RegisterOperations(const Api& api, Status* status) {
 template <Kind kind>
 void RegisterKernel(const Api& api, const char* operation, Status* status) {
   KernelBuilder* builder =
-      api.new_async_kernel_builder(operation, "CPU", &CreateKernel<kind>, &Compute, &DeleteKernel);
+      api.make_async_kernel_builder(operation, "CPU", &CreateKernel<kind>, &Compute, &DeleteKernel);
   api.register_kernel_builder(operation, builder, status);
+}
+
+// What went wrong, or null.
+const char* Register() {
+  const Api* api = FindApi();
+  if (api == nullptr) return "this TensorFlow has no C interface for asynchronous kernels";
+  if (!CanCopyDone(*api)) return "TensorFlow was built with another standard library of C++";
+  const OwnStatus status(*api);
+  RegisterOperations(*api, status.get());
+  RegisterKernel<Kind::kSame>(*api, kSameOperation, status.get());
+  RegisterKernel<Kind::kRows>(*api, kRowsOperation, status.get());
+  RegisterKernel<Kind::kNumber>(*api, kNumberOperation, status.get());
+  return status.ok() ? nullptr : "TensorFlow has refused the operations";
 }
 
 }  // namespace
@@ -244,15 +257,4 @@ void BindTensorflow(nb::module_& module) {
 
 }  // namespace byteps::python
 
-const char* byteps_register_tensorflow() {
-  using namespace byteps::python::tensorflow;
-  const Api* api = FindApi();
-  if (api == nullptr) return "this TensorFlow has no C interface for asynchronous kernels";
-  if (!CanCopyDone(*api)) return "TensorFlow was built with another standard library of C++";
-  const OwnStatus status(*api);
-  RegisterOperations(*api, status.get());
-  RegisterKernel<Kind::kSame>(*api, kSameOperation, status.get());
-  RegisterKernel<Kind::kRows>(*api, kRowsOperation, status.get());
-  RegisterKernel<Kind::kNumber>(*api, kNumberOperation, status.get());
-  return status.ok() ? nullptr : "TensorFlow has refused the operations";
-}
+const char* byteps_register_tensorflow() { return byteps::python::tensorflow::Register(); }

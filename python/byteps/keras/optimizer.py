@@ -27,7 +27,8 @@ def _distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
     if keras.config.dtype_policy().name == "mixed_float16" and not isinstance(optimizer, scaling):
         # Outside, a rank would exchange only where its own gradients are finite.
         optimizer = scaling(optimizer, name="loss_scale_optimizer")
-    made = _class_for(type(optimizer), settings).from_config(optimizer.get_config())
+    kind: Any = _class_for(type(optimizer), settings)
+    made = kind.from_config(optimizer.get_config())
     if optimizer.built:
         _copy_state(optimizer, made)
     return made

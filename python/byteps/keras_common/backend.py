@@ -14,8 +14,13 @@ from byteps.common.exchange_options import ExchangeOptions
 class Backend(Protocol):
     """A backend. What it takes and returns are tensors of its framework."""
 
-    ops: ModuleType  # the module of byteps for the framework: byteps.jax, ...
-    compression: Any  # its Compression
+    @property
+    def ops(self) -> ModuleType:
+        """The module of byteps for the framework: byteps.jax, ..."""
+
+    @property
+    def compression(self) -> Any:
+        """Its Compression."""
 
     def is_tensor(self, value: Any) -> bool:
         """Return whether the value is a tensor of the framework."""

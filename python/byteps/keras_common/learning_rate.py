@@ -5,6 +5,7 @@ The original and Horovod order the arguments differently; arguments.py tells the
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -150,4 +151,5 @@ class RateWarmup(_ChangesRate):
         super().on_epoch_end(epoch, logs)
         if epoch == self.warmup_epochs - 1 and self.verbose > 0 and default.rank() == 0:
             rate = self._rate(self.model.optimizer)
-            print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
+            text = f"Epoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}."
+            sys.stdout.write(f"\n{text}\n")  # as Keras shows what it does

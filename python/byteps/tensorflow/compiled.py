@@ -16,6 +16,7 @@ from byteps.common import default
 from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.program_exchange import Exchange
+from byteps.common.types import Operation
 from byteps.common.xla import TARGET
 
 _ADVICE = "Use jit_compile=False for this function."
@@ -33,6 +34,7 @@ _TYPES = {
     "int32": "i32",
     "int64": "i64",
     "uint8": "ui8",
+    "uint32": "ui32",  # of gates
     "bool": "i1",
 }
 
@@ -61,10 +63,22 @@ def refuse(what: str) -> None:
         raise InvalidArgumentError(f"{what} is not supported with jit_compile=True. {_ADVICE}")
 
 
-def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
-    """Return the results of exchanges, each of which starts when its tensor is there."""
+def agree(call: Call) -> Any:
+    """Return a gate that opens when all ranks have come to a barrier."""
+    default.current().expect_calls()
+    return _make_call()(call, tf.zeros([], tf.uint8), _gate())
+
+
+def _gate() -> Any:
+    return tf.zeros([], tf.uint32)
+
+
+def exchange_same(calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None) -> list[Any]:
+    """Return the results of exchanges, each of which starts when its tensor is there, and the gate
+    if there is one."""
     default.current().expect_calls()  # the program will make them, on threads of XLA
     make = _make_call()
+    gate = _gate() if gate is None else gate
     results = []
     for call, tensor in zip(calls, tensors, strict=True):
         if not tensor.shape.is_fully_defined():
@@ -72,12 +86,12 @@ def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
                 f"an exchange with jit_compile=True needs a shape that is known; this one is "
                 f"{tensor.shape}. {_ADVICE}"
             )
-        results.append(make(call, tensor))
+        results.append(make(call, tensor, gate))
     return results
 
 
 @functools.cache
-def _make_call() -> Callable[[Call, Any], Any]:
+def _make_call() -> Callable[[Call, Any, Any], Any]:
     """Return what makes a custom call; the first time, tell XLA of it."""
     version = tuple(int(part) for part in tf.__version__.split(".")[:2])
     if version < _VERSION_MIN:
@@ -99,13 +113,14 @@ def _make_call() -> Callable[[Call, Any], Any]:
     if problem:
         raise InvalidArgumentError(f"{problem}. {_ADVICE}")
 
-    def make(call: Call, tensor: Any) -> Any:
+    def make(call: Call, tensor: Any, gate: Any) -> Any:
+        like = gate if call.operation is Operation.BARRIER else tensor
         (result,) = xla_call_module(
-            [tensor, tf.zeros([], tf.uint32)],
+            [tensor, gate],
             version=_MODULE_VERSION,
-            module=_program(Exchange.of(call).text(), tensor),
-            Sout=[tensor.shape],
-            Tout=[tensor.dtype],
+            module=_program(Exchange.of(call).text(), tensor, like),
+            Sout=[like.shape],
+            Tout=[like.dtype],
             platforms=["CPU"],
             disabled_checks=[f"custom_call_target_name:{TARGET}"],
         )
@@ -114,18 +129,22 @@ def _make_call() -> Callable[[Call, Any], Any]:
     return make
 
 
-def _program(text: str, tensor: Any) -> str:
-    """Return a program of XLA that makes the custom call."""
-    sizes = "".join(f"{size}x" for size in tensor.shape)
-    kind = f"tensor<{sizes}{_TYPES[tensor.dtype.name]}>"
+def _program(text: str, tensor: Any, like: Any) -> str:
+    """Return a program of XLA that makes the custom call, whose result has the shape of `like`."""
+    given, result = _type_of(tensor), _type_of(like)
     quoted = text.replace("\\", "\\5C").replace('"', "\\22")
     return f"""
 module @byteps {{
-  func.func public @main(%tensor: {kind}, %gate: tensor<ui32>) -> {kind} {{
+  func.func public @main(%tensor: {given}, %gate: tensor<ui32>) -> {result} {{
     %result = stablehlo.custom_call @{TARGET}(%tensor, %gate) {{
       api_version = 4 : i32, has_side_effect = true, backend_config = {{call = "{quoted}"}}
-    }} : ({kind}, tensor<ui32>) -> {kind}
-    return %result : {kind}
+    }} : ({given}, tensor<ui32>) -> {result}
+    return %result : {result}
   }}
 }}
 """
+
+
+def _type_of(tensor: Any) -> str:
+    sizes = "".join(f"{size}x" for size in tensor.shape)
+    return f"tensor<{sizes}{_TYPES[tensor.dtype.name]}>"

@@ -19,17 +19,18 @@ def tensorflow_error(error: BytepsError) -> BytepsError:
     FailedPreconditionError."""
     if isinstance(error, tf.errors.OpError):
         return error
-    found: BytepsError = _class_of(type(error))(None, None, str(error))
+    kind: Any = type(error)
+    found: BytepsError = _class_of(kind)(None, None, str(error))
     return found
 
 
 @functools.cache
-def _class_of(kind: type[BytepsError]) -> Any:
-    from byteps import _core
-
+def _class_of(kind: Any) -> Any:
     if kind is NotInitializedError:
         other: Any = tf.errors.FailedPreconditionError
     else:
+        from byteps import _core
+
         code = _core.tensorflow_code(kind.code)
         other = tf.compat.v1.errors.exception_type_from_error_code(code)
 

@@ -6,7 +6,8 @@ Everything else stands on three functions: `same`, whose results have the shapes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,14 +63,15 @@ def calls_of_group(call: Call, count: int) -> list[Call]:
 # have gradients, and the exchange itself knows nothing of them.
 
 
-def same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
-    """Return the results of calls that all start at once, scaled as the calls say."""
+def same(calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None) -> list[Any]:
+    """Return the results of calls that all start at once, scaled as the calls say. In a program of
+    XLA, they start when the gate is there."""
     sent, bare = [], []
     for call, tensor in zip(calls, tensors, strict=True):
         is_cut = _is_cut(call, tensor)
         sent.append(_to_send(call, tensor, is_cut))
         bare.append(_without_factors(call, tensor, is_cut))
-    results = _differentiable_same(bare, sent)
+    results = _differentiable_same(bare, sent, gate)
     return [
         _received(call, tensor, result)
         for call, tensor, result in zip(calls, tensors, results, strict=True)
@@ -144,12 +146,14 @@ def _received(call: Call, tensor: Any, result: Any) -> Any:
 # Gradients: those of Horovod.
 
 
-def _differentiable_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
-    way = eager.exchange_same
+def _differentiable_same(
+    calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None
+) -> list[Any]:
+    way: Callable[..., list[Any]] = eager.exchange_same
     if not tf.executing_eagerly():
         if not compiled.is_here():
             return graph.exchange_same(calls, tensors)
-        way = compiled.exchange_same
+        way = functools.partial(compiled.exchange_same, gate=gate)
     if not any(tensor.dtype.is_floating for tensor in tensors):
         return way(calls, tensors)
 

@@ -17,6 +17,7 @@ from byteps.common.call import Call
 from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.groups import describe_tensors
 from byteps.common.types import Operation
+from byteps.tensorflow import compiled
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, same
 from byteps.tensorflow.graph import number_of_exchange
@@ -32,7 +33,9 @@ def combine_named(
     The gradients travel when all ranks have come with the same ones, by name, shape and type. A
     rank that has others is a MismatchError on every rank.
     """
-    with tf.control_dependencies(_agreed(call, names, gradients)):
+    before = _agreed(call, names, gradients)
+    gate = before[0] if before and compiled.is_here() else None
+    with tf.control_dependencies(before):
         results: list[Any] = list(gradients)
         dense = []
         for place, (name, gradient) in enumerate(zip(names, gradients, strict=True)):
@@ -52,7 +55,7 @@ def combine_named(
                 calls.append(one)
                 sent.append(as_tensor(wire, one))
                 contexts.append(context)
-            found = same(calls, sent) if calls else []
+            found = same(calls, sent, gate) if calls else []
             for place, result, context in zip(places, found, contexts, strict=True):
                 results[place] = options.compression.decompress(result, context)
     return results
@@ -76,6 +79,8 @@ def _agreed(call: Call, names: Sequence[str], gradients: Sequence[Any]) -> list[
     if tf.executing_eagerly():
         meet(question)
         return []
+    if compiled.is_here():
+        return [compiled.agree(question)]
     # An operation that TensorFlow keeps, although nobody uses its result.
     return [number_of_exchange(question)]
 

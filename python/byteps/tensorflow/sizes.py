@@ -38,7 +38,7 @@ def local_size_op(name: str | None = None) -> Any:
 
     Example::
 
-        print(bps.local_size_op())
+        threads = 16 // bps.local_size_op()
     """
     del name
     return _ask("local_size")
@@ -62,7 +62,7 @@ def local_rank_op(name: str | None = None) -> Any:
 
     Example::
 
-        print(bps.local_rank_op())
+        is_first_here = bps.local_rank_op() == 0
     """
     del name
     return _ask("local_rank")

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import byteps.tensorflow as bps
+from byteps.tensorflow.errors import tensorflow_error
 
 SUMMED = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8")
 MOVED = (*SUMMED, "uint16", "bool")
@@ -278,6 +279,24 @@ def check_errors(rank: int, size: int) -> None:
     refused(ValueError, "supersedes", lambda: bps.allreduce(1.0, average=True, op=bps.Sum))
     refused(ValueError, "Adasum", lambda: _as_value(lambda: bps.allreduce(1.0, op=bps.Adasum)))
     refused(tf.errors.InvalidArgumentError, "root_rank", lambda: bps.broadcast(1.0, root_rank=size))
+
+
+def check_error_classes(rank: int, size: int) -> None:
+    pairs = {
+        bps.MismatchError: tf.errors.FailedPreconditionError,
+        bps.OutOfStepError: tf.errors.FailedPreconditionError,
+        bps.DuplicateNameError: tf.errors.InvalidArgumentError,
+        bps.InvalidArgumentError: tf.errors.InvalidArgumentError,
+        bps.PeerLostError: tf.errors.UnknownError,
+        bps.ShutdownError: tf.errors.UnknownError,
+    }
+    for own, other in pairs.items():
+        error = tensorflow_error(own("what happened"))
+        assert isinstance(error, own)
+        assert isinstance(error, other)
+        assert isinstance(error, bps.HorovodInternalError)
+        assert str(error) == "what happened"
+        assert tensorflow_error(error) is error
 
 
 def _as_value(call: Callable[[], object]) -> None:

@@ -55,10 +55,9 @@ def loss_of(weights: list[Any], batch: Any, is_dense: bool = False) -> Any:
     return tf.reduce_mean(values**2)
 
 
-def batches(passes: int = 1) -> Any:
+def batches(count: int = STEPS) -> list[Any]:
     dice = np.random.default_rng(7)
-    for _ in range(STEPS * passes):
-        yield dice.integers(0, 20, size=ROWS * bps.size())
+    return [dice.integers(0, 20, size=ROWS * bps.size()) for _ in range(count)]
 
 
 def train(
@@ -92,39 +91,33 @@ def check_tape(case: Case, rank: int) -> None:
     compare(case.name, [one.numpy() for one in mine], [one.numpy() for one in alone])
 
 
-def train_in_session(
-    optimizer: Any, seed: int, pick: Callable[[Any], Any], passes: int, hooks: list[Any]
-) -> list[Any]:
+def train_in_session(optimizer: Any, seed: int, given: list[Any], hooks: list[Any]) -> list[Any]:
     with tf.Graph().as_default():
         weights = make_weights(seed)
         batch = tf.compat.v1.placeholder(tf.int64, [None])
         # With rows, momentum would leave out those that are not in the batch.
         loss = loss_of(weights, batch, is_dense=True)
-        train_op = optimizer().minimize(loss, var_list=weights)
+        train_op = optimizer.minimize(loss, var_list=weights)
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
-            for given in batches(passes):
-                session.run(train_op, {batch: pick(given)})
+            for rows in given:
+                session.run(train_op, {batch: rows})
             return session.run(weights)
 
 
 def check_session(name: str, rank: int, passes: int) -> None:
-    def distributed() -> Any:
-        return bps.DistributedOptimizer(
+    given = batches(STEPS * passes)
+    mine = [rows[rank * ROWS : (rank + 1) * ROWS] for rows in given]
+    with tf.Graph().as_default():
+        optimizer = bps.DistributedOptimizer(
             OPTIMIZERS[name](),
             backward_passes_per_step=passes,
             average_aggregated_gradients=True,
         )
-
-    hooks = [bps.BroadcastGlobalVariablesHook(0)]
-
-    def mine(batch: Any) -> Any:
-        return batch[rank * ROWS : (rank + 1) * ROWS]
-
-    found = train_in_session(distributed, rank, mine, passes, hooks)
-    if passes == 1:
-        alone = train_in_session(OPTIMIZERS[name], 0, lambda batch: batch, 1, [])
-        compare(name, found, alone)
-    bps.check_replicas([tf.constant(one) for one in found], name=f"{name} {passes}")
+    found = train_in_session(optimizer, rank, mine, [bps.BroadcastGlobalVariablesHook(0)])
+    # The mean over the passes of a step is that over their batches together.
+    steps = [np.concatenate(given[i : i + passes]) for i in range(0, len(given), passes)]
+    alone = train_in_session(OPTIMIZERS[name](), 0, steps, [])
+    compare(f"{name}, {passes} passes", found, alone)
 
 
 def compare(name: str, mine: list[Any], alone: list[Any]) -> None:

@@ -36,12 +36,15 @@ _NAMES = [
     "typed_errors",
 ]
 
-if TYPE_CHECKING or keras_2() is None:
+if TYPE_CHECKING:
+    from byteps.keras import *  # noqa: F403
+elif keras_2() is None:
     import byteps.keras as _module
 else:
-    import byteps.tensorflow.keras.two as _module  # type: ignore[no-redef]
+    import byteps.tensorflow.keras.two as _module
 
-globals().update({name: getattr(_module, name) for name in _NAMES})
+if not TYPE_CHECKING:
+    globals().update({name: getattr(_module, name) for name in _NAMES})
 
 __all__ = [*_NAMES, *basics.__all__]  # noqa: PLE0604
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-class BroadcastGlobalVariablesCallback(BroadcastOnce, keras.callbacks.Callback):  # type: ignore[misc]
+class BroadcastGlobalVariablesCallback(BroadcastOnce, keras.callbacks.Callback):
     """Gives all ranks the weights and the optimizer's state of the root, after the first batch.
 
     Arguments: (root_rank, device='', local_variables=None). Local variables, one or a list, stay.
@@ -37,7 +37,7 @@ class BroadcastGlobalVariablesCallback(BroadcastOnce, keras.callbacks.Callback):
     byteps_keras = KERAS_2
 
 
-class MetricAverageCallback(MetricAverage, keras.callbacks.Callback):  # type: ignore[misc]
+class MetricAverageCallback(MetricAverage, keras.callbacks.Callback):
     """Averages the metrics over all ranks at the end of each epoch.
 
     Put it before callbacks that read metrics.
@@ -48,7 +48,7 @@ class MetricAverageCallback(MetricAverage, keras.callbacks.Callback):  # type: i
     """
 
 
-class BestModelCheckpoint(BestModel, keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
+class BestModelCheckpoint(BestModel, keras.callbacks.ModelCheckpoint):
     """Saves the model on rank 0 whenever a metric is better than before.
 
     Arguments: (monitor='val_loss', verbose=0, mode='auto', save_freq='epoch', filepath=None,
@@ -60,7 +60,7 @@ class BestModelCheckpoint(BestModel, keras.callbacks.ModelCheckpoint):  # type: 
     """
 
 
-class LearningRateScheduleCallback(RateSchedule, keras.callbacks.Callback):  # type: ignore[misc]
+class LearningRateScheduleCallback(RateSchedule, keras.callbacks.Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch) in some epochs.
 
     Arguments of the original: (multiplier, start_epoch=0, end_epoch=None, staircase=True,
@@ -76,7 +76,7 @@ class LearningRateScheduleCallback(RateSchedule, keras.callbacks.Callback):  # t
     byteps_keras = KERAS_2
 
 
-class LearningRateWarmupCallback(RateWarmup, keras.callbacks.Callback):  # type: ignore[misc]
+class LearningRateWarmupCallback(RateWarmup, keras.callbacks.Callback):
     """Raises the learning rate from initial_lr / size to initial_lr in the first epochs.
 
     Arguments of the original: (warmup_epochs=5, momentum_correction=True, steps_per_epoch=None,

@@ -62,10 +62,11 @@ def test_training_with_keras_equals_training_alone(environment, workers, servers
 
 
 @keras_3
-@pytest.mark.skipif(not FULL, reason="takes minutes; TEST_FULL=1 runs it")
-def test_training_with_the_compiler_of_torch(environment, backend) -> None:
-    if backend != "torch":
-        pytest.skip("the backends other than torch compile in the other tests")
+def test_training_with_jit_compile(environment, backend) -> None:
+    if backend == "jax":
+        pytest.skip("the other training with JAX has jit_compile=True")
+    if backend == "torch" and not FULL:
+        pytest.skip("the compiler of torch takes minutes; TEST_FULL=1 runs it")
     expect_in_all(environment, "keras_training", "--jit")
 
 

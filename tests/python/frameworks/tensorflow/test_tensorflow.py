@@ -55,27 +55,6 @@ def test_names_are_the_same_in_each_trace() -> None:
     assert len(set(found)) == 1
 
 
-def test_errors_are_of_byteps_and_of_tensorflow() -> None:
-    import byteps.tensorflow as bps
-    from byteps.tensorflow.errors import tensorflow_error
-
-    pairs = {
-        bps.MismatchError: tf.errors.FailedPreconditionError,
-        bps.OutOfStepError: tf.errors.FailedPreconditionError,
-        bps.DuplicateNameError: tf.errors.InvalidArgumentError,
-        bps.InvalidArgumentError: tf.errors.InvalidArgumentError,
-        bps.PeerLostError: tf.errors.UnknownError,
-        bps.ShutdownError: tf.errors.UnknownError,
-    }
-    for own, other in pairs.items():
-        error = tensorflow_error(own("what happened"))
-        assert isinstance(error, own)
-        assert isinstance(error, other)
-        assert isinstance(error, bps.HorovodInternalError)
-        assert str(error) == "what happened"
-        assert tensorflow_error(error) is error
-
-
 def test_errors_of_graphs_become_errors_of_byteps() -> None:
     import byteps.tensorflow as bps
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from pathlib import Path
 
 import job_runs
 import pytest
@@ -33,6 +35,17 @@ def test_training_with_tensorflow_equals_training_alone(environment, workers, se
 @shapes((2, 1))
 def test_exchanges_inside_programs_of_xla(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_compiled", workers, servers)
+
+
+def test_the_program_of_the_page_about_tensorflow(environment, tmp_path) -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "tensorflow.md").read_text()
+    program = tmp_path / "train.py"
+    program.write_text(page.split("```python\n", 1)[1].split("```", 1)[0])
+    process = job(environment, str(program.with_suffix("")), 2, 1)
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    (loss,) = re.findall(r"loss (\d\.\d+)", out)
+    assert float(loss) < 0.3, out
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -92,7 +92,7 @@ def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> No
     (tmp_path / "libnccl.so.2").write_bytes(b"")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
     monkeypatch.setattr(software, "_loader_cache", dict)
-    found = software.facts()["libraries"]
+    found = software.libraries()
     assert found["CUDA driver"] == str(tmp_path / "libcuda.so.1")
     assert found["NCCL"] == str(tmp_path / "libnccl.so.2")
     assert found["verbs"] is None

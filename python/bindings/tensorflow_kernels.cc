@@ -13,7 +13,7 @@
 
 #include "python/bindings/tensorflow_api.h"
 #include "python/bindings/tensorflow_call.h"
-#include "python/bindings/xla_call.h"
+#include "python/bindings/xla_handler.h"
 
 namespace byteps::python {
 namespace nb = nanobind;

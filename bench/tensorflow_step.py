@@ -27,7 +27,7 @@ import byteps.tensorflow as bps
 WIDTH = 256
 LAYERS = 16
 ROWS = 64
-ROWS_OF_OVERLAP = 8192  # so that backward takes about as long as the other rank is late
+ROWS_OF_OVERLAP = 2048  # so that backward takes about as long as the other rank is late
 LATE_S = 0.4
 
 

@@ -90,14 +90,14 @@ class LaneGroupTest : public testing::Test {
   FakeLoop loop;
   Transport transport;
   std::vector<FrontMail> told;
-  LaneGroup group{transport,
-                  loop,
-                  WithLanes(kLanes),
-                  ShardLinkOptions(),
-                  JobIdentity{"job", "secret", 1},
-                  log,
-                  {[this](FrontMail mail) { told.push_back(std::move(mail)); }, [] {}, [] {},
-                   [](const wire::Suspect&) {}, [](const std::string&) {}}};
+  LaneGroup group{{transport,
+                   loop,
+                   WithLanes(kLanes),
+                   ShardLinkOptions(),
+                   JobIdentity{"job", "secret", 1},
+                   log,
+                   {[this](FrontMail mail) { told.push_back(std::move(mail)); }, [] {}, [] {},
+                    [](const wire::Suspect&) {}, [](const std::string&) {}, nullptr}}};
 };
 
 TEST_F(LaneGroupTest, EachLaneConnectsToItsShards) {

@@ -45,7 +45,7 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
       uplink_(IsCarrier()
                   ? std::make_unique<Uplink>(
-                        options.local_size, lanes_->front_lanes(),
+                        options.first_rank, options.local_size, lanes_->front_lanes(),
                         ShapeFor(options.local_size).block_bytes, *ferry_,
                         Uplink::Events{[this](uint32_t lane, protocol::LaneMail mail) {
                                          lanes_->Send(lane, std::move(mail));

@@ -50,8 +50,10 @@ class Uplink::RunSpans final : public protocol::SpanSource {
   uint32_t end_ = 0;
 };
 
-Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events)
-    : ranks_(ranks),
+Uplink::Uplink(uint32_t first_rank, uint32_t ranks, uint32_t lanes, size_t piece_bytes_max,
+               Ferry& ferry, Events events)
+    : first_rank_(first_rank),
+      ranks_(ranks),
       lane_count_(lanes),
       ferry_(ferry),
       events_(std::move(events)),
@@ -134,8 +136,7 @@ void Uplink::On(uint32_t rank, const Abort& word) {
   if (found == rounds_.end() || (found->second.begun & Bit(rank)) == 0) return;
   Round& round = found->second;
   RankSet missing = round.is_open ? 0 : Missing(round);
-  std::string whom =
-      missing == 0 ? "" : "; on this machine it has no part of local rank " + RanksText(missing);
+  std::string whom = missing == 0 ? "" : "; its machine has no part of rank " + NamesOf(missing);
   AskForError(word.key, round, word.why + whom);
 }
 
@@ -145,7 +146,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   asks_.erase(rank);
   for (auto& [key, round] : rounds_) {
     if (!round.is_open || round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
-    round.broken = HasLeft(rank);
+    round.broken = HasLeft(first_rank_ + rank);
     ferry_.Close(key);
     AskForError(key, round, round.broken.message());
   }
@@ -224,8 +225,8 @@ void Uplink::Look(const RoundKey& key) {
   if (round.is_open) return;
   RankSet missing = Missing(round);
   if (RankSet gone = missing & left_; gone != 0 && round.serial == 0) {
-    return AskForError(key, round,
-                       HasLeft(static_cast<uint32_t>(std::countr_zero(gone))).message());
+    return AskForError(
+        key, round, HasLeft(first_rank_ + static_cast<uint32_t>(std::countr_zero(gone))).message());
   }
   if (missing != 0 || round.serial != 0) return;
   const bool from_here = round.facts.root == slot_ && round.facts.how == Combine::kOverlay;
@@ -333,6 +334,16 @@ void Uplink::EraseIfOver(const RoundKey& key) {
 void Uplink::Close() {
   if (std::exchange(closed_, true)) return;
   for (uint32_t rank = 0; rank < ranks_; ++rank) events_.say(rank, CarrierLeaves());
+}
+
+// "4, 6": ranks of the job.
+std::string Uplink::NamesOf(RankSet ranks) const {
+  std::string text;
+  for (; ranks != 0; ranks &= ranks - 1) {
+    const auto rank = first_rank_ + static_cast<uint32_t>(std::countr_zero(ranks));
+    text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return text;
 }
 
 void Uplink::SayTo(RankSet ranks, const Word& word) {

@@ -34,8 +34,10 @@ class Uplink {
     // What is the own front's business.
     std::function<void(protocol::FrontMail)> to_front;
   };
-  // Of so many ranks, with pieces of at most so many bytes. `ferry` outlives it.
-  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
+  // Of so many ranks, which follow one another in the job from `first_rank` on, with pieces of at
+  // most so many bytes. `ferry` outlives it.
+  Uplink(uint32_t first_rank, uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry,
+         Events events);
   ~Uplink();
 
   void OnView(const protocol::to_lane::View& mail);
@@ -86,8 +88,10 @@ class Uplink {
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
   void EraseIfOver(const RoundKey& key);
   void Settle();
+  std::string NamesOf(RankSet ranks) const;
   void SayTo(RankSet ranks, const Word& word);
 
+  const uint32_t first_rank_;
   const uint32_t ranks_;
   const uint32_t lane_count_;
   Ferry& ferry_;

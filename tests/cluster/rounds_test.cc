@@ -65,6 +65,15 @@ INSTANTIATE_TEST_SUITE_P(Media, Rounds,
 INSTANTIATE_TEST_SUITE_P(OneMachine, Rounds,
                          ::testing::Values(std::make_tuple(Setting{Medium::kWindow, {1}}, false)));
 
+INSTANTIATE_TEST_SUITE_P(
+    Machines, Rounds,
+    ::testing::Combine(::testing::Values(Setting{Medium::kMachines, {1}},
+                                         Setting{Medium::kMachines, {2, 1, 3}}),
+                       ::testing::Bool()),
+    [](const auto& one) {
+      return NameOf(std::get<0>(one.param)) + (std::get<1>(one.param) ? "AServerDies" : "");
+    });
+
 // A tensor of one rank, as long as its operation lasts.
 struct Call {
   Bytes input;

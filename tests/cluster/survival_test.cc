@@ -101,6 +101,11 @@ class Survival : public ::testing::TestWithParam<Setting> {
 INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::ValuesIn(kSettings),
                          [](const auto& setting) { return NameOf(setting.param); });
 
+INSTANTIATE_TEST_SUITE_P(Machines, Survival,
+                         ::testing::Values(Setting{Medium::kMachines, {1}},
+                                           Setting{Medium::kMachines, {2, 1, 3}}),
+                         [](const auto& one) { return NameOf(one.param); });
+
 TEST_P(Survival, AServerThatDiesInTheMiddleOfARoundIsNotMissed) {
   Cluster cluster(Size(3, 2));
   ASSERT_TRUE(cluster.Start().ok());

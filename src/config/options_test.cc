@@ -78,7 +78,7 @@ TEST(LoadOptionsTest, WhoForbidsLocalSumsNeedsServers) {
 }
 
 // Of a job of two machines with so many workers each.
-Result<Options> Sharing(std::map<std::string, std::string> changes) {
+Result<Options> Sharing(Environment::Variables changes) {
   changes.emplace("BYTEPS_LOCAL_REDUCE", "1");
   changes.emplace("BYTEPS_LOCAL_SIZE", "4");
   changes.emplace("BYTEPS_LOCAL_RANK", "1");
@@ -96,7 +96,7 @@ TEST(LoadOptionsTest, WorkersOfAMachineAreOneMemberOfAJobWithServersIfAsked) {
 }
 
 TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
-  const auto why = [](std::map<std::string, std::string> changes) {
+  const auto why = [](Environment::Variables changes) {
     const Result<Options> options = Sharing(std::move(changes));
     EXPECT_TRUE(options.ok()) << options.status().ToString();
     EXPECT_FALSE(IsOneOfMachine(options.value()));

@@ -68,10 +68,14 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   bool begins = slot_ == kNoSlot || mail.view->generation != generation_;
   slot_ = mail.slot;
   generation_ = mail.view->generation;
+  gone_.clear();
+  for (const wire::WorkerInfo& worker : mail.view->workers) {
+    if (worker.left) gone_.push_back(worker.rank);
+  }
   if (!begins) {
     lanes_.ChangeView(mail);
     if (settling_.asks()) Settle();
-    return;
+    return LookAtAll();
   }
   for (auto& [key, round] : rounds_) ferry_.Close(key);
   rounds_.clear();
@@ -155,10 +159,11 @@ void Uplink::On(uint32_t rank, const Leaves&) {
 }
 
 void Uplink::On(uint32_t rank, const SetAdded& word) {
-  RankSet& added = sets_[word.number];
-  const bool is_new = added == 0;
-  added |= Bit(rank);
+  Set& set = sets_[word.number];
+  const bool is_new = set.added == 0;
+  set.added |= Bit(rank);
   if (!is_new) return;
+  set.ranks = word.ranks;
   protocol::to_lane::AddProcessSet mail{word.number, {}, {}};
   for (uint32_t slot : word.slots) mail.slots.Insert(slot);
   for (uint32_t one : word.ranks) mail.ranks.Insert(one);
@@ -168,8 +173,8 @@ void Uplink::On(uint32_t rank, const SetAdded& word) {
 void Uplink::On(uint32_t rank, const SetRemoved& word) {
   auto found = sets_.find(word.number);
   if (found == sets_.end()) return;
-  found->second &= ~Bit(rank);
-  if (found->second != 0) return;
+  found->second.added &= ~Bit(rank);
+  if (found->second.added != 0) return;
   sets_.erase(found);
   lanes_.Tell(protocol::to_lane::RemoveProcessSet{word.number});
 }
@@ -223,12 +228,18 @@ void Uplink::Look(const RoundKey& key) {
   Round& round = found->second;
   if (round.end.has_value()) return EraseIfOver(key);
   if (round.is_open) return;
-  RankSet missing = Missing(round);
-  if (RankSet gone = missing & left_; gone != 0 && round.serial == 0) {
-    return AskForError(
-        key, round, HasLeft(first_rank_ + static_cast<uint32_t>(std::countr_zero(gone))).message());
+  if (round.serial != 0) return;
+  const RankSet missing = Missing(round);
+  if (missing != 0) {
+    // Nobody else might ever ask for it.
+    std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
+    RankSet here = missing & left_;
+    if (!gone.has_value() && here != 0) {
+      gone = first_rank_ + static_cast<uint32_t>(std::countr_zero(here));
+    }
+    if (gone.has_value()) AskForError(key, round, HasLeft(*gone).message());
+    return;
   }
-  if (missing != 0 || round.serial != 0) return;
   const bool from_here = round.facts.root == slot_ && round.facts.how == Combine::kOverlay;
   const bool brings =
       std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
@@ -236,6 +247,17 @@ void Uplink::Look(const RoundKey& key) {
   if (from_here && !brings && has_bytes) return AskForError(key, round, RootHasJoined());
   OpenFerry(key, round);
   Begin(key, round);
+}
+
+std::optional<uint32_t> Uplink::GoneOf(uint32_t process_set) const {
+  if (gone_.empty()) return std::nullopt;
+  if (process_set == 0) return gone_.front();
+  auto set = sets_.find(process_set);
+  if (set == sets_.end()) return std::nullopt;
+  for (uint32_t rank : gone_) {
+    if (std::ranges::find(set->second.ranks, rank) != set->second.ranks.end()) return rank;
+  }
+  return std::nullopt;
 }
 
 void Uplink::OpenFerry(const RoundKey& key, Round& round) {

@@ -88,6 +88,8 @@ class Uplink {
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
   void EraseIfOver(const RoundKey& key);
   void Settle();
+  // A rank of this process set that has left the job, wherever it was.
+  std::optional<uint32_t> GoneOf(uint32_t process_set) const;
   std::string NamesOf(RankSet ranks) const;
   void SayTo(RankSet ranks, const Word& word);
 
@@ -110,7 +112,12 @@ class Uplink {
   uint64_t last_number_ = 0;
   std::map<TensorId, std::shared_ptr<const std::vector<ShardId>>> homes_;
   std::map<TensorId, bool> retired_;
-  std::map<uint32_t, RankSet> sets_;  // which ranks have added it
+  struct Set {
+    RankSet added = 0;  // which ranks have
+    std::vector<uint32_t> ranks;
+  };
+  std::map<uint32_t, Set> sets_;
+  std::vector<uint32_t> gone_;  // ranks of the job that have left
   RankSet joined_ = 0;
   uint64_t join_number_ = 0;
   RankSet left_ = 0;

@@ -51,6 +51,8 @@ class Rounds : public ::testing::TestWithParam<std::tuple<Setting, bool>> {
     }
   }
 
+  Medium medium() const { return std::get<0>(GetParam()).medium; }
+
   std::optional<Cluster> cluster;
   bool killed_ = false;
 };
@@ -400,7 +402,8 @@ std::vector<double> StepResult(const StepPart& part, const std::vector<uint32_t>
   }
 }
 
-void ExpectStep(const StepPart& part, Call& call, const std::vector<uint32_t>& here, int step) {
+void ExpectStep(const StepPart& part, Call& call, const std::vector<uint32_t>& here, int step,
+                bool machines) {
   const protocol::Outcome* outcome = call.ticket->Wait();
   ASSERT_NE(outcome, nullptr) << part.name;
   ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
@@ -411,7 +414,8 @@ void ExpectStep(const StepPart& part, Call& call, const std::vector<uint32_t>& h
   Bytes expected = Encode(DataType::kFloat64, StepResult(part, here, step));
   got.resize(std::min(got.size(), expected.size()));
   EXPECT_TRUE(got == expected) << part.name << " in step " << step;
-  if (part.set == 0) {
+  // A receipt does not tell the ranks of a machine apart.
+  if (part.set == 0 && !machines) {
     EXPECT_EQ(outcome->members, here.size());
   }
 }
@@ -438,7 +442,9 @@ TEST_P(Rounds, RanksJoinAfterUnevenNumbersOfSteps) {
         }
       }
       if (phase == 1 && step == 3) MaybeKill(calls.begin()->second.ticket);
-      for (auto& [key, call] : calls) ExpectStep(*key.first, call, here, step);
+      for (auto& [key, call] : calls) {
+        ExpectStep(*key.first, call, here, step, medium() == Medium::kMachines);
+      }
     }
     std::optional<uint64_t> last;
     for (const TicketRef& join : joins) {

@@ -46,11 +46,13 @@ template <typename Which>
 void Ferry::CallOffIf(Which which) {
   MutexLock lock(mutex_);
   std::erase_if(waiting_, which);
+  bool is_copied = false;
   for (auto& [number, given] : given_) {
     if (!which(given.piece)) continue;
     given.is_off = true;
-    while (copying_ == number) lock.Wait(copied_);
+    is_copied = is_copied || number == copying_;
   }
+  for (const uint64_t copied = copying_; is_copied && copying_ == copied;) lock.Wait(copied_);
 }
 
 void Ferry::CallOff(const protocol::PieceTicket& ticket) {

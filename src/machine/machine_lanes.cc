@@ -169,11 +169,11 @@ void MachineLanes::IgnoreAnswers(std::function<void()> done) {
   });
 }
 
-void MachineLanes::Close() {
+void MachineLanes::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   if (lanes_ != nullptr) {
-    uplink_->Close();
-    lanes_->Close();
+    uplink_->Close(why);
+    lanes_->Close(why);
   } else {
     Post([this] { mail_.Say(Leaves()); });
   }
@@ -227,6 +227,9 @@ void MachineLanes::OnWord(const Word& word) {
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
     if (!IsCarrier()) TellLost(HasLeft(options_.first_rank));
+  } else if (const auto* over = std::get_if<JobOver>(&word)) {
+    may_leave_ = true;
+    if (!IsCarrier()) TellLost(over->status);
   }
 }
 

@@ -66,7 +66,7 @@ class MachineLanes final : public runtime::WorkerLanes {
   bool AllUp(uint64_t epoch) const override;
   void OnCoordinatorBack() override;
   void IgnoreAnswers(std::function<void()> done) override;
-  void Close() override;
+  void Close(const Status& why) override;
   void End() noexcept override;
   Status failure() override;
 

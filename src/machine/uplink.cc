@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
-std::string RootHasJoined() {
-  return "nobody brings the bytes, because the root has joined: it has no more data; a rank that "
-         "has joined cannot be the root";
+std::string RootHasJoined(const std::string& who) {
+  return "nobody brings the bytes, because rank " + who +
+         " has joined: it has no more data; a rank that has joined cannot be the root";
 }
 
 }  // namespace
@@ -82,6 +82,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   keys_.clear();
   homes_.clear();
   retired_.clear();
+  sets_.clear();
   joined_ = 0;
   exchanges_.Clear();
   lanes_.BeginGeneration(mail);
@@ -244,7 +245,8 @@ void Uplink::Look(const RoundKey& key) {
   const bool brings =
       std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
   const bool has_bytes = !round.facts.pieces.empty() && round.facts.pieces[0].bytes != 0;
-  if (from_here && !brings && has_bytes) return AskForError(key, round, RootHasJoined());
+  if (from_here && !brings && has_bytes)
+    return AskForError(key, round, RootHasJoined(NamesOf(joined_ & round.facts.ranks)));
   OpenFerry(key, round);
   Begin(key, round);
 }
@@ -353,9 +355,10 @@ void Uplink::EraseIfOver(const RoundKey& key) {
   if ((round.facts.ranks & ~round.begun & ~left_) == 0 || round.is_open) rounds_.erase(found);
 }
 
-void Uplink::Close() {
+void Uplink::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
-  for (uint32_t rank = 0; rank < ranks_; ++rank) events_.say(rank, CarrierLeaves());
+  const bool has_left = why.ok() || why.code() == StatusCode::kShutdown;
+  SayTo(FirstRanks(ranks_), has_left ? Word(CarrierLeaves()) : Word(JobOver{why}));
 }
 
 // "4, 6": ranks of the job.

@@ -45,8 +45,9 @@ class Uplink {
   void OnWord(uint32_t rank, const Word& word);
   // What a lane says.
   void OnMail(protocol::FrontMail mail);
-  // The carrier's process leaves: nobody carries any more.
-  void Close();
+  // Nobody carries any more, because the carrier's process has left (kShutdown), or its job is
+  // over.
+  void Close(const Status& why);
 
  private:
   // Where the bytes of a piece lie: their sizes alone count, for the stages have the bytes.

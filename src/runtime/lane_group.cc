@@ -181,7 +181,7 @@ void LaneGroup::IgnoreAnswers(std::function<void()> done) {
   }
 }
 
-void LaneGroup::Close() {
+void LaneGroup::Close(const Status&) {
   for (auto& lane : lanes_) {
     Do(*lane, [](LaneRunner& runner) { runner.Close(); });
   }

@@ -34,7 +34,7 @@ class LaneGroup final : public WorkerLanes {
   void OnCoordinatorBack() override;
   void IgnoreAnswers(std::function<void()> done) override;
   // Closes all connections.
-  void Close() override;
+  void Close(const Status& why) override;
   void End() noexcept override;
   Status failure() override;
 

@@ -229,7 +229,7 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 // Nothing may write to users' memory when they are told.
 void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
-  lanes_->Close();
+  lanes_->Close(why);
   front_.Stop(why);
   lanes_->Deliver();
 }

@@ -48,9 +48,10 @@ class WorkerLanes {
   virtual void OnCoordinatorBack() = 0;
   // Answers are thrown away from now on; `done` is called when that holds for all lanes.
   virtual void IgnoreAnswers(std::function<void()> done) = 0;
-  // Nothing comes and goes any more, for good. Of what is sent afterwards the lanes only look at
-  // what ends an exchange, and say that it is released.
-  virtual void Close() = 0;
+  // Nothing comes and goes any more, for good: this worker has left (kShutdown), or its job is
+  // over. Of what is sent afterwards the lanes only look at what ends an exchange, and say that it
+  // is released.
+  virtual void Close(const Status& why) = 0;
   // The owner's loop does not run any more. Ends the threads: nothing touches users' memory when
   // this returns, and nothing is told any more. Waits for what a lane is in the middle of; may be
   // called again.

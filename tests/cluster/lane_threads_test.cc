@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Media, LaneThreads, ::testing::Values(Medium::kTcp, Med
 TEST_P(LaneThreads, AnswerAllTheyAreAskedBeforeAndBehindAClose) {
   Run([&] {
     WithdrawAll();
-    group->Close();
+    group->Close(Status::Ok());
     WithdrawAll();
     group->IgnoreAnswers([this] { loop->Stop(); });
   });
@@ -87,7 +87,7 @@ TEST_P(LaneThreads, AnswerAllTheyAreAskedBeforeAndBehindAClose) {
 TEST_P(LaneThreads, EndWhileMailIsUnderWay) {
   Run([&] {
     WithdrawAll();
-    group->Close();
+    group->Close(Status::Ok());
     loop->Stop();
   });
   group.reset();

@@ -436,7 +436,9 @@ TEST_P(Rounds, RanksJoinAfterUnevenNumbersOfSteps) {
       std::map<std::pair<const StepPart*, uint32_t>, Call> calls;
       for (const StepPart& part : kStepParts) {
         for (uint32_t rank : here) {
-          if (part.set != 0 && rank > 2) continue;
+          // Of ranks of a machine, all join or none does, for process sets.
+          bool left_out = part.set != 0 && (rank > 2 || medium() == Medium::kMachines);
+          if (left_out) continue;
           Call& call = calls[{&part, rank}];
           call.ticket = cluster->Submit(rank, StepOf(part, rank, step, call));
         }
@@ -475,7 +477,10 @@ TEST_P(Rounds, AJoinedRankIsNoRootAndBeginsNothing) {
   MaybeKill(casts[1]);
   for (size_t i : {size_t{0}, size_t{2}}) {
     Status ended = casts[i]->WaitStatus();
-    EXPECT_EQ(ended.code(), StatusCode::kInvalidArgument) << ended.ToString();
+    // The carrier of the root's machine asks for the error.
+    EXPECT_EQ(ended.code(), medium() == Medium::kMachines ? StatusCode::kDeadlineExceeded
+                                                          : StatusCode::kInvalidArgument)
+        << ended.ToString();
     EXPECT_NE(ended.message().find("rank 1 has joined"), std::string::npos) << ended.message();
     EXPECT_TRUE(casts[i + 1]->WaitStatus().ok()) << casts[i + 1]->WaitStatus().ToString();
   }

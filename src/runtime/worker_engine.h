@@ -63,6 +63,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
+  std::unique_ptr<WorkerLanes> MakeLanes();
   Status Evicted(const std::string& source) const;
   void End(const Status& why);
   void BeginToLeave();
@@ -95,8 +96,8 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   ControlLink control_;
   protocol::Membership membership_;
   protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<WorkerLanes> lanes_;
   protocol::Front front_;
-  std::unique_ptr<LaneGroup> lanes_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;

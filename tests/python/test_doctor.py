@@ -87,6 +87,17 @@ def test_what_is_needed_and_missing_is_named() -> None:
     assert software.lacks(["tensorflow", "RDMA", "torhc"], found) == ["tensorflow", "RDMA", "torhc"]
 
 
+def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> None:
+    (tmp_path / "libcuda.so.1").write_bytes(b"")
+    (tmp_path / "libnccl.so.2").write_bytes(b"")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
+    monkeypatch.setattr(software, "_loader_cache", dict)
+    found = software.facts()["libraries"]
+    assert found["CUDA driver"] == str(tmp_path / "libcuda.so.1")
+    assert found["NCCL"] == str(tmp_path / "libnccl.so.2")
+    assert found["verbs"] is None
+
+
 def test_the_build_is_shown_as_horovodrun_shows_it() -> None:
     frameworks = dict.fromkeys(software.FRAMEWORKS) | {"torch": "2.13.0"}
     found = {

@@ -36,7 +36,7 @@ def test_names_in_graphs_are_made_of_scopes_and_names() -> None:
 
     trace(tf.ones(2))
     assert found[:4] == ["outer/given", "outer/given_1", "outer/BytePSAllreduce_x_0", "short"]
-    assert found[4] == "cond_true/given"
+    assert found[4] == "cond_true/cond/given"
 
 
 def test_names_are_the_same_in_each_trace() -> None:

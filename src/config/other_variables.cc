@@ -22,6 +22,8 @@ constexpr std::string_view kNoPolling = "nothing polls";
 constexpr OtherVariable kOthers[] = {
     // The launcher's own.
     {"NVIDIA_VISIBLE_DEVICES", kLauncher, "", "its length is the number of local processes"},
+    {"BYTEPS_SERVERS", kLauncher, "",
+     "how many servers a job has that torchrun, mpirun, srun or Ray has started"},
     {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
     {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},

@@ -159,3 +159,51 @@ def test_ends_are_described() -> None:
     assert describe_status("worker 1", -9) == "worker 1 was killed by signal 9 (SIGKILL)"
     assert describe_status("server 0", 3) == "server 0 ended with exit code 3"
     assert describe_status("server 0", -63) == "server 0 was killed by signal 63"
+
+
+def on_a_terminal(*chunks: bytes, has_input: bool = False) -> bytes:
+    """Return what a terminal gets of these chunks, each shown as far as it is unfinished."""
+    source, feed = os.pipe()
+    with unread("terminal") as (reader, writer):
+        output = Output(writer)
+        forwarder = LineForwarder(source, output, b"> ", has_input=has_input)
+        for chunk in chunks:
+            os.write(feed, chunk)
+            assert forwarder.forward()
+            if forwarder.show_at is not None:
+                forwarder.show()
+        os.close(feed)
+        assert not forwarder.forward()
+        output.end_line()
+        os.close(source)
+        output.put(b"over\n")
+        os.set_blocking(reader, True)
+        received = b""
+        while not received.endswith(b"over\r\n"):
+            received += os.read(reader, 1 << 16)
+        return received.removesuffix(b"over\r\n")
+
+
+def test_progress_stays_in_its_place_on_a_terminal() -> None:
+    clear = b"\r\x1b[K"
+    shown = on_a_terminal(b"\r1%", b"\r2%", b"\n", b"end\n").split(clear)
+    assert shown[0] == b"> 1%"
+    assert shown[-2:] == [b"> 2%", b"> 2%\r\n> end\r\n"]
+
+
+def test_a_question_is_shown_and_its_line_goes_on() -> None:
+    assert on_a_terminal(b"(Pdb) ", b"42\n(Pdb) ", has_input=True) == (
+        b"> (Pdb) 42\r\n> (Pdb) \r\n"
+    )
+    assert on_a_terminal(b"begin", b" end\n") == b"> begin end\r\n"
+
+
+def test_lines_of_others_end_an_open_line() -> None:
+    with unread("pipe") as (reader, writer):
+        output = Output(writer)
+        first, second = object(), object()
+        output.put_open(first, b"question ")
+        output.put_lines(b"line\n")
+        output.put_open(second, b"1%", is_progress=True)
+        output.put_lines(b"line\n")
+        assert os.read(reader, 1 << 16) == b"question \nline\n1%\r\x1b[Kline\n"

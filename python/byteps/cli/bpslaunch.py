@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
-from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
+from byteps.cli.local_job import local_job
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 

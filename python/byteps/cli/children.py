@@ -102,8 +102,9 @@ def start_child(
     before_exec: Callable[[], None],
     piped: bool,
     notices: ExitNotices,
+    has_input: bool,
 ) -> Child:
-    """Start a process; raises OSError."""
+    """Start a process; raises OSError. It reads the launcher's input, or nothing."""
     pipe = subprocess.PIPE if piped else None
     environment = dict(environment)
     inherited = []
@@ -115,7 +116,7 @@ def start_child(
         return subprocess.Popen(
             words,
             env=environment,
-            stdin=subprocess.DEVNULL if piped else None,
+            stdin=None if has_input else subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,

@@ -8,9 +8,9 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
+from byteps.common.cluster import LOOPBACK, MIN_WORKERS_VARIABLE
 from byteps.common.programs import find_program
 
-LOOPBACK = "127.0.0.1"
 # What an outer job may have left in the environment and would mislead this one.
 _NOT_INHERITED = (
     "BYTEPS_ADDRESS_CIDR",
@@ -24,10 +24,6 @@ _NOT_INHERITED = (
     "DMLC_WORKER_ID",
     NOTICES_VARIABLE,
 )
-MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
-LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
-# As the library's option has it (src/config/option_rows.cc).
-_LOCAL_RANKS_MAX = 64
 
 
 def free_port() -> int:
@@ -40,17 +36,6 @@ def free_port() -> int:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def servers_needed(num_workers: int, environment: Mapping[str, str], min_workers: int = 0) -> int:
-    """Return how many servers a job on this machine starts if the user names no number.
-
-    Workers that share memory need none. They end together, so a job that is to survive losses has
-    a server.
-    """
-    shares = environment.get(LOCAL_REDUCE_VARIABLE, "").strip() != "0"
-    fits = 2 <= num_workers <= _LOCAL_RANKS_MAX
-    return 0 if shares and fits and min_workers == 0 else 1
 
 
 def local_job(
@@ -81,16 +66,17 @@ def local_job(
     }
     # Every rank would start a thread for each core, and they would stand in each other's way.
     shared.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // num_workers)))
-    specs = [_service("scheduler", "scheduler", shared)] if num_servers else []
+    specs = [service("scheduler", "scheduler", shared)] if num_servers else []
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.
-        specs.append(_service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
+        specs.append(service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
     for rank in range(num_workers):
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
     return specs
 
 
-def _service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:
+def service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:
+    """Return a scheduler or a server of the job that the environment `shared` describes."""
     program = str(find_program(role))
     return ProcessSpec(label, [program], {**shared, "DMLC_ROLE": role}, role)

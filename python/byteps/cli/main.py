@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import Enum
 from typing import Annotated
 
 import typer
 
 from byteps.__version__ import __version__
-from byteps.cli.local_job import MIN_WORKERS_VARIABLE, local_job, servers_needed
+from byteps.cli.doctor import command as doctor_command
+from byteps.cli.job_config import show_config
+from byteps.cli.local_job import local_job
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
+from byteps.cli.output_files import OutputFiles
 from byteps.cli.supervisor import Supervisor
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 
@@ -26,6 +31,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+class OutputForm(str, Enum):
+    """How the output of the processes is shown."""
+
+    LINES = "lines"
+    RAW = "raw"
+
+
 _RUN_HELP = """Start a whole job on this machine: workers, and servers and a scheduler if needed.
 
 Every line of output carries the name of its process. A server or the scheduler that dies is started
@@ -34,7 +47,8 @@ after a worker has died. Any other loss ends all processes. bps prints the reaso
 exit code of the lost process (128 + n for signal n). Ctrl-C, SIGTERM, SIGHUP and SIGQUIT end the
 job: bps passes them to the workers, waits for the grace time, and kills every process that is left.
 bps also passes SIGUSR1 and SIGUSR2 to the workers; these do not end the job. If a script starts the
-worker, the script must `exec` it.
+worker, the script must `exec` it. The worker of rank 0 reads bps' input, so `breakpoint()` works
+there.
 
 **Examples**
 
@@ -90,6 +104,22 @@ def run(
             help="How often bps starts servers and scheduler again after they died, all together.",
         ),
     ] = RESTARTS_DEFAULT,
+    output: Annotated[
+        OutputForm,
+        typer.Option(
+            "--output",
+            help="lines: bps writes whole lines, each with the name of its process. raw: the "
+            "processes write to bps' own output themselves.",
+        ),
+    ] = OutputForm.LINES,
+    output_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--output-dir",
+            metavar="DIR",
+            help="Also write the output of each process to a file of its own in this folder.",
+        ),
+    ] = None,
     min_np: Annotated[
         int,
         typer.Option(
@@ -100,15 +130,33 @@ def run(
             help="If workers die, go on while so many live; 0: end the job at the first loss.",
         ),
     ] = 0,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config", help="Print the options of each role in this job, and start nothing."
+        ),
+    ] = False,
 ) -> None:
     """Start a whole job on this machine."""
     if min_np > num_proc:
         raise BytepsError(f"--min-np is {min_np}, but there are only {num_proc} workers (-np).")
     if servers is None:
         servers = servers_needed(num_proc, os.environ, min_np)
+    if output == OutputForm.RAW and output_dir is not None:
+        raise BytepsError(
+            "--output raw and --output-dir exclude each other: raw output does not pass bps."
+        )
     specs = local_job(num_proc, servers, command, os.environ, min_np)
-    policy = LossPolicy(restart, min_np)
-    raise typer.Exit(Supervisor(specs, grace, prefixed=True, policy=policy).run().exit_code)
+    if print_config:
+        raise typer.Exit(show_config(specs))
+    supervisor = Supervisor(
+        specs,
+        grace,
+        prefixed=output == OutputForm.LINES,
+        policy=LossPolicy(restart, min_np),
+        files=OutputFiles(output_dir) if output_dir is not None else None,
+    )
+    raise typer.Exit(supervisor.run().exit_code)
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -130,6 +178,9 @@ def server(context: typer.Context) -> None:
 def scheduler(context: typer.Context) -> None:
     """Become the scheduler."""
     exec_program("scheduler", context.args)
+
+
+app.command("doctor", help=doctor_command.HELP)(doctor_command.doctor)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,5 +1,8 @@
 """The output of many processes as whole lines, each with the name of its process.
 
+There are two exceptions: on a terminal a progress bar stays in its place, and the question of a
+process that reads the launcher's input is shown before its line has an end.
+
 Nothing here blocks. A reader that has paused stops the processes, when their pipes are full, as it
 would stop a program alone; it never stops the launcher.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import select
 import selectors
 import sys
@@ -19,8 +23,13 @@ from functools import partial
 _LINE_BYTES_MAX = 1 << 20
 # Of lines that end in a carriage return, as progress bars write them, one in this time is shown.
 _PROGRESS_S = 1.0
+_PROGRESS_IN_PLACE_S = 0.1
+# A line that has no end after this time may be a question.
+_QUESTION_S = 0.1
+_CLEAR_LINE = b"\r\x1b[K"
 _READ_BYTES = 1 << 16
 _COLOURS = (36, 32, 33, 35, 34, 31)
+_COLOUR = re.compile(rb"\x1b\[\d+m")
 # From here on a process has to wait for the reader.
 _PENDING_BYTES_MAX = 1 << 20
 # A pipe that poll calls writable takes this much without blocking.
@@ -42,6 +51,17 @@ def open_standard_descriptors() -> None:
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(descriptor, "w", closefd=False))
+
+
+def may_read_input() -> bool:
+    """Return whether a process of the job may read the launcher's input.
+
+    A launcher in the background of a terminal leaves what is typed there to the shell.
+    """
+    try:
+        return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:  # the terminal of another session: nobody else of this one reads it
+        return True
 
 
 def use_colour(descriptor: int, environment: Mapping[str, str]) -> bool:
@@ -75,6 +95,9 @@ class Output:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = _without_blocking(descriptor)
         self.error: OSError | None = None  # why it takes nothing any more
+        # What stands in the last line, which has no end yet: the one that has written it, and
+        # whether others may overwrite it.
+        self.open_line: tuple[object, bool] | None = None
         self._pending = bytearray()
         self._room = select.poll()
         self._room.register(self.descriptor, select.POLLOUT)
@@ -95,6 +118,24 @@ class Output:
             self._pending += data
             self.write()
 
+    def put_lines(self, lines: bytes, continues: bool = False) -> None:
+        """Write whole lines. They follow the open line, or `continue` it."""
+        if self.open_line is not None:
+            self.put(_CLEAR_LINE if self.open_line[1] else b"" if continues else b"\n")
+            self.open_line = None
+        self.put(lines)
+
+    def put_open(self, writer: object, text: bytes, is_progress: bool = False) -> None:
+        """Write text without an end of line. Later text replaces it if it `is_progress`."""
+        self.put_lines(text, continues=self.open_line == (writer, False))
+        self.open_line = (writer, is_progress)
+
+    def end_line(self) -> None:
+        """End the open line if there is one."""
+        if self.open_line is not None:
+            self.open_line = None
+            self.put(b"\n")
+
     def write(self) -> None:
         """Write of what is pending as much as the reader takes now."""
         while self._pending and self._room.poll(0):
@@ -113,7 +154,8 @@ class LineForwarder:
     """Reads a pipe and writes its lines.
 
     A carriage return ends a line too. Of such lines, which a terminal would write over each other,
-    one in a second is written, and the last one when a line feed or the end follows.
+    one in a second is written, and the last one when a line feed or the end follows. If the output
+    is a terminal, they are written over each other there.
     """
 
     def __init__(
@@ -122,16 +164,25 @@ class LineForwarder:
         target: Output,
         line_prefix: bytes,
         watch: Callable[[bytes], object] | None = None,
+        copy: Output | None = None,
+        has_input: bool = False,
     ) -> None:
-        """`watch` gets every line."""
+        """`watch` gets every line, `copy` every byte. A process that `has_input` asks questions."""
         self.source = source
         self.target = target
         self.is_muted = False  # reads on, and writes no more
+        # When to show a line that has no end yet; None: there is none, or it is no question.
+        self.show_at: float | None = None
         self._prefix = line_prefix
         self._watch = watch
+        self._copy = copy
+        self._has_input = has_input
+        self._in_place = os.isatty(target.descriptor)
         self._rest = b""
+        self._begun = b""  # the part of the rest that was shown
         self._progress = b""  # the last that was not written
         self._progress_at = -math.inf
+        self._after_return = False  # the rest follows a carriage return
 
     def forward(self) -> bool:
         """Read once and write the lines that are whole; return False at the end of the pipe."""
@@ -139,6 +190,8 @@ class LineForwarder:
         if not data:
             self.flush()
             return False
+        if self._copy is not None:
+            self._copy.put(data)
         text = (self._rest + data).replace(b"\r\n", b"\n")
         held = b""
         if text.endswith(b"\r"):  # its line feed may be in the next read
@@ -146,26 +199,47 @@ class LineForwarder:
         *whole, rest = text.split(b"\n")
         lines = [line for one in whole for line in self._lines_of(one)]
         *progress, rest = rest.split(b"\r")
-        lines += self._shown(progress)
+        shown = self._shown(progress)
+        lines += [] if self._in_place else shown
+        self._after_return = bool(progress) or (self._after_return and not whole)
         self._rest = rest + held
         if len(self._rest) > _LINE_BYTES_MAX:
             lines.append(self._rest)
             self._rest = b""
         self._write(lines)
+        if self._in_place and shown:
+            self._write_in_place(shown[-1])
+        waits = rest and (self._in_place if self._after_return else self._has_input)
+        self.show_at = time.monotonic() + _QUESTION_S if waits else None
         return True
+
+    def show(self) -> None:
+        """Write what there is of a line that has no end yet."""
+        self.show_at = None
+        if self._after_return:
+            self._write_in_place(self._rest.rstrip(b"\r"))
+        elif not self.is_muted:
+            is_own = self.target.open_line == (self, False)
+            more = self._rest[len(self._begun) :] if is_own else self._prefix + self._rest
+            self.target.put_open(self, more)
+            self._begun = self._rest
 
     def flush(self) -> None:
         """Write the last line if nothing ended it."""
         rest, self._rest = self._rest.rstrip(b"\r"), b""
         lines = self._lines_of(rest) if rest else [self._progress] if self._progress else []
         self._progress = b""
+        self.show_at = None
         self._write(lines)
 
     def _lines_of(self, line: bytes) -> list[bytes]:
         """Return what to write of a whole line, which may have progress in front."""
         *progress, last = line.split(b"\r")
         lines = self._shown(progress)
-        if not last and self._progress:  # the line feed ends the progress
+        if self._in_place:  # a whole line replaces the progress
+            lines = []
+            last = last or next((one for one in reversed(progress) if one), self._progress)
+        elif not last and self._progress:  # the line feed ends the progress
             last, self._progress = self._progress, b""
         self._progress = b""
         return [*lines, last]
@@ -177,7 +251,7 @@ class LineForwarder:
             return []
         self._progress = progress[-1]
         now = time.monotonic()
-        if now < self._progress_at + _PROGRESS_S:
+        if now < self._progress_at + (_PROGRESS_IN_PLACE_S if self._in_place else _PROGRESS_S):
             return []
         self._progress_at = now
         shown, self._progress = self._progress, b""
@@ -188,7 +262,19 @@ class LineForwarder:
             for line in lines:
                 self._watch(line)
         if lines and not self.is_muted:
-            self.target.put(b"".join(self._prefix + line + b"\n" for line in lines))
+            text = b"".join(self._prefix + line + b"\n" for line in lines)
+            continues = self.target.open_line == (self, False) and lines[0].startswith(self._begun)
+            begun = len(self._prefix) + len(self._begun) if continues else 0
+            self.target.put_lines(text[begun:], continues)
+        if lines:
+            self._begun = b""
+
+    def _write_in_place(self, progress: bytes) -> None:
+        if not self.is_muted:
+            columns = os.get_terminal_size(self.target.descriptor).columns or 80
+            room = max(0, columns - 1 - len(_COLOUR.sub(b"", self._prefix)))
+            line = self._prefix + progress[:room]
+            self.target.put_open(self, line, is_progress=True)
 
 
 class Outputs:
@@ -225,9 +311,24 @@ class Outputs:
         target: Output,
         line_prefix: bytes,
         watch: Callable[[bytes], object] | None = None,
+        copy: Output | None = None,
+        has_input: bool = False,
     ) -> None:
-        """Forward the lines of a pipe from now on; `watch` gets each of them."""
-        self._forwarders.append(LineForwarder(source, target, line_prefix, watch))
+        """Forward the lines of a pipe from now on; the arguments are those of a LineForwarder."""
+        forwarder = LineForwarder(source, target, line_prefix, watch, copy, has_input)
+        self._forwarders.append(forwarder)
+
+    @property
+    def show_at(self) -> float | None:
+        """Return when to call `show`; None: nothing waits for it."""
+        times = [one.show_at for one in self._forwarders if one.show_at is not None]
+        return min(times) if times else None
+
+    def show(self, now: float) -> None:
+        """Write the questions and the progress that have waited long enough for an end of line."""
+        for forwarder in self._forwarders:
+            if forwarder.show_at is not None and now >= forwarder.show_at:
+                forwarder.show()
 
     def mute(self, sources: Collection[int]) -> None:
         """Write nothing more of what comes from these pipes."""
@@ -266,6 +367,8 @@ class Outputs:
             forwarder.flush()
             self._listen(forwarder.source, selectors.EVENT_READ, forwarder.flush, wanted=False)
         self._forwarders.clear()
+        for output in (self.out, self.err):
+            output.end_line()
 
     def _on_readable(self, forwarder: LineForwarder) -> None:
         # Another event of the same batch may have read it to its end.

@@ -28,7 +28,8 @@ from byteps.cli.children import (
     why_not_started,
 )
 from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy, describe_status
-from byteps.cli.output import Outputs, prefix, use_colour
+from byteps.cli.output import Outputs, may_read_input, prefix, use_colour
+from byteps.cli.output_files import OutputFiles
 from byteps.cli.suspects import Suspects
 
 _DRAIN_LIMIT_S = 10.0
@@ -61,18 +62,24 @@ class Supervisor:
         prefixed: bool,
         policy: LossPolicy | None = None,
         drain_s: float = _DRAIN_LIMIT_S,
+        files: OutputFiles | None = None,
+        is_part: bool = False,
     ) -> None:
         """Take the processes to start.
 
         `grace_s` is the time between asking a process to end and killing it, `drain_s` what
         servers may take to end after the last worker. `prefixed`: output goes through the
-        launcher and carries names; otherwise the processes have the launcher's own. Without a
-        `policy` the job survives no loss.
+        launcher and carries names; otherwise the processes have the launcher's own. `files` get a
+        copy of the output that goes through the launcher. The worker of rank 0 reads the
+        launcher's input. Without a `policy` the job survives no loss. If the job `is_part` of one
+        that has workers elsewhere, services end by themselves, however long that takes.
         """
         self._specs = specs
         self._drain_s = drain_s
         self._grace_s = grace_s
         self._prefixed = prefixed
+        self._files = files
+        self._is_part = is_part
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
         self._outputs = Outputs(self._selector)
@@ -92,6 +99,7 @@ class Supervisor:
         self._drain_until: float | None = None
         self._give_up_at: float | None = None
         self._is_over = False
+        self._is_stopped = False  # from outside
         self._reader_has_time = True
 
     def run(self) -> Outcome:
@@ -108,6 +116,25 @@ class Supervisor:
                 self._clean_up()
                 watchdog.dismiss()
         return self._outcome
+
+    # What others tell. Call these before `run`, or in what `watch` calls.
+
+    def watch(self, descriptor: int, on_readable: Callable[[], None]) -> None:
+        """Call a function whenever a descriptor is readable."""
+        self._selector.register(descriptor, selectors.EVENT_READ, on_readable)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Look at a descriptor no more."""
+        self._selector.unregister(descriptor)
+
+    def stop(self, exit_code: int, reason: str = "") -> None:
+        """End the job for a cause that lies outside of its processes here."""
+        self._outcome.exit_code = self._outcome.exit_code or exit_code
+        self._is_stopped = True
+        if reason:
+            self._say(reason)
+        if not self._ending:
+            self._end(signal.SIGTERM, only_workers=False)
 
     # Starting.
 
@@ -138,7 +165,7 @@ class Supervisor:
 
     def _start_all(self) -> None:
         for place in range(len(self._specs)):
-            if not self._start(place):
+            if self._is_stopped or not self._start(place):
                 return
 
     def _start(self, place: int) -> bool:
@@ -146,7 +173,13 @@ class Supervisor:
         environment = guard.marked_environment(dict(spec.environment), self._marker)
         try:
             child = start_child(
-                spec, place, environment, self._before_exec, self._prefixed, self._notices
+                spec,
+                place,
+                environment,
+                self._before_exec,
+                self._prefixed,
+                self._notices,
+                has_input=self._has_input(spec),
             )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -154,6 +187,11 @@ class Supervisor:
             return False
         self._watch(child)
         return True
+
+    def _has_input(self, spec: ProcessSpec) -> bool:
+        if spec.rank is None:  # a worker of a job that others have started, too
+            return spec.is_worker and not self._prefixed
+        return spec.rank == 0 and may_read_input()
 
     def _watch(self, child: Child) -> None:
         self._children.append(child)
@@ -165,7 +203,9 @@ class Supervisor:
             if stream is not None:
                 coloured = use_colour(target.descriptor, os.environ)
                 line_prefix = prefix(child.spec.label, child.place, coloured)
-                self._outputs.forward(stream.fileno(), target, line_prefix, watch)
+                copy = self._files.of(child.spec.label) if self._files is not None else None
+                has_input = self._has_input(child.spec)
+                self._outputs.forward(stream.fileno(), target, line_prefix, watch, copy, has_input)
 
     # Running.
 
@@ -198,6 +238,10 @@ class Supervisor:
             self._look_for_the_end()
 
     def _look_at_output(self) -> None:
+        self._outputs.show(time.monotonic())
+        if self._files is not None and self._files.error is not None and not self._ending:
+            reason = f"bps cannot write to {self._files.error}; ending the job"
+            self._fail(reason, _NO_OUTPUT_EXIT_CODE)
         error = self._outputs.error
         # Without prefixes the processes have outputs of their own, and only notices are lost.
         if error is not None and self._prefixed and not self._ending:
@@ -280,10 +324,12 @@ class Supervisor:
             self._outcome.failed.append(loss.label)
 
     def _workers_are_done(self) -> bool:
-        """Return whether nobody is left to wait for.
+        """Return whether nobody is left to wait for. Of a part of a job nobody here knows.
 
         A worker that a signal has stopped does not count where the job goes on without it.
         """
+        if self._is_part:
+            return False
         workers = [child for child in self._children if child.spec.is_worker]
         left = [child for child in workers if child.status is None]
         if not left:
@@ -375,6 +421,7 @@ class Supervisor:
     def _time_left(self) -> float | None:
         """Return the time to the next deadline; None when only events count."""
         candidates = [self._suspects.judge_at, self._drain_until, self._give_up_at or self._kill_at]
+        candidates.append(self._outputs.show_at)
         times = [moment for moment in candidates if moment is not None]
         times += [moment for moment, _ in self._restarts]
         return min(_WAIT_LIMIT_S, max(0.0, min(times) - time.monotonic())) if times else None
@@ -414,4 +461,4 @@ class Supervisor:
                 key.data()
 
     def _say(self, text: str) -> None:
-        self._outputs.err.put(os.fsencode(f"[bps] {text}\n"))
+        self._outputs.err.put_lines(os.fsencode(f"[bps] {text}\n"))

@@ -12,6 +12,7 @@ from typing import Any
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
 from byteps.common.last_words import LastWords
+from byteps.common.own_services import OwnServices
 from byteps.common.pending import PendingTable
 from byteps.common.process_sets import ProcessSet, ProcessSets
 from byteps.common.session import Session
@@ -39,6 +40,7 @@ class _Process:
         # The session that was shut down last. Its connection to the coordinator says that this
         # process may join the job again, so that servers stay; it ends with the process.
         self.left: Session | None = None
+        self.services = OwnServices()
         self.pending = PendingTable()
         self.last_words = LastWords(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
@@ -102,8 +104,12 @@ def init(
 
 
 def _open() -> None:
+    atexit.unregister(_leave_for_good)
+    atexit.register(_leave_for_good)  # before `shutdown` is: so it runs after it
     try:
+        _process.services.begin()
         _process.session = Session(number=_process.sessions + 1)
+        _process.services.joined()
         _process.sessions += 1
         _process.process_sets = ProcessSets(_process.session)
         _process.left = None
@@ -164,6 +170,15 @@ def _close() -> None:
     if session is not None:
         session.shutdown()
         _process.left = session
+
+
+def _leave_for_good() -> None:
+    """End this process' part in every job, also in the services that it has started."""
+    session, _process.left = _process.left, None
+    if session is not None:
+        session.close()
+    if not _process.last_words.were_said:  # of an error the launcher shall hear at once
+        _process.services.wait()
 
 
 def suspend() -> None:

@@ -43,6 +43,11 @@ def async_training() -> bool:
     return switch("BYTEPS_ENABLE_ASYNC")
 
 
+def mxnet_engine() -> str:
+    """Return which engine MXNet was told to use; "" if none."""
+    return os.environ.get("MXNET_ENGINE_TYPE", "")
+
+
 def of_horovod() -> list[str]:
     """Return the variables of Horovod that are set. None of them means anything here."""
     return sorted(name for name in os.environ if name.startswith("HOROVOD_"))

@@ -20,6 +20,7 @@ class LastWords:
     def __init__(self, tell: Callable[[str], None]) -> None:
         """`tell` gets one line about the exception that nobody has caught."""
         self._tell = tell
+        self.were_said = False  # an exception ends this process
         self._next: _Hook | None = None
         # Kept: a bound method is a new object each time.
         self._own: _Hook = self._on_exception
@@ -37,6 +38,7 @@ class LastWords:
     def _on_exception(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
+        self.were_said = True
         following = self._next or sys.__excepthook__
         # Whatever fails here is less than the exception that the user has to see.
         with contextlib.suppress(Exception):

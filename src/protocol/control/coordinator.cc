@@ -75,12 +75,10 @@ void Coordinator::OnRefused(const std::string& address, std::optional<Role> role
 
 void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
   BeginCall(now);
-  if (!job_end_.IsOver()) {
-    ends_.Add(ended);
-    losses_.TakeEnds();
-    comeback_.EndIfAllEnded();
-    Advance();
-  }
+  ends_.Add(ended);
+  losses_.TakeEnds();
+  comeback_.EndIfAllEnded();
+  Advance();
   EndCall();
 }
 

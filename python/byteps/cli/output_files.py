@@ -1,0 +1,45 @@
+"""A file for the output of each process, beside what goes to the launcher's own output."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from byteps.cli.output import Output
+from byteps.common.errors import InvalidArgumentError
+
+
+class OutputFiles:
+    """The files of a folder: `worker-3.log` has all that worker 3 has written, byte for byte."""
+
+    def __init__(self, folder: str) -> None:
+        """Make the folder if it is not there."""
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"--output-dir {folder}: the folder cannot be made: {error.strerror}."
+            ) from error
+        self._files: dict[str, Output] = {}
+
+    @property
+    def error(self) -> str | None:
+        """Return which file takes nothing any more, and why."""
+        for path, file in self._files.items():
+            if file.error is not None:
+                return f"{path}: {file.error.strerror}"
+        return None
+
+    def of(self, label: str) -> Output:
+        """Return the file of a process; one that is started again continues its file."""
+        path = str(self._folder / f"{label.replace(' ', '-')}.log")
+        if path not in self._files:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            try:
+                self._files[path] = Output(os.open(path, flags, 0o666))
+            except OSError as error:
+                raise InvalidArgumentError(
+                    f"{path} cannot be written: {error.strerror}."
+                ) from error
+        return self._files[path]

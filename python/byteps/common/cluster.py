@@ -1,0 +1,375 @@
+"""Jobs that launchers of other systems have started: one table of what they tell their processes.
+
+torchrun, Ray Train, mpirun of Open MPI and srun of Slurm give each process its rank, and start no
+servers. From their variables `described_job` makes the variables of a job of BytePS. Every process
+computes the same job by itself; nothing is exchanged for it. Programs in C keep the bare contract.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from byteps.common.errors import InvalidArgumentError, RefusedError
+
+SERVERS_VARIABLE = "BYTEPS_SERVERS"
+LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
+MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
+LOOPBACK = "127.0.0.1"
+# As the library's option has it (src/config/option_rows.cc).
+_LOCAL_RANKS_MAX = 64
+_DIGITS_MAX = 9
+_HOST_VARIABLES = ("DMLC_PS_ROOT_URI", "MASTER_ADDR")
+# Below the ports that Linux gives to outgoing connections.
+_PORT_FIRST, _PORTS = 20000, 10000
+
+Environment = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A row of the table: the variables of one launcher, and how to read the rest from them."""
+
+    name: str
+    size: str
+    rank: str
+    local_rank: str
+    local_size: Callable[[Environment, int], int]
+    # Returns the number of this process' machine.
+    machine: Callable[[Environment, Place], int]
+    # Returns the name of the machine of rank 0; empty: the launcher does not say it.
+    first_host: Callable[[Environment], str]
+    # Variables that are the same for all processes of a job, and not the same for two jobs.
+    job: tuple[str, ...]
+    # A variable with a random text that only the job's processes know; empty: there is none.
+    secret: str = ""
+    # Whether `first_host` names the launcher's machine, on which rank 0 need not be.
+    guesses_host: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which of the processes this one is."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    @property
+    def machines(self) -> int:
+        """Return the number of machines."""
+        return self.size // self.local_size
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job of this process, and what this process has to start for it."""
+
+    launcher: str
+    variables: dict[str, str]
+    has_scheduler: bool = False
+    servers: list[int] = field(default_factory=list)  # their numbers
+    guessed_host: bool = False  # the launcher's machine was taken for that of rank 0
+
+
+def servers_needed(num_workers: int, environment: Environment, min_workers: int = 0) -> int:
+    """Return how many servers a job on one machine has if the user names no number.
+
+    Workers that share memory need none. They end together, so a job that is to survive losses has
+    a server.
+    """
+    shares = environment.get(LOCAL_REDUCE_VARIABLE, "").strip() != "0"
+    fits = 2 <= num_workers <= _LOCAL_RANKS_MAX
+    return 0 if shares and fits and min_workers == 0 else 1
+
+
+def described_job(environment: Environment) -> Job | None:
+    """Return the job that a launcher of another system describes; None if there is no such job.
+
+    Raises RefusedError, with what is missing, for one of several processes that cannot be a job.
+    """
+    if environment.get("DMLC_NUM_WORKER", "").strip():
+        return None  # somebody has described the job
+    if environment.get("DMLC_ROLE", "worker").strip().lower() not in ("", "worker"):
+        return None
+    launcher = _launcher_of(environment)
+    if launcher is None:
+        return None
+    place = _place(launcher, environment)
+    return _Described(launcher, place, environment).job()
+
+
+def _launcher_of(environment: Environment) -> Launcher | None:
+    """Return the launcher that has started several processes; the one that says most of them."""
+    found = [
+        one
+        for one in LAUNCHERS
+        if environment.get(one.rank) and (_number(environment.get(one.size, "")) or 0) >= 2
+    ]
+    complete = [one for one in found if environment.get(one.local_rank)]
+    return next(iter([*complete, *found]), None)
+
+
+def _place(launcher: Launcher, environment: Environment) -> Place:
+    size, rank, local_rank = (
+        _number_of(launcher, name, environment)
+        for name in (launcher.size, launcher.rank, launcher.local_rank)
+    )
+    local_size = launcher.local_size(environment, size)
+    if not 1 <= local_size <= size or local_rank >= local_size or rank >= size:
+        raise _refused(launcher, size, f"rank {rank} of {size}, local rank {local_rank} of "
+                       f"{local_size} cannot be")  # fmt: skip
+    if size % local_size != 0:
+        raise _refused(
+            launcher,
+            size,
+            f"this machine has {local_size} of them, so the machines have different numbers of "
+            "processes. BytePS needs the same number on each machine",
+        )
+    return Place(rank, size, local_rank, local_size)
+
+
+class _Described:
+    """Puts the variables of one job together."""
+
+    def __init__(self, launcher: Launcher, place: Place, environment: Environment) -> None:
+        self._launcher = launcher
+        self._place = place
+        self._environment = environment
+        self._words = [launcher.name, str(place.size)]
+        self._words += [environment.get(name, "") for name in launcher.job]
+
+    def job(self) -> Job:
+        place, environment = self._place, self._environment
+        one_machine = place.machines == 1
+        # On one machine the rank is the number within the machine, however ranks are dealt.
+        machine = 0 if one_machine else self._launcher.machine(environment, place)
+        servers = self._servers()
+        variables = {
+            "DMLC_NUM_WORKER": str(place.machines),
+            "DMLC_NUM_SERVER": str(servers),
+            "DMLC_WORKER_ID": str(machine),
+            "BYTEPS_LOCAL_RANK": str(place.rank if one_machine else place.local_rank),
+            "BYTEPS_LOCAL_SIZE": str(place.local_size),
+            "BYTEPS_GLOBAL_RANK": str(place.rank),
+            "BYTEPS_JOB_ID": environment.get("BYTEPS_JOB_ID") or self._hash("job"),
+            **self._secret(),
+        }
+        if servers == 0:
+            return Job(self._launcher.name, variables)
+        variables |= {
+            "DMLC_PS_ROOT_URI": LOOPBACK if one_machine else self._first_host(),
+            "DMLC_PS_ROOT_PORT": environment.get("DMLC_PS_ROOT_PORT") or self._port(),
+            "BYTEPS_FORCE_DISTRIBUTED": "1",
+        }
+        if place.local_rank != 0:
+            return Job(self._launcher.name, variables)
+        told = any(environment.get(name) for name in _HOST_VARIABLES)
+        return Job(
+            self._launcher.name,
+            variables,
+            has_scheduler=machine == 0,
+            servers=list(range(machine, servers, place.machines)),
+            guessed_host=self._launcher.guesses_host and not one_machine and not told,
+        )
+
+    def _servers(self) -> int:
+        """Return the number of servers: what the user says, or what the job needs."""
+        text = self._environment.get(SERVERS_VARIABLE, "").strip()
+        if not text:
+            text = self._environment.get("DMLC_NUM_SERVER", "").strip()
+        if text:
+            number = _number(text)
+            if number is None:
+                raise InvalidArgumentError(f"{SERVERS_VARIABLE} is {text!r}; it must be a number.")
+            if number > 0 or self._place.machines == 1:
+                return number
+            raise self._refused(
+                f"{SERVERS_VARIABLE} is 0, and processes on {self._place.machines} machines need "
+                "servers"
+            )
+        if self._place.machines > 1:
+            return self._place.machines
+        minimum = _number(self._environment.get(MIN_WORKERS_VARIABLE, "") or "0") or 0
+        return servers_needed(self._place.size, self._environment, minimum)
+
+    def _first_host(self) -> str:
+        for name in _HOST_VARIABLES:
+            if self._environment.get(name):
+                return self._environment[name]
+        host = self._launcher.first_host(self._environment)
+        if not host:
+            raise self._refused(
+                "no variable says on which machine rank 0 is. Set MASTER_ADDR to the name or the "
+                "address of this machine, for all processes"
+            )
+        return host
+
+    def _secret(self) -> dict[str, str]:
+        """Return the secret of the job; nothing if there is nothing that others cannot know."""
+        random = self._environment.get(self._launcher.secret, "")
+        if self._environment.get("BYTEPS_JOB_SECRET") or not random:
+            return {}
+        return {"BYTEPS_JOB_SECRET": self._hash(f"secret {random}")}
+
+    def _port(self) -> str:
+        return str(_PORT_FIRST + int(self._hash("port"), 16) % _PORTS)
+
+    def _hash(self, purpose: str) -> str:
+        text = "\0".join(["byteps", purpose, *self._words])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _refused(self, why: str) -> RefusedError:
+        return _refused(self._launcher, self._place.size, why)
+
+
+def _refused(launcher: Launcher, size: int, why: str) -> RefusedError:
+    return RefusedError(
+        f"{launcher.name} has started {size} processes ({launcher.size}={size}), but {why}. "
+        "docs/running.md says how each launcher starts a job; on one machine, 'bps run "
+        f"-np {size} python PROGRAM' does it. If this process is to train alone, set "
+        "DMLC_NUM_WORKER=1."
+    )
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
+
+
+def _number_of(launcher: Launcher, name: str, environment: Environment) -> int:
+    text = environment.get(name, "")
+    number = _number(text)
+    if number is None:
+        size = _number(environment.get(launcher.size, "")) or 0
+        what = f"{name} is {text!r}, which is no number" if text else f"{name} is not set"
+        raise _refused(launcher, size, what)
+    return number
+
+
+# torchrun, and all who set torch's variables.
+
+
+def _torch_local_size(environment: Environment, size: int) -> int:
+    del size
+    return _number_of(_TORCH, "LOCAL_WORLD_SIZE", environment)
+
+
+def _torch_machine(environment: Environment, place: Place) -> int:
+    for name in ("GROUP_RANK", "NODE_RANK"):  # torchrun, Ray
+        if environment.get(name):
+            return _number_of(_TORCH, name, environment)
+    return _machine_in_blocks(_TORCH, place)
+
+
+def _machine_in_blocks(launcher: Launcher, place: Place) -> int:
+    """Return the machine if the first ranks are on the first machine, and so on."""
+    machine, local_rank = divmod(place.rank, place.local_size)
+    if local_rank != place.local_rank:
+        raise _refused(
+            launcher,
+            place.size,
+            f"rank {place.rank} is local rank {place.local_rank} of {place.local_size}, so the "
+            "ranks of a machine do not follow each other",
+        )
+    return machine
+
+
+# Open MPI.
+
+
+def _mpi_local_size(environment: Environment, size: int) -> int:
+    del size
+    return _number_of(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
+
+
+def _mpi_machine(environment: Environment, place: Place) -> int:
+    if not environment.get("OMPI_MCA_rmaps_base_mapping_policy", "").startswith("node"):
+        return _machine_in_blocks(_OPEN_MPI, place)
+    local_rank, machine = divmod(place.rank, place.machines)  # mpirun --map-by node
+    if local_rank != place.local_rank:
+        raise _refused(_OPEN_MPI, place.size, "the ranks are not dealt to the machines in turn")
+    return machine
+
+
+def _mpi_first_host(environment: Environment) -> str:
+    """Return the address of mpirun's machine, on which rank 0 is, too, in most jobs."""
+    uri = environment.get("OMPI_MCA_orte_hnp_uri", "")
+    for word in uri.split(";"):
+        scheme, _, rest = word.partition("://")
+        if scheme == "tcp":
+            return rest.partition(":")[0].partition(",")[0]
+    return ""
+
+
+# Slurm.
+
+
+def _slurm_local_size(environment: Environment, size: int) -> int:
+    """Return the tasks of each node, from a text such as `2(x3)` or `4,2(x2)`."""
+    text = environment.get("SLURM_STEP_TASKS_PER_NODE", "")
+    words = re.fullmatch(r"(\d+(\(x\d+\))?)(,\d+(\(x\d+\))?)*", text)
+    if words is None:
+        raise _refused(_SLURM, size, f"SLURM_STEP_TASKS_PER_NODE is {text!r}")
+    counts = {int(word.partition("(")[0]) for word in text.split(",")}
+    if len(counts) > 1:
+        raise _refused(
+            _SLURM,
+            size,
+            f"SLURM_STEP_TASKS_PER_NODE is {text}. BytePS needs the same number of tasks on each "
+            "node: use --ntasks-per-node",
+        )
+    return counts.pop()
+
+
+def _slurm_machine(environment: Environment, place: Place) -> int:
+    del place
+    return _number_of(_SLURM, "SLURM_NODEID", environment)
+
+
+def _slurm_first_host(environment: Environment) -> str:
+    """Return the first name of a list such as `gpu[07-09,12],login`."""
+    text = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
+    first = re.match(r"[^,\[]*(\[[^\]]*\])?[^,\[]*", text)
+    name = first.group() if first else ""
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", name)
+
+
+_TORCH = Launcher(
+    "torchrun, Ray or another launcher for torch",
+    size="WORLD_SIZE",
+    rank="RANK",
+    local_rank="LOCAL_RANK",
+    local_size=_torch_local_size,
+    machine=_torch_machine,
+    first_host=lambda environment: environment.get("MASTER_ADDR", ""),
+    job=("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
+)
+_OPEN_MPI = Launcher(
+    "mpirun of Open MPI",
+    size="OMPI_COMM_WORLD_SIZE",
+    rank="OMPI_COMM_WORLD_RANK",
+    local_rank="OMPI_COMM_WORLD_LOCAL_RANK",
+    local_size=_mpi_local_size,
+    machine=_mpi_machine,
+    first_host=_mpi_first_host,
+    job=("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"),
+    secret="OMPI_MCA_orte_precondition_transports",
+    guesses_host=True,
+)
+_SLURM = Launcher(
+    # Not SLURM_NTASKS: a batch script has it, too, beside SLURM_PROCID, and is one process.
+    "srun of Slurm",
+    size="SLURM_STEP_NUM_TASKS",
+    rank="SLURM_PROCID",
+    local_rank="SLURM_LOCALID",
+    local_size=_slurm_local_size,
+    machine=_slurm_machine,
+    first_host=_slurm_first_host,
+    job=("SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
+)
+# The first that says enough. A launcher that another one has started comes before that one.
+LAUNCHERS = (_TORCH, _OPEN_MPI, _SLURM)

@@ -1,0 +1,133 @@
+"""The scheduler and the servers that a worker starts when no launcher of ours has started them.
+
+In a job of another system's launcher (cluster.py) the first worker of each machine starts a guard
+process (byteps.cli.services). The guard runs the machine's servers and, on the first machine, the
+scheduler. If the worker dies before it has joined, the guard ends them. Afterwards they end with
+the job, as everywhere: the scheduler sees the last worker go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from byteps.common.cluster import Job, described_job
+from byteps.common.errors import RefusedError, UnavailableError
+
+JOINED = b"joined\n"
+_STAY_S = 5.0
+_AFTER_TERM_S = 10.0
+_LOG = logging.getLogger("byteps")
+
+
+class OwnServices:
+    """What this worker has started. Only the process that has made it uses it."""
+
+    def __init__(self) -> None:
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+
+    def begin(self) -> None:
+        """Describe the job in the environment if another system's launcher started this process.
+
+        Start what this process has to start for the job. Raises RefusedError for one of several
+        processes whose launcher does not say enough.
+        """
+        job = described_job(os.environ)
+        if job is None:
+            return
+        if job.has_scheduler:
+            _check_address(job)
+        os.environ.update(job.variables)
+        _end_with_launcher()
+        if job.has_scheduler or job.servers:
+            self._guard = _start_guard(job)
+
+    def joined(self) -> None:
+        """Say that this worker is in its job: from now on the job decides when services end."""
+        if self._guard is not None and self._guard.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._guard.stdin.write(JOINED)
+
+    def wait(self) -> None:
+        """Wait a while for the other ranks, which need the services; then leave these alone.
+
+        Slurm ends what the tasks of a machine leave behind; others do not.
+        """
+        guard, self._guard = self._guard, None
+        if guard is None or os.getpid() != self._owner:
+            return
+        try:
+            guard.wait(_STAY_S)
+        except subprocess.TimeoutExpired:
+            _LOG.warning(
+                "this process ends before the other ranks. The job's servers that it has started "
+                "stay until the other ranks have ended."
+            )
+
+
+def _end_with_launcher() -> None:
+    """End this process when its parent ends: not every launcher's processes end with it."""
+    launcher = os.getppid()
+    with contextlib.suppress(OSError):  # a kernel before Linux 5.3
+        descriptor = os.pidfd_open(launcher)
+        if os.getppid() == launcher:
+            # No name of this package's threads: it starts no operations (Session.wait).
+            arguments = (descriptor, os.getpid())
+            threading.Thread(target=_watch, args=arguments, name="launcher", daemon=True).start()
+
+
+def _watch(launcher: int, own: int) -> None:
+    poller = select.poll()
+    poller.register(launcher, select.POLLIN)
+    poller.poll()
+    os.kill(own, signal.SIGTERM)
+    threading.Event().wait(_AFTER_TERM_S)  # of a program that saves a checkpoint, or hangs
+    os.kill(own, signal.SIGKILL)
+
+
+def _check_address(job: Job) -> None:
+    """Refuse a job of which the launcher's machine was taken for that of rank 0, and it is not."""
+    host = job.variables["DMLC_PS_ROOT_URI"]
+    if not job.guessed_host:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except OSError as error:
+        raise RefusedError(
+            f"{job.launcher} runs on {host}, and rank 0 runs on another machine "
+            f"({socket.gethostname()}), so the other ranks cannot know where to meet. Set "
+            f"MASTER_ADDR to the name of rank 0's machine: mpirun -x "
+            f"MASTER_ADDR={socket.gethostname()} ..."
+        ) from error
+
+
+def _start_guard(job: Job) -> subprocess.Popen[bytes]:
+    task = {"worker": os.getpid(), "scheduler": job.has_scheduler, "servers": job.servers}
+    package = str(Path(__file__).resolve().parents[2])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    try:
+        guard = subprocess.Popen(
+            [sys.executable, "-m", "byteps.cli.services", json.dumps(task)],
+            stdin=subprocess.PIPE,
+            env=environment,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UnavailableError(
+            f"the job's servers cannot be started: {sys.executable}: {error.strerror}."
+        ) from error
+    return guard

@@ -1,0 +1,29 @@
+"""A worker of any launcher: sums once, says who it is, and then ends as it is told.
+
+Arguments: the rank that ends in another way, and how: an exit code, "kill", or "stay" (none does).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import byteps.numpy as bps
+
+bps.init()
+total = bps.push_pull(np.full(3, bps.rank() + 1.0), average=False, name="total")
+assert total.tolist() == [bps.size() * (bps.size() + 1) / 2] * 3
+where = f"{bps.local_rank()}/{bps.local_size()} on {bps.cross_rank()}/{bps.cross_size()}"
+servers = os.environ["DMLC_NUM_SERVER"]
+print(f"all right {bps.rank()}/{bps.size()}, {where}, {servers} servers", flush=True)
+if len(sys.argv) > 1:
+    rank, ending = int(sys.argv[1]), sys.argv[2]
+    if rank == bps.rank() and ending == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == bps.rank() and ending != "stay":
+        sys.exit(int(ending))
+    time.sleep(3600)

@@ -1,0 +1,163 @@
+"""What a job's variables become under launchers of other systems."""
+
+from __future__ import annotations
+
+import pytest
+
+from byteps.common.cluster import described_job
+from byteps.common.errors import InvalidArgumentError, RefusedError
+
+
+def torch(rank: int, size: int, local_size: int, **more: str) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(rank % local_size),
+        "LOCAL_WORLD_SIZE": str(local_size),
+        "GROUP_RANK": str(rank // local_size),
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": "none",
+        **more,
+    }
+
+
+def mpi(rank: int, size: int, local_rank: int, local_size: int, **more: str) -> dict[str, str]:
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(local_size),
+        "OMPI_MCA_orte_hnp_uri": "70.0;tcp://10.0.0.1,172.17.0.1:49489;tcp6://[fd00::2]:41215",
+        "OMPI_MCA_orte_precondition_transports": "dfa7fcb8b0df1268-cf4c20ff9832da30",
+        "PMIX_NAMESPACE": "702414849",
+        **more,
+    }
+
+
+def slurm(rank: int, node: int, local_rank: int, tasks: str, size: int) -> dict[str, str]:
+    return {
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEP_NUM_TASKS": str(size),
+        "SLURM_LOCALID": str(local_rank),
+        "SLURM_NODEID": str(node),
+        "SLURM_STEP_TASKS_PER_NODE": tasks,
+        "SLURM_STEP_NODELIST": "login,gpu-a[07-09,12]",
+        "SLURM_JOB_ID": "17",
+        "SLURM_STEP_ID": "0",
+    }
+
+
+def variables(environment: dict[str, str]) -> dict[str, str]:
+    job = described_job(environment)
+    assert job is not None
+    return job.variables
+
+
+def of_all(environments: list[dict[str, str]], name: str) -> list[str]:
+    return [variables(one)[name] for one in environments]
+
+
+def test_on_one_machine_the_ranks_share_memory_and_nothing_is_started() -> None:
+    ranks = [torch(rank, 2, 2) for rank in range(2)]
+    jobs = [described_job(one) for one in ranks]
+    assert [(job.has_scheduler, job.servers) for job in jobs if job] == [(False, [])] * 2
+    assert of_all(ranks, "DMLC_NUM_SERVER") == ["0", "0"]
+    assert of_all(ranks, "BYTEPS_LOCAL_RANK") == ["0", "1"]
+    assert len(set(of_all(ranks, "BYTEPS_JOB_ID"))) == 1
+    assert "BYTEPS_JOB_SECRET" not in variables(ranks[0])
+
+
+def test_every_process_computes_the_same_job_and_another_job_is_another() -> None:
+    ranks = [torch(rank, 4, 2) for rank in range(4)]
+    for name in ("BYTEPS_JOB_ID", "DMLC_PS_ROOT_PORT", "DMLC_PS_ROOT_URI", "DMLC_NUM_WORKER"):
+        assert len(set(of_all(ranks, name))) == 1, name
+    again = variables(torch(0, 4, 2, TORCHELASTIC_RESTART_COUNT="1"))
+    assert again["BYTEPS_JOB_ID"] != variables(ranks[0])["BYTEPS_JOB_ID"]
+    assert again["DMLC_PS_ROOT_PORT"] != variables(ranks[0])["DMLC_PS_ROOT_PORT"]
+    assert 20000 <= int(again["DMLC_PS_ROOT_PORT"]) < 30000
+
+
+def test_each_machine_has_a_server_and_the_first_one_the_scheduler() -> None:
+    jobs = [described_job(torch(rank, 4, 2)) for rank in range(4)]
+    started = [(job.has_scheduler, job.servers) for job in jobs if job]
+    assert started == [(True, [0]), (False, []), (False, [1]), (False, [])]
+
+
+def test_the_user_says_how_many_servers() -> None:
+    ranks = [torch(rank, 4, 2, BYTEPS_SERVERS="5") for rank in range(4)]
+    jobs = [described_job(one) for one in ranks]
+    assert [job.servers for job in jobs if job] == [[0, 2, 4], [], [1, 3], []]
+    assert of_all(ranks, "DMLC_NUM_SERVER") == ["5"] * 4
+    with pytest.raises(RefusedError, match="2 machines need servers"):
+        described_job(torch(0, 4, 2, BYTEPS_SERVERS="0"))
+    with pytest.raises(InvalidArgumentError, match="BYTEPS_SERVERS is 'two'"):
+        described_job(torch(0, 4, 2, BYTEPS_SERVERS="two"))
+
+
+def test_servers_on_one_machine_meet_on_loopback() -> None:
+    job = described_job(mpi(0, 2, 0, 2, BYTEPS_SERVERS="1"))
+    assert job is not None
+    assert (job.has_scheduler, job.servers, job.guessed_host) == (True, [0], False)
+    assert job.variables["DMLC_PS_ROOT_URI"] == "127.0.0.1"
+    assert job.variables["BYTEPS_FORCE_DISTRIBUTED"] == "1"
+
+
+def test_what_the_user_has_set_stays() -> None:
+    given = {"DMLC_PS_ROOT_URI": "10.0.0.9", "DMLC_PS_ROOT_PORT": "9000", "BYTEPS_JOB_ID": "mine"}
+    assert variables(torch(0, 4, 2, **given)).items() >= given.items()
+    assert "BYTEPS_JOB_SECRET" not in variables(mpi(0, 2, 0, 2, BYTEPS_JOB_SECRET="own"))
+    assert described_job(torch(0, 4, 2, DMLC_NUM_WORKER="4")) is None
+    assert described_job(torch(0, 4, 2, DMLC_ROLE="server")) is None
+
+
+def test_open_mpi_has_a_secret_of_its_own_and_ranks_in_blocks_or_in_turn() -> None:
+    blocks = [mpi(rank, 4, rank % 2, 2) for rank in range(4)]
+    assert of_all(blocks, "DMLC_WORKER_ID") == ["0", "0", "1", "1"]
+    assert len(set(of_all(blocks, "BYTEPS_JOB_SECRET"))) == 1
+    job = described_job(blocks[0])
+    assert job is not None
+    assert (job.guessed_host, job.variables["DMLC_PS_ROOT_URI"]) == (True, "10.0.0.1")
+    policy = {"OMPI_MCA_rmaps_base_mapping_policy": "node"}
+    turns = [mpi(rank, 6, rank // 3, 2, **policy) for rank in range(6)]
+    assert of_all(turns, "DMLC_WORKER_ID") == ["0", "1", "2", "0", "1", "2"]
+    assert of_all(turns, "BYTEPS_GLOBAL_RANK") == list("012345")
+    with pytest.raises(RefusedError, match="the ranks of a machine do not follow each other"):
+        described_job(mpi(1, 4, 0, 2))
+
+
+def test_slurm_says_nodes_and_tasks() -> None:
+    tasks = [slurm(rank, rank // 2, rank % 2, "2(x3)", 6) for rank in range(6)]
+    assert of_all(tasks, "DMLC_WORKER_ID") == list("001122")
+    assert of_all(tasks, "DMLC_PS_ROOT_URI") == ["login"] * 6
+    one = {**tasks[0], "SLURM_STEP_NODELIST": "gpu-a[07-09,12],login"}
+    assert variables(one)["DMLC_PS_ROOT_URI"] == "gpu-a07"
+    with pytest.raises(RefusedError, match="--ntasks-per-node"):
+        described_job(slurm(0, 0, 0, "2,1", 3))
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(RefusedError, match="LOCAL_RANK is not set"):
+        described_job({"RANK": "0", "WORLD_SIZE": "2"})
+    with pytest.raises(RefusedError, match="LOCAL_WORLD_SIZE is 'x', which is no number"):
+        described_job(torch(0, 2, 2, LOCAL_WORLD_SIZE="x"))
+    with pytest.raises(RefusedError, match="different numbers of processes"):
+        described_job(mpi(0, 5, 0, 3))
+    with pytest.raises(RefusedError, match="Set MASTER_ADDR"):
+        described_job(mpi(0, 4, 0, 2, OMPI_MCA_orte_hnp_uri=""))
+    with pytest.raises(RefusedError, match=r"rank 7 of 4.* cannot be.*DMLC_NUM_WORKER=1"):
+        described_job({**torch(0, 4, 2), "RANK": "7"})
+
+
+def test_who_has_started_one_process_alone_has_started_no_job() -> None:
+    assert described_job(torch(0, 1, 1)) is None
+    assert described_job({}) is None
+    assert described_job({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}) is None  # a batch script
+
+
+def test_torchrun_below_srun_and_mpirun_below_srun_come_first() -> None:
+    step = slurm(0, 0, 0, "1(x2)", 2)
+    assert variables({**step, **torch(1, 4, 2)})["BYTEPS_LOCAL_SIZE"] == "2"
+    assert variables({**step, **mpi(1, 4, 1, 2)})["BYTEPS_LOCAL_SIZE"] == "2"
+    half = {"RANK": "0", "WORLD_SIZE": "2"}  # as many scripts set them under srun
+    assert variables({**step, **half})["DMLC_NUM_WORKER"] == "2"

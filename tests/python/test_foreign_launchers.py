@@ -1,0 +1,126 @@
+"""`python train.py` under launchers of other systems makes a job."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+
+import job_runs
+import pytest
+import test_cluster
+import test_jobs
+from job_runs import JOBS
+from processes import (
+    LIMIT_S,
+    TOKEN_VARIABLE,
+    carriers,
+    finish,
+    free_ports,
+    wait_for_line,
+    wait_until,
+)
+
+environment = job_runs.environment
+pytestmark = test_jobs.pytestmark
+
+PROGRAM = str(JOBS / "meeting.py")
+needs_mpi = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="mpirun is not installed (Debian: openmpi-bin)"
+)
+
+
+def start(environment, *command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def two_machines(environment, **more: str) -> list[subprocess.Popen[str]]:
+    """Start four workers with torch's variables of two machines, as two torchruns would."""
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
+    ranks = [test_cluster.torch(rank, 4, 2, **meeting, **more) for rank in range(4)]
+    return [start({**environment, **rank}, sys.executable, PROGRAM) for rank in ranks]
+
+
+def test_ranks_of_two_machines_meet_without_a_launcher_of_ours(environment) -> None:
+    for rank, worker in enumerate(two_machines(environment)):
+        code, out, err = finish(worker)
+        assert code == 0, out + err
+        assert f"all right {rank}/4, {rank % 2}/2 on {rank // 2}/2, 2 servers" in out
+
+
+def test_servers_of_a_worker_that_dies_before_it_joins_are_gone(environment) -> None:
+    token = environment[TOKEN_VARIABLE]
+    rank_0 = test_cluster.torch(0, 4, 2, MASTER_ADDR="127.0.0.1")
+    worker = start({**environment, **rank_0}, sys.executable, PROGRAM)
+    wait_until(lambda: any("bps-scheduler" in line for line in carriers(token).values()))
+    worker.kill()
+    finish(worker)  # the fixture sees that nothing is left
+
+
+def test_what_is_missing_is_told(environment) -> None:
+    half = {"RANK": "0", "WORLD_SIZE": "2"}
+    code, _, err = finish(start({**environment, **half}, sys.executable, PROGRAM))
+    assert code == 1
+    assert "LOCAL_RANK is not set" in err
+
+
+def torchrun(environment, *arguments: str) -> subprocess.Popen[str]:
+    return start(environment, sys.executable, "-m", "torch.distributed.run", *arguments)
+
+
+def test_torchrun(environment) -> None:
+    code, out, err = finish(torchrun(environment, "--nproc-per-node", "2", PROGRAM))
+    assert code == 0, out + err
+    assert "all right 0/2, 0/2 on 0/1, 0 servers" in out
+    assert "all right 1/2, 1/2 on 0/1, 0 servers" in out
+
+
+def test_two_torchruns_are_two_machines(environment) -> None:
+    meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_ports(1)[0])]
+    nodes = [
+        torchrun(environment, "--nnodes", "2", "--node-rank", node, *meeting, PROGRAM)
+        for node in ("0", "1")
+    ]
+    for node, process in enumerate(nodes):
+        code, out, err = finish(process)
+        assert code == 0, out + err
+        assert f"all right {node}/2, 0/1 on {node}/2, 2 servers" in out
+
+
+def mpirun(environment, *arguments: str) -> subprocess.Popen[str]:
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return start({**environment, **as_root}, "mpirun", "--oversubscribe", *arguments)
+
+
+@needs_mpi
+@pytest.mark.parametrize("servers", ["", "2"])
+def test_mpirun(environment, servers) -> None:
+    environment = {**environment, "BYTEPS_SERVERS": servers}
+    code, out, err = finish(mpirun(environment, "-np", "3", sys.executable, PROGRAM))
+    assert code == 0, out + err
+    for rank in range(3):
+        assert f"all right {rank}/3, {rank}/3 on 0/1, {servers or 0} servers" in out
+
+
+@needs_mpi
+def test_mpirun_with_servers_hears_of_a_failure_and_leaves_nothing(environment) -> None:
+    environment = {**environment, "BYTEPS_SERVERS": "1"}
+    code, out, err = finish(mpirun(environment, "-np", "2", sys.executable, PROGRAM, "0", "3"))
+    assert code == 3, out + err
+
+
+@needs_mpi
+def test_a_killed_mpirun_leaves_no_server(environment) -> None:
+    environment = {**environment, "BYTEPS_SERVERS": "1"}
+    job = mpirun(environment, "-np", "2", sys.executable, PROGRAM, "0", "stay")
+    wait_for_line(job, "all right 1/2")
+    job.send_signal(signal.SIGKILL)
+    job.communicate(timeout=LIMIT_S)  # the fixture sees that nothing is left

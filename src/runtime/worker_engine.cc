@@ -41,9 +41,10 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
-                [this](const Status& why) { End(why); }}),
+                [this](const Status& why) { End(why); }, [this] { return accountant_.Tell(); }}),
       membership_(options.join),
       front_(protocol::FrontOptionsOf(options.protocol), arithmetic_, *this),
+      accountant_(front_.uses(), operations_),
       lanes_(std::make_unique<LaneGroup>(
           *transport_, *loop_, options.protocol, options.shards, options.control.identity, log,
           LaneGroup::Events{[this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); },
@@ -139,8 +140,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    // One voice is enough: the first worker of a machine speaks for its neighbours.
-    if (options_.join.local_rank == 0) log_.Warning("waiting: {}", waiting->text);
+    log_.Warning("waiting: {}", waiting->text);  // the coordinator chooses who is told
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     End({refused->code, refused->text});
@@ -154,6 +154,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     front_.OnDeclareFailed(*failed);
   }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
+  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Ask(alive->asked);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
   lanes_->Deliver();
 }

@@ -15,6 +15,7 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.supervisor import Supervisor
+from byteps.cli.top import top as show_top
 from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
@@ -147,6 +148,23 @@ def run(
         files=OutputFiles(output_dir) if output_dir is not None else None,
     )
     raise typer.Exit(supervisor.run().exit_code)
+
+
+@app.command()
+def top(
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOST:]PORT", help="What BYTEPS_STATUS_PORT (and _HOST) of the job say."
+        ),
+    ],
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="Look again after.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once and end.")] = False,
+) -> None:
+    """Show the state of a running job: members, rates, who is late, what waits for whom."""
+    raise typer.Exit(show_top(address, every, once))
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -168,3 +168,31 @@ def test_nothing_of_the_secret_is_shown(environment, tmp_path) -> None:
     go_on.unlink()
     code, out, err = finish(process)
     assert code == 0, out + err
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
+    file = tmp_path / "timeline.json"
+    if servers:
+        process = job(environment, "recording", 2, servers, arguments=(str(file),))
+    else:
+        process = local_job(environment, "recording", 2, str(file))
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    merged = tmp_path / "merged.json"
+    command = [sys.executable, "-m", "byteps.cli", "timeline", str(merged), str(file)]
+    ended = subprocess.run(
+        [*command, str(tmp_path / "timeline.rank1.json")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    events = json.loads(merged.read_text())
+    waits = [e["dur"] for e in events if e.get("name") == "NEGOTIATE_ALLREDUCE"]
+    assert len(waits) == 3
+    assert sorted(waits)[1] >= 40_000  # rank 1 came late, and its clock is the same
+    waited = [e for e in events if e["pid"] == 0 and e["ph"] == "X"]
+    assert max(e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2) < 40_000

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "python/bindings/bind_mxnet.h"
 #include "python/bindings/bind_serve.h"
 #include "python/bindings/bind_session.h"
 #include "python/bindings/bind_xla.h"
@@ -12,4 +13,5 @@ NB_MODULE(_core, module) {
   byteps::python::BindTensorflow(module);
   byteps::python::BindSession(module);
   byteps::python::BindServe(module);
+  byteps::python::BindMxnet(module);
 }

@@ -28,12 +28,12 @@ class Lookup {
 };
 
 void FindForOperations(Lookup& lookup, Api& api) {
-  lookup.Find("TF_NewStatus", api.new_status);
+  lookup.Find("TF_NewStatus", api.make_status);
   lookup.Find("TF_DeleteStatus", api.delete_status);
   lookup.Find("TF_SetStatus", api.set_status);
   lookup.Find("TF_GetCode", api.get_code);
   lookup.Find("TF_Message", api.message);
-  lookup.Find("TF_NewOpDefinitionBuilder", api.new_op_definition_builder);
+  lookup.Find("TF_NewOpDefinitionBuilder", api.make_op_definition_builder);
   lookup.Find("TF_OpDefinitionBuilderAddAttr", api.op_add_attribute);
   lookup.Find("TF_OpDefinitionBuilderAddInput", api.op_add_input);
   lookup.Find("TF_OpDefinitionBuilderAddOutput", api.op_add_output);
@@ -41,7 +41,7 @@ void FindForOperations(Lookup& lookup, Api& api) {
   lookup.Find("TF_OpDefinitionBuilderSetShapeInferenceFunction", api.op_set_shape_inference);
   lookup.Find("TF_RegisterOpDefinition", api.register_op_definition);
   lookup.Find("TF_ShapeInferenceContextNumInputs", api.shape_input_count);
-  lookup.Find("TF_NewShapeHandle", api.new_shape_handle);
+  lookup.Find("TF_NewShapeHandle", api.make_shape_handle);
   lookup.Find("TF_DeleteShapeHandle", api.delete_shape_handle);
   lookup.Find("TF_ShapeInferenceContextGetInput", api.shape_get_input);
   lookup.Find("TF_ShapeInferenceContextSetOutput", api.shape_set_output);
@@ -55,7 +55,7 @@ void FindForOperations(Lookup& lookup, Api& api) {
 }
 
 void FindForKernels(Lookup& lookup, Api& api) {
-  lookup.Find("TF_NewAsyncKernelBuilder", api.new_async_kernel_builder);
+  lookup.Find("TF_NewAsyncKernelBuilder", api.make_async_kernel_builder);
   lookup.Find("TF_RegisterKernelBuilder", api.register_kernel_builder);
   lookup.Find("TF_RunAsyncOpKernelDoneCallback", api.run_done);
   lookup.Find("TF_OpKernelConstruction_GetAttrSize", api.get_attribute_size);

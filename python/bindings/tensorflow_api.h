@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "python/bindings/status_code.h"
+
 namespace byteps::python::tensorflow {
 
 struct Status;
@@ -18,11 +20,6 @@ struct KernelConstruction;
 struct KernelContext;
 struct Done;  // see OwnDone in tensorflow_call.h
 
-// TensorFlow's numbers; Python makes the exceptions of these names of them.
-enum class Code : int { kOk = 0, kUnknown = 2, kInvalidArgument = 3, kFailedPrecondition = 9 };
-
-constexpr int kInt32 = 3;  // its number of the type
-
 using Create = void* (*)(KernelConstruction*);
 using ComputeAsync = void (*)(void* kernel, KernelContext*, Done*);
 using Delete = void (*)(void* kernel);
@@ -30,13 +27,13 @@ using InferShapes = void (*)(ShapeContext*, Status*);
 
 // TensorFlow's functions, by their names without "TF_".
 struct Api {
-  Status* (*new_status)();
+  Status* (*make_status)();
   void (*delete_status)(Status*);
-  void (*set_status)(Status*, Code, const char* message);
-  Code (*get_code)(const Status*);
+  void (*set_status)(Status*, StatusCode, const char* message);
+  StatusCode (*get_code)(const Status*);
   const char* (*message)(const Status*);
 
-  OperationBuilder* (*new_op_definition_builder)(const char* name);
+  OperationBuilder* (*make_op_definition_builder)(const char* name);
   void (*op_add_attribute)(OperationBuilder*, const char* specification);
   void (*op_add_input)(OperationBuilder*, const char* specification);
   void (*op_add_output)(OperationBuilder*, const char* specification);
@@ -46,7 +43,7 @@ struct Api {
   void (*register_op_definition)(OperationBuilder*, Status*);  // takes the builder
 
   int64_t (*shape_input_count)(ShapeContext*);
-  ShapeHandle* (*new_shape_handle)();
+  ShapeHandle* (*make_shape_handle)();
   void (*delete_shape_handle)(ShapeHandle*);
   void (*shape_get_input)(ShapeContext*, int, ShapeHandle*, Status*);
   void (*shape_set_output)(ShapeContext*, int, ShapeHandle*, Status*);
@@ -60,8 +57,8 @@ struct Api {
                             Status*);
   void (*shape_set_unknown)(ShapeContext*, Status*);  // of all outputs
 
-  KernelBuilder* (*new_async_kernel_builder)(const char* operation, const char* device, Create,
-                                             ComputeAsync, Delete);
+  KernelBuilder* (*make_async_kernel_builder)(const char* operation, const char* device, Create,
+                                              ComputeAsync, Delete);
   void (*register_kernel_builder)(const char* name, KernelBuilder*, Status*);  // takes the builder
   void (*run_done)(Done*);
   void (*get_attribute_size)(KernelConstruction*, const char* name, int32_t* count, int32_t* bytes,

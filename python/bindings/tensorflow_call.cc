@@ -27,27 +27,17 @@ bool CanCopyDone(const Api& api) {
   return was_called;
 }
 
-Code CodeOf(byteps_code code) {
-  switch (code) {
-    case BYTEPS_OK: return Code::kOk;
-    case BYTEPS_INVALID_ARGUMENT:
-    case BYTEPS_DUPLICATE_NAME: return Code::kInvalidArgument;
-    case BYTEPS_MISMATCH:
-    case BYTEPS_OUT_OF_STEP: return Code::kFailedPrecondition;
-    default: return Code::kUnknown;
-  }
-}
-
 KernelRun::KernelRun(const Api& api, Kind kind, int parts, KernelContext* context, OwnDone done)
     : api_(api),
       kind_(kind),
       context_(context),
       done_(std::move(done)),
-      status_(api.new_status()),
+      status_(api.make_status()),
       open_parts_(parts) {}
 
 std::string KernelRun::TakeTensors() {
-  const int count = api_.input_count(context_);
+  const int inputs = api_.input_count(context_);
+  const int count = inputs > 0 ? inputs - 1 : 0;  // the last one is the gate
   outputs_.resize(kind_ == Kind::kRows ? 2 : kind_ == Kind::kNumber ? 1 : count);
   for (int i = 0; i < count; ++i) {
     std::string problem = kind_ == Kind::kSame ? MakeSameOutput(i) : std::string();
@@ -60,7 +50,7 @@ std::string KernelRun::TakeTensors() {
 std::string KernelRun::TakeInput(int number) {
   Tensor* tensor = nullptr;
   api_.get_input(context_, number, &tensor, status_);
-  if (api_.get_code(status_) != Code::kOk) return api_.message(status_);
+  if (api_.get_code(status_) != StatusCode::kOk) return api_.message(status_);
   tensors_.push_back(tensor);
   inputs_.emplace_back(api_.tensor_type(tensor), ShapeOf(api_, tensor),
                        reinterpret_cast<uintptr_t>(api_.data(tensor)));
@@ -70,13 +60,13 @@ std::string KernelRun::TakeInput(int number) {
 std::string KernelRun::MakeSameOutput(int number) {
   Tensor* tensor = nullptr;
   api_.get_input(context_, number, &tensor, status_);
-  if (api_.get_code(status_) != Code::kOk) return api_.message(status_);
+  if (api_.get_code(status_) != StatusCode::kOk) return api_.message(status_);
   const std::vector<int64_t> shape = ShapeOf(api_, tensor);
   api_.delete_tensor(tensor);  // TensorFlow lets its memory be overwritten only if nobody holds it
   int forwarded = -1;
   outputs_[number] = api_.forward_or_allocate(context_, &number, 1, number, shape.data(),
                                               static_cast<int>(shape.size()), &forwarded, status_);
-  if (api_.get_code(status_) != Code::kOk) return api_.message(status_);
+  if (api_.get_code(status_) != StatusCode::kOk) return api_.message(status_);
   tensors_.push_back(outputs_[number]);
   return {};
 }
@@ -84,10 +74,10 @@ std::string KernelRun::MakeSameOutput(int number) {
 void* KernelRun::MakeOutput(int number, const std::vector<int64_t>& shape) {
   const int type = api_.output_type(context_, number);
   const size_t bytes = BytesOf(api_, type, shape);
-  Status* status = api_.new_status();
+  Status* status = api_.make_status();
   Tensor* tensor = api_.allocate_output(context_, number, type, shape.data(),
                                         static_cast<int>(shape.size()), bytes, status);
-  const bool is_made = api_.get_code(status) == Code::kOk;
+  const bool is_made = api_.get_code(status) == StatusCode::kOk;
   api_.delete_status(status);
   if (!is_made) return nullptr;
   tensors_.push_back(tensor);
@@ -115,7 +105,7 @@ void KernelRun::End() {
   if (code_ != BYTEPS_OK) {
     // byteps.common.program_errors reads this text.
     const std::string text = "byteps error " + std::to_string(code_) + ": " + message_;
-    api_.set_status(status_, CodeOf(code_), text.c_str());
+    api_.set_status(status_, StatusCodeOf(code_), text.c_str());
     api_.fail(context_, status_);
   }
   for (Tensor* tensor : tensors_) api_.delete_tensor(tensor);

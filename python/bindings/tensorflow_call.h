@@ -106,7 +106,4 @@ class KernelPart : public Ending {
   std::atomic<bool> is_accepted_{false};
 };
 
-// The number that TensorFlow has for such an error.
-Code CodeOf(byteps_code code);
-
 }  // namespace byteps::python::tensorflow

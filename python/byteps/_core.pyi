@@ -29,6 +29,7 @@ class KernelPart(Ending):
     def expect_result(self) -> None: ...
     def answer(self, number: int) -> None: ...
 
+def register_with_xla_of_tensorflow(name: str) -> str: ...
 def tensorflow_code(code: int) -> int: ...
 
 class Opening:
@@ -41,6 +42,8 @@ class Session:
     """One membership in a job. Errors are raised as byteps.common.errors.BytepsError."""
 
     def __init__(self, settings: Sequence[str], opening: Opening) -> None: ...
+    @property
+    def address(self) -> int: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -82,6 +85,32 @@ class Session:
     def speed(self) -> tuple[int, float, int]: ...
     def give_up(self, why: str) -> None: ...
     def shutdown(self) -> None: ...
+
+class MxnetGate:
+    """How an exchange in the engine ends."""
+
+class MxnetEngine:
+    """The engine of the MXNet that this process has loaded."""
+
+    def __init__(self, library: str) -> None: ...
+    def push(
+        self,
+        session: int,
+        array: int,
+        after: int,
+        gate: MxnetGate | None,
+        name: str,
+        operation: int,
+        dtype: int,
+        shape: Sequence[int],
+        root_rank: int,
+        priority: int,
+        combine: int,
+        process_set: int,
+        detail: str,
+        atomic: bool,
+    ) -> MxnetGate: ...
+    def wait_for_fewer(self, limit_ms: int) -> int: ...
 
 def serve(settings: Sequence[str]) -> None: ...
 def version() -> str: ...

@@ -88,8 +88,8 @@ async function look() {
     const job = await answer.json();
     one("problem").textContent = "";
     one("title").textContent = `BytePS job ${job.job}`;
-    one("state").textContent = `${job.state}; view ${job.epoch}, ${job.workers_expected} workers, ` +
-      `${job.servers_expected} servers expected` +
+    one("state").textContent = `${job.state}; view ${job.epoch}, ` +
+      `${job.workers_expected} workers, ${job.servers_expected} servers expected` +
       (job.waiting_for ? `; ${job.waiting_for}` : "") +
       (job.late_rank >= 0 ? `; rank ${job.late_rank} is late` : "");
     one("members").replaceChildren(...job.members.map(row));

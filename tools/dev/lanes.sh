@@ -4,7 +4,7 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python sim spec frameworks"
-readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel"
+readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
@@ -103,6 +103,8 @@ lane_bench() {
     step "bench core, short" bench "$VENV/bin/python" bench/core.py --repeats 2 --jobs 1x1 &&
     step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
 }
+
+lane_docs() { make_site; }
 
 lane_wheel() { ensure_release_needs && make_wheel; }
 

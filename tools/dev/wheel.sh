@@ -77,6 +77,8 @@ make_wheel() {
     step "making it fit for other machines" wheel-repair repair_wheel || return
   wheel=$(built_wheel)
   step "checking the wheel" wheel-check "$VENV/bin/python" -B tools/check_wheel.py "$wheel" &&
+    step "checking the Dockerfiles" wheel-images \
+      "$VENV/bin/hadolint" docker/Dockerfile docker/Dockerfile.server &&
     step "archive of the servers" wheel-archive \
       "$VENV/bin/python" -B tools/server_archive.py "$wheel" "$DIST" &&
     try_pythons "$wheel"

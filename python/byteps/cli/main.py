@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
+from byteps.cli.doctor import command as doctor_command
+from byteps.cli.job_config import show_config
 from byteps.cli.local_job import local_job
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
@@ -132,6 +134,12 @@ def run(
             help="If workers die, go on while so many live; 0: end the job at the first loss.",
         ),
     ] = 0,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config", help="Print the options of each role in this job, and start nothing."
+        ),
+    ] = False,
 ) -> None:
     """Start a whole job on this machine."""
     if min_np > num_proc:
@@ -143,6 +151,8 @@ def run(
             "--output raw and --output-dir exclude each other: raw output does not pass bps."
         )
     specs = local_job(num_proc, servers, command, os.environ, min_np)
+    if print_config:
+        raise typer.Exit(show_config(specs))
     supervisor = Supervisor(
         specs,
         grace,
@@ -208,6 +218,9 @@ def server(context: typer.Context) -> None:
 def scheduler(context: typer.Context) -> None:
     """Become the scheduler."""
     exec_program("scheduler", context.args)
+
+
+app.command("doctor", help=doctor_command.HELP)(doctor_command.doctor)
 
 
 def _print_version(wanted: bool) -> None:

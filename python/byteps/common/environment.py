@@ -44,6 +44,11 @@ def async_training() -> bool:
     return switch("BYTEPS_ENABLE_ASYNC")
 
 
+def mxnet_engine() -> str:
+    """Return which engine MXNet was told to use; "" if none."""
+    return os.environ.get("MXNET_ENGINE_TYPE", "")
+
+
 class TraceWish(NamedTuple):
     """Which steps the original's trace has, and in which folder."""
 

@@ -35,10 +35,15 @@ _DATA_TYPES = {kind.name.lower(): kind for kind in DataType}
 
 def data_type(array: Array) -> DataType:
     """Return the type of an array's elements; raise if they cannot be exchanged."""
-    found = _DATA_TYPES.get(array.dtype.name)
+    return data_type_of(array.dtype)
+
+
+def data_type_of(dtype: np.dtype[Any]) -> DataType:
+    """Return what numpy's type is; raise if arrays of it cannot be exchanged."""
+    found = _DATA_TYPES.get(dtype.name)
     if found is None:
         raise InvalidArgumentError(
-            f"arrays of {array.dtype} cannot be exchanged. Types: {', '.join(_DATA_TYPES)}; "
+            f"arrays of {dtype} cannot be exchanged. Types: {', '.join(_DATA_TYPES)}; "
             "allgather_object and broadcast_object take any object."
         )
     return found

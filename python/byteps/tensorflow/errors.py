@@ -17,23 +17,30 @@ Result = TypeVar("Result")
 def tensorflow_error(error: BytepsError) -> BytepsError:
     """Return the error that is one of TensorFlow's, too: a MismatchError is also a
     FailedPreconditionError."""
-    if isinstance(error, (tf.errors.OpError, NotInitializedError)):
+    if isinstance(error, tf.errors.OpError):
         return error
-    found: BytepsError = _class_of(type(error))(str(error))
+    kind: Any = type(error)
+    found: BytepsError = _class_of(kind)(None, None, str(error))
     return found
 
 
 @functools.cache
-def _class_of(kind: type[BytepsError]) -> Any:
-    from byteps import _core
+def _class_of(kind: Any) -> Any:
+    if kind is NotInitializedError:
+        other: Any = tf.errors.FailedPreconditionError
+    else:
+        from byteps import _core
 
-    both = tf.compat.v1.errors.exception_type_from_error_code(_core.tensorflow_code(kind.code))
+        code = _core.tensorflow_code(kind.code)
+        other = tf.compat.v1.errors.exception_type_from_error_code(code)
 
-    def make(self: Any, message: str) -> None:
-        both.__init__(self, None, None, message)
+    # AutoGraph makes another object of the class when it adds where in the program it was; it does
+    # so with these arguments.
+    def make(self: Any, node_def: Any, op: Any, message: str, *more: Any) -> None:
+        other.__init__(self, node_def, op, message, *more)
 
     members = {"__init__": make, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, (kind, both), members)
+    return type(kind.__name__, (kind, other), members)
 
 
 def with_tensorflow_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -6,7 +6,8 @@ Everything else stands on three functions: `same`, whose results have the shapes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.program_exchange import exchange_of
 from byteps.common.types import DataType, Operation
-from byteps.tensorflow import eager, graph, kernels
+from byteps.tensorflow import compiled, eager, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors
 
 _TYPES = [kind.name.lower() for kind in DataType]
@@ -62,14 +63,15 @@ def calls_of_group(call: Call, count: int) -> list[Call]:
 # have gradients, and the exchange itself knows nothing of them.
 
 
-def same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
-    """Return the results of calls that all start at once, scaled as the calls say."""
+def same(calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None) -> list[Any]:
+    """Return the results of calls that all start at once, scaled as the calls say. In a program of
+    XLA, they start when the gate is there."""
     sent, bare = [], []
     for call, tensor in zip(calls, tensors, strict=True):
         is_cut = _is_cut(call, tensor)
         sent.append(_to_send(call, tensor, is_cut))
         bare.append(_without_factors(call, tensor, is_cut))
-    results = _differentiable_same(bare, sent)
+    results = _differentiable_same(bare, sent, gate)
     return [
         _received(call, tensor, result)
         for call, tensor, result in zip(calls, tensors, results, strict=True)
@@ -91,7 +93,7 @@ def rows(call: Call, tensor: Any, splits: Any = None) -> tuple[Any, Any]:
 def number(what: str, process_set: ProcessSet = global_process_set) -> Any:
     """Return the answer to a question, of the time when the result is computed."""
     text = kernels.question(what, process_set)
-    if tf.executing_eagerly():
+    if tf.executing_eagerly() or compiled.is_here():  # XLA keeps the answer of now
         return tf.constant(kernels.answer(text), tf.int32)
     return graph.number(text)
 
@@ -144,24 +146,30 @@ def _received(call: Call, tensor: Any, result: Any) -> Any:
 # Gradients: those of Horovod.
 
 
-def _differentiable_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
+def _differentiable_same(
+    calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None
+) -> list[Any]:
+    way: Callable[..., list[Any]] = eager.exchange_same
     if not tf.executing_eagerly():
-        return graph.exchange_same(calls, tensors)
+        if not compiled.is_here():
+            return graph.exchange_same(calls, tensors)
+        way = functools.partial(compiled.exchange_same, gate=gate)
     if not any(tensor.dtype.is_floating for tensor in tensors):
-        return eager.exchange_same(calls, tensors)
+        return way(calls, tensors)
 
     @tf.custom_gradient
     def exchange(*values: Any) -> Any:
         def gradient(*upstream: Any) -> Any:
             return _gradients_of_same(calls, upstream)
 
-        return eager.exchange_same(calls, values), gradient
+        return way(calls, values), gradient
 
     return list(exchange(*tensors))
 
 
 def _differentiable_rows(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any]:
     if not tf.executing_eagerly():
+        compiled.refuse(f"an exchange of rows ({call.operation.name.lower()})")
         return graph.exchange_rows(call, tensor, splits)
     if splits is not None:
         call = replace(call, splits=[int(count) for count in eager.host_array(splits)])
@@ -182,14 +190,15 @@ def _differentiable_rows(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any
 @tf.RegisterGradient("BytepsExchange")
 @with_tensorflow_errors
 def _of_exchange(op: Any, *upstream: Any) -> list[Any]:
-    return _gradients_of_same([_call_of(text) for text in op.get_attr("calls")], upstream)
+    calls = [_call_of(text) for text in op.get_attr("calls")]
+    return [*_gradients_of_same(calls, upstream), None]
 
 
 @tf.RegisterGradient("BytepsRows")
 @with_tensorflow_errors
-def _of_rows(op: Any, upstream: Any, _: Any) -> tuple[Any, None]:
+def _of_rows(op: Any, upstream: Any, _: Any) -> tuple[Any, None, None]:
     (text,) = op.get_attr("calls")
-    return _gradient_of_rows(_call_of(text), upstream, op.outputs[1]), None
+    return _gradient_of_rows(_call_of(text), upstream, op.outputs[1]), None, None
 
 
 def _call_of(text: Any) -> Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ from byteps.tensorflow.sparse import allreduce_slices, as_dense
 def checked_groups(groups: Any, num_groups: int) -> Any:
     """Return what groups the user wants: None, a number of them, or lists of variables."""
     if num_groups:
+        warnings.warn(
+            "Parameter `num_groups` has been replaced by `groups`.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         groups = num_groups
     if groups is None:
         return None

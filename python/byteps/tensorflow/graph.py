@@ -17,6 +17,7 @@ from byteps.tensorflow.library import operations
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 _NOT_IN_NODES = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 _COUNT = re.compile(r"_\d+$")
+_GATE = "_byteps_gate"
 
 
 def name_in_graph(name: str | None, kind: str, tensor: Any, ignore_name_scope: bool = False) -> str:
@@ -48,15 +49,28 @@ def _place_of(graph: Any) -> str:
 def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
     """Return the results of exchanges that are one operation: they start together."""
     texts = [_text(call) for call in calls]
-    return list(operations().byteps_exchange(tensors=list(tensors), calls=texts))
+    return list(operations().byteps_exchange(tensors=list(tensors), gate=_gate(), calls=texts))
 
 
 def exchange_rows(call: Call, tensor: Any, splits: Any = None) -> tuple[Any, Any]:
     """Return the rows that an exchange brings, and how many are of which rank."""
     if splits is None:
         splits = tf.zeros([0], tf.int32)
-    rows = operations().byteps_rows(tensor=tensor, splits=splits, calls=[_text(call)])
+    texts = [_text(call)]
+    rows = operations().byteps_rows(tensor=tensor, splits=splits, gate=_gate(), calls=texts)
     return rows.rows, rows.counts
+
+
+def _gate() -> Any:
+    """Return a tensor that is no constant to TensorFlow: what depends on it is not computed while
+    TensorFlow optimizes the graph. A graph has one."""
+    graph = tf.compat.v1.get_default_graph()
+    gate = getattr(graph, _GATE, None)
+    if gate is None:
+        with tf.control_dependencies(None):  # in no branch and no loop
+            gate = tf.timestamp(name="byteps_gate")
+        setattr(graph, _GATE, gate)
+    return gate
 
 
 def number(text: str) -> Any:
@@ -64,6 +78,11 @@ def number(text: str) -> Any:
     if default.is_initialized():
         default.current().expect_calls()
     return operations().byteps_number(calls=[text])
+
+
+def number_of_exchange(call: Call) -> Any:
+    """Return the number that a call without a tensor brings: of a barrier, nobody needs it."""
+    return number(Exchange.of(call).text())
 
 
 def join() -> Any:

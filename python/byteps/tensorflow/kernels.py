@@ -45,9 +45,10 @@ def begin(part: _core.KernelPart) -> None:
         return
     call = exchange_of(part.text).call(0)
     session = default.current()
-    if call.operation is Operation.JOIN:
-        # Ranks have made different numbers of calls without a name.
-        session.unnamed.begin_again()
+    if call.operation in (Operation.BARRIER, Operation.JOIN):
+        if call.operation is Operation.JOIN:
+            # Ranks have made different numbers of calls without a name.
+            session.unnamed.begin_again()
         part.expect_result()
         session.launch(request_of(session, call, DEVICE, DataType.UINT8, ()), part)
         return

@@ -156,13 +156,11 @@ def DistributedOptimizer(  # noqa: N802
 
 
 def _of_keras(optimizer: Any, **options: Any) -> Any:
-    try:
-        from byteps.tensorflow import keras
-    except ImportError:
-        keras = None
-    if keras is None or not hasattr(optimizer, "get_config"):
+    if not hasattr(optimizer, "get_config"):
         raise ValueError(
             "Provided optimizer doesn't inherit from either legacy TensorFlow or Keras optimizer: "
             f"{optimizer}"
         )
-    return keras.DistributedOptimizer(optimizer, **options)
+    from byteps.tensorflow.keras import DistributedOptimizer as OfKeras
+
+    return OfKeras(optimizer, **options)

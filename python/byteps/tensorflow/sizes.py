@@ -7,13 +7,14 @@ from typing import Any
 import tensorflow as tf
 
 from byteps.common import barriers
-from byteps.tensorflow import graph, kernels
+from byteps.tensorflow import compiled, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors
 
 
 def _ask(text: str) -> Any:
     if tf.executing_eagerly():
         return tf.constant(kernels.answer(text), tf.int32)
+    compiled.refuse("an operation that asks for ranks and sizes")
     return graph.number(text)
 
 
@@ -37,7 +38,7 @@ def local_size_op(name: str | None = None) -> Any:
 
     Example::
 
-        print(bps.local_size_op())
+        threads = 16 // bps.local_size_op()
     """
     del name
     return _ask("local_size")
@@ -61,7 +62,7 @@ def local_rank_op(name: str | None = None) -> Any:
 
     Example::
 
-        print(bps.local_rank_op())
+        is_first_here = bps.local_rank_op() == 0
     """
     del name
     return _ask("local_rank")
@@ -97,4 +98,5 @@ def join() -> Any:
     """
     if tf.executing_eagerly():
         return tf.constant(barriers.join(), tf.int32)
+    compiled.refuse("join")
     return graph.join()

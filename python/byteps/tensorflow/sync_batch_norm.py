@@ -16,9 +16,7 @@ def _over_ranks(mean: Any, variance: Any) -> tuple[Any, Any]:
     """Return mean and variance over the batches of all ranks, which count alike."""
     if not has_others(global_process_set):
         return mean, variance
-    both = tf.stack([mean, variance + tf.square(mean)])
-    # Not a gradient, and the next layer waits for it.
-    both = allreduce(both, op=Average)
+    both = allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average)
     return both[0], both[1] - tf.square(both[0])
 
 

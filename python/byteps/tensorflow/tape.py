@@ -31,7 +31,8 @@ class _Distributed:
     ) -> Any:
         """Return the gradients, combined over all ranks, in the structure of the sources."""
         del use_generic_names  # names are generic
-        gradients = super().gradient(target, sources, output_gradients, **options)  # type: ignore[misc]
+        tape: Any = super()
+        gradients = tape.gradient(target, sources, output_gradients, **options)
         return self._combined(gradients, sources)
 
     @with_tensorflow_errors
@@ -60,7 +61,7 @@ def _flat(gradients: Any) -> list[Any]:
 def _wrapped(tape: Any, combiner: GradientCombiner) -> Any:
     """Return an object of a class of the same name that shares the tape's recording."""
     kind = type(tape)
-    wrapped = type(kind.__name__, (_Distributed, kind), {"_combiner": combiner})
+    wrapped: Any = type(kind.__name__, (_Distributed, kind), {"_combiner": combiner})
     distributed = wrapped.__new__(wrapped)
     distributed.__dict__ = tape.__dict__
     return distributed

@@ -11,6 +11,7 @@ constexpr size_t kNamesMax = 3;
 constexpr size_t kRanksMax = 8;
 // Who was asked answers with its next account.
 constexpr Duration kAnswerLimit = seconds(3);
+constexpr Duration kLookAgain = milliseconds(500);
 
 std::string Seconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
@@ -151,6 +152,13 @@ std::optional<Time> Accounts::NextDue() const {
   return next_report_.has_value() ? std::max(first, *next_report_) : first;
 }
 
+// A rank that talks and has not answered yet was asked a moment ago.
+bool Accounts::MayAnswerSoon(const Wait& wait, Time now) const {
+  if (wait.age >= std::max(stall_after_, kAnswerLimit) + kAnswerLimit) return false;
+  return std::any_of(wait.silent.begin(), wait.silent.end(),
+                     [&](uint32_t rank) { return now - tellers_.at(rank).at < kAnswerLimit; });
+}
+
 // What a rank does that others wait for.
 std::string Accounts::Doing(uint32_t rank, Time now) const {
   auto found = tellers_.find(rank);
@@ -177,6 +185,10 @@ std::vector<std::string> Accounts::Report(Time now,
   std::vector<std::pair<std::vector<uint32_t>, std::vector<const Wait*>>> kinds;
   for (const Wait& wait : waits) {
     if (wait.age < stall_after_ || wait.waiting.empty()) continue;
+    if (MayAnswerSoon(wait, now)) {
+      next_report_ = now + kLookAgain;
+      continue;
+    }
     std::vector<uint32_t> whom = wait.missing.empty() ? wait.silent : wait.missing;
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const auto& one) { return one.first == whom; });

@@ -63,6 +63,7 @@ class Accounts {
  private:
   static void Rate(const Teller& before, Teller& now);
   void LookForWaits();
+  bool MayAnswerSoon(const Wait& wait, Time now) const;
   std::vector<uint32_t> RanksOf(uint32_t group) const;
   std::string Doing(uint32_t rank, Time now) const;
 

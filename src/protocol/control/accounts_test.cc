@@ -75,6 +75,16 @@ TEST_F(AccountsTest, ARankThatSaysNothingStandsStill) {
                              "stands still"}));
 }
 
+TEST_F(AccountsTest, WhoWasAskedAMomentAgoGetsTimeToAnswer) {
+  Tell(0, {State("x", UseStage::kExchanges, 60)});
+  Tell(1, {});
+  EXPECT_TRUE(Report().empty());
+  EXPECT_EQ(accounts.NextDue(), now + milliseconds(500));
+  now += milliseconds(500);
+  Tell(1, {State("x", UseStage::kNotBegun)});
+  EXPECT_EQ(Report().size(), 1u);
+}
+
 TEST_F(AccountsTest, WhereNobodyIsMissingItIsNoRank) {
   Tell(0, {State("x", UseStage::kExchanges, 61)});
   Tell(1, {State("x", UseStage::kExchanges, 61)});

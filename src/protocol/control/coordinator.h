@@ -21,6 +21,7 @@
 //   name_desk.h   what names stand for          comeback.h    whether anybody may still come
 //   latecomers.h  what workers are told that wait while the job runs
 //   accounts.h    what workers tell of themselves, for people
+//   link_watch.h  what the links were found to carry, and where pieces should be
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@
 #include "src/protocol/control/job_status.h"
 #include "src/protocol/control/joining.h"
 #include "src/protocol/control/latecomers.h"
+#include "src/protocol/control/link_watch.h"
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/losses.h"
 #include "src/protocol/control/name_desk.h"
@@ -123,6 +125,7 @@ class Coordinator {
   NameDesk names_;
   Losses losses_;
   Comeback comeback_;
+  LinkWatch links_;
   Joining joining_;
   Reporting reporting_;
   Succession succession_;

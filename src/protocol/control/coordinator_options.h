@@ -59,6 +59,8 @@ struct CoordinatorOptions {
   // After an operation has been open for so long, and again each time: who has not come to it;
   // zero: nothing is said.
   Duration stall_after = seconds(60);
+  // Workers' measurements of the links are judged when each has measured for so long; 0: never.
+  Duration links_window = milliseconds(200);
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;

@@ -227,10 +227,22 @@ int64_t CreditBytes(const Options& options) {
   return options.scheduling_credit * options.partition_bytes;
 }
 
+namespace {
+
+std::string HostAndPort(const std::string& host, int64_t port) {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+}
+
+}  // namespace
+
 std::string RootAddress(const Options& options) {
-  const bool is_v6 = options.root_host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", options.root_host, is_v6 ? "]" : "",
-                     options.root_port);
+  return HostAndPort(options.root_host, options.root_port);
+}
+
+std::string StatusAddress(const Options& options) {
+  if (options.status_port == 0) return "";
+  return HostAndPort(options.status_host, options.status_port);
 }
 
 }  // namespace byteps::config

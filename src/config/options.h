@@ -69,6 +69,9 @@ struct Options {
   int64_t exit_notices = -1;
 
   // What it says.
+  int64_t stall_check_time_s = 60;
+  int64_t status_port = 0;
+  std::string status_host = "127.0.0.1";
   std::string log_level = "warning";
   bool log_hide_time = false;
   bool telemetry_on = true;
@@ -119,6 +122,9 @@ int64_t GlobalRank(const Options& options);
 
 // The bytes that may be between push and answer; 0 leaves the choice to the caller.
 int64_t CreditBytes(const Options& options);
+
+// "host:port" where the job's state is shown; empty: nowhere.
+std::string StatusAddress(const Options& options);
 
 // "host:port" of the coordinator, "[host]:port" for an IPv6 address.
 std::string RootAddress(const Options& options);

@@ -48,10 +48,11 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
-                [this](const Status& why) { End(why); }}),
+                [this](const Status& why) { End(why); }, [this] { return accountant_.Tell(); }}),
       membership_(options.join),
       lanes_(MakeLanes()),
       front_(FrontOptionsFor(options.protocol, *lanes_), arithmetic_, *this),
+      accountant_(front_.uses(), operations_),
       ticker_(
           *loop_, [this] { return front_.NextTick(); },
           [this](Time now) {
@@ -156,8 +157,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    // One voice is enough: the first worker of a machine speaks for its neighbours.
-    if (options_.join.local_rank == 0) log_.Warning("waiting: {}", waiting->text);
+    log_.Warning("waiting: {}", waiting->text);  // the coordinator chooses who is told
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     End({refused->code, refused->text});
@@ -171,6 +171,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     front_.OnDeclareFailed(*failed);
   }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
+  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Ask(alive->asked);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
   lanes_->Deliver();
 }

@@ -18,6 +18,7 @@
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/leaving.h"
 #include "src/protocol/worker/worker.h"
+#include "src/runtime/accountant.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/lane_group.h"
@@ -98,6 +99,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   protocol::KernelArithmetic arithmetic_;
   std::unique_ptr<WorkerLanes> lanes_;
   protocol::Front front_;
+  Accountant accountant_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;

@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+import job_runs
 import test_jobs
+from job_runs import JOBS, job
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
-from test_jobs import JOBS, MISSING, job
 
-environment = test_jobs.environment
-
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
-)
+environment = job_runs.environment
+pytestmark = test_jobs.pytestmark
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def written(tmp_path, rank: int, clock_us: int, times: list[tuple[str, int, int]
     """Write the timeline of a rank whose clock is ahead; times are the true ones."""
     timeline = Timeline(tmp_path / f"{rank}.json", rank)
     for handle, (name, begun, ended) in enumerate(times):
-        timeline._now_us = lambda at=begun: at  # type: ignore[method-assign]
+        timeline._now_us = lambda at=begun: at  # type: ignore
         timeline.start(handle, request(name))
         base = timeline._begun_ns
         timeline.end(handle, base + begun * 1000, base + ended * 1000)

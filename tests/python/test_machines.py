@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import job_runs
+import pytest
 import test_jobs
 from job_runs import JOBS, job
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line

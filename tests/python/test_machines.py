@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import job_runs
 import pytest
-import test_jobs
+from job_runs import JOBS, job
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
-from test_jobs import JOBS, MISSING, job
+from test_jobs import MISSING
 
-environment = test_jobs.environment
+environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"

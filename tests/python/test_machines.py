@@ -107,8 +107,9 @@ def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment
         os.kill(worker_of(environment[TOKEN_VARIABLE], 1, rank), signal.SIGKILL)
         told = [finish(one) for one in started]
     assert all(code != 0 for code, _, _ in told)
-    for _, out, _ in told:
-        assert f"worker {2 + rank}" in out
+    # To other machines the rank may be named that ended because of it.
+    assert "worker 2" in told[0][1] or "worker 3" in told[0][1]
+    assert f"worker {2 + rank}" in told[1][1]
 
 
 def test_the_launcher_of_one_host_may_ask_for_it_too(environment) -> None:

@@ -76,6 +76,7 @@ struct UpwardFacts {
   bool others_wait = false;
   std::vector<Run> pieces;
   std::vector<ShardId> homes;  // by number; none if the rank has told them before
+  friend bool operator==(const UpwardFacts&, const UpwardFacts&) = default;
 };
 
 // To the carrier.

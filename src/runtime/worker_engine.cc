@@ -67,7 +67,7 @@ std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
   events.on_links = [this] { ReadyIfComplete(); };
   events.on_suspect = [this](const wire::Suspect& suspect) { Suspect(suspect); };
   events.on_evicted = [this](const std::string& why) { End(Evicted(why)); };
-  events.on_lost = [this](const Status& why) { End(why); };
+  events.on_lost = [this](const Status& why) { OnLost(why); };
   WorkerLanesParts parts{
       *transport_, *loop_,           options_.protocol, options_.shards, options_.control.identity,
       log_,        std::move(events)};
@@ -221,6 +221,14 @@ void WorkerEngine::ReadyIfComplete() {
 void WorkerEngine::OnEvent() {
   ticker_.Arm();
   NotifyIfLeft();
+}
+
+// The coordinator hears why, whichever end of a process it sees first.
+void WorkerEngine::OnLost(const Status& why) {
+  if (phase_ == Phase::kReady && !leaving_.wants()) {
+    control_.Send(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
+  }
+  End(why);
 }
 
 void WorkerEngine::Suspect(const wire::Suspect& suspect) {

@@ -64,6 +64,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
+  void OnLost(const Status& why);
   std::unique_ptr<WorkerLanes> MakeLanes();
   Status Evicted(const std::string& source) const;
   void End(const Status& why);

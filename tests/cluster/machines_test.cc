@@ -147,8 +147,12 @@ TEST_F(Machines, ARankThatDiesEndsAJobThatNeedsAll) {
   for (const TicketRef& ticket : tickets) {
     Status ended = ticket->WaitStatus();
     EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.ToString();
-    EXPECT_NE(ended.message().find("worker 3"), std::string::npos) << ended.ToString();
+    // The coordinator may see first how rank 2 ends, which does because rank 3 has.
+    bool names_one = ended.message().find("worker 3") != std::string::npos ||
+                     ended.message().find("worker 2") != std::string::npos;
+    EXPECT_TRUE(names_one) << ended.ToString();
   }
+  EXPECT_NE(tickets[2]->WaitStatus().message().find("worker 3"), std::string::npos);
 }
 
 TEST_F(Machines, SeveralGenerationsWithTheSameServers) {

@@ -220,7 +220,9 @@ constexpr OptionRow kRows[] = {
      .choices = "auto, 0, 1",
      .help = "Whether the workers of one machine exchange tensors in memory that they share. auto: "
              "they do if the job has one worker machine with 2 to 64 workers, and num_server=0. 0: "
-             "never, so the job needs servers. 1: a job that cannot is refused."},
+             "never, so the job needs servers. 1: in a job with servers, too, where the workers of "
+             "each machine sum first and one of them exchanges the sum; the same on all workers. "
+             "The log says if they cannot, and why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,
@@ -286,7 +288,7 @@ constexpr OptionRow kRows[] = {
     {.name = "min_workers",
      .variable = "BYTEPS_MIN_WORKERS",
      .field = &Options::min_workers,
-     .readers = kByScheduler,
+     .readers = kByWorker | kByScheduler,
      .maximum = kMachinesMax * 1024,
      .help = "The job goes on while it has at least so many worker processes. 0: the loss of any "
              "worker ends the job."},

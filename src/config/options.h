@@ -96,9 +96,23 @@ bool IsDistributed(const Options& options);
 
 // As many workers of a machine can share memory (session/wiring.cc compares with src/local/).
 inline constexpr int64_t kLocalWorkersMax = 64;
+// A job whose machines share memory has at most so many workers, and pieces of at most so many
+// bytes (session/wiring.cc compares with src/machine/).
+inline constexpr int64_t kSharingWorkersMax = 181;
+inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 
 // Whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
+
+// Whether the workers of this worker's machine are one member of a job with servers: they share
+// memory, and one of them exchanges their sum.
+bool IsOneOfMachine(const Options& options);
+
+// Why they are not although local_reduce asks for it; nothing if they are, or it does not.
+std::optional<std::string> WhyNotOneOfMachine(const Options& options);
+
+// The largest piece of a tensor: the same for all workers of a job.
+int64_t PieceBytesMax(const Options& options);
 
 // Worker processes in the whole job: every machine runs local_size of them.
 int64_t WorkerCount(const Options& options);

@@ -65,6 +65,15 @@ class Carrier {
   void On(uint32_t, const MayLeave&) {}
   void On(uint32_t, const CarrierLeaves&) {}
   void On(uint32_t, const JobOver&) {}
+  // Of a job with servers.
+  void On(uint32_t, const BegunUpward&) {}
+  void On(uint32_t, const JoinedUpward&) {}
+  void On(uint32_t, const SetAdded&) {}
+  void On(uint32_t, const SetRemoved&) {}
+  void On(uint32_t, const Retired&) {}
+  void On(uint32_t, const AsksSettled&) {}
+  void On(uint32_t, const Ended&) {}
+  void On(uint32_t, const IsSettled&) {}
 
   void SayTo(RankSet ranks, const Word& word);
   void Deliver(const protocol::Declarations::Answers& answers);

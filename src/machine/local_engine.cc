@@ -68,7 +68,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       log_(log),
       shut_down_(ShutDown()),
       meeting_(std::move(meeting)),
-      room_(meeting_.memory.bytes(), options.size),
+      room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       operations_(
@@ -464,7 +464,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   meeting.group = "workers of one machine";
   meeting.rank = options.rank;
   meeting.size = options.size;
-  meeting.memory_bytes = SharedRoom::BytesFor(options.size);
+  meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
   meeting.terms = "BytePS " + options.version;
   meeting.go_on = options.go_on;
   meeting.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };

@@ -25,6 +25,13 @@ Status BrokenOff() {
   return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
 }
 
+protocol::FrontOptions FrontOptionsFor(const protocol::WorkerOptions& worker,
+                                       const WorkerLanes& lanes) {
+  protocol::FrontOptions options = protocol::FrontOptionsOf(worker);
+  options.lanes = lanes.front_lanes();
+  return options;
+}
+
 }  // namespace
 
 WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
@@ -43,20 +50,30 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
                 [this](const wire::Message& message) { OnControl(message); },
                 [this](const Status& why) { End(why); }, [this] { return accountant_.Tell(); }}),
       membership_(options.join),
-      front_(protocol::FrontOptionsOf(options.protocol), arithmetic_, *this),
+      lanes_(MakeLanes()),
+      front_(FrontOptionsFor(options.protocol, *lanes_), arithmetic_, *this),
       accountant_(front_.uses(), operations_),
-      lanes_(std::make_unique<LaneGroup>(
-          *transport_, *loop_, options.protocol, options.shards, options.control.identity, log,
-          LaneGroup::Events{[this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); },
-                            [this] { OnEvent(); }, [this] { ReadyIfComplete(); },
-                            [this](const wire::Suspect& suspect) { Suspect(suspect); },
-                            [this](const std::string& why) { End(Evicted(why)); }})),
       ticker_(
           *loop_, [this] { return front_.NextTick(); },
           [this](Time now) {
             front_.OnTick(now);
             lanes_->Deliver();
           }) {}
+
+std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
+  WorkerLanes::Events events;
+  events.to_front = [this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); };
+  events.on_event = [this] { OnEvent(); };
+  events.on_links = [this] { ReadyIfComplete(); };
+  events.on_suspect = [this](const wire::Suspect& suspect) { Suspect(suspect); };
+  events.on_evicted = [this](const std::string& why) { End(Evicted(why)); };
+  events.on_lost = [this](const Status& why) { End(why); };
+  WorkerLanesParts parts{
+      *transport_, *loop_,           options_.protocol, options_.shards, options_.control.identity,
+      log_,        std::move(events)};
+  if (options_.make_lanes) return options_.make_lanes(std::move(parts));
+  return std::make_unique<LaneGroup>(std::move(parts));
+}
 
 WorkerEngine::~WorkerEngine() {
   if (thread_.joinable()) {
@@ -213,7 +230,7 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 // Nothing may write to users' memory when they are told.
 void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
-  lanes_->Close();
+  lanes_->Close(why);
   front_.Stop(why);
   lanes_->Deliver();
 }

@@ -64,6 +64,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
+  std::unique_ptr<WorkerLanes> MakeLanes();
   Status Evicted(const std::string& source) const;
   void End(const Status& why);
   void BeginToLeave();
@@ -96,9 +97,9 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   ControlLink control_;
   protocol::Membership membership_;
   protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<WorkerLanes> lanes_;
   protocol::Front front_;
   Accountant accountant_;
-  std::unique_ptr<LaneGroup> lanes_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;

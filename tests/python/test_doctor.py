@@ -15,6 +15,7 @@ from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_until_
 from byteps.cli.doctor import machine, report, scheduler_check, software, wire
 from byteps.cli.doctor.remote import RemoteAgent
 from byteps.cli.doctor.survey import Link, Survey, bottleneck
+from byteps.cli.main import main
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 HERE = "127.0.0.1"
@@ -92,7 +93,7 @@ def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> No
     (tmp_path / "libnccl.so.2").write_bytes(b"")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
     monkeypatch.setattr(software, "_loader_cache", dict)
-    found = software.facts()["libraries"]
+    found = software.libraries()
     assert found["CUDA driver"] == str(tmp_path / "libcuda.so.1")
     assert found["NCCL"] == str(tmp_path / "libnccl.so.2")
     assert found["verbs"] is None
@@ -165,6 +166,14 @@ def environment():
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_"))}
     yield {**kept, TOKEN_VARIABLE: token}
     assert wait_until_gone(carriers(token)) == {}
+
+
+def test_check_build_has_horovods_spelling_too(capsys) -> None:
+    for flag in ("--check-build", "-cb"):
+        with pytest.raises(SystemExit) as end:
+            main([flag])
+        assert end.value.code == 0
+        assert "Available Tensor Operations:" in capsys.readouterr().out
 
 
 @test_jobs.pytestmark

@@ -235,6 +235,16 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    check_build: Annotated[
+        bool,
+        typer.Option(
+            "-cb",
+            "--check-build",
+            callback=doctor_command.print_build,
+            is_eager=True,
+            help="Show what is built in, as horovodrun does.",
+        ),
+    ] = False,
 ) -> None:
     pass
 

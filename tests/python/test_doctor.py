@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 import test_jobs
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_until_gone
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until_gone
 
 from byteps.cli.doctor import machine, report, scheduler_check, software, wire
 from byteps.cli.doctor.remote import RemoteAgent
@@ -213,14 +213,12 @@ def test_a_scheduler_is_told_from_another_program(environment) -> None:
         [sys.executable, "-c", script],
         env=environment | job,
         cwd="/",
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
     try:
-        assert scheduler.stderr is not None
-        for line in scheduler.stderr:
-            if "listening on" in line:
-                break
+        wait_for_line(scheduler, "listening on")
         found = look_for(port, environment)
         assert found["round_trip_us"] > 0
         assert "problem" not in found, found

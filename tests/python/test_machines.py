@@ -13,7 +13,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS, job
+from job_runs import JOBS
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
 
 environment = job_runs.environment

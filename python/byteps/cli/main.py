@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -9,8 +10,10 @@ import typer
 
 from byteps.__version__ import __version__
 from byteps.cli import run_options as options
+from byteps.cli.horovod import translate
 from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
+from byteps.common import environment
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 
@@ -127,10 +130,22 @@ def _options(
     pass
 
 
+def _without_horovods_flags(arguments: list[str]) -> list[str]:
+    translated = translate(arguments)
+    os.environ.update(translated.variables)
+    environment.take_horovods()
+    for notice in translated.notices:
+        print(f"[bps] {notice}", file=sys.stderr)
+    return translated.arguments
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     open_standard_descriptors()
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        if arguments[:1] == ["run"]:
+            arguments = ["run", *_without_horovods_flags(arguments[1:])]
         app(args=arguments, prog_name="bps")
     except BytepsError as error:
         print(f"bps: {error}", file=sys.stderr)

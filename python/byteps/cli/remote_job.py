@@ -44,6 +44,8 @@ _STAYS = (
     "TMPDIR",
 )
 _STAYS_ALSO = ("USER", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "BYTEPS_LAUNCH_ID")
+# Which network the servers use; on one machine they use none.
+_NETWORK = ("BYTEPS_ADDRESS_CIDR", "DMLC_INTERFACE")
 _STAYS_PREFIXES = ("BASH_FUNC_", "SSH_", "XDG_", "DBUS_")
 # Below the ports that Linux gives to outgoing connections.
 _PORT_FIRST, _PORTS = 20000, 10000
@@ -66,7 +68,7 @@ class RemoteOptions:
 
 def carried_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that go to all hosts."""
-    stays = {*_STAYS, *_STAYS_ALSO, *NOT_INHERITED}
+    stays = {*_STAYS, *_STAYS_ALSO, *NOT_INHERITED} - set(_NETWORK)
     return {
         name: value
         for name, value in environment.items()

@@ -43,9 +43,29 @@ def async_training() -> bool:
     return switch("BYTEPS_ENABLE_ASYNC")
 
 
+# Variables of Horovod that have the meaning of one of this package. horovodrun's flags have the
+# same meanings (byteps.cli.horovod).
+_OF_HOROVOD = {
+    "HOROVOD_GLOO_IFACE": "DMLC_INTERFACE",
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": "BYTEPS_OPERATION_TIMEOUT",
+    "HOROVOD_LOG_HIDE_TIME": "BYTEPS_LOG_HIDE_TIME",
+    "HOROVOD_LOG_LEVEL": "BYTEPS_LOG_LEVEL",
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "BYTEPS_OPERATION_TIMEOUT",
+    "HOROVOD_START_TIMEOUT": "BYTEPS_START_TIMEOUT",
+}
+
+
+def take_horovods() -> None:
+    """Set this package's variables from Horovod's, unless they are set."""
+    for theirs, ours in _OF_HOROVOD.items():
+        if os.environ.get(theirs) and not os.environ.get(ours):
+            os.environ[ours] = os.environ[theirs]
+
+
 def of_horovod() -> list[str]:
-    """Return the variables of Horovod that are set. None of them means anything here."""
-    return sorted(name for name in os.environ if name.startswith("HOROVOD_"))
+    """Return the variables of Horovod that are set and mean nothing here."""
+    names = [name for name in os.environ if name.startswith("HOROVOD_")]
+    return sorted(name for name in names if name not in _OF_HOROVOD)
 
 
 def set_job_size(num_workers: int, num_servers: int, global_rank: int) -> None:

@@ -20,7 +20,7 @@ import sys
 import threading
 from pathlib import Path
 
-from byteps.common.cluster import Job, described_job
+from byteps.common.cluster import LOOPBACK, Job, described_job
 from byteps.common.errors import RefusedError, UnavailableError
 
 JOINED = b"joined\n"
@@ -45,8 +45,7 @@ class OwnServices:
         job = described_job(os.environ)
         if job is None:
             return
-        if job.has_scheduler:
-            _check_address(job)
+        _check_address(job)
         os.environ.update(job.variables)
         _end_with_launcher()
         if job.has_scheduler or job.servers:
@@ -96,12 +95,18 @@ def _watch(launcher: int, own: int) -> None:
 
 
 def _check_address(job: Job) -> None:
-    """Refuse a job of which the launcher's machine was taken for that of rank 0, and it is not."""
-    host = job.variables["DMLC_PS_ROOT_URI"]
-    if not job.guessed_host:
-        return
+    """Refuse a job whose first machine is known by a name or an address that cannot be right."""
+    host = job.variables.get("DMLC_PS_ROOT_URI", LOOPBACK)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise RefusedError(
+            f"the machine of rank 0, {host}, cannot be found: {error.strerror}. Set MASTER_ADDR to "
+            "a name or an address of this machine that all machines know, for all processes."
+        ) from error
+    if not (job.guessed_host and job.has_scheduler):
+        return
+    try:
         with socket.socket(family, kind, protocol) as probe:
             probe.bind(address)
     except OSError as error:

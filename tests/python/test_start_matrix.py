@@ -156,8 +156,7 @@ def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # As in a shell: Ctrl-C reaches a process group.
-        process_group=0,
+        start_new_session=True,  # Ctrl-C reaches a process group, as in a shell
     )
     wait_for_line(job, "all right")
     wait_for_line(job, "all right")

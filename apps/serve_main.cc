@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "src/config/arguments.h"
+#include "src/config/environment.h"
 #include "src/config/option_text.h"
+#include "src/config/options.h"
 
 namespace byteps::apps {
 namespace {
@@ -19,7 +21,10 @@ const char* Purpose(Role role) {
 std::string HelpText(const Service& service) {
   return fmt::format(
       "Usage: {0} [--OPTION VALUE]...\n\n{1} Runs until the job is over.\n\n"
-      "  -h, --help\n      Print this text.\n  --version\n      Print the version.\n\n"
+      "  -h, --help\n      Print this text.\n  --version\n      Print the version.\n"
+      "  --print_config ROLE\n      Print the options that a worker, server or scheduler would "
+      "have "
+      "in this environment.\n\n"
       "Options; a flag wins over the variable:\n\n{2}\n"
       "Exit status: 0 when the job ended in order, 1 when it failed, 2 for wrong usage.\n",
       service.program, Purpose(service.role), config::FlagsHelp(service.role));
@@ -33,6 +38,22 @@ int Serve(const Service& service, const std::vector<std::string>& settings, std:
   if (code == BYTEPS_OK) return kExitOk;
   fmt::print(error, "{}: {}\n", service.program, reason.message);
   return code == BYTEPS_INVALID_ARGUMENT ? kExitUsage : kExitFailed;
+}
+
+// What the library would make of the same environment; nothing is started.
+int PrintConfig(const Service& service, const std::vector<std::string>& settings, std::FILE* output,
+                std::FILE* error) {
+  const Result<config::Options> options =
+      config::LoadOptions(config::Environment::OfProcess(), settings);
+  if (!options.ok()) {
+    fmt::print(error, "{}: {}\n", service.program, options.status().message());
+    return kExitUsage;
+  }
+  for (const std::string& warning : options->warnings) {
+    fmt::print(error, "{}: {}\n", service.program, warning);
+  }
+  fmt::print(output, "{}", config::ConfigText(options.value()));
+  return kExitOk;
 }
 
 }  // namespace
@@ -52,6 +73,7 @@ int RunService(const Service& service, std::span<const char* const> words, std::
     fmt::print(output, "{} {}\n", service.program, service.version());
     return kExitOk;
   }
+  if (arguments->print_config) return PrintConfig(service, arguments->settings, output, error);
   return Serve(service, arguments->settings, error);
 }
 

@@ -103,5 +103,17 @@ TEST(RunServiceTest, HelpAndVersionDoNotStartAnything) {
   EXPECT_THAT(help.error + version.error, IsEmpty());
 }
 
+TEST(RunServiceTest, PrintsOptionsAndStartsNothing) {
+  const std::vector<const char*> words = {"--print-config", "server", "--num-worker", "2",
+                                          "--num-server",   "1",      "--root-host",  "::1",
+                                          "--root-port",    "9000"};
+  const Outcome shown = Invoke(Role::kServer, EchoSettings, words);
+  EXPECT_EQ(shown.status, kExitOk) << shown.error;
+  EXPECT_THAT(shown.output, HasSubstr("DMLC_NUM_WORKER=2\n"));
+  const Outcome wrong = Invoke(Role::kServer, EchoSettings, {"--print-config", "wroker"});
+  EXPECT_EQ(wrong.status, kExitUsage);
+  EXPECT_THAT(wrong.error, HasSubstr("wroker"));
+}
+
 }  // namespace
 }  // namespace byteps::apps

@@ -1,12 +1,14 @@
 """push_pull on links of a known rate, beside Gloo and beside what the links can do at best.
 
-    ./dev bench lab [--row 1|2|7] [--mbit 200,500] [--repeats 7] ...      (needs root)
+    ./dev bench lab [--row 1|2|5|6|7] [--mbit 200,500] [--repeats 7] ...      (needs root)
 
 Hosts are network namespaces around a bridge; `tc tbf` limits every link in both directions. The
 rate B is what one plain stream of a socket reaches between two of the hosts, the better of before
 and after every repeat; t_opt is the least time that any split of the work needs at B. Rows: 1, one
-tensor, time / t_opt; 2, the same beside Gloo; 7, the gradients of real models. Tables go to
-bench-out/lab.md and bench-out/lab.json.
+tensor, time / t_opt; 2, the same beside Gloo; 5, one server's link at a half and at a quarter of
+the rate, which nobody declares; 6, one server's link that becomes four times as slow while the job
+runs, and as fast again; 7, the gradients of real models. Rows 5 and 6 print every step. Tables go
+to bench-out/lab.md and bench-out/lab.json.
 """
 
 from __future__ import annotations
@@ -73,9 +75,14 @@ class Lab:
         self.workers = network.hosts[: arguments.workers]
         self.servers = network.hosts[arguments.workers :]
         self.fleet = Fleet()
-        self.sockets = start_sockets(
-            self.fleet, [(self._last.place, self._last.address)], [self.workers[0].place]
-        )
+        self.network = network
+        self.nbytes = arguments.megabytes * 1_000_000
+        self.parts = [1.0] * len(self.servers)
+        # Whether a server stands beside each worker, too.
+        self.beside = arguments.beside or len(self.servers) < len(self.workers)
+        # Between two workers: the links of servers may be made slower.
+        to = self.workers[-1] if len(self.workers) > 1 else self._last
+        self.sockets = start_sockets(self.fleet, [(to.place, to.address)], [self.workers[0].place])
 
     @property
     def _last(self) -> Host:
@@ -90,7 +97,7 @@ class Lab:
         """Start a job with a worker or a server on every host, the scheduler beside worker 0."""
         arguments = self.arguments
         places = list(self.servers)
-        if len(self.servers) < len(self.workers):
+        if self.beside:
             places += self.workers
         words = arguments.option + [word for word in variant.split(",") if word]
         options = dict(word.split("=", 1) for word in words)
@@ -112,6 +119,26 @@ class Lab:
             "eth0",
         )
 
+    def set_part(self, server: Host, part: float) -> None:
+        """Give a server's link this part of the rate."""
+        self.network.set_rate(server, self.mbit * part)
+        self.parts[self.servers.index(server)] = part
+
+    def bound(self, nbytes: int, goodput: float) -> float:
+        """Return the least time of one push_pull on the links as they are."""
+        n = len(self.workers)
+        if all(part == 1 for part in self.parts):
+            return optimal_seconds(n, len(self.servers), nbytes, goodput)
+        helpers = sum(self.parts)
+        rounds = 2 * (n - 1) / (n + (1 - 2 / n) * helpers) if self.beside else n / helpers
+        return nbytes / goodput * max(1.0, rounds)
+
+    def take_steps(self, job: Job, series: Series, steps: int, say: Callable[[str], None]) -> None:
+        """Run step after step of one tensor."""
+        for step in range(1, steps + 1):
+            self.measure(job, "tensor", str(self.nbytes), series, self.nbytes)
+            say(f"{self.mbit} Mbit/s, {series.name}, {step}: {series.ratios[-1]:.3f} t*")
+
     def measure(self, job: Job, case: str, tensors: str, series: Series, nbytes: int) -> None:
         """Run once, beside a calibration of the same minute."""
         calibrated = self.calibrate()
@@ -121,7 +148,7 @@ class Lab:
         arrived = [after - b for after, b in zip(received(self.servers), before, strict=True)]
         # A disturbed calibration would flatter the result.
         goodput = max(calibrated, self.calibrate())
-        bound = optimal_seconds(len(self.workers), len(self.servers), nbytes, goodput)
+        bound = self.bound(nbytes, goodput)
         series.ratios.append(sample.seconds / bound)
         series.seconds.append(sample.seconds)
         series.cpu_seconds.append(sample.cpu_seconds)
@@ -157,6 +184,45 @@ def run_row_1_and_2(lab: Lab, report: Report, say: Callable[[str], None], gloo: 
         ratios = [ours / theirs for ours, theirs in pairs]
         series = Series(all_series[0].name, "byteps / gloo", ratios)
         add(report, lab, 2, series, nbytes)
+
+
+PARTS = (0.5, 0.25)
+FIRST_STEPS = 10
+
+
+def run_row_5(lab: Lab, report: Report, say: Callable[[str], None]) -> None:
+    """One slow server that nobody declares; what counts comes after the first ten steps."""
+    slow = lab.servers[0]
+    for part in PARTS:
+        lab.set_part(slow, part)
+        with Fleet() as fleet:
+            variants = ["", *lab.arguments.variant]
+            jobs = [lab.start_byteps(fleet, variant, i) for i, variant in enumerate(variants)]
+            for job, variant in zip(jobs, variants, strict=True):
+                name = f"one server at {part} {variant}".strip()
+                series = Series(name, job.kind)
+                first = Series(f"{name}, first {FIRST_STEPS} steps", job.kind)
+                lab.take_steps(job, first, FIRST_STEPS, say)
+                lab.take_steps(job, series, lab.arguments.repeats, say)
+                for one in (first, series):
+                    add(report, lab, 5, one, lab.nbytes)
+    lab.set_part(slow, 1)
+
+
+def run_row_6(lab: Lab, report: Report, say: Callable[[str], None]) -> None:
+    """A link that changes while the job runs: the steps after each change."""
+    slow = lab.servers[-1]
+    with Fleet() as fleet:
+        job = lab.start_byteps(fleet)
+        lab.take_steps(job, Series("warm-up", job.kind), FIRST_STEPS, say)
+        for what, part in (("slower", 0.25), ("as fast again", 1.0)):
+            lab.set_part(slow, part)
+            change = Series(f"a server becomes {what}, steps 1 to 5", job.kind)
+            after = Series(f"a server becomes {what}, from step 6", job.kind)
+            lab.take_steps(job, change, 5, say)
+            lab.take_steps(job, after, lab.arguments.repeats, say)
+            for one in (change, after):
+                add(report, lab, 6, one, lab.nbytes)
 
 
 def run_row_7(lab: Lab, report: Report, say: Callable[[str], None]) -> None:
@@ -208,12 +274,19 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--row", type=int, action="append", choices=(1, 2, 7), help="may be repeated; default: all"
+        "--row",
+        type=int,
+        action="append",
+        choices=(1, 2, 5, 6, 7),
+        help="may be repeated; default: all",
     )
     parser.add_argument("--mbit", default="200,500", help="link rates")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--servers", type=int, default=4, help="hosts that only sum")
+    parser.add_argument(
+        "--beside", action="store_true", help="a server beside each worker, too, in any case"
+    )
     parser.add_argument("--megabytes", type=int, default=100, help="rows 1 and 2")
     parser.add_argument("--models", default=",".join(shape_names()), help="row 7")
     parser.add_argument("--congestion", default="cubic", help="of every host")
@@ -240,7 +313,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
     """All wanted rows at one link rate."""
-    rows = set(arguments.row or (1, 2, 7))
+    rows = set(arguments.row or (1, 2, 5, 6, 7))
     options = LinkOptions(
         mbit, arguments.mtu, arguments.burst_kb, arguments.queue_ms, arguments.congestion
     )
@@ -249,6 +322,10 @@ def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
         with lab.fleet:
             if rows & {1, 2}:
                 run_row_1_and_2(lab, report, report.say, gloo=2 in rows)
+            if 5 in rows:
+                run_row_5(lab, report, report.say)
+            if 6 in rows:
+                run_row_6(lab, report, report.say)
             if 7 in rows:
                 run_row_7(lab, report, report.say)
 

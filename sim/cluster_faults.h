@@ -45,6 +45,8 @@ class ClusterFaults {
   // What it hears of the coordinator is late.
   void LagControl(uint32_t node, Duration jitter_max, uint32_t process = 0);
   void SlowLink(uint32_t node, double factor);
+  // Workers tell the coordinator measurements in which this server holds up the others.
+  void Measure(uint32_t server);
   // Some member tells the coordinator that this one talks nonsense.
   void Accuse(Role role, uint32_t index);
   void FreezeWorker(uint32_t worker, bool frozen, uint32_t process = 0);

@@ -63,7 +63,7 @@ FaultEvent Play::Aimed(FaultEvent event, uint32_t worker, uint32_t server) const
   uint32_t next = event.target == Target::kNext ? 1 : 0;
   uint32_t servers = cluster_->server_count();
   bool at_server = event.fault == Fault::kKillServer || event.fault == Fault::kFreezeServer ||
-                   event.fault == Fault::kAccuseServer;
+                   event.fault == Fault::kAccuseServer || event.fault == Fault::kMove;
   if (at_server) {
     if (server != kNobody) event.a = (server + next) % servers;
     return event;
@@ -113,6 +113,7 @@ void Play::InjectAtProcess(const FaultEvent& event) {
     case Fault::kFreezeCoordinator: return faults.FreezeCoordinator(true);
     case Fault::kAccuseWorker: return faults.Accuse(Role::kWorker, event.a);
     case Fault::kAccuseServer: return faults.Accuse(Role::kServer, event.a);
+    case Fault::kMove: return faults.Measure(event.a);
     case Fault::kLeave:
       leaves_[event.a] = true;
       leaves_first_[event.a] = ProcessOf(event);

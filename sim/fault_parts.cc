@@ -55,6 +55,7 @@ FaultEvent FaultOf(Fault fault, Dice& dice, const FaultScript& script) {
   switch (fault) {
     case Fault::kKillServer:
     case Fault::kFreezeServer:
+    case Fault::kMove:
     case Fault::kAccuseServer: event.a = dice.Below32(servers); break;
     case Fault::kCutControl:
     case Fault::kLag: event.a = dice.Below32(workers + servers); break;

@@ -95,6 +95,17 @@ void BuildCluster(Dice& dice, ClusterOptions& cluster) {
   }
 }
 
+// Most jobs have too few servers for it.
+void AddMoves(Dice& dice, FaultScript& script) {
+  if (dice.OneIn(2)) MakeTwoServers(dice, script.cluster);
+  for (uint64_t i = dice.From(1, 3); i > 0; --i) {
+    script.events.push_back(dice.OneIn(3)
+                                ? FaultOf(Fault::kMove, dice, script)
+                                : After(SomeMoment(dice), static_cast<uint32_t>(dice.From(1, 12)),
+                                        Fault::kMove, Target::kHere, dice, script));
+  }
+}
+
 }  // namespace
 
 FaultScript WriteFaults(uint64_t seed) {
@@ -132,6 +143,8 @@ FaultScript WriteFaults(uint64_t seed) {
   Dice others(seed ^ 0xd15a6);  // so that the other seeds play what they did
   bool stays = script.cluster.late_workers == 0 && script.join_after.empty();
   if (stays && others.OneIn(12)) Disagreed(others, script);
+  Dice moves(seed ^ 0x30e5);  // the same
+  if (moves.OneIn(4)) AddMoves(moves, script);
   return script;
 }
 
@@ -143,7 +156,7 @@ const char* NameOf(Fault fault) {
       "partition",     "jitter",        "lag",
       "slow link",     "clock",         "abort",
       "accuse worker", "accuse server", "leave",
-      "join",          "rival"};
+      "join",          "rival",         "move"};
   return kNames[static_cast<size_t>(fault)];
 }
 

@@ -34,8 +34,9 @@ enum class Fault : uint8_t {
   kLeave,         // worker `a` leaves in order when its round has ended
   kJoin,          // a worker comes and is let in at the next sync point
   kRival,  // of a strict job: a second coordinator beside the first; the nodes in `b` come to it
+  kMove,   // workers measure that server `a` holds up the others: pieces move from it
 };
-inline constexpr int kFaultCount = 20;
+inline constexpr int kFaultCount = 21;
 inline constexpr int kAnyJobFaultCount = 19;  // those before kRival
 const char* NameOf(Fault fault);
 

@@ -19,9 +19,10 @@ wire::FrameKind KindOf(FrameType type) {
 
 const char* NameOf(const wire::Message& message) {
   static constexpr const char* kNames[] = {
-      "join",   "refused", "waiting", "propose",  "promise",        "commit",  "query",
-      "report", "known",   "declare", "declared", "declare failed", "sync",    "go on",
-      "leave",  "alive",   "suspect", "job over", "overdue",        "unbegun", "still known"};
+      "join",    "refused", "waiting",     "propose", "promise",  "commit",
+      "query",   "report",  "known",       "declare", "declared", "declare failed",
+      "sync",    "go on",   "leave",       "alive",   "suspect",  "job over",
+      "overdue", "unbegun", "still known", "rates"};
   static_assert(std::size(kNames) == std::variant_size_v<wire::Message::variant>);
   return kNames[message.index()];
 }

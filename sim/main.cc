@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/faults.h"
+#include "sim/links.h"
 #include "sim/mistakes.h"
 #include "sim/scale.h"
 #include "sim/scenario.h"
@@ -33,6 +34,8 @@ struct Arguments {
   bool verbose = false;
   bool scale = false;
   ScaleOptions scale_options;
+  bool links = false;
+  LinksOptions links_options;
 };
 
 // An event log for people: its beginning and its end.
@@ -254,8 +257,19 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--json", arguments.scale_options.json_path,
                  "with --scale: also write the table to this file");
+  app.add_flag("--links", arguments.links,
+               "time of every step while the link of a server becomes slower and faster");
+  app.add_option("--links-mbit", arguments.links_options.mbit, "with --links: rate of the links")
+      ->capture_default_str();
+  app.add_option("--links-workers", arguments.links_options.workers, "with --links")
+      ->capture_default_str();
+  app.add_option("--links-servers", arguments.links_options.servers, "with --links")
+      ->capture_default_str();
+  app.add_option("--links-steps", arguments.links_options.steps, "with --links: of each rate")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (arguments.scale) return RunScale(arguments.scale_options);
+  if (arguments.links) return RunLinks(arguments.links_options);
   if (arguments.only == 0) return RunSeeds(arguments);
   return arguments.faults ? RunOneFault(arguments, true) : RunOne(arguments, true);
 }

@@ -152,6 +152,8 @@ byteps_code byteps_get_result(byteps_session* session, byteps_handle handle, byt
     result->data = operation.input;
     result->bytes = static_cast<size_t>(operation.shape[0]) * sizeof(int32_t);
     result->first_dimension = operation.shape[0];
+    result->received_splits = operation.received_splits.data();
+    result->received_split_count = operation.received_splits.size();
   }
   return BYTEPS_OK;
 }

@@ -24,6 +24,7 @@ struct FakeOperation {
   int32_t priority;
   byteps_on_complete on_complete;
   void* context;
+  std::vector<int64_t> received_splits = {};  // of an allgather, if the test says so
   bool complete = false;
   byteps_code outcome = BYTEPS_OK;
   bool released = false;

@@ -16,6 +16,8 @@ STATUS_CODE = re.compile(r"^\s*k([A-Z]\w*) = (\d+),", re.MULTILINE)
 NAMED = re.compile(
     r"`((?:src|include|apps|sim|tools|docs|tests|bench|examples|python|cmake)/[\w/-]*\.[\w.]+)`"
 )
+SITE = "mkdocs.yml"
+NO_ADAPTERS = ("cli", "common", "keras_common", "misc", "server")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,16 @@ def check_index(paths: list[str], folder: str, index: str) -> Iterator[Finding]:
             yield Finding(f"{folder}README.md", 1, f"does not link {name}")
 
 
+def check_site(paths: list[str], settings: str) -> Iterator[Finding]:
+    """Every page of docs/, and the API of every adapter, has a place on the site."""
+    wanted = [p for p in paths if re.fullmatch(r"docs/[\w-]+\.md", p)]
+    adapters = (re.fullmatch(r"python/byteps/(\w+)/__init__\.py", p) for p in paths)
+    names = [a[1] for a in adapters if a and a[1] not in NO_ADAPTERS]
+    for page in [*wanted, *(f"api/{name}.md" for name in names)]:
+        if f": {page}\n" not in settings:
+            yield Finding(SITE, 1, f"nav does not have {page}")
+
+
 def check_errors(header: str, page: str) -> Iterator[Finding]:
     for name, number in STATUS_CODE.findall(header):
         if name != "Ok" and not re.search(rf"^#+ .*`k{name}`.*\b{number}\b", page, re.M):
@@ -105,6 +117,7 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
     yield from check_architecture(paths, read("ARCHITECTURE.md", root))
     for folder in ("docs/", "docs/decisions/"):
         yield from check_index(paths, folder, read(f"{folder}README.md", root))
+    yield from check_site(paths, read(SITE, root))
     yield from check_errors(read("src/base/status.h", root), read("docs/errors.md", root))
     yield from check_generated(root)
 

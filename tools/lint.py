@@ -56,6 +56,7 @@ def checks() -> dict[str, list[str]]:
         "layers": [*own, "tools/check_layers.py"],
         "docs": [*own, "tools/check_docs.py"],
         "options": [*own, "tools/check_options.py"],
+        "version": [*own, "tools/check_version.py"],
         "names": [*own, "tools/check_compatibility.py"],
         "ruff": [tool("ruff"), "check", "-q", *python],
     }

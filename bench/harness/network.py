@@ -151,25 +151,33 @@ class Network:
         )
         self.hosts.append(host)
 
-    def _limit(self, namespace: str, device: str) -> None:
+    def _limit(
+        self, namespace: str, device: str, mbit: float | None = None, verb: str = "add"
+    ) -> None:
         options = self._options
+        rate = options.mbit if mbit is None else mbit
         _run(
             "tc",
             "-n",
             namespace,
             "qdisc",
-            "add",
+            verb,
             "dev",
             device,
             "root",
             "tbf",
             "rate",
-            f"{options.mbit}mbit",
+            f"{rate * 1000:.0f}kbit",
             "burst",
             f"{options.burst_kb}kb",
             "latency",
             f"{options.queue_ms}ms",
         )
+
+    def set_rate(self, host: Host, mbit: float) -> None:
+        """Give the link of a host another rate, in both directions, while programs use it."""
+        for namespace, device in ((self.bridge, host.port), (host.namespace, "eth0")):
+            self._limit(namespace, device, mbit, "change")
 
     def _remove(self) -> None:
         # Links go with their namespaces.

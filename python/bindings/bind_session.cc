@@ -21,6 +21,7 @@
 #include "python/bindings/bind_error.h"
 #include "python/bindings/ending.h"
 #include "python/bindings/settings.h"
+#include "python/bindings/submission.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -40,18 +41,6 @@ class Opening {
 
  private:
   std::atomic<bool> go_on_{true};
-};
-
-// An operation that nobody waits for, from its start until it is over.
-struct Awaited {
-  byteps_session* session;
-  std::shared_ptr<Ending> ending;
-
-  static void Complete(void* context, byteps_handle handle, byteps_code code) noexcept {
-    const std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(context));
-    awaited->ending->Ended(awaited->session, handle, code);
-    byteps_release(awaited->session, handle);
-  }
 };
 
 // Owns a byteps_session. Any thread; methods that block release the interpreter lock. A process
@@ -77,6 +66,10 @@ class Session {
     byteps_close(session_);
   }
 
+  // For engines of frameworks, which start operations without Python. The library knows when it has
+  // been closed.
+  uintptr_t address() const { return reinterpret_cast<uintptr_t>(session_); }
+
   int32_t rank() const { return byteps_rank(session_); }
   int32_t size() const { return byteps_size(session_); }
   int32_t local_rank() const { return byteps_local_rank(session_); }
@@ -93,40 +86,21 @@ class Session {
     RaiseIfFailed(code, error);
   }
 
-  uint64_t Start(const char* name, int operation, int dtype, const std::vector<int64_t>& shape,
-                 uintptr_t input, uintptr_t output, int32_t root_rank, int32_t priority,
-                 int combine, int32_t process_set, const std::string& detail,
-                 const std::optional<std::vector<int64_t>>& splits, bool atomic,
-                 const std::shared_ptr<Ending>& ending) {
+  uint64_t Start(const std::string& name, int operation, int dtype,
+                 const std::vector<int64_t>& shape, uintptr_t input, uintptr_t output,
+                 int32_t root_rank, int32_t priority, int combine, int32_t process_set,
+                 const std::string& detail, const std::optional<std::vector<int64_t>>& splits,
+                 bool atomic, const std::shared_ptr<Ending>& ending) {
     CheckProcess();
-    byteps_request request{};
-    request.name = name;
-    request.op = static_cast<byteps_op>(operation);
-    request.dtype = static_cast<byteps_dtype>(dtype);
-    request.shape = shape.empty() ? nullptr : shape.data();
-    request.dimensions = shape.size();
-    request.input = reinterpret_cast<const void*>(input);
-    request.output = reinterpret_cast<void*>(output);
-    request.root_rank = root_rank;
-    request.priority = priority;
-    request.combine = static_cast<byteps_op>(combine);
-    request.process_set = process_set;
-    request.detail = detail.c_str();
-    request.splits = splits.has_value() ? splits->data() : nullptr;
-    request.split_count = splits.has_value() ? splits->size() : 0;
-    request.atomic = atomic ? 1 : 0;
+    const Submission submission{name,     operation, dtype,       shape,  input,  output, root_rank,
+                                priority, combine,   process_set, detail, splits, atomic};
+    const byteps_request request = submission.Request();
     byteps_handle handle = 0;
     byteps_error error{};
-    if (ending == nullptr) {
-      RaiseIfFailed(byteps_start(session_, &request, &handle, &error), error);
-      return handle;
-    }
-    auto awaited = std::make_unique<Awaited>(Awaited{session_, ending});
-    request.on_complete = &Awaited::Complete;
-    request.context = awaited.get();
-    RaiseIfFailed(byteps_start(session_, &request, &handle, &error), error);
-    awaited.release();  // Complete deletes it
-    ending->Accepted();
+    const byteps_code code = ending == nullptr
+                                 ? byteps_start(session_, &request, &handle, &error)
+                                 : StartFor(ending, session_, request, &handle, &error);
+    RaiseIfFailed(code, error);
     return handle;
   }
 
@@ -293,6 +267,7 @@ void BindSession(nb::module_& module) {
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::vector<std::string>&, Opening&>(), nb::arg("settings"),
            nb::arg("opening"))
+      .def_prop_ro("address", &Session::address)
       .def_prop_ro("rank", &Session::rank)
       .def_prop_ro("size", &Session::size)
       .def_prop_ro("local_rank", &Session::local_rank)

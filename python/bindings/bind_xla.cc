@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/bindings/xla_call.h"
+#include "python/bindings/xla_handler.h"
 
 namespace byteps::python {
 namespace nb = nanobind;

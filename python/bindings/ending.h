@@ -24,4 +24,28 @@ class Ending : public std::enable_shared_from_this<Ending> {
   virtual void Ended(byteps_session* session, byteps_handle handle, byteps_code code) = 0;
 };
 
+// Starts an operation of which `ending` hears, as byteps_start does. If it is refused, `ending`
+// hears nothing.
+inline byteps_code StartFor(const std::shared_ptr<Ending>& ending, byteps_session* session,
+                            byteps_request request, byteps_handle* handle, byteps_error* error) {
+  struct Awaited {
+    byteps_session* session;
+    std::shared_ptr<Ending> ending;
+
+    static void Complete(void* context, byteps_handle handle, byteps_code code) noexcept {
+      const std::unique_ptr<Awaited> awaited(static_cast<Awaited*>(context));
+      awaited->ending->Ended(awaited->session, handle, code);
+      byteps_release(awaited->session, handle);
+    }
+  };
+  auto awaited = std::make_unique<Awaited>(Awaited{session, ending});
+  request.on_complete = &Awaited::Complete;
+  request.context = awaited.get();
+  const byteps_code code = byteps_start(session, &request, handle, error);
+  if (code != BYTEPS_OK) return code;
+  awaited.release();  // Complete deletes it
+  ending->Accepted();
+  return code;
+}
+
 }  // namespace byteps::python

@@ -1,13 +1,17 @@
 #include <nanobind/nanobind.h>
 
+#include "python/bindings/bind_mxnet.h"
 #include "python/bindings/bind_serve.h"
 #include "python/bindings/bind_session.h"
 #include "python/bindings/bind_xla.h"
+#include "python/bindings/tensorflow_kernels.h"
 
 NB_MODULE(_core, module) {
   // Handles that a program never synchronized live until exit; that is no leak to report.
   nanobind::set_leak_warnings(false);
   byteps::python::BindXla(module);  // first: sessions take its class Ending
+  byteps::python::BindTensorflow(module);
   byteps::python::BindSession(module);
   byteps::python::BindServe(module);
+  byteps::python::BindMxnet(module);
 }

@@ -1,9 +1,5 @@
 #include "python/bindings/xla_call.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -14,10 +10,8 @@
 #include <vector>
 
 namespace byteps::python {
-namespace nb = nanobind;
 namespace {
 
-constexpr const char* kBeginModule = "byteps.jax.xla";
 constexpr const char* kTextAttribute = "call";
 
 std::vector<XlaCall::Place> PlacesOf(const xla::Buffers& buffers) {
@@ -56,27 +50,10 @@ bool AnswerQuestion(const xla::CallFrame& frame) {
   return false;
 }
 
-xla::Error* MakeError(const xla::Api& api, const std::string& message) {
+xla::Error* MakeError(const xla::Api& api, byteps_code code, const std::string& message) {
   xla::ErrorCreateArguments arguments{sizeof(arguments), nullptr, message.c_str(),
-                                      xla::ErrorCode::kAborted};
+                                      StatusCodeOf(code)};
   return api.error_create(&arguments);
-}
-
-// Has Python start the operation. What it raises ends the call.
-void Begin(const std::shared_ptr<XlaCall>& call) {
-  nb::gil_scoped_acquire acquire;
-  try {
-    nb::module_::import_(kBeginModule).attr("begin")(call);
-  } catch (nb::python_error& error) {
-    if (call->is_accepted()) {
-      error.discard_as_unraisable("the start of an operation of XLA");
-      return;
-    }
-    nb::object code = nb::getattr(error.value(), "code", nb::int_(int{BYTEPS_INTERNAL}));
-    std::string text = nb::cast<std::string>(nb::str(error.value()));
-    if (!nb::hasattr(error.value(), "code")) text = error.what();
-    call->Fail(nb::cast<int>(code), text);
-  }
 }
 
 }  // namespace
@@ -89,9 +66,10 @@ XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
       outputs_(PlacesOf(frame.results)) {}
 
 void XlaCall::Fail(int code, const std::string& message) {
-  // byteps.jax.errors reads this text.
+  // byteps.common.program_errors reads this text.
   const std::string text = "byteps error " + std::to_string(code) + ": " + message;
-  xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_, MakeError(*api_, text)};
+  xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_,
+                                      MakeError(*api_, static_cast<byteps_code>(code), text)};
   api_->future_set_error(&arguments);
 }
 
@@ -131,14 +109,14 @@ std::string XlaCall::TakeRows(byteps_session* session, byteps_handle handle) {
   return {};
 }
 
-xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept {
+xla::Error* AnswerXla(xla::CallFrame* frame, BeginXlaCall begin) noexcept {
   if (AnswerQuestion(*frame)) return nullptr;
   xla::FutureCreateArguments create{sizeof(create), nullptr, nullptr};
   if (xla::Error* error = frame->api->future_create(&create); error != nullptr) return error;
   try {
-    Begin(std::make_shared<XlaCall>(*frame, create.future));
+    begin(std::make_shared<XlaCall>(*frame, create.future));
   } catch (const std::exception& error) {
-    return MakeError(*frame->api, error.what());
+    return MakeError(*frame->api, BYTEPS_INTERNAL, error.what());
   }
   frame->future = create.future;
   return nullptr;

@@ -51,7 +51,11 @@ class XlaCall : public Ending {
   std::atomic<bool> is_accepted_{false};
 };
 
-// What XLA calls. It never blocks: Python's `byteps.jax.xla.begin` starts the operation.
-xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept;
+// Starts the operation of a call, or fails it. Does not block.
+using BeginXlaCall = void (*)(const std::shared_ptr<XlaCall>& call);
+
+// Does what XLA wants of a handler: answers which version of the interface it speaks, or makes a
+// call and begins it. Returns why that was not possible, or null.
+xla::Error* AnswerXla(xla::CallFrame* frame, BeginXlaCall begin) noexcept;
 
 }  // namespace byteps::python

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "python/bindings/status_code.h"
+
 namespace byteps::python::xla {
 
 constexpr int kMajorVersion = 0;
@@ -41,13 +43,11 @@ struct MetadataExtension {
   Metadata* metadata;
 };
 
-enum class ErrorCode : int { kAborted = 10 };
-
 struct ErrorCreateArguments {
   size_t struct_size;
   Extension* extensions;
   const char* message;
-  ErrorCode code;
+  StatusCode code;
 };
 
 struct FutureCreateArguments {
@@ -69,6 +69,30 @@ struct FutureErrorArguments {
   Error* error;  // XLA takes it
 };
 
+struct Text {
+  const char* begin;
+  size_t size;
+};
+
+struct CallFrame;
+
+// Handlers for the stages of a program; only the last one must be there.
+struct HandlerBundle {
+  void* instantiate;
+  void* prepare;
+  void* initialize;
+  Error* (*execute)(CallFrame*);
+};
+
+struct HandlerRegisterArguments {
+  size_t struct_size;
+  Extension* extensions;
+  Text name;
+  Text platform;
+  HandlerBundle bundle;
+  uint32_t traits;
+};
+
 // Functions that are not called here stand as plain pointers, for their place.
 struct Api {
   size_t struct_size;
@@ -78,7 +102,7 @@ struct Api {
   Error* (*error_create)(ErrorCreateArguments*);
   void* error_get_message;
   void* error_destroy;
-  void* handler_register;
+  Error* (*handler_register)(HandlerRegisterArguments*);
   void* stream_get;
   void* type_register;
   void* execution_get;
@@ -100,11 +124,6 @@ struct Buffer {
   void* data;
   int64_t rank;
   int64_t* dimensions;
-};
-
-struct Text {
-  const char* begin;
-  size_t size;
 };
 
 // Arguments or results: all are buffers.

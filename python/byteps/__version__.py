@@ -3,7 +3,7 @@
 from importlib import metadata
 
 try:
-    __version__: str = metadata.version("byteps")
+    __version__: str = metadata.version("byteps-cpp")
 except metadata.PackageNotFoundError:  # imported from the source folder
     __version__ = "0+source"
 

@@ -18,6 +18,20 @@ class XlaCall(Ending):
 
 xla_handler: object
 
+class KernelPart(Ending):
+    """An exchange in a graph of TensorFlow, which is over when the operation that it starts is."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def inputs(self) -> list[tuple[int, list[int], int]]: ...
+    def output(self, shape: Sequence[int]) -> int: ...
+    def expect_result(self) -> None: ...
+    def answer(self, number: int) -> None: ...
+
+def register_with_xla_of_tensorflow(name: str) -> str: ...
+def tensorflow_code(code: int) -> int: ...
+
 class Opening:
     """The joining of a job; another thread may break it off."""
 
@@ -28,6 +42,8 @@ class Session:
     """One membership in a job. Errors are raised as byteps.common.errors.BytepsError."""
 
     def __init__(self, settings: Sequence[str], opening: Opening) -> None: ...
+    @property
+    def address(self) -> int: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -68,6 +84,32 @@ class Session:
     def speed(self) -> tuple[int, float, int]: ...
     def give_up(self, why: str) -> None: ...
     def shutdown(self) -> None: ...
+
+class MxnetGate:
+    """How an exchange in the engine ends."""
+
+class MxnetEngine:
+    """The engine of the MXNet that this process has loaded."""
+
+    def __init__(self, library: str) -> None: ...
+    def push(
+        self,
+        session: int,
+        array: int,
+        after: int,
+        gate: MxnetGate | None,
+        name: str,
+        operation: int,
+        dtype: int,
+        shape: Sequence[int],
+        root_rank: int,
+        priority: int,
+        combine: int,
+        process_set: int,
+        detail: str,
+        atomic: bool,
+    ) -> MxnetGate: ...
+    def wait_for_fewer(self, limit_ms: int) -> int: ...
 
 def serve(settings: Sequence[str]) -> None: ...
 def version() -> str: ...

@@ -30,7 +30,7 @@ std::string FlagNames(std::string_view name) {
 
 // CLI11 names the argument but not what was meant.
 std::string Explain(Role role, const std::string& what, std::span<const std::string> unread) {
-  std::vector<std::string_view> names = {"help", "version"};
+  std::vector<std::string_view> names = {"help", "version", "print_config"};
   for (const OptionRow& row : OptionRows()) {
     if (IsFlag(row, role)) names.push_back(row.name);
   }
@@ -48,12 +48,13 @@ std::string Explain(Role role, const std::string& what, std::span<const std::str
 
 Result<Arguments> ParseArguments(Role role, std::span<const char* const> arguments) {
   Arguments result;
-  result.settings.push_back(fmt::format("role={}", RoleName(role)));
+  std::string shown_role(RoleName(role));
   std::map<std::string_view, std::string> values;
   CLI::App parser;
   parser.set_help_flag();
   parser.add_flag("-h,--help", result.help);
   parser.add_flag("--version", result.version);
+  const CLI::Option* print_config = parser.add_option(FlagNames("print_config"), shown_role);
   for (const OptionRow& row : OptionRows()) {
     if (!IsFlag(row, role)) continue;
     parser.add_option(FlagNames(row.name), values[row.name])->take_last();
@@ -64,6 +65,8 @@ Result<Arguments> ParseArguments(Role role, std::span<const char* const> argumen
   } catch (const CLI::ParseError& error) {
     return Status(StatusCode::kInvalidArgument, Explain(role, error.what(), parser.remaining()));
   }
+  result.print_config = print_config->count() > 0;
+  result.settings.push_back(fmt::format("role={}", shown_role));
   for (const OptionRow& row : OptionRows()) {
     if (!IsFlag(row, role) || parser.count(fmt::format("--{}", row.name)) == 0) continue;
     result.settings.push_back(fmt::format("{}={}", row.name, values[row.name]));

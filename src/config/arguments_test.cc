@@ -51,6 +51,17 @@ TEST(ParseArgumentsTest, HelpAndVersion) {
   EXPECT_TRUE(arguments->version);
 }
 
+TEST(ParseArgumentsTest, PrintConfigNamesTheRoleThatIsShown) {
+  const Result<Arguments> plain = Parse(Role::kServer, {"--port", "9001"});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_FALSE(plain->print_config);
+  const Result<Arguments> shown = Parse(Role::kServer, {"--print-config", "worker"});
+  ASSERT_TRUE(shown.ok());
+  EXPECT_TRUE(shown->print_config);
+  EXPECT_THAT(shown->settings, ElementsAre("role=worker"));
+  EXPECT_THAT(ErrorOf(Role::kServer, {"--print-config"}), HasSubstr("print_config"));
+}
+
 TEST(ParseArgumentsTest, UnknownFlagsAreErrors) {
   EXPECT_THAT(ErrorOf(Role::kServer, {"--num_wokrer", "2"}),
               AllOf(HasSubstr("num_wokrer"), HasSubstr("did you mean --num_worker?")));

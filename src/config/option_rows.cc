@@ -212,7 +212,7 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker | kByServer,
      .maximum = 10'000'000,
      .help = "Speed of this machine's link in Mbit/s; 0: unknown. Placement gives each link its "
-             "share; unknown ones count as equal."},
+             "share. Unknown ones count as equal until they are measured."},
     {.name = "local_reduce",
      .variable = "BYTEPS_LOCAL_REDUCE",
      .field = &Options::local_reduce,
@@ -296,6 +296,12 @@ constexpr OptionRow kRows[] = {
      .readers = kByScheduler,
      .help = "Set it if nobody makes sure that a restarted scheduler is the only one. Decisions "
              "about membership then need more votes."},
+    {.name = "measure_links",
+     .variable = "BYTEPS_MEASURE_LINKS",
+     .field = &Options::measure_links,
+     .readers = kByScheduler,
+     .help = "Workers measure what the links of servers carry, and pieces move to the faster ones "
+             "while the job runs. A link with link_mbit is not measured."},
     {.name = "exit_notices",
      .variable = "BYTEPS_EXIT_NOTICES",
      .field = &Options::exit_notices,

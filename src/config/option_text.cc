@@ -125,6 +125,20 @@ std::string FlagsHelp(Role role) {
   return text;
 }
 
+std::string ConfigText(const Options& options) {
+  const Options defaults;
+  std::string text;
+  for (const OptionRow& row : OptionRows()) {
+    if ((row.readers & ReaderOf(options.role)) == 0) continue;
+    const std::string value = FormatOption(row, options);
+    const std::string shown = row.secret && !value.empty() ? "***" : value;
+    const bool is_default = value == FormatOption(row, defaults);
+    fmt::format_to(std::back_inserter(text), "{}={}{}\n", row.variable, shown,
+                   is_default ? "  # default" : "");
+  }
+  return text;
+}
+
 std::string DescribeNonDefaults(const Options& options) {
   const Options defaults;
   std::vector<std::string> parts;

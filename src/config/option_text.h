@@ -14,6 +14,10 @@ std::string OptionsPage();
 // The options of one role as the flags that ParseArguments reads, for --help.
 std::string FlagsHelp(Role role);
 
+// A line VARIABLE=value for every option that the role of `options` reads; a comment behind it
+// marks defaults. Without comments and secrets, which are masked, a shell can read it.
+std::string ConfigText(const Options& options);
+
 // "num_worker=2, job_secret=***": every option whose value is not the default. Secrets are masked.
 // Empty when there is none.
 std::string DescribeNonDefaults(const Options& options);

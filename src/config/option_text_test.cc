@@ -44,6 +44,19 @@ TEST(FlagsHelpTest, ShowsTheOptionsOfTheRoleOnly) {
   EXPECT_THAT(FlagsHelp(Role::kCoordinator), Not(HasSubstr("--server_shards")));
 }
 
+TEST(ConfigTextTest, HasEveryOptionOfTheRole) {
+  Options options;
+  options.role = Role::kServer;
+  options.server_shards = 4;
+  options.job_secret = "open sesame";
+  const std::string text = ConfigText(options);
+  EXPECT_THAT(text, HasSubstr("DMLC_ROLE=server\n"));
+  EXPECT_THAT(text, HasSubstr("\nBYTEPS_SERVER_SHARDS=4\n"));
+  EXPECT_THAT(text, HasSubstr("\nDMLC_PORT=0  # default\n"));
+  EXPECT_THAT(text, HasSubstr("\nBYTEPS_JOB_SECRET=***\n"));
+  EXPECT_THAT(text, Not(HasSubstr("BYTEPS_PARTITION_BYTES")));
+}
+
 TEST(DescribeNonDefaultsTest, IsSilentAboutDefaults) {
   EXPECT_EQ(DescribeNonDefaults(Options{}), "");
 }

@@ -65,6 +65,7 @@ struct Options {
   // What it does when processes are lost.
   int64_t min_workers = 0;
   bool strict = false;
+  bool measure_links = true;
   int64_t exit_notices = -1;
 
   // What it says.

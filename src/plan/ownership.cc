@@ -29,7 +29,7 @@ uint64_t BestTicket(uint64_t piece_key, ShardId shard, uint32_t tickets) {
 }  // namespace
 
 Ownership::Ownership(std::vector<ShardState> shards, uint64_t began)
-    : shards_(std::move(shards)), began_(began) {
+    : shards_(std::move(shards)), began_(began), settled_(began) {
   uint32_t heaviest = 1;
   for (const ShardState& shard : shards_) {
     heaviest = std::max(heaviest, shard.weight);
@@ -38,9 +38,20 @@ Ownership::Ownership(std::vector<ShardState> shards, uint64_t began)
   weight_unit_ = (heaviest + kTicketsMax - 1) / kTicketsMax;
 }
 
+Ownership::Ownership(std::vector<ShardState> shards, uint64_t began,
+                     std::span<const uint32_t> wanted, uint64_t placed)
+    : Ownership(std::move(shards), began) {
+  if (placed == 0) return;
+  std::vector<uint32_t> dealt;
+  for (const ShardState& shard : shards_) dealt.push_back(shard.weight);
+  moves_ = Moves(dealt, wanted);
+  settled_ = std::max(began, placed);
+}
+
 Owner Ownership::OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const {
-  const ShardState& first = shards_[home];
-  if (first.alive) return {home, std::max(began_, first.since)};
+  const ShardId place = moves_.PlaceOf(home, tensor, piece);
+  const ShardState& first = shards_[place];
+  if (first.alive) return {place, std::max(settled_, first.since)};
   uint64_t key = Mix((uint64_t{tensor} << 32) | piece);
   // A shard without weight stands behind all others, but it can own a piece when it is alone.
   auto rank = [&](ShardId shard) {
@@ -55,7 +66,7 @@ Owner Ownership::OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const {
   }
   // The last change was the death or the coming of the owner or of a shard that stands before it:
   // all of those are dead now.
-  Owner owner{best.second, std::max(began_, std::max(first.since, shards_[best.second].since))};
+  Owner owner{best.second, std::max({settled_, first.since, shards_[best.second].since})};
   for (ShardId shard = 0; shard < shards_.size(); ++shard) {
     if (shards_[shard].since <= owner.since || shards_[shard].alive) continue;
     if (rank(shard) > best) owner.since = shards_[shard].since;

@@ -12,12 +12,16 @@ namespace byteps::protocol {
 
 inline plan::Ownership OwnershipOf(const wire::View& view) {
   std::vector<plan::ShardState> shards;
+  std::vector<uint32_t> placed;
   for (const wire::ServerInfo& server : view.servers) {
-    for (uint32_t weight : server.shard_weights) {
+    bool as_dealt = server.placed_weights.size() != server.shard_weights.size();
+    for (size_t i = 0; i < server.shard_weights.size(); ++i) {
+      uint32_t weight = server.shard_weights[i];
       shards.push_back({weight, server.alive, server.since});
+      placed.push_back(as_dealt ? weight : server.placed_weights[i]);
     }
   }
-  return {std::move(shards), view.began};
+  return {std::move(shards), view.began, placed, view.placed};
 }
 
 // All workers of the view.

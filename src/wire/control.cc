@@ -76,13 +76,13 @@ flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
     auto address = b.CreateString(s.address);
     servers.push_back(fb::CreateServer(b, s.index, s.incarnation, host, address, s.process,
                                        s.first_shard, b.CreateVector(s.shard_weights), s.alive,
-                                       s.since));
+                                       s.since, b.CreateVector(s.placed_weights)));
   }
   auto workers = Table(b, m.workers);
   auto server_list = b.CreateVector(servers);
   auto gone = Table(b, m.gone);
   return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, workers, server_list,
-                        gone, m.founder);
+                        gone, m.founder, m.placed);
 }
 
 Encoded Encode(Builder& b, const Propose& m) {
@@ -226,6 +226,15 @@ Encoded Encode(Builder& b, const Suspect& m) {
 Encoded Encode(Builder& b, const JobOver& m) {
   auto text = b.CreateString(m.text);
   return {fb::Body_JobOver, fb::CreateJobOver(b, static_cast<uint8_t>(m.code), text).Union()};
+}
+
+Encoded Encode(Builder& b, const Rates& m) {
+  std::vector<fb::ShardRate> shards;
+  for (const ShardRate& one : m.shards) {
+    shards.emplace_back(one.bytes, one.busy_us, one.active_us, one.shard);
+  }
+  auto list = b.CreateVectorOfStructs(shards);
+  return {fb::Body_Rates, fb::CreateRates(b, m.epoch, list).Union()};
 }
 
 }  // namespace

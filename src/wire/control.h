@@ -93,6 +93,8 @@ struct ServerInfo {
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
   bool alive = true;                    // false: its pieces belong to others (plan/ownership.h)
   uint64_t since = 0;                   // the epoch in which `alive` took its value
+  // What each shard owns since View::placed (plan/moves.h). Empty: what was dealt to it.
+  std::vector<uint32_t> placed_weights;
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
 
@@ -109,6 +111,9 @@ struct View {
   // Workers with which the generation began and that are no members any more: who hears of the
   // generation late counts ranks like all others.
   std::vector<WorkerInfo> gone;
+  // The epoch that moved pieces between the shards for the last time because of their links. 0:
+  // none has, in this generation.
+  uint64_t placed = 0;
   friend bool operator==(const View&, const View&) = default;
 };
 
@@ -340,11 +345,28 @@ struct JobOver {
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
+// What a worker has exchanged with a shard while its credit was used up, so that the links set the
+// pace and not the program: the bytes of pieces that were answered, the time in which any piece was
+// between push and answer at this shard, and the time of the measurement.
+struct ShardRate {
+  ShardId shard = 0;
+  uint64_t bytes = 0;
+  uint64_t busy_us = 0;
+  uint64_t active_us = 0;
+  friend bool operator==(const ShardRate&, const ShardRate&) = default;
+};
+// Measured in the view of this epoch.
+struct Rates {
+  uint64_t epoch = 0;
+  std::vector<ShardRate> shards;
+  friend bool operator==(const Rates&, const Rates&) = default;
+};
+
 // Copied, moved, compared and destroyed in control.cc: compiled anew in every file that holds
-// messages, the tables of twenty kinds cost a second of each.
+// messages, the tables of so many kinds cost a second of each.
 struct Message : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report,
                               Known, Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive,
-                              Suspect, JobOver, Overdue, Unbegun, StillKnown> {
+                              Suspect, JobOver, Overdue, Unbegun, StillKnown, Rates> {
   using variant::variant;
   Message(const Message& other);
   Message(Message&& other) noexcept;

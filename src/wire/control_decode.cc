@@ -66,6 +66,7 @@ uint64_t UnfoldedBytes(const fb::View& m) {
     add(s->host());
     add(s->address());
     if (s->shard_weights() != nullptr) bytes += uint64_t{4} * s->shard_weights()->size();
+    if (s->placed_weights() != nullptr) bytes += uint64_t{4} * s->placed_weights()->size();
   }
   return bytes;
 }
@@ -87,6 +88,7 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   const fb::View& m = *table;
   view.epoch = m.epoch();
   view.founder = m.founder();
+  view.placed = m.placed();
   view.generation = m.generation();
   view.began = m.began();
   view.piece_bytes_max = m.piece_bytes_max();
@@ -99,7 +101,7 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   for (const fb::Server* s : *m.servers()) {
     view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
                             s->process(), s->first_shard(), Numbers(s->shard_weights()), s->alive(),
-                            s->since()});
+                            s->since(), Numbers(s->placed_weights())});
   }
   return view;
 }
@@ -262,6 +264,15 @@ Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
   return Message(Unbegun{ReadNamed(*m.stuck()), *std::move(uses)});
 }
 
+Rates Read(const fb::Rates& m) {
+  Rates rates{m.epoch(), {}};
+  if (m.shards() == nullptr) return rates;
+  for (const fb::ShardRate* one : *m.shards()) {
+    rates.shards.push_back({one->shard(), one->bytes(), one->busy_us(), one->active_us()});
+  }
+  return rates;
+}
+
 Result<Message> Decode(const fb::Suspect& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
   if (m.why() > static_cast<uint8_t>(Suspicion::kExited)) return Malformed("unknown suspicion");
@@ -321,6 +332,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
     case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
+    case fb::Body_Rates: return Message(Read(*message->body_as_Rates()));
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

@@ -51,6 +51,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
       wire::Leave{},
       wire::Suspect{byteps::Role::kServer, 1, 9, wire::Suspicion::kClosed, "closed"},
       wire::JobOver{byteps::StatusCode::kPeerLost, "lost"},
+      wire::Rates{6, {{1, 4096, 900, 1000}}},
   };
   auto bytes = wire::EncodeControl(examples[seed / 64 % std::size(examples)]);
   if (bytes.size() > size_max) return LLVMFuzzerMutate(data, size, size_max);

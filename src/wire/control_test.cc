@@ -18,7 +18,8 @@ std::vector<Message> OneOfEach() {
   view.piece_bytes_max = 32768;
   view.workers = {{0, 0, 7, "host-a", 100, 0, 1}, {1, 1, 8, "host-b", 101, 0, 1}};
   view.gone = {{2, 2, 6, "host-b", 103, 0, 1}};
-  view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5}};
+  view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5, {4, 6}}};
+  view.placed = 4;
   View next = view;
   next.epoch = 6;
   next.workers[1].left = true;
@@ -46,7 +47,8 @@ std::vector<Message> OneOfEach() {
           JobOver{StatusCode::kPeerLost, "server 1 was lost"},
           Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
           Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}},
-          StillKnown{1, 4194305, {77, 78}}};
+          StillKnown{1, 4194305, {77, 78}},
+          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}}};
 }
 
 TEST(ControlTest, EverySuspicionSurvivesTheWire) {

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 
+import job_runs
 import pytest
-import test_jobs
+from job_runs import JOBS, job
 from processes import finish, wait_for_line
-from test_jobs import JOBS, MISSING, job
+from test_jobs import MISSING
 
-environment = test_jobs.environment
+environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
@@ -83,7 +84,7 @@ def test_ctrl_c_ends_a_job_without_alarm(stepping) -> None:
 
 
 def test_an_interrupted_worker_is_named(environment, stepping) -> None:
-    os.kill(test_jobs.process_of(environment, "worker 1"), signal.SIGINT)
+    os.kill(job_runs.process_of(environment, "worker 1"), signal.SIGINT)
     code, _, err = finish(stepping)
     assert code == 128 + signal.SIGINT
     assert "PeerLostError: worker 1 has left the job" in err

@@ -7,13 +7,22 @@ import signal
 import subprocess
 import sys
 
+import job_runs
 import pytest
 import test_cluster
 import test_jobs
-from processes import LIMIT_S, carriers, finish, free_ports, wait_for_line, wait_until
-from test_jobs import JOBS
+from job_runs import JOBS
+from processes import (
+    LIMIT_S,
+    TOKEN_VARIABLE,
+    carriers,
+    finish,
+    free_ports,
+    wait_for_line,
+    wait_until,
+)
 
-environment = test_jobs.environment
+environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 PROGRAM = str(JOBS / "meeting.py")
@@ -48,7 +57,7 @@ def test_ranks_of_two_machines_meet_without_a_launcher_of_ours(environment) -> N
 
 
 def test_servers_of_a_worker_that_dies_before_it_joins_are_gone(environment) -> None:
-    token = environment[test_jobs.TOKEN_VARIABLE]
+    token = environment[TOKEN_VARIABLE]
     rank_0 = test_cluster.torch(0, 4, 2, MASTER_ADDR="127.0.0.1")
     worker = start({**environment, **rank_0}, sys.executable, PROGRAM)
     wait_until(lambda: any("bps-scheduler" in line for line in carriers(token).values()))

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from job_runs import what_is_missing
 from kill_job import KillJob
-from test_jobs import engine_is_missing
 
-MISSING = engine_is_missing()
+MISSING = what_is_missing("torch")
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
 )

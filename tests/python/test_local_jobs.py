@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import job_runs
 import pytest
-import test_jobs
+from job_runs import JOBS
 from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line
-from test_jobs import JOBS, MISSING
+from test_jobs import MISSING
 
-environment = test_jobs.environment
+environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"

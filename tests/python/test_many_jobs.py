@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from job_runs import process_of, what_is_missing
 from processes import (
     LIMIT_S,
     TOKEN_VARIABLE,
@@ -23,7 +24,6 @@ from processes import (
     wait_for_line,
     wait_until_gone,
 )
-from test_jobs import engine_is_missing, process_of
 
 WORKER = Path(__file__).with_name("jobs") / "small.py"
 FULL = os.environ.get("TEST_FULL") == "1"
@@ -31,7 +31,7 @@ STARTS = 100 if FULL else 10
 # A busy machine may need longer; the full run is for one that has nothing else to do.
 END_LIMIT_S = 5.0 if FULL else LIMIT_S
 
-MISSING = engine_is_missing()
+MISSING = what_is_missing("torch")
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import job_runs
 import pytest
 import test_jobs
+from job_runs import job
 from processes import LIMIT_S, finish, free_ports
-from test_jobs import job
 
-environment = test_jobs.environment
+environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import job_runs
 import pytest
-import test_jobs
+from job_runs import expect_all_right, expect_all_right_alone, job
 from processes import LIMIT_S, finish, free_ports
 from shapes import shapes
-from test_jobs import MISSING, expect_all_right, expect_all_right_alone, job
+from test_jobs import MISSING
 
-environment = test_jobs.environment
+environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"

@@ -6,14 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import job_runs
 import pytest
-import test_jobs
+from job_runs import job
 from processes import finish, free_ports
 from shapes import shapes
-from test_jobs import MISSING, job
+from test_jobs import MISSING
 
 JOBS = Path(__file__).with_name("jobs")
-environment = test_jobs.environment
+environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"

@@ -6,17 +6,22 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec; 8 to 18 minutes on 2 cores
-  test --all        everything: the same and matrix asan tsan clang tidy fuzz bench, which are long
+  test              the default lanes: lint gcc python sim spec frameworks; 12 to 25 minutes
+  test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
+  lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
+                    of its own, with one wheel of byteps
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench core|kills|lab|strangers|torch|window [ARGUMENT...]   benchmarks; results in bench-out/
+  bench core|doctor|kills|lab|strangers|torch|window [ARGUMENT...]   results in bench-out/
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
+  docs              the site of all pages, with checked links, in build/site
+  wheel             build, check and try the wheel and the archive of the servers, into dist/
+  first-sum         the wheel of dist/ in a bare Debian 12: seconds until the first sum (needs root)
   setup             install what is missing and stop
   clean             remove build/ (.venv stays)
 
@@ -24,6 +29,7 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_TORCH_SPEC    which torch to install (torch==2.13.0)
   DEV_TORCH_INDEX   package index for torch (pip's, if it is set to one; else PyTorch's CPU builds)
   DEV_PYTHON        the Python that .venv is made from (python3)
+  DEV_PYTHONS       interpreters in which ./dev wheel tries the wheel (python3.10 to python3.13)
   DEV_VENV          another place for .venv
   DEV_JOBS          parallel compilations (number of cores)
   DEV_SIM_SEEDS     seeds of the lane sim (3000)
@@ -62,6 +68,8 @@ command_test() {
 }
 
 command_lane() {
+  take_framework_options "$@"
+  set -- "${REST[@]}"
   if (($# == 0)); then die "lane: name one of: $LANES_DEFAULT $LANES_MORE"; fi
   for name in "$@"; do
     declare -F "lane_${name//-/_}" >/dev/null ||
@@ -138,8 +146,8 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | kills | lab | strangers | torch | window) shift ;;
-    *) die "bench: name one of: core kills lab strangers torch window" ;;
+    core | doctor | kills | lab | strangers | torch | window) shift ;;
+    *) die "bench: name one of: core doctor kills lab strangers torch window" ;;
   esac
   ensure_all 4
   ensure_wheel
@@ -147,6 +155,33 @@ command_bench() {
   build gcc "building the benchmarks" all
   exec "$VENV/bin/python" "bench/$name.py" "$@"
 }
+
+command_wheel() {
+  plan_steps 0
+  ensure_system tools/apt.txt
+  ensure_release_needs
+  make_wheel
+}
+
+# make_site: the steps of the command and of the lane.
+make_site() {
+  once "$VENV/stamp-docs" "$(hash_of <tools/requirements-docs.txt)" \
+    "Python packages for the site" venv-docs install_docs_needs &&
+    step "collecting the pages" docs-pages \
+      "$VENV/bin/python" -B tools/site_pages.py build/site-source &&
+    step "building the site in build/site" docs \
+      env NO_MKDOCS_2_WARNING=1 "$VENV/bin/mkdocs" build --clean
+}
+
+install_docs_needs() { make_venv && pip_quiet -r tools/requirements-docs.txt; }
+
+command_docs() {
+  plan_steps 0
+  ensure_system tools/apt.txt
+  make_site
+}
+
+command_first_sum() { source tools/dev/fresh.sh && fresh_first_sum "$@"; }
 
 command_clean() { rm -rf "$BUILD"; }
 

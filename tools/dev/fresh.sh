@@ -62,6 +62,37 @@ fresh_copy_settings() {
   if [[ -f ${PIP_CERT:-} ]]; then install -D -m 644 "$PIP_CERT" "$root/etc/fresh-ca.crt"; fi
 }
 
+# The packages that a machine of a user has, and no compiler.
+fresh_bootstrap_for_users() {
+  local suite=$1 root=$2 mirror=$3
+  rm -rf --one-file-system "$root"
+  mkdir -p "$(dirname "$root")"
+  debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv \
+    "$suite" "$root" ${mirror:+"$mirror"}
+}
+
+# fresh_first_sum [--suite NAME]: no checkout, no compiler; the wheel and one script travel.
+fresh_first_sum() {
+  local suite=bookworm root wheel mirror status=0
+  if [[ ${1:-} == --suite ]]; then suite=${2:?--suite needs a name}; fi
+  if ((EUID != 0)); then die "first-sum needs root; run: sudo ./dev first-sum"; fi
+  wheel=$(built_wheel)
+  root="$BUILD/bare-$suite"
+  mirror=${DEV_FRESH_MIRROR:-$(apt_sources | awk -v s="$suite" '$2 == s {print $1; exit}')}
+  plan_steps 3
+  ensure_system tools/apt-fresh.txt
+  step "making a bare $suite with Python in ${root#"$REPO/"}" bare-bootstrap \
+    fresh_bootstrap_for_users "$suite" "$root" "$mirror"
+  fresh_copy_settings "$suite" "$root"
+  mkdir -p "$root/byteps"
+  cp "$wheel" tools/dev/first_sum.sh "$root/byteps"
+  FRESH_SCRIPT="bash first_sum.sh $(basename "$wheel")" step "first sum in it" bare-first-sum \
+    fresh_run "$root" || status=$?
+  grep -h "^from the wheel" "$LOGS/bare-first-sum.log" || true
+  rm -rf --one-file-system "$root"
+  return "$status"
+}
+
 # The namespaces end with the command, and with them its processes and mounts.
 fresh_run() {
   unshare --mount --propagation private --pid --fork --kill-child --ipc -- \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Second half of `./dev fresh`: fresh_enter.sh ROOT COMMAND... mounts what a system needs in ROOT
-# and runs ./dev COMMAND there. Started in a mount and process namespace of its own.
+# and runs ./dev COMMAND there, or the line in FRESH_SCRIPT. Started in a mount and process
+# namespace of its own.
 set -euo pipefail
 
 # Folders of this machine that pip's settings name: find-links and file:// indexes. An index keeps
@@ -37,7 +38,8 @@ enter() {
     environment+=(PIP_CERT=/etc/fresh-ca.crt SSL_CERT_FILE=/etc/fresh-ca.crt)
   fi
   cd "$root"
-  exec chroot . env -i "${environment[@]}" bash -c "cd /byteps && exec ./dev ${*@Q}"
+  exec chroot . env -i "${environment[@]}" \
+    bash -c "cd /byteps && exec ${FRESH_SCRIPT:-./dev ${*@Q}}"
 }
 
 enter "$@"

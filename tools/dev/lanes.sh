@@ -3,8 +3,8 @@
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
-readonly LANES_DEFAULT="lint gcc python sim spec"
-readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench"
+readonly LANES_DEFAULT="lint gcc python sim spec frameworks"
+readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
@@ -44,7 +44,7 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$(jobs_count)" "${folders[@]}"
+    --durations=10 -n "$(jobs_count)" --ignore="$FRAMEWORK_TESTS" "${folders[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
@@ -103,6 +103,10 @@ lane_bench() {
     step "bench core, short" bench "$VENV/bin/python" bench/core.py --repeats 2 --jobs 1x1 &&
     step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
 }
+
+lane_docs() { make_site; }
+
+lane_wheel() { ensure_release_needs && make_wheel; }
 
 # Not in --all: an edit takes half a minute.
 lane_mutants() {

@@ -158,16 +158,28 @@ wheel_key() {
 }
 
 # The flags are those of the main build, so ccache answers for most files.
-install_wheel() {
-  pip_quiet --no-build-isolation --no-deps --force-reinstall \
-    --config-settings=build-dir=build/wheel \
+build_wheel() {
+  rm -rf "$WHEELS"
+  "$VENV/bin/python" -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps \
+    --wheel-dir "$WHEELS" --config-settings=build-dir=build/wheel \
     --config-settings=cmake.build-type=RelWithDebInfo \
     --config-settings=cmake.define.CMAKE_CXX_COMPILER=g++ .
 }
+
+# install_wheel PYTHON. The original has the same files under its own name: a file must not have two
+# owners.
+install_wheel() {
+  "$1" -m pip uninstall --disable-pip-version-check --yes byteps || return
+  "$1" -m pip install --disable-pip-version-check --no-compile --no-deps --force-reinstall \
+    "$WHEELS"/byteps_cpp-*.whl
+}
+
+build_and_install_wheel() { build_wheel && install_wheel "$VENV/bin/python"; }
 
 # ensure_wheel: one step; byteps itself, built from this checkout, in the virtual environment.
 ensure_wheel() {
   local key
   key=$(wheel_key) || die "the files of the wheel cannot be listed"
-  once "$VENV/stamp-byteps" "$key" "byteps in .venv" wheel install_wheel
+  if [[ ! -d $WHEELS ]]; then rm -f "$VENV/stamp-byteps"; fi
+  once "$VENV/stamp-byteps" "$key" "byteps in .venv" wheel build_and_install_wheel
 }

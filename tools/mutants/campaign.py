@@ -76,6 +76,9 @@ AREAS = (
             "test_torch_o*.py",
             "test_torch_sessions.py",
             "test_many_jobs.py",
+            "test_process_sets.py",
+            "test_torch_dist.py",
+            "test_jobs.py",
         ),
     ),
     Area(

@@ -40,6 +40,13 @@ def test_page_that_no_index_links_is_found() -> None:
     assert texts == ["does not link b.md"]
 
 
+def test_page_or_adapter_without_a_place_on_the_site_is_found() -> None:
+    paths = ["docs/a.md", "docs/b.md", "python/byteps/torch/__init__.py"]
+    paths += ["python/byteps/common/__init__.py", "docs/decisions/0001-x.md"]
+    texts = [f.text for f in check_docs.check_site(paths, "nav:\n  - A: docs/a.md\n")]
+    assert texts == ["nav does not have docs/b.md", "nav does not have api/torch.md"]
+
+
 def test_undocumented_error_is_found() -> None:
     texts = [f.text for f in check_docs.check_errors(HEADER, "## `kMismatch` (2): MismatchError\n")]
     assert texts == ["no section '## `kShutdown` (7)'"]

@@ -92,11 +92,13 @@ FLAGS = {
     "--verbose": Flag(takes_value=False, variable="BYTEPS_LOG_LEVEL", value="info"),
     "--log-without-timestamp": Flag(False, variable="BYTEPS_LOG_HIDE_TIME", value="1"),
     "--log-hide-timestamp": Flag(False, variable="BYTEPS_LOG_HIDE_TIME", value="1"),
+    "-cb": Flag(False, refused="use bps doctor --check-build"),
+    "--check-build": Flag(False, refused="use bps doctor --check-build"),
     **{name: Flag(False, ignored=why) for name, why in _NO_VALUE.items()},
     **{name: Flag(ignored=why) for name, why in _VALUE.items()},
     **{name: Flag(refused=why) for name, why in _REFUSED.items()},
 }
-_OWN_WITHOUT_VALUE = ("-h", "--help")
+_OWN_WITHOUT_VALUE = ("-h", "--help", "--print-config")
 
 
 @dataclass

@@ -10,7 +10,9 @@ import typer
 
 from byteps.__version__ import __version__
 from byteps.cli import run_options as options
+from byteps.cli.doctor import command as doctor_command
 from byteps.cli.horovod import translate
+from byteps.cli.job_config import show_config
 from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
 from byteps.common import environment
@@ -75,6 +77,7 @@ def run(
     output: options.OutputStyle = options.OutputForm.LINES,
     output_dir: options.OutputDir = None,
     min_np: options.MinNp = 0,
+    print_config: options.PrintConfig = False,
 ) -> None:
     """Start a whole job."""
     chosen = options.RunOptions(
@@ -90,6 +93,8 @@ def run(
         output_dir=output_dir,
         min_np=min_np,
     )
+    if print_config:
+        raise typer.Exit(show_config(chosen.described(command)))
     raise typer.Exit(chosen.supervisor(command).run().exit_code)
 
 
@@ -112,6 +117,9 @@ def server(context: typer.Context) -> None:
 def scheduler(context: typer.Context) -> None:
     """Become the scheduler."""
     exec_program("scheduler", context.args)
+
+
+app.command("doctor", help=doctor_command.HELP)(doctor_command.doctor)
 
 
 def _print_version(wanted: bool) -> None:

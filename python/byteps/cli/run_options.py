@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from byteps.cli import agent
+from byteps.cli.children import ProcessSpec
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
 from byteps.cli.local_job import local_job
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
@@ -138,6 +141,12 @@ MinNp = Annotated[
         help="If workers die, go on while so many live; 0: end the job at the first loss.",
     ),
 ]
+PrintConfig = Annotated[
+    bool,
+    typer.Option(
+        "--print-config", help="Print the options of each role in this job, and start nothing."
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,12 @@ class RunOptions:
         if not self.server_hosts and (not hosts or _is_here_alone(hosts)):
             return self._on_this_machine(hosts[0].slots if hosts else self.num_proc, command)
         return self._on_hosts(hosts, command)
+
+    def described(self, command: Sequence[str]) -> list[ProcessSpec]:
+        """Return the processes that the job would have."""
+        specs = self.supervisor(command).specs
+        parts = [agent.specs(json.loads(spec.task), os.environ) for spec in specs if spec.task]
+        return [spec for part in parts for spec in part] or list(specs)
 
     def _hosts(self) -> list[Host]:
         if self.hosts is not None and self.hostfile is not None:

@@ -124,6 +124,11 @@ class Supervisor:
                 watchdog.dismiss()
         return self._outcome
 
+    @property
+    def specs(self) -> Sequence[ProcessSpec]:
+        """Return the processes of the job."""
+        return self._specs
+
     # What others tell. Call these before `run`, or in what `watch` calls.
 
     def watch(self, descriptor: int, on_readable: Callable[[], None]) -> None:

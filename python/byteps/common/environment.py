@@ -62,6 +62,11 @@ def take_horovods() -> None:
             os.environ[ours] = os.environ[theirs]
 
 
+def mxnet_engine() -> str:
+    """Return which engine MXNet was told to use; "" if none."""
+    return os.environ.get("MXNET_ENGINE_TYPE", "")
+
+
 def of_horovod() -> list[str]:
     """Return the variables of Horovod that are set and mean nothing here."""
     names = [name for name in os.environ if name.startswith("HOROVOD_")]

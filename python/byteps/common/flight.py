@@ -162,8 +162,6 @@ class Flight:
 
     def _first_error(self) -> Exception | None:
         """Return how the operations, which are complete, have failed."""
-        if self.is_settled:
-            return None
         for handle in self.handles:
             try:
                 self.session.wait(handle, 0)

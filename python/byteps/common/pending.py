@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from byteps.common.errors import BytepsError
 
@@ -96,16 +96,18 @@ class PendingTable:
                 self._pending.pop(handle, None)
                 flight.error = None  # whose traceback has the flight: nothing is kept alive so
 
-    def synchronize_all(self, handles: Iterable[int]) -> None:
-        """Do `synchronize` with each, also after a failure; raise the first error."""
-        errors = []
+    def synchronize_all(self, handles: Iterable[int]) -> list[Any]:
+        """Do `synchronize` with each, also after a failure; return the results, or raise the first
+        error."""
+        results, errors = [], []
         for handle in handles:
             try:
-                self.synchronize(handle)
+                results.append(self.synchronize(handle))
             except BytepsError as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+        return results
 
     def abandon(self, handle: int) -> None:
         """Forget an operation that other ranks may never begin; its name is free when it is over.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from byteps.common import environment
@@ -60,6 +60,8 @@ class Session:
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
         self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
         self._timeline: Timeline | None = None
+        # What a plugin waits for, with a bound, before this session leaves the job.
+        self.before_leaving: list[Callable[[], None]] = []
 
     def declare(self, name: str, atomic: bool = False) -> None:
         """Give `name` its place in the order of urgency before its first use."""
@@ -109,6 +111,27 @@ class Session:
         if holder is not None:
             raise self._duplicate(name, holder, request)
         self._submit(name, request, ending)
+
+    def hand_over(self, request: Request, push: Callable[..., Any]) -> Any:
+        """Give an operation to the engine of a framework, which starts it later, on its own thread.
+
+        `push` gets the address of the native session, and then what `start` of it takes, but for
+        the memory. The engine tells how the operation ended; the timeline has nothing of it.
+        """
+        self.expect_calls()
+        return push(
+            self._native.address,
+            NAME_PREFIX + request.name,
+            int(request.operation),
+            int(request.dtype),
+            request.shape,
+            request.root_rank,
+            request.priority,
+            int(request.combine),
+            request.process_set,
+            shortened(request.detail),
+            request.atomic,
+        )
 
     def _duplicate(self, name: str, holder: Request, request: Request) -> DuplicateNameError:
         return DuplicateNameError(
@@ -271,6 +294,10 @@ class Session:
 
     def shutdown(self) -> None:
         """Leave the job; open operations end with ShutdownError. Idempotent."""
+        # An exception that ends the process has left the others without this rank's next calls.
+        if getattr(sys, "last_value", None) is None:
+            for wait in self.before_leaving:
+                wait()
         self.record(None)
         self._native.shutdown()
 

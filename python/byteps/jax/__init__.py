@@ -10,11 +10,12 @@ Example::
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
+from byteps.common.program_errors import error_of
 from byteps.jax import ops
 from byteps.jax.compression import Compression, Compressor
 from byteps.jax.ops import *  # noqa: F403
 from byteps.jax.optimizer import DistributedOptimizer
-from byteps.jax.typed_errors import error_of, typed_errors
+from byteps.jax.typed_errors import typed_errors
 from byteps.jax.weights import broadcast_parameters, check_replicas
 
 __all__ = [

@@ -15,9 +15,10 @@ from byteps.common import default
 from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet
+from byteps.common.program_exchange import Exchange
 from byteps.common.types import Operation
 from byteps.jax.primitive import exchange
-from byteps.jax.xla import Exchange, next_number
+from byteps.jax.xla import next_number
 
 _GATE = jax.ShapeDtypeStruct((), jnp.uint32)
 

@@ -3,7 +3,6 @@ memory."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +15,16 @@ from byteps.common.barriers import meet
 from byteps.common.call import Call
 from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.pending import Handle
+from byteps.common.program_exchange import Exchange
 from byteps.common.types import Operation
-from byteps.jax.xla import Exchange
-from byteps.numpy.arrays import Array, start_alltoall, start_exchange, start_gather, start_scatter
-
-# XLA shares host memory only at such addresses.
-_ALIGNMENT = 64
+from byteps.numpy.arrays import (
+    Array,
+    aligned_room,
+    start_alltoall,
+    start_exchange,
+    start_gather,
+    start_scatter,
+)
 
 
 class Started:
@@ -68,7 +71,7 @@ def _start(call: Call, array: jax.Array) -> Handle[Any]:
     start = _STARTS.get(call.operation)
     if start is not None:
         return start(call, values)
-    return start_exchange(call, values, _room(values.shape, values.dtype))
+    return start_exchange(call, values, aligned_room(values.shape, values.dtype))
 
 
 def _start_alltoall(call: Call, array: Array) -> Handle[Any]:
@@ -92,14 +95,6 @@ def host_array(array: jax.Array) -> Array:
             "exchange array.addressable_data(i) for each."
         )
     return np.asarray(array.addressable_data(0))
-
-
-def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array that JAX can take over without a copy."""
-    size_bytes = math.prod(shape) * dtype.itemsize
-    memory: Array = np.empty(size_bytes + _ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _ALIGNMENT
-    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
 
 
 def _results(result: Any, like: jax.Array) -> Any:

@@ -14,10 +14,11 @@ from jax.interpreters import ad, batching, mlir
 from byteps.common import default
 from byteps.common.call import LINEAR
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.program_exchange import Exchange
 from byteps.common.splits import rows_of
 from byteps.common.types import Operation
+from byteps.common.xla import TARGET
 from byteps.jax import eager, xla
-from byteps.jax.xla import Exchange
 
 exchange_p = Primitive("byteps_exchange")
 
@@ -165,7 +166,7 @@ batching.primitive_batchers[exchange_p] = _batch
 def _lower(ctx: Any, x: Any, gate: Any, *, what: Exchange) -> Any:
     _check_one_device(ctx)
     xla.register()
-    rule = jax.ffi.ffi_lowering(xla.TARGET, has_side_effect=True)
+    rule = jax.ffi.ffi_lowering(TARGET, has_side_effect=True)
     return rule(ctx, x, gate, call=what.text())
 
 

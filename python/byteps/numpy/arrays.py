@@ -35,10 +35,15 @@ _DATA_TYPES = {kind.name.lower(): kind for kind in DataType}
 
 def data_type(array: Array) -> DataType:
     """Return the type of an array's elements; raise if they cannot be exchanged."""
-    found = _DATA_TYPES.get(array.dtype.name)
+    return data_type_of(array.dtype)
+
+
+def data_type_of(dtype: np.dtype[Any]) -> DataType:
+    """Return what numpy's type is; raise if arrays of it cannot be exchanged."""
+    found = _DATA_TYPES.get(dtype.name)
     if found is None:
         raise InvalidArgumentError(
-            f"arrays of {array.dtype} cannot be exchanged. Types: {', '.join(_DATA_TYPES)}; "
+            f"arrays of {dtype} cannot be exchanged. Types: {', '.join(_DATA_TYPES)}; "
             "allgather_object and broadcast_object take any object."
         )
     return found
@@ -101,6 +106,18 @@ def writable(value: Any) -> Array:
 def _is_plain(array: Array) -> bool:
     """Return whether the array's memory is its values, in order."""
     return bool(array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative)
+
+
+# Frameworks share host memory only at such addresses.
+_SHARED_ALIGNMENT = 64
+
+
+def aligned_room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an array, without values yet, that frameworks can take over without a copy."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    memory: Array = np.empty(size_bytes + _SHARED_ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _SHARED_ALIGNMENT
+    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
 
 
 def _memory(array: Array) -> Array:
@@ -252,6 +269,11 @@ def _cut(counts: Sequence[int], flat: Array) -> list[Array]:
 def start_gather(call: Call, array: Array) -> Handle[Array]:
     """Start to join the rows of all ranks."""
     return _start_rows(call, array.reshape(1) if array.ndim == 0 else array, lambda rows, _: rows)
+
+
+def start_counted_gather(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
+    """Do `start_gather`; the result is the rows, and the number of rows from each rank."""
+    return start_alltoall(call, array.reshape(1) if array.ndim == 0 else array)
 
 
 def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:

@@ -35,12 +35,13 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
       losses_(
           {options_, driver, clock_, roster_, job_end_, departures_, suspicions_, ends_, views_}),
       comeback_({options_, clock_, roster_, job_end_, ends_, views_, gathering_}),
+      links_(options_, driver, roster_),
       joining_({options_, driver, clock_, roster_, departures_, suspicions_, losses_, views_,
                 gathering_, standings_, names_}),
       reporting_(
           {driver, clock_, roster_, suspicions_, syncs_, views_, standings_, names_, joining_}),
       succession_({options_, driver, clock_, roster_, job_end_, departures_, suspicions_, syncs_,
-                   views_, standings_, gathering_, names_, losses_, comeback_}),
+                   views_, standings_, gathering_, names_, losses_, comeback_, links_}),
       latecomers_(driver, roster_, views_, gathering_) {
   EndCall();
 }
@@ -74,12 +75,10 @@ void Coordinator::OnRefused(const std::string& address, std::optional<Role> role
 
 void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
   BeginCall(now);
-  if (!job_end_.IsOver()) {
-    ends_.Add(ended);
-    losses_.TakeEnds();
-    comeback_.EndIfAllEnded();
-    Advance();
-  }
+  ends_.Add(ended);
+  losses_.TakeEnds();
+  comeback_.EndIfAllEnded();
+  Advance();
   EndCall();
 }
 
@@ -161,6 +160,10 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
     return views_.OnPromise(member.incarnation(), *promise);
   }
   if (IsAnyOf<wire::Alive>(message)) return driver_.Send(member.connection, wire::Alive{});
+  if (const auto* rates = std::get_if<wire::Rates>(&message)) {
+    if (!views_.IsRecovering()) links_.Hear(member.incarnation(), *rates);
+    return;
+  }
   if (views_.IsRecovering()) {  // what they mean depends on the view
     return postponed_.emplace_back(member.incarnation(), message), void();
   }

@@ -20,6 +20,7 @@
 //   sync_points.h where workers may be let in   standings.h   what members are told of the view
 //   name_desk.h   what names stand for          comeback.h    whether anybody may still come
 //   latecomers.h  what workers are told that wait while the job runs
+//   link_watch.h  what the links were found to carry, and where pieces should be
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,7 @@
 #include "src/protocol/control/job_end.h"
 #include "src/protocol/control/joining.h"
 #include "src/protocol/control/latecomers.h"
+#include "src/protocol/control/link_watch.h"
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/losses.h"
 #include "src/protocol/control/name_desk.h"
@@ -115,6 +117,7 @@ class Coordinator {
   NameDesk names_;
   Losses losses_;
   Comeback comeback_;
+  LinkWatch links_;
   Joining joining_;
   Reporting reporting_;
   Succession succession_;

@@ -56,6 +56,8 @@ struct CoordinatorOptions {
   Duration recovery_patience = seconds(10);
   // From the first word that ranks may be stuck in a circle to the verdict, which so has them all.
   Duration judge_after = milliseconds(500);
+  // Workers' measurements of the links are judged when each has measured for so long; 0: never.
+  Duration links_window = milliseconds(200);
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;

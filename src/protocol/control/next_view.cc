@@ -1,7 +1,6 @@
 #include "src/protocol/control/next_view.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "src/plan/placement.h"
+#include "src/protocol/control/host_map.h"
 #include "src/protocol/control/waiting_contributors.h"
 
 namespace byteps::protocol {
@@ -146,38 +146,18 @@ void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t ep
   SortWorkers(next);
 }
 
-// Members with one host identity share a link.
 Status Weigh(wire::View& view, const Roster& roster) {
-  std::map<std::string, uint32_t> host_of;
-  std::vector<plan::Host> hosts;
-  auto host_index = [&](const std::string& name) {
-    auto [found, fresh] = host_of.try_emplace(name, static_cast<uint32_t>(hosts.size()));
-    if (fresh) hosts.emplace_back();
-    return found->second;
-  };
-  auto link_of = [&](uint32_t host, uint64_t incarnation) {
-    const Member* member = roster.Find(incarnation);
-    if (member != nullptr && member->join.link_mbit > 0) hosts[host].link = member->join.link_mbit;
-  };
-  for (const wire::Contributor& one : wire::ContributorsOf(view)) {
-    uint32_t host = host_index(one.carrier().host);
-    ++hosts[host].workers;
-    for (const wire::WorkerInfo& worker : one.processes) link_of(host, worker.incarnation);
-  }
-  std::vector<plan::ServerSite> sites;
   ShardId next_shard = 0;
   for (wire::ServerInfo& server : view.servers) {
-    uint32_t host = host_index(server.host);
-    ++hosts[host].servers;
-    link_of(host, server.incarnation);
-    auto shards = static_cast<uint32_t>(server.shard_weights.size());
-    sites.push_back({host, shards});
     server.first_shard = next_shard;
-    next_shard += shards;
+    server.placed_weights.clear();
+    next_shard += static_cast<ShardId>(server.shard_weights.size());
   }
-  Result<plan::Shares> shares = plan::ComputeShares(hosts);
+  view.placed = 0;
+  const HostMap map(view, roster);
+  Result<plan::Shares> shares = plan::ComputeShares(map.hosts());
   if (!shares.ok()) return shares.status();
-  Result<std::vector<uint32_t>> weights = plan::ShardWeights(shares.value(), sites);
+  Result<std::vector<uint32_t>> weights = plan::ShardWeights(shares.value(), map.sites());
   if (!weights.ok()) return weights.status();
   for (wire::ServerInfo& server : view.servers) {
     for (size_t i = 0; i < server.shard_weights.size(); ++i) {

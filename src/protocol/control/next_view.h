@@ -35,7 +35,8 @@ void PlaceServers(wire::View& next, const Roster& roster, const Departures& depa
 // or the lowest free one.
 void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t epoch);
 
-// Gives every shard its share of the bytes, from the links of the hosts.
+// Gives every shard its share of the bytes, from the links of the hosts that were declared. Pieces
+// are dealt by it, and none is moved.
 Status Weigh(wire::View& view, const Roster& roster);
 
 bool AnyServer(const wire::View& view);

@@ -9,6 +9,7 @@
 
 #include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/latecomers.h"
+#include "src/protocol/control/link_watch.h"
 #include "src/protocol/control/reporting.h"
 #include "src/protocol/control/roster.h"
 #include "src/protocol/control/succession.h"
@@ -112,11 +113,12 @@ class PartsTest : public testing::Test {
   NameDesk names{options, driver, roster, job_end};
   Losses losses{{options, driver, clock, roster, job_end, departures, suspicions, ends, views}};
   Comeback comeback{{options, clock, roster, job_end, ends, views, gathering}};
+  LinkWatch links{options, driver, roster};
   Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
                    standings, names}};
   Reporting reporting{{driver, clock, roster, suspicions, syncs, views, standings, names, joining}};
   Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
-                         views, standings, gathering, names, losses, comeback}};
+                         views, standings, gathering, names, losses, comeback, links}};
   Latecomers latecomers{driver, roster, views, gathering};
 };
 

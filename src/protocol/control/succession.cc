@@ -41,7 +41,8 @@ std::optional<wire::View> Succession::NextView() {
   // the same view under another epoch makes it void.
   bool renew = parts_.views.IsInherited() && parts_.syncs.AllWait(view(), departures);
   bool admits = MayAdmit();
-  if (departures.NobodyGoes() && !roster.AnyWaits(Role::kServer) && !admits && !renew) {
+  bool moves = parts_.links.Wants() && !AllWorkersLeft(view());
+  if (departures.NobodyGoes() && !roster.AnyWaits(Role::kServer) && !admits && !renew && !moves) {
     return std::nullopt;
   }
   wire::View next = view();
@@ -54,6 +55,8 @@ std::optional<wire::View> Succession::NextView() {
     AdmitWorkers(next, roster, parts_.views.next_slot(), epoch);
     Status weighed = Weigh(next, roster);
     if (!weighed.ok()) return parts_.job_end.End(weighed), std::nullopt;
+  } else if (moves) {
+    parts_.links.Place(next, epoch);
   }
   if (next == view() && !renew) return std::nullopt;
   next.epoch = epoch;
@@ -101,6 +104,7 @@ void Succession::Enforce(const wire::View& before, bool greets) {
   parts_.departures.ForgetIf(stale);
   parts_.syncs.ForgetIf(stale);
   parts_.losses.OnView();
+  parts_.links.OnView(view());
   if (greets) Greet(before);
   parts_.losses.TakeEnds();
   bool all_left = !parts_.gathering.IsOn() && AllWorkersLeft(view());

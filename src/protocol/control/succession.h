@@ -11,6 +11,7 @@
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/gathering.h"
 #include "src/protocol/control/job_end.h"
+#include "src/protocol/control/link_watch.h"
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/losses.h"
 #include "src/protocol/control/name_desk.h"
@@ -41,6 +42,7 @@ class Succession {
     NameDesk& names;
     Losses& losses;
     Comeback& comeback;
+    LinkWatch& links;
   };
   explicit Succession(const Parts& parts) : parts_(parts) {}
 

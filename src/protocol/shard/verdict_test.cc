@@ -99,6 +99,21 @@ TEST_F(VerdictTest, WhoHeldEarlierErrorsIsNothingToALaterRow) {
   EXPECT_FALSE(verdict.IsWithAll(7, members));
 }
 
+TEST_F(VerdictTest, OneThatIsNoErrorIsWithAllWhenItIsStable) {
+  SetBytes(4);
+  for (Slot slot : {0u, 1u, 2u}) verdict.AddHolder(slot, members);
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  verdict.BecomeStable();
+  EXPECT_TRUE(verdict.IsWithAll(4, members));
+}
+
+TEST_F(VerdictTest, AnErrorThatAnotherSaysIsStableIsWithAll) {
+  AddError(4, "first");
+  EXPECT_FALSE(verdict.IsWithAll(4, members));
+  verdict.BecomeStable();
+  EXPECT_TRUE(verdict.IsWithAll(4, members)) << "whoever holds it here";
+}
+
 TEST_F(VerdictTest, WhoIsGoneNeedsNoEarlierErrorEither) {
   AddError(4, "first");
   AddError(6, "second");

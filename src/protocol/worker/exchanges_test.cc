@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <new>
+
 #include "src/protocol/worker/worker_mistakes_for_test.h"
 
 namespace byteps::protocol {
@@ -15,7 +17,10 @@ class ExchangesForTest {
  public:
   explicit ExchangesForTest(uint32_t lanes, const FrontRules& rules = kFrontRules)
       : mailing(lanes,
-                [this](uint32_t lane, LaneMail mail) { sent.emplace_back(lane, std::move(mail)); }),
+                [this](uint32_t lane, LaneMail mail) {
+                  if (fails) throw std::bad_alloc();
+                  sent.emplace_back(lane, std::move(mail));
+                }),
         exchanges(mailing, rules) {}
 
   uint64_t Begin(uint32_t pieces, bool atomic = false) {
@@ -47,6 +52,7 @@ class ExchangesForTest {
     return found;
   }
 
+  bool fails = false;  // no memory for mail
   std::vector<std::pair<uint32_t, LaneMail>> sent;
   LaneMailing mailing;
   Exchanges exchanges;
@@ -137,6 +143,19 @@ TEST(ExchangesTest, AnotherOneMayHaveTwoReceipts) {
   EXPECT_TRUE(end->mixed);
   EXPECT_EQ(end->receipt->List(), (std::vector<Slot>{0, 2}));
   EXPECT_TRUE(test.Sent<to_lane::Repeat>().empty());
+}
+
+TEST(ExchangesTest, OneThatNoLaneCouldBeToldOfIsNotOpen) {
+  ExchangesForTest test(1);
+  uint64_t told = test.Begin(1);
+  test.fails = true;
+  EXPECT_THROW(test.Begin(1), std::bad_alloc);
+  test.fails = false;
+  test.sent.clear();
+  test.exchanges.Abort(told + 1, "why");
+  EXPECT_TRUE(test.sent.empty());
+  test.exchanges.Abort(told, "why");
+  EXPECT_EQ(test.sent.size(), 1U);
 }
 
 TEST(ExchangesTest, AnAbortIsAskedForWhileItIsOpen) {

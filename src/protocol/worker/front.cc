@@ -240,8 +240,6 @@ void Front::On(const to_front::Settled& mail) {
   if (settling_.OnAnswer(mail)) driver_.OnSettled();
 }
 
-void Front::On(const to_front::GivesUp& mail) { GiveUp(mail.why); }
-
 void Front::Deliver(Tensor& tensor) {
   Task& task = *tensor.task;
   Status whole = alone_ ? Status::Ok() : task.CheckReceipt();

@@ -107,7 +107,6 @@ class Front {
   Status Check(Operation& operation) const;
   Status CheckCodec(const Operation& operation) const;
   void GiveUp(const Status& why);
-
   void BeginExchange(Tensor& tensor);
   void OnExchangeEnd(const std::optional<Exchanges::End>& end);
   void Fail(Tensor& tensor, const Status& why);
@@ -119,7 +118,8 @@ class Front {
   void On(const to_front::PartDone& mail) { OnExchangeEnd(exchanges_.OnPartDone(mail)); }
   void On(const to_front::Released& mail) { OnExchangeEnd(exchanges_.OnReleased(mail)); }
   void On(to_front::HandOver& mail);
-  void On(const to_front::GivesUp& mail);
+  void On(const to_front::GivesUp& mail) { GiveUp(mail.why); }
+  void On(const to_front::Measured& mail) { driver_.SendControl(mail.rates); }
   void On(const to_front::Settled& mail);
   void BeginGeneration(const wire::View& view);
   void TellLanes(uint32_t number);

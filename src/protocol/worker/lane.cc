@@ -43,6 +43,7 @@ struct Lane::Parts {
   void On(const to_lane::Stop&) { context.stopped = true; }
   void On(const to_lane::Settle& mail) { settle = mail.question; }
   void BeginGeneration(const wire::View& view);
+  void TellRates();
 
   LaneContext context;
   Keeper keeper;
@@ -79,6 +80,7 @@ void Lane::Parts::On(const to_lane::View& mail) {
   context.pieces.SetOwnership(OwnershipOf(view));
   if (begins) BeginGeneration(view);
   context.receipts.AddView(view.epoch, WorkersOf(view));
+  context.meter.Restart();
   if (!begins) moves.OnView(old_epoch);
 }
 
@@ -88,6 +90,7 @@ void Lane::Parts::BeginGeneration(const wire::View& view) {
   context.readable_epoch = context.epoch;
   size_t shards = context.pieces.ownership().shards().size();
   context.links.Begin(shards);
+  context.meter.Begin(shards);
   reader.Begin(shards);
   context.pieces.Clear();
   walk.BeginGeneration();
@@ -141,6 +144,7 @@ void Lane::OnShardDown(ShardId shard) {
   if (shard >= context.links.size()) return;
   parts_->reader.Reset(shard);
   context.links.OnDown(shard);
+  context.meter.Drop(shard);
   parts_->moves.OnShardDown(shard);
 }
 
@@ -155,7 +159,24 @@ Result<ByteSpan> Lane::OnAnswerHeader(ShardId from, const wire::DataHeader& head
 
 void Lane::OnAnswer(ShardId from, Time now) {
   parts_->reader.OnPayload(from, parts_->context.readable_epoch, now);
+  parts_->TellRates();
   TellIfSettled();
+}
+
+void Lane::Parts::TellRates() {
+  std::optional<plan::ExchangeMeter::Window> window = context.meter.Take();
+  if (!window.has_value()) return;
+  auto in_us = [](Duration time) {
+    return static_cast<uint64_t>(std::chrono::duration_cast<microseconds>(time).count());
+  };
+  to_front::Measured measured;
+  measured.rates.epoch = context.epoch;
+  for (ShardId shard = context.options.lane; shard < window->shards.size();
+       shard += context.options.lanes) {
+    const plan::ExchangeMeter::Shard& one = window->shards[shard];
+    measured.rates.shards.push_back({shard, one.bytes, in_us(one.busy), in_us(window->active)});
+  }
+  context.driver.ToFront(std::move(measured));
 }
 
 void Lane::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {

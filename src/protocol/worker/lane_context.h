@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/base/buffer_pool.h"
+#include "src/plan/exchange_meter.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/worker/early_wants.h"
 #include "src/protocol/worker/lane.h"
@@ -47,6 +48,7 @@ struct LaneContext {
   Outbox outbox;
   Receipts receipts;
   EarlyWants wants;
+  plan::ExchangeMeter meter;
 };
 
 }  // namespace byteps::protocol

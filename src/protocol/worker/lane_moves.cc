@@ -39,6 +39,7 @@ void LaneMoves::Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& 
   ShardId before = piece.owner;
   lane_.pieces.FindOwner(tensor.facts.id, number, piece);
   if (!lane_.rules.HasMoved(before, piece.owner, piece.since, old_epoch_)) return;
+  if (before != kNoShard && tensor.AtExchange(piece)) lane_.meter.OnMoved(before);
   piece.held.number = 0;
   piece.held.told = false;
   uint32_t lane = lane_.pieces.LaneOf(piece);

@@ -119,9 +119,14 @@ struct Settled {
   uint64_t question = 0;
 };
 
+// What the lane has exchanged with its shards, for the coordinator.
+struct Measured {
+  wire::Rates rates;
+};
+
 }  // namespace to_front
 
 using FrontMail = std::variant<to_front::PartDone, to_front::Released, to_front::HandOver,
-                               to_front::GivesUp, to_front::Settled>;
+                               to_front::GivesUp, to_front::Settled, to_front::Measured>;
 
 }  // namespace byteps::protocol

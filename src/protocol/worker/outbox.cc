@@ -36,7 +36,7 @@ std::optional<Outbox::Departure> Outbox::Next() {
 }
 
 void Outbox::Answered(const Spans& spans, Time now) {
-  bool window_full = queue_.IsBlocked(credit_->credit_bytes());
+  bool window_full = IsFull();
   Return(spans);
   credit_->OnAnswered(now, CreditOf(spans), window_full);
 }

@@ -36,6 +36,8 @@ class Outbox {
   // ... because its answer is here.
   void Answered(const Spans& spans, Time now);
 
+  // Pieces wait, and there is no credit for them.
+  bool IsFull() const { return queue_.IsBlocked(credit_->credit_bytes()); }
   // All that waited has set out, and what is under way is the last window of a step.
   bool IsLastWindow() const {
     return queue_.empty() && queue_.bytes_in_flight() <= options_.bytes_max;

@@ -11,6 +11,7 @@ void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
     return;
   }
   if (!lane_.links.IsUp(piece.owner)) return;
+  lane_.meter.OnPush(piece.owner);
   wire::DataHeader header = HeaderOf(tensor, number);
   if (piece.failure != nullptr) return lane_.driver.SendAbort(piece.owner, header, *piece.failure);
   const PieceBytes& made = piece.contribution;

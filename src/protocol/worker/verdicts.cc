@@ -135,7 +135,10 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   TakeBytes(tensor, answer, stays);
   Register(from, tensor, number, header.count);
   if (!spans.want.empty()) tensor.part.TakeBytes();
+  lane_.meter.OnAnswered(from, std::max(spans.push.size(), spans.want.size()),
+                         lane_.outbox.IsFull(), lane_.now);
   lane_.outbox.Answered(spans, lane_.now);
+  if (lane_.outbox.bytes_in_flight() == 0) lane_.meter.OnIdle();
   // The others wait for the news that this rank has its part.
   bool has_all = !spans.want.empty() && !tensor.part.LacksBytes();
   if (tensor.exchange->others_wait && has_all) AcknowledgeNow();

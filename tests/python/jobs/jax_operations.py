@@ -268,13 +268,13 @@ def check_no_copy(rank: int, size: int) -> None:
     from byteps.jax import eager
 
     rooms = []
-    make = eager._room
+    make = eager.aligned_room
 
     def room(*arguments: Any) -> Any:
         rooms.append(make(*arguments))
         return rooms[-1]
 
-    eager._room = room
+    eager.aligned_room = room
     try:
         for dtype in (jnp.float32, jnp.bfloat16):
             committed = jax.device_put(ones(1000, dtype), jax.devices("cpu")[0])
@@ -284,7 +284,7 @@ def check_no_copy(rank: int, size: int) -> None:
                 assert result.committed == x.committed
                 assert np.asarray(x).ctypes.data == x.unsafe_buffer_pointer()
     finally:
-        eager._room = make
+        eager.aligned_room = make
 
 
 def check_several_devices(rank: int, size: int) -> None:

@@ -131,7 +131,7 @@ class DistributedDataParallel(torch.nn.Module):
                 lambda root: default.pending().synchronize_all(start_copies(buffers, root, prefix))
             )
 
-    def _copy_from_root(self, copy: Callable[[int], None]) -> None:
+    def _copy_from_root(self, copy: Callable[[int], object]) -> None:
         """Copy from the lowest rank that is left; which one that is, a failure tells.
 
         It is the same failure on all ranks. They meet behind it, and the root does not come.

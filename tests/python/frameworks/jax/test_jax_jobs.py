@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 
-import pytest
-import test_jobs
+import job_runs
+from job_runs import expect_all_right, expect_all_right_alone, job, process_of
 from processes import finish, wait_for_line
 from shapes import shapes
-from test_jobs import MISSING, expect_all_right, expect_all_right_alone, job, process_of
 
-environment = test_jobs.environment
-
-pytestmark = pytest.mark.skipif(
-    bool(MISSING) or importlib.util.find_spec("jax") is None,
-    reason=f"byteps or jax is not installed in this Python: {MISSING}",
-)
+environment = job_runs.environment
 
 
 @shapes((3, 2))

@@ -1,0 +1,139 @@
+"""What a step of MXNet costs with byteps, and whether the exchange overlaps with compute.
+
+    PYTHON bench/mxnet_step.py [--repeats 20]
+
+PYTHON is one with MXNet, such as that of .venv-mxnet-new after `./dev lane frameworks`.
+
+- **Cost.** One worker, no server: forward and backward of a network and an update of its weights,
+  plain, and with an exchange of every gradient, to which nobody else contributes. The difference is
+  what byteps costs.
+- **Overlap.** Two workers, run with `bps run -np 2`: rank 1 is late with the gradient of the last
+  layer, which backward has first. The step is compared with backward alone and the wait alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+
+import byteps.mxnet as bps
+
+WIDTH = 512
+LAYERS = 16
+ROWS = 64
+LATE_S = 0.4
+
+
+def median_ms(step: Callable[[], object], repeats: int) -> float:
+    """Return the time of a step, without the first ones."""
+    seconds = []
+    for number in range(repeats + 2):
+        begin = time.perf_counter()
+        step()
+        nd.waitall()
+        if number > 1:
+            seconds.append(time.perf_counter() - begin)
+    return sorted(seconds)[len(seconds) // 2] * 1000
+
+
+def make_net(layers: int) -> Any:
+    net = gluon.nn.HybridSequential()
+    for _ in range(layers):
+        net.add(gluon.nn.Dense(WIDTH, "tanh", use_bias=False, in_units=WIDTH))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    return net
+
+
+def make_step(net: Any, exchange: Callable[[list[Any]], object]) -> Callable[[], None]:
+    batch = nd.random.normal(shape=(ROWS, WIDTH))
+    params = list(net.collect_params().values())
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01}, kvstore=None)
+
+    def step() -> None:
+        with autograd.record():
+            loss = (net(batch) ** 2).mean()
+        loss.backward()
+        exchange([param.grad() for param in params])
+        trainer.update(1)
+
+    return step
+
+
+def pushed(gradients: list[Any], names: str = "gradient") -> None:
+    """Exchange gradients as DistributedTrainer does."""
+    from byteps.common.calls import push_pull_call
+    from byteps.mxnet.arrays import exchange_in_place
+
+    for i, gradient in enumerate(gradients):
+        exchange_in_place(push_pull_call(True, f"{names} {i}", -i), gradient, is_plain=True)
+
+
+def measure_cost(net: Any, repeats: int) -> None:
+    plain = make_step(net, lambda gradients: None)
+    exchanging = make_step(net, pushed)
+    for _ in range(3):
+        one, other = median_ms(plain, repeats), median_ms(exchanging, repeats)
+        each = (other - one) * 1000 / LAYERS
+        print(f"plain {one:.1f} ms, with exchanges {other:.1f} ms: {each:.0f} us for each gradient")
+
+
+class Late(mx.operator.CustomOp):
+    """Takes its time."""
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        time.sleep(LATE_S)
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@mx.operator.register("late")
+class LateProperties(mx.operator.CustomOpProp):
+    """What MXNet asks about it."""
+
+    def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Late:
+        return Late()
+
+
+def measure_overlap(net: Any, repeats: int) -> None:
+    def wait() -> None:
+        time.sleep(LATE_S if bps.rank() else 0.0)  # rank 1 has another rank wait
+        bps.allreduce(nd.ones((1,)), name="alone").wait_to_read()
+
+    def exchange(gradients: list[Any]) -> None:
+        if bps.rank() == 1:
+            # What only rank 1 waits for is not on the way of rank 0's backward.
+            gradients = [*gradients[:-1], nd.Custom(gradients[-1], op_type="late")]
+        pushed(gradients)
+
+    backward = make_step(net, lambda gradients: None)
+    both = make_step(net, exchange)
+    for _ in range(3):
+        bps.barrier()
+        one = median_ms(backward, repeats)
+        bps.barrier()
+        two = median_ms(wait, repeats)
+        bps.barrier()
+        three = median_ms(both, repeats)
+        if bps.rank() == 0:
+            print(f"backward {one:.0f} ms, wait {two:.0f} ms, both in one step {three:.0f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=20)
+    arguments = parser.parse_args()
+    bps.init()
+    net = make_net(LAYERS if bps.size() == 1 else 3 * LAYERS)
+    if bps.size() == 1:
+        measure_cost(net, arguments.repeats)
+    else:
+        measure_overlap(net, arguments.repeats)
+    bps.shutdown()
+
+
+main()

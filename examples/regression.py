@@ -1,0 +1,25 @@
+"""What the short examples train: a network that learns a function of eight numbers."""
+
+from __future__ import annotations
+
+import torch
+
+INPUTS, STEPS, BATCH = 8, 200, 32
+
+
+def make_model() -> torch.nn.Module:
+    """Return a network with one hidden layer."""
+    return torch.nn.Sequential(torch.nn.Linear(INPUTS, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+
+
+def batch_of(rank: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return this rank's share of a step's data: each rank draws other numbers."""
+    dice = torch.Generator().manual_seed(step * 1000 + rank)
+    inputs = torch.randn(BATCH, INPUTS, generator=dice)
+    return inputs, torch.tanh(inputs.sum(dim=1, keepdim=True) / 2)
+
+
+def loss_of(model: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
+    """Return the loss on this rank's share."""
+    inputs, targets = batch_of(rank, step)
+    return torch.nn.functional.mse_loss(model(inputs), targets)

@@ -1,0 +1,32 @@
+// byteps/_tensorflow.so: what TensorFlow loads. It only has the module beside it, which Python has
+// loaded before, register the operations: TensorFlow gives Python those that are registered while
+// it loads a library.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+constexpr const char* kModule = "/_core.abi3.so";
+constexpr const char* kFunction = "byteps_register_tensorflow";
+
+const char* Register() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<const void*>(&Register), &own) == 0) return dlerror();
+  const std::string path(own.dli_fname);
+  const std::string module = path.substr(0, path.rfind('/')) + kModule;
+  void* loaded = dlopen(module.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (loaded == nullptr) return "import byteps._core first";
+  auto* function = reinterpret_cast<const char* (*)()>(dlsym(loaded, kFunction));
+  return function == nullptr ? "byteps._core is of another version" : function();
+}
+
+// TensorFlow cannot be told of an error here: byteps.tensorflow finds that operations are missing.
+[[maybe_unused]] const bool kIsRegistered = [] {
+  const char* problem = Register();
+  if (problem != nullptr) std::fprintf(stderr, "byteps.tensorflow: %s\n", problem);
+  return problem == nullptr;
+}();
+
+}  // namespace

@@ -1,0 +1,39 @@
+#include "python/bindings/xla_handler.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <string>
+
+#include "python/bindings/xla_call.h"
+
+namespace byteps::python {
+namespace nb = nanobind;
+namespace {
+
+constexpr const char* kBeginModule = "byteps.common.xla";
+
+// Has Python start the operation. What it raises ends the call.
+void Begin(const std::shared_ptr<XlaCall>& call) {
+  nb::gil_scoped_acquire acquire;
+  try {
+    nb::module_::import_(kBeginModule).attr("begin")(call);
+  } catch (nb::python_error& error) {
+    if (call->is_accepted()) {
+      error.discard_as_unraisable("the start of an operation of XLA");
+      return;
+    }
+    nb::object code = nb::getattr(error.value(), "code", nb::int_(int{BYTEPS_INTERNAL}));
+    std::string text = nb::cast<std::string>(nb::str(error.value()));
+    if (!nb::hasattr(error.value(), "code")) text = error.what();
+    call->Fail(nb::cast<int>(code), text);
+  }
+}
+
+}  // namespace
+
+xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept { return AnswerXla(frame, &Begin); }
+
+}  // namespace byteps::python

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "python/bindings/xla_ffi.h"
+
+namespace byteps::python {
+
+// What XLA calls. It never blocks: Python's `byteps.common.xla.begin` starts the operation.
+xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept;
+
+}  // namespace byteps::python

@@ -1,0 +1,137 @@
+"""What the doctor has found, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from byteps.cli.doctor.software import FRAMEWORKS
+from byteps.cli.doctor.survey import Survey
+
+_LABEL_WIDTH = 14
+
+
+def describe_software(found: Mapping[str, Any]) -> list[str]:
+    """Return the lines about this build and what is installed."""
+    features = found["features"]
+    libraries = [
+        f"{name} {'no' if place is None else place}" for name, place in found["libraries"].items()
+    ]
+    frameworks = {n: v for n, v in found["frameworks"].items() if v is not None}
+    missing = [n for n in found["frameworks"] if n not in frameworks]
+    devices = found["rdma_devices"]
+    return [
+        _line("byteps-cpp", f"{found['version']}, Python {found['python']}"),
+        _line("adapters", ", ".join(found["adapters"])),
+        _line("built in", ", ".join(n for n, there in features.items() if there)),
+        _line("not built in", ", ".join(n for n, there in features.items() if not there)),
+        _line("frameworks", ", ".join(f"{n} {v}" for n, v in frameworks.items()) or "none"),
+        _line("not installed", ", ".join(missing) or "-"),
+        _line("found here", "; ".join(libraries)),
+        _line("devices", f"{found['gpus']} GPUs, RDMA: {', '.join(devices) or 'none'}"),
+    ]
+
+
+def describe_machine(found: Mapping[str, Any]) -> list[str]:
+    """Return the lines about this machine."""
+    cores = f"{found['cores']} of {found['cores_of_machine']}"
+    if found["cpu_limit"] is not None:
+        cores += f", limited to {found['cpu_limit']:.1f}"
+    addresses = [
+        f"{entry['interface']} {' '.join(entry['addresses'])}"
+        + (f" ({entry['mbit']} Mbit/s)" if entry["mbit"] else "")
+        for entry in found["addresses"]
+    ]
+    others = [n for n in found["congestion_controls"] if n != found["congestion_control"]]
+    return [
+        _line("machine", f"{found['host']}, {found['system']}"),
+        _line("cores", f"{cores}; NUMA nodes: {found['numa_nodes']}"),
+        _line(
+            "limits",
+            f"{_count(found['descriptors'])} descriptors, "
+            f"{_bytes(found['locked_memory_bytes'])} locked memory, "
+            f"{_bytes(found['shared_memory_bytes'])} free in /dev/shm",
+        ),
+        _line("addresses", "; ".join(addresses) or "the loopback alone"),
+        _line("outwards", found["address_outwards"] or "no route"),
+        _line("TCP", f"{found['congestion_control']} (also {', '.join(others) or 'nothing else'})"),
+    ]
+
+
+def describe_scheduler(found: Mapping[str, Any]) -> list[str]:
+    """Return the lines about a scheduler."""
+    lines = [_line("scheduler", f"{found['host']}, port {found['port']}")]
+    if "round_trip_us" in found:
+        lines.append(_line("connecting", f"{found['round_trip_us'] / 1000:.2f} ms"))
+        lines.append(_line("from here", f"{found['address_here']} (a server announces it)"))
+    if "problem" not in found:
+        lines.append(_line("answer", "a scheduler of this version"))
+    return lines
+
+
+def describe_survey(survey: Survey) -> list[str]:
+    """Return the lines about several hosts."""
+    lines = ["", f"{'from':16} {'to':16} {'round trip':>12} {'socket':>14} {'push_pull':>14}"]
+    for link in survey.links:
+        times = "-" if link.round_trip_us is None else f"{link.round_trip_us / 1000:.2f} ms"
+        lines.append(
+            f"{link.source:16} {link.target:16} {times:>12} {_rate(link.socket_mbit):>14} "
+            f"{_rate(link.push_pull_mbit):>14}"
+        )
+    lines.append("")
+    for host, mbit in survey.sum_mbit.items():
+        lines.append(f"server of {host}: one shard takes in {_rate(mbit)}")
+    lines.append(f"bottleneck: {survey.bottleneck}")
+    return lines
+
+
+def describe_problems(problems: Iterable[str]) -> list[str]:
+    """Return a line for each problem."""
+    return [f"problem: {text}" for text in problems]
+
+
+def check_build(found: Mapping[str, Any]) -> list[str]:
+    """Return what `horovodrun --check-build` shows, in its form."""
+    features = found["features"]
+    names = {
+        "Available Frameworks": {
+            _TITLES[n]: n in found["adapters"] and found["frameworks"][n] is not None
+            for n in FRAMEWORKS
+        },
+        "Available Controllers": {n: features[n] for n in ("MPI", "Gloo")} | {"BytePS": True},
+        "Available Tensor Operations": {
+            n: features[n] for n in ("NCCL", "DDL", "CCL", "MPI", "Gloo")
+        }
+        | {"BytePS": True},
+    }
+    lines = [f"BytePS v{found['version']}:"]
+    for title, rows in names.items():
+        lines += ["", f"{title}:"]
+        lines += [f"    [{'X' if there else ' '}] {name}" for name, there in rows.items()]
+    return lines
+
+
+_TITLES = {
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "mxnet": "MXNet",
+    "jax": "JAX",
+    "numpy": "numpy",
+}
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:{_LABEL_WIDTH}}{text}"
+
+
+def _rate(mbit: float | None) -> str:
+    return "-" if mbit is None else f"{mbit:.0f} Mbit/s"
+
+
+def _count(number: int | None) -> str:
+    return "unlimited" if number is None else str(number)
+
+
+def _bytes(number: int | None) -> str:
+    return "unlimited" if number is None else f"{number >> 20} MiB"

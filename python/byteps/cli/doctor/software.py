@@ -1,0 +1,169 @@
+"""What this build can do, and what is installed beside it. Nothing of it is imported or loaded."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import byteps
+from byteps.common import build
+from byteps.common.errors import BytepsError
+from byteps.common.programs import PROGRAM_BY_ROLE, find_program
+
+DISTRIBUTION = "byteps-cpp"
+ORIGINAL = "byteps"
+# Our adapters, and the distributions that bring what they adapt to.
+FRAMEWORKS = {
+    "torch": ("torch",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "keras": ("keras",),
+    "mxnet": ("mxnet", "mxnet-mkl"),
+    "jax": ("jax",),
+    "numpy": ("numpy",),
+}
+# What a user may look for on a machine, and the files that show it.
+LIBRARIES = {
+    "CUDA driver": ("libcuda.so.1",),
+    "CUDA runtime": ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"),
+    "NCCL": ("libnccl.so.2",),
+    "verbs": ("libibverbs.so.1",),
+    "UCX": ("libucp.so.0",),
+}
+_LOOK_UP_S = 10
+
+
+def facts() -> dict[str, object]:
+    """Return all facts, as plain values."""
+    return {
+        "version": byteps.__version__,
+        "python": platform.python_version(),
+        "adapters": adapters(),
+        "programs": _programs(),
+        "features": features(),
+        "libraries": _libraries(),
+        "frameworks": {name: _version(names) for name, names in FRAMEWORKS.items()},
+        "rdma_devices": sorted(p.name for p in Path("/sys/class/infiniband").glob("*")),
+        "gpus": len(list(Path("/proc/driver/nvidia/gpus").glob("*"))),
+    }
+
+
+def adapters() -> list[str]:
+    """Return the frameworks for which this build has a module."""
+    there = {module.name for module in pkgutil.iter_modules(byteps.__path__)}
+    return [name for name in FRAMEWORKS if name in there]
+
+
+def features() -> dict[str, bool]:
+    """Return what the native library of this version has, by name."""
+    return {
+        "TCP": True,
+        "TLS": True,
+        "shared memory": True,
+        "RDMA": False,
+        "UCX": False,
+        "MPI": build.mpi_built(),
+        "Gloo": build.gloo_built(),
+        "NCCL": bool(build.nccl_built()),
+        "CUDA": build.cuda_built(),
+        "ROCm": build.rocm_built(),
+        "DDL": build.ddl_built(),
+        "CCL": build.ccl_built(),
+    }
+
+
+def warnings(found: dict[str, object]) -> list[str]:
+    """Return a sentence for each fact that will hurt."""
+    texts = []
+    if _version((ORIGINAL,)) is not None and _version((DISTRIBUTION,)) is not None:
+        texts.append(
+            "this environment also has the distribution 'byteps', the original, and both own the "
+            "same files: pip uninstall byteps, and then install byteps-cpp again"
+        )
+    programs = found["programs"]
+    assert isinstance(programs, dict)
+    texts += [str(text) for text in programs.values() if text is not None]
+    usable = [
+        name
+        for name, version in dict(found["frameworks"]).items()  # type: ignore[call-overload]
+        if version is not None and name in adapters()
+    ]
+    if not usable:
+        texts.append(f"none of the frameworks is installed: {', '.join(adapters())}")
+    return texts
+
+
+def lacks(wanted: list[str], found: dict[str, object]) -> list[str]:
+    """Return the names that are neither a feature of this build nor a framework that is usable."""
+    frameworks = dict(found["frameworks"])  # type: ignore[call-overload]
+    usable = {n.lower() for n, v in frameworks.items() if v is not None and n in adapters()}
+    usable |= {name.lower() for name, there in features().items() if there}
+    return [name for name in wanted if name.lower() not in usable]
+
+
+def _programs() -> dict[str, str | None]:
+    """Return for each role why its program cannot be started; None: it can."""
+    found: dict[str, str | None] = {}
+    for role in PROGRAM_BY_ROLE:
+        try:
+            find_program(role)
+            found[role] = None
+        except BytepsError as error:
+            found[role] = str(error)
+    return found
+
+
+def _version(distributions: tuple[str, ...]) -> str | None:
+    for name in distributions:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _libraries() -> dict[str, str | None]:
+    """Return where the loader, or a package of pip, has each library; None: nowhere."""
+    cache = _loader_cache()
+    found: dict[str, str | None] = {}
+    for name, files in LIBRARIES.items():
+        places = (cache.get(file) or _in_folders(file) or _from_pip(file) for file in files)
+        found[name] = next((place for place in places if place), None)
+    return found
+
+
+def _loader_cache() -> dict[str, str]:
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin"}
+    try:
+        listing = subprocess.run(
+            ["ldconfig", "-p"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_LOOK_UP_S,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict(re.findall(r"^\s*(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE))
+
+
+def _in_folders(file: str) -> str | None:
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder and (Path(folder) / file).exists():
+            return str(Path(folder) / file)
+    return None
+
+
+def _from_pip(file: str) -> str | None:
+    """Return the file in a package of NVIDIA, which torch loads from there."""
+    for package in metadata.distributions():
+        if (package.metadata["Name"] or "").startswith("nvidia-"):
+            for path in package.files or ():
+                if path.name == file:
+                    return str(package.locate_file(path))
+    return None

@@ -1,0 +1,160 @@
+"""Asks the agents of all hosts, and names what limits a job on them."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from byteps.cli.doctor import machine, software
+from byteps.cli.doctor.remote import RemoteAgent
+
+_MARGIN_S = 90.0
+
+
+@dataclass
+class Link:
+    """One direction between two hosts. What could not be measured is None."""
+
+    source: str
+    target: str
+    round_trip_us: float | None = None
+    socket_mbit: float | None = None  # plain bytes over one connection
+    push_pull_mbit: float | None = None  # tensors, while their sums come back
+    problem: str = ""
+
+
+@dataclass
+class Survey:
+    """All that was found."""
+
+    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    sum_mbit: dict[str, float] = field(default_factory=dict)  # by host, for one shard
+    problems: list[str] = field(default_factory=list)
+    bottleneck: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as values for JSON."""
+        return asdict(self)
+
+
+def examine(
+    agents: Sequence[RemoteAgent], seconds: float, port: int, say: Callable[[str], None]
+) -> Survey:
+    """Ask everything of everybody; `say` hears what is going on."""
+    survey = Survey()
+    token = secrets.token_hex(16)
+    for agent in agents:
+        agent.tell("facts")
+    for agent in agents:
+        facts = agent.answer()
+        survey.hosts[agent.host] = facts
+        survey.problems += _host_problems(agent.host, facts)
+        agent.port = _value(survey, agent.host, agent.ask("listen", token=token, on=port), "port")
+    _compare_versions(survey)
+    for source in agents:
+        for target in agents:
+            if source is not target:
+                survey.links.append(_reach(source, target, survey))
+    for link in _ring(survey.links, [agent.host for agent in agents]):
+        if not link.problem:
+            say(f"measuring the link from {link.source} to {link.target}")
+            _measure(link, {agent.host: agent for agent in agents}, seconds, survey)
+    for agent in agents:
+        say(f"measuring the server of {agent.host}")
+        answer = agent.ask("sum_rate", _MARGIN_S + 4 * seconds, seconds=seconds)
+        rate = _value(survey, f"{agent.host}: its server", answer, "mbit")
+        if rate:
+            survey.sum_mbit[agent.host] = rate
+    survey.bottleneck = bottleneck(survey)
+    return survey
+
+
+def bottleneck(survey: Survey) -> str:
+    """Return what limits a job with a worker and a server on each of these hosts, by name."""
+    broken = [link for link in survey.links if link.problem]
+    if broken:
+        return f"{broken[0].source} cannot reach {broken[0].target}: no job can run on these hosts"
+    links = [link for link in survey.links if link.socket_mbit is not None]
+    slowest = min(links, key=lambda link: link.socket_mbit or 0.0, default=None)
+    weakest = min(survey.sum_mbit, key=lambda host: survey.sum_mbit[host], default=None)
+    if weakest is not None and (
+        slowest is None or survey.sum_mbit[weakest] < (slowest.socket_mbit or 0.0)
+    ):
+        rate = survey.sum_mbit[weakest]
+        text = f"the server of {weakest}: one shard takes in {rate:.0f} Mbit/s"
+        if slowest is None or slowest.socket_mbit is None:
+            return text
+        shards = math.ceil(slowest.socket_mbit / rate)
+        return (
+            f"{text}, and the slowest link carries {slowest.socket_mbit:.0f}; "
+            f"BYTEPS_SERVER_SHARDS={shards} gives it {shards} threads"
+        )
+    if slowest is None:
+        return "unknown: nothing could be measured"
+    return (
+        f"the link from {slowest.source} to {slowest.target}: it carries "
+        f"{slowest.socket_mbit:.0f} Mbit/s"
+    )
+
+
+def _ring(links: Sequence[Link], hosts: Sequence[str]) -> list[Link]:
+    """Return the links of each host to the next one and back: bandwidth of all would take long."""
+    pairs = {(hosts[i], hosts[(i + 1) % len(hosts)]) for i in range(len(hosts))}
+    return [
+        link
+        for link in links
+        if (link.source, link.target) in pairs or (link.target, link.source) in pairs
+    ]
+
+
+def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> Link:
+    link = Link(source.host, target.host)
+    answer = source.ask("reach", host=target.host, port=target.port)
+    link.round_trip_us = answer.get("round_trip_us")
+    link.problem = answer.get("error", "")
+    if link.problem:
+        survey.problems.append(f"from {source.host}: {link.problem}")
+    return link
+
+
+def _measure(link: Link, agents: dict[str, RemoteAgent], seconds: float, survey: Survey) -> None:
+    source, target = agents[link.source], agents[link.target]
+    limit_s = _MARGIN_S + 4 * seconds
+    name = f"{link.source} to {link.target}"
+    where = {"host": link.target, "port": target.port}
+    answer = source.ask("stream", limit_s, seconds=seconds, **where)
+    link.socket_mbit = _value(survey, name, answer, "mbit") or None
+    if link.socket_mbit is None:
+        return
+    settings = _value(survey, name, target.ask("serve", here=link.target), "settings")
+    if not settings:
+        return
+    answer = source.ask(
+        "push_pull", limit_s, settings=settings, expected_mbit=link.socket_mbit, seconds=seconds
+    )
+    link.push_pull_mbit = _value(survey, f"tensors from {name}", answer, "mbit") or None
+    target.ask("end_job")
+
+
+def _value(survey: Survey, what: str, answer: dict[str, Any], key: str) -> Any:
+    """Return a value of an answer; for an error, note the error and return 0."""
+    if "error" in answer:
+        survey.problems.append(f"{what}: {answer['error']}")
+        return 0
+    return answer[key]
+
+
+def _host_problems(host: str, facts: dict[str, Any]) -> list[str]:
+    texts = machine.warnings(facts["machine"]) + software.warnings(facts["software"])
+    return [f"{host}: {text}" for text in texts]
+
+
+def _compare_versions(survey: Survey) -> None:
+    versions = {host: facts["software"]["version"] for host, facts in survey.hosts.items()}
+    if len(set(versions.values())) > 1:
+        said = ", ".join(f"{host} {version}" for host, version in sorted(versions.items()))
+        survey.problems.append(f"the hosts have different versions: {said}; install one on all")

@@ -1,0 +1,54 @@
+"""What the code for Keras needs to know of the framework that holds the tensors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+from byteps.common.call import Call
+from byteps.common.exchange_options import ExchangeOptions
+
+
+class Backend(Protocol):
+    """A backend. What it takes and returns are tensors of its framework."""
+
+    @property
+    def ops(self) -> ModuleType:
+        """The module of byteps for the framework: byteps.jax, ..."""
+
+    @property
+    def compression(self) -> Any:
+        """Its Compression."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Return whether the value is a tensor of the framework."""
+
+    def is_concrete(self, value: Any) -> bool:
+        """Return whether the tensor has a value now, and is no part of a program being traced."""
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Return whether the gradient has only some rows."""
+
+    def to_dense(self, gradient: Any) -> Any:
+        """Return a sparse gradient with all rows."""
+
+    def scaled(self, gradient: Any, factor: float) -> Any:
+        """Return the gradient divided by `factor`, sparse if it was."""
+
+    def combine(
+        self,
+        call: Call,
+        names: Sequence[str],
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        options: ExchangeOptions,
+    ) -> list[Any]:
+        """Return the combinations of all ranks' gradients, none of which is None.
+
+        A rank that has other gradients, by name, shape or type, is a MismatchError on every rank.
+        """
+
+    def typed_errors(self) -> contextlib.AbstractContextManager[None]:
+        """Return what raises errors of compiled programs as those of byteps."""

@@ -1,0 +1,52 @@
+"""BytePS for TensorFlow.
+
+Example::
+
+    import byteps.tensorflow as bps
+    bps.init()
+    bps.broadcast_variables(model.variables, root_rank=0)
+    tape = bps.DistributedGradientTape(tape)
+"""
+
+from typing import Any
+
+from byteps.common import basics
+from byteps.common.basics import *  # noqa: F403
+from byteps.common.program_errors import error_of
+from byteps.tensorflow import ops
+from byteps.tensorflow.compression import Compression, Compressor
+from byteps.tensorflow.ops import *  # noqa: F403
+from byteps.tensorflow.optimizer import DistributedOptimizer
+from byteps.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
+from byteps.tensorflow.weights import (
+    BroadcastGlobalVariablesHook,
+    broadcast_,
+    broadcast_global_variables,
+    broadcast_variables,
+    check_replicas,
+)
+
+__all__ = [
+    "BroadcastGlobalVariablesHook",
+    "Compression",
+    "Compressor",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
+    "PartialDistributedGradientTape",
+    "SyncBatchNormalization",  # noqa: F405
+    "broadcast_",
+    "broadcast_global_variables",
+    "broadcast_variables",
+    "check_replicas",
+    "error_of",
+]
+__all__ += basics.__all__
+__all__ += ops.__all__
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SyncBatchNormalization":  # it needs Keras
+        from byteps.tensorflow.sync_batch_norm import layer_class
+
+        return layer_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,77 @@
+"""Exchanges of tensors that exist: outside of graphs, without a copy where the memory allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from byteps.common import default
+from byteps.common.call import Call
+from byteps.common.pending import Handle
+from byteps.common.types import Operation
+from byteps.numpy.arrays import (
+    Array,
+    aligned_room,
+    start_alltoall,
+    start_counted_gather,
+    start_exchange,
+    start_scatter,
+)
+
+# Below, a copy costs less than sharing the memory.
+_SHARED_BYTES_MIN = 4096
+
+
+def host_array(tensor: Any) -> Array:
+    """Return the values; of a tensor in host memory this is its own memory, mostly."""
+    try:
+        return np.asarray(memoryview(tensor))
+    except (TypeError, ValueError, RuntimeError, BufferError, tf.errors.OpError):
+        values: Array = np.asarray(tensor.numpy())
+        return values
+
+
+def tensor_of(array: Array) -> Any:
+    """Return a tensor with the values of an array that nobody else uses: mostly in its memory."""
+    if array.nbytes >= _SHARED_BYTES_MIN and array.flags.c_contiguous:
+        try:
+            return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        except (BufferError, TypeError, RuntimeError, tf.errors.OpError):
+            pass  # a type that only one of the two knows
+    return tf.convert_to_tensor(array)
+
+
+def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
+    """Return the results of exchanges that are all on their way at once."""
+    handles: list[Handle[Array]] = []
+    rooms = []
+    try:
+        for call, tensor in zip(calls, tensors, strict=True):
+            array = host_array(tensor)
+            rooms.append(aligned_room(array.shape, array.dtype))
+            handles.append(start_exchange(call, array, rooms[-1]))
+    except Exception:
+        for handle in handles:
+            default.pending().abandon(handle)
+        raise
+    default.pending().synchronize_all(handles)
+    return [tensor_of(room) for room in rooms]
+
+
+def exchange_rows(call: Call, tensor: Any) -> tuple[Any, Any]:
+    """Return the rows that an exchange brings, and how many are of which rank: no number if
+    nobody says."""
+    handle = _STARTS[call.operation](call, host_array(tensor))
+    result = default.pending().synchronize(handle)
+    rows, counts = result if isinstance(result, tuple) else (result, np.zeros(0, np.int32))
+    return tensor_of(rows), tf.convert_to_tensor(counts)
+
+
+_STARTS: dict[Operation, Callable[[Call, Array], Handle[Any]]] = {
+    Operation.ALLGATHER: start_counted_gather,
+    Operation.ALLTOALL: start_alltoall,
+    Operation.REDUCESCATTER: start_scatter,
+}

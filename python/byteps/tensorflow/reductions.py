@@ -1,0 +1,160 @@
+"""Every rank gets the combination of all ranks' tensors: push_pull and the allreduce family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from byteps.common.call import Call
+from byteps.common.calls import push_pull_call, reduce_call
+from byteps.common.compression import Compressor, check_compression
+from byteps.common.errors import InvalidArgumentError
+from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.reduction import Average, ReduceOp, choose_op
+from byteps.tensorflow.compression import Compression
+from byteps.tensorflow.errors import with_tensorflow_errors
+from byteps.tensorflow.exchange import as_tensor, calls_of_group, named, same
+from byteps.tensorflow.sparse import allreduce_slices
+
+
+@with_tensorflow_errors
+def push_pull(
+    tensor: Any,
+    scope: str = "",
+    average: bool | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp | None = None,
+    enable_async: bool = False,
+    name: str | None = None,
+    priority: int = 0,
+) -> Any:
+    """Return the average, or the sum, of all ranks' tensors. Averages of integers round down.
+
+    In graphs, the name begins with `scope`. `device_dense` and `device_sparse` are accepted for
+    programs written for the original: exchanges start in the memory of the host. `enable_async` is
+    not supported.
+
+    Example::
+
+        mean = bps.push_pull(gradient, name="gradient")
+    """
+    del device_dense, device_sparse
+    if enable_async:
+        raise InvalidArgumentError("enable_async is not supported; leave it False.")
+    chosen = choose_op(average, op)
+    if isinstance(tensor, tf.IndexedSlices):
+        return allreduce_slices(tensor, chosen, name, "PushPull")
+    call = push_pull_call(chosen is Average, name, priority)
+    if chosen is not Average:
+        call.operation = reduce_call(chosen, None).operation
+    if scope and name is None and not tf.executing_eagerly():
+        with tf.name_scope(scope):
+            return _exchange(call, tensor, "PushPull", compression)
+    return _exchange(call, tensor, "PushPull", compression)
+
+
+@with_tensorflow_errors
+def allreduce(
+    tensor: Any,
+    average: bool | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> Any:
+    """Return the combination of all ranks' tensors: their average, or what `op` says.
+
+    The tensor is multiplied by `prescale_factor` before and by `postscale_factor` after it is
+    combined. Averages of integers and scaled integers are cut toward zero. The rows of
+    `tf.IndexedSlices` are gathered from all ranks instead. `average` is deprecated: use `op`.
+
+    Example::
+
+        largest = bps.allreduce(tensor, name="largest", op=bps.Max)
+    """
+    del device_dense, device_sparse
+    chosen = choose_op(average, op)
+    factors = (prescale_factor, postscale_factor)
+    if isinstance(tensor, tf.IndexedSlices):
+        return allreduce_slices(tensor, chosen, name, "Allreduce", factors, process_set)
+    call = reduce_call(chosen, name, *factors, process_set)
+    return _exchange(call, tensor, "Allreduce", compression, ignore_name_scope)
+
+
+@with_tensorflow_errors
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: bool | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Compressor | type[Compressor] = Compression.none,
+    op: ReduceOp | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Do `allreduce` with several tensors, which start together and fail together.
+
+    Example::
+
+        loss, accuracy = bps.grouped_allreduce([loss, accuracy], name="metrics")
+    """
+    del device_dense, device_sparse
+    if not tensors:
+        return tensors
+    chosen = choose_op(average, op)
+    factors = (prescale_factor, postscale_factor)
+    call = reduce_call(chosen, name, *factors, process_set)
+    results: list[Any] = [None] * len(tensors)
+    dense = [i for i, one in enumerate(tensors) if not isinstance(one, tf.IndexedSlices)]
+    for i, one in enumerate(tensors):
+        if i not in dense:
+            own = None if name is None else f"{name}_{i + 1}of{len(tensors)}"
+            results[i] = allreduce_slices(one, chosen, own, "Allreduce", factors, process_set)
+    found = _exchange_group(call, [tensors[i] for i in dense], compression, ignore_name_scope)
+    for i, result in zip(dense, found, strict=True):
+        results[i] = result
+    return results
+
+
+def _exchange_group(
+    call: Call,
+    values: Sequence[Any],
+    compression: Compressor | type[Compressor],
+    ignore_name_scope: bool,
+) -> list[Any]:
+    if not values:
+        return []
+    check_compression(compression)
+    pairs = [compression.compress(as_tensor(value, call)) for value in values]
+    call.name = named(call.name, "GroupedAllreduce", pairs[0][0], ignore_name_scope)
+    results = same(calls_of_group(call, len(pairs)), [sent for sent, _ in pairs])
+    return [
+        compression.decompress(result, context)
+        for result, (_, context) in zip(results, pairs, strict=True)
+    ]
+
+
+def _exchange(
+    call: Call,
+    value: Any,
+    kind: str,
+    compression: Compressor | type[Compressor],
+    ignore_name_scope: bool = False,
+) -> Any:
+    check_compression(compression)
+    sent, context = compression.compress(as_tensor(value, call))
+    call.name = named(call.name, kind, sent, ignore_name_scope)
+    (result,) = same([call], [sent])
+    return compression.decompress(result, context)

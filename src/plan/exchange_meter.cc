@@ -1,0 +1,64 @@
+#include "src/plan/exchange_meter.h"
+
+#include <utility>
+
+namespace byteps::plan {
+namespace {
+
+// In a longer pause somebody stood still, which says nothing of a link.
+constexpr Duration kPauseMax = milliseconds(250);
+
+}  // namespace
+
+void ExchangeMeter::Begin(size_t shards) {
+  open_.assign(shards, 0);
+  Restart();
+}
+
+void ExchangeMeter::Restart() {
+  measured_ = {std::vector<Shard>(open_.size()), {}};
+  last_.reset();
+}
+
+void ExchangeMeter::Drop(ShardId shard) {
+  if (shard < open_.size()) open_[shard] = 0;
+}
+
+void ExchangeMeter::OnPush(ShardId shard) {
+  if (shard < open_.size()) ++open_[shard];
+}
+
+// What was pushed before Begin is answered, too.
+void ExchangeMeter::OnMoved(ShardId shard) {
+  if (shard < open_.size() && open_[shard] > 0) --open_[shard];
+}
+
+void ExchangeMeter::OnIdle() {
+  open_.assign(open_.size(), 0);
+  last_.reset();
+}
+
+void ExchangeMeter::OnAnswered(ShardId shard, uint64_t bytes, bool full, Time now) {
+  if (shard >= open_.size()) return;
+  if (!full) {
+    last_.reset();
+  } else {
+    if (last_.has_value() && now - *last_ <= kPauseMax) {
+      const Duration passed = now - *last_;
+      measured_.active += passed;
+      for (ShardId i = 0; i < open_.size(); ++i) {
+        if (open_[i] > 0) measured_.shards[i].busy += passed;
+      }
+      measured_.shards[shard].bytes += bytes;
+    }
+    last_ = now;
+  }
+  OnMoved(shard);
+}
+
+std::optional<ExchangeMeter::Window> ExchangeMeter::Take() {
+  if (measured_.active < window_) return std::nullopt;
+  return std::exchange(measured_, {std::vector<Shard>(open_.size()), {}});
+}
+
+}  // namespace byteps::plan

@@ -1,0 +1,71 @@
+#include "src/plan/exchange_meter.h"
+
+#include <gtest/gtest.h>
+
+namespace byteps::plan {
+namespace {
+
+Time At(int ms) { return Time(milliseconds(ms)); }
+
+TEST(ExchangeMeterTest, AShardIsBusyWhileAPieceIsUnderWay) {
+  ExchangeMeter meter(milliseconds(100));
+  meter.Begin(2);
+  for (ShardId shard : {0U, 0U, 0U, 1U}) meter.OnPush(shard);
+  meter.OnAnswered(0, 1000, true, At(10));  // it begins here
+  meter.OnAnswered(1, 1000, true, At(40));
+  EXPECT_FALSE(meter.Take().has_value());
+  meter.OnAnswered(0, 3000, true, At(110));
+  auto window = meter.Take();
+  ASSERT_TRUE(window.has_value());
+  EXPECT_EQ(window->active, milliseconds(100));
+  EXPECT_EQ(window->shards[0].bytes, 3000u);
+  EXPECT_EQ(window->shards[0].busy, milliseconds(100));
+  EXPECT_EQ(window->shards[1].bytes, 1000u);
+  EXPECT_EQ(window->shards[1].busy, milliseconds(30));
+  meter.OnAnswered(0, 500, true, At(115));
+  EXPECT_FALSE(meter.Take().has_value()) << "the next window has only begun";
+}
+
+TEST(ExchangeMeterTest, WhileTheProgramSetsThePaceNothingIsMeasured) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(1);
+  for (int i = 0; i < 100; ++i) {
+    meter.OnPush(0);
+    meter.OnAnswered(0, 1000, false, At(20 * i));
+  }
+  EXPECT_FALSE(meter.Take().has_value());
+  meter.OnPush(0);
+  meter.OnAnswered(0, 1000, true, At(2000));
+  EXPECT_FALSE(meter.Take().has_value()) << "the time before the credit was used up is no part";
+}
+
+TEST(ExchangeMeterTest, AStandstillIsNoSlowLink) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(1);
+  for (int i = 0; i < 3; ++i) meter.OnPush(0);
+  meter.OnAnswered(0, 1000, true, At(0));
+  meter.OnAnswered(0, 1000, true, At(5000));
+  EXPECT_FALSE(meter.Take().has_value());
+  meter.OnAnswered(0, 1000, true, At(5010));
+  EXPECT_EQ(meter.Take()->active, milliseconds(10));
+}
+
+TEST(ExchangeMeterTest, WhatWasUnderWayBeforeIsForgotten) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(2);
+  for (int i = 0; i < 4; ++i) meter.OnPush(1);
+  meter.OnPush(0);
+  meter.Drop(1);
+  meter.OnAnswered(0, 1, true, At(0));
+  meter.OnPush(0);
+  meter.OnAnswered(0, 1, true, At(10));
+  EXPECT_EQ(meter.Take()->shards[1].busy, milliseconds(0));
+  meter.OnPush(1);
+  meter.Begin(2);
+  meter.OnAnswered(1, 1, true, At(20));
+  meter.OnAnswered(1, 1, true, At(30));
+  EXPECT_EQ(meter.Take()->shards[1].busy, milliseconds(0));
+}
+
+}  // namespace
+}  // namespace byteps::plan

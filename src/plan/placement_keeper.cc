@@ -1,0 +1,124 @@
+#include "src/plan/placement_keeper.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace byteps::plan {
+namespace {
+
+// A round must become this much faster.
+constexpr double kGainMin = 1.03;
+constexpr uint32_t kNeededMin = 2;
+constexpr uint32_t kNeededMax = 256;
+constexpr uint32_t kNeededGrowth = 4;
+// If so much is to be gained, no more windows than these are needed.
+constexpr double kGainGreat = 2;
+constexpr uint32_t kNeededGreat = 8;
+// As busy as the busiest, but for what measuring costs.
+constexpr double kAsBusy = 0.98;
+// Idle time beyond this says no more about how fast a link is.
+constexpr double kBusyMin = 0.6;
+// The speed of the job has changed by more than it does by itself.
+constexpr double kChange = 0.15;
+// What came of a move is measured to within some percent.
+constexpr double kPromiseKept = 0.3;
+constexpr double kSmoothing = 0.5;
+// The rate of a link that nothing is known about and that must not be the limit.
+constexpr uint64_t kNoLimit = uint64_t{1} << 50;
+
+}  // namespace
+
+void PlacementKeeper::Forget() {
+  rates_.assign(hosts_.size(), 0);
+  at_limit_.assign(hosts_.size(), false);
+  agree_ = 0;
+  needed_ = kNeededMin;
+  job_rate_ = 0;
+  expected_.reset();
+}
+
+void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares) {
+  hosts_ = std::move(hosts);
+  shares_ = std::move(shares);
+  if (rates_.size() != hosts_.size()) Forget();
+  agree_ = 0;
+  settling_ = true;
+}
+
+void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
+  double busiest = 0;
+  for (const Traffic& one : traffic) busiest = std::max(busiest, one.busy);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const Traffic& one = traffic[i];
+    if (hosts_[i].servers == 0 || hosts_[i].link != 0 || one.rate <= 0) continue;
+    const double busy = busiest > 0 ? one.busy / busiest : 0;
+    if (busy <= 0) {  // its servers have no pieces; its workers' bytes it does carry
+      rates_[i] = std::max(rates_[i], one.rate);
+      continue;
+    }
+    if (busy >= kAsBusy) {
+      const bool known = at_limit_[i] && std::abs(one.rate / rates_[i] - 1) < kChange;
+      rates_[i] = known ? rates_[i] + kSmoothing * (one.rate - rates_[i]) : one.rate;
+      at_limit_[i] = true;
+    } else {
+      // Its link was busy for no longer than its shards were, and for less where pieces wait for
+      // each other. Only where nothing better is known that is guessed.
+      const double part = std::max(busy, kBusyMin);
+      const double least = one.rate / (at_limit_[i] ? part : part * part);
+      const double step = rates_[i] > 0 ? kSmoothing : 1;
+      rates_[i] += step * std::max(0.0, least - rates_[i]);
+    }
+  }
+}
+
+std::vector<Host> PlacementKeeper::HostsAsKnown() const {
+  double fastest = *std::ranges::max_element(rates_);
+  std::vector<Host> hosts = hosts_;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (hosts[i].link != 0) continue;
+    const double rate = at_limit_[i] ? rates_[i] : fastest;
+    hosts[i].link = hosts[i].servers == 0 ? kNoLimit : static_cast<uint64_t>(std::max(rate, 1.0));
+  }
+  return hosts;
+}
+
+// Did the last move bring what it promised, and is the job as fast as it was?
+void PlacementKeeper::Judge(double job_rate) {
+  if (expected_.has_value()) {
+    const double promised = *expected_ / job_rate_ - 1;
+    const bool kept = job_rate >= job_rate_ * (1 + kPromiseKept * promised);
+    needed_ = kept ? kNeededMin : std::min(needed_ * kNeededGrowth, kNeededMax);
+    expected_.reset();
+    job_rate_ = job_rate;
+    return;
+  }
+  const bool changed = job_rate_ > 0 && std::abs(job_rate / job_rate_ - 1) > kChange;
+  if (changed) needed_ = kNeededMin;
+  const bool known = job_rate_ > 0 && !changed;
+  job_rate_ = known ? job_rate_ + kSmoothing * (job_rate - job_rate_) : job_rate;
+}
+
+std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic) {
+  double job_rate = 0;
+  for (const Traffic& one : traffic) job_rate += one.rate;
+  if (job_rate <= 0) return std::nullopt;
+  // What is under way when pieces move is sent again.
+  if (std::exchange(settling_, false)) return std::nullopt;
+  Learn(traffic);
+  Judge(job_rate);
+  if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
+  const std::vector<Host> hosts = HostsAsKnown();
+  Result<Shares> best = ComputeShares(hosts);
+  if (!best.ok() || best->time_per_byte <= 0) return std::nullopt;
+  gain_ = TimePerByte(hosts, shares_) / TimePerByte(hosts, best->host_share);
+  agree_ = gain_ >= kGainMin ? agree_ + 1 : 0;
+  if (agree_ < (gain_ >= kGainGreat ? std::min(needed_, kNeededGreat) : needed_)) {
+    return std::nullopt;
+  }
+  agree_ = 0;
+  expected_ = job_rate_ * gain_;
+  return std::move(best).value();
+}
+
+}  // namespace byteps::plan

@@ -1,0 +1,70 @@
+// Keeps the placement right while nobody says how fast the links are: learns their rates from the
+// traffic, and says when pieces should move (docs/decisions/0028-measured-links.md).
+//
+// What a window of traffic shows of a host whose servers combine:
+//   * Its servers were as busy as any: they hold up the others, or nobody does, and its link
+//     carries what it carried.
+//   * They were less busy: others held them up. Its link carries more than it did, by as much as
+//     they were idle, and not less than it was once seen to carry.
+// A link that was never seen at its limit counts as the fastest one: the rates of machines in one
+// job are mostly equal. A worker's link without a server beside it never counts as the limit: where
+// it is one, no placement helps.
+//
+// Pieces move when that is worth it, in several windows one after the other. A move that did not
+// bring what it promised makes the next one wait for more of them, so that noise cannot move pieces
+// to and fro; a change of the speed of the job ends that.
+//
+// Pure: no clock. A value; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/plan/placement.h"
+
+namespace byteps::plan {
+
+// Of one host, in one window; only time in which the links set the pace.
+struct Traffic {
+  double rate = 0;  // bytes per second that it exchanged with other hosts, in each direction
+  double busy = 0;  // its servers' part of the time with a piece of another host under way; 0 to 1
+};
+
+class PlacementKeeper {
+ public:
+  // The job is made of these hosts, and the shares in force are `shares`. A link other than 0 was
+  // declared, in bytes per second, and nothing is learnt of it. What is known of hosts stays if
+  // their number does.
+  void Begin(std::vector<Host> hosts, std::vector<double> shares);
+  // Nothing is known any more.
+  void Forget();
+
+  // The next window. The shares to move to, if that is worth it; Begin tells when that is done.
+  // REQUIRES: one entry for each host.
+  std::optional<Shares> Observe(std::span<const Traffic> traffic);
+
+  // In bytes per second; 0: nothing is known.
+  const std::vector<double>& rates() const { return rates_; }
+  // The time of a round with the shares in force over that with the best ones, when last asked.
+  double gain() const { return gain_; }
+
+ private:
+  void Learn(std::span<const Traffic> traffic);
+  std::vector<Host> HostsAsKnown() const;
+  void Judge(double job_rate);
+
+  std::vector<Host> hosts_;
+  std::vector<double> shares_;
+  std::vector<double> rates_;
+  std::vector<bool> at_limit_;  // it was seen there
+  double gain_ = 1;
+  uint32_t agree_ = 0;   // windows one after the other in which moving was worth it
+  uint32_t needed_ = 0;  // so many move
+  bool settling_ = false;
+  double job_rate_ = 0;             // of the last windows
+  std::optional<double> expected_;  // job rate after a move
+};
+
+}  // namespace byteps::plan

@@ -1,0 +1,179 @@
+#include "src/plan/placement_keeper.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace byteps::plan {
+namespace {
+
+constexpr double kLink = 6.25e7;
+
+// What the traffic of a job looks like with the placement in force. A server that is held up by
+// another one is less busy than that, but busier than its link. Where workers' links hold up all,
+// pieces wait for these, and all servers are equally busy.
+class Job {
+ public:
+  Job(std::vector<Host> hosts, uint64_t seed, double noise)
+      : hosts_(std::move(hosts)), noise_(noise), random_(seed) {
+    std::vector<Host> told = hosts_;
+    for (Host& host : told) host.link = 0;
+    shares_ = ComputeShares(told)->host_share;
+    keeper_.Begin(told, shares_);
+  }
+
+  void SetLink(size_t host, double rate) { hosts_[host].link = static_cast<uint64_t>(rate); }
+  // The time of a round over the least possible one.
+  double Ratio() const {
+    return TimePerByte(hosts_, shares_) / ComputeShares(hosts_)->time_per_byte;
+  }
+  int moves() const { return moves_; }
+
+  void Run(int windows) {
+    for (int i = 0; i < windows; ++i) Step();
+  }
+
+ private:
+  void Step() {
+    double workers = 0;
+    for (const Host& host : hosts_) workers += host.workers;
+    const double rate = 1 / TimePerByte(hosts_, shares_);
+    double of_workers = 0;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i].servers > 0) continue;
+      of_workers =
+          std::max(of_workers, hosts_[i].workers * rate / static_cast<double>(hosts_[i].link));
+    }
+    std::vector<Traffic> traffic;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      double load = hosts_[i].workers + shares_[i] * (workers - 2.0 * hosts_[i].workers);
+      double used = load * rate / static_cast<double>(hosts_[i].link);
+      double seen = used + (1 - used) * std::uniform_real_distribution(0.1, 0.6)(random_);
+      if (of_workers > 0.999) seen = 1;
+      double noise = 1 + std::uniform_real_distribution(-noise_, noise_)(random_);
+      double busy = hosts_[i].servers > 0 && shares_[i] > 0 ? seen : 0;
+      traffic.push_back({load * rate * noise, std::min(1.0, busy * (1 - noise_ / 4))});
+    }
+    std::optional<Shares> moved = keeper_.Observe(traffic);
+    if (!moved.has_value()) return;
+    ++moves_;
+    shares_ = moved->host_share;
+    std::vector<Host> told = hosts_;
+    for (Host& host : told) host.link = 0;
+    keeper_.Begin(told, shares_);
+  }
+
+  std::vector<Host> hosts_;
+  std::vector<double> shares_;
+  double noise_;
+  std::mt19937_64 random_;
+  PlacementKeeper keeper_;
+  int moves_ = 0;
+};
+
+std::vector<Host> Hosts(uint32_t workers, uint32_t servers) {
+  std::vector<Host> hosts;
+  for (uint32_t i = 0; i < workers; ++i) hosts.push_back({static_cast<uint64_t>(kLink), 1, 0});
+  for (uint32_t i = 0; i < servers; ++i) hosts.push_back({static_cast<uint64_t>(kLink), 0, 1});
+  return hosts;
+}
+
+TEST(PlacementKeeperTest, EqualLinksMoveNothing) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Job job(Hosts(4, 4), seed, 0.01);
+    job.Run(500);
+    EXPECT_EQ(job.moves(), 0);
+  }
+}
+
+TEST(PlacementKeeperTest, ASlowServerGetsLessWithinAFewWindows) {
+  for (double part : {0.5, 0.25, 0.1}) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      Job job(Hosts(4, 4), seed, 0.01);
+      job.SetLink(5, kLink * part);
+      EXPECT_GT(job.Ratio(), 1.7);
+      job.Run(40);
+      EXPECT_LE(job.Ratio(), 1.06) << part << ", seed " << seed;
+      EXPECT_LE(job.moves(), 8);
+    }
+  }
+}
+
+TEST(PlacementKeeperTest, ALinkThatBecomesSlowerAndFasterAgainIsFollowed) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Job job(Hosts(4, 4), seed, 0.01);
+    job.Run(20);
+    job.SetLink(6, kLink / 4);
+    job.Run(20);
+    EXPECT_LE(job.Ratio(), 1.06) << "slower, seed " << seed;
+    job.SetLink(6, kLink);
+    job.Run(60);
+    EXPECT_LE(job.Ratio(), 1.06) << "faster, seed " << seed;
+    EXPECT_LE(job.moves(), 20);
+  }
+}
+
+TEST(PlacementKeeperTest, ServersBesideWorkersTakeWhatASlowOneCannot) {
+  for (double part : {0.5, 0.25}) {
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      std::vector<Host> hosts = Hosts(4, 4);
+      for (uint32_t i = 0; i < 4; ++i) hosts[i].servers = 1;
+      Job job(hosts, seed, 0.01);
+      job.SetLink(5, kLink * part);
+      job.Run(60);
+      EXPECT_LE(job.Ratio(), 1.06) << part << ", seed " << seed;
+      EXPECT_LE(job.moves(), 8);
+    }
+  }
+}
+
+TEST(PlacementKeeperTest, ADeclaredLinkIsNotLearnt) {
+  PlacementKeeper keeper;
+  keeper.Begin(
+      {{0, 2, 0}, {static_cast<uint64_t>(kLink), 0, 1}, {static_cast<uint64_t>(kLink), 0, 1}},
+      {0, 0.5, 0.5});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(keeper.Observe(std::vector<Traffic>{{1e7, 0}, {1e6, 1}, {1e6, 0.5}}).has_value());
+  }
+}
+
+TEST(PlacementKeeperTest, AMoveThatBringsNothingIsNotRepeatedForLong) {
+  PlacementKeeper keeper;
+  std::vector<Host> hosts = {{0, 2, 0}, {0, 0, 1}, {0, 0, 1}};
+  std::vector<double> shares = {0, 0.5, 0.5};
+  keeper.Begin(hosts, shares);
+  std::mt19937_64 random(1);
+  int moves = 0;
+  for (int i = 0; i < 2000; ++i) {
+    // Noise in which one server looks idle, now this one, now that, for some windows.
+    bool first = i / 8 % 2 == 0;
+    auto moved = keeper.Observe(
+        std::vector<Traffic>{{2e7, 0}, {1e7, first ? 1 : 0.7}, {1e7, first ? 0.7 : 1}});
+    if (!moved.has_value()) continue;
+    ++moves;
+    keeper.Begin(hosts, moved->host_share);
+  }
+  EXPECT_LE(moves, 6);
+}
+
+// Any job: it comes near the optimum, and to rest.
+RC_GTEST_PROP(PlacementKeeperTest, AnyJobComesNearItsOptimumAndToRest, ()) {
+  const auto workers = *rc::gen::inRange<uint32_t>(3, 9);
+  const auto servers = *rc::gen::inRange<uint32_t>(2, 9);
+  std::vector<Host> hosts = Hosts(workers, servers);
+  for (uint32_t i = workers; i < hosts.size(); ++i) {
+    hosts[i].link = static_cast<uint64_t>(kLink * *rc::gen::element(0.2, 0.5, 0.8, 1.0, 1.0, 1.0));
+  }
+  Job job(hosts, *rc::gen::arbitrary<uint64_t>(), 0.01);
+  job.Run(150);
+  RC_ASSERT(job.Ratio() <= 1.08);
+  const int moves = job.moves();
+  RC_ASSERT(moves <= 12);
+  job.Run(500);
+  RC_ASSERT(job.moves() - moves <= 3);
+}
+
+}  // namespace
+}  // namespace byteps::plan

@@ -1,0 +1,127 @@
+"""A wheel is fit to be published: its name, size, version, requirements, libraries and interface of
+Python. Usage: check_wheel.py WHEEL"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from email.parser import Parser
+from pathlib import Path
+
+from check_version import project_version
+from repo import ROOT
+
+SIZE_MAX = 8_000_000
+# The package without extras. No framework: a user brings the one that he has.
+REQUIREMENTS = ("cloudpickle", "nanobind-backend", "typer")
+TAG = re.compile(r"-cp310-abi3-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
+LIBRARY = "byteps/libbyteps.so"
+# Each of these is a file of its own, with the one library beside it.
+USERS_OF_LIBRARY = ("byteps/_core.abi3.so", "byteps/bin/bps-scheduler", "byteps/bin/bps-server")
+# What the machine must have; auditwheel looks at the versions. The rest travels in the wheel.
+SYSTEM = re.compile(r"^(lib(c|m|pthread|dl|rt|gcc_s|stdc\+\+)\.so\.\d|ld-linux.*\.so\.\d)")
+
+Run = Callable[[list[str]], tuple[int, str]]
+
+
+def run(command: list[str]) -> tuple[int, str]:
+    """Exit status and output of a command."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def check_file(wheel: Path) -> Iterator[str]:
+    if not TAG.search(wheel.name):
+        yield f"its tag is not cp310-abi3-manylinux_2_N: {wheel.name}"
+    size = wheel.stat().st_size
+    if size > SIZE_MAX:
+        yield f"it has {size} bytes, and at most {SIZE_MAX} are allowed: was it stripped?"
+
+
+def check_metadata(text: str, version: str) -> Iterator[str]:
+    metadata = Parser().parsestr(text)
+    if metadata["Version"] != version:
+        yield f"its version is {metadata['Version']}, and that of CMakeLists.txt is {version}"
+    for requirement in metadata.get_all("Requires-Dist") or []:
+        name = re.split(r"[^\w.-]", requirement)[0].lower()
+        if "extra ==" not in requirement and name not in REQUIREMENTS:
+            yield f"it requires {requirement}; only {', '.join(REQUIREMENTS)} are meant to be there"
+
+
+def needed(elf: str) -> list[str]:
+    """The libraries that the text of `readelf --dynamic` names."""
+    return re.findall(r"\(NEEDED\)\s+Shared library: \[([^\]]+)\]", elf)
+
+
+def check_libraries(names: list[str], needs: dict[str, list[str]]) -> Iterator[str]:
+    """`needs`: for each ELF file of the wheel the libraries that it names."""
+    ours = [name for name in names if Path(name).name.startswith("libbyteps")]
+    if ours != [LIBRARY]:
+        yield f"the library must be there once, as {LIBRARY}: {ours}"
+    for user in USERS_OF_LIBRARY:
+        if "libbyteps.so" not in needs.get(user, ()):
+            yield f"{user} does not use {LIBRARY}"
+    inside = {Path(name).name for name in names}
+    for user, libraries in needs.items():
+        for library in libraries:
+            if library not in inside and not SYSTEM.match(library):
+                yield f"{user} needs {library}, which neither the wheel nor every machine has"
+
+
+def check_exports(listing: str) -> Iterator[str]:
+    """`listing` is what nm says of the library's dynamic symbols."""
+    names = {line.split()[0].split("@")[0] for line in listing.splitlines() if line.split()}
+    if "byteps_open" not in names:
+        yield "the library does not export byteps_open"
+    for name in sorted(names):
+        if not name.lower().startswith("byteps_"):
+            yield f"the library exports {name}: give it hidden visibility"
+
+
+def check_tools(wheel: Path, execute: Run = run) -> Iterator[str]:
+    for tool in (["auditwheel", "show"], ["abi3audit", "--strict", "--summary"]):
+        command = [str(Path(sys.executable).parent / tool[0]), *tool[1:], str(wheel)]
+        status, output = execute(command)
+        if status != 0:
+            yield f"{' '.join(tool)} failed:\n{output}"
+        elif tool[0] == "auditwheel":
+            tag = re.search(r"manylinux_2_\d+", wheel.name)
+            if tag is None or tag[0] not in output:
+                yield f"auditwheel does not find it consistent with its tag:\n{output}"
+
+
+def check(wheel: Path, version: str) -> Iterator[str]:
+    yield from check_file(wheel)
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        yield from check_metadata((Path(folder) / metadata).read_text(), version)
+        needs = {}
+        for name in names:
+            path = Path(folder) / name
+            if path.read_bytes()[:4] == b"\x7fELF":
+                needs[name] = needed(run(["readelf", "--wide", "--dynamic", str(path)])[1])
+        yield from check_libraries(names, needs)
+        library = str(Path(folder) / LIBRARY)
+        listing = run(["nm", "--dynamic", "--defined-only", "--format=posix", library])[1]
+        yield from check_exports(listing)
+    yield from check_tools(wheel)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    wheel = Path(arguments[0])
+    problems = list(check(wheel, project_version(ROOT)))
+    for problem in problems:
+        print(f"{wheel.name}: {problem}")
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB, {len(problems)} problem(s)")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -10,15 +10,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import job_runs
 import pytest
 import ssh_server
 import test_jobs
-from processes import LIMIT_S, carriers, finish, wait_for_line
-from test_jobs import JOBS
+from job_runs import JOBS
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
 
 from byteps.__version__ import __version__
 
-environment = test_jobs.environment
+environment = job_runs.environment
 MISSING = ssh_server.why_not()
 pytestmark = [
     test_jobs.pytestmark,
@@ -179,7 +180,7 @@ def test_a_killed_ssh_ends_the_job_everywhere(environment, server) -> None:
 
 def test_a_killed_agent_leaves_nothing_on_its_host(environment, server) -> None:
     job = staying(environment, server)
-    token = environment[test_jobs.TOKEN_VARIABLE]
+    token = environment[TOKEN_VARIABLE]
     worker = f"{sys.executable}\0{PROGRAM}"
     found = [process for process, words in carriers(token).items() if words.startswith(worker)]
     assert len(found) == 4

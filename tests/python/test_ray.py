@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import job_runs
 import pytest
 import test_jobs
 from processes import LIMIT_S
 
-environment = test_jobs.environment
+environment = job_runs.environment
 pytestmark = [
     test_jobs.pytestmark,
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 
+import job_runs
 import pytest
 import test_jobs
 from processes import finish, wait_for_line
 
-environment = test_jobs.environment
+environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 BEGIN = """

@@ -15,14 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import job_runs
 import pytest
 import slurm_cluster
 import ssh_server
 import test_jobs
+from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
-from test_jobs import JOBS
 
-environment = test_jobs.environment
+environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 PROGRAM = str(JOBS / "meeting.py")

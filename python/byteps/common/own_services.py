@@ -35,6 +35,7 @@ class OwnServices:
     def __init__(self) -> None:
         self._guard: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
+        self._stays = False
 
     def begin(self) -> None:
         """Describe the job in the environment if another system's launcher started this process.
@@ -48,6 +49,7 @@ class OwnServices:
         _check_address(job)
         os.environ.update(job.variables)
         _end_with_launcher()
+        self._stays = job.ends_leftovers
         if job.has_scheduler or job.servers:
             self._guard = _start_guard(job)
 
@@ -60,10 +62,11 @@ class OwnServices:
     def wait(self) -> None:
         """Wait a while for the other ranks, which need the services; then leave these alone.
 
-        Slurm ends what the tasks of a machine leave behind; others do not.
+        Slurm ends what the tasks of a machine leave behind. Under other launchers this process ends
+        at once, and its exit code is known at once.
         """
         guard, self._guard = self._guard, None
-        if guard is None or os.getpid() != self._owner:
+        if guard is None or os.getpid() != self._owner or not self._stays:
             return
         try:
             guard.wait(_STAY_S)

@@ -7,7 +7,8 @@ PYTHON is one with TensorFlow, such as that of .venv-tensorflow-new after `./dev
 - **Cost.** One worker, no server: a step of SGD on a network, plain, and with an exchange of every
   gradient, to which nobody else contributes. The difference is what byteps costs.
 - **Overlap.** Two workers, run with `bps run -np 2`: rank 1 is late with the gradient of the last
-  layer, which backward has first. The step is compared with backward alone and the wait alone.
+  layer, which backward has first. The step is compared with the step without lateness, and with the
+  lateness alone.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import tensorflow as tf
 
 import byteps.tensorflow as bps
 
-WIDTH = 512
+WIDTH = 256
 LAYERS = 16
 ROWS = 64
+ROWS_OF_OVERLAP = 2048  # so that backward takes about as long as the other rank is late
 LATE_S = 0.4
 
 
@@ -41,7 +43,7 @@ def median_ms(step: Callable[[], object], repeats: int) -> float:
 
 
 def make_step(weights: list[tf.Variable], exchange: Callable[[list], list]) -> Callable[[], None]:
-    batch = tf.random.normal([ROWS, WIDTH])
+    batch = tf.random.normal([ROWS if bps.size() == 1 else ROWS_OF_OVERLAP, WIDTH])
 
     @tf.function
     def step() -> None:
@@ -74,32 +76,28 @@ def measure_cost(weights: list[tf.Variable], repeats: int) -> None:
 
 
 def measure_overlap(weights: list[tf.Variable], repeats: int) -> None:
-    backward = make_step(weights, lambda gradients: gradients)
-
     def wait() -> None:
-        time.sleep(LATE_S if bps.rank() else 0.0)  # rank 1 has another rank wait
+        time.sleep(LATE_S if bps.rank() else 0.0)  # rank 1 has rank 0 wait
         bps.push_pull(tf.ones([1]), name="alone")
 
-    # What only rank 1 waits for is not on the way of rank 0's backward.
-    late = tf.numpy_function
-
-    def exchange(gradients: list) -> list:
+    def is_late(gradients: list) -> list:
         if bps.rank() == 1:
-            last = late(lambda g: (time.sleep(LATE_S), g)[1], [gradients[-1]], tf.float32)
-            last.set_shape(gradients[-1].shape)
-            gradients = [*gradients[:-1], last]
+            sleep = tf.numpy_function(
+                lambda g: (time.sleep(LATE_S), g)[1], [gradients[-1]], tf.float32
+            )
+            sleep.set_shape(gradients[-1].shape)
+            gradients = [*gradients[:-1], sleep]
         return pushed(gradients)
 
-    both = make_step(weights, exchange)
+    steps = (make_step(weights, pushed), wait, make_step(weights, is_late))
     for _ in range(3):
-        bps.barrier()
-        one = median_ms(backward, repeats)
-        bps.barrier()
-        two = median_ms(wait, repeats)
-        bps.barrier()
-        three = median_ms(both, repeats)
+        times = []
+        for step in steps:
+            bps.barrier()
+            times.append(median_ms(step, repeats))
         if bps.rank() == 0:
-            print(f"backward {one:.0f} ms, wait {two:.0f} ms, both in one step {three:.0f} ms")
+            one, two, both = times
+            print(f"step {one:.0f} ms, lateness {two:.0f} ms, a step with lateness {both:.0f} ms")
 
 
 def main() -> None:
@@ -107,7 +105,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     arguments = parser.parse_args()
     bps.init()
-    layers = LAYERS if bps.size() == 1 else 3 * LAYERS
+    layers = LAYERS if bps.size() == 1 else 2 * LAYERS
     weights = [tf.Variable(tf.random.normal([WIDTH, WIDTH]) / WIDTH**0.5) for _ in range(layers)]
     if bps.size() == 1:
         measure_cost(weights, arguments.repeats)

@@ -158,7 +158,7 @@ void ClusterFaults::SlowLink(uint32_t node, double factor) {
 void ClusterFaults::Measure(uint32_t server) {
   cluster_.Log("workers find the link of server " + std::to_string(server) + " slow");
   // Enough for the coordinator, whatever it has heard before: the job becomes faster half-way.
-  constexpr int kWindows = 6;
+  constexpr int kWindows = 24;
   constexpr uint64_t kWindowUs = 1'000'000;
   for (int window = 0; window < kWindows; ++window) {
     for (uint32_t worker = 0; worker < cluster_.workers_.size(); ++worker) {

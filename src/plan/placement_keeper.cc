@@ -9,18 +9,19 @@ namespace {
 
 // A round must become this much faster.
 constexpr double kGainMin = 1.03;
-constexpr uint32_t kNeededMin = 2;
-constexpr uint32_t kNeededMax = 256;
+constexpr uint32_t kWindows = 4;
+constexpr uint32_t kNeededMin = 1;
+constexpr uint32_t kNeededMax = 64;
 constexpr uint32_t kNeededGrowth = 4;
-// If so much is to be gained, no more windows than these are needed.
+// If so much is to be gained, no more rounds of windows than these are needed.
 constexpr double kGainGreat = 2;
-constexpr uint32_t kNeededGreat = 8;
+constexpr uint32_t kNeededGreat = 4;
 // As busy as the busiest, but for what measuring costs.
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
 constexpr double kBusyMin = 0.6;
 // The speed of the job has changed by more than it does by itself.
-constexpr double kChange = 0.15;
+constexpr double kChange = 0.2;
 // What came of a move is measured to within some percent.
 constexpr double kPromiseKept = 0.3;
 constexpr double kSmoothing = 0.5;
@@ -32,6 +33,7 @@ constexpr uint64_t kNoLimit = uint64_t{1} << 50;
 void PlacementKeeper::Forget() {
   rates_.assign(hosts_.size(), 0);
   at_limit_.assign(hosts_.size(), false);
+  more_.assign(hosts_.size(), 0);
   agree_ = 0;
   needed_ = kNeededMin;
   job_rate_ = 0;
@@ -43,7 +45,19 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   shares_ = std::move(shares);
   if (rates_.size() != hosts_.size()) Forget();
   agree_ = 0;
+  windows_ = 0;
   settling_ = true;
+}
+
+// True when a round of windows is complete.
+bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
+  if (windows_ == 0 || job_rate > fastest_) {
+    fastest_ = job_rate;
+    traffic_.assign(traffic.begin(), traffic.end());
+  }
+  if (++windows_ < kWindows) return false;
+  windows_ = 0;
+  return true;
 }
 
 void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
@@ -61,11 +75,15 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
       const bool known = at_limit_[i] && std::abs(one.rate / rates_[i] - 1) < kChange;
       rates_[i] = known ? rates_[i] + kSmoothing * (one.rate - rates_[i]) : one.rate;
       at_limit_[i] = true;
+      more_[i] = 0;
     } else {
       // Its link was busy for no longer than its shards were, and for less where pieces wait for
       // each other. Only where nothing better is known that is guessed.
       const double part = std::max(busy, kBusyMin);
-      const double least = one.rate / (at_limit_[i] ? part : part * part);
+      double least = one.rate / (at_limit_[i] ? part : part * part);
+      // A limit that was seen is given up when two rounds of windows say so.
+      const double before = std::exchange(more_[i], least);
+      if (at_limit_[i]) least = std::min(least, before);
       const double step = rates_[i] > 0 ? kSmoothing : 1;
       rates_[i] += step * std::max(0.0, least - rates_[i]);
     }
@@ -105,8 +123,9 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic)
   if (job_rate <= 0) return std::nullopt;
   // What is under way when pieces move is sent again.
   if (std::exchange(settling_, false)) return std::nullopt;
-  Learn(traffic);
-  Judge(job_rate);
+  if (!Collect(traffic, job_rate)) return std::nullopt;
+  Learn(traffic_);
+  Judge(fastest_);
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   const std::vector<Host> hosts = HostsAsKnown();
   Result<Shares> best = ComputeShares(hosts);

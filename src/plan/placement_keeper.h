@@ -10,9 +10,11 @@
 // job are mostly equal. A worker's link without a server beside it never counts as the limit: where
 // it is one, no placement helps.
 //
-// Pieces move when that is worth it, in several windows one after the other. A move that did not
-// bring what it promised makes the next one wait for more of them, so that noise cannot move pieces
-// to and fro; a change of the speed of the job ends that.
+// Of several windows only the one counts in which the job was fastest: a processor that is busy
+// with other work slows a job down, and never makes it faster. Pieces move when that is worth it,
+// in several such rounds of windows one after the other. A move that did not bring what it promised
+// makes the next one wait for more of them, so that noise cannot move pieces to and fro; a change
+// of the speed of the job ends that.
 //
 // Pure: no clock. A value; one thread at a time.
 #pragma once
@@ -51,6 +53,7 @@ class PlacementKeeper {
   double gain() const { return gain_; }
 
  private:
+  bool Collect(std::span<const Traffic> traffic, double job_rate);
   void Learn(std::span<const Traffic> traffic);
   std::vector<Host> HostsAsKnown() const;
   void Judge(double job_rate);
@@ -59,8 +62,12 @@ class PlacementKeeper {
   std::vector<double> shares_;
   std::vector<double> rates_;
   std::vector<bool> at_limit_;  // it was seen there
+  std::vector<double> more_;  // what it seemed to carry in the round before, beyond its limit; or 0
   double gain_ = 1;
-  uint32_t agree_ = 0;   // windows one after the other in which moving was worth it
+  uint32_t windows_ = 0;          // of this round of windows
+  double fastest_ = 0;            // job rate in them, ...
+  std::vector<Traffic> traffic_;  // ... and what it was like
+  uint32_t agree_ = 0;   // rounds of windows one after the other in which moving was worth it
   uint32_t needed_ = 0;  // so many move
   bool settling_ = false;
   double job_rate_ = 0;             // of the last windows

@@ -31,8 +31,9 @@ class Job {
   }
   int moves() const { return moves_; }
 
-  void Run(int windows) {
-    for (int i = 0; i < windows; ++i) Step();
+  // So many rounds of windows.
+  void Run(int rounds) {
+    for (int i = 0; i < 4 * rounds; ++i) Step();
   }
 
  private:
@@ -134,7 +135,7 @@ TEST(PlacementKeeperTest, ADeclaredLinkIsNotLearnt) {
   keeper.Begin(
       {{0, 2, 0}, {static_cast<uint64_t>(kLink), 0, 1}, {static_cast<uint64_t>(kLink), 0, 1}},
       {0, 0.5, 0.5});
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 80; ++i) {
     EXPECT_FALSE(keeper.Observe(std::vector<Traffic>{{1e7, 0}, {1e6, 1}, {1e6, 0.5}}).has_value());
   }
 }
@@ -146,9 +147,9 @@ TEST(PlacementKeeperTest, AMoveThatBringsNothingIsNotRepeatedForLong) {
   keeper.Begin(hosts, shares);
   std::mt19937_64 random(1);
   int moves = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     // Noise in which one server looks idle, now this one, now that, for some windows.
-    bool first = i / 8 % 2 == 0;
+    bool first = i / 16 % 2 == 0;
     auto moved = keeper.Observe(
         std::vector<Traffic>{{2e7, 0}, {1e7, first ? 1 : 0.7}, {1e7, first ? 0.7 : 1}});
     if (!moved.has_value()) continue;

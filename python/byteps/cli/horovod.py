@@ -24,7 +24,7 @@ _ELASTIC = "no worker can join a running job; --min-np lets a job go on after lo
 _OWN_NETWORK = "the network code is BytePS' own"
 _ONE_BY_ONE = "each gradient travels by itself, so there is nothing to fuse and no cycle"
 _TUNED = "there is nothing to tune by trial"
-_TIMELINE = "call bps.start_timeline(FILE) after init"
+_TIMELINE = "the timeline has no cycles"
 _STALL = "a rank that waits says so after 60 s"
 
 _NO_VALUE = dict.fromkeys(
@@ -66,7 +66,6 @@ _VALUE |= dict.fromkeys(
 _VALUE |= dict.fromkeys(("--mpi-args", "--binding-args", "--num-nccl-streams"), _OWN_NETWORK)
 _VALUE |= {
     "--thread-affinity": "use taskset or numactl",
-    "--timeline-filename": _TIMELINE,
     "--stall-check-warning-time-seconds": _STALL,
 }
 _REFUSED = dict.fromkeys(
@@ -88,12 +87,13 @@ FLAGS = {
     "--network-interfaces": Flag(variable="DMLC_INTERFACE"),
     "--stall-check-shutdown-time-seconds": Flag(variable="BYTEPS_OPERATION_TIMEOUT"),
     "--gloo-timeout-seconds": Flag(variable="BYTEPS_OPERATION_TIMEOUT"),
+    "--timeline-filename": Flag(variable="BYTEPS_TIMELINE"),
     "--log-level": Flag(variable="BYTEPS_LOG_LEVEL"),
     "--verbose": Flag(takes_value=False, variable="BYTEPS_LOG_LEVEL", value="info"),
     "--log-without-timestamp": Flag(False, variable="BYTEPS_LOG_HIDE_TIME", value="1"),
     "--log-hide-timestamp": Flag(False, variable="BYTEPS_LOG_HIDE_TIME", value="1"),
-    "-cb": Flag(False, refused="use bps doctor --check-build"),
-    "--check-build": Flag(False, refused="use bps doctor --check-build"),
+    "-cb": Flag(False, refused="use bps --check-build"),
+    "--check-build": Flag(False, refused="use bps --check-build"),
     **{name: Flag(False, ignored=why) for name, why in _NO_VALUE.items()},
     **{name: Flag(ignored=why) for name, why in _VALUE.items()},
     **{name: Flag(refused=why) for name, why in _REFUSED.items()},

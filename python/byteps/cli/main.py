@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,9 +17,11 @@ from byteps.cli.horovod import translate
 from byteps.cli.job_config import show_config
 from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
+from byteps.cli.top import top as show_top
 from byteps.common import environment
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
+from byteps.common.timeline import merge
 
 app = typer.Typer(
     name="bps",
@@ -98,6 +102,42 @@ def run(
     raise typer.Exit(chosen.supervisor(command).run().exit_code)
 
 
+@app.command()
+def top(
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HOST:]PORT", help="What BYTEPS_STATUS_PORT (and _HOST) of the job say."
+        ),
+    ],
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, metavar="SECONDS", help="Look again after.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once and end.")] = False,
+) -> None:
+    """Show the state of a running job: members, rates, who is late, what waits for whom."""
+    raise typer.Exit(show_top(address, every, once))
+
+
+@app.command()
+def timeline(
+    output: Annotated[Path, typer.Argument(help="The file to write.", metavar="MERGED.json")],
+    files: Annotated[
+        list[Path], typer.Argument(help="The timelines of the ranks.", metavar="FILE...")
+    ],
+) -> None:
+    """Make one timeline of those of several ranks, by one clock, for Perfetto."""
+    try:
+        merged = merge(json.loads(file.read_text(encoding="utf-8")) for file in files)
+        output.write_text(json.dumps(merged), encoding="utf-8")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BytepsError(
+            f"the timelines cannot be merged: {error!r}. Give the files that start_timeline or "
+            "BYTEPS_TIMELINE has written, one for each rank."
+        ) from None
+    typer.echo(f"{output}: {len(merged)} events of {len(files)} ranks; open it in ui.perfetto.dev")
+
+
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
@@ -133,6 +173,16 @@ def _options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+    check_build: Annotated[
+        bool,
+        typer.Option(
+            "-cb",
+            "--check-build",
+            callback=doctor_command.print_build,
+            is_eager=True,
+            help="Show what is built in, as horovodrun does.",
+        ),
     ] = False,
 ) -> None:
     pass

@@ -12,6 +12,7 @@ from typing import Any
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
+from byteps.common.elastic import missing
 from byteps.common.program_errors import error_of
 from byteps.tensorflow import ops
 from byteps.tensorflow.compression import Compression, Compressor
@@ -49,4 +50,4 @@ def __getattr__(name: str) -> Any:
         from byteps.tensorflow.sync_batch_norm import layer_class
 
         return layer_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)

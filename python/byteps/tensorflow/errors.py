@@ -44,7 +44,8 @@ def _class_of(kind: Any) -> Any:
 
 
 def with_tensorflow_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Let a function raise its errors as `tensorflow_error` makes them."""
+    """Let a function raise its errors as `tensorflow_error` makes them. In a tf.function, AutoGraph
+    leaves the function and all that it calls as they are."""
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -56,4 +57,5 @@ def with_tensorflow_errors(function: Callable[Parameters, Result]) -> Callable[P
                 raise
             raise found from error
 
-    return call
+    unconverted: Callable[Parameters, Result] = tf.autograph.experimental.do_not_convert(call)
+    return unconverted

@@ -6,6 +6,7 @@ a rank has made before.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -62,10 +63,20 @@ def combine_named(
 
 
 def _sparse(call: Call, name: str, gradient: Any, options: ExchangeOptions) -> Any:
-    with tf.name_scope(None):  # type: ignore[arg-type]
+    with _without_scopes():
         return allreduce_slices(
             gradient, options.op, name, "Gradient", process_set=call.process_set
         )
+
+
+def _without_scopes() -> contextlib.AbstractContextManager[Any]:
+    """Return what lets nodes of the graph have names without the scopes around them."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    found: contextlib.AbstractContextManager[Any] = tf.compat.v1.get_default_graph().name_scope(
+        None
+    )
+    return found
 
 
 def _agreed(call: Call, names: Sequence[str], gradients: Sequence[Any]) -> list[Any]:

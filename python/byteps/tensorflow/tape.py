@@ -21,6 +21,7 @@ class _Distributed:
 
     _combiner: GradientCombiner
 
+    @with_tensorflow_errors
     def gradient(
         self,
         target: Any,
@@ -35,7 +36,6 @@ class _Distributed:
         gradients = tape.gradient(target, sources, output_gradients, **options)
         return self._combined(gradients, sources)
 
-    @with_tensorflow_errors
     def _combined(self, gradients: Any, sources: Any) -> Any:
         flat = self._combiner.combine(_flat(gradients), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(sources, flat)

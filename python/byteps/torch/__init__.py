@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
+from byteps.common.elastic import missing
 from byteps.torch import ops
 from byteps.torch.compiled.collectives import register as _register_operations
 from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait
@@ -49,10 +50,4 @@ if not TYPE_CHECKING:  # a checker of types shall know the names that do not exi
 
     def __getattr__(name: str) -> object:
         """Say what there is in place of elastic training, which does not exist here."""
-        if name in ("elastic", "HostsUpdatedInterrupt"):
-            raise AttributeError(
-                f"byteps.torch has no {name}: no worker can join a running job. If the job shall "
-                "go on after it has lost workers, start it with `bps run --min-np` and save "
-                "checkpoints; docs/migrating.md says more."
-            )
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name)

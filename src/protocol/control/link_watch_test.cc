@@ -42,7 +42,7 @@ class LinkWatchTest : public testing::Test {
 
 TEST_F(LinkWatchTest, ASlowServerGetsLessInTheNextView) {
   watch.OnView(Spread(3));
-  for (int i = 0; i < 10 && !watch.Wants(); ++i) HearOf(3);
+  for (int i = 0; i < 60 && !watch.Wants(); ++i) HearOf(3);
   ASSERT_TRUE(watch.Wants());
   wire::View next = Spread(4);
   watch.Place(next, 4);
@@ -61,14 +61,14 @@ TEST_F(LinkWatchTest, ADeadServerGetsNothingAndAMoveGivesItItsPartAgain) {
   wire::View view = Spread(3);
   view.servers[3].alive = false;
   watch.OnView(view);
-  for (int i = 0; i < 10 && !watch.Wants(); ++i) HearOf(3);
+  for (int i = 0; i < 60 && !watch.Wants(); ++i) HearOf(3);
   wire::View next = view;
   watch.Place(next, 4);
   EXPECT_EQ(next.servers[3].placed_weights, std::vector<uint32_t>{0});
   next.epoch = 5;
   next.servers[3].alive = true;
   watch.OnView(next);
-  for (int i = 0; i < 40 && !watch.Wants(); ++i) HearOf(5);
+  for (int i = 0; i < 400 && !watch.Wants(); ++i) HearOf(5);
   ASSERT_TRUE(watch.Wants());
   watch.Place(next, 6);
   EXPECT_GT(next.servers[3].placed_weights[0], next.servers[0].placed_weights[0]);
@@ -89,13 +89,13 @@ TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsWindow) {
 
 TEST_F(LinkWatchTest, WhatWasMeasuredInAnotherViewCountsForNothing) {
   watch.OnView(Spread(3));
-  for (int i = 0; i < 10; ++i) HearOf(2);
+  for (int i = 0; i < 60; ++i) HearOf(2);
   EXPECT_FALSE(watch.Wants());
 }
 
 TEST_F(LinkWatchTest, EquallyBusyServersStayAsTheyAre) {
   watch.OnView(Spread(3));
-  for (int i = 0; i < 50; ++i) HearOf(3, 1'000'000);
+  for (int i = 0; i < 200; ++i) HearOf(3, 1'000'000);
   EXPECT_FALSE(watch.Wants());
 }
 
@@ -104,13 +104,13 @@ TEST_F(LinkWatchTest, ADeclaredLinkIsBelieved) {
     roster.Add(server, JoinOf(Role::kServer, server)).join.link_mbit = 1000;
   }
   watch.OnView(Spread(3));
-  for (int i = 0; i < 50; ++i) HearOf(3);
+  for (int i = 0; i < 200; ++i) HearOf(3);
   EXPECT_FALSE(watch.Wants());
 }
 
 TEST_F(LinkWatchTest, OnOneMachineNoLinkIsUsed) {
   watch.OnView(JobView(3, 2, 4));
-  for (int i = 0; i < 50; ++i) HearOf(3);
+  for (int i = 0; i < 200; ++i) HearOf(3);
   EXPECT_FALSE(watch.Wants());
 }
 

@@ -84,6 +84,27 @@ def check_fit_keeps_ranks_alike(rank: int, size: int) -> None:
     assert all(other == slots[0] for other in slots)
 
 
+def check_embeddings(rank: int, size: int) -> None:
+    """TensorFlow has gradients of embeddings as rows."""
+    x = np.random.default_rng(rank).integers(0, 5, (16, 3))
+    weights = []
+    for way in ({}, {"run_eagerly": True}):
+        for is_dense in (False, True):
+            keras.utils.set_random_seed(0)
+            layers = keras.layers
+            model = keras.Sequential(
+                [keras.Input((3,)), layers.Embedding(5, 4), layers.Flatten(), layers.Dense(1)]
+            )
+            optimizer = bps.DistributedOptimizer(
+                keras.optimizers.SGD(0.1), sparse_as_dense=is_dense
+            )
+            model.compile(optimizer, loss="mse", **way)
+            model.fit(x, x.sum(1, keepdims=True) / 9, batch_size=4, shuffle=False, verbose=0)
+            assert_alike(model, "embeddings")
+            weights.append(model.get_weights()[0])
+    assert all(np.allclose(one, weights[0], atol=1e-6) for one in weights)
+
+
 def check_own_loop(rank: int, size: int) -> None:
     variable = keras.Variable(np.zeros(3, np.float32))
     other = keras.Variable(np.zeros(2, np.float32))

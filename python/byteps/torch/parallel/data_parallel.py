@@ -138,7 +138,8 @@ class DistributedDataParallel(torch.nn.Module):
         """
         while True:
             try:
-                return copy(self._root)
+                copy(self._root)
+                return
             except PeerLostError:
                 name = f"{self._names.prefix}DistributedDataParallel.left"
                 ranks = ranks_who_meet(Call(Operation.BARRIER, name))

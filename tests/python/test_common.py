@@ -361,7 +361,7 @@ def test_loopback_is_announced_only_if_the_root_says_so(
     monkeypatch, root: str, towards_root: str, announced: str
 ) -> None:
     routes = {launch_environment.OUTSIDE: "192.168.1.5", root: towards_root}
-    monkeypatch.setattr(launch_environment, "_source_towards", routes.__getitem__)
+    monkeypatch.setattr(launch_environment, "source_towards", routes.__getitem__)
     monkeypatch.delenv("DMLC_NODE_HOST", raising=False)
     monkeypatch.setenv("DMLC_PS_ROOT_URI", root)
     assert launch_environment.own_address(on_one_machine=False) == announced

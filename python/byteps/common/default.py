@@ -107,6 +107,7 @@ def _open() -> None:
     atexit.unregister(_leave_for_good)
     atexit.register(_leave_for_good)  # before `shutdown` is: so it runs after it
     try:
+        environment.take_horovods()
         _process.services.begin()
         _process.session = Session(number=_process.sessions + 1)
         _process.services.joined()

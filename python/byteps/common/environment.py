@@ -44,6 +44,25 @@ def async_training() -> bool:
     return switch("BYTEPS_ENABLE_ASYNC")
 
 
+# Variables of Horovod that have the meaning of one of this package. horovodrun's flags have the
+# same meanings (byteps.cli.horovod).
+_OF_HOROVOD = {
+    "HOROVOD_GLOO_IFACE": "DMLC_INTERFACE",
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": "BYTEPS_OPERATION_TIMEOUT",
+    "HOROVOD_LOG_HIDE_TIME": "BYTEPS_LOG_HIDE_TIME",
+    "HOROVOD_LOG_LEVEL": "BYTEPS_LOG_LEVEL",
+    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "BYTEPS_OPERATION_TIMEOUT",
+    "HOROVOD_START_TIMEOUT": "BYTEPS_START_TIMEOUT",
+}
+
+
+def take_horovods() -> None:
+    """Set this package's variables from Horovod's, unless they are set."""
+    for theirs, ours in _OF_HOROVOD.items():
+        if os.environ.get(theirs) and not os.environ.get(ours):
+            os.environ[ours] = os.environ[theirs]
+
+
 def mxnet_engine() -> str:
     """Return which engine MXNet was told to use; "" if none."""
     return os.environ.get("MXNET_ENGINE_TYPE", "")
@@ -86,7 +105,7 @@ _HOROVOD_UNDERSTOOD = {"HOROVOD_TIMELINE", "HOROVOD_TIMELINE_MARK_CYCLES"}
 def of_horovod() -> list[str]:
     """Return the variables of Horovod that are set and that mean nothing here."""
     named = (name for name in os.environ if name.startswith("HOROVOD_"))
-    return sorted(name for name in named if name not in _HOROVOD_UNDERSTOOD)
+    return sorted(name for name in named if name not in {*_OF_HOROVOD, *_HOROVOD_UNDERSTOOD})
 
 
 def set_job_size(num_workers: int, num_servers: int, global_rank: int) -> None:

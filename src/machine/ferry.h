@@ -1,7 +1,8 @@
 // Carries pieces between the window of a machine and the lanes of its carrier, in a job with
 // servers: a piece that is to be pushed is summed in a block of the window and copied out, and an
 // answer is copied into a block, from which the ranks read it. A block waits for the ranks of the
-// machine only (decision 18, rule 2), so a piece gets one for each of the two ways.
+// machine only (decision 18, rule 2), so a piece gets one for each of the two ways. Pieces get
+// blocks in the order in which the lanes bring them, which is by urgency in each lane's outbox.
 //
 // Stages of lanes ask for it on their threads (ferry_paths.h); the window's thread gives the blocks
 // and copies. Any thread but where it says otherwise.

@@ -1,6 +1,7 @@
 """Every launcher with every ending: exit code, time to the end, and what is left.
 
-With START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew.
+A campaign of its own, with START_MATRIX=1: the launchers of other systems take minutes. With
+START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
 
 environment = job_runs.environment
-pytestmark = test_jobs.pytestmark
+pytestmark = [
+    test_jobs.pytestmark,
+    pytest.mark.skipif(
+        "START_MATRIX" not in os.environ and "START_MATRIX_PAGE" not in os.environ,
+        reason="the start matrix takes minutes: START_MATRIX=1 pytest tests/python/"
+        "test_start_matrix.py",
+    ),
+]
 
 PROGRAM = str(JOBS / "meeting.py")
 # How meeting.py ends, and what is done to the launcher meanwhile.

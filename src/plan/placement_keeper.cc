@@ -7,23 +7,20 @@
 namespace byteps::plan {
 namespace {
 
-// A round must become this much faster.
-constexpr double kGainMin = 1.03;
 constexpr uint32_t kWindows = 4;
-constexpr uint32_t kNeededMin = 1;
-constexpr uint32_t kNeededMax = 64;
-constexpr uint32_t kNeededGrowth = 4;
-// If so much is to be gained, no more rounds of windows than these are needed.
-constexpr double kGainGreat = 2;
-constexpr uint32_t kNeededGreat = 4;
+// A round of pieces must become this much faster. So many rounds of windows must agree, unless as
+// much is to be gained as no noise makes of nothing.
+constexpr double kGainMin = 1.03;
+constexpr double kGainGreat = 1.25;
+constexpr uint32_t kAgree = 3;
+constexpr uint32_t kMovesMax = 6;
+constexpr uint32_t kRoundsPerMove = 40;
 // As busy as the busiest, but for what measuring costs.
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
 constexpr double kBusyMin = 0.6;
-// The speed of the job has changed by more than it does by itself.
+// An estimate that is wrong by more than this is replaced.
 constexpr double kChange = 0.2;
-// What came of a move is measured to within some percent.
-constexpr double kPromiseKept = 0.3;
 constexpr double kSmoothing = 0.5;
 // The rate of a link that nothing is known about and that must not be the limit.
 constexpr uint64_t kNoLimit = uint64_t{1} << 50;
@@ -35,9 +32,8 @@ void PlacementKeeper::Forget() {
   at_limit_.assign(hosts_.size(), false);
   more_.assign(hosts_.size(), 0);
   agree_ = 0;
-  needed_ = kNeededMin;
-  job_rate_ = 0;
-  expected_.reset();
+  moves_left_ = kMovesMax;
+  rounds_ = 0;
 }
 
 void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares) {
@@ -101,22 +97,6 @@ std::vector<Host> PlacementKeeper::HostsAsKnown() const {
   return hosts;
 }
 
-// Did the last move bring what it promised, and is the job as fast as it was?
-void PlacementKeeper::Judge(double job_rate) {
-  if (expected_.has_value()) {
-    const double promised = *expected_ / job_rate_ - 1;
-    const bool kept = job_rate >= job_rate_ * (1 + kPromiseKept * promised);
-    needed_ = kept ? kNeededMin : std::min(needed_ * kNeededGrowth, kNeededMax);
-    expected_.reset();
-    job_rate_ = job_rate;
-    return;
-  }
-  const bool changed = job_rate_ > 0 && std::abs(job_rate / job_rate_ - 1) > kChange;
-  if (changed) needed_ = kNeededMin;
-  const bool known = job_rate_ > 0 && !changed;
-  job_rate_ = known ? job_rate_ + kSmoothing * (job_rate - job_rate_) : job_rate;
-}
-
 std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic) {
   double job_rate = 0;
   for (const Traffic& one : traffic) job_rate += one.rate;
@@ -125,18 +105,20 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic)
   if (std::exchange(settling_, false)) return std::nullopt;
   if (!Collect(traffic, job_rate)) return std::nullopt;
   Learn(traffic_);
-  Judge(fastest_);
+  if (moves_left_ == kMovesMax) rounds_ = 0;
+  if (++rounds_ > kRoundsPerMove) {
+    ++moves_left_;
+    rounds_ = 0;
+  }
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   const std::vector<Host> hosts = HostsAsKnown();
   Result<Shares> best = ComputeShares(hosts);
   if (!best.ok() || best->time_per_byte <= 0) return std::nullopt;
   gain_ = TimePerByte(hosts, shares_) / TimePerByte(hosts, best->host_share);
   agree_ = gain_ >= kGainMin ? agree_ + 1 : 0;
-  if (agree_ < (gain_ >= kGainGreat ? std::min(needed_, kNeededGreat) : needed_)) {
-    return std::nullopt;
-  }
+  if (agree_ < (gain_ >= kGainGreat ? 1 : kAgree) || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
-  expected_ = job_rate_ * gain_;
+  --moves_left_;
   return std::move(best).value();
 }
 

@@ -11,10 +11,10 @@
 // it is one, no placement helps.
 //
 // Of several windows only the one counts in which the job was fastest: a processor that is busy
-// with other work slows a job down, and never makes it faster. Pieces move when that is worth it,
-// in several such rounds of windows one after the other. A move that did not bring what it promised
-// makes the next one wait for more of them, so that noise cannot move pieces to and fro; a change
-// of the speed of the job ends that.
+// with other work slows a job down, and never makes it faster. Such a round of windows moves pieces
+// if much is to be gained; if little, several rounds must agree. Moves are rationed: there are a
+// few for the start and for real changes, and a new one for every so many rounds, so that no noise
+// moves pieces to and fro for long.
 //
 // Pure: no clock. A value; one thread at a time.
 #pragma once
@@ -56,7 +56,6 @@ class PlacementKeeper {
   bool Collect(std::span<const Traffic> traffic, double job_rate);
   void Learn(std::span<const Traffic> traffic);
   std::vector<Host> HostsAsKnown() const;
-  void Judge(double job_rate);
 
   std::vector<Host> hosts_;
   std::vector<double> shares_;
@@ -67,11 +66,10 @@ class PlacementKeeper {
   uint32_t windows_ = 0;          // of this round of windows
   double fastest_ = 0;            // job rate in them, ...
   std::vector<Traffic> traffic_;  // ... and what it was like
-  uint32_t agree_ = 0;   // rounds of windows one after the other in which moving was worth it
-  uint32_t needed_ = 0;  // so many move
+  uint32_t agree_ = 0;  // rounds of windows one after the other in which moving was worth it
+  uint32_t moves_left_ = 0;
+  uint32_t rounds_ = 0;  // since there was one more
   bool settling_ = false;
-  double job_rate_ = 0;             // of the last windows
-  std::optional<double> expected_;  // job rate after a move
 };
 
 }  // namespace byteps::plan

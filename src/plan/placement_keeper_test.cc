@@ -112,7 +112,7 @@ TEST(PlacementKeeperTest, ALinkThatBecomesSlowerAndFasterAgainIsFollowed) {
     job.SetLink(6, kLink);
     job.Run(60);
     EXPECT_LE(job.Ratio(), 1.06) << "faster, seed " << seed;
-    EXPECT_LE(job.moves(), 20);
+    EXPECT_LE(job.moves(), 8);
   }
 }
 
@@ -140,7 +140,7 @@ TEST(PlacementKeeperTest, ADeclaredLinkIsNotLearnt) {
   }
 }
 
-TEST(PlacementKeeperTest, AMoveThatBringsNothingIsNotRepeatedForLong) {
+TEST(PlacementKeeperTest, NoNoiseMovesPiecesToAndFroForLong) {
   PlacementKeeper keeper;
   std::vector<Host> hosts = {{0, 2, 0}, {0, 0, 1}, {0, 0, 1}};
   std::vector<double> shares = {0, 0.5, 0.5};
@@ -156,7 +156,7 @@ TEST(PlacementKeeperTest, AMoveThatBringsNothingIsNotRepeatedForLong) {
     ++moves;
     keeper.Begin(hosts, moved->host_share);
   }
-  EXPECT_LE(moves, 6);
+  EXPECT_LE(moves, 6 + 1000 / 40);
 }
 
 // Any job: it comes near the optimum, and to rest.

@@ -108,6 +108,7 @@ class Lab:
             [host.place for host in places],
             [host.place for host in self.workers],
             options,
+            ranks=arguments.ranks,
         )
 
     def start_gloo(self, fleet: Fleet) -> Job:
@@ -115,7 +116,7 @@ class Lab:
         return start_gloo(
             fleet,
             Meeting(self.workers[0].address, GLOO_PORT),
-            [host.place for host in self.workers],
+            [host.place for host in self.workers for _ in range(self.arguments.ranks)],
             "eth0",
         )
 
@@ -286,6 +287,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--servers", type=int, default=4, help="hosts that only sum")
     parser.add_argument(
         "--beside", action="store_true", help="a server beside each worker, too, in any case"
+    )
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        default=1,
+        help="workers on each worker host; t_opt counts a host once, however many it has",
     )
     parser.add_argument("--megabytes", type=int, default=100, help="rows 1 and 2")
     parser.add_argument("--models", default=",".join(shape_names()), help="row 7")

@@ -31,8 +31,9 @@ needs the same glibc as the wheel, at least {glibc}, and libstdc++.
 
 
 def members(names: list[str]) -> list[str]:
-    """The files of a wheel that the servers need."""
-    return [n for n in names if n.startswith(PARTS) or GRAFTED in n.split("/")[0] + "/"]
+    """The files of a wheel that the servers need. A wheel may also name its folders."""
+    found = [name for name in names if not name.endswith("/")]
+    return [n for n in found if n.startswith(PARTS) or GRAFTED in n.split("/")[0] + "/"]
 
 
 def add(archive: tarfile.TarFile, path: str, data: bytes, mode: int) -> None:

@@ -63,8 +63,12 @@ def start_byteps(
     workers: Sequence[Place],
     options: Mapping[str, str] | None = None,
     build: Path = BUILD,
+    ranks: int = 1,
 ) -> Job:
-    """Start scheduler, servers and workers of a byteps job, from a folder of programs."""
+    """Start scheduler, servers and workers of a byteps job, from a folder of programs.
+
+    Each place of a worker is a machine with so many ranks.
+    """
     common = {
         "DMLC_PS_ROOT_URI": meeting.host,
         "DMLC_PS_ROOT_PORT": str(meeting.port),
@@ -74,6 +78,7 @@ def start_byteps(
         "BYTEPS_JOB_SECRET": secrets.token_hex(16),
         "BYTEPS_START_TIMEOUT": str(START_LIMIT_S),
         "BYTEPS_FORCE_DISTRIBUTED": "1",
+        "BYTEPS_LOCAL_SIZE": str(ranks),
         **(options or {}),
     }
     helpers = [
@@ -89,12 +94,19 @@ def start_byteps(
         )
     started = [
         fleet.start(
-            f"worker {i}",
+            f"worker {i * ranks + local}",
             place,
             [build / BENCH_PUSH_PULL, "--commands"],
-            {**common, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": str(i)},
+            {
+                **common,
+                "DMLC_ROLE": "worker",
+                "DMLC_WORKER_ID": str(i),
+                "BYTEPS_LOCAL_RANK": str(local),
+                "BYTEPS_LOCAL_SIZE": str(ranks),
+            },
         )
         for i, place in enumerate(workers)
+        for local in range(ranks)
     ]
     return Job("byteps", started, helpers)
 

@@ -205,6 +205,10 @@ typedef struct byteps_result {
    * take part; as long-lived as data. */
   const int64_t* received_splits;
   size_t received_split_count;
+  /* By the monotonic clock (CLOCK_MONOTONIC), in nanoseconds: when the library took the operation,
+   * and when it ended. 0: not known, as in a job of one. */
+  int64_t begun_ns;
+  int64_t ended_ns;
 } byteps_result;
 
 /* Joins the job that the environment (docs/environment.md) and `settings` describe. `settings` are

@@ -159,6 +159,11 @@ class Session {
     return {result.bytes, result.first_dimension, result.members};
   }
 
+  std::tuple<int64_t, int64_t> Times(uint64_t handle) {
+    const byteps_result result = GetResult(handle);
+    return {result.begun_ns, result.ended_ns};
+  }
+
   std::vector<int64_t> ReceivedSplits(uint64_t handle) {
     const byteps_result result = GetResult(handle);
     return {result.received_splits, result.received_splits + result.received_split_count};
@@ -284,6 +289,7 @@ void BindSession(nb::module_& module) {
       .def("wait", &Session::Wait, nb::arg("handle"), nb::arg("timeout_ms"))
       .def("set_stuck", &Session::SetStuck, nb::arg("name").none())
       .def("result", &Session::Result, nb::arg("handle"))
+      .def("times", &Session::Times, nb::arg("handle"))
       .def("received_splits", &Session::ReceivedSplits, nb::arg("handle"))
       .def("handle_members", &Session::HandleMembers, nb::arg("handle"))
       .def("members", &Session::Members)

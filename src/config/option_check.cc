@@ -89,18 +89,6 @@ Status CheckServers(const Options& options) {
       "(DMLC_NUM_SERVER); servers may share the workers' machines");
 }
 
-// A job that is to sum locally would be slower without a word.
-Status CheckLocalReduce(const Options& options) {
-  if (options.role != Role::kWorker || options.local_reduce != "1" || SumsLocally(options) ||
-      !IsDistributed(options)) {
-    return Status::Ok();
-  }
-  return Contradiction(
-      "local_reduce=1 (BYTEPS_LOCAL_REDUCE): in this version workers share memory only in a job on "
-      "one machine without servers. Set DMLC_NUM_WORKER=1 and DMLC_NUM_SERVER=0 for 2 to 64 "
-      "workers and leave BYTEPS_FORCE_DISTRIBUTED out, or leave out BYTEPS_LOCAL_REDUCE");
-}
-
 Status CheckSilence(std::string_view name, int64_t limit_ms, int64_t interval_ms) {
   if (limit_ms >= 2 * interval_ms) return Status::Ok();
   return Contradiction(
@@ -120,7 +108,6 @@ Status CheckHeartbeats(const Options& options) {
 
 Status CheckOptions(const Options& options, const GivenOptions& given) {
   if (const Status status = CheckComplete(options, given); !status.ok()) return status;
-  if (const Status status = CheckLocalReduce(options); !status.ok()) return status;
   if (const Status status = CheckServers(options); !status.ok()) return status;
   if (const Status status = CheckTls(options); !status.ok()) return status;
   if (const Status status = CheckHeartbeats(options); !status.ok()) return status;

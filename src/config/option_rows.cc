@@ -220,7 +220,9 @@ constexpr OptionRow kRows[] = {
      .choices = "auto, 0, 1",
      .help = "Whether the workers of one machine exchange tensors in memory that they share. auto: "
              "they do if the job has one worker machine with 2 to 64 workers, and num_server=0. 0: "
-             "never, so the job needs servers. 1: a job that cannot is refused."},
+             "never, so the job needs servers. 1: in a job with servers, too, where the workers of "
+             "each machine sum first and one of them exchanges the sum; the same on all workers. "
+             "The log says if they cannot, and why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,
@@ -286,7 +288,7 @@ constexpr OptionRow kRows[] = {
     {.name = "min_workers",
      .variable = "BYTEPS_MIN_WORKERS",
      .field = &Options::min_workers,
-     .readers = kByScheduler,
+     .readers = kByWorker | kByScheduler,
      .maximum = kMachinesMax * 1024,
      .help = "The job goes on while it has at least so many worker processes. 0: the loss of any "
              "worker ends the job."},
@@ -317,6 +319,29 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker,
      .maximum = 7 * kDay,
      .help = "Seconds after which an operation fails although all processes live; 0: no limit."},
+    {.name = "stall_check_time_s",
+     .variable = "BYTEPS_STALL_CHECK_TIME",
+     .field = &Options::stall_check_time_s,
+     .readers = kByWorker | kByScheduler,
+     .maximum = kDay,
+     .help = "Seconds after which the scheduler (without servers: rank 0) says which operations do "
+             "not end and which ranks have not come to them, and again after as many seconds; at "
+             "least 3. 0: never."},
+    {.name = "status_port",
+     .variable = "BYTEPS_STATUS_PORT",
+     .field = &Options::status_port,
+     .readers = kByWorker | kByScheduler,
+     .maximum = 65535,
+     .help = "Port on which the scheduler (without servers: rank 0) shows the state of the job: to "
+             "`nc`, to `bps top`, over HTTP, and as metrics for Prometheus at /metrics; 0: none."},
+    {.name = "status_host",
+     .variable = "BYTEPS_STATUS_HOST",
+     .field = &Options::status_host,
+     .readers = kByWorker | kByScheduler,
+     .text_limit = kHostLimit,
+     .text_allowed = IsHostOrEmpty,
+     .help = "Address on which status_port listens. Anybody who reaches it can read the names of "
+             "hosts and tensors, so it is the loopback address by default; 0.0.0.0: all."},
     {.name = "log_level",
      .variable = "BYTEPS_LOG_LEVEL",
      .field = &Options::log_level,

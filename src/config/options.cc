@@ -170,6 +170,52 @@ bool SumsLocally(const Options& options) {
          options.local_reduce != "0";
 }
 
+namespace {
+
+// The same on all machines of a job.
+bool AsksForMachines(const Options& options) {
+  return options.local_reduce == "1" && IsDistributed(options);
+}
+
+}  // namespace
+
+bool IsOneOfMachine(const Options& options) {
+  return AsksForMachines(options) && !WhyNotOneOfMachine(options).has_value();
+}
+
+std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
+  if (!AsksForMachines(options)) return std::nullopt;
+  if (options.local_size == 1) return "this machine has one worker";
+  if (options.local_size > kLocalWorkersMax) {
+    return fmt::format("this machine has {} workers, and at most {} can share memory",
+                       options.local_size, kLocalWorkersMax);
+  }
+  if (WorkerCount(options) > kSharingWorkersMax) {
+    return fmt::format("the job has {} workers, and machines share memory in jobs of at most {}",
+                       WorkerCount(options), kSharingWorkersMax);
+  }
+  // Where any loss ends the job, a machine's may.
+  const bool may_lose = options.min_workers > 0 && options.min_workers < WorkerCount(options);
+  if (may_lose && options.min_workers > WorkerCount(options) - options.local_size) {
+    return fmt::format(
+        "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers, but not "
+        "without the {} of a machine",
+        options.min_workers, options.local_size);
+  }
+  if (GlobalRank(options) != options.worker_id * options.local_size + options.local_rank) {
+    return fmt::format(
+        "global_rank={} (BYTEPS_GLOBAL_RANK) is not worker_id * local_size + local_rank = {}, and "
+        "the ranks of a machine must follow one another",
+        GlobalRank(options), options.worker_id * options.local_size + options.local_rank);
+  }
+  return std::nullopt;
+}
+
+int64_t PieceBytesMax(const Options& options) {
+  if (!AsksForMachines(options)) return options.partition_bytes;
+  return std::min(options.partition_bytes, kSharedPieceBytesMax);
+}
+
 int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }
 
 int64_t GlobalRank(const Options& options) {
@@ -181,10 +227,22 @@ int64_t CreditBytes(const Options& options) {
   return options.scheduling_credit * options.partition_bytes;
 }
 
+namespace {
+
+std::string HostAndPort(const std::string& host, int64_t port) {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+}
+
+}  // namespace
+
 std::string RootAddress(const Options& options) {
-  const bool is_v6 = options.root_host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", options.root_host, is_v6 ? "]" : "",
-                     options.root_port);
+  return HostAndPort(options.root_host, options.root_port);
+}
+
+std::string StatusAddress(const Options& options) {
+  if (options.status_port == 0) return "";
+  return HostAndPort(options.status_host, options.status_port);
 }
 
 }  // namespace byteps::config

@@ -69,6 +69,9 @@ struct Options {
   int64_t exit_notices = -1;
 
   // What it says.
+  int64_t stall_check_time_s = 60;
+  int64_t status_port = 0;
+  std::string status_host = "127.0.0.1";
   std::string log_level = "warning";
   bool log_hide_time = false;
   bool telemetry_on = true;
@@ -93,9 +96,23 @@ bool IsDistributed(const Options& options);
 
 // As many workers of a machine can share memory (session/wiring.cc compares with src/local/).
 inline constexpr int64_t kLocalWorkersMax = 64;
+// A job whose machines share memory has at most so many workers, and pieces of at most so many
+// bytes (session/wiring.cc compares with src/machine/).
+inline constexpr int64_t kSharingWorkersMax = 181;
+inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 
 // Whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
+
+// Whether the workers of this worker's machine are one member of a job with servers: they share
+// memory, and one of them exchanges their sum.
+bool IsOneOfMachine(const Options& options);
+
+// Why they are not although local_reduce asks for it; nothing if they are, or it does not.
+std::optional<std::string> WhyNotOneOfMachine(const Options& options);
+
+// The largest piece of a tensor: the same for all workers of a job.
+int64_t PieceBytesMax(const Options& options);
 
 // Worker processes in the whole job: every machine runs local_size of them.
 int64_t WorkerCount(const Options& options);
@@ -105,6 +122,9 @@ int64_t GlobalRank(const Options& options);
 
 // The bytes that may be between push and answer; 0 leaves the choice to the caller.
 int64_t CreditBytes(const Options& options);
+
+// "host:port" where the job's state is shown; empty: nowhere.
+std::string StatusAddress(const Options& options);
 
 // "host:port" of the coordinator, "[host]:port" for an IPv6 address.
 std::string RootAddress(const Options& options);

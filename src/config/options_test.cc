@@ -77,8 +77,45 @@ TEST(LoadOptionsTest, WhoForbidsLocalSumsNeedsServers) {
   EXPECT_THAT(ErrorOf(Machine({{"BYTEPS_LOCAL_SIZE", "65"}})), HasSubstr("root_host"));
 }
 
-TEST(LoadOptionsTest, WhoDemandsLocalSumsWhereThereAreNoneIsRefused) {
-  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LOCAL_REDUCE", "1"}})), HasSubstr("BYTEPS_LOCAL_REDUCE"));
+// Of a job of two machines with so many workers each.
+Result<Options> Sharing(Environment::Variables changes) {
+  changes.emplace("BYTEPS_LOCAL_REDUCE", "1");
+  changes.emplace("BYTEPS_LOCAL_SIZE", "4");
+  changes.emplace("BYTEPS_LOCAL_RANK", "1");
+  changes.emplace("DMLC_NUM_WORKER", "2");
+  changes.emplace("DMLC_WORKER_ID", "1");
+  return LoadOptions(Job(changes), {});
+}
+
+TEST(LoadOptionsTest, WorkersOfAMachineAreOneMemberOfAJobWithServersIfAsked) {
+  EXPECT_TRUE(IsOneOfMachine(Sharing({}).value()));
+  EXPECT_FALSE(IsOneOfMachine(Sharing({{"BYTEPS_LOCAL_REDUCE", "auto"}}).value()));
+  EXPECT_FALSE(WhyNotOneOfMachine(Sharing({{"BYTEPS_LOCAL_REDUCE", "0"}}).value()).has_value());
+  EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_MIN_WORKERS", "4"}}).value()));
+  EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_MIN_WORKERS", "8"}}).value()));
+}
+
+TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
+  const auto why = [](Environment::Variables changes) {
+    const Result<Options> options = Sharing(std::move(changes));
+    EXPECT_TRUE(options.ok()) << options.status().ToString();
+    EXPECT_FALSE(IsOneOfMachine(options.value()));
+    return WhyNotOneOfMachine(options.value()).value_or("");
+  };
+  EXPECT_THAT(why({{"BYTEPS_MIN_WORKERS", "5"}}), HasSubstr("BYTEPS_MIN_WORKERS"));
+  EXPECT_THAT(why({{"BYTEPS_GLOBAL_RANK", "2"}}), HasSubstr("BYTEPS_GLOBAL_RANK"));
+  EXPECT_THAT(why({{"BYTEPS_LOCAL_SIZE", "1"}, {"BYTEPS_LOCAL_RANK", "0"}}),
+              HasSubstr("one worker"));
+  EXPECT_THAT(why({{"BYTEPS_LOCAL_SIZE", "64"}, {"DMLC_NUM_WORKER", "3"}}), HasSubstr("192"));
+  EXPECT_THAT(why({{"BYTEPS_LOCAL_SIZE", "65"}}), HasSubstr("65"));
+}
+
+// Machines of one worker, too: all of a job cut alike.
+TEST(LoadOptionsTest, PiecesFitIntoTheBlocksOfMachinesThatShare) {
+  EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "4194304"}}).value()), 256 << 10);
+  EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "65536"}}).value()), 65536);
+  const Options apart = Sharing({{"BYTEPS_LOCAL_REDUCE", "auto"}}).value();
+  EXPECT_EQ(PieceBytesMax(apart), apart.partition_bytes);
 }
 
 // Otherwise a forgotten variable would make two jobs of one.

@@ -13,6 +13,7 @@ constexpr std::string_view kNoZmq = "TCP needs no message library";
 constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version";
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
 constexpr std::string_view kNoTrace = "there is no trace in this version";
+constexpr std::string_view kRecords = "the Python package records operations";
 constexpr std::string_view kNoCodec = "there are no codecs in the core in this version";
 constexpr std::string_view kNoBinding =
     "processes are not bound to cores in this version; use taskset or numactl";
@@ -57,10 +58,11 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_NCCL_NUM_RINGS", kNone, "1", kNoGpuStage},
     {"BYTEPS_OMP_THREAD_PER_GPU", kNone, "4", "a shard sums on its own thread (server_shards)"},
     {"BYTEPS_ENABLE_ASYNC", kMissing, "0", "training is synchronous in this version"},
-    {"BYTEPS_TRACE_ON", kMissing, "0", kNoTrace},
-    {"BYTEPS_TRACE_START_STEP", kNone, "10", kNoTrace},
-    {"BYTEPS_TRACE_END_STEP", kNone, "20", kNoTrace},
-    {"BYTEPS_TRACE_DIR", kNone, "./trace", kNoTrace},
+    {"BYTEPS_TIMELINE", kLauncher, "", kRecords},
+    {"BYTEPS_TRACE_ON", kLauncher, "", kRecords},
+    {"BYTEPS_TRACE_START_STEP", kLauncher, "", kRecords},
+    {"BYTEPS_TRACE_END_STEP", kLauncher, "", kRecords},
+    {"BYTEPS_TRACE_DIR", kLauncher, "", kRecords},
     {"BYTEPS_DEBUG_SAMPLE_TENSOR", kMissing, "", "values are not logged in this version"},
 
     // Servers.

@@ -50,7 +50,8 @@ class Window {
   // The part is complete. The last one decides an overlay.
   void Filled(const AdmittedUse& at);
 
-  // Sums a share, if all parts are there and a share is left. True if it did.
+  // Sums a share, if all parts are there and a share is left. True if it did. A block has a share
+  // for each 128 KB, at most one for each rank.
   bool SumShare(const AdmittedUse& at);
 
   // The result, or that there will be none, once it is decided.

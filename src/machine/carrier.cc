@@ -1,5 +1,6 @@
 #include "src/machine/carrier.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,7 +36,8 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
                [this](const RoundKey& key) { return blocks_.BreakOff(key); },
                [this](const RoundKey& key, RankSet to, const Status& why) {
                  SayTo(to, Failed{key, why});
-               }}) {
+               }}),
+      accounts_(options.report == nullptr ? Duration() : options.stall_after) {
   names_.Number(1, kTensorsMax);
   // The window is the one place where pieces go.
   constexpr uint32_t kWeights[] = {1};
@@ -57,6 +59,7 @@ bool Carrier::Admit() {
 void Carrier::On(uint32_t rank, const Leaves&) {
   rounds_.OnLeft(rank);
   names_.ForgetOverdue([&](uint64_t member) { return member == MemberOf(rank); });
+  accounts_.ForgetIf([&](uint64_t member) { return member == MemberOf(rank); });
   say_(rank, MayLeave());
 }
 
@@ -72,13 +75,54 @@ void Carrier::On(uint32_t rank, const wire::Message& message) {
   } else if (const auto* answer = std::get_if<wire::Unbegun>(&message)) {
     bool more = names_.OnUnbegun(RankOf(rank), *answer);
     if (more && !judge_at_.has_value()) judge_at_ = now_ + options_.judge_after;
+  } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
+    if (!alive->account.has_value() || Has(rounds_.left(), rank)) return;
+    accounts_.Take(rank, MemberOf(rank), *alive->account, now_);
+    if (!accounts_.asked().empty()) say_(rank, wire::Message(wire::Alive{{}, accounts_.asked()}));
   }
+}
+
+// Ranks whose state is shown give an account as often as members of a job with servers.
+protocol::JobStatus Carrier::Describe(Time now) const {
+  protocol::JobStatus status;
+  status.epoch = 1;
+  status.generation = 1;
+  status.workers_expected = options_.ranks;
+  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    protocol::MemberStatus one;
+    one.index = rank;
+    auto teller = accounts_.tellers().find(rank);
+    if (teller != accounts_.tellers().end()) one.silent = now - teller->second.at;
+    if (Has(rounds_.left(), rank)) {
+      one.state = protocol::MemberState::kLeft;
+    } else {
+      protocol::AddAccount(accounts_, one);
+      if (one.silent > protocol::kSilentAfter) one.state = protocol::MemberState::kSilent;
+    }
+    status.members.push_back(std::move(one));
+  }
+  status.waits = accounts_.Waits(now);
+  status.names = names_.NamesOf(protocol::TensorsIn(status));
+  return status;
+}
+
+std::optional<Time> Carrier::NextTick() const {
+  std::optional<Time> report = accounts_.NextDue();
+  if (!judge_at_.has_value() || !report.has_value())
+    return judge_at_.has_value() ? judge_at_ : report;
+  return std::min(*judge_at_, *report);
 }
 
 void Carrier::OnTick(Time now) {
   now_ = now;
-  judge_at_.reset();
-  Deliver(names_.JudgeStuck());
+  if (judge_at_.has_value() && *judge_at_ <= now) {
+    judge_at_.reset();
+    Deliver(names_.JudgeStuck());
+  }
+  std::optional<Time> report = accounts_.NextDue();
+  if (!report.has_value() || now < *report) return;
+  auto name = [](uint32_t rank) { return "worker " + std::to_string(rank); };
+  for (const std::string& line : accounts_.Report(now, name)) options_.report(line);
 }
 
 void Carrier::Close() {

@@ -8,13 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "src/base/time.h"
 #include "src/local/window.h"
 #include "src/machine/block_queue.h"
 #include "src/machine/rounds.h"
 #include "src/machine/words.h"
+#include "src/protocol/control/accounts.h"
 #include "src/protocol/control/declarations.h"
+#include "src/protocol/control/job_status.h"
 
 namespace byteps::machine {
 
@@ -24,6 +27,9 @@ struct CarrierOptions {
   // From a word of a rank that is stuck to the search for a circle: others that are stuck say so
   // meanwhile.
   Duration judge_after = milliseconds(500);
+  // CoordinatorOptions has it. `report` gets lines for people; null: nobody does.
+  Duration stall_after{};
+  std::function<void(const std::string&)> report = nullptr;
 };
 
 class Carrier {
@@ -40,7 +46,10 @@ class Carrier {
   // The carrier's own rank leaves, so nobody carries any more.
   void Close();
 
-  std::optional<Time> NextTick() const { return judge_at_; }
+  // For people.
+  protocol::JobStatus Describe(Time now) const;
+
+  std::optional<Time> NextTick() const;
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
 
@@ -56,6 +65,15 @@ class Carrier {
   void On(uint32_t, const MayLeave&) {}
   void On(uint32_t, const CarrierLeaves&) {}
   void On(uint32_t, const JobOver&) {}
+  // Of a job with servers.
+  void On(uint32_t, const BegunUpward&) {}
+  void On(uint32_t, const JoinedUpward&) {}
+  void On(uint32_t, const SetAdded&) {}
+  void On(uint32_t, const SetRemoved&) {}
+  void On(uint32_t, const Retired&) {}
+  void On(uint32_t, const AsksSettled&) {}
+  void On(uint32_t, const Ended&) {}
+  void On(uint32_t, const IsSettled&) {}
 
   void SayTo(RankSet ranks, const Word& word);
   void Deliver(const protocol::Declarations::Answers& answers);
@@ -67,6 +85,7 @@ class Carrier {
   Rounds rounds_;
   Time now_{};
   std::optional<Time> judge_at_;  // ranks that are stuck
+  protocol::Accounts accounts_;
 };
 
 // A worker that cannot be there any more ends a job without servers.

@@ -6,12 +6,16 @@
 #include <variant>
 
 #include "src/runtime/loop_thread.h"
+#include "src/runtime/status_pages.h"
 
 namespace byteps::machine {
 namespace {
 
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
+// Each account wakes the carrier's rank.
+constexpr Duration kAccountEvery = seconds(1);
+constexpr size_t kSaidMax = 32;
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
@@ -64,7 +68,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       log_(log),
       shut_down_(ShutDown()),
       meeting_(std::move(meeting)),
-      room_(meeting_.memory.bytes(), options.size),
+      room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       operations_(
@@ -72,6 +76,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
           {[this] { TakeSubmissions(); },
            [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       front_(FrontOptionsFor(options), arithmetic_, *this),
+      accountant_(front_.uses(), operations_),
       lane_(window_, options.size,
             {[this](const Word& word) { mail_.Say(word); },
              [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); }}),
@@ -79,10 +84,14 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
             {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
              [this](const Word& word) { OnWord(word); }}),
       pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
-      ticker_(loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }) {
+      ticker_(
+          loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
+      begun_(loop_.Now()) {
   if (options.rank == kCarrierRank) {
     carrier_ = std::make_unique<Carrier>(
-        window_, CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after},
+        window_,
+        CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
+                       options.stall_after, [this](const std::string& text) { Report(text); }},
         [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); });
   }
 }
@@ -107,9 +116,38 @@ Status LocalEngine::Start() {
   watch_ = std::move(watch).value();
   log_.Rename("worker " + std::to_string(options_.rank));
   front_.OnView(ViewOf(options_.size, PieceBytesFor(options_.size)), options_.rank, options_.rank);
+  if (Status shown = ShowStatus(); !shown.ok()) return shown;
   beat_ = loop_.Every(options_.alive_every, [this] { Beat(); });
   thread_ = std::thread([this] { Finish(runtime::RunLoop(loop_)); });
   return Status::Ok();
+}
+
+// By rank 0, until it leaves.
+Status LocalEngine::ShowStatus() {
+  if (!IsCarrier() || options_.status_address.empty()) return Status::Ok();
+  auto port = runtime::StatusPort::Start(options_.status_address,
+                                         runtime::StatusPages(loop_, [this] { return Page(); }));
+  if (!port.ok()) return port.status();
+  status_port_ = std::move(port).value();
+  log_.Info("the job's state is at http://{}/", status_port_->address());
+  return Status::Ok();
+}
+
+runtime::StatusPage LocalEngine::Page() {
+  runtime::StatusPage page;
+  page.job = options_.job;
+  page.version = options_.version;
+  page.up_s = ToSeconds(loop_.Now() - begun_);
+  page.now_ms = runtime::MillisecondsOfDay();
+  page.status = carrier_->Describe(loop_.Now());
+  page.said = said_;
+  return page;
+}
+
+void LocalEngine::Report(const std::string& text) {
+  log_.Warning("{}", text);
+  said_.push_back({runtime::MillisecondsOfDay(), text});
+  if (said_.size() > kSaidMax) said_.pop_front();
 }
 
 // One round of everything that may have something to do.
@@ -193,6 +231,8 @@ void LocalEngine::OnMessage(const wire::Message& message) {
     front_.OnDeclareFailed(*failed);
   } else if (const auto* question = std::get_if<wire::Unbegun>(&message)) {
     front_.OnUnbegun(*question);
+  } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
+    accountant_.Ask(alive->asked);
   }
 }
 
@@ -250,6 +290,10 @@ void LocalEngine::Beat() {
     pulse_.NoteLoss(rank, LossCause::kSilent);
     window_.MarkLost(rank);
   }
+  if (over_ || loop_.Now() < next_account_) return;
+  const bool watched = !options_.status_address.empty();
+  next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
+  mail_.Say(wire::Message(accountant_.Tell()));
 }
 
 // Who had its part of a sum may end at once: what lies in the window is good.
@@ -340,6 +384,7 @@ void LocalEngine::GiveUp(const std::string& why) {
 bool LocalEngine::Leave() {
   auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
   if (operations_.Refuse(ShutDown())) {
+    status_port_.reset();  // the next session of this process may want it
     runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
   }
   if (milestones_.WaitUntilLeft(until(options_.leave_limit))) return true;
@@ -419,7 +464,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   meeting.group = "workers of one machine";
   meeting.rank = options.rank;
   meeting.size = options.size;
-  meeting.memory_bytes = SharedRoom::BytesFor(options.size);
+  meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
   meeting.terms = "BytePS " + options.version;
   meeting.go_on = options.go_on;
   meeting.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };

@@ -23,9 +23,12 @@
 #include "src/machine/word_loop.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/front.h"
+#include "src/runtime/accountant.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/open_operations.h"
 #include "src/runtime/standing.h"
+#include "src/runtime/status_page.h"
+#include "src/runtime/status_port.h"
 #include "src/runtime/ticker.h"
 
 namespace byteps::machine {
@@ -47,6 +50,10 @@ struct LocalEngineOptions {
   // to the search for a circle.
   Duration overdue_after = milliseconds(500);
   Duration judge_after = milliseconds(500);
+  // CoordinatorOptions has it; the process of rank 0 reports.
+  Duration stall_after = seconds(60);
+  // Where rank 0 shows the job's state, "host:port"; empty: nowhere.
+  std::string status_address;
   std::function<bool()> go_on;  // runtime::WorkerEngineOptions has it
 };
 
@@ -94,6 +101,9 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   void LeaveIfDone();
   void CutShort();
   void Finish(const Status& how) noexcept;
+  Status ShowStatus();
+  runtime::StatusPage Page();
+  void Report(const std::string& text);
   Status OnLoop(std::function<Status()> work);
   bool IsCarrier() const { return carrier_ != nullptr; }
 
@@ -115,6 +125,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   // Owned by the loop's thread.
   protocol::KernelArithmetic arithmetic_;
   protocol::Front front_;
+  runtime::Accountant accountant_;
   WindowLane lane_;
   std::unique_ptr<Carrier> carrier_;
   MailRoom mail_;
@@ -128,9 +139,13 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   bool leaves_ = false;
   bool may_leave_ = false;  // the carrier gives it no block any more
   bool closed_ = false;     // the carrier's part has said that it leaves
+  Time next_account_{};
+  std::deque<runtime::SaidLine> said_;
+  const Time begun_;
 
   std::unique_ptr<local::LifeWatch> watch_;
   std::thread thread_;
+  std::unique_ptr<runtime::StatusPort> status_port_;
 };
 
 }  // namespace byteps::machine

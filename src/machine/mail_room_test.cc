@@ -15,7 +15,8 @@ constexpr uint32_t kMailRanks = 3;
 
 class MailRoomTest : public testing::Test {
  protected:
-  MailRoomTest() : lines_(SharedRoom::BytesFor(kMailRanks) / sizeof(Line) + 1) {
+  MailRoomTest()
+      : lines_(SharedRoom::BytesFor(SharedRoom::ShapeFor(kMailRanks)) / sizeof(Line) + 1) {
     for (uint32_t rank = 0; rank < kMailRanks; ++rank) {
       windows.push_back(
           std::make_unique<local::Window>(room.window(), SharedRoom::ShapeFor(kMailRanks), rank));
@@ -42,7 +43,7 @@ class MailRoomTest : public testing::Test {
     std::byte bytes[64] = {};
   };
   std::vector<Line> lines_;
-  SharedRoom room{std::as_writable_bytes(std::span(lines_)), kMailRanks};
+  SharedRoom room{std::as_writable_bytes(std::span(lines_)), SharedRoom::ShapeFor(kMailRanks)};
   std::vector<std::unique_ptr<local::Window>> windows;
   std::vector<std::unique_ptr<MailRoom>> rooms;
   Said asked;

@@ -27,6 +27,7 @@ struct PulseWords {
   // upper half; whoever sees it first writes.
   alignas(64) std::atomic<uint64_t> first_loss;
   std::array<OfRank, local::kLocalRanksMax> ranks;
+  std::atomic<uint64_t> meeting;  // SharedRoom::MeetingNumber
 };
 
 class Pulse {

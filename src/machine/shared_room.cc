@@ -24,14 +24,19 @@ local::WindowShape SharedRoom::ShapeFor(uint32_t ranks) {
   return shape;
 }
 
-size_t SharedRoom::BytesFor(uint32_t ranks) {
-  return UpToLine(local::Window::BytesFor(ShapeFor(ranks))) + sizeof(PulseWords) +
-         2 * size_t{ranks} * sizeof(RingWords);
+size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
+  return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) +
+         2 * size_t{shape.ranks} * sizeof(RingWords);
 }
 
-SharedRoom::SharedRoom(ByteSpan memory, uint32_t ranks)
-    : memory_(memory), window_bytes_(UpToLine(local::Window::BytesFor(ShapeFor(ranks)))) {
-  assert(memory.size() >= BytesFor(ranks));
+SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
+    : memory_(memory), window_bytes_(UpToLine(local::Window::BytesFor(shape))) {
+  assert(memory.size() >= BytesFor(shape));
+}
+
+uint64_t SharedRoom::MeetingNumber(uint64_t proposed) const {
+  uint64_t before = 0;
+  return pulse().meeting.compare_exchange_strong(before, proposed) ? proposed : before;
 }
 
 ByteSpan SharedRoom::window() const { return memory_.first(window_bytes_); }

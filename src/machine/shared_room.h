@@ -17,10 +17,14 @@ class SharedRoom {
   // The window of so many ranks: as many bytes as stay in the cache, in blocks that take the sizes
   // of an alltoall. REQUIRES: 2 <= ranks <= local::kLocalRanksMax.
   static local::WindowShape ShapeFor(uint32_t ranks);
-  static size_t BytesFor(uint32_t ranks);
+  static size_t BytesFor(const local::WindowShape& shape);
 
-  // `memory`: all zero when the first rank comes; BytesFor(ranks).
-  SharedRoom(ByteSpan memory, uint32_t ranks);
+  // `memory`: all zero when the first rank comes; BytesFor(shape).
+  SharedRoom(ByteSpan memory, const local::WindowShape& shape);
+
+  // The same for all processes that share this memory: what the first of them proposes, which is
+  // not 0.
+  uint64_t MeetingNumber(uint64_t proposed) const;
 
   ByteSpan window() const;
   PulseWords& pulse() const;

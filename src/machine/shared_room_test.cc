@@ -22,8 +22,8 @@ TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
   struct alignas(64) Line {
     std::byte bytes[64] = {};
   };
-  std::vector<Line> lines(SharedRoom::BytesFor(kRanks) / sizeof(Line) + 1);
-  SharedRoom room(std::as_writable_bytes(std::span(lines)), kRanks);
+  std::vector<Line> lines(SharedRoom::BytesFor(SharedRoom::ShapeFor(kRanks)) / sizeof(Line) + 1);
+  SharedRoom room(std::as_writable_bytes(std::span(lines)), SharedRoom::ShapeFor(kRanks));
   std::vector<std::byte> much(kRingBytes, std::byte{1});
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(room.ToCarrier(rank).Write(much), kRingBytes);

@@ -65,6 +65,53 @@ class Writer {
     Put(word.key);
     Put(word.status);
   }
+  void Put(const std::vector<uint32_t>& numbers) {
+    Put(static_cast<uint32_t>(numbers.size()));
+    for (uint32_t number : numbers) Put(number);
+  }
+  void Put(const UpwardFacts& facts) {
+    Put(facts.name);
+    Put(facts.ranks);
+    Put(static_cast<uint8_t>(facts.how));
+    Put(static_cast<uint8_t>(facts.type));
+    Put(facts.codec);
+    Put(facts.process_set);
+    Put(facts.root);
+    Put(static_cast<uint32_t>(facts.priority));
+    Put(facts.order);
+    Put(static_cast<uint8_t>(facts.atomic ? 1 : 0));
+    Put(static_cast<uint8_t>(facts.others_wait ? 1 : 0));
+    Put(static_cast<uint32_t>(facts.pieces.size()));
+    for (const UpwardFacts::Run& run : facts.pieces) {
+      for (uint32_t number : {run.count, run.bytes, run.push_offset, run.push_bytes,
+                              run.want_offset, run.want_bytes}) {
+        Put(number);
+      }
+    }
+    Put(facts.homes);
+  }
+  void Put(const BegunUpward& word) {
+    Put(word.key);
+    Put(word.facts);
+    Put(word.push_offset);
+    Put(word.push_bytes);
+  }
+  void Put(const JoinedUpward& word) { Put(word.number); }
+  void Put(const SetAdded& word) {
+    Put(word.number);
+    Put(word.slots);
+    Put(word.ranks);
+  }
+  void Put(const SetRemoved& word) { Put(word.number); }
+  void Put(const Retired& word) { Put(word.tensors); }
+  void Put(const AsksSettled& word) { Put(word.question); }
+  void Put(const Ended& word) {
+    Put(word.key);
+    Put(word.status);
+    Put(word.receipt);
+    Put(static_cast<uint8_t>(word.mixed ? 1 : 0));
+  }
+  void Put(const IsSettled& word) { Put(word.question); }
   void Put(const MayLeave&) {}
   void Put(const CarrierLeaves&) {}
   void Put(const JobOver& word) { Put(word.status); }
@@ -111,9 +158,46 @@ class Reader {
     return key;
   }
   Status Error() {
+    Status status = How();
+    return status.ok() ? Fail<Status>() : status;
+  }
+  Status How() {
     auto code = Choice<StatusCode>(static_cast<int>(kLastStatusCode) + 1);
     std::string text = Text();
-    return code == StatusCode::kOk ? Fail<Status>() : Status(code, std::move(text));
+    return code == StatusCode::kOk ? Status::Ok() : Status(code, std::move(text));
+  }
+  bool Flag() { return Get<uint8_t>() != 0; }
+  std::vector<uint32_t> Numbers() {
+    auto count = Get<uint32_t>();
+    if (count > rest_.size() / sizeof(uint32_t)) return Fail<std::vector<uint32_t>>();
+    std::vector<uint32_t> numbers(count);
+    for (uint32_t& number : numbers) number = Get<uint32_t>();
+    return numbers;
+  }
+  UpwardFacts Upward() {
+    UpwardFacts facts;
+    facts.name = Text();
+    facts.ranks = Get<uint64_t>();
+    facts.how = Choice<Combine>(kCombineCount);
+    facts.type = Choice<DataType>(kDataTypeCount);
+    facts.codec = Get<uint8_t>();
+    facts.process_set = Get<uint32_t>();
+    facts.root = Get<uint32_t>();
+    facts.priority = static_cast<int32_t>(Get<uint32_t>());
+    facts.order = Get<uint32_t>();
+    facts.atomic = Flag();
+    facts.others_wait = Flag();
+    auto runs = Get<uint32_t>();
+    if (runs > rest_.size() / (6 * sizeof(uint32_t))) return Fail<UpwardFacts>();
+    facts.pieces.resize(runs);
+    for (UpwardFacts::Run& run : facts.pieces) {
+      for (uint32_t* number : {&run.count, &run.bytes, &run.push_offset, &run.push_bytes,
+                               &run.want_offset, &run.want_bytes}) {
+        *number = Get<uint32_t>();
+      }
+    }
+    facts.homes = Numbers();
+    return facts;
   }
   RoundFacts Facts() {
     RoundFacts facts;
@@ -164,7 +248,35 @@ Word ReadWord(size_t kind, Reader& reader) {
     }
     case 6: return MayLeave();
     case 7: return CarrierLeaves();
-    default: return JobOver{reader.Error()};
+    case 8: return JobOver{reader.Error()};
+    case 9: {
+      BegunUpward begun;
+      begun.key = reader.Key();
+      begun.facts = reader.Upward();
+      begun.push_offset = reader.Get<uint32_t>();
+      begun.push_bytes = reader.Get<uint32_t>();
+      return begun;
+    }
+    case 10: return JoinedUpward{reader.Get<uint64_t>()};
+    case 11: {
+      SetAdded added;
+      added.number = reader.Get<uint32_t>();
+      added.slots = reader.Numbers();
+      added.ranks = reader.Numbers();
+      return added;
+    }
+    case 12: return SetRemoved{reader.Get<uint32_t>()};
+    case 13: return Retired{reader.Numbers()};
+    case 14: return AsksSettled{reader.Get<uint64_t>()};
+    case 15: {
+      Ended ended;
+      ended.key = reader.Key();
+      ended.status = reader.How();
+      ended.receipt = reader.Numbers();
+      ended.mixed = reader.Flag();
+      return ended;
+    }
+    default: return IsSettled{reader.Get<uint64_t>()};
   }
 }
 

@@ -50,6 +50,74 @@ struct RoundFacts {
   friend bool operator==(const RoundFacts&, const RoundFacts&) = default;
 };
 
+// What the ranks of a machine say alike of a round in a job with servers: the exchange that the
+// carrier makes of it for all of them. Bytes that its ranks bring, or want, of a piece lie behind
+// one another.
+struct UpwardFacts {
+  struct Run {
+    uint32_t count = 0;
+    uint32_t bytes = 0;  // of the piece
+    uint32_t push_offset = 0;
+    uint32_t push_bytes = 0;
+    uint32_t want_offset = 0;
+    uint32_t want_bytes = 0;
+    friend bool operator==(const Run&, const Run&) = default;
+  };
+  std::string name;
+  RankSet ranks = 0;  // of the process set that are on this machine
+  Combine how = Combine::kSum;
+  DataType type = DataType::kFloat32;
+  uint8_t codec = 0;
+  uint32_t process_set = 0;
+  uint32_t root = kNoRank;  // the slot of the member whose bytes all others get
+  int32_t priority = 0;
+  uint32_t order = 0;
+  bool atomic = false;
+  bool others_wait = false;
+  std::vector<Run> pieces;
+  std::vector<ShardId> homes;  // by number; none if the rank has told them before
+  friend bool operator==(const UpwardFacts&, const UpwardFacts&) = default;
+};
+
+// To the carrier.
+struct BegunUpward {
+  RoundKey key;
+  UpwardFacts facts;
+  // Of the first piece: what this rank brings.
+  uint32_t push_offset = 0;
+  uint32_t push_bytes = 0;
+};
+struct JoinedUpward {
+  uint64_t number = 0;  // protocol::to_lane::Joined has it
+};
+// By number, of slots and of ranks.
+struct SetAdded {
+  uint32_t number = 0;
+  std::vector<uint32_t> slots;
+  std::vector<uint32_t> ranks;
+};
+struct SetRemoved {
+  uint32_t number = 0;
+};
+struct Retired {
+  std::vector<TensorId> tensors;
+};
+// IsSettled answers it, when nobody depends any more on what the machine holds.
+struct AsksSettled {
+  uint64_t question = 0;
+};
+
+// From the carrier, in a job with servers: the round is over, and the rank has read all it gets.
+struct Ended {
+  RoundKey key;
+  Status status;
+  std::vector<uint32_t> receipt;  // slots
+  bool mixed = false;
+};
+struct IsSettled {
+  uint64_t question = 0;
+};
+
 // To the carrier.
 struct Begun {
   RoundKey key;
@@ -84,7 +152,8 @@ struct JobOver {
 
 // Both ways: names.
 using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave, CarrierLeaves,
-                          JobOver, wire::Message>;
+                          JobOver, BegunUpward, JoinedUpward, SetAdded, SetRemoved, Retired,
+                          AsksSettled, Ended, IsSettled, wire::Message>;
 
 std::vector<std::byte> EncodeWord(const Word& word);
 // kProtocol for what is none.

@@ -119,7 +119,8 @@ Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
   const uint64_t row_bytes = BytesOf(work.spec);
   uint64_t own_begin = 0;
   for (uint32_t i = 0; i < work.place.self; ++i) own_begin += work.table[i] * row_bytes;
-  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + work.rows * row_bytes);
+  const uint64_t own_bytes = work.table[work.place.self] * row_bytes;
+  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + own_bytes);
   Spans spans;
   spans.piece_bytes = piece.bytes;
   if (part.bytes > 0) {

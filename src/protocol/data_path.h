@@ -20,19 +20,19 @@
 //
 // Of a piece, once it has credit or its owner wants it; a lane walks it (worker/piece_walk.cc).
 // Each stage takes what the one before it made, and may wait for an event (worker/piece_path.h).
-// Stages without a star are still to come:
+// Stages without a star are still to come. Those with two stars are in src/machine/ (decision 24):
 //
-//   collect     the machine's ranks put the piece into a block of the window: sum in rank order.
+//   collect **  the machine's ranks put the piece into a block of the window: sum in rank order.
 //               All of them have begun the operation: a gate before the operation's exchange, and
 //               so before credit, has waited for the last one (decision 18, rule 1)
-//   fetch       device memory to host
+//   fetch       device memory to host; on a machine each rank's own, before it fills its block
 //   encode *    a codec makes the contribution
 //   exchange *  push to the shard that owns it (shard/shard.h: combine in slot order, divide an
 //               average, answer everybody), take its answer; who wants nothing of a piece is
 //               answered when those who want it have it
 //   decode *    a codec makes the result of the verdict
-//   store       host memory to device
-//   spread      tell the machine's other ranks
+//   store       host memory to device; on a machine each rank's own, behind spread
+//   spread **   the machine's ranks read the answer from a block
 //
 // docs/decisions/0005-data-path-in-protocol.md says why this lives beside the state machines.
 #pragma once

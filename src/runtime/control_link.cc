@@ -77,7 +77,7 @@ void ControlLink::OnAliveTimer() {
   if (silent && std::exchange(doubted_, true)) {
     return Reconnect("it has been silent for " + WholeSeconds(loop_.Now() - last_heard_));
   }
-  Send(wire::Alive{});
+  Send(events_.make_alive == nullptr ? wire::Alive{} : events_.make_alive());
 }
 
 // The patience is for one absence, however often a connection comes about in which nothing is said.

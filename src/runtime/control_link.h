@@ -40,6 +40,8 @@ class ControlLink final : public transport::FrameReceiver {
     // Could not connect, or the coordinator is gone and did not come back. Comes once, nothing
     // after it.
     std::function<void(const Status&)> on_lost;
+    // What is said beside "I live"; null: nothing.
+    std::function<wire::Alive()> make_alive = nullptr;
   };
 
   ControlLink(transport::Loop& loop, const ControlLinkOptions& options, Log& log, Events events);

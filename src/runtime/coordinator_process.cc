@@ -6,12 +6,15 @@
 
 #include "src/base/proof.h"
 #include "src/runtime/frames.h"
+#include "src/runtime/status_pages.h"
 
 namespace byteps::runtime {
 namespace {
 
 // How long the last messages may take to leave.
 constexpr Duration kFarewellLimit = seconds(2);
+
+constexpr size_t kSaidMax = 32;
 
 // Stands for the launcher in the machine; connections count from 1.
 constexpr uint64_t kLauncher = 0;
@@ -64,7 +67,8 @@ CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
                                 "this is the coordinator (scheduler), not a server"));
           },
           [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello,
-                 const std::string& peer) { OnBound(std::move(bound), hello, peer); }) {}
+                 const std::string& peer) { OnBound(std::move(bound), hello, peer); }),
+      begun_(loop_->Now()) {}
 
 CoordinatorProcess::~CoordinatorProcess() = default;
 
@@ -92,10 +96,33 @@ Status CoordinatorProcess::Run() {
     if (!notices.ok()) return notices.status();
     exit_notices_ = std::move(notices).value();
   }
+  if (Status shown = ShowStatus(); !shown.ok()) return shown;
   ticker_.Arm();
   loop_->Run();
+  status_port_.reset();
   exit_notices_.reset();
   return outcome_.value_or(Status::Ok());
+}
+
+Status CoordinatorProcess::ShowStatus() {
+  if (options_.status_address.empty()) return Status::Ok();
+  Result<std::unique_ptr<StatusPort>> port =
+      StatusPort::Start(options_.status_address, StatusPages(*loop_, [this] { return Page(); }));
+  if (!port.ok()) return port.status();
+  status_port_ = std::move(port).value();
+  log_.Info("the job's state is at http://{}/", status_port_->address());
+  return Status::Ok();
+}
+
+StatusPage CoordinatorProcess::Page() {
+  StatusPage page;
+  page.job = options_.identity.job;
+  page.version = options_.protocol.version;
+  page.up_s = ToSeconds(loop_->Now() - begun_);
+  page.now_ms = MillisecondsOfDay();
+  page.status = machine_.Describe(loop_->Now());
+  page.said = said_;
+  return page;
 }
 
 void CoordinatorProcess::Stop(const Status& why) {
@@ -161,9 +188,13 @@ void CoordinatorProcess::Disconnect(protocol::ConnectionId id) {
   if (found != members_.end()) found->second->connection->CloseAfterFlush(kFarewellLimit);
 }
 
-void CoordinatorProcess::Report(const std::string& text) { log_.Warning("{}", text); }
+void CoordinatorProcess::Report(const std::string& text) {
+  log_.Warning("{}", text);
+  said_.push_back({MillisecondsOfDay(), text});
+  if (said_.size() > kSaidMax) said_.pop_front();
+}
 
-// Everybody has been told; the loop ends when the news is out.
+// Everybody has been told; the loop ends when the said is out.
 void CoordinatorProcess::Finish(const Status& how) {
   outcome_ = how;
   if (!how.ok()) log_.Error("the job is over: {}", how.message());

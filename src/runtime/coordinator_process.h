@@ -1,6 +1,7 @@
 // The coordinator as a process: one loop, one listener, a connection per member.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,8 @@
 #include "src/protocol/control/coordinator.h"
 #include "src/runtime/exit_notices.h"
 #include "src/runtime/handshakes.h"
+#include "src/runtime/status_page.h"
+#include "src/runtime/status_port.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
 
@@ -24,6 +27,8 @@ struct CoordinatorProcessOptions {
   // speaks of processes on `host`.
   int exit_notices = -1;
   std::string host;
+  // Where the job's state is shown, "host:port"; empty: nowhere (status_port.h).
+  std::string status_address;
 };
 
 class CoordinatorProcess final : public protocol::CoordinatorDriver {
@@ -49,6 +54,8 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
                const std::string& peer);
   void OnFrame(uint64_t id, ConstByteSpan bytes);
   void OnClosed(uint64_t id, const Status& why);
+  Status ShowStatus();
+  StatusPage Page();
   void OnExit(uint32_t process, std::optional<uint32_t> rank);
 
   void Send(protocol::ConnectionId to, const wire::Message& message) override;
@@ -69,6 +76,9 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   std::optional<Status> outcome_;
   std::unique_ptr<transport::Loop::Timer> farewell_;
   std::unique_ptr<ExitNotices> exit_notices_;
+  std::deque<SaidLine> said_;
+  const Time begun_;
+  std::unique_ptr<StatusPort> status_port_;
 };
 
 }  // namespace byteps::runtime

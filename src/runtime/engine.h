@@ -16,6 +16,7 @@
 #include "src/runtime/control_link.h"
 #include "src/runtime/lane_group.h"
 #include "src/runtime/standing.h"
+#include "src/runtime/worker_lanes.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
@@ -59,6 +60,8 @@ struct WorkerEngineOptions {
   ShardLinkOptions shards;
   wire::Join join;
   protocol::WorkerOptions protocol;
+  // Null: lanes of its own.
+  MakeWorkerLanes make_lanes;
   // From the first attempt to reach the coordinator to the last connection to a shard.
   Duration start_limit = seconds(150);
   // An operation that takes longer ends in an error, on every rank or on none; zero: no limit.

@@ -10,16 +10,18 @@ namespace byteps::runtime {
 using protocol::FrontMail;
 using protocol::LaneMail;
 
-LaneGroup::LaneGroup(transport::Transport& transport, transport::Loop& loop,
-                     const protocol::WorkerOptions& worker, const ShardLinkOptions& links,
-                     const JobIdentity& identity, Log& log, Events events)
-    : loop_(loop), events_(std::move(events)), inbox_(loop, [this](auto& all) { TakeNews(all); }) {
+LaneGroup::LaneGroup(WorkerLanesParts parts)
+    : loop_(parts.loop),
+      events_(std::move(parts.events)),
+      inbox_(loop_, [this](auto& all) { TakeNews(all); }) {
+  const protocol::WorkerOptions& worker = parts.worker;
   for (uint32_t number = 0; number < worker.lanes; ++number) {
     auto lane = std::make_unique<Lane>();
-    if (number > 0) lane->loop = transport.MakeLoop();
+    if (number > 0) lane->loop = parts.transport.MakeLoop();
     transport::Loop& home = lane->loop == nullptr ? loop_ : *lane->loop;
-    lane->runner = std::make_unique<LaneRunner>(home, protocol::LaneOptionsOf(worker, number),
-                                                links, identity, log, EventsOf(number));
+    lane->runner =
+        std::make_unique<LaneRunner>(home, protocol::LaneOptionsOf(worker, number), parts.links,
+                                     parts.identity, parts.log, EventsOf(number));
     if (number > 0) {
       auto take = [&runner = *lane->runner](std::vector<std::variant<LaneMail, Command>>& all) {
         for (auto& one : all) {
@@ -179,7 +181,7 @@ void LaneGroup::IgnoreAnswers(std::function<void()> done) {
   }
 }
 
-void LaneGroup::Close() {
+void LaneGroup::Close(const Status&) {
   for (auto& lane : lanes_) {
     Do(*lane, [](LaneRunner& runner) { runner.Close(); });
   }

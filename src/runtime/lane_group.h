@@ -1,8 +1,5 @@
 // The lanes of a worker and their threads: the first lane lives on the loop of its owner, each
 // further one on a thread of its own. Carries mail between them and the front.
-//
-// All calls on the owner's loop, and all events there, too; before it runs and when it does not run
-// any more, on the thread that owns it.
 #pragma once
 
 #include <atomic>
@@ -19,51 +16,27 @@
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/inbox.h"
 #include "src/runtime/lane_runner.h"
+#include "src/runtime/worker_lanes.h"
 
 namespace byteps::runtime {
 
-class LaneGroup {
+class LaneGroup final : public WorkerLanes {
  public:
-  struct Events {
-    std::function<void(protocol::FrontMail)> to_front;
-    // Something reached the first lane, or came from another one; nothing is left to be delivered.
-    std::function<void()> on_event;
-    // All shards that live in the view are connected: ask AllUp.
-    std::function<void()> on_links;
-    std::function<void(const wire::Suspect&)> on_suspect;
-    std::function<void(const std::string&)> on_evicted;
-  };
-
-  LaneGroup(transport::Transport& transport, transport::Loop& loop,
-            const protocol::WorkerOptions& worker, const ShardLinkOptions& links,
-            const JobIdentity& identity, Log& log, Events events);
+  explicit LaneGroup(WorkerLanesParts parts);
   // Ends the threads. The owner's loop must not run any more.
-  ~LaneGroup();
+  ~LaneGroup() override;
 
-  // Starts the threads; to be called once. Throws std::system_error where there are none left.
-  // A lane whose thread comes to its end before End stops the owner's loop.
-  void Start();
-
-  // To the lane, in order; delivered by Deliver or on the lane's thread. Never throws: where there
-  // is no memory for it the next Deliver does.
-  void Send(uint32_t lane, protocol::LaneMail mail) noexcept;
-  // Delivers what the first lane and the front have told each other.
-  void Deliver();
-
-  bool AllUp(uint64_t epoch) const;
-  void OnCoordinatorBack();
-  // Answers are thrown away from now on; `done` is called when that holds for all lanes.
-  void IgnoreAnswers(std::function<void()> done);
-  // Closes all connections, for good. Of what is sent afterwards the lanes only look at what ends
-  // an exchange, and say that it is released.
-  void Close();
-
-  // The owner's loop does not run any more. Ends the threads and closes all connections: nothing
-  // touches users' memory when this returns, and nothing is told any more. Waits for what a lane is
-  // in the middle of; may be called again.
-  void End() noexcept;
-  // Why the thread of a lane has come to its end before; kOk: none has, or its loop was stopped.
-  Status failure();
+  uint32_t front_lanes() const override { return static_cast<uint32_t>(lanes_.size()); }
+  void Start() override;
+  void Send(uint32_t lane, protocol::LaneMail mail) noexcept override;
+  void Deliver() override;
+  bool AllUp(uint64_t epoch) const override;
+  void OnCoordinatorBack() override;
+  void IgnoreAnswers(std::function<void()> done) override;
+  // Closes all connections.
+  void Close(const Status& why) override;
+  void End() noexcept override;
+  Status failure() override;
 
  private:
   using Command = std::function<void(LaneRunner&)>;

@@ -90,14 +90,14 @@ class LaneGroupTest : public testing::Test {
   FakeLoop loop;
   Transport transport;
   std::vector<FrontMail> told;
-  LaneGroup group{transport,
-                  loop,
-                  WithLanes(kLanes),
-                  ShardLinkOptions(),
-                  JobIdentity{"job", "secret", 1},
-                  log,
-                  {[this](FrontMail mail) { told.push_back(std::move(mail)); }, [] {}, [] {},
-                   [](const wire::Suspect&) {}, [](const std::string&) {}}};
+  LaneGroup group{{transport,
+                   loop,
+                   WithLanes(kLanes),
+                   ShardLinkOptions(),
+                   JobIdentity{"job", "secret", 1},
+                   log,
+                   {[this](FrontMail mail) { told.push_back(std::move(mail)); }, [] {}, [] {},
+                    [](const wire::Suspect&) {}, [](const std::string&) {}, nullptr}}};
 };
 
 TEST_F(LaneGroupTest, EachLaneConnectsToItsShards) {
@@ -109,7 +109,7 @@ TEST_F(LaneGroupTest, EachLaneConnectsToItsShards) {
 }
 
 TEST_F(LaneGroupTest, AClosedLaneFollowsNoView) {
-  group.Close();
+  group.Close(Status::Ok());
   SendAll(ViewOf(1, 7));
   RunAll();
   EXPECT_EQ(Connects(), 0u);
@@ -122,7 +122,7 @@ TEST_F(LaneGroupTest, AClosedLaneSaysThatAnExchangeIsReleasedAndNothingElse) {
   protocol::Exchange exchange;
   exchange.serial = 5;
   exchange.tensor.id = 4;
-  group.Close();
+  group.Close(Status::Ok());
   SendAll(to_lane::Begin{&exchange});  // it has no pieces: an open lane would say that it is done
   SendAll(to_lane::Settle{1});
   SendAll(to_lane::Withdraw{&exchange});

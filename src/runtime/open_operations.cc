@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/operations/sizes.h"
+
 namespace byteps::runtime {
+
+using protocol::OperationId;
+
 namespace {
 
 constexpr Duration kLookEvery = seconds(1);
@@ -14,7 +19,7 @@ constexpr size_t kLateMax = 256;
 }  // namespace
 
 OpenOperations::OpenOperations(transport::Loop& loop, Duration limit, Events events)
-    : loop_(loop), limit_(limit), events_(std::move(events)) {}
+    : loop_(loop), limit_(limit), events_(std::move(events)), idle_since_(loop.Now()) {}
 
 void OpenOperations::Submit(protocol::Operation operation, Done done) {
   protocol::Outcome refused;
@@ -59,6 +64,9 @@ std::optional<protocol::Operation> OpenOperations::Next() {
     next = open_.find(next_);
   }
   if (next == open_.end()) return std::nullopt;
+  next->second.begun = loop_.EventTime();
+  const protocol::Operation& operation = next->second.operation;
+  next->second.bytes = operations::InputBytes(operation.spec, operation.rows).value_or(0);
   if (limit_ > Duration::zero()) {
     next->second.due = loop_.Now() + limit_;
     if (timer_ == nullptr) {
@@ -90,7 +98,52 @@ void OpenOperations::Look(protocol::OperationId from) {
 
 void OpenOperations::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   auto ended = open_.extract(id);
-  if (!ended.empty()) ended.mapped().done(std::move(outcome));
+  if (ended.empty()) return;
+  outcome.begun = ended.mapped().begun;
+  outcome.ended = loop_.EventTime();
+  Count(ended.mapped(), outcome);
+  ended.mapped().done(std::move(outcome));
+}
+
+// Takes no memory beyond its bound: room for all was made before.
+void OpenOperations::Count(const Entry& entry, const protocol::Outcome& outcome) {
+  ++tally_.ended;
+  if (open_.empty()) idle_since_ = outcome.ended;
+  if (!outcome.status.ok()) {
+    ++tally_.failed;
+    return;
+  }
+  tally_.bytes += entry.bytes;
+  if (tally_.took.size() == tally_.took.capacity()) return;
+  const int64_t us =
+      std::chrono::duration_cast<microseconds>(outcome.ended - outcome.begun).count();
+  tally_.took.push_back({outcome.tensor, outcome.round,
+                         static_cast<uint32_t>(std::clamp<int64_t>(us, 0, UINT32_MAX))});
+}
+
+OpenOperations::Tally OpenOperations::TakeTally() {
+  Tally tally = tally_;
+  tally.open = static_cast<uint32_t>(open_.size());
+  if (open_.empty()) tally.idle = loop_.Now() - idle_since_;
+  tally_.took.clear();
+  tally_.took.reserve(wire::kTookInAccountMax);  // from the first account on
+  return tally;
+}
+
+std::vector<std::pair<OperationId, Duration>> OpenOperations::Oldest(Duration age,
+                                                                     size_t count) const {
+  std::vector<std::pair<OperationId, Duration>> oldest;
+  const Time now = loop_.Now();
+  for (const auto& [id, entry] : open_) {
+    if (id >= next_ || now - entry.begun < age || oldest.size() == count) break;
+    oldest.emplace_back(id, now - entry.begun);
+  }
+  return oldest;
+}
+
+Duration OpenOperations::AgeOf(OperationId id) const {
+  auto found = open_.find(id);
+  return found == open_.end() ? Duration() : loop_.Now() - found->second.begun;
 }
 
 void OpenOperations::EndAll(const Status& why) noexcept {

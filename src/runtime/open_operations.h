@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/status.h"
@@ -46,6 +47,20 @@ class OpenOperations {
   std::optional<protocol::Operation> Next();
   // No effect if it has ended.
   void Complete(protocol::OperationId id, protocol::Outcome outcome);
+  // What has been done so far, and since the last call: `took`.
+  struct Tally {
+    uint64_t ended = 0;
+    uint64_t failed = 0;
+    uint64_t bytes = 0;  // given to those that ended well
+    uint32_t open = 0;
+    Duration idle{};  // nothing has been open for so long
+    std::vector<wire::Took> took;
+  };
+  Tally TakeTally();
+  // Those that have been open for at least `age`, the oldest first, and for how long.
+  std::vector<std::pair<protocol::OperationId, Duration>> Oldest(Duration age, size_t count) const;
+  Duration AgeOf(protocol::OperationId id) const;
+
   // Whatever is open, taken or not, ends like this, and what is submitted later. Takes no memory.
   void EndAll(const Status& why) noexcept;
 
@@ -54,11 +69,14 @@ class OpenOperations {
     protocol::Operation operation;  // until it is taken
     Done done;
     Time due = Time::max();
+    Time begun{};  // when it was taken
+    uint64_t bytes = 0;
   };
   // From one map to the other no memory is needed: what was accepted cannot get lost.
   using Entries = std::map<protocol::OperationId, Entry>;
 
   void Look(protocol::OperationId from);
+  void Count(const Entry& entry, const protocol::Outcome& outcome);
 
   transport::Loop& loop_;
   const Duration limit_;
@@ -68,6 +86,8 @@ class OpenOperations {
   protocol::OperationId next_ = 1;  // those from here on are not taken
   std::unique_ptr<transport::Loop::Timer> timer_;
   bool looks_soon_ = false;  // the rest of the late ones has its turn soon
+  Tally tally_;
+  Time idle_since_;
 
   Mutex mutex_;
   Entries submitted_ BYTEPS_GUARDED_BY(mutex_);

@@ -101,7 +101,8 @@ void ServerProcess::OnReady() {
       if (!bound.ok()) return End(bound.status());
     }
     join.address = transport::FormatHostPort(chosen.address, listener_->Port());
-    log_.Info("announcing {} ({})", join.address, chosen.why);
+    announced_ = join.address + " (" + chosen.why + ")";
+    log_.Info("announcing {}", announced_);
     membership_.emplace(join);
   }
   control_.Send(membership_->Greeting());
@@ -112,6 +113,9 @@ void ServerProcess::OnMessage(const wire::Message& message) {
   protocol::Membership::Step step = membership_->OnMessage(message);
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
+  if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
+    log_.Warning("waiting: {}; this server is at {}", waiting->text, announced_);
+  }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     return End({refused->code, refused->text});
   }

@@ -74,6 +74,7 @@ class ServerProcess {
   protocol::Admission admission_;
   wire::View view_;  // in force
   ShardId first_shard_ = 0;
+  std::string announced_;  // its address, and why this one
   // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.
   std::map<uint64_t, wire::Suspect> broken_;
   std::optional<Status> outcome_;

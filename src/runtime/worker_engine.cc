@@ -25,6 +25,13 @@ Status BrokenOff() {
   return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
 }
 
+protocol::FrontOptions FrontOptionsFor(const protocol::WorkerOptions& worker,
+                                       const WorkerLanes& lanes) {
+  protocol::FrontOptions options = protocol::FrontOptionsOf(worker);
+  options.lanes = lanes.front_lanes();
+  return options;
+}
+
 }  // namespace
 
 WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
@@ -41,21 +48,32 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
-                [this](const Status& why) { End(why); }}),
+                [this](const Status& why) { End(why); }, [this] { return accountant_.Tell(); }}),
       membership_(options.join),
-      front_(protocol::FrontOptionsOf(options.protocol), arithmetic_, *this),
-      lanes_(std::make_unique<LaneGroup>(
-          *transport_, *loop_, options.protocol, options.shards, options.control.identity, log,
-          LaneGroup::Events{[this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); },
-                            [this] { OnEvent(); }, [this] { ReadyIfComplete(); },
-                            [this](const wire::Suspect& suspect) { Suspect(suspect); },
-                            [this](const std::string& why) { End(Evicted(why)); }})),
+      lanes_(MakeLanes()),
+      front_(FrontOptionsFor(options.protocol, *lanes_), arithmetic_, *this),
+      accountant_(front_.uses(), operations_),
       ticker_(
           *loop_, [this] { return front_.NextTick(); },
           [this](Time now) {
             front_.OnTick(now);
             lanes_->Deliver();
           }) {}
+
+std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
+  WorkerLanes::Events events;
+  events.to_front = [this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); };
+  events.on_event = [this] { OnEvent(); };
+  events.on_links = [this] { ReadyIfComplete(); };
+  events.on_suspect = [this](const wire::Suspect& suspect) { Suspect(suspect); };
+  events.on_evicted = [this](const std::string& why) { End(Evicted(why)); };
+  events.on_lost = [this](const Status& why) { OnLost(why); };
+  WorkerLanesParts parts{
+      *transport_, *loop_,           options_.protocol, options_.shards, options_.control.identity,
+      log_,        std::move(events)};
+  if (options_.make_lanes) return options_.make_lanes(std::move(parts));
+  return std::make_unique<LaneGroup>(std::move(parts));
+}
 
 WorkerEngine::~WorkerEngine() {
   if (thread_.joinable()) {
@@ -139,8 +157,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    // One voice is enough: the first worker of a machine speaks for its neighbours.
-    if (options_.join.local_rank == 0) log_.Warning("waiting: {}", waiting->text);
+    log_.Warning("waiting: {}", waiting->text);  // the coordinator chooses who is told
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     End({refused->code, refused->text});
@@ -154,6 +171,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     front_.OnDeclareFailed(*failed);
   }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
+  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Ask(alive->asked);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
   lanes_->Deliver();
 }
@@ -205,6 +223,14 @@ void WorkerEngine::OnEvent() {
   NotifyIfLeft();
 }
 
+// The coordinator hears why, whichever end of a process it sees first.
+void WorkerEngine::OnLost(const Status& why) {
+  if (phase_ == Phase::kReady && !leaving_.wants()) {
+    control_.Send(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
+  }
+  End(why);
+}
+
 void WorkerEngine::Suspect(const wire::Suspect& suspect) {
   if (phase_ != Phase::kOver) control_.Send(suspect);
 }
@@ -212,7 +238,7 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 // Nothing may write to users' memory when they are told.
 void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
-  lanes_->Close();
+  lanes_->Close(why);
   front_.Stop(why);
   lanes_->Deliver();
 }

@@ -18,6 +18,7 @@
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/leaving.h"
 #include "src/protocol/worker/worker.h"
+#include "src/runtime/accountant.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/engine.h"
 #include "src/runtime/lane_group.h"
@@ -63,6 +64,8 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void ReadyIfComplete();
   void OnEvent();
   void Suspect(const wire::Suspect& suspect);
+  void OnLost(const Status& why);
+  std::unique_ptr<WorkerLanes> MakeLanes();
   Status Evicted(const std::string& source) const;
   void End(const Status& why);
   void BeginToLeave();
@@ -95,8 +98,9 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   ControlLink control_;
   protocol::Membership membership_;
   protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<WorkerLanes> lanes_;
   protocol::Front front_;
-  std::unique_ptr<LaneGroup> lanes_;
+  Accountant accountant_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;

@@ -29,6 +29,7 @@ std::string List(const std::vector<uint32_t>& ranks) {
 
 Result<const Admission::Open*> Admission::Admit(protocol::Operation& operation) {
   Status checked = operations::CheckArguments(WorkOf(operation));
+  if (checked.ok()) checked = CheckAverage(operation);
   if (!checked.ok()) return checked;
   MutexLock lock(mutex_);
   checked = CheckJoin(operation);
@@ -43,6 +44,20 @@ Result<const Admission::Open*> Admission::Admit(protocol::Operation& operation) 
   }
   joined_ = operations::RowOf(operation.spec.op).joins;
   return &*holder;
+}
+
+// An owner adds such integers in a wider type, and then divides. The sum of a machine has the type
+// itself.
+Status Admission::CheckAverage(const protocol::Operation& operation) const {
+  const wire::TensorSpec& spec = operation.spec;
+  const bool small = spec.dtype == DataType::kInt8 || spec.dtype == DataType::kInt16 ||
+                     spec.dtype == DataType::kInt32 || spec.dtype == DataType::kUint8;
+  const bool averages = operations::CombineOf(spec) == Combine::kAverage;
+  if (!sums_first_ || !small || !averages) return Status::Ok();
+  return Refused("'" + operation.name + "' is an average of " +
+                 std::string(byteps::NameOf(spec.dtype)) +
+                 ", which could overflow where the ranks of a machine sum first: use int64 or a "
+                 "float type, or leave out BYTEPS_LOCAL_REDUCE=1");
 }
 
 // Who has joined has nothing open, and opens nothing.

@@ -26,8 +26,10 @@ class Admission {
   // An open operation: its name and what it is.
   using Open = std::pair<const std::string, wire::TensorSpec>;
 
-  // `ranks`: all ranks of the job, ascending; `rank`: this one, which is among them.
-  Admission(uint32_t rank, std::vector<uint32_t> ranks) : rank_(rank) {
+  // `ranks`: all ranks of the job, ascending; `rank`: this one, which is among them. `sums_first`:
+  // the ranks of a machine sum before the owner divides, so small integers would overflow.
+  Admission(uint32_t rank, std::vector<uint32_t> ranks, bool sums_first = false)
+      : rank_(rank), sums_first_(sums_first) {
     sets_[0] = std::move(ranks);
   }
 
@@ -45,7 +47,10 @@ class Admission {
   Status CheckJoin(const protocol::Operation& operation) const BYTEPS_REQUIRES(mutex_);
   Status CheckPlace(protocol::Operation& operation) const BYTEPS_REQUIRES(mutex_);
 
+  Status CheckAverage(const protocol::Operation& operation) const;
+
   const uint32_t rank_;
+  const bool sums_first_;
 
   mutable Mutex mutex_;
   std::unordered_map<std::string, wire::TensorSpec> open_ BYTEPS_GUARDED_BY(mutex_);

@@ -67,6 +67,19 @@ TEST_F(AdmissionTest, ArgumentsAreLookedAt) {
   EXPECT_TRUE(Admit(Of("w")).ok()) << "the refused ones have left nothing";
 }
 
+TEST_F(AdmissionTest, WhereMachinesSumFirstAveragesOfSmallIntegersAreRefused) {
+  Admission sums_first(1, {0, 1, 4}, true);
+  protocol::Operation small = Of("small", wire::Op::kAverage);
+  small.spec.dtype = DataType::kInt8;
+  EXPECT_THAT(sums_first.Admit(small).status().message(), HasSubstr("average of int8"));
+  protocol::Operation sum = Of("sum");
+  sum.spec.dtype = DataType::kInt8;
+  EXPECT_TRUE(sums_first.Admit(sum).ok());
+  protocol::Operation floats = Of("float", wire::Op::kAverage);
+  EXPECT_TRUE(sums_first.Admit(floats).ok());
+  EXPECT_TRUE(Admit(small).ok());
+}
+
 TEST_F(AdmissionTest, TheRanksOfTheJobNeedNotBeInARow) {
   protocol::Operation operation = Of("b", wire::Op::kBroadcast);
   operation.spec.root = 2;

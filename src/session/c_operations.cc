@@ -39,6 +39,8 @@ void WriteResult(const protocol::Outcome& outcome, byteps_result* result) {
   own.members = outcome.members;
   own.received_splits = outcome.received_splits.data();
   own.received_split_count = outcome.received_splits.size();
+  own.begun_ns = outcome.begun.time_since_epoch().count();
+  own.ended_ns = outcome.ended.time_since_epoch().count();
   WriteSized(own, result);
 }
 

@@ -11,6 +11,7 @@
 #include "src/config/option_text.h"
 #include "src/config/text.h"
 #include "src/machine/local_engine.h"
+#include "src/machine/machine_lanes.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/returning_server.h"
 #include "src/session/signal_thread.h"
@@ -27,6 +28,10 @@ constexpr Duration kConnectShardsLimit = seconds(30);
 
 // Nothing is decided when a member takes the coordinator for lost too early; it only connects anew.
 constexpr int64_t kCoordinatorSilenceMs = 3000;
+
+// The carrier of a machine carries until its other workers have left: it waits longer than a worker
+// that is a member by itself.
+constexpr Duration kCarrierLeaveLimit = seconds(60);
 
 // Of the secret, but not what proves it: whoever had the one would not have the other.
 transport::TlsKey TlsKeyOf(const config::Options& options) {
@@ -75,7 +80,7 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   join.link_mbit = static_cast<uint32_t>(options.link_mbit);
   join.server_count = static_cast<uint32_t>(options.num_server);
   if (options.role == Role::kWorker) {
-    join.piece_bytes_max = static_cast<uint32_t>(options.partition_bytes);
+    join.piece_bytes_max = static_cast<uint32_t>(config::PieceBytesMax(options));
   }
   join.version = kVersion;
   return join;
@@ -138,6 +143,8 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);
+  process.protocol.stall_after = seconds(options.stall_check_time_s);
+  process.status_address = config::StatusAddress(options);
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
   auto transport = MakeTransport(options, log);
@@ -181,10 +188,31 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.size = static_cast<uint32_t>(options.local_size);
   local.start_limit = seconds(options.start_timeout_s);
   local.operation_limit = seconds(options.operation_timeout_s);
+  local.status_address = config::StatusAddress(options);
+  local.stall_after = seconds(options.stall_check_time_s);
   local.alive_every = milliseconds(options.heartbeat_interval_ms);
   local.silence_max = milliseconds(options.heartbeat_timeout_ms);
   local.go_on = std::move(go_on);
   return machine::StartLocalEngine(local, log);
+}
+
+static_assert(config::kSharingWorkersMax == machine::kUpwardRanksMax &&
+              config::kSharedPieceBytesMax == machine::kUpwardPieceBytesMax);
+
+Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transport> transport,
+                                              runtime::WorkerEngineOptions worker,
+                                              const config::Options& options, Log& log) {
+  machine::MachineOptions machine;
+  machine.job = options.job_id;
+  machine.secret = options.job_secret;
+  machine.version = kVersion;
+  machine.machine = std::to_string(options.worker_id);
+  machine.local_rank = static_cast<uint32_t>(options.local_rank);
+  machine.local_size = static_cast<uint32_t>(options.local_size);
+  machine.first_rank = static_cast<uint32_t>(config::GlobalRank(options) - options.local_rank);
+  if (machine.local_rank == machine::kCarrierRank) worker.leave_limit = kCarrierLeaveLimit;
+  log.Info("the {} workers of this machine are one member of the job", options.local_size);
+  return machine::StartMachineWorker(std::move(transport), std::move(worker), machine, log);
 }
 
 void Tell(const config::Options& options, Log& log) {
@@ -232,6 +260,15 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   worker.go_on = std::move(go_on);
   auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
+  if (config::IsOneOfMachine(options)) {
+    return StartInMachine(std::move(transport).value(), std::move(worker), options, log);
+  }
+  if (auto why = config::WhyNotOneOfMachine(options); why.has_value()) {
+    log.Warning(
+        "each worker of this machine is a member of the job by itself, although "
+        "local_reduce=1 (BYTEPS_LOCAL_REDUCE): {}",
+        *why);
+  }
   return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
 }
 

@@ -124,7 +124,8 @@ class Connection {
   // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What
   // has arrived already goes along; it waits there for Start. Limits go along. Users move a
   // connection once, after the handshake and before frames with data. So a backend makes what
-  // cannot move (an RDMA queue pair) on the target loop.
+  // cannot move (an RDMA queue pair) on the target loop. A backend casts `target` to its own kind;
+  // one that wraps another passes the inner loop on.
   // REQUIRES: nothing is queued, and the call is made from OnFrame or before Start.
   virtual void MoveTo(class Loop& target,
                       std::function<void(std::unique_ptr<Connection>)> adopt) = 0;

@@ -180,6 +180,14 @@ Encoded Encode(Builder& b, const StillKnown& m) {
   return {fb::Body_StillKnown, fb::CreateStillKnown(b, m.first, m.end, tensors).Union()};
 }
 
+auto GroupTables(Builder& b, const std::vector<GroupRanks>& all) {
+  std::vector<flatbuffers::Offset<fb::Group>> groups;
+  for (const GroupRanks& one : all) {
+    groups.push_back(fb::CreateGroup(b, one.number, b.CreateVector(one.ranks)));
+  }
+  return b.CreateVector(groups);
+}
+
 Encoded Encode(Builder& b, const Overdue& m) {
   std::vector<flatbuffers::Offset<fb::OverdueUse>> uses;
   for (const OverdueUse& one : m.uses) {
@@ -188,12 +196,9 @@ Encoded Encode(Builder& b, const Overdue& m) {
     auto elsewhere = UseTables(b, one.elsewhere);
     uses.push_back(fb::CreateOverdueUse(b, name, use, one.tensor, elsewhere, one.stuck));
   }
-  std::vector<flatbuffers::Offset<fb::Group>> groups;
-  for (const GroupRanks& one : m.groups) {
-    groups.push_back(fb::CreateGroup(b, one.number, b.CreateVector(one.ranks)));
-  }
+  auto groups = GroupTables(b, m.groups);
   auto use_list = b.CreateVector(uses);
-  return {fb::Body_Overdue, fb::CreateOverdue(b, use_list, b.CreateVector(groups)).Union()};
+  return {fb::Body_Overdue, fb::CreateOverdue(b, use_list, groups).Union()};
 }
 
 Encoded Encode(Builder& b, const Unbegun& m) {
@@ -213,7 +218,35 @@ Encoded Encode(Builder& b, const Leave& m) {
   return {fb::Body_Leave, fb::CreateLeave(b, m.clean).Union()};
 }
 
-Encoded Encode(Builder& b, const Alive&) { return {fb::Body_Alive, fb::CreateAlive(b).Union()}; }
+flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
+  std::vector<flatbuffers::Offset<fb::UseState>> uses;
+  for (const UseState& one : m.uses) {
+    auto use = Table(b, one.use);
+    uses.push_back(
+        fb::CreateUseState(b, use, one.tensor, static_cast<uint8_t>(one.stage), one.age_ms));
+  }
+  std::vector<uint32_t> tensors, us;
+  std::vector<uint64_t> rounds;
+  for (const Took& one : m.took) {
+    tensors.push_back(one.tensor);
+    rounds.push_back(one.round);
+    us.push_back(one.us);
+  }
+  auto use_list = b.CreateVector(uses);
+  auto groups = GroupTables(b, m.groups);
+  auto tensor_list = b.CreateVector(tensors);
+  auto round_list = b.CreateVector(rounds);
+  return fb::CreateAccount(b, m.ended, m.failed, m.bytes, m.open, m.idle_ms, use_list, groups,
+                           tensor_list, round_list, b.CreateVector(us));
+}
+
+Encoded Encode(Builder& b, const Alive& m) {
+  flatbuffers::Offset<fb::Account> account;
+  if (m.account.has_value()) account = Table(b, *m.account);
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Use>>> asked;
+  if (!m.asked.empty()) asked = UseTables(b, m.asked);
+  return {fb::Body_Alive, fb::CreateAlive(b, account, asked).Union()};
+}
 
 Encoded Encode(Builder& b, const Suspect& m) {
   auto text = b.CreateString(m.text);
@@ -238,6 +271,18 @@ Encoded Encode(Builder& b, const Rates& m) {
 }
 
 }  // namespace
+
+const char* TextFor(UseStage stage) {
+  switch (stage) {
+    case UseStage::kNotBegun: return "not begun";
+    case UseStage::kDeclares: return "asks what the name stands for";
+    case UseStage::kPrepares: return "prepares its pieces";
+    case UseStage::kExchanges: return "waits for the sum";
+    case UseStage::kEnded: return "has ended";
+    case UseStage::kJoined: return "has joined";
+  }
+  return "";
+}
 
 Message::Message(const Message& other) = default;
 Message::Message(Message&& other) noexcept = default;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -311,8 +312,52 @@ struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-// Both ways: I live.
+// How far a use of a name is on one rank. Part of the wire format: never renumber.
+enum class UseStage : uint8_t {
+  kNotBegun = 0,
+  kDeclares = 1,   // the coordinator has not said yet what the name stands for
+  kPrepares = 2,   // sizes, pieces, copies
+  kExchanges = 3,  // its pieces go out, or it waits for answers
+  kEnded = 4,
+  kJoined = 5,  // the rank has joined and takes no part
+};
+inline constexpr UseStage kLastUseStage = UseStage::kJoined;
+const char* TextFor(UseStage stage);
+
+struct UseState {
+  NamedUse use;
+  TensorId tensor = UINT32_MAX;  // UINT32_MAX: it has no number yet
+  UseStage stage = UseStage::kNotBegun;
+  uint32_t age_ms = 0;  // since it began
+  friend bool operator==(const UseState&, const UseState&) = default;
+};
+// An operation that has ended well took so long from its begin to its end on one rank. All ranks
+// come to the end at about the same time, so who took the least time came last.
+struct Took {
+  TensorId tensor = 0;
+  uint64_t round = 0;
+  uint32_t us = 0;
+  friend bool operator==(const Took&, const Took&) = default;
+};
+// What a worker does, for people: nothing is decided by it.
+struct Account {
+  uint64_t ended = 0;  // operations of this session, those that failed included
+  uint64_t failed = 0;
+  uint64_t bytes = 0;          // which it gave to those that ended well
+  uint32_t open = 0;           // operations
+  uint32_t idle_ms = 0;        // nothing has been open for so long
+  std::vector<UseState> uses;  // the oldest that are open for long, and those it was asked about
+  std::vector<GroupRanks> groups;  // those of `uses`, except for 0: everybody
+  std::vector<Took> took;          // since the last account
+  friend bool operator==(const Account&, const Account&) = default;
+};
+inline constexpr size_t kUsesInAccountMax = 16;
+inline constexpr size_t kTookInAccountMax = 256;
+
+// Both ways: I live. A worker gives an account of itself; the coordinator asks about uses.
 struct Alive {
+  std::optional<Account> account;
+  std::vector<NamedUse> asked;
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 

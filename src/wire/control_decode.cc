@@ -237,6 +237,18 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
 
 StillKnown Read(const fb::StillKnown& m) { return {m.first(), m.end(), Numbers(m.tensors())}; }
 
+// False: they unfold into more than the message is long.
+bool ReadGroups(const flatbuffers::Vector<flatbuffers::Offset<fb::Group>>& tables,
+                size_t message_bytes, size_t& unfolded, std::vector<GroupRanks>& groups) {
+  for (const fb::Group* one : tables) {
+    GroupRanks group{one->number(), Numbers(one->ranks())};
+    unfolded += 4 * group.ranks.size() + 4;
+    if (unfolded > message_bytes) return false;
+    groups.push_back(std::move(group));
+  }
+  return true;
+}
+
 Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
   Overdue overdue;
   size_t unfolded = 0;
@@ -248,13 +260,49 @@ Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     overdue.uses.push_back(std::move(use));
   }
-  for (const fb::Group* one : *m.groups()) {
-    GroupRanks group{one->number(), Numbers(one->ranks())};
-    unfolded += 4 * group.ranks.size() + 4;
-    if (unfolded > message_bytes) return Malformed("a list with shared parts");
-    overdue.groups.push_back(std::move(group));
+  if (!ReadGroups(*m.groups(), message_bytes, unfolded, overdue.groups)) {
+    return Malformed("a list with shared parts");
   }
   return Message(std::move(overdue));
+}
+
+// A list that is missing is empty.
+Result<Account> Read(const fb::Account& m, size_t message_bytes) {
+  Account account{m.ended(), m.failed(), m.bytes(), m.open(), m.idle_ms(), {}, {}, {}};
+  size_t unfolded = 0;
+  for (size_t i = 0; m.uses() != nullptr && i < m.uses()->size(); ++i) {
+    const fb::UseState& one = *m.uses()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    bool sound = one.use() != nullptr && one.stage() <= static_cast<uint8_t>(kLastUseStage);
+    if (!sound) return Malformed("no such state of a use");
+    UseState state{ReadNamed(*one.use()), one.tensor(), static_cast<UseStage>(one.stage()),
+                   one.age_ms()};
+    unfolded += kUseBytes + state.use.name.size();
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    account.uses.push_back(std::move(state));
+  }
+  if (m.groups() != nullptr && !ReadGroups(*m.groups(), message_bytes, unfolded, account.groups)) {
+    return Malformed("a list with shared parts");
+  }
+  std::vector<uint32_t> tensors = Numbers(m.took_tensors());
+  std::vector<uint64_t> rounds = Numbers(m.took_rounds());
+  std::vector<uint32_t> us = Numbers(m.took_us());
+  bool even = tensors.size() == rounds.size() && tensors.size() == us.size();
+  if (!even) return Malformed("lists of different lengths");
+  for (size_t i = 0; i < us.size(); ++i) account.took.push_back({tensors[i], rounds[i], us[i]});
+  return account;
+}
+
+Result<Message> Decode(const fb::Alive& m, size_t message_bytes) {
+  Alive alive;
+  if (m.account() != nullptr) {
+    Result<Account> account = Read(*m.account(), message_bytes);
+    if (!account.ok()) return account.status();
+    alive.account = std::move(account).value();
+  }
+  std::optional<std::vector<NamedUse>> asked = ReadNamedUses(m.asked(), message_bytes);
+  if (!asked.has_value()) return Malformed("a list with shared parts");
+  alive.asked = *std::move(asked);
+  return Message(std::move(alive));
 }
 
 Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
@@ -327,7 +375,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Declared: return Message(Read(*message->body_as_Declared()));
     case fb::Body_DeclareFailed: return Wrap(Read(*message->body_as_DeclareFailed(), bytes.size()));
     case fb::Body_Leave: return Message(Leave{message->body_as_Leave()->clean()});
-    case fb::Body_Alive: return Message(Alive{});
+    case fb::Body_Alive: return Decode(*message->body_as_Alive(), bytes.size());
     case fb::Body_Suspect: return Decode(*message->body_as_Suspect());
     case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
     case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());

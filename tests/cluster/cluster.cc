@@ -10,6 +10,7 @@
 
 #include "src/base/proof.h"
 #include "src/machine/local_engine.h"
+#include "src/machine/machine_lanes.h"
 #include "src/transport/inproc/inproc_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
@@ -21,7 +22,7 @@ constexpr const char* kHost = "here";
 
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
-  if (medium == Medium::kTcp) return transport::MakeTcpTransport({});
+  if (medium == Medium::kTcp || medium == Medium::kMachines) return transport::MakeTcpTransport({});
   if (medium == Medium::kWindow) return nullptr;
   auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
   EXPECT_TRUE(tls.ok()) << tls.status().ToString();
@@ -217,6 +218,23 @@ Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   return machine::StartLocalEngine(local, log_);
 }
 
+Result<runtime::StartedEngine> Cluster::StartInMachine(
+    std::unique_ptr<transport::Transport> transport, uint32_t rank) {
+  machine::MachineOptions machine;
+  // Other tests run beside this one.
+  machine.job = "cluster-test " + std::to_string(getpid());
+  machine.secret = identity().secret;
+  machine.version = kVersion;
+  machine.machine = std::to_string(rank / options_.machine_ranks);
+  machine.local_rank = rank % options_.machine_ranks;
+  machine.first_rank = rank - machine.local_rank;
+  machine.local_size = std::min(options_.machine_ranks, options_.workers - machine.first_rank);
+  if (machine.local_size == 1) {
+    return runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
+  }
+  return machine::StartMachineWorker(std::move(transport), WorkerOptions(rank), machine, log_);
+}
+
 Result<Cluster::Worker> Cluster::MakeWorker(uint32_t rank) {
   Worker worker;
   Result<runtime::StartedEngine> started = Status(StatusCode::kInternal, "not started");
@@ -225,7 +243,9 @@ Result<Cluster::Worker> Cluster::MakeWorker(uint32_t rank) {
   } else {
     auto transport = std::make_unique<SharedTransport>(transport_, true);
     worker.transport = transport.get();
-    started = runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
+    started = options_.medium == Medium::kMachines
+                  ? StartInMachine(std::move(transport), rank)
+                  : runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
   }
   if (!started.ok()) return started.status();
   worker.engine = std::move(started->engine);
@@ -276,10 +296,19 @@ TicketRef Cluster::Submit(uint32_t worker, protocol::Operation operation,
   return ticket;
 }
 
-void Cluster::LeaveInOrder() {
+// At once: the carrier of a machine leaves when the others of it have.
+void Cluster::LeaveAll() {
+  std::vector<std::future<bool>> leaving;
   for (Worker& worker : workers_) {
-    if (worker.engine != nullptr) worker.engine->Leave();
+    if (worker.engine == nullptr) continue;  // was killed
+    leaving.push_back(
+        std::async(std::launch::async, [engine = worker.engine.get()] { return engine->Leave(); }));
   }
+  for (auto& one : leaving) EXPECT_TRUE(one.get());
+}
+
+void Cluster::LeaveInOrder() {
+  LeaveAll();
   for (Worker& worker : workers_) {
     if (worker.engine == nullptr) continue;  // was killed
     for (const TicketRef& ticket : worker.tickets) EXPECT_EQ(ticket->completions(), 1);
@@ -296,7 +325,7 @@ void Cluster::LeaveInOrder() {
 }
 
 Status Cluster::NextGeneration() {
-  for (Worker& worker : workers_) worker.engine->Leave();
+  LeaveAll();
   return StartWorkers();
 }
 

@@ -1,6 +1,7 @@
 // A whole job in one process, with the real runtime: a coordinator, servers and workers, each with
 // its own threads, over TCP on the loopback interface, with TLS or without, or in memory. Or
-// workers alone, which share memory as those of one machine without servers do.
+// workers alone, which share memory as those of one machine without servers do. Or both: the
+// workers of each machine are one member of a job over TCP.
 //
 // Used from the test's thread. Every wait ends after kPatience at the latest, with a failure.
 #pragma once
@@ -24,12 +25,13 @@
 
 namespace byteps::cluster {
 
-enum class Medium : uint8_t { kTcp, kTls, kInproc, kWindow };
+enum class Medium : uint8_t { kTcp, kTls, kInproc, kWindow, kMachines };
 inline const char* NameOf(Medium medium) {
   switch (medium) {
     case Medium::kTcp: return "Tcp";
     case Medium::kTls: return "Tls";
     case Medium::kWindow: return "Window";
+    case Medium::kMachines: return "Machines";
     case Medium::kInproc: break;
   }
   return "Inproc";
@@ -49,6 +51,7 @@ inline std::string NameOf(const Setting& setting) {
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;
+  uint32_t machine_ranks = 2;  // of kMachines: of each machine; the last may have fewer
   uint32_t servers = 1;
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
@@ -195,9 +198,12 @@ class Cluster {
   };
 
   Status StartCoordinator(const std::string& address);
+  void LeaveAll();
   std::string ListenAddress() const;
   Result<Worker> MakeWorker(uint32_t rank);
   Result<runtime::StartedEngine> StartLocal(uint32_t rank);
+  Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transport> transport,
+                                                uint32_t rank);
   void RunOnThreadOf(uint32_t worker, std::function<void()> work);
 
   const ClusterOptions options_;

@@ -61,6 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Media, Endings, ::testing::ValuesIn(kSettings),
 
 INSTANTIATE_TEST_SUITE_P(OneMachine, Endings, ::testing::Values(Setting{Medium::kWindow, {1}}));
 
+INSTANTIATE_TEST_SUITE_P(Machines, Endings, ::testing::Values(Setting{Medium::kMachines, {1}}));
+
 TEST_P(Endings, ANameInFlightIsRefusedAndTheFirstOneIsNotDisturbed) {
   Cluster cluster(Size(2, 1));
   ASSERT_TRUE(cluster.Start().ok());

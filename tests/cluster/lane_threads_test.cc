@@ -27,11 +27,15 @@ class LaneThreads : public ::testing::TestWithParam<Medium> {
   LaneThreads() {
     protocol::WorkerOptions options;
     options.lanes = kLanes;
-    group.emplace(
-        transport, *loop, options, runtime::ShardLinkOptions(),
-        runtime::JobIdentity{"job", "secret", 1}, log,
-        runtime::LaneGroup::Events{[this](protocol::FrontMail) { ++told; }, [] {}, [] {},
-                                   [](const wire::Suspect&) {}, [](const std::string&) {}});
+    const runtime::ShardLinkOptions links;
+    const runtime::JobIdentity identity{"job", "secret", 1};
+    runtime::WorkerLanes::Events events;
+    events.to_front = [this](protocol::FrontMail) { ++told; };
+    events.on_event = events.on_links = [] {};
+    events.on_suspect = [](const wire::Suspect&) {};
+    events.on_evicted = [](const std::string&) {};
+    group.emplace(runtime::WorkerLanesParts{transport, *loop, options, links, identity, log,
+                                            std::move(events)});
     group->Start();
   }
 
@@ -73,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Media, LaneThreads, ::testing::Values(Medium::kTcp, Med
 TEST_P(LaneThreads, AnswerAllTheyAreAskedBeforeAndBehindAClose) {
   Run([&] {
     WithdrawAll();
-    group->Close();
+    group->Close(Status::Ok());
     WithdrawAll();
     group->IgnoreAnswers([this] { loop->Stop(); });
   });
@@ -83,7 +87,7 @@ TEST_P(LaneThreads, AnswerAllTheyAreAskedBeforeAndBehindAClose) {
 TEST_P(LaneThreads, EndWhileMailIsUnderWay) {
   Run([&] {
     WithdrawAll();
-    group->Close();
+    group->Close(Status::Ok());
     loop->Stop();
   });
   group.reset();

@@ -32,7 +32,8 @@ class Operations : public ::testing::TestWithParam<Medium> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, Operations,
-                         ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow),
+                         ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow,
+                                           Medium::kMachines),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 // 0 to 4; exact in every type, and so is everything that two of them can become.

@@ -145,6 +145,9 @@ class FakeSession:
         rows = item.shape[0] if item.shape else 0
         return len(item.gathered), rows * self._world.size, self._world.size
 
+    def times(self, handle: int) -> tuple[int, int]:
+        return 0, 0
+
     def received_splits(self, handle: int) -> list[int]:
         item = self._operations[handle]
         return [item.shape[0]] * self._world.size if item.shape else []

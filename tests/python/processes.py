@@ -14,7 +14,7 @@ from pathlib import Path
 # Where a test counts as hung, not as slow: machines have something else to do as well, and the
 # first torch.compile of one takes a minute. Below the limit of pytest (300 s), so that a failure
 # shows the output.
-LIMIT_S = 240.0
+LIMIT_S = 60.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
 

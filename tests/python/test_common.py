@@ -303,11 +303,10 @@ def test_a_timeline_has_every_operation(core, tmp_path) -> None:
     default.stop_timeline()
     default.stop_timeline()
     events = json.loads(path.read_text())
-    rows = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    rows = {e["pid"]: e["args"]["name"] for e in events[1:] if e.get("name") == "process_name"}
     assert list(rows.values()) == ["a", "b", "a again"]
-    spans = [e for e in events if e.get("ph") == "X"]
-    assert [rows[e["tid"]] for e in spans] == ["a", "b", "a again"]
-    assert all(e["name"] == "BARRIER" and e["dur"] >= 0 for e in spans)
+    begins = [e for e in events if e.get("ph") == "B" and e["name"] == "BARRIER"]
+    assert [rows[e["pid"]] for e in begins] == ["a", "b", "a again"]
 
 
 def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
@@ -362,7 +361,7 @@ def test_loopback_is_announced_only_if_the_root_says_so(
     monkeypatch, root: str, towards_root: str, announced: str
 ) -> None:
     routes = {launch_environment.OUTSIDE: "192.168.1.5", root: towards_root}
-    monkeypatch.setattr(launch_environment, "_source_towards", routes.__getitem__)
+    monkeypatch.setattr(launch_environment, "source_towards", routes.__getitem__)
     monkeypatch.delenv("DMLC_NODE_HOST", raising=False)
     monkeypatch.setenv("DMLC_PS_ROOT_URI", root)
     assert launch_environment.own_address(on_one_machine=False) == announced
@@ -439,14 +438,14 @@ def test_variables_of_horovod_are_named_once(core, monkeypatch, caplog, rank) ->
     default.shutdown()
     assert caplog.messages == []
     monkeypatch.setattr(default, "_process", default._Process())
-    for name in ("HOROVOD_TIMELINE", "HOROVOD_FUSION_THRESHOLD"):
+    for name in ("HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD"):
         monkeypatch.setenv(name, "1")
     for _ in range(2):
         default.init()
         default.shutdown()
     assert len(caplog.messages) == (1 if rank == 0 else 0)
     for message in caplog.messages:
-        assert "here: HOROVOD_FUSION_THRESHOLD, HOROVOD_TIMELINE. docs/migrating.md" in message
+        assert "here: HOROVOD_CYCLE_TIME, HOROVOD_FUSION_THRESHOLD. docs/migrating.md" in message
 
 
 def test_a_text_that_is_too_long_is_told_from_others(core) -> None:

@@ -10,11 +10,12 @@ import uuid
 
 import pytest
 import test_jobs
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_until_gone
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until_gone
 
 from byteps.cli.doctor import machine, report, scheduler_check, software, wire
 from byteps.cli.doctor.remote import RemoteAgent
 from byteps.cli.doctor.survey import Link, Survey, bottleneck
+from byteps.cli.main import main
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 HERE = "127.0.0.1"
@@ -92,7 +93,7 @@ def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> No
     (tmp_path / "libnccl.so.2").write_bytes(b"")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
     monkeypatch.setattr(software, "_loader_cache", dict)
-    found = software.facts()["libraries"]
+    found = software.libraries()
     assert found["CUDA driver"] == str(tmp_path / "libcuda.so.1")
     assert found["NCCL"] == str(tmp_path / "libnccl.so.2")
     assert found["verbs"] is None
@@ -167,6 +168,14 @@ def environment():
     assert wait_until_gone(carriers(token)) == {}
 
 
+def test_check_build_has_horovods_spelling_too(capsys) -> None:
+    for flag in ("--check-build", "-cb"):
+        with pytest.raises(SystemExit) as end:
+            main([flag])
+        assert end.value.code == 0
+        assert "Available Tensor Operations:" in capsys.readouterr().out
+
+
 @test_jobs.pytestmark
 def test_two_hosts_are_examined(environment, tmp_path) -> None:
     shell = tmp_path / "rsh"
@@ -204,14 +213,12 @@ def test_a_scheduler_is_told_from_another_program(environment) -> None:
         [sys.executable, "-c", script],
         env=environment | job,
         cwd="/",
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
     try:
-        assert scheduler.stderr is not None
-        for line in scheduler.stderr:
-            if "listening on" in line:
-                break
+        wait_for_line(scheduler, "listening on")
         found = look_for(port, environment)
         assert found["round_trip_us"] > 0
         assert "problem" not in found, found

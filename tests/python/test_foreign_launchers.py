@@ -114,7 +114,8 @@ def test_mpirun(environment, servers) -> None:
 def test_mpirun_with_servers_hears_of_a_failure_and_leaves_nothing(environment) -> None:
     environment = {**environment, "BYTEPS_SERVERS": "1"}
     code, out, err = finish(mpirun(environment, "-np", "2", sys.executable, PROGRAM, "0", "3"))
-    assert code == 3, out + err
+    # mpirun takes the code of the process that ends first; the other one ends with an error.
+    assert code in (1, 3), out + err
 
 
 @needs_mpi

@@ -46,13 +46,17 @@ requirements_of() {
   fi
 }
 
-# install_framework PLACE LIST: a new virtual environment.
+# install_framework PLACE LIST: a new virtual environment. torch comes from the place that setup.sh
+# chooses.
 install_framework() {
   local install=("$1/bin/python" -m pip install --disable-pip-version-check --no-compile)
-  local alone=${2%.txt}-nodeps.txt
+  local alone=${2%.txt}-nodeps.txt torch index
   rm -rf "$1"
-  "${DEV_PYTHON:-python3}" -m venv "$1" &&
-    "${install[@]}" -r tools/requirements-frameworks.txt -r "$2" || return
+  "${DEV_PYTHON:-python3}" -m venv "$1" || return
+  if torch=$(grep '^torch==' "$2"); then
+    index=$(torch_index) && "${install[@]}" ${index:+--index-url "$index"} "$torch" || return
+  fi
+  "${install[@]}" -r tools/requirements-frameworks.txt -r "$2" || return
   if [[ -f $alone ]]; then "${install[@]}" --no-deps -r "$alone"; fi
 }
 

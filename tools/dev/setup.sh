@@ -87,16 +87,18 @@ make_venv() {
 install_lint_needs() { make_venv && pip_quiet -r tools/requirements-lint.txt; }
 
 # The index to take torch from, or nothing: pip's own. The build on PyPI brings several GB of CUDA;
-# but where somebody has told pip its places, these count.
+# but where somebody has told pip its places, these count, and where only PyPI can be reached, the
+# large build is better than none.
 torch_index() {
-  local settings
+  local settings index=https://download.pytorch.org/whl/cpu
   if [[ -n ${DEV_TORCH_INDEX:-} ]]; then
     echo "$DEV_TORCH_INDEX"
     return
   fi
   settings=$("$VENV/bin/python" -m pip config list) || return
-  if ! grep -qE '\.(index-url|extra-index-url|find-links|no-index)=' <<<"$settings"; then
-    echo https://download.pytorch.org/whl/cpu
+  if ! grep -qE '\.(index-url|extra-index-url|find-links|no-index)=' <<<"$settings" &&
+    answers "$index"; then
+    echo "$index"
   fi
 }
 
@@ -109,8 +111,6 @@ answers() {
 install_needs() {
   local index
   make_venv && index=$(torch_index) || return
-  # Where only PyPI can be reached, the large build is better than none.
-  if [[ -z ${DEV_TORCH_INDEX:-} && -n $index ]] && ! answers "$index"; then index=""; fi
   pip_quiet ${index:+--index-url "$index"} "$(torch_spec)" &&
     pip_quiet -r tools/requirements.txt "$(torch_spec)"
 }

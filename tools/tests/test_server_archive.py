@@ -20,6 +20,7 @@ def test_the_archive_has_the_programs_and_their_libraries(tmp_path) -> None:
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in FILES:
             archive.writestr(name, f"bytes of {name}")
+        archive.writestr("byteps/bin/", "")
         archive.writestr("byteps_cpp-1.2.3.dist-info/METADATA", "Name: x\nVersion: 1.2.3\n")
     target = server_archive.make(wheel, tmp_path)
     top = "byteps-servers-1.2.3-manylinux_2_34_x86_64"

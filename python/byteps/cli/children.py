@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import signal
@@ -14,10 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byteps.cli.last_error import LastError
+from byteps.cli.lost_processes import describe_status
+from byteps.cli.output import Output
 
 # Names the descriptor on which the scheduler reads a line for every process of the job whose end
 # the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
+_SSH_FAILED = 255  # the exit code of ssh itself
 _FIRST_LINE_BYTES = 256  # of a script; a program for another kind of machine has zeros there
 
 
@@ -30,6 +34,10 @@ class ProcessSpec:
     environment: Mapping[str, str]
     role: str = "worker"  # or server, scheduler
     rank: int | None = None  # of a worker
+    # Of an agent, which runs a part of the job on another host: its first line of input. Then come
+    # the signals for its processes, as lines, too.
+    task: str | None = None
+    ranks: Sequence[int] = ()  # of the workers that an agent runs
 
     @property
     def is_worker(self) -> bool:
@@ -48,6 +56,8 @@ class Child:
     began: float
     status: int | None = None  # as in subprocess: exit code, or minus the signal
     last_error: LastError = field(default_factory=LastError)
+    words: Output | None = None  # to an agent
+    _was_asked_to_kill: bool = False
 
     @property
     def is_stopped(self) -> bool:
@@ -61,21 +71,42 @@ class Child:
             return False
 
     @property
+    def how_it_ended(self) -> str:
+        """Return a sentence about its end. REQUIRES: it has ended."""
+        if self.spec.task is not None and self.status == _SSH_FAILED:
+            return f"{self.spec.label}: ssh could not connect, or lost its connection"
+        return describe_status(self.spec.label, self.status or 0)
+
+    @property
     def outputs(self) -> list[int]:
         """Return the pipes that it writes to."""
         pipes = (self.process.stdout, self.process.stderr)
         return [pipe.fileno() for pipe in pipes if pipe is not None]
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the process and what it has started in its process group."""
+        """Send a signal to the process and what it has started in its process group.
+
+        An agent passes it to its processes. If it does not end them, it is killed itself.
+        """
+        if self.words is not None and not self._was_asked_to_kill:
+            self._was_asked_to_kill = number == signal.SIGKILL
+            self.tell({"signal": number})
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     def signal_main(self, number: int) -> None:
         """Send a signal to the process alone."""
-        if self.status is None:
+        if self.words is not None:
+            self.tell({"signal": number})
+        elif self.status is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self.descriptor, number)
+
+    def tell(self, word: Mapping[str, object]) -> None:
+        """Send a line to an agent."""
+        if self.words is not None:
+            self.words.put(json.dumps(word).encode() + b"\n")
 
     def read_status(self) -> None:
         """Learn how it ended. REQUIRES: the descriptor is readable."""
@@ -102,9 +133,9 @@ def start_child(
     before_exec: Callable[[], None],
     piped: bool,
     notices: ExitNotices,
-    has_input: bool,
+    stdin: int | None,
 ) -> Child:
-    """Start a process; raises OSError. It reads the launcher's input, or nothing."""
+    """Start a process; raises OSError. Its input is `stdin`, or the launcher's if that is None."""
     pipe = subprocess.PIPE if piped else None
     environment = dict(environment)
     inherited = []
@@ -116,7 +147,7 @@ def start_child(
         return subprocess.Popen(
             words,
             env=environment,
-            stdin=None if has_input else subprocess.DEVNULL,
+            stdin=stdin if spec.task is None else subprocess.PIPE,
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,
@@ -135,7 +166,11 @@ def start_child(
     finally:
         for descriptor in inherited:
             os.close(descriptor)
-    return Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
+    child = Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
+    if spec.task is not None and process.stdin is not None:
+        child.words = Output(process.stdin.fileno())
+        child.words.put(spec.task.encode() + b"\n")
+    return child
 
 
 def _script(program: str, environment: Mapping[str, str]) -> str | None:

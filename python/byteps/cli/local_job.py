@@ -12,7 +12,7 @@ from byteps.common.cluster import LOOPBACK, MIN_WORKERS_VARIABLE
 from byteps.common.programs import find_program
 
 # What an outer job may have left in the environment and would mislead this one.
-_NOT_INHERITED = (
+NOT_INHERITED = (
     "BYTEPS_ADDRESS_CIDR",
     "BYTEPS_GLOBAL_RANK",
     "BYTEPS_LOCAL_RANK",
@@ -34,7 +34,8 @@ def free_port() -> int:
         return port
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -52,7 +53,7 @@ def local_job(
     to `min_workers`; 0: not at all.
     """
     shared = {
-        **{k: v for k, v in environment.items() if k not in _NOT_INHERITED},
+        **{k: v for k, v in environment.items() if k not in NOT_INHERITED},
         "DMLC_NUM_WORKER": "1",
         "DMLC_NUM_SERVER": str(num_servers),
         "DMLC_PS_ROOT_URI": LOOPBACK,
@@ -65,7 +66,7 @@ def local_job(
         "PYTHONUNBUFFERED": "1",
     }
     # Every rank would start a thread for each core, and they would stand in each other's way.
-    shared.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // num_workers)))
+    shared.setdefault("OMP_NUM_THREADS", str(max(1, cores() // num_workers)))
     specs = [service("scheduler", "scheduler", shared)] if num_servers else []
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.

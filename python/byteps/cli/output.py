@@ -95,6 +95,7 @@ class Output:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = _without_blocking(descriptor)
         self.error: OSError | None = None  # why it takes nothing any more
+        self.is_ending = False  # nothing more will be put
         # What stands in the last line, which has no end yet: the one that has written it, and
         # whether others may overwrite it.
         self.open_line: tuple[object, bool] | None = None
@@ -289,6 +290,22 @@ class Outputs:
         # Of one file there is one Output, or it would cut lines of the other in two.
         self.out = self.err if _is_same_file(out, err) else Output(out)
         self._forwarders: list[LineForwarder] = []
+        self._others: list[Output] = []
+
+    def add(self, output: Output) -> None:
+        """Write to one more output what it has pending; nobody waits for its reader."""
+        self._others.append(output)
+
+    def close(self, output: Output) -> None:
+        """Close an output that was added as soon as nothing is pending."""
+        output.is_ending = True
+        self._close_ended()
+
+    def _close_ended(self) -> None:
+        for output in [one for one in self._others if one.is_ending and not one.is_pending]:
+            self._listen(output.descriptor, selectors.EVENT_WRITE, output.write, wanted=False)
+            self._others.remove(output)
+            os.close(output.descriptor)
 
     @property
     def is_fed(self) -> bool:
@@ -350,7 +367,8 @@ class Outputs:
 
         Pipes whose output is full have to wait, except when listening `to_all`.
         """
-        for output in (self.out, self.err):
+        self._close_ended()
+        for output in (self.out, self.err, *self._others):
             # A file that epoll does not take has room always, so that nothing is pending.
             self._listen(output.descriptor, selectors.EVENT_WRITE, output.write, output.is_pending)
         for forwarder in self._forwarders:

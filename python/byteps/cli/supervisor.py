@@ -11,12 +11,10 @@ import contextlib
 import os
 import selectors
 import signal
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from byteps.cli import guard
 from byteps.cli.adopted import Adopted
@@ -27,9 +25,10 @@ from byteps.cli.children import (
     start_child,
     why_not_started,
 )
-from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy, describe_status
-from byteps.cli.output import Outputs, may_read_input, prefix, use_colour
+from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy
+from byteps.cli.output import Output, Outputs, may_read_input, prefix, use_colour
 from byteps.cli.output_files import OutputFiles
+from byteps.cli.signals import signals_as_events
 from byteps.cli.suspects import Suspects
 
 _DRAIN_LIMIT_S = 10.0
@@ -64,15 +63,18 @@ class Supervisor:
         drain_s: float = _DRAIN_LIMIT_S,
         files: OutputFiles | None = None,
         is_part: bool = False,
+        stdin: int | None = None,
+        name: str = "bps",
     ) -> None:
         """Take the processes to start.
 
         `grace_s` is the time between asking a process to end and killing it, `drain_s` what
         servers may take to end after the last worker. `prefixed`: output goes through the
         launcher and carries names; otherwise the processes have the launcher's own. `files` get a
-        copy of the output that goes through the launcher. The worker of rank 0 reads the
-        launcher's input. Without a `policy` the job survives no loss. If the job `is_part` of one
-        that has workers elsewhere, services end by themselves, however long that takes.
+        copy of the output that goes through the launcher. The worker of rank 0 reads `stdin`, or
+        the launcher's input if that is None. Without a `policy` the job survives no loss. If this
+        `is_part` of a job that has workers elsewhere, services end by themselves, however long
+        that takes. `name` stands before what the launcher says itself.
         """
         self._specs = specs
         self._drain_s = drain_s
@@ -80,6 +82,9 @@ class Supervisor:
         self._prefixed = prefixed
         self._files = files
         self._is_part = is_part
+        self._stdin = stdin
+        self._name = name
+        self._on_started: Callable[[], None] | None = None
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
         self._outputs = Outputs(self._selector)
@@ -107,15 +112,22 @@ class Supervisor:
         self._adopted.begin()
         watchdog = guard.Watchdog(self._marker)
         self._watchdog = watchdog.process
-        with self._signals():
+        with signals_as_events(self._selector, self._on_signals):
             try:
                 self._start_all()
+                if self._on_started is not None:
+                    self._on_started()
                 self._loop()
             finally:
                 self._notices.close()
                 self._clean_up()
                 watchdog.dismiss()
         return self._outcome
+
+    @property
+    def specs(self) -> Sequence[ProcessSpec]:
+        """Return the processes of the job."""
+        return self._specs
 
     # What others tell. Call these before `run`, or in what `watch` calls.
 
@@ -127,41 +139,51 @@ class Supervisor:
         """Look at a descriptor no more."""
         self._selector.unregister(descriptor)
 
+    def on_started(self, call: Callable[[], None]) -> None:
+        """Call a function once when all processes have been started."""
+        self._on_started = call
+
+    def add_output(self, output: Output) -> None:
+        """Write to an output what it has pending, as long as it takes it."""
+        self._outputs.add(output)
+
+    def close_output(self, output: Output) -> None:
+        """Close an output as soon as nothing is pending."""
+        self._outputs.close(output)
+
+    def tell(self, place: int, word: Mapping[str, object]) -> None:
+        """Send a line to the agent at a place among the specs, if it lives."""
+        for child in self._children:
+            if child.place == place and child.status is None:
+                child.tell(word)
+
+    def tell_of_exits(self, ranks: Sequence[int]) -> None:
+        """Tell the scheduler, if it is here, that workers on another host have ended in order."""
+        for rank in ranks:
+            self._notices.tell(0, rank)
+
+    def pass_signal(self, number: int) -> None:
+        """React to a signal as if this process had got it."""
+        if number in guard.PASSED_SIGNALS:
+            for child in self._children:
+                if child.spec.is_worker:
+                    child.signal_main(number)
+        elif number in guard.ENDING_SIGNALS:
+            self._end_by_signal(number)
+        elif number == signal.SIGKILL:
+            self._end_by_signal(number)
+            self._kill_at = time.monotonic()
+
     def stop(self, exit_code: int, reason: str = "") -> None:
         """End the job for a cause that lies outside of its processes here."""
         self._outcome.exit_code = self._outcome.exit_code or exit_code
         self._is_stopped = True
         if reason:
-            self._say(reason)
+            self.say(reason)
         if not self._ending:
             self._end(signal.SIGTERM, only_workers=False)
 
     # Starting.
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Make signals events of the selector while the job runs."""
-        receiver, sender = socket.socketpair()
-        receiver.setblocking(False)
-        sender.setblocking(False)
-        on_signals = partial(self._on_signals, receiver)
-        self._selector.register(receiver, selectors.EVENT_READ, on_signals)
-        before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-        handlers = {}
-        for number in (*guard.ENDING_SIGNALS, *guard.PASSED_SIGNALS):
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays in force
-                handlers[number] = signal.signal(number, lambda *_: None)
-        # Where it is ignored, the kernel forgets how children have ended.
-        handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(before)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            self._selector.unregister(receiver)
-            receiver.close()
-            sender.close()
 
     def _start_all(self) -> None:
         for place in range(len(self._specs)):
@@ -179,7 +201,7 @@ class Supervisor:
                 self._before_exec,
                 self._prefixed,
                 self._notices,
-                has_input=self._has_input(spec),
+                self._stdin if self._has_input(spec) else subprocess.DEVNULL,
             )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -191,10 +213,12 @@ class Supervisor:
     def _has_input(self, spec: ProcessSpec) -> bool:
         if spec.rank is None:  # a worker of a job that others have started, too
             return spec.is_worker and not self._prefixed
-        return spec.rank == 0 and may_read_input()
+        return spec.rank == 0 and (self._stdin is not None or may_read_input())
 
     def _watch(self, child: Child) -> None:
         self._children.append(child)
+        if child.words is not None:
+            self._outputs.add(child.words)
         self._selector.register(child.descriptor, selectors.EVENT_READ, child)
         out, err = self._outputs.out, self._outputs.err
         note = child.last_error.note
@@ -202,7 +226,9 @@ class Supervisor:
         for stream, target, watch in streams:
             if stream is not None:
                 coloured = use_colour(target.descriptor, os.environ)
-                line_prefix = prefix(child.spec.label, child.place, coloured)
+                # An agent names its processes itself.
+                named = child.spec.task is None
+                line_prefix = prefix(child.spec.label, child.place, coloured) if named else b""
                 copy = self._files.of(child.spec.label) if self._files is not None else None
                 has_input = self._has_input(child.spec)
                 self._outputs.forward(stream.fileno(), target, line_prefix, watch, copy, has_input)
@@ -249,7 +275,9 @@ class Supervisor:
             self._fail(reason, _NO_OUTPUT_EXIT_CODE)
 
     def _on_ended(self, child: Child) -> None:
-        if child.spec.role != "scheduler":
+        if child.spec.task is not None:
+            self._tell_agents_of_exits(child)
+        elif child.spec.role != "scheduler":
             self._notices.tell(child.process.pid, child.spec.rank)
         if child.status == 0:
             self._outcome.finished.append(child.spec.label)
@@ -258,13 +286,20 @@ class Supervisor:
                 self._outputs.read_rest(child.process.stderr.fileno())
             self._suspects.add(child, time.monotonic())
 
+    def _tell_agents_of_exits(self, ended: Child) -> None:
+        if ended.status == 0:
+            for child in self._children:
+                if child.spec.role == "scheduler" and child.status is None:
+                    child.tell({"exited": list(ended.spec.ranks)})
+
     def _look_for_the_end(self) -> None:
-        if not self._workers_are_done():
+        if not self._own_workers_are_done():
             return
-        self._restarts.clear()
         if self._ending_by_signal:
+            self._restarts.clear()
             self._signal_groups(signal.SIGTERM, only_workers=False)
-        elif not self._ending:
+        elif not self._ending and not self._is_part:
+            self._restarts.clear()
             limit_s = min(self._drain_s, _TOLD_LIMIT_S) if self._ended_in_order() else self._drain_s
             until = time.monotonic() + limit_s
             self._drain_until = min(until, self._drain_until or until)
@@ -310,13 +345,13 @@ class Supervisor:
         loss = self._loss(child)
         reaction = self._judge_of_losses.judge(loss)
         why = f" ({child.last_error.text})" if child.last_error.text else ""
-        text = f"{describe_status(loss.label, loss.status)}{why}; {reaction.text}"
+        text = f"{child.how_it_ended}{why}; {reaction.text}"
         if reaction.action == Action.END:
             self._outcome.failed.append(loss.label)
             self._fail(text, loss.status if loss.status > 0 else 128 - loss.status)
             return
         child.signal_group(signal.SIGKILL)  # nobody else would end what it has started
-        self._say(text)
+        self.say(text)
         if reaction.action == Action.RESTART:
             self._judge_of_losses.grant_restart(loss)
             self._restarts.append((time.monotonic() + reaction.delay_s, child.place))
@@ -324,12 +359,14 @@ class Supervisor:
             self._outcome.failed.append(loss.label)
 
     def _workers_are_done(self) -> bool:
-        """Return whether nobody is left to wait for. Of a part of a job nobody here knows.
+        """Return whether all workers of the job have ended; of a part nobody here knows."""
+        return not self._is_part and self._own_workers_are_done()
+
+    def _own_workers_are_done(self) -> bool:
+        """Return whether no worker is left here to wait for.
 
         A worker that a signal has stopped does not count where the job goes on without it.
         """
-        if self._is_part:
-            return False
         workers = [child for child in self._children if child.spec.is_worker]
         left = [child for child in workers if child.status is None]
         if not left:
@@ -343,7 +380,7 @@ class Supervisor:
         """Note the reason and end everything, politely first."""
         if self._outcome.exit_code == 0:
             self._outcome.exit_code = exit_code
-        self._say(reason)
+        self.say(reason)
         self._end(signal.SIGTERM, only_workers=False)
 
     def _end(self, number: int, only_workers: bool) -> None:
@@ -360,17 +397,11 @@ class Supervisor:
         if self._kill_at is None:
             self._kill_at = time.monotonic() + self._grace_s
 
-    def _on_signals(self, receiver: socket.socket) -> None:
-        numbers = receiver.recv(64)
+    def _on_signals(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
             self._adopted.reap(self._own_processes())
         for number in numbers:
-            if number in guard.PASSED_SIGNALS:
-                for child in self._children:
-                    if child.spec.is_worker:
-                        child.signal_main(number)
-            elif number in guard.ENDING_SIGNALS:
-                self._end_by_signal(number)
+            self.pass_signal(number)
 
     def _own_processes(self) -> set[int]:
         """Return the processes that were started here and are not reaped."""
@@ -386,9 +417,10 @@ class Supervisor:
             return
         self._ending_by_signal = True
         self._outcome.exit_code = self._outcome.exit_code or 128 + number
-        self._say(f"got {signal.Signals(number).name}; ending the job")
+        if not self._is_part:  # who has the rest of the job says it
+            self.say(f"got {signal.Signals(number).name}; ending the job")
         self._end(number, only_workers=True)
-        if self._workers_are_done():
+        if self._own_workers_are_done():
             self._signal_groups(signal.SIGTERM, only_workers=False)
 
     def _handle_deadlines(self) -> None:
@@ -409,13 +441,13 @@ class Supervisor:
 
     def _end_the_rest(self) -> None:
         self._drain_until = None
-        if not self._workers_are_done():  # one that was stopped runs again
+        if not self._own_workers_are_done():  # one that was stopped runs again
             return
         left = [child for child in self._children if child.status is None]
         # A server that was started again too late to join is no fault of anybody.
         if not self._ended_in_order() or any(child.spec.is_worker for child in left):
             names = ", ".join(child.spec.label for child in left)
-            self._say(f"the workers are done, but not {names}; ending the job")
+            self.say(f"the workers are done, but not {names}; ending the job")
         self._end(signal.SIGTERM, only_workers=False)
 
     def _time_left(self) -> float | None:
@@ -460,5 +492,6 @@ class Supervisor:
             for key, _ in self._selector.select(left_s):
                 key.data()
 
-    def _say(self, text: str) -> None:
-        self._outputs.err.put_lines(os.fsencode(f"[bps] {text}\n"))
+    def say(self, text: str) -> None:
+        """Tell the user something."""
+        self._outputs.err.put_lines(os.fsencode(f"[{self._name}] {text}\n"))

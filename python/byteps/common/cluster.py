@@ -47,6 +47,8 @@ class Launcher:
     secret: str = ""
     # Whether `first_host` names the launcher's machine, on which rank 0 need not be.
     guesses_host: bool = False
+    # Whether the launcher ends what a machine's processes leave behind when the last has ended.
+    ends_leftovers: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Job:
     has_scheduler: bool = False
     servers: list[int] = field(default_factory=list)  # their numbers
     guessed_host: bool = False  # the launcher's machine was taken for that of rank 0
+    ends_leftovers: bool = False  # as the launcher's
 
 
 def servers_needed(num_workers: int, environment: Environment, min_workers: int = 0) -> int:
@@ -174,6 +177,7 @@ class _Described:
             has_scheduler=machine == 0,
             servers=list(range(machine, servers, place.machines)),
             guessed_host=self._launcher.guesses_host and not one_machine and not told,
+            ends_leftovers=self._launcher.ends_leftovers,
         )
 
     def _servers(self) -> int:
@@ -370,6 +374,7 @@ _SLURM = Launcher(
     machine=_slurm_machine,
     first_host=_slurm_first_host,
     job=("SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
+    ends_leftovers=True,
 )
 # The first that says enough. A launcher that another one has started comes before that one.
 LAUNCHERS = (_TORCH, _OPEN_MPI, _SLURM)

@@ -16,7 +16,7 @@ from byteps.common.own_services import OwnServices
 from byteps.common.pending import PendingTable
 from byteps.common.process_sets import ProcessSet, ProcessSets
 from byteps.common.session import Session
-from byteps.common.timeline import Timeline
+from byteps.common.timeline import Timeline, Trace, file_of_rank
 
 _LOG = logging.getLogger("byteps")
 
@@ -107,6 +107,7 @@ def _open() -> None:
     atexit.unregister(_leave_for_good)
     atexit.register(_leave_for_good)  # before `shutdown` is: so it runs after it
     try:
+        environment.take_horovods()
         _process.services.begin()
         _process.session = Session(number=_process.sessions + 1)
         _process.services.joined()
@@ -115,10 +116,21 @@ def _open() -> None:
         _process.left = None
         atexit.register(shutdown)
         _process.last_words.begin()
+        _record_as_asked(_process.session)
         _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
         _close()
         raise
+
+
+def _record_as_asked(session: Session) -> None:
+    """Begin the records that the environment asks for."""
+    timeline = environment.timeline()
+    if timeline is not None:
+        session.record(Timeline(file_of_rank(timeline, session.rank), session.rank))
+    trace = environment.trace()
+    if trace is not None:
+        session.add_recorder(Trace(trace.folder, session.local_rank, trace.first, trace.last))
 
 
 def _warn_of_variables(session: Session) -> None:
@@ -393,10 +405,11 @@ def _sets() -> ProcessSets:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Record operations on rank 0 from now on, for chrome://tracing and Perfetto.
+    """Record this rank's operations from now on, for chrome://tracing and Perfetto.
 
-    An event lasts from the start of an operation until somebody has its result. Other ranks do
-    nothing. `mark_cycles` is accepted for programs written for Horovod; there are no cycles here.
+    The file has Horovod's format. Rank 0 writes to `file_path`, rank 1 to `timeline.rank1.json`
+    beside it, and so on, if they call this. `bps timeline` makes one file of them, by one clock.
+    `mark_cycles` is accepted for programs written for Horovod; there are no cycles here.
 
     Example::
 
@@ -404,8 +417,7 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """
     del mark_cycles
     session = current()
-    if session.rank == 0:
-        session.record(Timeline(file_path))
+    session.record(Timeline(file_of_rank(file_path, session.rank), session.rank))
 
 
 def stop_timeline() -> None:

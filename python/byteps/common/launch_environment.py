@@ -40,16 +40,16 @@ def own_address(on_one_machine: bool) -> str:
     root = os.environ.get("DMLC_PS_ROOT_URI")
     if on_one_machine or not root:
         return LOOPBACK
-    own = _source_towards(root)
+    own = source_towards(root)
     if not _is_loopback(own) or root == "localhost" or _is_loopback(root):
         return own
     try:
-        return _source_towards(OUTSIDE)
+        return source_towards(OUTSIDE)
     except OSError:  # there is no way out
         return own
 
 
-def _source_towards(host: str) -> str:
+def source_towards(host: str) -> str:
     """Return the own address at which the route to `host` starts."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:

@@ -20,7 +20,7 @@ import sys
 import threading
 from pathlib import Path
 
-from byteps.common.cluster import Job, described_job
+from byteps.common.cluster import LOOPBACK, Job, described_job
 from byteps.common.errors import RefusedError, UnavailableError
 
 JOINED = b"joined\n"
@@ -35,6 +35,7 @@ class OwnServices:
     def __init__(self) -> None:
         self._guard: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
+        self._stays = False
 
     def begin(self) -> None:
         """Describe the job in the environment if another system's launcher started this process.
@@ -45,10 +46,10 @@ class OwnServices:
         job = described_job(os.environ)
         if job is None:
             return
-        if job.has_scheduler:
-            _check_address(job)
+        _check_address(job)
         os.environ.update(job.variables)
         _end_with_launcher()
+        self._stays = job.ends_leftovers
         if job.has_scheduler or job.servers:
             self._guard = _start_guard(job)
 
@@ -61,10 +62,11 @@ class OwnServices:
     def wait(self) -> None:
         """Wait a while for the other ranks, which need the services; then leave these alone.
 
-        Slurm ends what the tasks of a machine leave behind; others do not.
+        Slurm ends what the tasks of a machine leave behind. Under other launchers this process ends
+        at once, and its exit code is known at once.
         """
         guard, self._guard = self._guard, None
-        if guard is None or os.getpid() != self._owner:
+        if guard is None or os.getpid() != self._owner or not self._stays:
             return
         try:
             guard.wait(_STAY_S)
@@ -96,12 +98,18 @@ def _watch(launcher: int, own: int) -> None:
 
 
 def _check_address(job: Job) -> None:
-    """Refuse a job of which the launcher's machine was taken for that of rank 0, and it is not."""
-    host = job.variables["DMLC_PS_ROOT_URI"]
-    if not job.guessed_host:
-        return
+    """Refuse a job whose first machine is known by a name or an address that cannot be right."""
+    host = job.variables.get("DMLC_PS_ROOT_URI", LOOPBACK)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise RefusedError(
+            f"the machine of rank 0, {host}, cannot be found: {error.strerror}. Set MASTER_ADDR to "
+            "a name or an address of this machine that all machines know, for all processes."
+        ) from error
+    if not (job.guessed_host and job.has_scheduler):
+        return
+    try:
         with socket.socket(family, kind, protocol) as probe:
             probe.bind(address)
     except OSError as error:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from byteps.common import environment
-from byteps.common.errors import DeadlineError, DuplicateNameError, OutOfStepError
+from byteps.common.errors import BytepsError, DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
 from byteps.common.request import Request, shortened
 from byteps.common.submissions import SubmissionGroup
-from byteps.common.timeline import Timeline
+from byteps.common.timeline import Recorder, Timeline
 
 if TYPE_CHECKING:
     from byteps import _core
@@ -60,6 +60,7 @@ class Session:
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
         self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
         self._timeline: Timeline | None = None
+        self._recorders: tuple[Recorder, ...] = ()
         # What a plugin waits for, with a bound, before this session leaves the job.
         self.before_leaving: list[Callable[[], None]] = []
 
@@ -87,8 +88,8 @@ class Session:
             del self._taken[name]
             raise
         self._names[handle] = name
-        if self._timeline is not None:
-            self._timeline.start(handle, request.name, request.operation.name)
+        for recorder in self._recorders:
+            recorder.start(handle, request)
         return handle
 
     def expect_calls(self) -> None:
@@ -271,18 +272,33 @@ class Session:
 
     def release(self, handle: int) -> None:
         """Forget a handle; its name is free again."""
+        if self._recorders:
+            self._note_times(handle)
         self._native.release(handle)
-        if self._timeline is not None:
-            self._timeline.end(handle)
         name = self._names.pop(handle, None)
         if name is not None:
             self._taken.pop(name, None)
 
+    def _note_times(self, handle: int) -> None:
+        try:
+            begun_ns, ended_ns = self._native.times(handle)
+        except BytepsError:  # it has failed, or was given up
+            begun_ns, ended_ns = 0, 0
+        for recorder in self._recorders:
+            recorder.end(handle, begun_ns, ended_ns)
+
     def record(self, timeline: Timeline | None) -> None:
         """Record operations from now on in `timeline`, and end the one of before; None: in none."""
         before, self._timeline = self._timeline, timeline
+        if timeline is not None:
+            self.add_recorder(timeline)
         if before is not None:
+            self._recorders = tuple(one for one in self._recorders if one is not before)
             before.close()
+
+    def add_recorder(self, recorder: Recorder) -> None:
+        """Let this hear of operations until the session is shut down."""
+        self._recorders = (*self._recorders, recorder)
 
     def speed(self) -> tuple[int, float, int]:
         """Return (window in ms, MB/s, end of the window in ms since the epoch)."""
@@ -298,7 +314,9 @@ class Session:
         if getattr(sys, "last_value", None) is None:
             for wait in self.before_leaving:
                 wait()
-        self.record(None)
+        recorders, self._recorders, self._timeline = self._recorders, (), None
+        for recorder in recorders:
+            recorder.close()
         self._native.shutdown()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 #include "src/protocol/control/coordinator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace byteps::protocol {
 namespace {
@@ -42,7 +43,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
           {driver, clock_, roster_, suspicions_, syncs_, views_, standings_, names_, joining_}),
       succession_({options_, driver, clock_, roster_, job_end_, departures_, suspicions_, syncs_,
                    views_, standings_, gathering_, names_, losses_, comeback_, links_}),
-      latecomers_(driver, roster_, views_, gathering_) {
+      latecomers_(driver, roster_, views_, gathering_),
+      accounts_(options_.stall_after) {
   EndCall();
 }
 
@@ -93,6 +95,25 @@ void Coordinator::End(const Status& why) {
   EndCall();
 }
 
+// Silence is measured in the time in which it listened, like everywhere.
+JobStatus Coordinator::Describe(Time now) const {
+  ListeningClock clock = clock_;
+  clock.Advance(now);
+  JobStatus status;
+  status.epoch = epoch();
+  status.generation = view().generation;
+  status.servers_expected = options_.server_count;
+  status.workers_expected = gathering_.worker_count().value_or(
+      epoch() > 0 ? static_cast<uint32_t>(wire::WorkersOfGeneration(view()).size())
+                  : options_.worker_machines);
+  status.asks_members = recovering();
+  if (gathering_.SomebodyWaits()) status.gathers = gathering_.Missing();
+  status.members = MembersStatus(view(), roster_, suspicions_, accounts_, clock.now());
+  status.waits = accounts_.Waits(clock.now());
+  status.names = names_.NamesOf(TensorsIn(status));
+  return status;
+}
+
 std::optional<Time> Coordinator::NextDue() const {
   if (job_end_.IsOver()) return std::nullopt;
   std::optional<Time> next = views_.NextDue();
@@ -104,6 +125,7 @@ std::optional<Time> Coordinator::NextDue() const {
   if (gathering_.SomebodyWaits() && !views_.IsChanging()) at(gathering_.NextDue());
   at(comeback_.NextDue());
   at(names_.NextDue());
+  at(accounts_.NextDue());
   return next;
 }
 
@@ -114,8 +136,26 @@ void Coordinator::DoWhatIsDue() {
   if (gathering_.SomebodyWaits() && !views_.IsChanging()) gathering_.DoWhatIsDue();
   if (!job_end_.IsOver()) comeback_.DoWhatIsDue();
   if (!job_end_.IsOver()) names_.DoWhatIsDue(clock_.now());
+  ReportStalls();
   JudgeSilence();
   Advance();
+}
+
+// Nobody waits for them.
+void Coordinator::ForgetWhoIsGone() {
+  accounts_.ForgetIf([this](uint64_t one) { return !IsIn(view(), one) || HasLeft(view(), one); });
+}
+
+void Coordinator::ReportStalls() {
+  std::optional<Time> due = accounts_.NextDue();
+  if (job_end_.IsOver() || !due.has_value() || clock_.now() < *due) return;
+  auto name = [this](uint32_t rank) {
+    auto teller = accounts_.tellers().find(rank);
+    const Member* member =
+        teller == accounts_.tellers().end() ? nullptr : roster_.Find(teller->second.incarnation);
+    return member == nullptr ? "worker " + std::to_string(rank) : NameOf(*member);
+  };
+  for (const std::string& line : accounts_.Report(clock_.now(), name)) driver_.Report(line);
 }
 
 void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
@@ -159,7 +199,7 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
   if (const auto* promise = std::get_if<wire::Promise>(&message)) {
     return views_.OnPromise(member.incarnation(), *promise);
   }
-  if (IsAnyOf<wire::Alive>(message)) return driver_.Send(member.connection, wire::Alive{});
+  if (const auto* alive = std::get_if<wire::Alive>(&message)) return OnAlive(member, *alive);
   if (const auto* rates = std::get_if<wire::Rates>(&message)) {
     if (!views_.IsRecovering()) links_.Hear(member.incarnation(), *rates);
     return;
@@ -192,6 +232,17 @@ void Coordinator::OnWorkerMessage(const Member& worker, const wire::Message& mes
   } else if (const auto* sync = std::get_if<wire::Sync>(&message)) {
     if (sync->generation == view().generation) Send(syncs_.Reach(worker.incarnation(), *sync));
   }
+}
+
+void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
+  const bool worker = member.role() == Role::kWorker && member.standing == Standing::kIn;
+  wire::Alive answer;
+  if (worker && alive.account.has_value()) {
+    if (std::exchange(told_epoch_, epoch()) != epoch()) ForgetWhoIsGone();
+    accounts_.Take(member.index, member.incarnation(), *alive.account, clock_.now());
+    answer.asked = accounts_.asked();
+  }
+  driver_.Send(member.connection, answer);
 }
 
 void Coordinator::OnLeave(Member& member) {

@@ -20,6 +20,7 @@
 //   sync_points.h where workers may be let in   standings.h   what members are told of the view
 //   name_desk.h   what names stand for          comeback.h    whether anybody may still come
 //   latecomers.h  what workers are told that wait while the job runs
+//   accounts.h    what workers tell of themselves, for people
 //   link_watch.h  what the links were found to carry, and where pieces should be
 #pragma once
 
@@ -29,11 +30,13 @@
 #include <utility>
 #include <vector>
 
+#include "src/protocol/control/accounts.h"
 #include "src/protocol/control/comeback.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/gathering.h"
 #include "src/protocol/control/job_end.h"
+#include "src/protocol/control/job_status.h"
 #include "src/protocol/control/joining.h"
 #include "src/protocol/control/latecomers.h"
 #include "src/protocol/control/link_watch.h"
@@ -78,6 +81,8 @@ class Coordinator {
   // Ends the job for everybody, as if a member had been lost.
   void End(const Status& why);
 
+  // For people.
+  JobStatus Describe(Time now) const;
   // The view in force; epoch 0 before the first.
   const wire::View& view() const { return views_.in_force(); }
   uint64_t epoch() const { return view().epoch; }
@@ -94,6 +99,9 @@ class Coordinator {
   void OnFirstWord(ConnectionId from, const wire::Message& message);
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnWorkerMessage(const Member& worker, const wire::Message& message);
+  void OnAlive(const Member& member, const wire::Alive& alive);
+  void ForgetWhoIsGone();
+  void ReportStalls();
   void OnLeave(Member& member);
   void Miss(ConnectionId id, const std::string& why, bool cut_off);
   void JudgeSilence();
@@ -122,6 +130,8 @@ class Coordinator {
   Reporting reporting_;
   Succession succession_;
   Latecomers latecomers_;
+  Accounts accounts_;
+  uint64_t told_epoch_ = 0;  // in which the last account came
   // What members said that has to wait until the view is known, or the names are.
   std::vector<std::pair<uint64_t, wire::Message>> postponed_;
 };

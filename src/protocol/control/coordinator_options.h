@@ -56,6 +56,9 @@ struct CoordinatorOptions {
   Duration recovery_patience = seconds(10);
   // From the first word that ranks may be stuck in a circle to the verdict, which so has them all.
   Duration judge_after = milliseconds(500);
+  // After an operation has been open for so long, and again each time: who has not come to it;
+  // zero: nothing is said.
+  Duration stall_after = seconds(60);
   // Workers' measurements of the links are judged when each has measured for so long; 0: never.
   Duration links_window = milliseconds(200);
 

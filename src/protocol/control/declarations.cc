@@ -223,6 +223,21 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
   return answers;
 }
 
+std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId>& tensors) const {
+  std::map<TensorId, std::string> names;
+  for (const auto& [text, name] : names_) {
+    for (const auto& [group, attempts] : name) {
+      for (TensorId tensor : tensors) {
+        bool known = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+          return attempt.Find(tensor) != nullptr;
+        });
+        if (known) names[tensor] = text;
+      }
+    }
+  }
+  return names;
+}
+
 Status Declarations::OnAllKnown() {
   const Attempt::Entry* last = nullptr;
   for (auto& [text, name] : names_) {

@@ -73,6 +73,9 @@ class Declarations {
   // What a worker knows from a coordinator whose memory is lost. Answers are what others know
   // wrongly: a failed attempt beats a declared one.
   Answers OnKnown(const Rank& rank, const wire::Known& known);
+  // What these tensors are called, as far as they are known.
+  std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const;
+
   // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
   Status OnAllKnown();
   // After OnAllKnown, else nothing: which tensors of earlier coordinators somebody knows. Whoever

@@ -1,6 +1,7 @@
 #include "src/protocol/control/gathering.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 
 namespace byteps::protocol {
 namespace {
+
+constexpr Duration kPauseMax = seconds(60);
 
 std::string Seconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
@@ -30,7 +33,10 @@ std::string List(const std::vector<uint32_t>& numbers) {
 }  // namespace
 
 Gathering::Gathering(const Parts& parts)
-    : parts_(parts), since_(parts.clock.now()), next_report_(since_ + parts.options.report_every) {}
+    : parts_(parts),
+      since_(parts.clock.now()),
+      next_report_(since_ + parts.options.report_every),
+      pause_(parts.options.report_every) {}
 
 bool Gathering::SomebodyWaits() const {
   if (!on_) return false;
@@ -40,7 +46,8 @@ bool Gathering::SomebodyWaits() const {
 void Gathering::BeginToWait() {
   late_ = false;
   since_ = parts_.clock.now();
-  next_report_ = since_ + parts_.options.report_every;
+  pause_ = parts_.options.report_every;
+  next_report_ = since_ + pause_;
 }
 
 void Gathering::BeginAgain() {
@@ -137,11 +144,29 @@ void Gathering::DoWhatIsDue() {
     }
   }
   if (now < next_report_) return;
-  next_report_ = now + parts_.options.report_every;
+  pause_ = std::min(2 * pause_, kPauseMax);
+  next_report_ = now + pause_;
   std::string text = Missing();
   parts_.driver.Report("waiting: " + text);
+  TellWaiting(text);
+}
+
+// One voice of each host is enough: the first of its workers that is here. Servers say where they
+// are.
+void Gathering::TellWaiting(const std::string& text) const {
+  std::map<std::string, const Member*> voices;
   for (const auto& [id, member] : parts_.roster.all()) {
-    if (member.standing != Standing::kLeft) parts_.driver.Send(id, wire::Waiting{text});
+    if (member.standing == Standing::kLeft) continue;
+    if (member.role() != Role::kWorker) {
+      parts_.driver.Send(id, wire::Waiting{text});
+      continue;
+    }
+    const Member*& voice = voices[member.join.host];
+    bool first = voice == nullptr || member.join.local_rank < voice->join.local_rank;
+    if (first) voice = &member;
+  }
+  for (const auto& [host, member] : voices) {
+    parts_.driver.Send(member->connection, wire::Waiting{text});
   }
 }
 

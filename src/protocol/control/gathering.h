@@ -39,6 +39,8 @@ class Gathering {
   bool IsOn() const { return on_; }
   // Somebody (at first: the person who started it) waits for the job to start.
   bool SomebodyWaits() const;
+  // Who is here and who is missing, for people.
+  std::string Missing() const;
 
   // All workers have left: those that wait are for the next generation.
   void BeginAgain();
@@ -69,12 +71,13 @@ class Gathering {
   void BeginToWait();
   bool AllHere() const;
   void EndIfTooFewCome();
-  std::string Missing() const;
+  void TellWaiting(const std::string& text) const;
 
   const Parts parts_;
   bool on_ = true;
   Time since_;
   Time next_report_;
+  Duration pause_;     // between reports: each is twice as long as the last
   bool late_ = false;  // the time to gather is over
   std::optional<uint32_t> worker_count_;
   Refusals refusals_;  // since it gathers

@@ -40,6 +40,37 @@ TEST_F(GatheringTest, ItSaysWhoIsMissingAndEndsLate) {
   EXPECT_EQ(driver.finished[0].code(), StatusCode::kDeadlineExceeded);
 }
 
+// Its first worker may be the one that is missing.
+TEST_F(GatheringTest, OneWorkerOfEachMachineThatIsHereHearsIt) {
+  for (uint32_t i : {3, 1, 2}) {
+    wire::Join join = JoinOf(Role::kWorker, i, static_cast<int32_t>(i));
+    join.worker_count = 6;
+    join.local_rank = i;
+    join.host = i == 3 ? "other" : "h";
+    gathering.OnWorker(join);
+    roster.Add(i, join);
+  }
+  Come(Role::kServer, 101, 0);
+  Pass(options.report_every);
+  gathering.DoWhatIsDue();
+  EXPECT_EQ(To<wire::Waiting>(1).size(), 1u);
+  EXPECT_EQ(To<wire::Waiting>(2).size(), 0u);
+  EXPECT_EQ(To<wire::Waiting>(3).size(), 1u);
+  EXPECT_EQ(To<wire::Waiting>(101).size(), 1u) << "it says where it is";
+}
+
+TEST_F(GatheringTest, ItSaysSoMoreAndMoreSeldom) {
+  Come(Role::kWorker, 1, 0);
+  std::vector<Duration> pauses;
+  for (int i = 0; i < 4; ++i) {
+    Duration pause = gathering.NextDue() - clock.now();
+    pauses.push_back(pause);
+    Pass(pause);
+    gathering.DoWhatIsDue();
+  }
+  EXPECT_EQ(pauses, (std::vector<Duration>{seconds(5), seconds(10), seconds(20), seconds(40)}));
+}
+
 TEST_F(GatheringTest, AnElasticJobBeginsWithThoseWhoAreHereWhenNobodyElseComes) {
   options.min_workers = 1;
   Come(Role::kWorker, 1, 0);

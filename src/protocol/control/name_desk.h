@@ -54,6 +54,10 @@ class NameDesk {
   // Nor for what these know. A view without them is in force.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
 
+  std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const {
+    return declarations_.NamesOf(tensors);
+  }
+
   std::optional<Time> NextDue() const { return judge_at_; }
   void DoWhatIsDue(Time now);
 

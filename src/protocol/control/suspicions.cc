@@ -85,6 +85,12 @@ bool Suspicions::IsAway(uint64_t who) const {
          (found->second.cut_off || found->second.parties.contains(kOwnConnection));
 }
 
+std::optional<Time> Suspicions::HeardAt(uint64_t who) const {
+  auto found = watched_.find(who);
+  if (found == watched_.end()) return std::nullopt;
+  return found->second.heard;
+}
+
 bool Suspicions::IsCutOff(uint64_t who) const {
   auto found = watched_.find(who);
   return found != watched_.end() && found->second.cut_off;

@@ -60,6 +60,8 @@ class Suspicions {
   void HintExit(uint64_t who, Time now);
   // Its connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
+  // When it was heard last; none: it is not watched.
+  std::optional<Time> HeardAt(uint64_t who) const;
   // Because nothing came through.
   bool IsCutOff(uint64_t who) const;
 

@@ -31,6 +31,9 @@ class SpanSource {
  public:
   virtual ~SpanSource() = default;
   virtual Spans SpansOf(uint32_t number) const = 0;
+  // What the rank at this place of the process set brings and wants: sizes and offsets alone count,
+  // for its memory is elsewhere.
+  virtual Spans SpansOfPlace(uint32_t number, uint32_t /*place*/) const { return SpansOf(number); }
 };
 
 struct Exchange {

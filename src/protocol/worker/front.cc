@@ -278,7 +278,10 @@ void Front::Close(Tensor& tensor, bool completed) {
   } else if (succeeded && task->operation.spec.group == 0) {
     joins_.OnTakenPart();
   }
-  if (completed) driver_.Complete(task->operation.id, std::move(task->outcome));
+  if (!completed) return;
+  if (tensor.declared) task->outcome.tensor = tensor.id;
+  task->outcome.round = tensor.round;
+  driver_.Complete(task->operation.id, std::move(task->outcome));
 }
 
 void Front::FailCourse(Tensor& tensor) {

@@ -2,8 +2,8 @@
 // names at the coordinator, walks each operation along its path (data_path.h), gives its exchanges
 // to the lanes, and completes it exactly once, when no lane touches its memory any more.
 //
-// No I/O, no clock, no thread: one driver calls it, from one thread. Memory of an operation belongs
-// to the user and is borrowed from Submit to FrontDriver::Complete.
+// No I/O, no clock; one thread calls it. An operation borrows its user's memory from Submit to
+// FrontDriver::Complete.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@
 #include "src/protocol/worker/overdue.h"
 #include "src/protocol/worker/placed_sets.h"
 #include "src/protocol/worker/settling.h"
+#include "src/protocol/worker/use_states.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -66,22 +67,19 @@ class Front {
   void Declare(const std::string& name);
   // See Overdue; the next Submit takes it back, too.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
-  // Asks the owners to end the operation in an error, on every rank or on none; what they decide
-  // ends it. The error says `why`, for which tensor, and who is not there. No effect once it has
-  // ended.
+  // Asks the owners to end the operation in an error, on every rank or on none, if it has not
+  // ended; what they decide ends it. The error says `why`, for which tensor, and who is not there.
   void Abort(OperationId id, const std::string& why);
   // This worker wants to leave: FrontDriver::OnSettled follows when nobody depends any more on what
-  // its lanes hold; again after each view and each operation.
+  // its lanes hold. Again after each view and operation.
   void Settle();
-  // Ends every operation, now and later, with `why`.
-  // REQUIRES: all connections to shards are closed: nothing writes to users' memory any more.
+  // Ends every operation, now and later, with `why`. REQUIRES: no connection to a shard is open.
   void Stop(const Status& why);
 
   void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
   void OnUnbegun(const wire::Unbegun& question) { overdue_.OnUnbegun(question); }
-  // What a restarted coordinator must know, in messages of bounded size; then asks again what it
-  // had not answered.
+  // What a restarted coordinator must know, in bounded messages; then asks again.
   std::vector<wire::Known> Known() const;
   void AskAgain();
 
@@ -92,6 +90,7 @@ class Front {
   std::optional<Time> NextTick();
 
   size_t open_operations() const { return open_.size(); }
+  const UseStates& uses() const { return uses_; }
 
  private:
   StageVerdict Enter(Stage stage, Tensor& tensor);
@@ -138,6 +137,7 @@ class Front {
   Names names_;
   PlacedSets sets_;
   Joins joins_;
+  UseStates uses_{names_, sets_, joins_};
   Declaring declaring_;
   Overdue overdue_;
   LaneMailing lanes_;

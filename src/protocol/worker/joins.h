@@ -38,6 +38,9 @@ class Joins {
     taken_part_ = 0;
   }
 
+  // Shards were told, and not all ranks have joined yet.
+  bool has_joined() const { return told_ != 0; }
+
   // Who has joined has nothing open, and opens nothing. `open`: so many operations are.
   Status Check(const Operation& operation, size_t open) const;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/base/time.h"
 #include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 
@@ -34,6 +35,10 @@ struct Operation {
 // How an operation ended.
 struct Outcome {
   Status status;
+  TensorId tensor = UINT32_MAX;  // whose use it was, and which; UINT32_MAX: it had no number
+  uint64_t round = 0;
+  Time begun{};  // when its driver took it and saw it end; the epoch: not known
+  Time ended{};
   uint32_t members = 0;  // ranks whose contributions are in every part of the result
   Receipt ranks;         // which these are; none in a job of one
   Receipt receipt;       // their contributors, by slot

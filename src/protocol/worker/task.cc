@@ -28,6 +28,13 @@ Spans Task::SpansOf(uint32_t number) const {
   return row.spans(work, deal.Piece(number));
 }
 
+Spans Task::SpansOfPlace(uint32_t number, uint32_t place) const {
+  operations::Work theirs = work;
+  theirs.place.self = place;
+  if (stage() == Stage::kLayout) return operations::SpansOfTable(theirs);
+  return row.spans(theirs, deal.Piece(number));
+}
+
 void Task::MakeTable() {
   std::span<const uint64_t> own = operations::Told(work);
   table.assign(work.place.count() * own.size(), 0);

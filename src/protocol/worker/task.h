@@ -46,6 +46,7 @@ struct Task final : SpanSource {
   Status CheckReceipt() const;
 
   Spans SpansOf(uint32_t number) const override;
+  Spans SpansOfPlace(uint32_t number, uint32_t place) const override;
 
   Operation operation;
   const operations::Row& row;

@@ -56,7 +56,8 @@ struct WorkerOptions {
   uint64_t gathered_bytes_max = FrontOptions().gathered_bytes_max;
   Duration overdue_after = FrontOptions().overdue_after;
   const Codecs* codecs = &Codecs::None();  // outlive the worker
-  MakePiecePaths paths;                    // as LaneOptions has it; called once for each lane
+  // As LaneOptions has it; called once for each lane. A machine's carrier replaces it.
+  MakePiecePaths paths;
   size_t copy_slice_bytes = FrontOptions().copy_slice_bytes;
   uint64_t first_round = 1;  // tests only, as are other rules:
   const LaneRules* lane_rules = &kLaneRules;

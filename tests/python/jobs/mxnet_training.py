@@ -213,6 +213,24 @@ def check_optimizer_is_the_users(rank: int, size: int) -> None:
     assert trainer.optimizer.__dict__ is plain.__dict__
 
 
+def check_trainer_of_a_set(rank: int, size: int) -> None:
+    """Only the ranks of the set average; others step alone."""
+    some = bps.add_process_set(list(range(size - 1)) if size > 2 else [0])
+    dense = gluon.nn.Dense(1, use_bias=False, in_units=3)
+    dense.initialize(mx.init.Constant(rank))
+    trainer = bps.DistributedTrainer(
+        dense.collect_params(), "sgd", {"learning_rate": 1.0}, process_set=some
+    )
+    with autograd.record():
+        loss = dense(nd.full((1, 3), rank)).sum()
+    loss.backward()
+    trainer.step(1)
+    others = some.size() > 1 and some.included()
+    expected = -(some.size() - 1) / 2 if others else rank - rank
+    assert (dense.weight.data().asnumpy() == expected).all(), dense.weight.data()
+    bps.remove_process_set(some)
+
+
 def check_module(rank: int, size: int) -> None:
     """The symbolic interface."""
     data = mx.sym.Variable("data")

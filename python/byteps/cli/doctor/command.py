@@ -83,6 +83,13 @@ def doctor(
     raise typer.Exit(1 if problems else _missing(need, found))
 
 
+def print_build(wanted: bool) -> None:
+    """Print what is built in and end: `bps --check-build`, as `horovodrun --check-build` does."""
+    if wanted:
+        typer.echo("\n".join(report.check_build(software.facts())))
+        raise typer.Exit
+
+
 def _survey(hosts: str, seconds: float, port: int, shell: str, python: str) -> Survey:
     # "host:slots", as other launchers write it, names the host, too.
     names = [word.strip().partition(":")[0] for word in hosts.split(",") if word.strip()]

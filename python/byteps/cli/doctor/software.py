@@ -45,7 +45,7 @@ def facts() -> dict[str, object]:
         "adapters": adapters(),
         "programs": _programs(),
         "features": features(),
-        "libraries": _libraries(),
+        "libraries": libraries(),
         "frameworks": {name: _version(names) for name, names in FRAMEWORKS.items()},
         "rdma_devices": sorted(p.name for p in Path("/sys/class/infiniband").glob("*")),
         "gpus": len(list(Path("/proc/driver/nvidia/gpus").glob("*"))),
@@ -126,7 +126,7 @@ def _version(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _libraries() -> dict[str, str | None]:
+def libraries() -> dict[str, str | None]:
     """Return where the loader, or a package of pip, has each library; None: nowhere."""
     cache = _loader_cache()
     found: dict[str, str | None] = {}

@@ -1,0 +1,139 @@
+"""Runs the part of a job that lies on this host, for a `bps run` on another one.
+
+`bps run --hosts` starts an agent on each host over ssh. The first line of input is the task; more
+lines are signals for the processes and input for rank 0. The end of the input means that `bps run`
+or its connection is gone: then the agent ends its processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from byteps.__version__ import __version__
+from byteps.cli.children import ProcessSpec
+from byteps.cli.local_job import cores, service
+from byteps.cli.lost_processes import LossPolicy
+from byteps.cli.output import Output, open_standard_descriptors
+from byteps.cli.output_files import OutputFiles
+from byteps.cli.supervisor import Supervisor
+from byteps.common.errors import BytepsError, RefusedError, UnavailableError
+
+_TASK_BYTES_MAX = 16 << 20
+_READ_BYTES = 1 << 16
+
+
+def read_task() -> tuple[dict[str, Any], bytes]:
+    """Return the task, and what has come behind it."""
+    data = b""
+    while b"\n" not in data:
+        more = os.read(0, _READ_BYTES)
+        if not more or len(data) > _TASK_BYTES_MAX:
+            raise UnavailableError("the connection to bps run ended before the job came.")
+        data += more
+    line, _, rest = data.partition(b"\n")
+    task = json.loads(line)
+    if task["version"] != __version__:
+        raise RefusedError(
+            f"byteps is {__version__} here and {task['version']} where bps run is. Install the "
+            "same version on all hosts."
+        )
+    return task, rest
+
+
+def specs(task: Mapping[str, Any], environment: Mapping[str, str]) -> list[ProcessSpec]:
+    """Return the processes of this host."""
+    shared = {**environment, **task["environment"]}
+    workers = sum(one["role"] == "worker" for one in task["processes"])
+    if workers:
+        shared.setdefault("OMP_NUM_THREADS", str(max(1, cores() // workers)))
+    found = []
+    for one in task["processes"]:
+        own = {**shared, **one["environment"], "DMLC_ROLE": one["role"]}
+        if one["role"] == "worker":
+            found.append(ProcessSpec(one["label"], task["command"], own, rank=one["rank"]))
+        else:
+            found.append(service(one["role"], one["label"], own))
+    return found
+
+
+class _Words:
+    """What `bps run` says while the job runs."""
+
+    def __init__(self, supervisor: Supervisor, rest: bytes, input_end: int) -> None:
+        self._supervisor = supervisor
+        self._rest = b""
+        self._input = Output(input_end)
+        self._input_end: int | None = input_end
+        supervisor.add_output(self._input)
+        supervisor.watch(0, self._on_readable)
+        self._take(rest)
+
+    def _on_readable(self) -> None:
+        data = os.read(0, _READ_BYTES)
+        if data:
+            self._take(data)
+            return
+        self._supervisor.unwatch(0)
+        self._supervisor.stop(1, "the connection to bps run is gone; ending this host's processes")
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            word = json.loads(line)
+            if "signal" in word:
+                self._supervisor.pass_signal(word["signal"])
+            elif "exited" in word:
+                self._supervisor.tell_of_exits(word["exited"])
+            elif "input" in word and self._input_end is not None:
+                self._pass_input(word["input"])
+
+    def _pass_input(self, text: str | None) -> None:
+        if text is not None and not self._input.is_full:
+            self._input.put(text.encode("latin-1"))
+        elif text is None:
+            self._supervisor.close_output(self._input)
+            self._input_end = None
+        else:
+            self._supervisor.say("rank 0 does not read its input; what is too much of it is lost")
+
+
+def _run() -> int:
+    task, rest = read_task()
+    try:
+        os.chdir(task["folder"])
+    except OSError as error:
+        raise UnavailableError(
+            f"the working directory of bps run, {task['folder']}, is not on this host: "
+            f"{error.strerror}."
+        ) from error
+    read_end, input_end = os.pipe()
+    supervisor = Supervisor(
+        specs(task, os.environ),
+        task["grace"],
+        prefixed=task["prefixed"],
+        policy=LossPolicy(task["restart"]),
+        files=OutputFiles(task["output_dir"]) if task["output_dir"] is not None else None,
+        is_part=True,
+        stdin=read_end,
+        name=f"bps on {task['host']}",
+    )
+    _Words(supervisor, rest, input_end)
+    return supervisor.run().exit_code
+
+
+def main() -> None:
+    """Run the agent."""
+    open_standard_descriptors()
+    try:
+        sys.exit(_run())
+    except BytepsError as error:
+        print(f"[bps on {os.uname().nodename}] {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""A job on several hosts: what each host runs, and the agents that run it there."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from byteps.__version__ import __version__
+from byteps.cli.children import ProcessSpec
+from byteps.cli.hosts import Host
+from byteps.cli.local_job import NOT_INHERITED
+from byteps.cli.output import may_read_input
+from byteps.cli.supervisor import Supervisor
+from byteps.common.cluster import LOOPBACK, servers_needed
+from byteps.common.errors import UnavailableError
+from byteps.common.launch_environment import source_towards
+
+_SSH_OPTIONS = {
+    "BatchMode": "yes",  # no question that nobody would answer
+    "ConnectTimeout": "15",
+    "ServerAliveInterval": "10",
+    "ServerAliveCountMax": "3",
+}
+_CONFIG_LIMIT_S = 10.0
+# What belongs to the launcher's machine, shell or user, or is of another session.
+_STAYS = (
+    "HOME",
+    "HOSTNAME",
+    "LOGNAME",
+    "MAIL",
+    "OLDPWD",
+    "PWD",
+    "SHELL",
+    "SHLVL",
+    "TERM",
+    "TMPDIR",
+)
+_STAYS_ALSO = ("USER", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "BYTEPS_LAUNCH_ID")
+# Which network the servers use; on one machine they use none.
+_NETWORK = ("BYTEPS_ADDRESS_CIDR", "DMLC_INTERFACE")
+_STAYS_PREFIXES = ("BASH_FUNC_", "SSH_", "XDG_", "DBUS_")
+# Below the ports that Linux gives to outgoing connections.
+_PORT_FIRST, _PORTS = 20000, 10000
+_READ_BYTES = 1 << 14
+_INPUT_FILE_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class RemoteOptions:
+    """What the user says beside hosts and command."""
+
+    servers: int | None = None
+    server_hosts: Sequence[str] = ()
+    grace_s: float = 3.0
+    restarts: int = 0
+    prefixed: bool = True
+    output_dir: str | None = None
+    ssh: Sequence[str] = ("ssh",)
+
+
+def carried_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that go to all hosts."""
+    stays = {*_STAYS, *_STAYS_ALSO, *NOT_INHERITED} - set(_NETWORK)
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in stays and not name.startswith(_STAYS_PREFIXES)
+    }
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one agent runs: the workers of a host, or its services. It ends when they have ended."""
+
+    host: str
+    role: str  # worker; or scheduler, server: the services of a host
+    processes: list[dict[str, Any]]
+
+    @property
+    def label(self) -> str:
+        """Return how the user is told of it."""
+        return f"host {self.host}" if self.role == "worker" else f"the servers of host {self.host}"
+
+
+def _process(
+    host: str, role: str, name: str, rank: int | None = None, **variables: str
+) -> dict[str, Any]:
+    return {"role": role, "label": f"{host} {name}", "rank": rank, "environment": variables}
+
+
+def _services(hosts: Sequence[Host], server_hosts: Sequence[str], count: int) -> list[Part]:
+    parts: dict[str, Part] = {}
+    if count:
+        first = hosts[0].name
+        parts[first] = Part(first, "scheduler", [_process(first, "scheduler", "scheduler")])
+    for number in range(count):
+        host = server_hosts[number % len(server_hosts)]
+        part = parts.setdefault(host, Part(host, "server", []))
+        name = f"server {number}"
+        part.processes.append(_process(host, "server", name, DMLC_RANK=str(number)))
+    return list(parts.values())
+
+
+def placed(hosts: Sequence[Host], options: RemoteOptions) -> list[Part]:
+    """Return what runs where: the first host has the scheduler if there are servers."""
+    server_hosts = list(options.server_hosts) or [host.name for host in hosts]
+    count = options.servers
+    if count is None:
+        alone = len(hosts) == 1 and not options.server_hosts
+        count = servers_needed(hosts[0].slots, os.environ) if alone else len(server_hosts)
+    parts = _services(hosts, server_hosts, count)
+    for machine, host in enumerate(hosts):
+        workers = []
+        for local_rank in range(host.slots):
+            rank = machine * host.slots + local_rank
+            numbers = {"DMLC_WORKER_ID": str(machine), "BYTEPS_LOCAL_RANK": str(local_rank)}
+            workers.append(_process(host.name, "worker", f"worker {rank}", rank, **numbers))
+        parts.append(Part(host.name, "worker", workers))
+    return parts
+
+
+def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, str]:
+    """Return the variables that describe the job, the same on all hosts."""
+    return {
+        "DMLC_NUM_WORKER": str(len(hosts)),
+        "DMLC_NUM_SERVER": str(servers),
+        "DMLC_PS_ROOT_URI": root,
+        "DMLC_PS_ROOT_PORT": str(_PORT_FIRST + secrets.randbelow(_PORTS)),
+        "BYTEPS_LOCAL_SIZE": str(hosts[0].slots),
+        "BYTEPS_FORCE_DISTRIBUTED": "1" if servers else "0",
+        "BYTEPS_JOB_ID": secrets.token_hex(8),
+        "BYTEPS_JOB_SECRET": os.environ.get("BYTEPS_JOB_SECRET") or secrets.token_hex(16),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def root_address(hosts: Sequence[Host], others: Sequence[str], ssh: Sequence[str]) -> str:
+    """Return the address of the first host as the others reach it."""
+    first = hosts[0]
+    if not first.is_this_machine:
+        return real_name(first.name, ssh)
+    if not others:
+        return LOOPBACK
+    other = real_name(others[0], ssh)
+    try:
+        return source_towards(other)
+    except OSError as error:
+        raise UnavailableError(f"host {other} cannot be found: {error}.") from error
+
+
+def real_name(host: str, ssh: Sequence[str]) -> str:
+    """Return the name or address that ssh connects to: its configuration may have aliases."""
+    plain = host.rpartition("@")[2]
+    try:
+        asked = subprocess.run(
+            [*ssh, "-G", host],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_CONFIG_LIMIT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise UnavailableError(
+            f"{ssh[0]} is not installed, and --hosts needs it (Debian: openssh-client)."
+        ) from error
+    except (OSError, subprocess.TimeoutExpired):
+        return plain
+    lines = asked.stdout.splitlines()
+    return next((line[9:] for line in lines if line.startswith("hostname ")), plain)
+
+
+def agent_command(host: str, is_this_machine: bool, ssh: Sequence[str]) -> list[str]:
+    """Return what starts an agent on a host; nothing secret is in it."""
+    agent = [sys.executable, "-m", "byteps.cli.agent"]
+    if is_this_machine:
+        return agent
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if paths:
+        here = os.pathsep.join(str(Path(path).absolute()) for path in paths)
+        agent = ["env", f"PYTHONPATH={here}", *agent]
+    options = [word for name, value in _SSH_OPTIONS.items() for word in ("-o", f"{name}={value}")]
+    # Options that the user gives come first: of two, ssh takes the first.
+    return [*ssh, *options, "-T", "--", host, shlex.join(agent)]
+
+
+def remote_job(
+    hosts: Sequence[Host], command: Sequence[str], options: RemoteOptions
+) -> list[ProcessSpec]:
+    """Return the agents of all hosts."""
+    parts = placed(hosts, options)
+    names = dict.fromkeys(part.host for part in parts)
+    local = {name for name in names if Host(name, 1).is_this_machine}
+    others = [name for name in names if name not in local]
+    servers = sum(one["role"] == "server" for part in parts for one in part.processes)
+    root = root_address(hosts, others, options.ssh) if servers else LOOPBACK
+    carried = {**carried_environment(os.environ), **job_variables(hosts, servers, root)}
+    specs = []
+    for part in parts:
+        task = {
+            "version": __version__,
+            "host": part.host,
+            "folder": str(Path.cwd()),
+            "environment": carried,
+            "command": list(command),
+            "processes": part.processes,
+            "grace": options.grace_s,
+            "restart": options.restarts,
+            "prefixed": options.prefixed,
+            "output_dir": options.output_dir,
+        }
+        start = agent_command(part.host, part.host in local, options.ssh)
+        rank = 0 if part.role == "worker" and part.host == hosts[0].name else None
+        ranks = [one["rank"] for one in part.processes if one["rank"] is not None]
+        specs.append(
+            ProcessSpec(part.label, start, os.environ, part.role, rank, json.dumps(task), ranks)
+        )
+    return specs
+
+
+class InputForwarder:
+    """Passes the launcher's input to the agent of rank 0."""
+
+    def __init__(self, supervisor: Supervisor, specs: Sequence[ProcessSpec]) -> None:
+        self._supervisor = supervisor
+        self._place = [spec.rank for spec in specs].index(0)
+        self._is_open = may_read_input()
+        if not self._is_open:
+            return
+        try:
+            supervisor.watch(0, self.forward)
+        except PermissionError:  # a file: it can be read at any time
+            self._is_open = False
+            supervisor.on_started(self._forward_file)
+
+    def forward(self) -> None:
+        """Read once and pass it on."""
+        data = os.read(0, _READ_BYTES)
+        self._supervisor.tell(self._place, {"input": data.decode("latin-1") if data else None})
+        if not data:
+            self._supervisor.unwatch(0)
+
+    def _forward_file(self) -> None:
+        left = _INPUT_FILE_BYTES_MAX
+        while left > 0 and (data := os.read(0, min(left, _READ_BYTES))):
+            self._supervisor.tell(self._place, {"input": data.decode("latin-1")})
+            left -= len(data)
+        self._supervisor.tell(self._place, {"input": None})

@@ -1,0 +1,251 @@
+"""The options of `bps run`, and the job that they describe."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from byteps.cli import agent
+from byteps.cli.children import ProcessSpec
+from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
+from byteps.cli.local_job import local_job
+from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
+from byteps.cli.output_files import OutputFiles
+from byteps.cli.remote_job import InputForwarder, RemoteOptions, remote_job
+from byteps.cli.supervisor import Supervisor
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
+from byteps.common.errors import InvalidArgumentError
+
+# An agent ends its processes itself within the grace time; this is for its way back.
+_AGENT_GRACE_S = 3.0
+
+
+class OutputForm(str, Enum):
+    """How the output of the processes is shown."""
+
+    LINES = "lines"
+    RAW = "raw"
+
+
+Command = Annotated[
+    list[str], typer.Argument(help="The program of a worker and its arguments.", metavar="COMMAND")
+]
+NumProc = Annotated[
+    int | None,
+    typer.Option(
+        "-np",
+        "-n",
+        "--num-proc",
+        min=1,
+        metavar="N",
+        help="Number of workers. With hosts: as many as they have room for.",
+    ),
+]
+Hosts = Annotated[
+    str | None,
+    typer.Option(
+        "-H", "--hosts", metavar="A:N,B:N", help="Start N workers on each of these hosts, over ssh."
+    ),
+]
+Hostfile = Annotated[
+    str | None,
+    typer.Option(
+        "-hostfile",
+        "--hostfile",
+        metavar="FILE",
+        help="The same from a file with lines NAME slots=N.",
+    ),
+]
+Servers = Annotated[
+    int | None,
+    typer.Option(
+        "--servers",
+        min=1,
+        metavar="K",
+        help="Number of summation servers. Without this option, 2 to 64 workers of one machine "
+        "share memory and need no server; a job on several hosts has one on each.",
+    ),
+]
+ServerHosts = Annotated[
+    str | None,
+    typer.Option(
+        "--server-hosts",
+        metavar="C,D",
+        help="Start the servers on these hosts, and not beside the workers.",
+    ),
+]
+SshPort = Annotated[
+    int | None,
+    typer.Option("-p", "--ssh-port", min=1, max=65535, metavar="PORT", help="Port of ssh."),
+]
+SshKey = Annotated[
+    str | None,
+    typer.Option("-i", "--ssh-identity-file", metavar="FILE", help="Private key for ssh."),
+]
+Ssh = Annotated[
+    str,
+    typer.Option(
+        "--ssh", metavar="COMMAND", help="ssh with options of your own, such as 'ssh -F FILE'."
+    ),
+]
+Grace = Annotated[
+    float,
+    typer.Option(
+        "--grace",
+        min=0,
+        metavar="SECONDS",
+        help="Seconds that processes get to end before bps kills them.",
+    ),
+]
+Restart = Annotated[
+    int,
+    typer.Option(
+        "--restart",
+        min=0,
+        metavar="N",
+        help="How often bps starts servers and scheduler again after they died, all together.",
+    ),
+]
+OutputStyle = Annotated[
+    OutputForm,
+    typer.Option(
+        "--output",
+        help="lines: bps writes whole lines, each with the name of its process. raw: the "
+        "processes write to bps' own output themselves.",
+    ),
+]
+OutputDir = Annotated[
+    str | None,
+    typer.Option(
+        "--output-dir",
+        "--output-filename",
+        metavar="DIR",
+        help="Also write the output of each process to a file of its own in this folder, on its "
+        "own host.",
+    ),
+]
+MinNp = Annotated[
+    int,
+    typer.Option(
+        "--min-np",
+        min=0,
+        metavar="N",
+        envvar=MIN_WORKERS_VARIABLE,
+        help="If workers die, go on while so many live; 0: end the job at the first loss.",
+    ),
+]
+PrintConfig = Annotated[
+    bool,
+    typer.Option(
+        "--print-config", help="Print the options of each role in this job, and start nothing."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the user has said about a job."""
+
+    num_proc: int | None = None
+    hosts: str | None = None
+    hostfile: str | None = None
+    servers: int | None = None
+    server_hosts: str | None = None
+    ssh: Sequence[str] = ("ssh",)
+    grace: float = 3.0
+    restart: int = RESTARTS_DEFAULT
+    output: OutputForm = OutputForm.LINES
+    output_dir: str | None = None
+    min_np: int = 0
+
+    @property
+    def _is_prefixed(self) -> bool:
+        return self.output == OutputForm.LINES
+
+    def supervisor(self, command: Sequence[str]) -> Supervisor:
+        """Return what runs the job."""
+        if not self._is_prefixed and self.output_dir is not None:
+            raise InvalidArgumentError(
+                "--output raw and --output-dir exclude each other: raw output does not pass bps."
+            )
+        hosts = self._hosts()
+        if not self.server_hosts and (not hosts or _is_here_alone(hosts)):
+            return self._on_this_machine(hosts[0].slots if hosts else self.num_proc, command)
+        return self._on_hosts(hosts, command)
+
+    def described(self, command: Sequence[str]) -> list[ProcessSpec]:
+        """Return the processes that the job would have."""
+        specs = self.supervisor(command).specs
+        parts = [agent.specs(json.loads(spec.task), os.environ) for spec in specs if spec.task]
+        return [spec for part in parts for spec in part] or list(specs)
+
+    def _hosts(self) -> list[Host]:
+        if self.hosts is not None and self.hostfile is not None:
+            raise InvalidArgumentError("--hosts and --hostfile exclude each other.")
+        if self.hosts is not None:
+            return fill(read_hosts(self.hosts), self.num_proc)
+        if self.hostfile is not None:
+            return fill(read_hostfile(self.hostfile), self.num_proc)
+        if self.num_proc is None:
+            raise InvalidArgumentError("say how many workers the job has: -np N, or --hosts.")
+        return [Host("localhost", self.num_proc)] if self.server_hosts else []
+
+    def _on_this_machine(self, workers: int | None, command: Sequence[str]) -> Supervisor:
+        assert workers is not None
+        if self.min_np > workers:
+            raise InvalidArgumentError(
+                f"--min-np is {self.min_np}, but there are only {workers} workers (-np)."
+            )
+        servers = self.servers
+        if servers is None:
+            servers = servers_needed(workers, os.environ, self.min_np)
+        return Supervisor(
+            local_job(workers, servers, command, os.environ, self.min_np),
+            self.grace,
+            self._is_prefixed,
+            policy=LossPolicy(self.restart, self.min_np),
+            files=OutputFiles(self.output_dir) if self.output_dir is not None else None,
+        )
+
+    def _on_hosts(self, hosts: Sequence[Host], command: Sequence[str]) -> Supervisor:
+        if self.min_np:
+            raise InvalidArgumentError(
+                "--min-np works on one machine only: a job that bps run starts on several hosts "
+                "ends when it loses a worker. Start it with bpslaunch and BYTEPS_MIN_WORKERS "
+                "(docs/running.md)."
+            )
+        options = RemoteOptions(
+            servers=self.servers,
+            server_hosts=[host.name for host in read_hosts(self.server_hosts or "")]
+            if self.server_hosts
+            else [],
+            grace_s=self.grace,
+            restarts=self.restart,
+            prefixed=self._is_prefixed,
+            output_dir=self.output_dir,
+            ssh=self.ssh,
+        )
+        specs = remote_job(hosts, command, options)
+        supervisor = Supervisor(specs, self.grace + _AGENT_GRACE_S, self._is_prefixed)
+        InputForwarder(supervisor, specs)
+        return supervisor
+
+
+def _is_here_alone(hosts: Sequence[Host]) -> bool:
+    return len(hosts) == 1 and hosts[0].is_this_machine
+
+
+def ssh_command(command: str, port: int | None, key: str | None) -> list[str]:
+    """Return the words of ssh with its options."""
+    words = shlex.split(command)
+    if not words:
+        raise InvalidArgumentError("--ssh is empty; it is a command such as 'ssh -F FILE'.")
+    words += ["-p", str(port)] if port is not None else []
+    return [*words, "-i", key] if key is not None else words

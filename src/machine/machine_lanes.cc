@@ -1,0 +1,294 @@
+#include "src/machine/machine_lanes.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "src/machine/ferry_paths.h"
+#include "src/machine/rounds.h"
+#include "src/runtime/loop_thread.h"
+
+namespace byteps::machine {
+namespace {
+
+// How long a process that ends waits for the others to have what it brings.
+constexpr Duration kEndLimit = seconds(2);
+
+Status RankWasLost(uint32_t first_rank, local::RankSet lost) {
+  uint32_t rank = first_rank;
+  while (!Has(lost, rank - first_rank)) ++rank;
+  return {StatusCode::kPeerLost,
+          "worker " + std::to_string(rank) +
+              " was lost: its process has ended. The ranks of its machine sum together, so they "
+              "come and go together: this one is out of the job, too; start the job again from a "
+              "checkpoint"};
+}
+
+// A rank of another machine of the job would wait for the wrong processes.
+std::string TermsOf(const MachineOptions& options) {
+  return "BytePS " + options.version + ", first rank " + std::to_string(options.first_rank);
+}
+
+}  // namespace
+
+MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
+                           local::Meeting meeting)
+    : options_(options),
+      loop_(parts.loop),
+      events_(parts.events),
+      log_(parts.log),
+      meeting_(std::move(meeting)),
+      room_(meeting_.memory.bytes(), ShapeFor(options.local_size)),
+      window_(room_.window(), ShapeFor(options.local_size), options.local_rank),
+      words_(window_, {[this] { return Step(); }, nullptr}),
+      ferry_(IsCarrier() ? std::make_unique<Ferry>(window_) : nullptr),
+      lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
+      uplink_(IsCarrier()
+                  ? std::make_unique<Uplink>(
+                        options.first_rank, options.local_size, lanes_->front_lanes(),
+                        ShapeFor(options.local_size).block_bytes, *ferry_,
+                        Uplink::Events{[this](uint32_t lane, protocol::LaneMail mail) {
+                                         lanes_->Send(lane, std::move(mail));
+                                       },
+                                       [this](uint32_t rank, const Word& word) {
+                                         Post([this, rank, word] { mail_.SayTo(rank, word); });
+                                       },
+                                       [this](protocol::FrontMail mail) {
+                                         events_.to_front(std::move(mail));
+                                       }})
+                  : nullptr),
+      inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
+      lane_(window_, options.local_size, ferry_.get(),
+            {[this](const Word& word) { mail_.Say(word); },
+             [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
+      mail_(room_, window_, options.local_size,
+            {[this](uint32_t rank, const Word& word) { inbox_.Put(FromRank(rank, word)); },
+             [this](const Word& word) { OnWord(word); }}) {}
+
+MachineLanes::~MachineLanes() { End(); }
+
+local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
+  local::WindowShape shape;
+  shape.ranks = ranks;
+  shape.block_bytes = kUpwardPieceBytesMax;
+  shape.blocks = 8;
+  return shape;
+}
+
+std::unique_ptr<runtime::LaneGroup> MachineLanes::MakeGroup(runtime::WorkerLanesParts parts) {
+  protocol::WorkerOptions worker = parts.worker;
+  worker.paths = [ferry = ferry_.get()](const protocol::StageTools& tools) {
+    return std::make_unique<FerryPaths>(*ferry, tools);
+  };
+  runtime::WorkerLanes::Events events = events_;
+  events.to_front = [this](protocol::FrontMail mail) { uplink_->OnMail(std::move(mail)); };
+  return std::make_unique<runtime::LaneGroup>(
+      runtime::WorkerLanesParts{parts.transport, parts.loop, worker, parts.links, parts.identity,
+                                parts.log, std::move(events)});
+}
+
+void MachineLanes::Start() {
+  auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
+    if (!Has(window_.left(), rank)) window_.MarkLost(rank);
+  });
+  if (!watch.ok()) throw std::system_error(std::make_error_code(std::errc::too_many_files_open));
+  watch_ = std::move(watch).value();
+  if (lanes_ != nullptr) lanes_->Start();
+  thread_ = std::thread([this] { Run(); });
+}
+
+// What is open cannot end without this thread.
+void MachineLanes::Run() noexcept {
+  Status how = runtime::RunLoop(words_);
+  if (ends_) return;
+  window_.MarkLost(options_.local_rank);
+  {
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = how;
+  }
+  loop_.Stop();
+}
+
+Status MachineLanes::failure() {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  return lanes_ == nullptr ? Status::Ok() : lanes_->failure();
+}
+
+void MachineLanes::Post(std::function<void()> work) noexcept {
+  try {
+    words_.Post(std::move(work));
+  } catch (...) {
+    lost_mail_ = true;
+  }
+}
+
+void MachineLanes::Send(uint32_t, protocol::LaneMail mail) noexcept {
+  try {
+    const auto* view = std::get_if<protocol::to_lane::View>(&mail);
+    if (view != nullptr && uplink_ != nullptr) uplink_->OnView(*view);
+    Post([this, mail = std::move(mail)] { lane_.OnMail(mail); });
+  } catch (...) {
+    lost_mail_ = true;
+  }
+}
+
+void MachineLanes::Deliver() {
+  if (lost_mail_) throw std::bad_alloc();
+  if (lanes_ != nullptr) return lanes_->Deliver();  // tells on_event
+  events_.on_event();
+}
+
+void MachineLanes::TakeTold(std::vector<Told>& all) {
+  for (Told& one : all) {
+    if (auto* mail = std::get_if<protocol::FrontMail>(&one)) {
+      events_.to_front(std::move(*mail));
+    } else if (auto* word = std::get_if<FromRank>(&one)) {
+      uplink_->OnWord(word->first, word->second);
+    } else {
+      std::get<News>(one)();
+    }
+  }
+  Deliver();
+}
+
+// A rank without lanes has nobody to wait for.
+bool MachineLanes::AllUp(uint64_t epoch) const { return lanes_ == nullptr || lanes_->AllUp(epoch); }
+
+void MachineLanes::OnCoordinatorBack() {
+  if (lanes_ != nullptr) lanes_->OnCoordinatorBack();
+}
+
+// This rank's alone: the carrier goes on for the others.
+void MachineLanes::IgnoreAnswers(std::function<void()> done) {
+  Post([this, done = std::move(done)] {
+    lane_.IgnoreAnswers();
+    inbox_.Put(News(done));
+  });
+}
+
+void MachineLanes::Close(const Status& why) {
+  if (std::exchange(closed_, true)) return;
+  if (lanes_ != nullptr) {
+    uplink_->Close(why);
+    lanes_->Close(why);
+  } else {
+    Post([this] { mail_.Say(Leaves()); });
+  }
+}
+
+// A process that has not left in order is lost to the others of its machine.
+void MachineLanes::End() noexcept {
+  if (ends_.exchange(true)) return;
+  if (lanes_ != nullptr) lanes_->End();
+  if (!closed_) window_.MarkLost(options_.local_rank);
+  runtime::PostOrStop(words_, [this] {
+    leaves_ = true;
+    end_limit_ = words_.After(kEndLimit, [this] { words_.Stop(); });
+  });
+  if (thread_.joinable()) thread_.join();
+  window_.MarkLost(options_.local_rank);  // no effect if it has left
+  watch_.reset();
+}
+
+bool MachineLanes::Step() {
+  if (over_) {
+    mail_.Flush();
+    if (leaves_) words_.Stop();
+    return false;
+  }
+  if (window_.lost() != 0) {
+    OnLoss();
+    return true;
+  }
+  bool did = false;
+  Status heard = mail_.Hear([this] { return !over_; }, did);
+  if (ferry_ != nullptr) did = ferry_->Admit() || did;
+  Result<bool> stepped = lane_.Step();
+  if (!stepped.ok() || !heard.ok()) {
+    Fail(heard.ok() ? stepped.status() : heard);
+    return true;
+  }
+  did = stepped.value() || did;
+  bool all_said = mail_.Flush();
+  if (!did && leaves_ && all_said) LeaveIfDone();
+  return did;
+}
+
+void MachineLanes::OnWord(const Word& word) {
+  if (const auto* ended = std::get_if<Ended>(&word)) {
+    lane_.OnEnded(*ended, words_.Now());
+  } else if (const auto* settled = std::get_if<IsSettled>(&word)) {
+    inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{settled->question}));
+  } else if (std::holds_alternative<MayLeave>(word)) {
+    may_leave_ = true;
+  } else if (std::holds_alternative<CarrierLeaves>(word)) {
+    may_leave_ = true;
+    if (!IsCarrier()) TellLost(HasLeft(options_.first_rank));
+  } else if (const auto* over = std::get_if<JobOver>(&word)) {
+    may_leave_ = true;
+    if (!IsCarrier()) TellLost(over->status);
+  }
+}
+
+void MachineLanes::TellLost(const Status& why) {
+  inbox_.Put(News([this, why] { events_.on_lost(why); }));
+}
+
+// Nothing goes on in the window any more; what is open is withdrawn by the front.
+void MachineLanes::OnLoss() {
+  over_ = true;
+  lane_.IgnoreAnswers();
+  TellLost(RankWasLost(options_.first_rank, window_.lost()));
+}
+
+void MachineLanes::Fail(const Status& why) {
+  over_ = true;
+  window_.MarkLost(options_.local_rank);
+  TellLost(why);
+}
+
+// The carrier has said that it goes, or that no use of a block names this rank any more.
+void MachineLanes::LeaveIfDone() {
+  const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
+  if (!IsCarrier() && !may_leave_ && !alone) return;
+  if (!lane_.IsDrained()) return;
+  window_.Leave();
+  over_ = true;
+  words_.Stop();
+}
+
+Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
+                                                  runtime::WorkerEngineOptions options,
+                                                  const MachineOptions& machine, Log& log) {
+  local::MeetingOptions meet;
+  meet.job = machine.job;
+  meet.secret = machine.secret;
+  meet.group = "workers of machine " + machine.machine;
+  meet.rank = machine.local_rank;
+  meet.size = machine.local_size;
+  meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
+  meet.terms = TermsOf(machine);
+  meet.go_on = options.go_on;
+  meet.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };
+  Result<local::Meeting> met =
+      local::Meet(meet, std::chrono::steady_clock::now() + options.start_limit);
+  if (!met.ok()) return met.status();
+  // A machine that meets again is another member.
+  SharedRoom room(met->memory.bytes(), MachineLanes::ShapeFor(machine.local_size));
+  const uint64_t number = room.MeetingNumber(options.join.incarnation);
+  options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
+  options.join.contributor_size = machine.local_size;
+  options.join.local_rank = machine.local_rank;
+  options.join.local_size = machine.local_size;
+  // Called once.
+  auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
+  options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
+    return std::make_unique<MachineLanes>(std::move(parts), machine, std::move(*meeting));
+  };
+  return runtime::StartWorkerEngine(std::move(transport), options, log);
+}
+
+}  // namespace byteps::machine

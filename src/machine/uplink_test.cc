@@ -1,0 +1,197 @@
+#include "src/machine/uplink.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/machine/machine_for_test.h"
+
+namespace byteps::machine {
+namespace {
+
+namespace to_front = protocol::to_front;
+namespace to_lane = protocol::to_lane;
+
+constexpr RoundKey kRoundUp = {5, 1, 0};
+constexpr uint32_t kRanksUp = 2;
+
+local::WindowShape ShapeUp() {
+  local::WindowShape shape;
+  shape.ranks = kRanksUp;
+  shape.block_bytes = 1024;
+  return shape;
+}
+
+// Ranks 2 and 3 of a job of four, with one lane.
+class UplinkTest : public testing::Test {
+ protected:
+  static to_lane::View View(uint64_t epoch = 1, bool others_left = false) {
+    auto view = std::make_shared<wire::View>();
+    view->epoch = epoch;
+    view->generation = view->began = 1;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      wire::WorkerInfo worker;
+      worker.rank = rank;
+      worker.slot = rank / 2 * 2;
+      worker.left = others_left && rank == 1;
+      view->workers.push_back(worker);
+    }
+    return {view, 2};
+  }
+  static BegunUpward Begun(RankSet ranks = 0b11, Combine how = Combine::kSum) {
+    BegunUpward begun;
+    begun.key = kRoundUp;
+    begun.facts.name = "w";
+    begun.facts.ranks = ranks;
+    begun.facts.how = how;
+    begun.facts.pieces = {{3, 1024, 0, 1024, 0, 1024}, {1, 16, 0, 16, 0, 16}};
+    begun.facts.homes = {0, 0, 0, 0};
+    begun.push_bytes = 1024;
+    return begun;
+  }
+  // The exchange that the lane was told of last; null: none.
+  const protocol::Exchange* Exchange() {
+    const protocol::Exchange* last = nullptr;
+    for (const protocol::LaneMail& mail : mails) {
+      if (const auto* begin = std::get_if<to_lane::Begin>(&mail)) last = begin->exchange;
+    }
+    return last;
+  }
+  size_t CountAborts() {
+    return static_cast<size_t>(std::ranges::count_if(mails, [](const protocol::LaneMail& mail) {
+      return std::holds_alternative<to_lane::Abort>(mail);
+    }));
+  }
+  void EndExchange(const Status& how) {
+    to_front::PartDone part;
+    part.serial = Exchange()->serial;
+    part.tensor = kRoundUp.tensor;
+    part.pieces = 4;
+    part.status = how;
+    auto receipt = std::make_shared<protocol::SlotSet>();
+    receipt->Insert(2);
+    part.receipt = receipt;
+    uplink.OnMail(part);
+  }
+  // What a rank was told, of one kind.
+  template <typename Kind>
+  std::vector<Kind> ToldTo(uint32_t rank) {
+    std::vector<Kind> all;
+    for (const auto& [to, word] : told) {
+      const auto* one = std::get_if<Kind>(&word);
+      if (to == rank && one != nullptr) all.push_back(*one);
+    }
+    return all;
+  }
+
+  WindowForTest window{ShapeUp()};
+  Ferry ferry{window.of(0)};
+  std::vector<protocol::LaneMail> mails;
+  std::vector<std::pair<uint32_t, Word>> told;
+  Uplink uplink{2,
+                kRanksUp,
+                1,
+                ShapeUp().block_bytes,
+                ferry,
+                {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
+                 [this](uint32_t rank, const Word& word) { told.emplace_back(rank, word); },
+                 [](protocol::FrontMail) {}}};
+};
+
+TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
+  uplink.OnWord(0, Begun());
+  uplink.OnView(View());
+  EXPECT_EQ(Exchange(), nullptr);
+  uplink.OnWord(1, Begun());
+  ASSERT_NE(Exchange(), nullptr);
+  EXPECT_EQ(Exchange()->count, 4u);
+  EXPECT_EQ(Exchange()->spans->SpansOf(3).push.size(), 16u);
+  EndExchange(Status::Ok());
+  for (uint32_t rank : {0u, 1u}) {
+    ASSERT_EQ(ToldTo<Ended>(rank).size(), 1u);
+    EXPECT_TRUE(ToldTo<Ended>(rank)[0].status.ok());
+    EXPECT_EQ(ToldTo<Ended>(rank)[0].receipt, std::vector<uint32_t>{2});
+  }
+}
+
+TEST_F(UplinkTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, "too late"});
+  ASSERT_NE(Exchange(), nullptr);
+  ASSERT_EQ(CountAborts(), 1u);
+  EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.find("rank 3"), std::string::npos);
+  EndExchange({StatusCode::kDeadlineExceeded, "too late"});
+  EXPECT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_TRUE(ToldTo<Ended>(1).empty());
+  uplink.OnWord(1, Begun());
+  ASSERT_EQ(ToldTo<Ended>(1).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(1)[0].status.code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLast) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  mails.clear();
+  uplink.OnWord(1, JoinedUpward{4});
+  ASSERT_NE(Exchange(), nullptr);
+  EXPECT_EQ(mails.size(), 1u) << "the machine has not joined";
+  EndExchange(Status::Ok());
+  EXPECT_TRUE(ToldTo<Ended>(1).empty());
+  uplink.OnWord(0, JoinedUpward{4});
+  ASSERT_TRUE(std::holds_alternative<to_lane::Joined>(mails.back()));
+  EXPECT_EQ(std::get<to_lane::Joined>(mails.back()).number, 4u);
+}
+
+TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(1, Begun());
+  uplink.OnWord(1, Leaves());
+  EXPECT_EQ(CountAborts(), 1u);
+  EXPECT_EQ(ToldTo<MayLeave>(1).size(), 1u);
+  EndExchange(Status::Ok());
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_NE(ToldTo<Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
+}
+
+TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  EXPECT_EQ(CountAborts(), 0u);
+  uplink.OnView(View(2, true));
+  uplink.OnMail(to_front::HandOver{0, 2, {{}}});
+  EXPECT_EQ(CountAborts(), 1u);
+}
+
+TEST_F(UplinkTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(1, Begun());
+  uplink.OnWord(1, Retired{{kRoundUp.tensor}});
+  uplink.OnWord(0, Retired{{kRoundUp.tensor}});
+  size_t withdrawn = 0;
+  size_t retired = 0;
+  for (const protocol::LaneMail& mail : mails) {
+    withdrawn += std::holds_alternative<to_lane::Withdraw>(mail) ? 1 : 0;
+    retired += std::holds_alternative<to_lane::Retire>(mail) ? 1 : 0;
+  }
+  EXPECT_EQ(withdrawn, 1u);
+  EXPECT_EQ(retired, 1u);
+  uplink.OnMail(to_front::Released{0, Exchange()->serial, kRoundUp.tensor});
+  EXPECT_TRUE(told.empty());
+}
+
+TEST_F(UplinkTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
+  uplink.OnView(View());
+  uplink.Close({StatusCode::kPeerLost, "worker 0 was lost"});
+  ASSERT_EQ(ToldTo<JobOver>(1).size(), 1u);
+  EXPECT_EQ(ToldTo<JobOver>(1)[0].status.message(), "worker 0 was lost");
+}
+
+}  // namespace
+}  // namespace byteps::machine

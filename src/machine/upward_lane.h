@@ -1,0 +1,103 @@
+// What one rank of a machine does in a job with servers: says to the carrier what it has begun,
+// fills its parts of the blocks, sums shares, and reads the answers. The front knows it as its only
+// lane. At the carrier's rank it also moves bytes between blocks and the carrier's lanes (ferry.h).
+//
+// On the thread of its window. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/local/window.h"
+#include "src/machine/ferry.h"
+#include "src/machine/words.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/mail.h"
+
+namespace byteps::machine {
+
+class UpwardLane {
+ public:
+  struct Events {
+    std::function<void(const Word&)> say;                 // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+  };
+  // Of a machine of so many ranks; the job's ranks of a machine follow one another. `ferry`: at the
+  // carrier; null elsewhere.
+  UpwardLane(local::Window& window, uint32_t ranks, Ferry* ferry, Events events);
+
+  void OnMail(const protocol::LaneMail& mail);
+  void OnEnded(const Ended& ended, Time now);
+  // Does one thing that can be done now. False: there is none, before the next event. kInternal:
+  // what stands in the window cannot be right.
+  Result<bool> Step();
+
+  // From now on it takes no answer: what it has open stays open until it is withdrawn.
+  void IgnoreAnswers() { ignores_answers_ = true; }
+  // Whether this rank has released all blocks that it was named in.
+  bool IsDrained() const { return taken_.empty(); }
+
+ private:
+  struct Open {
+    const protocol::Exchange* exchange = nullptr;
+  };
+  using Exchanges = std::map<RoundKey, Open>;
+  struct Taken {
+    local::AdmittedUse at;
+    Open* open = nullptr;  // null: this rank has no operation for it any more, or never had
+    bool is_filled = false;
+    bool spreads() const { return (at.use.generation & kSpreads) != 0; }
+  };
+  // A process set, as this machine has it.
+  struct Set {
+    RankSet ranks = 0;
+    std::vector<uint32_t> places;  // of the same, in the whole set
+  };
+
+  void On(const protocol::to_lane::View& mail);
+  void On(const protocol::to_lane::AddProcessSet& mail);
+  void On(const protocol::to_lane::RemoveProcessSet& mail);
+  void On(const protocol::to_lane::Joined& mail);
+  void On(const protocol::to_lane::Begin& mail);
+  void On(const protocol::to_lane::Withdraw& mail);
+  void On(const protocol::to_lane::Abort& mail);
+  void On(const protocol::to_lane::Retire& mail);
+  void On(const protocol::to_lane::Settle& mail);
+  // The carrier does what these are about.
+  void On(const protocol::to_lane::TakeOver&) {}
+  void On(const protocol::to_lane::Repeat&) {}
+  void On(const protocol::to_lane::Stop&) {}
+
+  Set SetOf(const std::vector<uint32_t>& ranks) const;
+  UpwardFacts FactsOf(const protocol::Exchange& exchange);
+  void Forget(Exchanges::iterator one);
+  bool SumOne();
+  bool ReadOne();
+  bool FillOne();
+  Result<bool> TakeUp();
+  void Fill(Taken& taken);
+  void Read(const Taken& taken);
+
+  local::Window& window_;
+  const uint32_t rank_;
+  const uint32_t rank_count_;
+  Ferry* const ferry_;
+  const Events events_;
+  uint64_t epoch_ = 0;
+  uint32_t generation_ = 0;
+  uint32_t first_rank_ = 0;  // of this machine
+  Exchanges open_;
+  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
+  std::deque<Taken> taken_;            // in the order of the carrier
+  uint64_t last_use_ = 0;
+  std::map<uint32_t, Set> sets_;
+  std::map<TensorId, size_t> told_homes_;  // how many the carrier knows
+  bool ignores_answers_ = false;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,74 @@
+// A TCP port on which a job shows its state: to whoever connects and says nothing (`nc`), and over
+// HTTP. It only tells; nothing that comes in changes anything.
+//
+// Anybody who reaches the port may read it, so it listens on the loopback address if its owner does
+// not wish otherwise. It has a thread of its own, and a bound for everything: connections, bytes of
+// a request, and time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+
+namespace byteps::runtime {
+
+class StatusPort {
+ public:
+  struct Content {
+    bool found = true;
+    std::string_view type;  // of the text, as HTTP names it
+    std::string text;
+  };
+  // What is at this path ("/" for a connection that says nothing). Called on the port's thread; may
+  // block for a moment.
+  using Look = std::function<Content(const std::string& path)>;
+
+  static constexpr size_t kConnectionsMax = 16;
+  static constexpr size_t kRequestBytesMax = 4096;
+  // Who has not asked by then says nothing.
+  static constexpr Duration kAskLimit = milliseconds(300);
+  // From the first byte of the answer to the last.
+  static constexpr Duration kReadLimit = seconds(5);
+
+  // `address`: "host:port"; port 0: any free one. kUnavailable: it cannot be had.
+  static Result<std::unique_ptr<StatusPort>> Start(const std::string& address, Look look);
+  // Closes the port.
+  ~StatusPort();
+  StatusPort(const StatusPort&) = delete;
+  StatusPort& operator=(const StatusPort&) = delete;
+
+  const std::string& address() const { return address_; }  // with the port that was bound
+
+ private:
+  // Somebody who asks, and then reads.
+  struct Guest {
+    int socket = -1;
+    Time until{};
+    std::string request;
+    std::string answer;  // empty: it has not asked yet
+    size_t sent = 0;
+  };
+
+  StatusPort(int listener, int stop, std::string address, Look look);
+  void Run();
+  void Accept();
+  bool Serve(Guest& guest, bool readable, Time now);
+  bool Read(Guest& guest, Time now);
+  bool Write(Guest& guest) const;
+  void Answer(Guest& guest, Time now);
+
+  const int listener_;
+  const int stop_;  // an eventfd
+  const std::string address_;
+  const Look look_;
+  std::vector<Guest> guests_;  // the port's thread only
+  std::thread thread_;
+};
+
+}  // namespace byteps::runtime

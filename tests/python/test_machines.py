@@ -1,0 +1,88 @@
+"""Whole jobs of real processes in which the workers of each machine are one member."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import job_runs
+import pytest
+import test_jobs
+from job_runs import JOBS
+from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
+
+environment = job_runs.environment
+pytestmark = test_jobs.pytestmark
+
+
+@contextmanager
+def machines(
+    environment, name: str, count: int, ranks: int, servers: int = 1, **options: str
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start services, and a launcher for each machine; yields these launchers.
+
+    The machines are on one host, and know of each other only what the contract says.
+    """
+    common = {
+        **environment,
+        "DMLC_NUM_WORKER": str(count),
+        "DMLC_NUM_SERVER": str(servers),
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
+        "BYTEPS_LOCAL_SIZE": str(ranks),
+        "BYTEPS_LOCAL_REDUCE": "1",
+        **options,
+    }
+
+    def start(role: str, *command: str, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "byteps.cli.bpslaunch", *command],
+            env={**common, "DMLC_ROLE": role, **more},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    services = [start("scheduler"), *(start("server") for _ in range(servers))]
+    script = (sys.executable, str(JOBS / f"{name}.py"))
+    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(count)]
+    try:
+        yield started
+    finally:
+        for process in [*started, *services]:
+            if process.poll() is None:
+                process.terminate()
+            finish(process)
+
+
+def worker_of(token: str, machine: int, rank: int) -> int:
+    for process in carriers(token):
+        try:
+            entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+        found = (variables.get("DMLC_WORKER_ID"), variables.get("BYTEPS_LOCAL_RANK"))
+        if variables.get("DMLC_ROLE") == "worker" and found == (str(machine), str(rank)):
+            return process
+    raise AssertionError(f"there is no worker {rank} on machine {machine}")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment, rank) -> None:
+    with machines(environment, "steps", 2, 2) as started:
+        for one in started:
+            wait_for_line(one, "stepping")
+            wait_for_line(one, "stepping")
+        os.kill(worker_of(environment[TOKEN_VARIABLE], 1, rank), signal.SIGKILL)
+        told = [finish(one) for one in started]
+    assert all(code != 0 for code, _, _ in told)
+    # To other machines the rank may be named that ended because of it.
+    assert "worker 2" in told[0][1] or "worker 3" in told[0][1]
+    assert f"worker {2 + rank}" in told[1][1]

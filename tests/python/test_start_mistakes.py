@@ -1,0 +1,237 @@
+"""Mistakes at the start of a job: each ends in bounded time, with an exit code and a next step."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+
+import job_runs
+import pytest
+import test_jobs
+from job_runs import JOBS
+from processes import LIMIT_S, finish, free_ports
+
+environment = job_runs.environment
+pytestmark = test_jobs.pytestmark
+
+SECRET = "of these tests"
+
+
+class Job:
+    """Starts single processes of a job, each with what it was told."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.port = free_ports(1)[0]
+        self.told = {
+            **environment,
+            "DMLC_PS_ROOT_URI": "127.0.0.1",
+            "DMLC_PS_ROOT_PORT": str(self.port),
+            "DMLC_NUM_WORKER": "1",
+            "DMLC_NUM_SERVER": "1",
+            "BYTEPS_FORCE_DISTRIBUTED": "1",
+            "BYTEPS_JOB_ID": "a",
+            "BYTEPS_JOB_SECRET": SECRET,
+            "BYTEPS_START_TIMEOUT": "4",
+        }
+
+    def start(self, role: str, *before: str, **told: str) -> subprocess.Popen[str]:
+        script = f"from byteps.common.programs import exec_program; exec_program('{role}')"
+        command = [sys.executable, "-c", script]
+        if role == "worker":
+            command = [sys.executable, str(JOBS / "small.py")]
+        return subprocess.Popen(
+            [*before, *command],
+            env={**self.told, "DMLC_ROLE": role, **told},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture
+def mistaken(environment) -> Job:
+    return Job(environment)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """Return what a process said that had to end with an error."""
+    code, out, err = finish(process)
+    assert code not in (0, None), out + err
+    return out + err
+
+
+def test_a_wrong_port_of_the_scheduler(mistaken) -> None:
+    for role in ("worker", "server"):
+        said = ended(mistaken.start(role, BYTEPS_START_TIMEOUT="1"))
+        assert f"cannot reach the scheduler at 127.0.0.1:{mistaken.port} (" in said
+        assert "are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?" in said
+
+
+def test_a_name_of_the_scheduler_that_nobody_has(mistaken) -> None:
+    told = {"DMLC_PS_ROOT_URI": "no-such-host.invalid", "BYTEPS_START_TIMEOUT": "1"}
+    said = ended(mistaken.start("worker", **told))
+    assert "cannot reach the scheduler at no-such-host.invalid:" in said
+    assert "are DMLC_PS_ROOT_URI" in said
+
+
+def test_a_port_that_is_taken(mistaken) -> None:
+    with socket.create_server(("127.0.0.1", mistaken.port)):
+        said = ended(mistaken.start("scheduler"))
+    assert f"cannot listen on 127.0.0.1:{mistaken.port}" in said
+
+
+def test_a_server_whose_port_is_taken(mistaken) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        scheduler = mistaken.start("scheduler")
+        said = ended(mistaken.start("server", DMLC_PORT=str(port)))
+    assert f"cannot listen on 127.0.0.1:{port}" in said
+    ended(scheduler)
+
+
+@pytest.mark.parametrize(
+    ("role", "told", "text"),
+    [
+        ("server", {"DMLC_NUM_SERVER": "2"}, "you were told of 2 servers, the coordinator of 1"),
+        ("worker", {"DMLC_NUM_SERVER": "3"}, "you were told of 3 servers, the coordinator of 1"),
+    ],
+)
+def test_a_wrong_number_of_processes(mistaken, role, told, text) -> None:
+    scheduler = mistaken.start("scheduler")
+    said = ended(mistaken.start(role, **told))
+    assert text in said
+    assert "must be the same everywhere" in said
+    assert text in ended(scheduler)  # which also says whom it has refused
+
+
+def test_workers_that_disagree_about_their_number(mistaken) -> None:
+    mistaken.told["DMLC_NUM_WORKER"] = "2"
+    scheduler = mistaken.start("scheduler")
+    first = mistaken.start("worker", DMLC_WORKER_ID="0")
+    said = ended(mistaken.start("worker", DMLC_WORKER_ID="1", DMLC_NUM_WORKER="3"))
+    assert "you were told of 3 workers, the coordinator of 2 worker machines" in said
+    assert "DMLC_NUM_WORKER must be the same everywhere" in said
+    ended(scheduler)
+    ended(first)
+
+
+def test_a_worker_s_number_twice(mistaken) -> None:
+    mistaken.told["DMLC_NUM_WORKER"] = "2"
+    scheduler = mistaken.start("scheduler")
+    workers = [mistaken.start("worker", DMLC_WORKER_ID="0") for _ in range(2)]
+    said = [ended(worker) for worker in workers]
+    assert any("it is taken by worker 0 (process " in text for text in said), said
+    assert "missing worker 1" in ended(scheduler)
+
+
+def test_a_worker_s_number_that_is_too_large(mistaken) -> None:
+    said = ended(mistaken.start("worker", DMLC_WORKER_ID="1"))
+    assert "DMLC_WORKER_ID" in said
+    assert "DMLC_NUM_WORKER" in said
+
+
+def test_a_worker_that_never_comes(mistaken) -> None:
+    mistaken.told["DMLC_NUM_WORKER"] = "2"
+    scheduler = mistaken.start("scheduler")
+    server = mistaken.start("server")
+    worker = mistaken.start("worker", DMLC_WORKER_ID="0")
+    for process in (scheduler, server, worker):
+        said = ended(process)
+        assert "1/2 workers, 1/1 servers; missing worker 1; waited 4 s" in said
+        assert "start what is missing, or raise BYTEPS_START_TIMEOUT" in said
+
+
+def test_a_firewall_in_between(mistaken) -> None:
+    """Nobody takes what comes out at the other end of the link."""
+    lose = " && ".join((
+        "ip link add lost0 type veth peer name lost1",
+        "ip link set lost1 up",
+        "ip addr add 10.9.9.1/24 dev lost0",
+        "ip link set lost0 up",
+        "ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev lost0",
+        "",
+    ))  # fmt: skip
+    tools = [shutil.which(name) for name in ("unshare", "ip")]
+    probe = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", lose + "true"], capture_output=True, text=True, check=False
+    ) if all(tools) else None  # fmt: skip
+    if probe is None or probe.returncode != 0:
+        why = "no unshare or ip" if probe is None else probe.stderr.strip()
+        pytest.skip(f"no network namespace with a link can be made here: {why}")
+    told = {"DMLC_PS_ROOT_URI": "10.9.9.2", "BYTEPS_START_TIMEOUT": "2"}
+    said = ended(
+        mistaken.start("worker", "unshare", "-rn", "sh", "-c", lose + 'exec "$@"', "sh", **told)
+    )
+    assert f"cannot reach the scheduler at 10.9.9.2:{mistaken.port} (" in said
+    assert "waited 2 s" in said
+
+
+def test_two_jobs_on_one_port(mistaken) -> None:
+    scheduler = mistaken.start("scheduler")
+    said = ended(mistaken.start("worker", BYTEPS_JOB_ID="b"))
+    assert "it belongs to another job" in said
+    said = ended(scheduler)
+    assert "refused" in said
+    assert "another job" in said
+
+
+def test_another_secret(mistaken) -> None:
+    scheduler = mistaken.start("scheduler")
+    said = ended(mistaken.start("server", BYTEPS_JOB_SECRET="another"))
+    assert "BYTEPS_JOB_SECRET" in said
+    ended(scheduler)
+
+
+def hello_of(version: int) -> bytes:
+    """Return the frame with which a process of this version of the wire format begins."""
+    job = b"a"
+    payload = struct.pack(
+        "<IHBBIIQQII16sH", 0x31535042, version, 0, 2, 0xFFFFFFFF, 0, 7, 0, 0, 0, b"n" * 16, len(job)
+    ) + job  # fmt: skip
+    return struct.pack("<IHBB", len(payload), 0, 1, 0) + payload
+
+
+def test_another_version_comes(mistaken) -> None:
+    scheduler = mistaken.start("scheduler")
+
+    def come() -> None:
+        for _ in range(400):
+            try:
+                with socket.create_connection(("127.0.0.1", mistaken.port), 1) as link:
+                    link.sendall(hello_of(99))
+                    link.settimeout(LIMIT_S)
+                    link.recv(4096)
+                    return
+            except ConnectionRefusedError:
+                threading.Event().wait(0.01)
+
+    come()
+    said = ended(scheduler)
+    assert "version" in said
+
+
+def test_another_version_answers(mistaken) -> None:
+    with socket.create_server(("127.0.0.1", mistaken.port)) as stranger:
+        worker = mistaken.start("worker", BYTEPS_START_TIMEOUT="2")
+
+        def answer() -> None:
+            link, _ = stranger.accept()
+            with link:
+                link.recv(4096)
+                text = b"it speaks version 99 of the protocol, you speak 3"
+                fixed = struct.pack("<IHBBQ32sH", 0x31535042, 99, 8, 0, 7, b"", len(text))
+                payload = fixed + text
+                link.sendall(struct.pack("<IHBB", len(payload), 0, 2, 0) + payload)
+                link.recv(4096)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        said = ended(worker)
+        thread.join()
+    assert "it speaks version 99 of the protocol, you speak 3" in said

@@ -87,18 +87,16 @@ make_venv() {
 install_lint_needs() { make_venv && pip_quiet -r tools/requirements-lint.txt; }
 
 # The index to take torch from, or nothing: pip's own. The build on PyPI brings several GB of CUDA;
-# but where somebody has told pip its places, these count, and where only PyPI can be reached, the
-# large build is better than none.
+# but where somebody has told pip its places, these count.
 torch_index() {
-  local settings index=https://download.pytorch.org/whl/cpu
+  local settings
   if [[ -n ${DEV_TORCH_INDEX:-} ]]; then
     echo "$DEV_TORCH_INDEX"
     return
   fi
   settings=$("$VENV/bin/python" -m pip config list) || return
-  if ! grep -qE '\.(index-url|extra-index-url|find-links|no-index)=' <<<"$settings" &&
-    answers "$index"; then
-    echo "$index"
+  if ! grep -qE '\.(index-url|extra-index-url|find-links|no-index)=' <<<"$settings"; then
+    echo https://download.pytorch.org/whl/cpu
   fi
 }
 
@@ -108,9 +106,18 @@ answers() {
     >/dev/null 2>&1
 }
 
+# The same, but where only PyPI can be reached, the large build is better than none.
+reachable_torch_index() {
+  local index
+  index=$(torch_index) || return
+  if [[ -n ${DEV_TORCH_INDEX:-} ]] || { [[ -n $index ]] && answers "$index"; }; then
+    echo "$index"
+  fi
+}
+
 install_needs() {
   local index
-  make_venv && index=$(torch_index) || return
+  make_venv && index=$(reachable_torch_index) || return
   pip_quiet ${index:+--index-url "$index"} "$(torch_spec)" &&
     pip_quiet -r tools/requirements.txt "$(torch_spec)"
 }

@@ -54,7 +54,8 @@ install_framework() {
   rm -rf "$1"
   "${DEV_PYTHON:-python3}" -m venv "$1" || return
   if torch=$(grep '^torch==' "$2"); then
-    index=$(reachable_torch_index) && "${install[@]}" ${index:+--index-url "$index"} "$torch" || return
+    index=$(reachable_torch_index) || return
+    "${install[@]}" ${index:+--index-url "$index"} "$torch" || return
   fi
   "${install[@]}" -r tools/requirements-frameworks.txt -r "$2" || return
   if [[ -f $alone ]]; then "${install[@]}" --no-deps -r "$alone"; fi

@@ -41,7 +41,7 @@ class Steps {
       open_ = options_.workers;
       ++id_;
       for (uint32_t worker = 0; worker < options_.workers; ++worker) Submit(worker, begun);
-      while (open_ > 0 && cluster_.Step()) {
+      while (open_ > 0 && cluster_.violations().empty() && cluster_.Step()) {
       }
       seconds.push_back(ToSeconds(cluster_.network().now() - begun));
       fmt::print("  step {}: {:.3f} s; pieces as {}\n", i + 1, seconds.back(), Placement());

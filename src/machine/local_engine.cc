@@ -138,7 +138,7 @@ runtime::StatusPage LocalEngine::Page() {
   page.job = options_.job;
   page.version = options_.version;
   page.up_s = ToSeconds(loop_.Now() - begun_);
-  page.now_ms = runtime::MillisecondsOfDay();
+  page.now_ms = runtime::MillisecondsSinceEpoch();
   page.status = carrier_->Describe(loop_.Now());
   page.said = said_;
   return page;
@@ -146,7 +146,7 @@ runtime::StatusPage LocalEngine::Page() {
 
 void LocalEngine::Report(const std::string& text) {
   log_.Warning("{}", text);
-  said_.push_back({runtime::MillisecondsOfDay(), text});
+  said_.push_back({runtime::MillisecondsSinceEpoch(), text});
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 

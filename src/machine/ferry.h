@@ -35,8 +35,8 @@ struct FerryRound {
   RankSet bring = 0;
   Combine how = Combine::kSum;
   DataType type = DataType::kFloat32;
-  // Where ranks that have joined leave gaps: what the others bring, offset and bytes. The gaps are
-  // pushed as zeros.
+  // Of a table of sizes in which ranks that have joined leave gaps: what the others bring, offset
+  // and bytes. Every number of a gap is pushed as operations::kTakesNoPart.
   std::vector<std::pair<uint32_t, uint32_t>> parts;
 };
 

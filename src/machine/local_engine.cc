@@ -5,11 +5,14 @@
 #include <utility>
 #include <variant>
 
+#include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 #include "src/runtime/status_pages.h"
 
 namespace byteps::machine {
 namespace {
+
+using protocol::ErrorOfLeftRank;
 
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
@@ -216,7 +219,7 @@ void LocalEngine::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!leaves_) End(HasLeft(kCarrierRank));
+    if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     End(over->status);
   } else if (const auto* message = std::get_if<wire::Message>(&word)) {

@@ -186,9 +186,8 @@ bool WindowLane::FillOne() {
       (void)window_.Withdraw(taken.at);
     } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {
       Fill(taken);
-    } else {
-      continue;
     }
+    // Also where nothing was to be filled: it may be decided already, and of that comes no event.
     return true;
   }
   return false;

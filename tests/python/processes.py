@@ -7,6 +7,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,12 +58,25 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Read the output up to a line with the text; fail at the end of the output."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if text in line:
-            return
-    raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
+    """Read the output up to a line with the text; fail at the end of the output, or the limit."""
+    output = process.stdout
+    assert output is not None
+    lines: list[str] = []
+
+    def read() -> None:
+        for line in output:
+            lines.append(line)
+            if text in line:
+                return
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(LIMIT_S)
+    assert not reader.is_alive(), f"no line with {text!r} in {LIMIT_S:.0f} s: {lines}"
+    if lines and text in lines[-1]:
+        return
+    rest = process.communicate(timeout=LIMIT_S)
+    raise AssertionError(f"no line with {text!r} before the end: {lines}, {rest}")
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import torch
 
@@ -12,4 +13,6 @@ bps.init()
 for step in itertools.count():
     bps.push_pull(torch.ones(100_000), name="step")
     if step == 3:
-        print(f"stepping {bps.rank()}", flush=True)
+        # One write: ranks that share a pipe would mix what `print` writes in two.
+        sys.stdout.write(f"stepping {bps.rank()}\n")
+        sys.stdout.flush()

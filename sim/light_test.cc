@@ -14,8 +14,10 @@ constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kServers = 4;
 constexpr size_t kElements = 2'000'000;
 
-// The owner of a piece that has moved hears of its verdict from workers that have it. Receipts that
-// did not arrive were read from memory that nobody had written: the job never ended.
+// Some workers take the answer of a piece's former owner, and others drop it, because the view that
+// moves the piece comes first. The former tell the new owner the verdict. If its receipt does not
+// arrive, the new owner reads one in which the others are not: it takes the verdict for stable, and
+// answers their pushes never.
 TEST(LightClusterTest, PiecesMoveWhileTheyAreUnderWay) {
   protocol::KernelArithmetic arithmetic;
   ClusterOptions options;

@@ -25,6 +25,7 @@ namespace byteps::machine {
 // In BlockUse::generation: the block has an answer. Else it collects what is pushed.
 inline constexpr uint32_t kSpreads = uint32_t{1} << 31;
 
+inline bool Spreads(const local::BlockUse& use) { return (use.generation & kSpreads) != 0; }
 inline RoundKey KeyOfUpward(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~kSpreads};
 }

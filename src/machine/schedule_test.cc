@@ -1,21 +1,19 @@
-// Whole machines in one thread, under random schedules. Each rank takes turns as its loop does
-// (word_loop.h): until nothing is left to do, and then only after an event of its own. So an event
-// that nobody tells of shows as an operation that never ends, whatever a timer would have mended.
+// Whole machines under random schedules (schedule_for_test.h).
+#include "src/machine/schedule_for_test.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/machine/carrier.h"
 #include "src/machine/ferry.h"
 #include "src/machine/mail_room.h"
-#include "src/machine/shared_room.h"
 #include "src/machine/uplink.h"
 #include "src/machine/upward_lane.h"
 #include "src/machine/window_lane.h"
@@ -25,208 +23,6 @@ namespace {
 
 namespace to_front = protocol::to_front;
 namespace to_lane = protocol::to_lane;
-
-constexpr uint32_t kScheduledFloats = 24;
-constexpr uint32_t kScheduledBytes = kScheduledFloats * sizeof(float);
-constexpr int kTurnsMax = 200'000;
-
-struct RolledOp {
-  TensorId tensor = 0;
-  Combine how = Combine::kSum;
-  uint32_t process_set = 0;
-  std::vector<uint32_t> ranks;
-  uint32_t root = 0;
-  uint32_t pieces = 1;
-  bool is_aborted = false;  // by some rank
-};
-
-// What one rank brings to an operation, and gets.
-struct Part final : protocol::SpanSource {
-  Part(const RolledOp& what, uint32_t of_rank, uint64_t serial)
-      : op(what),
-        rank(of_rank),
-        input(what.pieces * kScheduledFloats, static_cast<float>(of_rank + 1 + what.tensor)),
-        output(input.size()),
-        homes(what.pieces, 0) {
-    exchange.serial = serial;
-    exchange.name = "w";
-    exchange.tensor = {op.tensor, op.how, DataType::kFloat32, 0, op.process_set};
-    exchange.use = 1;
-    exchange.count = op.pieces;
-    exchange.homes = &homes;
-    exchange.spans = this;
-    if (op.how == Combine::kOverlay) exchange.root = op.root;
-  }
-  protocol::Spans SpansOf(uint32_t number) const override {
-    return SpansOfPlace(
-        number, static_cast<uint32_t>(std::ranges::find(op.ranks, rank) - op.ranks.begin()));
-  }
-  protocol::Spans SpansOfPlace(uint32_t number, uint32_t place) const override {
-    const bool moves = op.how == Combine::kOverlay;
-    const bool is_root = op.ranks[place] == op.root;
-    protocol::Spans spans;
-    spans.piece_bytes = kScheduledBytes;
-    const size_t at = size_t{number} * kScheduledBytes;
-    if (!moves || is_root)
-      spans.push = std::as_bytes(std::span(input)).subspan(at, kScheduledBytes);
-    auto all = std::as_writable_bytes(std::span(output));
-    if (!moves || !is_root) spans.want = all.subspan(at, kScheduledBytes);
-    return spans;
-  }
-  float Expected() const {
-    float result = static_cast<float>(op.root + 1 + op.tensor);
-    if (op.how == Combine::kOverlay) return rank == op.root ? 0 : result;
-    result = op.how == Combine::kSum ? 0 : 1e9F;
-    for (uint32_t one : op.ranks) {
-      const auto theirs = static_cast<float>(one + 1 + op.tensor);
-      result = op.how == Combine::kSum ? result + theirs : std::min(result, theirs);
-    }
-    return result;
-  }
-
-  const RolledOp& op;
-  const uint32_t rank;
-  std::vector<float> input;
-  mutable std::vector<float> output;
-  std::vector<ShardId> homes;
-  protocol::Exchange exchange;
-  bool begun = false;
-  int ends = 0;
-  Status status;
-};
-
-struct alignas(64) Line {
-  std::byte bytes[64] = {};
-};
-
-// The ranks of one machine, and what they do. What else there is takes turns as `others`.
-class Schedule {
- public:
-  Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape)
-      : random(seed * 0x9e3779b97f4a7c15 + 1),
-        count_(count),
-        lines_(SharedRoom::BytesFor(shape) / sizeof(Line) + 1),
-        room(std::as_writable_bytes(std::span(lines_)), shape) {
-    for (uint32_t rank = 0; rank < count; ++rank) {
-      windows.push_back(std::make_unique<local::Window>(room.window(), shape, rank));
-    }
-    sleeping_.assign(count, false);
-    seen_.assign(count, 0);
-    RollOps();
-  }
-
-  uint64_t Below(uint64_t end) { return random() % end; }
-
-  // Until nothing can be done any more.
-  void Run(const std::function<void(Part&)>& begin, const std::function<void(Part&)>& abort,
-           const std::function<bool(uint32_t)>& step,
-           const std::vector<std::function<bool()>>& others) {
-    for (int turn = 0; turn < kTurnsMax; ++turn) {
-      std::vector<std::function<void()>> choices;
-      for (uint32_t rank = 0; rank < count_; ++rank) {
-        if (!to_begin_[rank].empty() && Below(4) == 0) {
-          choices.emplace_back([&, rank] {
-            Part& part = *to_begin_[rank].front();
-            to_begin_[rank].pop_front();
-            part.begun = true;
-            begin(part);
-            sleeping_[rank] = false;  // its thread has a post
-            if (Below(12) == 0) {
-              const_cast<RolledOp&>(part.op).is_aborted = true;
-              abort(part);
-            }
-          });
-        }
-        if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
-          choices.emplace_back([&, rank] {
-            seen_[rank] = windows[rank]->Events();
-            sleeping_[rank] = !step(rank);
-          });
-        }
-      }
-      if (!choices.empty() && (others.empty() || Below(3) != 0)) {
-        choices[Below(choices.size())]();
-        continue;
-      }
-      bool did = false;
-      for (size_t i = 0, first = others.empty() ? 0 : Below(others.size()); i < others.size(); ++i)
-        did = did || others[(first + i) % others.size()]();
-      if (did || !choices.empty()) continue;
-      if (std::ranges::all_of(to_begin_, [](const auto& left) { return left.empty(); })) return;
-    }
-    ADD_FAILURE() << "after " << kTurnsMax << " turns there is still something to do";
-  }
-  void Wake(uint32_t rank) { sleeping_[rank] = false; }
-
-  void OnTold(const protocol::FrontMail& mail, uint32_t rank) {
-    const auto* done = std::get_if<to_front::PartDone>(&mail);
-    if (done == nullptr) return;
-    for (const auto& part : parts) {
-      if (part->rank != rank || part->exchange.serial != done->serial) continue;
-      ++part->ends;
-      part->status = done->status;
-    }
-  }
-
-  void Check() const {
-    for (const auto& part : parts) {
-      const std::string what = "tensor " + std::to_string(part->op.tensor) + ", rank " +
-                               std::to_string(part->rank) + ": " + part->status.ToString();
-      ASSERT_EQ(part->ends, 1) << what;
-      const auto& first =
-          *std::ranges::find_if(parts, [&](const auto& one) { return &one->op == &part->op; });
-      EXPECT_EQ(part->status, first->status) << what;
-      if (!part->status.ok()) {
-        EXPECT_TRUE(part->op.is_aborted) << what;
-        continue;
-      }
-      EXPECT_EQ(part->output, std::vector<float>(part->output.size(), part->Expected())) << what;
-    }
-  }
-
- private:
-  void RollOps() {
-    to_begin_.resize(count_);
-    for (TensorId tensor = 1; tensor <= 12; ++tensor) {
-      auto op = std::make_unique<RolledOp>();
-      op->tensor = tensor;
-      op->how = std::array{Combine::kSum, Combine::kMin, Combine::kOverlay}[Below(3)];
-      op->pieces = 1 + static_cast<uint32_t>(Below(6));
-      RankSet in = FirstRanks(count_);
-      if (count_ > 2 && Below(3) == 0) in &= ~Bit(static_cast<uint32_t>(Below(count_)));
-      for (uint32_t rank = 0; rank < count_; ++rank) {
-        if (Has(in, rank)) op->ranks.push_back(rank);
-      }
-      op->process_set = op->ranks.size() == count_ ? 0 : static_cast<uint32_t>(in);
-      op->root = op->ranks[Below(op->ranks.size())];
-      ops.push_back(std::move(op));
-    }
-    uint64_t serial = 0;
-    for (uint32_t rank = 0; rank < count_; ++rank) {
-      for (const auto& op : ops) {
-        if (std::ranges::find(op->ranks, rank) == op->ranks.end()) continue;
-        parts.push_back(std::make_unique<Part>(*op, rank, ++serial));
-        to_begin_[rank].push_back(parts.back().get());
-      }
-      std::ranges::shuffle(to_begin_[rank], random);
-    }
-  }
-
-  std::mt19937_64 random;
-  const uint32_t count_;
-  std::vector<Line> lines_;
-
- public:
-  const SharedRoom room;
-  std::vector<std::unique_ptr<local::Window>> windows;
-  std::vector<std::unique_ptr<RolledOp>> ops;
-  std::vector<std::unique_ptr<Part>> parts;
-
- private:
-  std::vector<std::deque<Part*>> to_begin_;
-  std::vector<bool> sleeping_;
-  std::vector<uint32_t> seen_;
-};
 
 local::WindowShape SmallShape(uint32_t ranks, uint64_t seed) {
   return {.ranks = ranks,
@@ -277,22 +73,242 @@ TEST_P(Schedules, OfAMachineWithoutServers) {
       if (op->process_set == 0) continue;
       for (auto& lane : lanes) lane->OnMail(SetOf(*op, false));
     }
-    ranks.Run([&](Part& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
-              [&](Part& part) {
-                lanes[part.rank]->OnMail(to_lane::Abort{
-                    part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
-              },
-              [&](uint32_t rank) {
-                bool did = false;
-                EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
-                if (rank == kCarrierRank) did = carrier->Admit() || did;
-                Result<bool> stepped = lanes[rank]->Step(Time());
-                EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
-                did = stepped.value() || did;
-                mail[rank]->Flush();
-                return did;
-              },
-              {});
+    ranks.Run(
+        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
+        [&](ScheduledPart& part) {
+          lanes[part.rank]->OnMail(to_lane::Abort{
+              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+        },
+        [&](uint32_t rank) {
+          bool did = false;
+          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+          if (rank == kCarrierRank) did = carrier->Admit() || did;
+          Result<bool> stepped = lanes[rank]->Step(Time());
+          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+          did = stepped.value() || did;
+          mail[rank]->Flush();
+          return did;
+        },
+        {});
+    ranks.Check();
+    if (HasFailure()) return;
+  }
+}
+
+// What a lane does for the carrier, whose machine is the only member: what it has pushed is the
+// answer. Its steps are taken one by one, in any order.
+class LoneLane {
+ public:
+  using Tell = std::function<void(protocol::FrontMail)>;
+  LoneLane(Ferry& ferry, Tell tell) : ferry_(ferry), tell_(std::move(tell)) {}
+
+  void OnMail(const protocol::LaneMail& mail) {
+    if (const auto* begin = std::get_if<to_lane::Begin>(&mail)) {
+      open_[begin->exchange->serial] = {begin->exchange, 0};
+      for (uint32_t i = 0; i < begin->exchange->count; ++i) {
+        const uint32_t number = begin->exchange->first_piece + i;
+        steps_.emplace_back([this, serial = begin->exchange->serial, number] {
+          Enter(serial, number, Ferry::Way::kCollect);
+        });
+      }
+    } else if (const auto* abort = std::get_if<to_lane::Abort>(&mail)) {
+      Fail(abort->serial, abort->why);
+    } else if (const auto* withdraw = std::get_if<to_lane::Withdraw>(&mail)) {
+      LetGo(withdraw->exchange->serial);
+      tell_(to_front::Released{0, withdraw->exchange->serial, withdraw->exchange->tensor.id});
+    }
+  }
+  // Takes the step that `pick` chooses of so many. False: there is none.
+  bool Step(const std::function<uint64_t(uint64_t)>& pick) {
+    if (steps_.empty()) return false;
+    const auto at = steps_.begin() + static_cast<ptrdiff_t>(pick(steps_.size()));
+    const std::function<void()> step = std::move(*at);
+    steps_.erase(at);
+    step();
+    return true;
+  }
+
+ private:
+  struct Open {
+    const protocol::Exchange* exchange = nullptr;
+    uint32_t done = 0;
+  };
+  struct InStage {
+    uint64_t serial = 0;
+    protocol::PieceTicket ticket;
+    Ferry::Way way = Ferry::Way::kCollect;
+  };
+
+  void Enter(uint64_t serial, uint32_t number, Ferry::Way way) {
+    auto open = open_.find(serial);
+    if (open == open_.end()) return;
+    const protocol::Exchange& exchange = *open->second.exchange;
+    const protocol::Spans spans = exchange.spans->SpansOf(number);
+    std::vector<std::byte>& bytes = bytes_[{serial, number}];
+    const bool collects = way == Ferry::Way::kCollect;
+    if (collects) bytes.assign(spans.push.size(), std::byte{0});
+    Ferry::Piece piece;
+    piece.way = way;
+    piece.owner = this;
+    piece.ticket = {exchange.tensor.id, number, exchange.use, ++entries_};
+    piece.key = {exchange.tensor.id, exchange.use, exchange.first_piece};
+    piece.piece_bytes = spans.piece_bytes;
+    piece.offset = collects ? spans.push_offset : spans.want_offset;
+    if (collects) piece.to = bytes;
+    if (!collects) piece.from = bytes;
+    piece.resume = [this](const protocol::PieceTicket& ticket, protocol::StageVerdict how,
+                          const Status& why) {
+      steps_.emplace_back([this, entry = ticket.entry, how, why] { Resume(entry, how, why); });
+    };
+    stages_[entries_] = {serial, piece.ticket, way};
+    if (ferry_.Begin(piece)) return;
+    steps_.emplace_back(
+        [this, entry = entries_] { Resume(entry, protocol::StageVerdict::kDone, {}); });
+  }
+  void Resume(uint64_t entry, protocol::StageVerdict how, const Status& why) {
+    auto found = stages_.find(entry);
+    if (found == stages_.end()) return;
+    const InStage stage = found->second;
+    stages_.erase(found);
+    if (how == protocol::StageVerdict::kFailed) return Fail(stage.serial, why);
+    Open& open = open_.at(stage.serial);
+    if (stage.way == Ferry::Way::kCollect) {
+      return Enter(stage.serial, stage.ticket.number, Ferry::Way::kSpread);
+    }
+    if (++open.done < open.exchange->count) return;
+    to_front::PartDone part = PartOf(*open.exchange);
+    auto receipt = std::make_shared<protocol::SlotSet>();
+    receipt->Insert(0);
+    part.receipt = std::move(receipt);
+    LetGo(stage.serial);
+    tell_(part);
+  }
+  void Fail(uint64_t serial, const Status& why) {
+    auto open = open_.find(serial);
+    if (open == open_.end()) return;
+    to_front::PartDone part = PartOf(*open->second.exchange);
+    part.failed_piece = open->second.exchange->first_piece;
+    part.status = why;
+    LetGo(serial);
+    tell_(part);
+  }
+  static to_front::PartDone PartOf(const protocol::Exchange& exchange) {
+    to_front::PartDone part;
+    part.serial = exchange.serial;
+    part.tensor = exchange.tensor.id;
+    part.pieces = exchange.count;
+    return part;
+  }
+  void LetGo(uint64_t serial) {
+    for (auto& [entry, stage] : stages_) {
+      if (stage.serial == serial) ferry_.CallOff(stage.ticket);
+    }
+    std::erase_if(stages_, [&](const auto& one) { return one.second.serial == serial; });
+    std::erase_if(bytes_, [&](const auto& one) { return one.first.first == serial; });
+    open_.erase(serial);
+  }
+
+  Ferry& ferry_;
+  const Tell tell_;
+  std::map<uint64_t, Open> open_;
+  std::map<uint64_t, InStage> stages_;  // by entry
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<std::byte>> bytes_;
+  std::vector<std::function<void()>> steps_;
+  uint64_t entries_ = 0;
+};
+
+to_lane::View ViewOfMachine(uint32_t ranks) {
+  auto view = std::make_shared<wire::View>();
+  view->epoch = view->generation = view->began = 1;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    wire::WorkerInfo worker;
+    worker.rank = rank;
+    worker.slot = 0;
+    view->workers.push_back(worker);
+  }
+  return {view, 0};
+}
+
+// As MachineLanes puts them together.
+TEST_P(Schedules, OfAMachineThatIsOneMember) {
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto count = static_cast<uint32_t>(GetParam());
+    const local::WindowShape shape = SmallShape(count, seed);
+    Schedule ranks(seed, count, shape);
+    std::deque<std::function<void()>> inbox;   // of the loop that owns the uplink
+    std::vector<std::function<void()>> posts;  // of the carrier's rank
+    std::vector<std::unique_ptr<MailRoom>> mail;
+    std::vector<std::unique_ptr<UpwardLane>> lanes;
+    Ferry ferry(*ranks.windows[0]);
+    std::unique_ptr<Uplink> uplink;
+    LoneLane shards(ferry, [&](protocol::FrontMail told) {
+      inbox.emplace_back([&, told = std::move(told)] { uplink->OnMail(told); });
+    });
+    uplink = std::make_unique<Uplink>(
+        0, count, 1, shape.block_bytes, ferry,
+        Uplink::Events{[&](uint32_t, const protocol::LaneMail& what) { shards.OnMail(what); },
+                       [&](uint32_t to, const Word& word) {
+                         posts.emplace_back([&, to, word] { mail[0]->SayTo(to, word); });
+                         ranks.Wake(0);
+                       },
+                       [](const protocol::FrontMail&) {}});
+    const to_lane::View view = ViewOfMachine(count);
+    uplink->OnView(view);
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      mail.push_back(std::make_unique<MailRoom>(
+          ranks.room, *ranks.windows[rank], count,
+          MailRoom::Events{[&](uint32_t from, const Word& word) {
+                             inbox.emplace_back([&, from, word] { uplink->OnWord(from, word); });
+                           },
+                           [&, rank](const Word& word) {
+                             if (const auto* ended = std::get_if<Ended>(&word)) {
+                               lanes[rank]->OnEnded(*ended, Time());
+                             }
+                           }}));
+      lanes.push_back(std::make_unique<UpwardLane>(
+          *ranks.windows[rank], count, rank == kCarrierRank ? &ferry : nullptr,
+          UpwardLane::Events{
+              [&, rank](const Word& word) { mail[rank]->Say(word); },
+              [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); }}));
+      lanes[rank]->OnMail(view);
+    }
+    for (const auto& part : ranks.parts) {
+      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // its machine's slot
+    }
+    for (const auto& op : ranks.ops) {
+      for (uint32_t rank : op->ranks) {
+        if (op->process_set != 0) lanes[rank]->OnMail(SetOf(*op, true));
+      }
+    }
+    ranks.Run(
+        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
+        [&](ScheduledPart& part) {
+          lanes[part.rank]->OnMail(to_lane::Abort{
+              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+        },
+        [&](uint32_t rank) {
+          bool did = false;
+          if (rank == kCarrierRank) {
+            did = !posts.empty();
+            for (const auto& post : std::exchange(posts, {})) post();
+          }
+          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+          if (rank == kCarrierRank) did = ferry.Admit() || did;
+          Result<bool> stepped = lanes[rank]->Step();
+          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+          did = stepped.value() || did;
+          mail[rank]->Flush();
+          return did;
+        },
+        {[&] {
+           if (inbox.empty()) return false;
+           const auto first = std::move(inbox.front());
+           inbox.pop_front();
+           first();
+           return true;
+         },
+         [&] { return shards.Step([&](uint64_t end) { return ranks.Below(end); }); }});
     ranks.Check();
     if (HasFailure()) return;
   }

@@ -78,16 +78,16 @@ def test_training_with_jit_compile(environment, backend) -> None:
 
 
 @keras_3
-def test_programs_of_users_of_keras(environment, tmp_path) -> None:
-    out = expect_programs_end(
-        environment,
-        *usage("horovod_keras_mnist", "horovod_keras_advanced", "horovod_keras_own_loop"),
-        program_of_page("keras.md", tmp_path),
-        *example_and_alone("keras_digits", tmp_path, "--epochs 2"),
-    )
+def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
+    programs = usage("horovod_keras_mnist", "horovod_keras_advanced", "horovod_keras_own_loop")
+    if backend == "torch" or FULL:  # it compiles nothing
+        programs.append(program_of_page("keras.md", tmp_path))
+        programs += example_and_alone("keras_digits", tmp_path, "--epochs 2")
+    out = expect_programs_end(environment, *programs)
     assert out.count("all right") == 3 * 2
-    assert "Epoch 4/4" in out
-    expect_same_weights(tmp_path, 1e-4)  # float32
+    if len(programs) > 3:
+        assert "Epoch 4/4" in out
+        expect_same_weights(tmp_path, 1e-4)  # float32
 
 
 @keras_3

@@ -4,7 +4,7 @@ Jobs of all kinds follow each other again and again, so that what else the machi
 them alike; what is compared are neighbours. `--plain FOLDER` adds a kind: the package in another
 folder (an older version, say), with nothing switched on.
 
-    python bench/seeing.py --rounds 20
+    ./dev bench seeing --rounds 20
 """
 
 from __future__ import annotations

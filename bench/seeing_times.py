@@ -1,6 +1,6 @@
 """How soon the status port names who died, who stopped, and who comes 100 ms late.
 
-python bench/seeing_times.py --trials 50
+./dev bench seeing_times --trials 50
 """
 
 from __future__ import annotations

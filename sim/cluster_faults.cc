@@ -158,9 +158,9 @@ void ClusterFaults::SlowLink(uint32_t node, double factor) {
 void ClusterFaults::Measure(uint32_t server) {
   cluster_.Log("workers find the link of server " + std::to_string(server) + " slow");
   // Enough for the coordinator, whatever it has heard before: the job becomes faster half-way.
-  constexpr int kWindows = 24;
-  constexpr uint64_t kWindowUs = 1'000'000;
-  for (int window = 0; window < kWindows; ++window) {
+  constexpr int kSamples = 24;
+  constexpr uint64_t kSampleUs = 1'000'000;
+  for (int sample = 0; sample < kSamples; ++sample) {
     for (uint32_t worker = 0; worker < cluster_.workers_.size(); ++worker) {
       WorkerNode& node = *cluster_.workers_[worker];
       if (!cluster_.alive(worker) || cluster_.evicted(worker)) continue;
@@ -168,9 +168,9 @@ void ClusterFaults::Measure(uint32_t server) {
       wire::Rates rates{view.epoch, {}};
       for (const wire::ServerInfo& one : view.servers) {
         for (ShardId i = 0; i < one.shard_weights.size(); ++i) {
-          uint64_t busy = one.index == server ? kWindowUs : kWindowUs / 2;
-          uint64_t bytes = window < kWindows / 2 ? 1'000'000 : 3'000'000;
-          rates.shards.push_back({one.first_shard + i, bytes, busy, kWindowUs});
+          uint64_t busy = one.index == server ? kSampleUs : kSampleUs / 2;
+          uint64_t bytes = sample < kSamples / 2 ? 1'000'000 : 3'000'000;
+          rates.shards.push_back({one.first_shard + i, bytes, busy, kSampleUs});
         }
       }
       node.SendControl(rates);

@@ -1,5 +1,6 @@
 #include "sim/frame.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <span>
@@ -66,13 +67,15 @@ void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, Cons
   frame.header = header;
   frame.payload_bytes = static_cast<uint32_t>(payload.size());
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+  const bool whole = carry_bytes || header.status != StatusCode::kOk;
+  ConstByteSpan carried = whole ? payload : payload.first(header.receipt);
+  frame.bytes.assign(carried.begin(), carried.end());
   if (!carry_bytes) {
     frame.wire_bytes += wire::kDataHeaderBytes;
     return;
   }
   std::byte encoded[wire::kDataHeaderBytesMax];
   frame.wire_bytes += static_cast<uint32_t>(wire::EncodeDataHeader(header, encoded));
-  frame.bytes.assign(payload.begin(), payload.end());
 }
 
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces) {
@@ -132,14 +135,14 @@ std::string TextOf(const Frame& frame) {
 wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.bytes).value(); }
 
 void TakeFirstPart(const Frame& frame, ByteSpan place) {
-  size_t half = place.size() / 2;
+  size_t half = std::min(place.size() / 2, frame.bytes.size());
   if (half > 0) std::memcpy(place.data(), frame.bytes.data(), half);
 }
 
 void TakeRest(const Frame& frame, ByteSpan place) {
-  size_t half = place.size() / 2;
-  if (place.empty()) return;
-  std::memcpy(place.data() + half, frame.bytes.data() + half, place.size() - half);
+  size_t end = std::min(place.size(), frame.bytes.size());
+  size_t half = std::min(place.size() / 2, end);
+  if (half < end) std::memcpy(place.data() + half, frame.bytes.data() + half, end - half);
 }
 
 wire::DataHeader HeaderOf(const Frame& frame) {

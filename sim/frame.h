@@ -37,10 +37,11 @@ struct Frame {
   FrameType type = FrameType::kControl;
   uint32_t wire_bytes = 0;
   uint32_t payload_bytes = 0;
-  FrameId id = kNoFrame;         // its place in the pool
-  FrameId next = kNoFrame;       // behind it in a queue
-  wire::DataHeader header;       // push, answer, verdict, abort; of small frames only a number
-  std::vector<std::byte> bytes;  // control message, pieces of a want; payload if bytes are carried
+  FrameId id = kNoFrame;    // its place in the pool
+  FrameId next = kNoFrame;  // behind it in a queue
+  wire::DataHeader header;  // push, answer, verdict, abort; of small frames only a number
+  // Control message, pieces of a want, bitmap, reason; of a payload what MakeData carries.
+  std::vector<std::byte> bytes;
 
   // Higher ones leave first. What carries no payload overtakes what does.
   int64_t urgency() const {
@@ -63,7 +64,8 @@ class FramePool {
 };
 
 void MakeControl(Frame& frame, const wire::Message& message);
-// `carry_bytes`: the payload too, not only its length.
+// `carry_bytes`: the payload too. Without, it has what the protocol decides by, which is the
+// receipt or the errors, and only the length of a tensor's bytes.
 void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
               bool carry_bytes);
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
@@ -84,7 +86,7 @@ std::vector<wire::HeldPiece> HeldOf(const Frame& frame);
 std::string TextOf(const Frame& frame);  // of an abort
 
 // A payload arrives in two parts: a connection that is lost between them leaves half of it behind.
-// An empty place takes nothing.
+// An empty place takes nothing, and what is not carried stays as it was.
 void TakeFirstPart(const Frame& frame, ByteSpan place);
 void TakeRest(const Frame& frame, ByteSpan place);
 

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kElements = 4'000'000;
 constexpr double kTensorBytes = 4.0 * kElements;
 constexpr double kRatioMax = 1.06;
+// Of a link that becomes faster the way up is long (decision 28): it is shown and not judged.
 constexpr double kParts[] = {0.5, 0.25, 1.0};
 
 // A job whose steps are all alike, and the rate of one server's link.
@@ -41,7 +42,7 @@ class Steps {
       open_ = options_.workers;
       ++id_;
       for (uint32_t worker = 0; worker < options_.workers; ++worker) Submit(worker, begun);
-      while (open_ > 0 && cluster_.Step()) {
+      while (open_ > 0 && cluster_.violations().empty() && cluster_.Step()) {
       }
       seconds.push_back(ToSeconds(cluster_.network().now() - begun));
       fmt::print("  step {}: {:.3f} s; pieces as {}\n", i + 1, seconds.back(), Placement());
@@ -132,10 +133,10 @@ int RunLinks(const LinksOptions& options) {
     fmt::print("  time / least time:");
     for (double one : seconds) fmt::print(" {:.3f}", one / bound);
     fmt::print("\n");
-    good = good && seconds.back() <= kRatioMax * bound;
+    if (part < 1) good = good && seconds.back() <= kRatioMax * bound;
   }
   good = good && steps.IsSound();
-  fmt::print("{}\n", good ? "the last step of each is within 1.06" : "NOT within 1.06");
+  fmt::print("{}\n", good ? "the last step with each slow link is within 1.06" : "NOT within 1.06");
   return good ? 0 : 1;
 }
 

@@ -13,7 +13,8 @@ struct LinksOptions {
 };
 
 // One server's link has a half, then a quarter, and then all of the rate again. Prints the time of
-// every step over the least possible one; returns 1 if the last step with a rate is above 1.06.
+// every step over the least possible one; returns 1 if the last step with a slow link is above
+// 1.06.
 int RunLinks(const LinksOptions& options);
 
 }  // namespace byteps::sim

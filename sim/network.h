@@ -45,7 +45,7 @@ struct NetworkOptions {
   uint64_t seed = 1;
   Duration latency = microseconds(20);
   Duration jitter_max = Duration::zero();
-  bool carry_bytes = true;  // false: payloads are lengths only, delivered in one step
+  bool carry_bytes = true;  // false: of tensors only lengths (MakeData), delivered in one step
   Duration timeout = seconds(1);
   // What was on its way when a connection was closed still arrives, up to the news of its end.
   bool drains = false;

@@ -74,7 +74,7 @@ std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, con
           ? machine_.OnPushHeader(slot, header, frame.payload_bytes, clock_.now())
           : machine_.OnVerdictHeader(slot, header, frame.payload_bytes, clock_.now());
   if (place.ok()) {
-    if (real) TakeFirstPart(frame, place.value());
+    TakeFirstPart(frame, place.value());
     return place.value();
   }
   cluster_.violations_.push_back(name_ + ": " + place.status().ToString());
@@ -98,7 +98,7 @@ void ShardNode::OnData(ConnectionId connection, Slot slot, const Frame& frame) {
     place = Begin(connection, slot, frame);
   }
   if (!place.has_value()) return;
-  if (cluster_.network_.carries_bytes()) TakeRest(frame, *place);
+  TakeRest(frame, *place);
   machine_.OnPayload(slot);
 }
 

@@ -21,7 +21,7 @@ std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard
   Result<ByteSpan> place =
       machine_.OnAnswerHeader(shard, real ? HeaderOf(frame) : frame.header, frame.payload_bytes);
   if (place.ok()) {
-    if (real) TakeFirstPart(frame, place.value());
+    TakeFirstPart(frame, place.value());
     return place.value();
   }
   cluster_.violations_.push_back("worker " + std::to_string(rank_) + ": " +
@@ -54,7 +54,7 @@ void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& f
     place = Begin(connection, shard, frame);
   }
   if (!place.has_value()) return;
-  if (cluster_.network_.carries_bytes()) TakeRest(frame, *place);
+  TakeRest(frame, *place);
   machine_.OnAnswer(shard, clock_.now());
 }
 

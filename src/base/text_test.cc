@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace byteps {
 namespace {
 
@@ -17,6 +19,15 @@ TEST(CutTextTest, NoCharacterIsCutInTwo) {
     EXPECT_EQ(CutText(text, bytes), text.substr(0, expected[bytes])) << bytes;
   }
 }
+
+TEST(TextTest, AListIsCutWhereItGetsLong) {
+  const std::vector<uint32_t> numbers = {3, 1, 4, 1, 5};
+  EXPECT_EQ(ListText({}), "");
+  EXPECT_EQ(ListText(numbers, 5), "3, 1, 4, 1, 5");
+  EXPECT_EQ(ListText(numbers, 2), "3, 1 and 3 more");
+}
+
+TEST(TextTest, SecondsAreWhole) { EXPECT_EQ(SecondsText(milliseconds(2900)), "2 s"); }
 
 }  // namespace
 }  // namespace byteps

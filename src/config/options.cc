@@ -170,14 +170,9 @@ bool SumsLocally(const Options& options) {
          options.local_reduce != "0";
 }
 
-namespace {
-
-// The same on all machines of a job.
 bool AsksForMachines(const Options& options) {
   return options.local_reduce == "1" && IsDistributed(options);
 }
-
-}  // namespace
 
 bool IsOneOfMachine(const Options& options) {
   return AsksForMachines(options) && !WhyNotOneOfMachine(options).has_value();

@@ -91,7 +91,7 @@ struct Options {
 Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> settings);
 
 // Whether this worker needs servers. With nothing set a process is rank 0 of 1 and needs none.
-// REQUIRES: role is worker, here and in the next three.
+// REQUIRES: role is worker, here and down to GlobalRank.
 bool IsDistributed(const Options& options);
 
 // As many workers of a machine can share memory (session/wiring.cc compares with src/local/).
@@ -103,6 +103,10 @@ inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 
 // Whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
+
+// Whether the workers of each machine of a job with servers shall sum first. The same on all
+// machines, also on one that has a single worker.
+bool AsksForMachines(const Options& options);
 
 // Whether the workers of this worker's machine are one member of a job with servers: they share
 // memory, and one of them exchanges their sum.

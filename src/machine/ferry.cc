@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "src/operations/sizes.h"
+
 namespace byteps::machine {
 namespace {
 
@@ -189,7 +191,8 @@ void Ferry::CopyOut(const Piece& piece, const FerryRound& round, ConstByteSpan r
     std::memcpy(piece.to.data(), result.data() + piece.offset, piece.to.size());
     return;
   }
-  std::memset(piece.to.data(), 0, piece.to.size());
+  static_assert(operations::kTakesNoPart == UINT64_MAX);
+  std::memset(piece.to.data(), 0xff, piece.to.size());
   for (auto [offset, bytes] : round.parts) {
     if (bytes == 0) continue;
     std::memcpy(piece.to.data() + (offset - piece.offset), result.data() + offset, bytes);

@@ -25,6 +25,7 @@ namespace byteps::machine {
 // In BlockUse::generation: the block has an answer. Else it collects what is pushed.
 inline constexpr uint32_t kSpreads = uint32_t{1} << 31;
 
+inline bool Spreads(const local::BlockUse& use) { return (use.generation & kSpreads) != 0; }
 inline RoundKey KeyOfUpward(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~kSpreads};
 }
@@ -35,8 +36,8 @@ struct FerryRound {
   RankSet bring = 0;
   Combine how = Combine::kSum;
   DataType type = DataType::kFloat32;
-  // Where ranks that have joined leave gaps: what the others bring, offset and bytes. The gaps are
-  // pushed as zeros.
+  // Of a table of sizes in which ranks that have joined leave gaps: what the others bring, offset
+  // and bytes. Every number of a gap is pushed as operations::kTakesNoPart.
   std::vector<std::pair<uint32_t, uint32_t>> parts;
 };
 

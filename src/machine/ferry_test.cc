@@ -94,7 +94,7 @@ TEST_F(FerryTest, WhatIsPushedWaitsForAllAndIsTheirSum) {
   EXPECT_EQ(told[0].how, StageVerdict::kDone);
 }
 
-TEST_F(FerryTest, GapsOfRanksThatHaveJoinedAreZero) {
+TEST_F(FerryTest, GapsOfRanksThatHaveJoinedAreMarked) {
   std::vector<std::byte> table(16, std::byte{9});
   FerryRound round = Round(0b10);
   round.how = Combine::kOverlay;
@@ -106,7 +106,7 @@ TEST_F(FerryTest, GapsOfRanksThatHaveJoinedAreZero) {
   ASSERT_TRUE(at.has_value()) << "the carrier takes part in every use";
   FillAll(*at);
   ferry.Take(*at, true, window.of(0).ResultOf(*at));
-  std::vector<std::byte> expected(16);
+  std::vector<std::byte> expected(16, std::byte{0xff});
   std::fill_n(expected.begin() + 8, 4, std::byte{2});
   EXPECT_EQ(table, expected);
 }

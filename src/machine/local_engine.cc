@@ -5,11 +5,14 @@
 #include <utility>
 #include <variant>
 
+#include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 #include "src/runtime/status_pages.h"
 
 namespace byteps::machine {
 namespace {
+
+using protocol::ErrorOfLeftRank;
 
 // The loop never blocks; it may have ended.
 constexpr Duration kLoopLimit = seconds(10);
@@ -138,7 +141,7 @@ runtime::StatusPage LocalEngine::Page() {
   page.job = options_.job;
   page.version = options_.version;
   page.up_s = ToSeconds(loop_.Now() - begun_);
-  page.now_ms = runtime::MillisecondsOfDay();
+  page.now_ms = runtime::MillisecondsSinceEpoch();
   page.status = carrier_->Describe(loop_.Now());
   page.said = said_;
   return page;
@@ -146,7 +149,7 @@ runtime::StatusPage LocalEngine::Page() {
 
 void LocalEngine::Report(const std::string& text) {
   log_.Warning("{}", text);
-  said_.push_back({runtime::MillisecondsOfDay(), text});
+  said_.push_back({runtime::MillisecondsSinceEpoch(), text});
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 
@@ -216,7 +219,7 @@ void LocalEngine::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!leaves_) End(HasLeft(kCarrierRank));
+    if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     End(over->status);
   } else if (const auto* message = std::get_if<wire::Message>(&word)) {

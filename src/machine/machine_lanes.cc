@@ -6,10 +6,13 @@
 
 #include "src/machine/ferry_paths.h"
 #include "src/machine/rounds.h"
+#include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 
 namespace byteps::machine {
 namespace {
+
+using protocol::ErrorOfLeftRank;
 
 // How long a process that ends waits for the others to have what it brings.
 constexpr Duration kEndLimit = seconds(2);
@@ -226,7 +229,7 @@ void MachineLanes::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!IsCarrier()) TellLost(HasLeft(options_.first_rank));
+    if (!IsCarrier()) TellLost(ErrorOfLeftRank(options_.first_rank));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     may_leave_ = true;
     if (!IsCarrier()) TellLost(over->status);

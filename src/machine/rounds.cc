@@ -4,25 +4,17 @@
 #include <iterator>
 #include <utility>
 
+#include "src/protocol/never_complete.h"
+
 namespace byteps::machine {
 namespace {
 
+using protocol::ErrorOfJoinedRoot;
+using protocol::ErrorOfLeftRank;
+
 constexpr uint32_t kCarrier = 0;
 
-Status RootHasJoined(uint32_t root) {
-  return {StatusCode::kInvalidArgument,
-          "nobody brings the bytes, because rank " + std::to_string(root) +
-              " has joined: it has no more data; a rank that has joined cannot be the root"};
-}
-
 }  // namespace
-
-Status HasLeft(uint32_t rank) {
-  return {StatusCode::kPeerLost,
-          "worker " + std::to_string(rank) +
-              " has left the job; operations it does not take part in cannot complete (where ranks "
-              "have different numbers of batches, each ends with join)"};
-}
 
 std::string RanksText(RankSet ranks) {
   std::string text;
@@ -60,7 +52,7 @@ void Rounds::OnLeft(uint32_t rank) {
     const Round& round = place->second;
     bool concerned = round.is_complete && (round.begun & Bit(rank)) != 0;
     if (concerned && events_.break_off(place->first)) {
-      events_.failed(place->first, round.begun & ~left_, HasLeft(rank));
+      events_.failed(place->first, round.begun & ~left_, ErrorOfLeftRank(rank));
       rounds_.erase(place);
     }
     place = next;
@@ -75,10 +67,10 @@ void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
   if (!round.is_complete) {
     RankSet missing = Missing(round);
     std::string whom = missing == 0 ? "" : "; it has no part of rank " + RanksText(missing);
-    return Fail(place, {StatusCode::kDeadlineExceeded, abort.why + whom});
+    return Fail(place, {abort.why.code(), abort.why.message() + whom});
   }
   if (!events_.break_off(abort.key)) return;
-  events_.failed(abort.key, round.begun, {StatusCode::kDeadlineExceeded, abort.why});
+  events_.failed(abort.key, round.begun, abort.why);
   rounds_.erase(place);
 }
 
@@ -114,7 +106,7 @@ void Rounds::Look(Place place, uint32_t last) {
   // Nobody gives blocks to anything when the carrier has left.
   RankSet gone = (missing & left_) | (left_ & Bit(kCarrier));
   if (round.failure.ok() && gone != 0) {
-    return Fail(place, HasLeft(static_cast<uint32_t>(std::countr_zero(gone))));
+    return Fail(place, ErrorOfLeftRank(static_cast<uint32_t>(std::countr_zero(gone))));
   }
   if (!round.failure.ok()) {
     if ((missing & ~left_) == 0) rounds_.erase(place);  // nobody is left to be told
@@ -122,7 +114,8 @@ void Rounds::Look(Place place, uint32_t last) {
   }
   if (missing != 0) return;
   const uint32_t root = round.facts.root;
-  if (root != kNoRank && (round.begun & Bit(root)) == 0) return Fail(place, RootHasJoined(root));
+  if (root != kNoRank && (round.begun & Bit(root)) == 0)
+    return Fail(place, ErrorOfJoinedRoot(std::to_string(root)));
   round.is_complete = true;
   if (round.facts.how == Combine::kLast) joined_ = 0;
   const RankSet ranks = round.facts.ranks & round.begun;

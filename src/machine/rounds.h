@@ -62,9 +62,6 @@ class Rounds {
   RankSet left_ = 0;
 };
 
-// What a round ends in that lacks a rank which has left in order.
-Status HasLeft(uint32_t rank);
-
 // "0, 2, 3": local ranks for people.
 std::string RanksText(RankSet ranks);
 

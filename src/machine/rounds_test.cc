@@ -16,6 +16,7 @@ class RoundsTest : public testing::Test {
     facts.pieces = {{1, 64}};
     return facts;
   }
+  static Status Late(const std::string& why) { return {StatusCode::kDeadlineExceeded, why}; }
   static RoundKey Key(TensorId tensor, uint64_t use = 1) { return {tensor, use, 0}; }
   void Begin(uint32_t rank, TensorId tensor, RankSet ranks = 0b111) {
     rounds.OnBegun(rank, {Key(tensor), FactsOf(ranks)});
@@ -104,12 +105,12 @@ TEST_F(RoundsTest, ARootThatHasJoinedBringsNothing) {
 
 TEST_F(RoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater) {
   Begin(0, 1);
-  rounds.OnAbort(0, {Key(1), "rank 0 has waited too long"});
+  rounds.OnAbort(0, {Key(1), Late("rank 0 has waited too long")});
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].to, 0b001u);
   EXPECT_EQ(failed[0].code, StatusCode::kDeadlineExceeded);
   EXPECT_EQ(failed[0].text, "rank 0 has waited too long; it has no part of rank 1, 2");
-  rounds.OnAbort(0, {Key(1), "again"});
+  rounds.OnAbort(0, {Key(1), Late("again")});
   EXPECT_EQ(failed.size(), 1u) << "once";
   Begin(2, 1);
   Begin(1, 1);
@@ -122,18 +123,18 @@ TEST_F(RoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater) {
 TEST_F(RoundsTest, AnAbortOfWhatIsCompleteAsksTheBlocks) {
   for (uint32_t rank : {0, 1, 2}) Begin(rank, 1);
   can_break_off = false;
-  rounds.OnAbort(1, {Key(1), "late"});
+  rounds.OnAbort(1, {Key(1), Late("late")});
   EXPECT_TRUE(failed.empty()) << "some rank may have the result";
   can_break_off = true;
-  rounds.OnAbort(1, {Key(1), "late"});
+  rounds.OnAbort(1, {Key(1), Late("late")});
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].to, 0b111u);
 }
 
 TEST_F(RoundsTest, AnAbortOfWhatARankHasNotBegunChangesNothing) {
   Begin(0, 1);
-  rounds.OnAbort(1, {Key(1), "late"});
-  rounds.OnAbort(1, {Key(7), "late"});
+  rounds.OnAbort(1, {Key(1), Late("late")});
+  rounds.OnAbort(1, {Key(7), Late("late")});
   EXPECT_TRUE(failed.empty());
 }
 

@@ -5,17 +5,16 @@
 #include <variant>
 
 #include "src/machine/rounds.h"
+#include "src/protocol/never_complete.h"
 #include "src/protocol/worker/front_rules.h"
 
 namespace byteps::machine {
 namespace {
 
-constexpr uint32_t kNobody = UINT32_MAX;
+using protocol::ErrorOfJoinedRoot;
+using protocol::ErrorOfLeftRank;
 
-std::string RootHasJoined(const std::string& who) {
-  return "nobody brings the bytes, because rank " + who +
-         " has joined: it has no more data; a rank that has joined cannot be the root";
-}
+constexpr uint32_t kNobody = UINT32_MAX;
 
 }  // namespace
 
@@ -142,7 +141,7 @@ void Uplink::On(uint32_t rank, const Abort& word) {
   Round& round = found->second;
   RankSet missing = round.is_open ? 0 : Missing(round);
   std::string whom = missing == 0 ? "" : "; its machine has no part of rank " + NamesOf(missing);
-  AskForError(word.key, round, word.why + whom);
+  AskForError(word.key, round, {word.why.code(), word.why.message() + whom});
 }
 
 // Its bytes are there for a moment only.
@@ -151,9 +150,9 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   asks_.erase(rank);
   for (auto& [key, round] : rounds_) {
     if (!round.is_open || round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
-    round.broken = HasLeft(first_rank_ + rank);
+    round.broken = ErrorOfLeftRank(first_rank_ + rank);
     ferry_.Close(key);
-    AskForError(key, round, round.broken.message());
+    AskForError(key, round, round.broken);
   }
   events_.say(rank, MayLeave());
   LookAtAll();
@@ -238,7 +237,7 @@ void Uplink::Look(const RoundKey& key) {
     if (!gone.has_value() && here != 0) {
       gone = first_rank_ + static_cast<uint32_t>(std::countr_zero(here));
     }
-    if (gone.has_value()) AskForError(key, round, HasLeft(*gone).message());
+    if (gone.has_value()) AskForError(key, round, ErrorOfLeftRank(*gone));
     return;
   }
   const bool from_here = round.facts.root == slot_ && round.facts.how == Combine::kOverlay;
@@ -246,7 +245,7 @@ void Uplink::Look(const RoundKey& key) {
       std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
   const bool has_bytes = !round.facts.pieces.empty() && round.facts.pieces[0].bytes != 0;
   if (from_here && !brings && has_bytes)
-    return AskForError(key, round, RootHasJoined(NamesOf(joined_ & round.facts.ranks)));
+    return AskForError(key, round, ErrorOfJoinedRoot(NamesOf(joined_ & round.facts.ranks)));
   OpenFerry(key, round);
   Begin(key, round);
 }
@@ -297,7 +296,7 @@ void Uplink::Begin(const RoundKey& key, Round& round) {
 }
 
 // The owners decide. Not all need have begun it: what is pushed is the request alone.
-void Uplink::AskForError(const RoundKey& key, Round& round, const std::string& why) {
+void Uplink::AskForError(const RoundKey& key, Round& round, const Status& why) {
   if (round.end.has_value()) return;
   if (round.serial == 0) Begin(key, round);
   exchanges_.Abort(round.serial, why);

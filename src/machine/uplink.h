@@ -85,7 +85,7 @@ class Uplink {
   void LookAtAll();
   void Begin(const RoundKey& key, Round& round);
   void OpenFerry(const RoundKey& key, Round& round);
-  void AskForError(const RoundKey& key, Round& round, const std::string& why);
+  void AskForError(const RoundKey& key, Round& round, const Status& why);
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
   void EraseIfOver(const RoundKey& key);
   void Settle();

@@ -121,10 +121,10 @@ TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
 TEST_F(UplinkTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
   uplink.OnView(View());
   uplink.OnWord(0, Begun());
-  uplink.OnWord(0, Abort{kRoundUp, "too late"});
+  uplink.OnWord(0, Abort{kRoundUp, Status(StatusCode::kDeadlineExceeded, "too late")});
   ASSERT_NE(Exchange(), nullptr);
   ASSERT_EQ(CountAborts(), 1u);
-  EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.find("rank 3"), std::string::npos);
+  EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.message().find("rank 3"), std::string::npos);
   EndExchange({StatusCode::kDeadlineExceeded, "too late"});
   EXPECT_EQ(ToldTo<Ended>(0).size(), 1u);
   EXPECT_TRUE(ToldTo<Ended>(1).empty());

@@ -1,7 +1,6 @@
 #include "src/machine/upward_lane.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
@@ -43,7 +42,11 @@ UpwardLane::UpwardLane(local::Window& window, uint32_t ranks, Ferry* ferry, Even
       rank_(window.rank()),
       rank_count_(ranks),
       ferry_(ferry),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
+                     [this](const BlockWork::Taken& taken) { Fill(taken); },
+                     [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
+}
 
 void UpwardLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -141,7 +144,7 @@ UpwardFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
 void UpwardLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  open_[key] = {&exchange};
+  open_[key] = &exchange;
   keys_[exchange.serial] = key;
   BegunUpward begun{key, FactsOf(exchange)};
   if (exchange.count > 0) {
@@ -177,7 +180,7 @@ void UpwardLane::On(const protocol::to_lane::Settle& mail) {
 void UpwardLane::OnEnded(const Ended& ended, Time now) {
   auto one = open_.find(ended.key);
   if (one == open_.end() || ignores_answers_) return;
-  const protocol::Exchange& exchange = *one->second.exchange;
+  const protocol::Exchange& exchange = *one->second;
   protocol::to_front::PartDone part;
   part.serial = exchange.serial;
   part.tensor = exchange.tensor.id;
@@ -198,101 +201,37 @@ void UpwardLane::OnEnded(const Ended& ended, Time now) {
 
 // From now on nothing here touches the exchange's memory.
 void UpwardLane::Forget(Exchanges::iterator one) {
-  for (Taken& taken : taken_) {
-    if (taken.open == &one->second) taken.open = nullptr;
-  }
-  keys_.erase(one->second.exchange->serial);
+  work_.Forget(*one->second);
+  keys_.erase(one->second->serial);
   open_.erase(one);
 }
 
-// Others wait for sums, then for blocks; so this rank fills last.
-Result<bool> UpwardLane::Step() {
-  if (SumOne() || ReadOne() || FillOne()) return true;
-  return TakeUp();
+const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) const {
+  auto one = open_.find(KeyOfUpward(at.use));
+  return one == open_.end() ? nullptr : one->second;
 }
 
-bool UpwardLane::SumOne() {
-  return std::ranges::any_of(
-      taken_, [this](const Taken& taken) { return taken.is_filled && window_.SumShare(taken.at); });
+void UpwardLane::Fill(const BlockWork::Taken& taken) {
+  const local::AdmittedUse& at = taken.at;
+  if (!Has(at.use.bring, rank_) || window_.decision(at) != Decision::kOpen) return;
+  if (Spreads(at.use)) {
+    if (ferry_ != nullptr && ferry_->Fill(at, window_.Part(at))) return window_.Filled(at);
+    (void)window_.Withdraw(at);
+  } else if (taken.exchange == nullptr) {
+    // The operation has ended here without it, so it ends in an error everywhere.
+    (void)window_.Withdraw(at);
+  } else {
+    work_.CopyIn(taken);
+  }
 }
 
-bool UpwardLane::ReadOne() {
-  for (auto taken = taken_.begin(); taken != taken_.end(); ++taken) {
-    if (!taken->is_filled) continue;
-    Decision decision = window_.decision(taken->at);
-    if (decision == Decision::kOpen) continue;
-    const bool is_sum = decision == Decision::kSum;
-    if (!taken->spreads() && ferry_ != nullptr) {
-      ferry_->Take(taken->at, is_sum, is_sum ? window_.ResultOf(taken->at) : ConstByteSpan());
-    } else if (taken->spreads() && is_sum && taken->open != nullptr && !ignores_answers_) {
-      Read(*taken);
-    }
-    window_.Release(taken->at);
-    taken_.erase(taken);
-    return true;
+void UpwardLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+  const local::AdmittedUse& at = taken.at;
+  if (Spreads(at.use)) {
+    if (is_sum && taken.exchange != nullptr && !ignores_answers_) work_.CopyOut(taken);
+  } else if (ferry_ != nullptr) {
+    ferry_->Take(at, is_sum, is_sum ? window_.ResultOf(at) : ConstByteSpan());
   }
-  return false;
-}
-
-void UpwardLane::Read(const Taken& taken) {
-  protocol::Spans spans = taken.open->exchange->spans->SpansOf(taken.at.use.piece);
-  if (spans.want.empty()) return;
-  ConstByteSpan result = window_.ResultOf(taken.at);
-  std::memcpy(spans.want.data(), result.data() + spans.want_offset, spans.want.size());
-}
-
-bool UpwardLane::FillOne() {
-  for (Taken& taken : taken_) {
-    if (taken.is_filled || !window_.IsOurs(taken.at)) continue;
-    taken.is_filled = true;
-    bool brings = Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen;
-    if (brings) Fill(taken);
-    return true;
-  }
-  return false;
-}
-
-void UpwardLane::Fill(Taken& taken) {
-  if (taken.spreads()) {
-    if (ferry_ == nullptr || !ferry_->Fill(taken.at, window_.Part(taken.at))) {
-      (void)window_.Withdraw(taken.at);
-    } else {
-      window_.Filled(taken.at);
-    }
-    return;
-  }
-  // The operation has ended here without it, so it ends in an error everywhere.
-  if (taken.open == nullptr) {
-    (void)window_.Withdraw(taken.at);
-    return;
-  }
-  protocol::Spans spans = taken.open->exchange->spans->SpansOf(taken.at.use.piece);
-  if (!spans.push.empty()) {
-    std::memcpy(window_.Part(taken.at).data() + spans.push_offset, spans.push.data(),
-                spans.push.size());
-  }
-  window_.Filled(taken.at);
-}
-
-Result<bool> UpwardLane::TakeUp() {
-  Result<std::optional<local::AdmittedUse>> next = window_.NextAfter(last_use_);
-  if (!next.ok()) return next.status();
-  if (!next->has_value()) return false;
-  Taken taken;
-  taken.at = *next.value();
-  last_use_ = taken.at.number;
-  auto one = open_.find(KeyOfUpward(taken.at.use));
-  if (one != open_.end()) {
-    taken.open = &one->second;
-    protocol::Spans spans = one->second.exchange->spans->SpansOf(taken.at.use.piece);
-    if (spans.piece_bytes != taken.at.use.bytes) {
-      return Status(StatusCode::kInternal, "the ranks of this machine cut tensor '" +
-                                               std::string(one->second.exchange->name) +
-                                               "' in different ways: restart the job");
-    }
-  }
-  taken_.push_back(taken);
-  return true;
 }
 
 }  // namespace byteps::machine

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/local/window.h"
+#include "src/machine/block_work.h"
 #include "src/machine/ferry.h"
 #include "src/machine/words.h"
 #include "src/protocol/worker/exchange.h"
@@ -33,26 +33,16 @@ class UpwardLane {
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const Ended& ended, Time now);
-  // Does one thing that can be done now. False: there is none, before the next event. kInternal:
-  // what stands in the window cannot be right.
-  Result<bool> Step();
+  // As BlockWork::Step.
+  Result<bool> Step() { return work_.Step(); }
 
   // From now on it takes no answer: what it has open stays open until it is withdrawn.
   void IgnoreAnswers() { ignores_answers_ = true; }
   // Whether this rank has released all blocks that it was named in.
-  bool IsDrained() const { return taken_.empty(); }
+  bool IsDrained() const { return work_.IsDrained(); }
 
  private:
-  struct Open {
-    const protocol::Exchange* exchange = nullptr;
-  };
-  using Exchanges = std::map<RoundKey, Open>;
-  struct Taken {
-    local::AdmittedUse at;
-    Open* open = nullptr;  // null: this rank has no operation for it any more, or never had
-    bool is_filled = false;
-    bool spreads() const { return (at.use.generation & kSpreads) != 0; }
-  };
+  using Exchanges = std::map<RoundKey, const protocol::Exchange*>;
   // A process set, as this machine has it.
   struct Set {
     RankSet ranks = 0;
@@ -76,12 +66,9 @@ class UpwardLane {
   Set SetOf(const std::vector<uint32_t>& ranks) const;
   UpwardFacts FactsOf(const protocol::Exchange& exchange);
   void Forget(Exchanges::iterator one);
-  bool SumOne();
-  bool ReadOne();
-  bool FillOne();
-  Result<bool> TakeUp();
-  void Fill(Taken& taken);
-  void Read(const Taken& taken);
+  const protocol::Exchange* Find(const local::AdmittedUse& at) const;
+  void Fill(const BlockWork::Taken& taken);
+  void Take(const BlockWork::Taken& taken, bool is_sum);
 
   local::Window& window_;
   const uint32_t rank_;
@@ -93,8 +80,7 @@ class UpwardLane {
   uint32_t first_rank_ = 0;  // of this machine
   Exchanges open_;
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
-  std::deque<Taken> taken_;            // in the order of the carrier
-  uint64_t last_use_ = 0;
+  BlockWork work_;
   std::map<uint32_t, Set> sets_;
   std::map<TensorId, size_t> told_homes_;  // how many the carrier knows
   bool ignores_answers_ = false;

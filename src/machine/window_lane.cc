@@ -1,7 +1,6 @@
 #include "src/machine/window_lane.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -37,7 +36,14 @@ RoundFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
 }  // namespace
 
 WindowLane::WindowLane(local::Window& window, uint32_t ranks, Events events)
-    : window_(window), rank_(window.rank()), rank_count_(ranks), events_(std::move(events)) {}
+    : window_(window),
+      rank_(window.rank()),
+      rank_count_(ranks),
+      events_(std::move(events)),
+      work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
+                     [this](const BlockWork::Taken& taken) { Fill(taken); },
+                     [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
+}
 
 void WindowLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -93,9 +99,7 @@ void WindowLane::OnFailed(const Failed& failed, Time now) {
 
 // From now on nothing here touches the exchange's memory.
 void WindowLane::Forget(Exchanges::iterator one) {
-  for (Taken& taken : taken_) {
-    if (taken.open == &one->second) taken.open = nullptr;
-  }
+  work_.Forget(*one->second.exchange);
   keys_.erase(one->second.exchange->serial);
   open_.erase(one);
 }
@@ -136,93 +140,37 @@ bool WindowLane::HasWhole() const {
   });
 }
 
-// Others wait for sums, then for blocks; so this rank fills last.
 Result<bool> WindowLane::Step(Time now) {
-  if (SumOne() || ReadOne(now) || FillOne()) return true;
-  return TakeUp();
+  now_ = now;
+  return work_.Step();
 }
 
-bool WindowLane::SumOne() {
-  return std::ranges::any_of(
-      taken_, [this](const Taken& taken) { return taken.is_filled && window_.SumShare(taken.at); });
+const protocol::Exchange* WindowLane::Find(const local::AdmittedUse& at) {
+  auto one = open_.find(KeyOf(at.use));
+  if (one == open_.end()) return nullptr;
+  ++one->second.given;
+  return one->second.exchange;
 }
 
-bool WindowLane::ReadOne(Time now) {
-  for (auto taken = taken_.begin(); taken != taken_.end(); ++taken) {
-    if (!taken->is_filled) continue;
-    Decision decision = window_.decision(taken->at);
-    if (decision == Decision::kOpen) continue;
-    Open* open = taken->open;
-    if (open != nullptr && decision == Decision::kSum) {
-      Read(*taken);
-      ++open->done;
-      open->ranks = taken->at.use.ranks;
-    } else if (open != nullptr) {
-      open->is_broken = true;
-    }
-    window_.Release(taken->at);
-    RoundKey key = KeyOf(taken->at.use);
-    taken_.erase(taken);
-    if (open != nullptr && open->done == open->exchange->count) {
-      End(open_.find(key), Status::Ok(), now);
-    }
-    return true;
+void WindowLane::Fill(const BlockWork::Taken& taken) {
+  if (taken.exchange == nullptr) {
+    (void)window_.Withdraw(taken.at);
+  } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {
+    work_.CopyIn(taken);
   }
-  return false;
 }
 
-void WindowLane::Read(const Taken& taken) {
-  protocol::Spans spans = taken.open->exchange->spans->SpansOf(taken.at.use.piece);
-  if (spans.want.empty()) return;
-  ConstByteSpan result = window_.ResultOf(taken.at);
-  std::memcpy(spans.want.data(), result.data() + spans.want_offset, spans.want.size());
-}
-
-bool WindowLane::FillOne() {
-  for (Taken& taken : taken_) {
-    if (taken.is_filled || !window_.IsOurs(taken.at)) continue;
-    taken.is_filled = true;
-    if (taken.open == nullptr) {
-      (void)window_.Withdraw(taken.at);
-    } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {
-      Fill(taken);
-    } else {
-      continue;
-    }
-    return true;
-  }
-  return false;
-}
-
-void WindowLane::Fill(Taken& taken) {
-  protocol::Spans spans = taken.open->exchange->spans->SpansOf(taken.at.use.piece);
-  if (!spans.push.empty()) {
-    std::memcpy(window_.Part(taken.at).data() + spans.push_offset, spans.push.data(),
-                spans.push.size());
-  }
-  window_.Filled(taken.at);
-}
-
-Result<bool> WindowLane::TakeUp() {
-  Result<std::optional<local::AdmittedUse>> next = window_.NextAfter(last_use_);
-  if (!next.ok()) return next.status();
-  if (!next->has_value()) return false;
-  Taken taken;
-  taken.at = *next.value();
-  last_use_ = taken.at.number;
+void WindowLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+  if (taken.exchange == nullptr) return;
   auto one = open_.find(KeyOf(taken.at.use));
-  if (one != open_.end()) {
-    taken.open = &one->second;
-    ++one->second.given;
-    protocol::Spans spans = one->second.exchange->spans->SpansOf(taken.at.use.piece);
-    if (spans.piece_bytes != taken.at.use.bytes) {
-      return Status(StatusCode::kInternal, "the ranks of this machine cut tensor '" +
-                                               std::string(one->second.exchange->name) +
-                                               "' in different ways: restart the job");
-    }
+  Open& open = one->second;
+  if (!is_sum) {
+    open.is_broken = true;
+    return;
   }
-  taken_.push_back(taken);
-  return true;
+  work_.CopyOut(taken);
+  open.ranks = taken.at.use.ranks;
+  if (++open.done == open.exchange->count) End(one, Status::Ok(), now_);
 }
 
 }  // namespace byteps::machine

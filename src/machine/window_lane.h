@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -17,6 +16,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/local/window.h"
+#include "src/machine/block_work.h"
 #include "src/machine/words.h"
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/mail.h"
@@ -36,14 +36,13 @@ class WindowLane {
   // The carrier says that a round has ended so.
   void OnFailed(const Failed& failed, Time now);
 
-  // Does one thing that can be done now. False: there is none, before the next event. kInternal:
-  // what stands in the window cannot be right.
+  // As BlockWork::Step.
   Result<bool> Step(Time now);
 
   // Whether an exchange is open of which all pieces have their blocks: it ends soon, in order.
   bool HasWhole() const;
   // Whether this rank has released all blocks that it was named in.
-  bool IsDrained() const { return taken_.empty(); }
+  bool IsDrained() const { return work_.IsDrained(); }
 
  private:
   struct Open {
@@ -54,12 +53,6 @@ class WindowLane {
     RankSet ranks = 0;
   };
   using Exchanges = std::map<RoundKey, Open>;
-  struct Taken {
-    local::AdmittedUse at;
-    Open* open = nullptr;  // null: this rank has no operation for it any more
-    bool is_filled = false;
-  };
-
   void On(const protocol::to_lane::AddProcessSet& mail);
   void On(const protocol::to_lane::RemoveProcessSet& mail) { sets_.erase(mail.number); }
   void On(const protocol::to_lane::Joined& mail);
@@ -77,12 +70,9 @@ class WindowLane {
   RankSet RanksOf(uint32_t set) const;
   void Forget(Exchanges::iterator one);
   void End(Exchanges::iterator one, const Status& how, Time now);
-  bool SumOne();
-  bool ReadOne(Time now);
-  bool FillOne();
-  Result<bool> TakeUp();
-  void Fill(Taken& taken);
-  void Read(const Taken& taken);
+  const protocol::Exchange* Find(const local::AdmittedUse& at);
+  void Fill(const BlockWork::Taken& taken);
+  void Take(const BlockWork::Taken& taken, bool is_sum);
   const protocol::Receipt& ReceiptOf(RankSet ranks);
 
   local::Window& window_;
@@ -91,8 +81,8 @@ class WindowLane {
   const Events events_;
   Exchanges open_;
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
-  std::deque<Taken> taken_;            // in the order of the carrier
-  uint64_t last_use_ = 0;
+  BlockWork work_;
+  Time now_{};
   std::map<uint32_t, RankSet> sets_;  // process sets, but for 0
   RankSet receipt_ranks_ = 0;
   protocol::Receipt receipt_;

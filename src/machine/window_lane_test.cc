@@ -130,6 +130,23 @@ TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
   EXPECT_FALSE(lane(0).HasWhole());
 }
 
+// The event of its decision has passed when the rank takes it up.
+TEST_F(WindowLaneTest, WhatWasDecidedBeforeIsReadAtOnce) {
+  Exchanged root(1, 1, 5);
+  Exchanged other(2, 1, 0);
+  for (Exchanged* one : {&root, &other}) {
+    one->exchange.tensor.combine = Combine::kOverlay;
+    one->exchange.root = 0;
+  }
+  Begin(0, root);
+  Begin(1, other);
+  Complete();
+  RunAll(0b01);
+  RunAll(0b10);
+  ASSERT_NE(Told<protocol::to_front::PartDone>(1), nullptr);
+  EXPECT_EQ(other.output, std::vector<float>(other.output.size(), 5));
+}
+
 TEST_F(WindowLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
   Exchanged first(1, 9, 1);
   Exchanged second(2, 9, 2);
@@ -192,8 +209,8 @@ TEST_F(WindowLaneTest, WhatHasAllItsBlocksIsWhole) {
 TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   Exchanged first(1, 1, 1);
   Begin(0, first);
-  lane(0).OnMail(protocol::to_lane::Abort{7, 1, "late"});
-  EXPECT_EQ(std::get<Abort>(ranks[0]->said.back()).why, "late");
+  lane(0).OnMail(protocol::to_lane::Abort{7, 1, {StatusCode::kDeadlineExceeded, "late"}});
+  EXPECT_EQ(std::get<Abort>(ranks[0]->said.back()).why.message(), "late");
   lane(0).OnMail(protocol::to_lane::Joined{3});
   EXPECT_TRUE(std::holds_alternative<Joined>(ranks[0]->said.back()));
   size_t before = ranks[0]->said.size();

@@ -238,7 +238,7 @@ Word ReadWord(size_t kind, Reader& reader) {
     case 1: return Joined();
     case 2: {
       RoundKey key = reader.Key();
-      return Abort{key, reader.Text()};
+      return Abort{key, reader.Error()};
     }
     case 3: return Leaves();
     case 4: return GaveUp{reader.Text()};

@@ -128,7 +128,7 @@ struct Joined {};
 // The round shall end in an error, on every rank or on none.
 struct Abort {
   RoundKey key;
-  std::string why;
+  Status why;
 };
 // The rank begins nothing any more; MayLeave answers it.
 struct Leaves {};

@@ -51,9 +51,9 @@ TEST(Words, ComeBackAsTheyWere) {
   Begun begun = Back(Begun{kRoundOfWords, Facts()});
   EXPECT_EQ(begun.key, kRoundOfWords);
   EXPECT_EQ(begun.facts, Facts());
-  Abort abort = Back(Abort{kRoundOfWords, "too late"});
+  Abort abort = Back(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "too late")});
   EXPECT_EQ(abort.key, kRoundOfWords);
-  EXPECT_EQ(abort.why, "too late");
+  EXPECT_EQ(abort.why, Status(StatusCode::kDeadlineExceeded, "too late"));
   EXPECT_EQ(Back(GaveUp{"no memory"}).why, "no memory");
   Status error(StatusCode::kPeerLost, "worker 1");
   Failed failed = Back(Failed{kRoundOfWords, error});
@@ -89,7 +89,7 @@ TEST(Words, ComeBackAsTheyWere) {
 
 TEST(Words, WhatIsNoneIsRefused) {
   std::vector<Word> words = {Begun{kRoundOfWords, Facts()},
-                             Abort{kRoundOfWords, "why"},
+                             Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")},
                              BegunUpward{kRoundOfWords, Upward(), 8, 16},
                              SetAdded{4, {0, 2}, {1, 5}},
                              Ended{kRoundOfWords, Status::Ok(), {0, 2}, true},

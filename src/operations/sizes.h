@@ -30,6 +30,10 @@ std::optional<uint64_t> InputBytes(const wire::TensorSpec& spec, uint64_t rows);
 // first it knows of nothing yet. No value as above.
 std::optional<uint64_t> DeclaredBytes(const wire::TensorSpec& spec);
 
+// In place of what a rank tells the others first: it has joined, so it takes no part, though its
+// contributor does, which tells the sizes of all its ranks together.
+inline constexpr uint64_t kTakesNoPart = UINT64_MAX;
+
 // Rows that are scattered: those of `rows` that come before the rows of the rank at `place` of
 // `count`. Earlier ranks get one more when they cannot be equal.
 constexpr uint64_t RowsBefore(uint64_t rows, uint64_t place, uint64_t count) {

@@ -56,8 +56,8 @@ void ExchangeMeter::OnAnswered(ShardId shard, uint64_t bytes, bool full, Time no
   OnMoved(shard);
 }
 
-std::optional<ExchangeMeter::Window> ExchangeMeter::Take() {
-  if (measured_.active < window_) return std::nullopt;
+std::optional<ExchangeMeter::Sample> ExchangeMeter::Take() {
+  if (measured_.active < length_) return std::nullopt;
   return std::exchange(measured_, {std::vector<Shard>(open_.size()), {}});
 }
 

@@ -25,13 +25,13 @@ class ExchangeMeter {
     uint64_t bytes = 0;
     Duration busy{};
   };
-  struct Window {
+  struct Sample {
     std::vector<Shard> shards;  // by ShardId
     Duration active{};
   };
 
-  // Windows are this long at least.
-  explicit ExchangeMeter(Duration window = milliseconds(100)) : window_(window) {}
+  // A sample is this long at least.
+  explicit ExchangeMeter(Duration length = milliseconds(100)) : length_(length) {}
 
   // Forgets everything: a generation with so many shards begins. Of other shards nothing is
   // measured.
@@ -49,11 +49,11 @@ class ExchangeMeter {
   // credit just before it. `now` never goes back.
   void OnAnswered(ShardId shard, uint64_t bytes, bool full, Time now);
   // When it is long enough; the next one begins.
-  std::optional<Window> Take();
+  std::optional<Sample> Take();
 
  private:
-  Duration window_;
-  Window measured_;
+  Duration length_;
+  Sample measured_;
   std::vector<uint32_t> open_;  // by shard: pieces between push and answer
   std::optional<Time> last_;    // answer; unless the credit was not used up then
 };

@@ -15,15 +15,15 @@ TEST(ExchangeMeterTest, AShardIsBusyWhileAPieceIsUnderWay) {
   meter.OnAnswered(1, 1000, true, At(40));
   EXPECT_FALSE(meter.Take().has_value());
   meter.OnAnswered(0, 3000, true, At(110));
-  auto window = meter.Take();
-  ASSERT_TRUE(window.has_value());
-  EXPECT_EQ(window->active, milliseconds(100));
-  EXPECT_EQ(window->shards[0].bytes, 3000u);
-  EXPECT_EQ(window->shards[0].busy, milliseconds(100));
-  EXPECT_EQ(window->shards[1].bytes, 1000u);
-  EXPECT_EQ(window->shards[1].busy, milliseconds(30));
+  auto sample = meter.Take();
+  ASSERT_TRUE(sample.has_value());
+  EXPECT_EQ(sample->active, milliseconds(100));
+  EXPECT_EQ(sample->shards[0].bytes, 3000u);
+  EXPECT_EQ(sample->shards[0].busy, milliseconds(100));
+  EXPECT_EQ(sample->shards[1].bytes, 1000u);
+  EXPECT_EQ(sample->shards[1].busy, milliseconds(30));
   meter.OnAnswered(0, 500, true, At(115));
-  EXPECT_FALSE(meter.Take().has_value()) << "the next window has only begun";
+  EXPECT_FALSE(meter.Take().has_value()) << "the next sample has only begun";
 }
 
 TEST(ExchangeMeterTest, WhileTheProgramSetsThePaceNothingIsMeasured) {

@@ -7,14 +7,14 @@
 namespace byteps::plan {
 namespace {
 
-constexpr uint32_t kWindows = 4;
-// A round of pieces must become this much faster. So many rounds of windows must agree, unless as
-// much is to be gained as no noise makes of nothing.
+constexpr uint32_t kSamplesOfSeries = 4;
+// A move must make a round this much faster, and so many series must agree about it. One series is
+// enough for a gain that is too great for noise.
 constexpr double kGainMin = 1.03;
 constexpr double kGainGreat = 1.25;
 constexpr uint32_t kAgree = 3;
 constexpr uint32_t kMovesMax = 6;
-constexpr uint32_t kRoundsPerMove = 40;
+constexpr uint32_t kSeriesPerMove = 40;
 // As busy as the busiest, but for what measuring costs.
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
@@ -33,7 +33,7 @@ void PlacementKeeper::Forget() {
   more_.assign(hosts_.size(), 0);
   agree_ = 0;
   moves_left_ = kMovesMax;
-  rounds_ = 0;
+  series_ = 0;
 }
 
 void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares) {
@@ -41,18 +41,18 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   shares_ = std::move(shares);
   if (rates_.size() != hosts_.size()) Forget();
   agree_ = 0;
-  windows_ = 0;
+  samples_ = 0;
   settling_ = true;
 }
 
-// True when a round of windows is complete.
+// True when a series is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
-  if (windows_ == 0 || job_rate > fastest_) {
+  if (samples_ == 0 || job_rate > fastest_) {
     fastest_ = job_rate;
     traffic_.assign(traffic.begin(), traffic.end());
   }
-  if (++windows_ < kWindows) return false;
-  windows_ = 0;
+  if (++samples_ < kSamplesOfSeries) return false;
+  samples_ = 0;
   return true;
 }
 
@@ -77,7 +77,7 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
       // each other. Only where nothing better is known that is guessed.
       const double part = std::max(busy, kBusyMin);
       double least = one.rate / (at_limit_[i] ? part : part * part);
-      // A limit that was seen is given up when two rounds of windows say so.
+      // A limit that was seen is given up when two series say so.
       const double before = std::exchange(more_[i], least);
       if (at_limit_[i]) least = std::min(least, before);
       const double step = rates_[i] > 0 ? kSmoothing : 1;
@@ -105,10 +105,10 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic)
   if (std::exchange(settling_, false)) return std::nullopt;
   if (!Collect(traffic, job_rate)) return std::nullopt;
   Learn(traffic_);
-  if (moves_left_ == kMovesMax) rounds_ = 0;
-  if (++rounds_ > kRoundsPerMove) {
+  if (moves_left_ == kMovesMax) series_ = 0;
+  if (++series_ > kSeriesPerMove) {
     ++moves_left_;
-    rounds_ = 0;
+    series_ = 0;
   }
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   const std::vector<Host> hosts = HostsAsKnown();

@@ -1,7 +1,7 @@
 // Keeps the placement right while nobody says how fast the links are: learns their rates from the
 // traffic, and says when pieces should move (docs/decisions/0028-measured-links.md).
 //
-// What a window of traffic shows of a host whose servers combine:
+// What a sample of the traffic shows of a host whose servers combine:
 //   * Its servers were as busy as any: they hold up the others, or nobody does, and its link
 //     carries what it carried.
 //   * They were less busy: others held them up. Its link carries more than it did, by as much as
@@ -10,10 +10,10 @@
 // job are mostly equal. A worker's link without a server beside it never counts as the limit: where
 // it is one, no placement helps.
 //
-// Of several windows only the one counts in which the job was fastest: a processor that is busy
-// with other work slows a job down, and never makes it faster. Such a round of windows moves pieces
-// if much is to be gained; if little, several rounds must agree. Moves are rationed: there are a
-// few for the start and for real changes, and a new one for every so many rounds, so that no noise
+// Of several samples, a series, only the one counts in which the job was fastest: a processor that
+// is busy with other work slows a job down, and never makes it faster. One series moves pieces if
+// much is to be gained; if little, several series must agree. Moves are rationed: there are a few
+// for the start and for real changes, and a new one for every so many series, so that no noise
 // moves pieces to and fro for long.
 //
 // Pure: no clock. A value; one thread at a time.
@@ -28,7 +28,7 @@
 
 namespace byteps::plan {
 
-// Of one host, in one window; only time in which the links set the pace.
+// Of one host, in one sample; only time in which the links set the pace.
 struct Traffic {
   double rate = 0;  // bytes per second that it exchanged with other hosts, in each direction
   double busy = 0;  // its servers' part of the time with a piece of another host under way; 0 to 1
@@ -40,10 +40,8 @@ class PlacementKeeper {
   // declared, in bytes per second, and nothing is learnt of it. What is known of hosts stays if
   // their number does.
   void Begin(std::vector<Host> hosts, std::vector<double> shares);
-  // Nothing is known any more.
-  void Forget();
 
-  // The next window. The shares to move to, if that is worth it; Begin tells when that is done.
+  // The next sample. The shares to move to, if that is worth it; Begin tells when that is done.
   // REQUIRES: one entry for each host.
   std::optional<Shares> Observe(std::span<const Traffic> traffic);
 
@@ -53,6 +51,7 @@ class PlacementKeeper {
   double gain() const { return gain_; }
 
  private:
+  void Forget();
   bool Collect(std::span<const Traffic> traffic, double job_rate);
   void Learn(std::span<const Traffic> traffic);
   std::vector<Host> HostsAsKnown() const;
@@ -61,14 +60,15 @@ class PlacementKeeper {
   std::vector<double> shares_;
   std::vector<double> rates_;
   std::vector<bool> at_limit_;  // it was seen there
-  std::vector<double> more_;  // what it seemed to carry in the round before, beyond its limit; or 0
+  std::vector<double>
+      more_;  // what it seemed to carry in the series before, beyond its limit; or 0
   double gain_ = 1;
-  uint32_t windows_ = 0;          // of this round of windows
+  uint32_t samples_ = 0;          // of this series
   double fastest_ = 0;            // job rate in them, ...
   std::vector<Traffic> traffic_;  // ... and what it was like
-  uint32_t agree_ = 0;  // rounds of windows one after the other in which moving was worth it
+  uint32_t agree_ = 0;            // series one after the other in which moving was worth it
   uint32_t moves_left_ = 0;
-  uint32_t rounds_ = 0;  // since there was one more
+  uint32_t series_ = 0;  // since there was one more
   bool settling_ = false;
 };
 

@@ -31,9 +31,9 @@ class Job {
   }
   int moves() const { return moves_; }
 
-  // So many rounds of windows.
-  void Run(int rounds) {
-    for (int i = 0; i < 4 * rounds; ++i) Step();
+  // So many series of samples.
+  void Run(int series) {
+    for (int i = 0; i < 4 * series; ++i) Step();
   }
 
  private:
@@ -89,7 +89,7 @@ TEST(PlacementKeeperTest, EqualLinksMoveNothing) {
   }
 }
 
-TEST(PlacementKeeperTest, ASlowServerGetsLessWithinAFewWindows) {
+TEST(PlacementKeeperTest, ASlowServerGetsLessWithinAFewSamples) {
   for (double part : {0.5, 0.25, 0.1}) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {
       Job job(Hosts(4, 4), seed, 0.01);
@@ -148,7 +148,7 @@ TEST(PlacementKeeperTest, NoNoiseMovesPiecesToAndFroForLong) {
   std::mt19937_64 random(1);
   int moves = 0;
   for (int i = 0; i < 4000; ++i) {
-    // Noise in which one server looks idle, now this one, now that, for some windows.
+    // Noise in which one server looks idle, now this one, now that, for some samples.
     bool first = i / 16 % 2 == 0;
     auto moved = keeper.Observe(
         std::vector<Traffic>{{2e7, 0}, {1e7, first ? 1 : 0.7}, {1e7, first ? 0.7 : 1}});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/text.h"
+
 namespace byteps::runtime {
 namespace {
 
@@ -12,10 +14,6 @@ constexpr Duration kReportEvery = seconds(5);
 constexpr Duration kAttemptLimit = seconds(5);
 // Once there was a connection: after a cut the system itself would ask again later and later.
 constexpr Duration kAttemptAgainLimit = seconds(2);
-
-std::string WholeSeconds(Duration duration) {
-  return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
-}
 
 }  // namespace
 
@@ -75,7 +73,7 @@ void ControlLink::OnBound(Result<std::unique_ptr<transport::Connection>> connect
 void ControlLink::OnAliveTimer() {
   bool silent = loop_.Now() - last_heard_ > options_.silence_max;
   if (silent && std::exchange(doubted_, true)) {
-    return Reconnect("it has been silent for " + WholeSeconds(loop_.Now() - last_heard_));
+    return Reconnect("it has been silent for " + SecondsText(loop_.Now() - last_heard_));
   }
   Send(events_.make_alive == nullptr ? wire::Alive{} : events_.make_alive());
 }
@@ -103,7 +101,7 @@ void ControlLink::TryAgain(const Status& why) {
   if (now >= next_report_) {
     next_report_ = now + kReportEvery;
     log_.Warning("cannot reach the scheduler at {} ({}); waited {}", options_.coordinator,
-                 why.message(), WholeSeconds(waited));
+                 why.message(), SecondsText(waited));
   }
   retry_ = loop_.After(std::min(pause_, std::max<Duration>(give_up_ - now, milliseconds(1))),
                        [this] { Connect(); });
@@ -114,12 +112,12 @@ Status ControlLink::GiveUp(const std::string& why, Duration waited) const {
   if (!had_connection_) {
     return {StatusCode::kUnavailable,
             "cannot reach the scheduler at " + options_.coordinator + " (" + why + "); waited " +
-                WholeSeconds(waited) +
+                SecondsText(waited) +
                 "; is it running, and are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?"};
   }
   return {StatusCode::kPeerLost,
           "the coordinator (scheduler) at " + options_.coordinator +
-              " was lost and did not come back within " + WholeSeconds(waited) + " (" + why +
+              " was lost and did not come back within " + SecondsText(waited) + " (" + why +
               "); start it again in time, with the same settings, or start the job again "
               "(BYTEPS_COORDINATOR_PATIENCE is how long the others wait)"};
 }

@@ -119,7 +119,7 @@ StatusPage CoordinatorProcess::Page() {
   page.job = options_.identity.job;
   page.version = options_.protocol.version;
   page.up_s = ToSeconds(loop_->Now() - begun_);
-  page.now_ms = MillisecondsOfDay();
+  page.now_ms = MillisecondsSinceEpoch();
   page.status = machine_.Describe(loop_->Now());
   page.said = said_;
   return page;
@@ -190,11 +190,11 @@ void CoordinatorProcess::Disconnect(protocol::ConnectionId id) {
 
 void CoordinatorProcess::Report(const std::string& text) {
   log_.Warning("{}", text);
-  said_.push_back({MillisecondsOfDay(), text});
+  said_.push_back({MillisecondsSinceEpoch(), text});
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 
-// Everybody has been told; the loop ends when the said is out.
+// Everybody has been told; the loop ends when the news is out.
 void CoordinatorProcess::Finish(const Status& how) {
   outcome_ = how;
   if (!how.ok()) log_.Error("the job is over: {}", how.message());

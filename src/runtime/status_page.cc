@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/text.h"
+
 namespace byteps::runtime {
 namespace {
 
@@ -41,16 +43,6 @@ std::string TimeOfDay(int64_t ms) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(at));
 }
 
-std::string NumbersText(const std::vector<uint32_t>& numbers) {
-  constexpr size_t kShown = 16;
-  std::string text;
-  for (size_t i = 0; i < std::min(numbers.size(), kShown); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", numbers[i]);
-  }
-  if (numbers.size() > kShown) text += fmt::format(" and {} more", numbers.size() - kShown);
-  return text;
-}
-
 size_t CountOf(const JobStatus& status, Role role) {
   return static_cast<size_t>(
       std::count_if(status.members.begin(), status.members.end(), [role](const MemberStatus& one) {
@@ -64,13 +56,13 @@ std::string NameOf(const JobStatus& status, TensorId tensor) {
   return found == status.names.end() ? "" : found->second;
 }
 
-const MemberStatus* Latest(const JobStatus& status) {
-  const MemberStatus* latest = nullptr;
+const MemberStatus* MostLate(const JobStatus& status) {
+  const MemberStatus* most = nullptr;
   for (const MemberStatus& one : status.members) {
     if (!one.late.has_value() || one.late->mean_ms < kLateShownMs) continue;
-    if (latest == nullptr || one.late->mean_ms > latest->late->mean_ms) latest = &one;
+    if (most == nullptr || one.late->mean_ms > most->late->mean_ms) most = &one;
   }
-  return latest;
+  return most;
 }
 
 std::string StateText(const JobStatus& status) {
@@ -101,9 +93,9 @@ std::string Line(const MemberStatus& one) {
 
 std::string WaitText(const protocol::Accounts::Wait& wait) {
   std::string text = fmt::format("  {:.0f} s  '{}': ", ToSeconds(wait.age), Plain(wait.use.name));
-  text += fmt::format("rank {} {}", NumbersText(wait.waiting), wire::TextFor(wait.stage));
-  if (!wait.missing.empty()) text += "; not begun by rank " + NumbersText(wait.missing);
-  if (!wait.silent.empty()) text += "; no answer from rank " + NumbersText(wait.silent);
+  text += fmt::format("rank {} {}", ListText(wait.waiting), wire::TextFor(wait.stage));
+  if (!wait.missing.empty()) text += "; not begun by rank " + ListText(wait.missing);
+  if (!wait.silent.empty()) text += "; no answer from rank " + ListText(wait.silent);
   return text + "\n";
 }
 
@@ -121,7 +113,7 @@ std::string TextOf(const StatusPage& page) {
   text += fmt::format("\n{:<7} {:>5}  {:<7} {:>8}  {:<16} {:>8} {:>9} {:>6} {:>9}\n", "member",
                       "no", "state", "process", "host", "op/s", "MB/s", "open", "late ms");
   for (const MemberStatus& one : status.members) text += Line(one);
-  if (const MemberStatus* late = Latest(status)) {
+  if (const MemberStatus* late = MostLate(status)) {
     text +=
         fmt::format("\nlate: rank {} by {:.0f} ms on average", late->index, late->late->mean_ms);
     const std::string name = NameOf(status, late->late->tensor);
@@ -187,7 +179,7 @@ std::string JsonOf(const StatusPage& page) {
   for (const SaidLine& one : page.said) {
     said.push_back(fmt::format(R"({{"at_ms":{},"text":{}}})", one.at_ms, Quoted(one.text)));
   }
-  const MemberStatus* late = Latest(status);
+  const MemberStatus* late = MostLate(status);
   return fmt::format(
       R"({{"version":{},"job":{},"now_ms":{},"up_s":{:.3f},"state":{},"epoch":{},"generation":{},)"
       R"("workers_expected":{},"servers_expected":{},"waiting_for":{},"late_rank":{},)"

@@ -12,7 +12,7 @@ constexpr const char* kText = "text/plain; charset=utf-8";
 
 }  // namespace
 
-int64_t MillisecondsOfDay() {
+int64_t MillisecondsSinceEpoch() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<milliseconds>(since).count();
 }

@@ -35,7 +35,7 @@ class StatusPages {
   Time taken_{};
 };
 
-// Since the epoch, by the clock on the wall.
-int64_t MillisecondsOfDay();
+// By the clock on the wall.
+int64_t MillisecondsSinceEpoch();
 
 }  // namespace byteps::runtime

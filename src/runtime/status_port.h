@@ -58,7 +58,7 @@ class StatusPort {
   StatusPort(int listener, int stop, std::string address, Look look);
   void Run();
   void Accept();
-  bool Serve(Guest& guest, bool readable, Time now);
+  bool Serve(Guest& guest, bool event, Time now);
   bool Read(Guest& guest, Time now);
   bool Write(Guest& guest) const;
   void Answer(Guest& guest, Time now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/text.h"
 #include "src/operations/check.h"
 #include "src/operations/row.h"
 
@@ -17,12 +18,6 @@ operations::Work WorkOf(const protocol::Operation& operation) {
   work.rows = operation.rows;
   work.splits = operation.splits;
   return work;
-}
-
-std::string List(const std::vector<uint32_t>& ranks) {
-  std::string text;
-  for (uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
 }
 
 }  // namespace
@@ -87,7 +82,8 @@ Status Admission::CheckPlace(protocol::Operation& operation) const {
   auto self = std::lower_bound(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end() || *self != rank_) {
     return Refused("'" + operation.name + "' is of process set " + std::to_string(number) +
-                   ", which has ranks " + List(ranks) + " and not rank " + std::to_string(rank_));
+                   ", which has ranks " + ListText(ranks) + " and not rank " +
+                   std::to_string(rank_));
   }
   operations::Work work = WorkOf(operation);
   work.place = {ranks, static_cast<uint32_t>(self - ranks.begin())};

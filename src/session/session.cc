@@ -21,9 +21,7 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log,
       local_size_(static_cast<int>(options.local_size)),
       telemetry_on_(options.telemetry_on),
       standing_(started.standing),
-      // On all machines of the job, also on one that has a single worker.
-      admission_(standing_.rank, standing_.ranks,
-                 options.local_reduce == "1" && config::IsDistributed(options)),
+      admission_(standing_.rank, standing_.ranks, config::AsksForMachines(options)),
       engine_(std::move(started.engine)) {}
 
 Session::~Session() { Shutdown(); }

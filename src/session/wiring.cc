@@ -139,7 +139,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.start_timeout = seconds(options.start_timeout_s);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
-  if (!options.measure_links) process.protocol.links_window = Duration::zero();
+  if (!options.measure_links) process.protocol.links_sample = Duration::zero();
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);

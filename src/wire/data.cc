@@ -39,9 +39,11 @@ Status Malformed(const std::string& what) {
 
 // Whether the fields belong to a frame of this kind.
 Status CheckKind(FrameKind kind, const DataHeader& header) {
-  bool pushes = kind == FrameKind::kPush || kind == FrameKind::kAbort;
-  if (pushes && (header.receipt != 0 || header.status != StatusCode::kOk)) {
-    return Malformed("a push has a receipt or a status");
+  bool aborts = kind == FrameKind::kAbort;
+  bool pushes = kind == FrameKind::kPush || aborts;
+  if (pushes && header.receipt != 0) return Malformed("a push has a receipt");
+  if (pushes && aborts != (header.status != StatusCode::kOk)) {
+    return Malformed("a push has a status, or an abort has none");
   }
   if (!pushes && header.process_set != 0) return Malformed("a verdict names a process set");
   if (kind != FrameKind::kAnswer && header.unstable != 0) {
@@ -62,7 +64,7 @@ Status CheckPayload(FrameKind kind, const DataHeader& header, size_t payload_byt
                    std::to_string(payload_bytes));
 }
 
-Status CheckRange(const DataHeader& header) {
+Status CheckRange(FrameKind kind, const DataHeader& header) {
   if (uint64_t{header.want_offset} + header.want_bytes > header.piece_bytes) {
     return Malformed("the wanted span leaves the piece");
   }
@@ -71,7 +73,8 @@ Status CheckRange(const DataHeader& header) {
     if (header.offset != 0 || (!all && header.want_bytes != 0)) {
       return Malformed("with a codec a piece is pushed and wanted whole");
     }
-    if (header.status != StatusCode::kOk) return Malformed("errors have no codec");
+    bool error = header.status != StatusCode::kOk && kind != FrameKind::kAbort;
+    if (error) return Malformed("errors have no codec");
     bool fits = header.encoded_bytes <= uint64_t{header.piece_bytes} + kCodecExtraBytesMax;
     return fits ? Status::Ok() : Malformed("the codec has made the piece too large");
   }
@@ -147,7 +150,7 @@ Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t 
   }
   Status sound = CheckKind(kind, header);
   if (sound.ok()) sound = CheckPayload(kind, header, payload_bytes);
-  if (sound.ok()) sound = CheckRange(header);
+  if (sound.ok()) sound = CheckRange(kind, header);
   if (!sound.ok()) return sound;
   return header;
 }

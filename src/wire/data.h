@@ -51,7 +51,9 @@ struct DataHeader {
   uint32_t encoded_bytes = 0;  // of the payload behind the receipt
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
-  StatusCode status = StatusCode::kOk;  // answer and verdict: an error; the payload is an ErrorRow
+  // Answer and verdict: an error; the payload is an ErrorRow. Abort: what its sender asks for.
+  // Push: kOk.
+  StatusCode status = StatusCode::kOk;
   // How a contribution or a verdict is encoded; 0: it is not. With a codec it is always one of the
   // whole piece, and its sender wants the whole verdict or nothing of it.
   uint8_t codec = 0;

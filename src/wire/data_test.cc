@@ -241,7 +241,15 @@ TEST(DataHeaderTest, AnAbortHasThePushsHeaderAndAText) {
   header.unstable = 0;
   header.process_set = 3;
   header.encoded_bytes = 0;
+  EXPECT_FALSE(Sent(FrameKind::kAbort, header, 20).ok()) << "it says no error";
+  header.status = StatusCode::kDeadlineExceeded;
   EXPECT_EQ(Sent(FrameKind::kAbort, header, 20).value(), header);
+  header.codec = 1;
+  header.offset = 0;
+  header.want_offset = 0;
+  header.want_bytes = header.piece_bytes;
+  EXPECT_EQ(Sent(FrameKind::kAbort, header, 20).value(), header) << "of a piece with a codec";
+  header.codec = 0;
   EXPECT_TRUE(Sent(FrameKind::kAbort, header, kAbortTextMax).ok());
   EXPECT_FALSE(Sent(FrameKind::kAbort, header, kAbortTextMax + 1).ok());
   header.encoded_bytes = 20;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/text.h"
+
 namespace byteps::protocol {
 namespace {
 
@@ -12,10 +14,6 @@ constexpr size_t kRanksMax = 8;
 // Who was asked answers with its next account.
 constexpr Duration kAnswerLimit = seconds(3);
 constexpr Duration kLookAgain = milliseconds(500);
-
-std::string Seconds(Duration duration) {
-  return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
-}
 
 // "rank 2", "ranks 0, 1 and 3", "ranks 0, 1, ... and 12 more"
 std::string RanksText(const std::vector<uint32_t>& ranks) {
@@ -165,15 +163,15 @@ std::string Accounts::Doing(uint32_t rank, Time now) const {
   if (found == tellers_.end()) return "has said nothing";
   const Teller& teller = found->second;
   if (now - teller.at > kAnswerLimit) {
-    return "has said nothing for " + Seconds(now - teller.at) + ": it stands still";
+    return "has said nothing for " + SecondsText(now - teller.at) + ": it stands still";
   }
   for (const wire::UseState& one : teller.account.uses) {
     if (!IsOpen(one.stage)) continue;
     return "is in '" + one.use.name + "' and " + wire::TextFor(one.stage) + " there, for " +
-           Seconds(milliseconds(one.age_ms));
+           SecondsText(milliseconds(one.age_ms));
   }
   if (teller.account.open > 0) return "is in operations that it has just begun";
-  return "has nothing open for " + Seconds(milliseconds(teller.account.idle_ms)) +
+  return "has nothing open for " + SecondsText(milliseconds(teller.account.idle_ms)) +
          ": it is in its own program";
 }
 
@@ -199,11 +197,11 @@ std::vector<std::string> Accounts::Report(Time now,
   for (const auto& [whom, list] : kinds) {
     if (lines.size() == kLinesMax) break;
     const Wait& first = *list.front();
-    std::string text = "stalled for " + Seconds(first.age) + ": " + std::to_string(list.size()) +
-                       (list.size() == 1 ? " tensor, " : " tensors, ") + NamesText(list) + "; " +
-                       RanksText(first.waiting) + (first.waiting.size() == 1 ? " has" : " have") +
-                       " begun and " + (first.waiting.size() == 1 ? "" : "each ") +
-                       wire::TextFor(first.stage);
+    std::string text =
+        "stalled for " + SecondsText(first.age) + ": " + std::to_string(list.size()) +
+        (list.size() == 1 ? " tensor, " : " tensors, ") + NamesText(list) + "; " +
+        RanksText(first.waiting) + (first.waiting.size() == 1 ? " has" : " have") + " begun and " +
+        (first.waiting.size() == 1 ? "" : "each ") + wire::TextFor(first.stage);
     if (whom.empty()) {
       text += "; no rank is missing, so a server or the network holds it up";
     } else {

@@ -44,6 +44,8 @@ class Accounts {
   explicit Accounts(Duration stall_after) : stall_after_(stall_after) {}
 
   void Take(uint32_t rank, uint64_t incarnation, const wire::Account& account, Time now);
+  // Uses are counted from 1 again.
+  void BeginGeneration() { lateness_.BeginGeneration(); }
   // Who is no member any more.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
 

@@ -141,8 +141,11 @@ void Coordinator::DoWhatIsDue() {
   Advance();
 }
 
-// Nobody waits for them.
-void Coordinator::ForgetWhoIsGone() {
+// Nobody waits for those who are gone.
+void Coordinator::TellAccountsOfView() {
+  if (std::exchange(accounts_epoch_, epoch()) == epoch()) return;
+  const uint32_t generation = view().generation;
+  if (std::exchange(accounts_generation_, generation) != generation) accounts_.BeginGeneration();
   accounts_.ForgetIf([this](uint64_t one) { return !IsIn(view(), one) || HasLeft(view(), one); });
 }
 
@@ -238,7 +241,7 @@ void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
   const bool worker = member.role() == Role::kWorker && member.standing == Standing::kIn;
   wire::Alive answer;
   if (worker && alive.account.has_value()) {
-    if (std::exchange(told_epoch_, epoch()) != epoch()) ForgetWhoIsGone();
+    TellAccountsOfView();
     accounts_.Take(member.index, member.incarnation(), *alive.account, clock_.now());
     answer.asked = accounts_.asked();
   }

@@ -100,7 +100,7 @@ class Coordinator {
   void OnMemberMessage(Member& member, const wire::Message& message);
   void OnWorkerMessage(const Member& worker, const wire::Message& message);
   void OnAlive(const Member& member, const wire::Alive& alive);
-  void ForgetWhoIsGone();
+  void TellAccountsOfView();
   void ReportStalls();
   void OnLeave(Member& member);
   void Miss(ConnectionId id, const std::string& why, bool cut_off);
@@ -131,7 +131,8 @@ class Coordinator {
   Succession succession_;
   Latecomers latecomers_;
   Accounts accounts_;
-  uint64_t told_epoch_ = 0;  // in which the last account came
+  uint64_t accounts_epoch_ = 0;  // of the view that accounts_ knows, and its generation
+  uint32_t accounts_generation_ = 0;
   // What members said that has to wait until the view is known, or the names are.
   std::vector<std::pair<uint64_t, wire::Message>> postponed_;
 };

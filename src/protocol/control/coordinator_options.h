@@ -60,7 +60,7 @@ struct CoordinatorOptions {
   // zero: nothing is said.
   Duration stall_after = seconds(60);
   // Workers' measurements of the links are judged when each has measured for so long; 0: never.
-  Duration links_window = milliseconds(200);
+  Duration links_sample = milliseconds(200);
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/text.h"
 #include "src/protocol/control/next_view.h"
 #include "src/protocol/control/waiting_contributors.h"
 
@@ -13,22 +14,7 @@ namespace byteps::protocol {
 namespace {
 
 constexpr Duration kPauseMax = seconds(60);
-
-std::string Seconds(Duration duration) {
-  return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
-}
-
-std::string List(const std::vector<uint32_t>& numbers) {
-  constexpr size_t kShown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(numbers.size(), kShown); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
-  }
-  if (numbers.size() > kShown) {
-    text += " and " + std::to_string(numbers.size() - kShown) + " more";
-  }
-  return text;
-}
+constexpr size_t kNumbersShownMax = 8;
 
 }  // namespace
 
@@ -122,8 +108,8 @@ void Gathering::EndIfTooFewCome() {
   parts_.job_end.End(
       {StatusCode::kPeerLost,
        "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
-           List(ranks) + " ended before joining it, and it needs " + std::to_string(needed) +
-           (needed == 1 ? " worker" : " workers") + refusals_.Describe()});
+           ListText(ranks, kNumbersShownMax) + " ended before joining it, and it needs " +
+           std::to_string(needed) + (needed == 1 ? " worker" : " workers") + refusals_.Describe()});
 }
 
 Time Gathering::NextDue() const {
@@ -196,12 +182,12 @@ std::string Gathering::Missing() const {
     if (count == 0) continue;
     text += std::string("; missing ") + (numbered && worker ? "" : std::to_string(count) + " ") +
             WordFor(role) + (count == 1 ? "" : "s");
-    if (numbered && worker) text += " " + List(missing);
+    if (numbered && worker) text += " " + ListText(missing, kNumbersShownMax);
   }
   for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
     if (!one.IsWhole()) text += "; " + LackOf(one);
   }
-  return text + "; waited " + Seconds(parts_.clock.now() - since_) + refusals_.Describe();
+  return text + "; waited " + SecondsText(parts_.clock.now() - since_) + refusals_.Describe();
 }
 
 }  // namespace byteps::protocol

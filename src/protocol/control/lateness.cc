@@ -4,7 +4,11 @@
 
 namespace byteps::protocol {
 
-void Lateness::Clear() { *this = Lateness(); }
+void Lateness::BeginGeneration() {
+  open_.clear();
+  order_.clear();
+  first_ = 0;
+}
 
 void Lateness::Take(uint32_t rank, const std::vector<wire::Took>& took, size_t ranks) {
   for (const wire::Took& one : took) {

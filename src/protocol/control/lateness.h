@@ -36,7 +36,9 @@ class Lateness {
   // `ranks`: how many will tell of each round of all ranks.
   void Take(uint32_t rank, const std::vector<wire::Took>& took, size_t ranks);
   void Forget(uint32_t rank) { late_.erase(rank); }
-  void Clear();
+  // Rounds count from 1 again: those that are still open have other numbers now. What is known of
+  // the ranks stays.
+  void BeginGeneration();
 
   const std::map<uint32_t, Late>& by_rank() const { return late_; }
 

@@ -43,6 +43,18 @@ TEST(LatenessTest, RoundsThatNobodyCompletesMakeRoom) {
   EXPECT_EQ(lateness.by_rank().size(), 2u);
 }
 
+TEST(LatenessTest, ARoundOfAnotherGenerationIsAnotherRound) {
+  Lateness lateness;
+  lateness.Take(0, {{7, 1, 900000}, {7, 2, 1000}}, 2);
+  lateness.Take(1, {{7, 2, 5000}}, 2);
+  lateness.BeginGeneration();
+  EXPECT_DOUBLE_EQ(lateness.by_rank().at(0).last_ms, 4) << "what is known of a rank stays";
+  lateness.Take(1, {{7, 1, 1000}}, 2);
+  EXPECT_EQ(lateness.by_rank().at(1).rounds, 1u) << "rank 0 has told of round 1 of before";
+  lateness.Take(0, {{7, 1, 3000}}, 2);
+  EXPECT_DOUBLE_EQ(lateness.by_rank().at(1).last_ms, 2);
+}
+
 TEST(LatenessTest, OneRankIsLateBehindNobody) {
   Lateness lateness;
   lateness.Take(0, {{7, 1, 1000}}, 1);

@@ -62,10 +62,10 @@ bool IsServed(const wire::View& view, ShardId shard) {
 void LinkWatch::OnView(const wire::View& view) {
   view_ = view;
   map_ = HostMap(view, roster_);
-  window_.clear();
+  sample_.clear();
   wanted_.reset();
   for (const wire::Contributor& one : wire::ContributorsOf(view)) {
-    if (!one.carrier().left) window_[one.carrier().incarnation];
+    if (!one.carrier().left) sample_[one.carrier().incarnation];
   }
   std::vector<plan::Host> hosts = map_.hosts();
   for (plan::Host& host : hosts) host.link *= kBytesPerSecondOfMbit;
@@ -76,9 +76,9 @@ void LinkWatch::OnView(const wire::View& view) {
 }
 
 void LinkWatch::Hear(uint64_t worker, const wire::Rates& rates) {
-  auto found = window_.find(worker);
-  bool counts = options_.links_window > Duration::zero() && rates.epoch == view_.epoch;
-  if (!counts || found == window_.end() || wanted_.has_value()) return;
+  auto found = sample_.find(worker);
+  bool counts = options_.links_sample > Duration::zero() && rates.epoch == view_.epoch;
+  if (!counts || found == sample_.end() || wanted_.has_value()) return;
   for (const wire::ShardRate& rate : rates.shards) {
     if (!map_.OfShard(rate.shard).has_value()) continue;
     if (found->second.size() <= rate.shard) found->second.resize(rate.shard + 1);
@@ -88,32 +88,32 @@ void LinkWatch::Hear(uint64_t worker, const wire::Rates& rates) {
     sum.active_us += rate.active_us;
   }
   if (!IsComplete()) return;
-  wanted_ = keeper_.Observe(TrafficOfWindow());
-  for (auto& [incarnation, sums] : window_) sums.clear();
+  wanted_ = keeper_.Observe(TrafficOfSample());
+  for (auto& [incarnation, sums] : sample_) sums.clear();
 }
 
 // Every worker has measured every shard that lives for long enough.
 bool LinkWatch::IsComplete() const {
   const auto least = static_cast<uint64_t>(
-      std::chrono::duration_cast<microseconds>(options_.links_window).count());
+      std::chrono::duration_cast<microseconds>(options_.links_sample).count());
   ShardId shards = 0;
   for (const wire::ServerInfo& server : view_.servers) {
     shards += static_cast<ShardId>(server.shard_weights.size());
   }
   for (ShardId shard = 0; shard < shards; ++shard) {
     if (!IsServed(view_, shard)) continue;
-    for (const auto& [worker, sums] : window_) {
+    for (const auto& [worker, sums] : sample_) {
       if (shard >= sums.size() || sums[shard].active_us < least) return false;
     }
   }
-  return shards > 0 && !window_.empty();
+  return shards > 0 && !sample_.empty();
 }
 
 // Between processes of one host nothing uses its link.
-std::vector<plan::Traffic> LinkWatch::TrafficOfWindow() const {
+std::vector<plan::Traffic> LinkWatch::TrafficOfSample() const {
   std::vector<plan::Traffic> traffic(map_.hosts().size());
   std::vector<uint32_t> watched(map_.hosts().size());
-  for (const auto& [worker, sums] : window_) {
+  for (const auto& [worker, sums] : sample_) {
     const std::optional<uint32_t> from = map_.OfWorker(worker);
     if (!from.has_value()) continue;
     std::vector<double> busy(map_.hosts().size(), -1.0);

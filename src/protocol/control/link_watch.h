@@ -43,7 +43,7 @@ class LinkWatch {
     uint64_t active_us = 0;
   };
   bool IsComplete() const;
-  std::vector<plan::Traffic> TrafficOfWindow() const;
+  std::vector<plan::Traffic> TrafficOfSample() const;
   std::string Describe(const wire::View& next) const;
 
   const CoordinatorOptions& options_;
@@ -52,7 +52,7 @@ class LinkWatch {
   wire::View view_;
   HostMap map_;
   plan::PlacementKeeper keeper_;
-  std::map<uint64_t, std::vector<Sum>> window_;  // by worker that pushes, and by shard
+  std::map<uint64_t, std::vector<Sum>> sample_;  // by worker that pushes, and by shard
   std::optional<plan::Shares> wanted_;
 };
 

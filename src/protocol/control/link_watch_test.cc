@@ -22,7 +22,7 @@ wire::View Spread(uint64_t epoch) {
 
 class LinkWatchTest : public testing::Test {
  protected:
-  // A window of both workers in which server 0 holds up the others.
+  // A sample of both workers in which server 0 holds up the others.
   void HearOf(uint64_t epoch, uint64_t busy_of_others = 600'000) {
     for (uint64_t worker : {1, 2}) {
       wire::Rates rates{epoch, {}};
@@ -74,7 +74,7 @@ TEST_F(LinkWatchTest, ADeadServerGetsNothingAndAMoveGivesItItsPartAgain) {
   EXPECT_GT(next.servers[3].placed_weights[0], next.servers[0].placed_weights[0]);
 }
 
-TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsWindow) {
+TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsSample) {
   watch.OnView(Spread(3));
   wire::Rates one{3,
                   {{0, 1000, 50'000, 50'000},

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "src/protocol/never_complete.h"
+
 namespace byteps::protocol {
 
 uint32_t Attendance::CountMissing(const Round& round) const {
@@ -121,11 +123,7 @@ std::optional<Status> Attendance::ErrorOf(const Piece& piece) const {
     if (!IsMissing(round, slot) || IsExempt(piece, slot)) continue;
     uint32_t rank = round.set().LeftRankOf(slot, members_);
     if (rank == UINT32_MAX) continue;
-    return Status(
-        StatusCode::kPeerLost,
-        "worker " + std::to_string(rank) +
-            " has left the job; operations it does not take part in cannot complete (where "
-            "ranks have different numbers of batches, each ends with join)");
+    return ErrorOfLeftRank(rank);
   }
   return round.failure();
 }
@@ -135,9 +133,7 @@ std::optional<Status> Attendance::NobodyBrings(const Piece& piece) const {
   bool empty = round.combine() == Combine::kOverlay && round.piece_bytes() > 0 &&
                round.pushed_bytes() == 0 && ExemptCount(piece) > 0;
   if (!empty) return std::nullopt;
-  return Status(StatusCode::kInvalidArgument,
-                "nobody brings the bytes, because rank " + MissingRanks(piece, true) +
-                    " has joined: it has no more data; a rank that has joined cannot be the root");
+  return ErrorOfJoinedRoot(MissingRanks(piece, true));
 }
 
 }  // namespace byteps::protocol

@@ -87,9 +87,9 @@ TEST_F(MemberReportsTest, WhoJoinsIsAnsweredFromNoVerdictAnyMore) {
 // comes to hold the second: it leaves.
 TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
-  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
+  EXPECT_TRUE(Abort(0, Header(1), "late").ok());
   for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
-  EXPECT_TRUE(pushes.TakeAbort(0, Header(2), "late again", kStart).ok());
+  EXPECT_TRUE(Abort(0, Header(2), "late again").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2, 0}));
   reports.TakeAck(0, 2);
   reports.TakeAck(1, 1);
@@ -111,10 +111,9 @@ TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
 // Its acknowledgement was lost with its connection; over the next one it tells what it holds.
 TEST_F(MemberReportsTest, WhoTellsAnEarlierErrorHoldsIt) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
-  for (Slot slot : {0u, 1u, 2u})
-    EXPECT_TRUE(pushes.TakeAbort(slot, Header(1), "late", kStart).ok());
+  for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Abort(slot, Header(1), "late").ok());
   for (Slot slot : {0u, 1u}) {
-    EXPECT_TRUE(pushes.TakeAbort(slot, Header(2), "late", kStart).ok());
+    EXPECT_TRUE(Abort(slot, Header(2), "late").ok());
   }
   EXPECT_FALSE(piece().verdict.IsWithAll(1, room.members));
   std::vector<std::byte> row = piece().verdict.errors().Encode(1);
@@ -128,7 +127,7 @@ TEST_F(MemberReportsTest, WhoTellsAnEarlierErrorHoldsIt) {
 }
 
 TEST_F(MemberReportsTest, TheLastResyncLetsAnErrorThrough) {
-  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "late", kStart).ok());
+  EXPECT_TRUE(Abort(0, Header(1), "late").ok());
   for (Slot slot : {0u, 1u}) reports.TakeResync(slot, 2);
   reports.TakeResync(2, 1);
   EXPECT_TRUE(room.driver.answers.empty()) << "of the view before";

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/text.h"
 #include "src/wire/data.h"
 
 namespace byteps::protocol {
@@ -12,17 +13,6 @@ namespace {
 
 Status Contradiction(const std::string& what) {
   return {StatusCode::kProtocol, what + "; add the same ranks under the same number everywhere"};
-}
-
-std::string ListOf(const RankSet& ranks) {
-  constexpr size_t kNamedMax = 16;
-  std::vector<uint32_t> all = ranks.List();
-  std::string text;
-  for (size_t i = 0; i < std::min(all.size(), kNamedMax); ++i) {
-    text += (text.empty() ? "" : ", ") + std::to_string(all[i]);
-  }
-  if (all.size() > kNamedMax) text += " and " + std::to_string(all.size() - kNamedMax) + " more";
-  return text;
 }
 
 }  // namespace
@@ -111,8 +101,9 @@ Status ProcessSets::Add(Slot from, uint32_t number, RankSet ranks) {
   if (known && !same) {
     std::vector<Slot> tellers = found->second.tellers().List();
     std::string other = tellers.empty() ? "another one" : members_.NameOf(tellers[0]);
-    return Contradiction("process set " + std::to_string(number) + " has ranks " + ListOf(ranks) +
-                         " on " + who + " and " + ListOf(found->second.ranks()) + " on " + other);
+    return Contradiction("process set " + std::to_string(number) + " has ranks " +
+                         ListText(ranks.List()) + " on " + who + " and " +
+                         ListText(found->second.ranks().List()) + " on " + other);
   }
   if (told_[from] >= wire::kGroupsMax) {
     return {StatusCode::kProtocol, who + " is in more than " + std::to_string(wire::kGroupsMax) +

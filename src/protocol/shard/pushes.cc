@@ -15,7 +15,6 @@ Status Pushes::CheckHeader(const wire::DataHeader& header) const {
   if (header.generation != parts_.view.generation()) {
     return Wrong("it belongs to another generation");
   }
-  if (header.status != StatusCode::kOk) return Wrong("it is no push");
   if (header.codec == 0) return Status::Ok();
   if (header.combine == Combine::kOverlay) return Wrong("what is overlaid has no codec");
   bool nothing = header.want_bytes == 0;
@@ -25,6 +24,7 @@ Status Pushes::CheckHeader(const wire::DataHeader& header) const {
 
 Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
   Status checked = CheckHeader(header);
+  if (checked.ok() && header.status != StatusCode::kOk) return Wrong("it is no push");
   if (!checked.ok() || header.combine == Combine::kOverlay) return checked;
   bool whole = payload_bytes == header.piece_bytes;
   if (header.codec != 0) whole = payload_bytes == header.encoded_bytes;
@@ -178,6 +178,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
                          Time now) {
   Status checked = CheckHeader(header);
   if (!checked.ok()) return checked;
+  if (header.status == StatusCode::kOk) return Wrong("it asks for no error");
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (!since.has_value() || IsInVain(header.ref)) return checked;
@@ -195,9 +196,11 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   bool fresh = !round.HasArrived(from);
   if (fresh) round.ArriveAborted(from, header, parts_.members.IsPresent(from));
   if (!round.failure().has_value()) {
-    std::string missing = parts_.attendance.MissingRanks(piece, false);
+    // Who has waited for too long does not know for whom.
+    const bool late = header.status == StatusCode::kDeadlineExceeded;
+    std::string missing = late ? parts_.attendance.MissingRanks(piece, false) : "";
     std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
-    round.Fail(Status(StatusCode::kDeadlineExceeded, why + whom));
+    round.Fail(Status(header.status, why + whom));
   }
   // Who has begun this round has the verdict of the one before.
   if (fresh && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from);

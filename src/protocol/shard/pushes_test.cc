@@ -23,7 +23,7 @@ TEST_F(PushesTest, APushOfAnEarlierStayIsDropped) {
 
 TEST_F(PushesTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
-  EXPECT_TRUE(pushes.TakeAbort(0, Header(1), "too late", kStart).ok());
+  EXPECT_TRUE(Abort(0, Header(1), "too late").ok());
   EXPECT_TRUE(room.driver.answers.empty());
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   ASSERT_EQ(room.driver.answers.size(), 1u);
@@ -32,12 +32,12 @@ TEST_F(PushesTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
 
 TEST_F(PushesTest, AnAbortOpensTheRoundAndIsAnswered) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
-  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(), "too late; it has no part of rank 0, 2");
-  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "again", kStart).ok());
+  EXPECT_TRUE(Abort(1, Header(1), "again").ok());
   EXPECT_EQ(room.Answered().size(), 1u) << "it has its answer";
-  EXPECT_TRUE(pushes.TakeAbort(2, Header(1), "also", kStart).ok());
+  EXPECT_TRUE(Abort(2, Header(1), "also").ok());
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1, 2, 0}));
   for (const SentAnswer& answer : room.driver.answers) {
@@ -45,9 +45,18 @@ TEST_F(PushesTest, AnAbortOpensTheRoundAndIsAnswered) {
   }
 }
 
+TEST_F(PushesTest, AnAbortSaysWhichErrorItAsksFor) {
+  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  EXPECT_TRUE(Abort(1, Header(1), "the root has joined", StatusCode::kInvalidArgument).ok());
+  ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
+  Status error = ErrorIn(room.driver.answers[0]);
+  EXPECT_EQ(error.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.message(), "the root has joined") << "it did not wait for anybody";
+}
+
 // The error has to wait; meanwhile all others push, and one part will never come.
 TEST_F(PushesTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
-  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
   EXPECT_EQ(fate, Fate::kRepeat) << "it has decided otherwise";
@@ -59,7 +68,7 @@ TEST_F(PushesTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
 
 TEST_F(PushesTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
-  EXPECT_TRUE(pushes.TakeAbort(1, Header(1), "too late", kStart).ok());
+  EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
   EXPECT_EQ(room.Answered().size(), 3u);
   EXPECT_EQ(room.driver.answers[0].bytes, "\x03");
@@ -67,13 +76,14 @@ TEST_F(PushesTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
 
 TEST_F(PushesTest, AnAbortSaysWhatAPushWouldSay) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
-  EXPECT_EQ(pushes.TakeAbort(1, Header(2), "late", kStart).code(), StatusCode::kProtocol);
+  EXPECT_EQ(Abort(1, Header(2), "late").code(), StatusCode::kProtocol);
   wire::DataHeader header = Header(1);
   header.process_set = 3;
-  EXPECT_EQ(pushes.TakeAbort(1, header, "late", kStart).code(), StatusCode::kProtocol);
+  EXPECT_EQ(Abort(1, header, "late").code(), StatusCode::kProtocol);
+  EXPECT_EQ(Abort(1, Header(1), "late", StatusCode::kOk).code(), StatusCode::kProtocol);
   header = Header(1);
   header.epoch = 1;
-  EXPECT_TRUE(pushes.TakeAbort(1, header, "late", kStart).ok()) << "it does not count";
+  EXPECT_TRUE(Abort(1, header, "late").ok()) << "it does not count";
   EXPECT_FALSE(piece().round->failure().has_value());
 }
 
@@ -156,7 +166,7 @@ TEST_F(PushesTest, APushOfTheNextRoundSaysThatTheSumBeforeIsHeld) {
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
   EXPECT_TRUE(Push(0, Header(2), "\x01").ok());
   EXPECT_TRUE(piece().verdict.IsHeldBy(0));
-  EXPECT_TRUE(pushes.TakeAbort(1, Header(2), "late", kStart).ok());
+  EXPECT_TRUE(Abort(1, Header(2), "late").ok());
   EXPECT_TRUE(piece().verdict.IsHeldBy(1)) << "as does what stands for one";
   EXPECT_FALSE(piece().verdict.IsHeldBy(2));
 }

@@ -45,6 +45,11 @@ class SaidTest : public testing::Test {
     told.Take(from, incoming);
     return placed;
   }
+  Status Abort(Slot from, wire::DataHeader header, const std::string& why,
+               StatusCode code = StatusCode::kDeadlineExceeded) {
+    header.status = code;
+    return pushes.TakeAbort(from, header, why, kStart);
+  }
   static void Fill(Incoming& incoming, const std::string& text) {
     auto bytes = std::as_bytes(std::span(text));
     if (!incoming.place.empty()) std::copy(bytes.begin(), bytes.end(), incoming.place.begin());

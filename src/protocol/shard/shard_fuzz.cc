@@ -113,6 +113,7 @@ class Play {
     push.ref = ref;
     push.epoch = epoch;
     push.generation = 1;
+    push.status = StatusCode::kDeadlineExceeded;
     static_cast<void>(shard_.OnAbort(slot, push, "too late"));
   }
 

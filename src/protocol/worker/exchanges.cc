@@ -22,7 +22,7 @@ uint64_t Exchanges::Begin(OperationId operation, const Exchange& exchange) {
   return last_serial_;
 }
 
-void Exchanges::Abort(uint64_t serial, const std::string& why) {
+void Exchanges::Abort(uint64_t serial, const Status& why) {
   auto found = open_.find(serial);
   if (found == open_.end()) return;
   lanes_.Abort({found->second.exchange.tensor.id, serial, why});

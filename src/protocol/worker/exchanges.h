@@ -42,7 +42,7 @@ class Exchanges {
   // the exchange is over. Returns its serial, which is never 0. Not open if this throws.
   uint64_t Begin(OperationId operation, const Exchange& exchange);
   // Asks the owners of the pieces to end the exchange in an error, with this reason.
-  void Abort(uint64_t serial, const std::string& why);
+  void Abort(uint64_t serial, const Status& why);
   // The operation ends in an error: tells the lanes to release the exchange's memory. Without a
   // value the exchange is not over yet: OnReleased will say so.
   // REQUIRES: the exchange is open, and the front has not withdrawn it before.

@@ -152,20 +152,20 @@ TEST(ExchangesTest, OneThatNoLaneCouldBeToldOfIsNotOpen) {
   EXPECT_THROW(test.Begin(1), std::bad_alloc);
   test.fails = false;
   test.sent.clear();
-  test.exchanges.Abort(told + 1, "why");
+  test.exchanges.Abort(told + 1, {StatusCode::kDeadlineExceeded, "why"});
   EXPECT_TRUE(test.sent.empty());
-  test.exchanges.Abort(told, "why");
+  test.exchanges.Abort(told, {StatusCode::kDeadlineExceeded, "why"});
   EXPECT_EQ(test.sent.size(), 1U);
 }
 
 TEST(ExchangesTest, AnAbortIsAskedForWhileItIsOpen) {
   ExchangesForTest test(1);
   uint64_t serial = test.Begin(1);
-  test.exchanges.Abort(serial, "too late");
+  test.exchanges.Abort(serial, {StatusCode::kDeadlineExceeded, "too late"});
   ASSERT_EQ(test.Sent<to_lane::Abort>().size(), 1U);
   EXPECT_EQ(test.Sent<to_lane::Abort>()[0].tensor, 7U);
   test.exchanges.OnPartDone(ExchangesForTest::PartOf(0, serial, 1, {0}));
-  test.exchanges.Abort(serial, "later");
+  test.exchanges.Abort(serial, {StatusCode::kDeadlineExceeded, "later"});
   EXPECT_EQ(test.Sent<to_lane::Abort>().size(), 1U);
 }
 

@@ -354,7 +354,7 @@ void Front::Abort(OperationId id, const std::string& why) {
   wire::TensorSpec what = tensor.spec;
   what.detail.clear();
   std::string text = why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
-  exchanges_.Abort(tensor.task->exchange, text);
+  exchanges_.Abort(tensor.task->exchange, {StatusCode::kDeadlineExceeded, text});
 }
 
 Status Front::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {

@@ -164,17 +164,17 @@ void Lane::OnAnswer(ShardId from, Time now) {
 }
 
 void Lane::Parts::TellRates() {
-  std::optional<plan::ExchangeMeter::Window> window = context.meter.Take();
-  if (!window.has_value()) return;
+  std::optional<plan::ExchangeMeter::Sample> sample = context.meter.Take();
+  if (!sample.has_value()) return;
   auto in_us = [](Duration time) {
     return static_cast<uint64_t>(std::chrono::duration_cast<microseconds>(time).count());
   };
   to_front::Measured measured;
   measured.rates.epoch = context.epoch;
-  for (ShardId shard = context.options.lane; shard < window->shards.size();
+  for (ShardId shard = context.options.lane; shard < sample->shards.size();
        shard += context.options.lanes) {
-    const plan::ExchangeMeter::Shard& one = window->shards[shard];
-    measured.rates.shards.push_back({shard, one.bytes, in_us(one.busy), in_us(window->active)});
+    const plan::ExchangeMeter::Shard& one = sample->shards[shard];
+    measured.rates.shards.push_back({shard, one.bytes, in_us(one.busy), in_us(sample->active)});
   }
   context.driver.ToFront(std::move(measured));
 }

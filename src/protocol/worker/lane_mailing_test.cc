@@ -59,7 +59,7 @@ TEST_F(LaneMailingTest, WithoutAMoveEveryLaneIsToldAtOnce) {
 TEST_F(LaneMailingTest, LanesTakeOverWhenAllHaveHandedOverAndThenTheRestFollows) {
   mailing.ChangeView(ViewOf(2));
   mailing.Begin({&exchange});
-  mailing.Abort({7, 1, "too late"});
+  mailing.Abort({7, 1, {StatusCode::kDeadlineExceeded, "too late"}});
   EXPECT_TRUE(To<to_lane::Begin>(0).empty());
   EXPECT_FALSE(HandOver(0, 2, {PieceOf(7)}));
   EXPECT_TRUE(HandOver(1, 2));
@@ -118,7 +118,7 @@ TEST_F(LaneMailingTest, AViewDuringAMoveMovesAfterIt) {
   mailing.ChangeView(ViewOf(2));
   mailing.Begin({&exchange});
   mailing.ChangeView(ViewOf(3));
-  mailing.Abort({7, 1, "late"});
+  mailing.Abort({7, 1, {StatusCode::kDeadlineExceeded, "late"}});
   EXPECT_EQ(To<to_lane::View>(0).size(), 1U);
   HandOver(0, 2);
   EXPECT_TRUE(HandOver(1, 2));

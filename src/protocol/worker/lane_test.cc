@@ -109,7 +109,7 @@ TEST_F(LaneTest, MailOfAPieceThatComesAfterItHasMovedChangesNothing) {
   const PieceTicket ticket{7, 1, wire::RoundOf(1, 0)};
   lanes[1]->OnWant(1, {{7, 1, wire::RoundOf(1, 0)}});
   lanes[1]->Resume(ticket, StageVerdict::kDone, {});
-  lanes[1]->OnMail(to_lane::Abort{7, 5, "too late"});
+  lanes[1]->OnMail(to_lane::Abort{7, 5, {StatusCode::kDeadlineExceeded, "too late"}});
   lanes[1]->OnMail(to_lane::TakeOver{view.epoch - 1, moved});  // of a view before
   EXPECT_EQ(drivers[1].pushes.size(), sent);
   EXPECT_TRUE(drivers[1].aborts.empty());

@@ -55,11 +55,11 @@ struct Repeat {
 struct Withdraw {
   const Exchange* exchange = nullptr;
 };
-// Owners shall end the exchange in an error. It may have ended.
+// Owners shall end the exchange in this error. It may have ended.
 struct Abort {
   TensorId tensor = 0;
   uint64_t serial = 0;
-  std::string why;
+  Status why;
 };
 // The name of these tensors has failed: the lane forgets them, but for their verdicts.
 struct Retire {

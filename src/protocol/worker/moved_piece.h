@@ -43,7 +43,7 @@ struct MovedPiece {
   size_t at = 0;
   std::optional<std::vector<std::byte>> contribution;
   std::optional<std::vector<std::byte>> answer;  // behind the exchange
-  std::optional<std::string> failure;            // its owner is asked for this error
+  std::optional<Status> failure;                 // its owner is asked for this error
   std::vector<std::byte> kept;                   // by stages, from round to round
 };
 

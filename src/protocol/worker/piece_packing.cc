@@ -43,7 +43,7 @@ LanePiece UnpackPiece(const MovedPiece& moved, BufferPool& pool, Arithmetic& ari
   }
   if (moved.contribution.has_value()) piece.contribution = buffer_of(*moved.contribution);
   if (moved.answer.has_value()) piece.answer = buffer_of(*moved.answer);
-  if (moved.failure.has_value()) piece.failure = std::make_unique<std::string>(*moved.failure);
+  if (moved.failure.has_value()) piece.failure = std::make_unique<Status>(*moved.failure);
   return piece;
 }
 

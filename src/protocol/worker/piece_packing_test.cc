@@ -34,7 +34,7 @@ TEST_F(PiecePackingTest, WhatIsPackedComesOutInBuffersOfTheOtherLane) {
   piece.at = 2;
   piece.contribution = BytesOf("contribution");
   piece.answer = BytesOf("answer", 8);  // behind a receipt
-  piece.failure = std::make_unique<std::string>("too late");
+  piece.failure = std::make_unique<Status>(StatusCode::kDeadlineExceeded, "too late");
   piece.held.round = 256;
   piece.held.stable = false;
   piece.copy = BytesOf("copy").buffer;
@@ -55,7 +55,7 @@ TEST_F(PiecePackingTest, WhatIsPackedComesOutInBuffersOfTheOtherLane) {
   EXPECT_EQ(there.at, 2U);
   EXPECT_EQ(TextOf(there.contribution.span()), "contribution");
   EXPECT_EQ(TextOf(there.answer.span()), "answer");
-  EXPECT_EQ(*there.failure, "too late");
+  EXPECT_EQ(there.failure->message(), "too late");
   EXPECT_EQ(there.held.round, 256U);
   EXPECT_FALSE(there.held.stable);
   EXPECT_EQ(TextOf({there.copy.data(), there.copy_bytes}), "copy");

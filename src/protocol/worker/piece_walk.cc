@@ -130,7 +130,7 @@ void PieceWalk::SetOut() {
 void PieceWalk::Walk(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   bool fails = piece.failure != nullptr && tensor.HasCredit(piece);
-  if (fails) return AskForError(tensor, number, std::string(*piece.failure));
+  if (fails) return AskForError(tensor, number, Status(*piece.failure));
   while (!tensor.AtExchange(piece)) {
     PieceStage* stage = StageOf(*tensor.path, piece.at);
     if (stage == nullptr) return PieceDone(tensor, number);
@@ -190,16 +190,16 @@ void PieceWalk::GoOn(LaneTensor& tensor, uint32_t number) {
 }
 
 void PieceWalk::FailPiece(LaneTensor& tensor, uint32_t number, const Status& why) {
-  if (tensor.HasCredit(tensor.pieces[number])) return AskForError(tensor, number, why.message());
+  if (tensor.HasCredit(tensor.pieces[number])) return AskForError(tensor, number, why);
   tensor.part.Fail(number, why);
   lane_.driver.ToFront(to_front::GivesUp{why});
   PieceDone(tensor, number);
 }
 
 // In place of a push.
-void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const std::string& why) {
+void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const Status& why) {
   LanePiece& piece = tensor.pieces[number];
-  piece.failure = std::make_unique<std::string>(why);
+  piece.failure = std::make_unique<Status>(why);
   piece.at = tensor.path->before.size();
   piece.output = PieceBytes();
   piece.entry = 0;
@@ -262,7 +262,7 @@ void PieceWalk::Abort(const to_lane::Abort& abort) {
   for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
     LanePiece& piece = tensor->pieces[number];
     if (piece.step == PieceStep::kQueued) {
-      piece.failure = std::make_unique<std::string>(abort.why);
+      piece.failure = std::make_unique<Status>(abort.why);
       lane_.outbox.MarkWanted(piece.ticket);
     } else if (tensor->HasCredit(piece)) {
       if (!tensor->AtExchange(piece)) Abandon(*tensor, number);

@@ -57,7 +57,7 @@ class PieceWalk final {
   StageVerdict Enter(PieceStage& stage, LaneTensor& tensor, uint32_t number, Status& error);
   void Abandon(LaneTensor& tensor, uint32_t number);
   void FailPiece(LaneTensor& tensor, uint32_t number, const Status& why);
-  void AskForError(LaneTensor& tensor, uint32_t number, const std::string& why);
+  void AskForError(LaneTensor& tensor, uint32_t number, const Status& why);
   void Detach(LaneTensor& tensor, uint32_t number);
   void PieceDone(LaneTensor& tensor, uint32_t number);
   void EndPart(LaneTensor& tensor);

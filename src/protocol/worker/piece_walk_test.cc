@@ -139,11 +139,11 @@ TEST_F(PieceWalkTest, AnAbortAsksForAnErrorOfWhatIsNotDecided) {
   Start();
   walk->Begin(exchange);
   Decide(0);
-  walk->Abort({7, 5, "too late"});
+  walk->Abort({7, 5, {StatusCode::kDeadlineExceeded, "too late"}});
   ASSERT_EQ(driver.aborts.size(), 1U);
   EXPECT_EQ(driver.aborts[0].header.ref.piece, 1U);
-  walk->Abort({7, 4, "of another exchange"});
-  walk->Abort({8, 5, "of another tensor"});
+  walk->Abort({7, 4, {StatusCode::kDeadlineExceeded, "of another exchange"}});
+  walk->Abort({8, 5, {StatusCode::kDeadlineExceeded, "of another tensor"}});
   EXPECT_EQ(driver.aborts.size(), 1U);
 }
 

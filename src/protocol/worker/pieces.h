@@ -48,7 +48,7 @@ struct LanePiece {
   PieceBytes output;
   uint64_t entry = 0;
   // Its owner is asked for this error instead of pushed to.
-  std::unique_ptr<std::string> failure;
+  std::unique_ptr<Status> failure;
   HeldVerdict held;
   // Of the held verdict, while others may lack it and the user's memory is the user's.
   BufferRef copy;

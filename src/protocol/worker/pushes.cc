@@ -13,7 +13,10 @@ void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
   if (!lane_.links.IsUp(piece.owner)) return;
   lane_.meter.OnPush(piece.owner);
   wire::DataHeader header = HeaderOf(tensor, number);
-  if (piece.failure != nullptr) return lane_.driver.SendAbort(piece.owner, header, *piece.failure);
+  if (piece.failure != nullptr) {
+    header.status = piece.failure->code();
+    return lane_.driver.SendAbort(piece.owner, header, piece.failure->message());
+  }
   const PieceBytes& made = piece.contribution;
   ConstByteSpan payload = made.there ? made.span() : piece.spans.push;
   header.encoded_bytes = static_cast<uint32_t>(payload.size());

@@ -58,7 +58,7 @@ TEST_F(PushesTest, WhatStagesHaveMadeGoesInstead) {
 
 TEST_F(PushesTest, InThePlaceOfAPushTheOwnerIsAskedForAnError) {
   lane.links.OnUp(0);
-  tensor.pieces[0].failure = std::make_unique<std::string>("too late");
+  tensor.pieces[0].failure = std::make_unique<Status>(StatusCode::kDeadlineExceeded, "too late");
   pushes.Send(tensor, 0);
   EXPECT_TRUE(driver.pushes.empty());
   EXPECT_EQ(driver.aborts.at(0).bytes, "too late");

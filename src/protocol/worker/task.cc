@@ -42,12 +42,25 @@ void Task::MakeTable() {
   work.table = table;
 }
 
-Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
+// By place; empty where nothing was told first.
+std::vector<bool> Task::WhoTakesPart() {
   std::vector<bool> present;
-  if (row.sizes_first) present.assign(work.place.count(), true);
-  for (uint32_t place = 0; outcome.receipt != nullptr && place < present.size(); ++place) {
-    present[place] = outcome.receipt->Contains(set.slot_of[place]);
+  if (!row.sizes_first) return present;
+  present.assign(work.place.count(), true);
+  const size_t numbers = table.size() / present.size();
+  for (uint32_t place = 0; place < present.size(); ++place) {
+    if (outcome.receipt != nullptr) present[place] = outcome.receipt->Contains(set.slot_of[place]);
+    std::span<uint64_t> told = std::span(table).subspan(place * numbers, numbers);
+    if (told.empty() || told[0] != operations::kTakesNoPart) continue;
+    present[place] = false;
+    std::ranges::fill(told, 0);
+    without_.push_back(set.present[place]);
   }
+  return present;
+}
+
+Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
+  const std::vector<bool> present = WhoTakesPart();
   operations::LaidOut laid = row.lay_out(work, present, result_bytes_max);
   if (!laid.status.ok()) return {laid.status, laid.only_here};
   layout = std::move(laid.layout);
@@ -124,6 +137,11 @@ Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
 void Task::Finish() {
   if (row.joins) outcome.rows = wire::RankOfJoin(table[1]);
   outcome.ranks = set.RanksIn(outcome.receipt);
+  if (!without_.empty()) {
+    auto ranks = std::make_shared<SlotSet>(*outcome.ranks);
+    for (uint32_t rank : without_) ranks->Remove(rank);
+    outcome.ranks = std::move(ranks);
+  }
   outcome.members = outcome.ranks->count();
 }
 

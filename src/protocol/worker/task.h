@@ -71,8 +71,11 @@ struct Task final : SpanSource {
   bool reported = false;  // as one of these
 
  private:
+  std::vector<bool> WhoTakesPart();
   Trouble TakeRoom();
   Trouble KeepInput();
+
+  std::vector<uint32_t> without_;  // ranks that take no part, unlike their contributors
 };
 
 }  // namespace byteps::protocol

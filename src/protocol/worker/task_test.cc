@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/base/allocation_count_for_test.h"
+#include "src/operations/sizes.h"
 #include "src/protocol/kernel_arithmetic.h"
 
 namespace byteps::protocol {
@@ -93,6 +94,22 @@ TEST_F(TaskTest, WithAllSizesTheResultHasItsMemoryAndItsOwnPart) {
   EXPECT_EQ(own.to, task->outcome.gathered.get() + 2);
   EXPECT_EQ(own.from, input);
   EXPECT_EQ(own.bytes, 4U);
+}
+
+// Of a machine that takes part with other ranks.
+TEST_F(TaskTest, ARankThatTakesNoPartHasNoRowsAndIsNotCounted) {
+  set.slot_of = {0, 0, 1};
+  Make(Op::kAllgather, {2}, 2);
+  task->MakeTable();
+  task->table = {operations::kTakesNoPart, 2, 1};
+  task->work.table = task->table;
+  task->outcome.receipt = ReceiptOf({0, 1});
+  ASSERT_TRUE(task->LayOut(64).status.ok());
+  EXPECT_EQ(task->outcome.gathered_bytes, 6U);
+  EXPECT_EQ(task->outcome.received_splits, (std::vector<int64_t>{0, 2, 1}));
+  task->Finish();
+  EXPECT_EQ(task->outcome.ranks->List(), (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(task->outcome.members, 2U);
 }
 
 TEST_F(TaskTest, AResultThatIsTooLargeIsAnErrorOfAllRanks) {

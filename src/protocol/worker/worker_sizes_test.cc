@@ -64,7 +64,7 @@ TEST_F(AllgatherTest, RoundsMayDifferInLength) {
 }
 
 TEST_F(AllgatherTest, HugeNumbersOfRowsAreAnErrorOnEveryRank) {
-  for (uint64_t theirs : {UINT64_MAX, UINT64_MAX - 1, uint64_t{1} << 45}) {
+  for (uint64_t theirs : {UINT64_MAX - 1, uint64_t{1} << 45}) {
     driver = RecordingWorkerDriver();
     Start(3);
     std::string mine(64, 'm');

@@ -11,7 +11,7 @@
 namespace byteps::machine {
 namespace {
 
-constexpr uint32_t kPieceBytes = 64;
+constexpr uint32_t kBlockWorkBytes = 64;
 
 struct Bytes final : protocol::SpanSource {
   Bytes() {
@@ -21,13 +21,13 @@ struct Bytes final : protocol::SpanSource {
   }
   protocol::Spans SpansOf(uint32_t) const override {
     protocol::Spans spans;
-    spans.piece_bytes = kPieceBytes;
+    spans.piece_bytes = kBlockWorkBytes;
     spans.push = input;
     spans.want = output;
     return spans;
   }
-  std::vector<std::byte> input = std::vector<std::byte>(kPieceBytes, std::byte{1});
-  mutable std::vector<std::byte> output = std::vector<std::byte>(kPieceBytes);
+  std::vector<std::byte> input = std::vector<std::byte>(kBlockWorkBytes, std::byte{1});
+  mutable std::vector<std::byte> output = std::vector<std::byte>(kBlockWorkBytes);
   protocol::Exchange exchange;
 };
 
@@ -60,7 +60,7 @@ class BlockWorkTest : public testing::Test {
     }
   }
   BlockWork& work(uint32_t rank) { return *ranks[rank].work; }
-  void Admit(Combine how, local::RankSet bring, uint32_t bytes = kPieceBytes) {
+  void Admit(Combine how, local::RankSet bring, uint32_t bytes = kBlockWorkBytes) {
     local::BlockUse use;
     use.ranks = 0b11;
     use.bring = bring;
@@ -89,7 +89,7 @@ TEST_F(BlockWorkTest, FillsSumsTakesAndReleases) {
   Run(0);
   for (Rank& one : ranks) {
     EXPECT_EQ(one.taken, std::vector<bool>{true});
-    EXPECT_EQ(one.bytes.output, std::vector<std::byte>(kPieceBytes, std::byte{2}));
+    EXPECT_EQ(one.bytes.output, std::vector<std::byte>(kBlockWorkBytes, std::byte{2}));
     EXPECT_TRUE(one.work->IsDrained());
   }
 }
@@ -109,7 +109,7 @@ TEST_F(BlockWorkTest, WhatIsForgottenIsTouchedNoMore) {
   work(0).Forget(ranks[0].bytes.exchange);
   Run(1);
   Run(0);
-  EXPECT_EQ(ranks[0].bytes.output, std::vector<std::byte>(kPieceBytes)) << "its user has it again";
+  EXPECT_EQ(ranks[0].bytes.output, std::vector<std::byte>(kBlockWorkBytes)) << "its user has it again";
   EXPECT_EQ(ranks[0].taken, std::vector<bool>{true}) << "the block goes on without";
 }
 
@@ -124,7 +124,7 @@ TEST_F(BlockWorkTest, WhoHasNothingForAUseEndsItInAnError) {
 }
 
 TEST_F(BlockWorkTest, PiecesThatAreCutInDifferentWaysAreAnError) {
-  Admit(Combine::kSum, 0b11, kPieceBytes * 2);
+  Admit(Combine::kSum, 0b11, kBlockWorkBytes * 2);
   EXPECT_EQ(work(1).Step().status().code(), StatusCode::kInternal);
 }
 

@@ -1,0 +1,228 @@
+// The ranks of one machine in one thread, under a random schedule. Each takes turns as its loop
+// does (word_loop.h): until nothing is left to do, and then only after an event of its own. So an
+// event that nobody tells of shows as an operation that never ends, whatever a timer would have
+// mended.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/local/window.h"
+#include "src/machine/shared_room.h"
+#include "src/machine/words.h"
+#include "src/protocol/worker/exchange.h"
+#include "src/protocol/worker/mail.h"
+
+namespace byteps::machine {
+
+inline constexpr uint32_t kScheduledFloats = 24;
+inline constexpr uint32_t kScheduledBytes = kScheduledFloats * sizeof(float);
+inline constexpr int kTurnsMax = 200'000;
+
+struct RolledOp {
+  TensorId tensor = 0;
+  Combine how = Combine::kSum;
+  uint32_t process_set = 0;
+  std::vector<uint32_t> ranks;
+  uint32_t root = 0;
+  uint32_t pieces = 1;
+  bool is_aborted = false;  // by some rank
+};
+
+// What one rank brings to an operation, and gets.
+struct ScheduledPart final : protocol::SpanSource {
+  ScheduledPart(const RolledOp& what, uint32_t of_rank, uint64_t serial)
+      : op(what),
+        rank(of_rank),
+        input(what.pieces * kScheduledFloats, static_cast<float>(of_rank + 1 + what.tensor)),
+        output(input.size()),
+        homes(what.pieces, 0) {
+    exchange.serial = serial;
+    exchange.name = "w";
+    exchange.tensor = {op.tensor, op.how, DataType::kFloat32, 0, op.process_set};
+    exchange.use = 1;
+    exchange.count = op.pieces;
+    exchange.homes = &homes;
+    exchange.spans = this;
+    if (op.how == Combine::kOverlay) exchange.root = op.root;
+  }
+  protocol::Spans SpansOf(uint32_t number) const override {
+    return SpansOfPlace(
+        number, static_cast<uint32_t>(std::ranges::find(op.ranks, rank) - op.ranks.begin()));
+  }
+  protocol::Spans SpansOfPlace(uint32_t number, uint32_t place) const override {
+    const bool moves = op.how == Combine::kOverlay;
+    const bool is_root = op.ranks[place] == op.root;
+    protocol::Spans spans;
+    spans.piece_bytes = kScheduledBytes;
+    const size_t at = size_t{number} * kScheduledBytes;
+    if (!moves || is_root)
+      spans.push = std::as_bytes(std::span(input)).subspan(at, kScheduledBytes);
+    auto all = std::as_writable_bytes(std::span(output));
+    if (!moves || !is_root) spans.want = all.subspan(at, kScheduledBytes);
+    return spans;
+  }
+  float Expected() const {
+    float result = static_cast<float>(op.root + 1 + op.tensor);
+    if (op.how == Combine::kOverlay) return rank == op.root ? 0 : result;
+    result = op.how == Combine::kSum ? 0 : 1e9F;
+    for (uint32_t one : op.ranks) {
+      const auto theirs = static_cast<float>(one + 1 + op.tensor);
+      result = op.how == Combine::kSum ? result + theirs : std::min(result, theirs);
+    }
+    return result;
+  }
+
+  const RolledOp& op;
+  const uint32_t rank;
+  std::vector<float> input;
+  mutable std::vector<float> output;
+  std::vector<ShardId> homes;
+  protocol::Exchange exchange;
+  bool begun = false;
+  int ends = 0;
+  Status status;
+};
+
+struct alignas(64) ScheduledLine {
+  std::byte bytes[64] = {};
+};
+
+// The ranks of one machine, and what they do. What else there is takes turns as `others`.
+class Schedule {
+ public:
+  Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape)
+      : random(seed * 0x9e3779b97f4a7c15 + 1),
+        count_(count),
+        lines_(SharedRoom::BytesFor(shape) / sizeof(ScheduledLine) + 1),
+        room(std::as_writable_bytes(std::span(lines_)), shape) {
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      windows.push_back(std::make_unique<local::Window>(room.window(), shape, rank));
+    }
+    sleeping_.assign(count, false);
+    seen_.assign(count, 0);
+    RollOps();
+  }
+
+  uint64_t Below(uint64_t end) { return random() % end; }
+
+  // Until nothing can be done any more.
+  void Run(const std::function<void(ScheduledPart&)>& begin,
+           const std::function<void(ScheduledPart&)>& abort,
+           const std::function<bool(uint32_t)>& step,
+           const std::vector<std::function<bool()>>& others) {
+    for (int turn = 0; turn < kTurnsMax; ++turn) {
+      std::vector<std::function<void()>> choices;
+      for (uint32_t rank = 0; rank < count_; ++rank) {
+        if (!to_begin_[rank].empty() && Below(4) == 0) {
+          choices.emplace_back([&, rank] {
+            ScheduledPart& part = *to_begin_[rank].front();
+            to_begin_[rank].pop_front();
+            part.begun = true;
+            begin(part);
+            sleeping_[rank] = false;  // its thread has a post
+            if (Below(12) == 0) {
+              const_cast<RolledOp&>(part.op).is_aborted = true;
+              abort(part);
+            }
+          });
+        }
+        if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
+          choices.emplace_back([&, rank] {
+            seen_[rank] = windows[rank]->Events();
+            sleeping_[rank] = !step(rank);
+          });
+        }
+      }
+      if (!choices.empty() && (others.empty() || Below(3) != 0)) {
+        choices[Below(choices.size())]();
+        continue;
+      }
+      bool did = false;
+      for (size_t i = 0, first = others.empty() ? 0 : Below(others.size()); i < others.size(); ++i)
+        did = did || others[(first + i) % others.size()]();
+      if (did || !choices.empty()) continue;
+      if (std::ranges::all_of(to_begin_, [](const auto& left) { return left.empty(); })) return;
+    }
+    ADD_FAILURE() << "after " << kTurnsMax << " turns there is still something to do";
+  }
+  void Wake(uint32_t rank) { sleeping_[rank] = false; }
+
+  void OnTold(const protocol::FrontMail& mail, uint32_t rank) {
+    const auto* done = std::get_if<protocol::to_front::PartDone>(&mail);
+    if (done == nullptr) return;
+    for (const auto& part : parts) {
+      if (part->rank != rank || part->exchange.serial != done->serial) continue;
+      ++part->ends;
+      part->status = done->status;
+    }
+  }
+
+  void Check() const {
+    for (const auto& part : parts) {
+      const std::string what = "tensor " + std::to_string(part->op.tensor) + ", rank " +
+                               std::to_string(part->rank) + ": " + part->status.ToString();
+      ASSERT_EQ(part->ends, 1) << what;
+      const auto& first =
+          *std::ranges::find_if(parts, [&](const auto& one) { return &one->op == &part->op; });
+      EXPECT_EQ(part->status, first->status) << what;
+      if (!part->status.ok()) {
+        EXPECT_TRUE(part->op.is_aborted) << what;
+        continue;
+      }
+      EXPECT_EQ(part->output, std::vector<float>(part->output.size(), part->Expected())) << what;
+    }
+  }
+
+ private:
+  void RollOps() {
+    to_begin_.resize(count_);
+    for (TensorId tensor = 1; tensor <= 12; ++tensor) {
+      auto op = std::make_unique<RolledOp>();
+      op->tensor = tensor;
+      op->how = std::array{Combine::kSum, Combine::kMin, Combine::kOverlay}[Below(3)];
+      op->pieces = 1 + static_cast<uint32_t>(Below(6));
+      RankSet in = FirstRanks(count_);
+      if (count_ > 2 && Below(3) == 0) in &= ~Bit(static_cast<uint32_t>(Below(count_)));
+      for (uint32_t rank = 0; rank < count_; ++rank) {
+        if (Has(in, rank)) op->ranks.push_back(rank);
+      }
+      op->process_set = op->ranks.size() == count_ ? 0 : static_cast<uint32_t>(in);
+      op->root = op->ranks[Below(op->ranks.size())];
+      ops.push_back(std::move(op));
+    }
+    uint64_t serial = 0;
+    for (uint32_t rank = 0; rank < count_; ++rank) {
+      for (const auto& op : ops) {
+        if (std::ranges::find(op->ranks, rank) == op->ranks.end()) continue;
+        parts.push_back(std::make_unique<ScheduledPart>(*op, rank, ++serial));
+        to_begin_[rank].push_back(parts.back().get());
+      }
+      std::ranges::shuffle(to_begin_[rank], random);
+    }
+  }
+
+  std::mt19937_64 random;
+  const uint32_t count_;
+  std::vector<ScheduledLine> lines_;
+
+ public:
+  const SharedRoom room;
+  std::vector<std::unique_ptr<local::Window>> windows;
+  std::vector<std::unique_ptr<RolledOp>> ops;
+  std::vector<std::unique_ptr<ScheduledPart>> parts;
+
+ private:
+  std::vector<std::deque<ScheduledPart*>> to_begin_;
+  std::vector<bool> sleeping_;
+  std::vector<uint32_t> seen_;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,320 @@
+// Whole machines under random schedules (schedule_for_test.h).
+#include "src/machine/schedule_for_test.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/machine/carrier.h"
+#include "src/machine/ferry.h"
+#include "src/machine/mail_room.h"
+#include "src/machine/uplink.h"
+#include "src/machine/upward_lane.h"
+#include "src/machine/window_lane.h"
+
+namespace byteps::machine {
+namespace {
+
+namespace to_front = protocol::to_front;
+namespace to_lane = protocol::to_lane;
+
+local::WindowShape SmallShape(uint32_t ranks, uint64_t seed) {
+  return {.ranks = ranks,
+          .blocks = 2 + static_cast<uint32_t>(seed % 3),
+          .block_bytes = kScheduledBytes * 2};
+}
+
+to_lane::AddProcessSet SetOf(const RolledOp& op, bool one_slot) {
+  to_lane::AddProcessSet set{op.process_set, {}, {}};
+  for (uint32_t rank : op.ranks) {
+    set.slots.Insert(one_slot ? 0 : rank);
+    set.ranks.Insert(rank);
+  }
+  return set;
+}
+
+class Schedules : public testing::TestWithParam<int> {};
+
+// As LocalEngine puts them together.
+TEST_P(Schedules, OfAMachineWithoutServers) {
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto count = static_cast<uint32_t>(GetParam());
+    Schedule ranks(seed, count, SmallShape(count, seed));
+    std::unique_ptr<Carrier> carrier;
+    std::vector<std::unique_ptr<MailRoom>> mail;
+    std::vector<std::unique_ptr<WindowLane>> lanes;
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      mail.push_back(std::make_unique<MailRoom>(
+          ranks.room, *ranks.windows[rank], count,
+          MailRoom::Events{
+              [&](uint32_t from, const Word& word) { carrier->OnWord(from, word, {}); },
+              [&, rank](const Word& word) {
+                if (const auto* failed = std::get_if<Failed>(&word)) {
+                  lanes[rank]->OnFailed(*failed, Time());
+                }
+              }}));
+      lanes.push_back(std::make_unique<WindowLane>(
+          *ranks.windows[rank], count,
+          WindowLane::Events{
+              [&, rank](const Word& word) { mail[rank]->Say(word); },
+              [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); }}));
+    }
+    carrier = std::make_unique<Carrier>(
+        *ranks.windows[0], CarrierOptions{.ranks = count, .piece_bytes_max = kScheduledBytes},
+        [&](uint32_t to, const Word& word) { mail[0]->SayTo(to, word); });
+    for (const auto& op : ranks.ops) {
+      if (op->process_set == 0) continue;
+      for (auto& lane : lanes) lane->OnMail(SetOf(*op, false));
+    }
+    ranks.Run(
+        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
+        [&](ScheduledPart& part) {
+          lanes[part.rank]->OnMail(to_lane::Abort{
+              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+        },
+        [&](uint32_t rank) {
+          bool did = false;
+          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+          if (rank == kCarrierRank) did = carrier->Admit() || did;
+          Result<bool> stepped = lanes[rank]->Step(Time());
+          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+          did = stepped.value() || did;
+          mail[rank]->Flush();
+          return did;
+        },
+        {});
+    ranks.Check();
+    if (HasFailure()) return;
+  }
+}
+
+// What a lane does for the carrier, whose machine is the only member: what it has pushed is the
+// answer. Its steps are taken one by one, in any order.
+class LoneLane {
+ public:
+  using Tell = std::function<void(protocol::FrontMail)>;
+  LoneLane(Ferry& ferry, Tell tell) : ferry_(ferry), tell_(std::move(tell)) {}
+
+  void OnMail(const protocol::LaneMail& mail) {
+    if (const auto* begin = std::get_if<to_lane::Begin>(&mail)) {
+      open_[begin->exchange->serial] = {begin->exchange, 0};
+      for (uint32_t i = 0; i < begin->exchange->count; ++i) {
+        const uint32_t number = begin->exchange->first_piece + i;
+        steps_.emplace_back([this, serial = begin->exchange->serial, number] {
+          Enter(serial, number, Ferry::Way::kCollect);
+        });
+      }
+    } else if (const auto* abort = std::get_if<to_lane::Abort>(&mail)) {
+      Fail(abort->serial, abort->why);
+    } else if (const auto* withdraw = std::get_if<to_lane::Withdraw>(&mail)) {
+      LetGo(withdraw->exchange->serial);
+      tell_(to_front::Released{0, withdraw->exchange->serial, withdraw->exchange->tensor.id});
+    }
+  }
+  // Takes the step that `pick` chooses of so many. False: there is none.
+  bool Step(const std::function<uint64_t(uint64_t)>& pick) {
+    if (steps_.empty()) return false;
+    const auto at = steps_.begin() + static_cast<ptrdiff_t>(pick(steps_.size()));
+    const std::function<void()> step = std::move(*at);
+    steps_.erase(at);
+    step();
+    return true;
+  }
+
+ private:
+  struct Open {
+    const protocol::Exchange* exchange = nullptr;
+    uint32_t done = 0;
+  };
+  struct InStage {
+    uint64_t serial = 0;
+    protocol::PieceTicket ticket;
+    Ferry::Way way = Ferry::Way::kCollect;
+  };
+
+  void Enter(uint64_t serial, uint32_t number, Ferry::Way way) {
+    auto open = open_.find(serial);
+    if (open == open_.end()) return;
+    const protocol::Exchange& exchange = *open->second.exchange;
+    const protocol::Spans spans = exchange.spans->SpansOf(number);
+    std::vector<std::byte>& bytes = bytes_[{serial, number}];
+    const bool collects = way == Ferry::Way::kCollect;
+    if (collects) bytes.assign(spans.push.size(), std::byte{0});
+    Ferry::Piece piece;
+    piece.way = way;
+    piece.owner = this;
+    piece.ticket = {exchange.tensor.id, number, exchange.use, ++entries_};
+    piece.key = {exchange.tensor.id, exchange.use, exchange.first_piece};
+    piece.piece_bytes = spans.piece_bytes;
+    piece.offset = collects ? spans.push_offset : spans.want_offset;
+    if (collects) piece.to = bytes;
+    if (!collects) piece.from = bytes;
+    piece.resume = [this](const protocol::PieceTicket& ticket, protocol::StageVerdict how,
+                          const Status& why) {
+      steps_.emplace_back([this, entry = ticket.entry, how, why] { Resume(entry, how, why); });
+    };
+    stages_[entries_] = {serial, piece.ticket, way};
+    if (ferry_.Begin(piece)) return;
+    steps_.emplace_back(
+        [this, entry = entries_] { Resume(entry, protocol::StageVerdict::kDone, {}); });
+  }
+  void Resume(uint64_t entry, protocol::StageVerdict how, const Status& why) {
+    auto found = stages_.find(entry);
+    if (found == stages_.end()) return;
+    const InStage stage = found->second;
+    stages_.erase(found);
+    if (how == protocol::StageVerdict::kFailed) return Fail(stage.serial, why);
+    Open& open = open_.at(stage.serial);
+    if (stage.way == Ferry::Way::kCollect) {
+      return Enter(stage.serial, stage.ticket.number, Ferry::Way::kSpread);
+    }
+    if (++open.done < open.exchange->count) return;
+    to_front::PartDone part = PartOf(*open.exchange);
+    auto receipt = std::make_shared<protocol::SlotSet>();
+    receipt->Insert(0);
+    part.receipt = std::move(receipt);
+    LetGo(stage.serial);
+    tell_(part);
+  }
+  void Fail(uint64_t serial, const Status& why) {
+    auto open = open_.find(serial);
+    if (open == open_.end()) return;
+    to_front::PartDone part = PartOf(*open->second.exchange);
+    part.failed_piece = open->second.exchange->first_piece;
+    part.status = why;
+    LetGo(serial);
+    tell_(part);
+  }
+  static to_front::PartDone PartOf(const protocol::Exchange& exchange) {
+    to_front::PartDone part;
+    part.serial = exchange.serial;
+    part.tensor = exchange.tensor.id;
+    part.pieces = exchange.count;
+    return part;
+  }
+  void LetGo(uint64_t serial) {
+    for (auto& [entry, stage] : stages_) {
+      if (stage.serial == serial) ferry_.CallOff(stage.ticket);
+    }
+    std::erase_if(stages_, [&](const auto& one) { return one.second.serial == serial; });
+    std::erase_if(bytes_, [&](const auto& one) { return one.first.first == serial; });
+    open_.erase(serial);
+  }
+
+  Ferry& ferry_;
+  const Tell tell_;
+  std::map<uint64_t, Open> open_;
+  std::map<uint64_t, InStage> stages_;  // by entry
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<std::byte>> bytes_;
+  std::vector<std::function<void()>> steps_;
+  uint64_t entries_ = 0;
+};
+
+to_lane::View ViewOfMachine(uint32_t ranks) {
+  auto view = std::make_shared<wire::View>();
+  view->epoch = view->generation = view->began = 1;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    wire::WorkerInfo worker;
+    worker.rank = rank;
+    worker.slot = 0;
+    view->workers.push_back(worker);
+  }
+  return {view, 0};
+}
+
+// As MachineLanes puts them together.
+TEST_P(Schedules, OfAMachineThatIsOneMember) {
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto count = static_cast<uint32_t>(GetParam());
+    const local::WindowShape shape = SmallShape(count, seed);
+    Schedule ranks(seed, count, shape);
+    std::deque<std::function<void()>> inbox;   // of the loop that owns the uplink
+    std::vector<std::function<void()>> posts;  // of the carrier's rank
+    std::vector<std::unique_ptr<MailRoom>> mail;
+    std::vector<std::unique_ptr<UpwardLane>> lanes;
+    Ferry ferry(*ranks.windows[0]);
+    std::unique_ptr<Uplink> uplink;
+    LoneLane shards(ferry, [&](protocol::FrontMail told) {
+      inbox.emplace_back([&, told = std::move(told)] { uplink->OnMail(told); });
+    });
+    uplink = std::make_unique<Uplink>(
+        0, count, 1, shape.block_bytes, ferry,
+        Uplink::Events{[&](uint32_t, const protocol::LaneMail& what) { shards.OnMail(what); },
+                       [&](uint32_t to, const Word& word) {
+                         posts.emplace_back([&, to, word] { mail[0]->SayTo(to, word); });
+                         ranks.Wake(0);
+                       },
+                       [](const protocol::FrontMail&) {}});
+    const to_lane::View view = ViewOfMachine(count);
+    uplink->OnView(view);
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      mail.push_back(std::make_unique<MailRoom>(
+          ranks.room, *ranks.windows[rank], count,
+          MailRoom::Events{[&](uint32_t from, const Word& word) {
+                             inbox.emplace_back([&, from, word] { uplink->OnWord(from, word); });
+                           },
+                           [&, rank](const Word& word) {
+                             if (const auto* ended = std::get_if<Ended>(&word)) {
+                               lanes[rank]->OnEnded(*ended, Time());
+                             }
+                           }}));
+      lanes.push_back(std::make_unique<UpwardLane>(
+          *ranks.windows[rank], count, rank == kCarrierRank ? &ferry : nullptr,
+          UpwardLane::Events{
+              [&, rank](const Word& word) { mail[rank]->Say(word); },
+              [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); }}));
+      lanes[rank]->OnMail(view);
+    }
+    for (const auto& part : ranks.parts) {
+      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // its machine's slot
+    }
+    for (const auto& op : ranks.ops) {
+      for (uint32_t rank : op->ranks) {
+        if (op->process_set != 0) lanes[rank]->OnMail(SetOf(*op, true));
+      }
+    }
+    ranks.Run(
+        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
+        [&](ScheduledPart& part) {
+          lanes[part.rank]->OnMail(to_lane::Abort{
+              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+        },
+        [&](uint32_t rank) {
+          bool did = false;
+          if (rank == kCarrierRank) {
+            did = !posts.empty();
+            for (const auto& post : std::exchange(posts, {})) post();
+          }
+          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+          if (rank == kCarrierRank) did = ferry.Admit() || did;
+          Result<bool> stepped = lanes[rank]->Step();
+          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+          did = stepped.value() || did;
+          mail[rank]->Flush();
+          return did;
+        },
+        {[&] {
+           if (inbox.empty()) return false;
+           const auto first = std::move(inbox.front());
+           inbox.pop_front();
+           first();
+           return true;
+         },
+         [&] { return shards.Step([&](uint64_t end) { return ranks.Below(end); }); }});
+    ranks.Check();
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, testing::Values(2, 3, 4));
+
+}  // namespace
+}  // namespace byteps::machine

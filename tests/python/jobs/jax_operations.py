@@ -219,6 +219,13 @@ def check_trees_in_programs(rank: int, size: int) -> None:
     found = call({"a": ones((4, 3)), "b": ones((4, 2, 2)) * (rank + 1)})
     assert found["a"].shape == (4, 3)
     assert same(found["b"], ranks)
+    second = jax.jit(lambda w: jax.jvp(jax.grad(partial(total, name="tree twice")), (w,), (w,))[1])
+    assert same(second(tree)["b"], 2 * ranks * size)
+    odd = jax.jit(partial(bps.allreduce, op=bps.Max, name="tree of odd leaves"))
+    found = odd({"none": jnp.zeros((0, 3)), "flag": jnp.array([rank == 0]), "one": tree["b"]})
+    assert found["none"].shape == (0, 3)
+    assert found["flag"].tolist() == [True]
+    assert same(found["one"], size)
     average = jax.jit(partial(bps.push_pull, name="tree cut"))
     found = average({"a": jnp.int32([-rank]), "b": jnp.float64(rank)})
     assert float(found["b"]) == (size - 1) / 2

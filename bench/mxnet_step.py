@@ -8,7 +8,8 @@ PYTHON is one with MXNet, such as that of .venv-mxnet-new after `./dev lane fram
   plain, and with an exchange of every gradient, to which nobody else contributes. The difference is
   what byteps costs.
 - **Overlap.** Two workers, run with `bps run -np 2`: rank 1 is late with the gradient of the last
-  layer, which backward has first. The step is compared with backward alone and the wait alone.
+  layer, which backward has first. A step with exchanges is compared with a step without them, and
+  with an exchange for which rank 1 is late.
 """
 
 from __future__ import annotations
@@ -20,24 +21,12 @@ from typing import Any
 
 import mxnet as mx
 from mxnet import autograd, gluon, nd
+from step_times import LATE_S, print_overlap
 
 import byteps.mxnet as bps
 
 LAYERS = 16
 ROWS = 64
-LATE_S = 0.4
-
-
-def median_ms(step: Callable[[], object], repeats: int) -> float:
-    """Return the time of a step, without the first ones."""
-    seconds = []
-    for number in range(repeats + 2):
-        begin = time.perf_counter()
-        step()
-        nd.waitall()
-        if number > 1:
-            seconds.append(time.perf_counter() - begin)
-    return sorted(seconds)[len(seconds) // 2] * 1000
 
 
 def make_net(layers: int, width: int) -> Any:
@@ -116,17 +105,18 @@ def measure_overlap(net: Any, repeats: int) -> None:
             gradients = [*gradients[:-1], nd.Custom(gradients[-1], op_type="late")]
         pushed(gradients)
 
-    backward = make_step(net, lambda gradients: None)
-    both = make_step(net, exchange)
-    for _ in range(3):
-        bps.barrier()
-        one = median_ms(backward, repeats)
-        bps.barrier()
-        two = median_ms(wait, repeats)
-        bps.barrier()
-        three = median_ms(both, repeats)
-        if bps.rank() == 0:
-            print(f"backward {one:.0f} ms, wait {two:.0f} ms, both in one step {three:.0f} ms")
+    backward, both = (make_step(net, one) for one in (lambda gradients: None, exchange))
+    print_overlap(*(ended(one) for one in (backward, wait, both)), repeats)
+
+
+def ended(step: Callable[[], object]) -> Callable[[], None]:
+    """Return a step that waits for MXNet's engine."""
+
+    def call() -> None:
+        step()
+        nd.waitall()
+
+    return call
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ PYTHON is one with TensorFlow, such as that of .venv-tensorflow-new after `./dev
 - **Cost.** One worker, no server: a step of SGD on a network, plain, and with an exchange of every
   gradient, to which nobody else contributes. The difference is what byteps costs.
 - **Overlap.** Two workers, run with `bps run -np 2`: rank 1 is late with the gradient of the last
-  layer, which backward has first. The step is compared with the step without lateness, and with the
-  lateness alone.
+  layer, which backward has first. A step with exchanges is compared with a step without them, and
+  with an exchange for which rank 1 is late.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
+from step_times import LATE_S, print_cost, print_overlap
 
 import byteps.tensorflow as bps
 
@@ -28,18 +29,6 @@ WIDTH = 256
 LAYERS = 16
 ROWS = 64
 ROWS_OF_OVERLAP = 2048  # so that backward takes about as long as the other rank is late
-LATE_S = 0.4
-
-
-def median_ms(step: Callable[[], object], repeats: int) -> float:
-    """Return the time of a step, without the first ones."""
-    seconds = []
-    for number in range(repeats + 2):
-        begin = time.perf_counter()
-        step()
-        if number > 1:
-            seconds.append(time.perf_counter() - begin)
-    return sorted(seconds)[len(seconds) // 2] * 1000
 
 
 def make_step(weights: list[tf.Variable], exchange: Callable[[list], list]) -> Callable[[], None]:
@@ -66,15 +55,6 @@ def pushed(gradients: list) -> list:
     ]
 
 
-def measure_cost(weights: list[tf.Variable], repeats: int) -> None:
-    plain = make_step(weights, lambda gradients: gradients)
-    exchanging = make_step(weights, pushed)
-    rounds = [(median_ms(plain, repeats), median_ms(exchanging, repeats)) for _ in range(3)]
-    for one, other in rounds:
-        each = (other - one) * 1000 / len(weights)
-        print(f"plain {one:.1f} ms, with exchanges {other:.1f} ms: {each:.0f} us for each gradient")
-
-
 def measure_overlap(weights: list[tf.Variable], repeats: int) -> None:
     def wait() -> None:
         time.sleep(LATE_S if bps.rank() else 0.0)  # rank 1 has rank 0 wait
@@ -89,15 +69,8 @@ def measure_overlap(weights: list[tf.Variable], repeats: int) -> None:
             gradients = [*gradients[:-1], sleep]
         return pushed(gradients)
 
-    steps = (make_step(weights, pushed), wait, make_step(weights, is_late))
-    for _ in range(3):
-        times = []
-        for step in steps:
-            bps.barrier()
-            times.append(median_ms(step, repeats))
-        if bps.rank() == 0:
-            one, two, both = times
-            print(f"step {one:.0f} ms, lateness {two:.0f} ms, a step with lateness {both:.0f} ms")
+    compute, both = (make_step(weights, one) for one in (lambda gradients: gradients, is_late))
+    print_overlap(compute, wait, both, repeats)
 
 
 def main() -> None:
@@ -108,7 +81,8 @@ def main() -> None:
     layers = LAYERS if bps.size() == 1 else 2 * LAYERS
     weights = [tf.Variable(tf.random.normal([WIDTH, WIDTH]) / WIDTH**0.5) for _ in range(layers)]
     if bps.size() == 1:
-        measure_cost(weights, arguments.repeats)
+        plain = make_step(weights, lambda gradients: gradients)
+        print_cost(plain, make_step(weights, pushed), len(weights), arguments.repeats)
     else:
         measure_overlap(weights, arguments.repeats)
     bps.shutdown()

@@ -7,29 +7,18 @@ learn the same, whatever the number of workers. With --float64 the weights agree
 
 from __future__ import annotations
 
-import argparse
 import itertools
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from sklearn.datasets import load_digits
+from digits import BATCH, TRAINED_ON, arguments_of, load_data
 
 import byteps.jax as bps
 
-TRAINED_ON = 1472  # of 1797 images; the others are for the test
-BATCH = 64  # of all workers together
 LAYERS = (64, 128, 64, 10)
-
-
-def load_data(dtype: str) -> tuple[jax.Array, jax.Array]:
-    """Return the images, in a fixed random order, and what they show."""
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    return jnp.asarray(digits.data[order] / 16, dtype), jnp.asarray(digits.target[order])
 
 
 def make_weights(seed: int, dtype: str) -> list[dict[str, jax.Array]]:
@@ -54,7 +43,7 @@ def predict(weights: list[dict[str, jax.Array]], images: jax.Array) -> jax.Array
 def train(alone: bool, epochs: int, dtype: str) -> Any:
     """Train, and report loss and accuracy after each epoch."""
     rank, size = (0, 1) if alone else (bps.rank(), bps.size())
-    images, labels = load_data(dtype)
+    images, labels = (jnp.asarray(one) for one in load_data(dtype))
     weights = make_weights(rank, dtype)  # different ones, until rank 0's are broadcast
     optimizer = optax.sgd(0.05, momentum=0.9)
     if not alone:
@@ -92,18 +81,11 @@ def train(alone: bool, epochs: int, dtype: str) -> Any:
 
 def main() -> None:
     """Train as the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--alone", action="store_true", help="one process, without byteps")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--float64", action="store_true", help="train in double precision")
-    parser.add_argument("--weights", type=Path, help="where rank 0 saves the weights")
-    arguments = parser.parse_args()
-    jax.config.update("jax_enable_x64", arguments.float64)
+    arguments = arguments_of(__doc__)
+    jax.config.update("jax_enable_x64", arguments.dtype == "float64")
     if not arguments.alone:
         bps.init()
-    weights = train(
-        arguments.alone, arguments.epochs, "float64" if arguments.float64 else "float32"
-    )
+    weights = train(arguments.alone, arguments.epochs, arguments.dtype)
     if not arguments.alone:
         bps.check_replicas(weights)
     if arguments.weights and (arguments.alone or bps.rank() == 0):

@@ -8,25 +8,13 @@ number of workers.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-from sklearn.datasets import load_digits
+from digits import BATCH, TRAINED_ON, arguments_of, load_data
 
 import byteps.keras as bps
-
-TRAINED_ON = 1472  # of 1797 images; the others are for the test
-BATCH = 64  # of all workers together
-
-
-def load_data() -> tuple[Any, Any]:
-    """Return the images, in a fixed random order, and what they show."""
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    return (digits.data[order] / 16).astype("float32"), digits.target[order]
 
 
 def make_model(seed: int) -> Any:
@@ -42,10 +30,10 @@ def make_model(seed: int) -> Any:
     )
 
 
-def train(alone: bool, epochs: int) -> Any:
+def train(alone: bool, epochs: int, dtype: str) -> Any:
     """Train, and report loss and accuracy after each epoch."""
     rank, size = (0, 1) if alone else (bps.rank(), bps.size())
-    images, labels = load_data()
+    images, labels = load_data(dtype)
     model = make_model(rank)  # different weights, until rank 0's are broadcast
     optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
     callbacks: list[Any] = []
@@ -72,16 +60,17 @@ def train(alone: bool, epochs: int) -> Any:
 
 def main() -> None:
     """Train as the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--alone", action="store_true", help="one process, without byteps")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--weights", type=Path, help="where rank 0 saves the weights")
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
+    keras.config.set_floatx(arguments.dtype)
+    if arguments.dtype == "float64" and keras.backend.backend() == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
     if not arguments.alone:
         bps.init()
         if BATCH % bps.size():
             raise SystemExit(f"the number of workers must divide {BATCH}")
-    model = train(arguments.alone, arguments.epochs)
+    model = train(arguments.alone, arguments.epochs, arguments.dtype)
     if arguments.weights and (arguments.alone or bps.rank() == 0):
         np.savez(arguments.weights, *model.get_weights())
     if not arguments.alone:

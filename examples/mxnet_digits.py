@@ -7,27 +7,14 @@ learn the same, whatever the number of workers.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import mxnet as mx
 import numpy as np
+from digits import BATCH, TRAINED_ON, arguments_of, load_data
 from mxnet import autograd, gluon
-from sklearn.datasets import load_digits
 
 import byteps.mxnet as bps
-
-TRAINED_ON = 1472  # of 1797 images; the others are for the test
-BATCH = 64  # of all workers together
-
-
-def load_data(dtype: str) -> tuple[Any, Any]:
-    """Return the images, in a fixed random order, and what they show."""
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    images = digits.images[order, None] / 16
-    return mx.nd.array(images, dtype=dtype), mx.nd.array(digits.target[order], dtype=dtype)
 
 
 def make_net(dtype: str) -> Any:
@@ -47,7 +34,8 @@ def make_net(dtype: str) -> Any:
 def train(alone: bool, epochs: int, dtype: str) -> Any:
     """Train, and report loss and accuracy after each epoch."""
     rank, size = (0, 1) if alone else (bps.rank(), bps.size())
-    images, labels = load_data(dtype)
+    images, labels = (mx.nd.array(one, dtype=dtype) for one in load_data(dtype))
+    images = images.reshape((-1, 1, 8, 8))
     net = make_net(dtype)
     mx.random.seed(rank)  # different weights, until rank 0's are broadcast
     net.initialize(mx.init.Xavier())
@@ -82,15 +70,10 @@ def train(alone: bool, epochs: int, dtype: str) -> Any:
 
 def main() -> None:
     """Train as the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--alone", action="store_true", help="one process, without byteps")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--float64", action="store_true", help="train in double precision")
-    parser.add_argument("--weights", type=Path, help="where rank 0 saves the weights")
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
     if not arguments.alone:
         bps.init()
-    net = train(arguments.alone, arguments.epochs, "float64" if arguments.float64 else "float32")
+    net = train(arguments.alone, arguments.epochs, arguments.dtype)
     if not arguments.alone:
         bps.check_replicas(net.collect_params())
     if arguments.weights and (arguments.alone or bps.rank() == 0):

@@ -7,24 +7,11 @@ both learn the same, whatever the number of workers. With --float64 the weights 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 import tensorflow as tf
-from sklearn.datasets import load_digits
+from digits import BATCH, TRAINED_ON, arguments_of, load_data
 
 import byteps.tensorflow as bps
-
-TRAINED_ON = 1472  # of 1797 images; the others are for the test
-BATCH = 64  # of all workers together
-
-
-def load_data(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images, in a fixed random order, and what they show."""
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))
-    return (digits.data[order] / 16).astype(dtype), digits.target[order]
 
 
 def make_weights(seed: int, dtype: str) -> list[tf.Variable]:
@@ -87,17 +74,10 @@ def train(alone: bool, epochs: int, dtype: str) -> list[tf.Variable]:
 
 def main() -> None:
     """Train as the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--alone", action="store_true", help="one process, without byteps")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--float64", action="store_true", help="train in double precision")
-    parser.add_argument("--weights", type=Path, help="where rank 0 saves the weights")
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
     if not arguments.alone:
         bps.init()
-    weights = train(
-        arguments.alone, arguments.epochs, "float64" if arguments.float64 else "float32"
-    )
+    weights = train(arguments.alone, arguments.epochs, arguments.dtype)
     if not arguments.alone:
         bps.check_replicas(weights)
     if arguments.weights and (arguments.alone or bps.rank() == 0):

@@ -122,16 +122,26 @@ class XlaCallTest : public ::testing::Test {
   std::shared_ptr<XlaCall> begun_;
 };
 
-TEST_F(XlaCallTest, AnswersWhichVersionItSpeaksAndMakesNoCall) {
-  xla::Metadata metadata{sizeof(metadata), {sizeof(xla::Version), nullptr, 9, 9}, 0};
-  xla::MetadataExtension question{{sizeof(question), xla::ExtensionKind::kMetadata, nullptr},
-                                  &metadata};
-  xla::Extension unknown{sizeof(unknown), static_cast<xla::ExtensionKind>(99), &question.base};
-  xla_.frame.extensions = &unknown;
-  EXPECT_EQ(AnswerXla(&xla_.frame, &Throw), nullptr);
-  EXPECT_EQ(metadata.version.major, 0);
-  EXPECT_EQ(metadata.version.minor, 1);
+TEST_F(XlaCallTest, HandlersAnswerWhichVersionTheySpeakAndMakeNoCall) {
+  using Handler = xla::Error* (*)(xla::CallFrame*);
+  const Handler answer = [](xla::CallFrame* frame) { return AnswerXla(frame, &Throw); };
+  for (const Handler handler : {answer, Handler{&KeepOperands}}) {
+    xla::Metadata metadata{sizeof(metadata), {sizeof(xla::Version), nullptr, 9, 9}, 0};
+    xla::MetadataExtension question{{sizeof(question), xla::ExtensionKind::kMetadata, nullptr},
+                                    &metadata};
+    xla::Extension unknown{sizeof(unknown), static_cast<xla::ExtensionKind>(99), &question.base};
+    xla_.frame.extensions = &unknown;
+    EXPECT_EQ(handler(&xla_.frame), nullptr);
+    EXPECT_EQ(metadata.version.major, 0);
+    EXPECT_EQ(metadata.version.minor, 1);
+    EXPECT_EQ(xla_.frame.future, nullptr);
+  }
+}
+
+TEST_F(XlaCallTest, ToKeepOperandsIsToDoNothing) {
+  EXPECT_EQ(KeepOperands(&xla_.frame), nullptr);
   EXPECT_EQ(xla_.frame.future, nullptr);
+  EXPECT_THAT(xla_.future.ends, IsEmpty());
 }
 
 TEST_F(XlaCallTest, ReadsBuffersAndTheTextOfItsName) {

@@ -19,8 +19,9 @@ void BindXla(nb::module_& module) {
       .def_prop_ro("outputs", &XlaCall::outputs)
       .def("expect_rows", &XlaCall::ExpectRows, nb::arg("rows_of_ranks"));
   // The name is what XLA looks for in a capsule.
-  module.attr("xla_handler") =
-      nb::capsule(reinterpret_cast<void*>(&HandleXlaCall), "xla._CUSTOM_CALL_TARGET");
+  constexpr const char* kCapsule = "xla._CUSTOM_CALL_TARGET";
+  module.attr("xla_handler") = nb::capsule(reinterpret_cast<void*>(&HandleXlaCall), kCapsule);
+  module.attr("xla_keep") = nb::capsule(reinterpret_cast<void*>(&KeepOperands), kCapsule);
 }
 
 }  // namespace byteps::python

@@ -58,4 +58,8 @@ using BeginXlaCall = void (*)(const std::shared_ptr<XlaCall>& call);
 // call and begins it. Returns why that was not possible, or null.
 xla::Error* AnswerXla(xla::CallFrame* frame, BeginXlaCall begin) noexcept;
 
+// The handler of a custom call that does nothing: XLA makes it when all its operands are there, and
+// keeps their memory until then.
+xla::Error* KeepOperands(xla::CallFrame* frame) noexcept;
+
 }  // namespace byteps::python

@@ -17,6 +17,7 @@ class XlaCall(Ending):
     def expect_rows(self, rows_of_ranks: Sequence[int]) -> None: ...
 
 xla_handler: object
+xla_keep: object
 
 class KernelPart(Ending):
     """An exchange in a graph of TensorFlow, which is over when the operation that it starts is."""

@@ -8,10 +8,12 @@ import sys
 import uuid
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_until_gone
 
 JOBS = Path(__file__).with_name("jobs")
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def what_is_missing(framework: str) -> str:
@@ -74,6 +76,44 @@ def expect_all_right_alone(environment, name: str) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "all right 0/1" in result.stdout
+
+
+def expect_programs_end(environment, *programs: str) -> str:
+    """Run programs of users one after another on two workers; return what they print.
+
+    A program is a line with its arguments, as jobs/programs.py takes them.
+    """
+    code, out, err = finish(job(environment, "programs", 2, 1, arguments=programs))
+    assert code == 0, out + err
+    assert out.count("] ended ") == 2 * len(programs), out
+    return out
+
+
+def usage(*names: str) -> list[str]:
+    """Return programs of jobs/usage."""
+    return [str(JOBS / "usage" / f"{name}.py") for name in names]
+
+
+def program_of_page(page: str, folder: Path) -> str:
+    """Return a file with the first program of a page in docs/."""
+    text = (REPOSITORY / "docs" / page).read_text()
+    program = folder / f"page_{Path(page).stem}.py"
+    program.write_text(text.partition("```python\n")[2].partition("```")[0])
+    return str(program)
+
+
+def example_and_alone(name: str, folder: Path, *options: str) -> list[str]:
+    """Return two runs of an example, the second of one process; see `expect_same_weights`."""
+    line = " ".join([str(REPOSITORY / "examples" / f"{name}.py"), *options, "--weights"])
+    return [f"{line} {folder}/together.npz", f"{line} {folder}/alone{{rank}}.npz --alone"]
+
+
+def expect_same_weights(folder: Path, tolerance: float) -> None:
+    """Compare what the runs of `example_and_alone` have saved."""
+    one, other = (np.load(folder / f"{name}.npz") for name in ("together", "alone0"))
+    assert one.files == other.files
+    for key in one.files:
+        assert abs(one[key] - other[key]).max() < tolerance, key
 
 
 def process_of(environment, label: str) -> int:

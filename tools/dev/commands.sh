@@ -6,7 +6,7 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec frameworks (jax); 12 to 18 minutes
+  test              the default lanes: lint gcc python sim spec frameworks; 16 to 24 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
@@ -61,11 +61,7 @@ command_test() {
   local lanes=$LANES_DEFAULT
   case "${1:-}" in
     --all) lanes="$LANES_DEFAULT $LANES_MORE" ;;
-    "")
-      # The other frameworks take longer than all the rest.
-      FRAMEWORK_NAMES=jax
-      echo "The lane frameworks tests jax; keras, mxnet and tensorflow: ./dev lane frameworks"
-      ;;
+    "") ;;
     *) die "test: no option '$1'; single lanes run with ./dev lane NAME" ;;
   esac
   # shellcheck disable=SC2086  # one lane per word

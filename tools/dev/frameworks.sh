@@ -2,7 +2,8 @@
 # The lane `frameworks`: each framework in a virtual environment of its own, one wheel of byteps
 # in all of them. A framework NAME is two things: its packages in tools/requirements-NAME.txt (old
 # versions: tools/requirements-NAME-old.txt), and its tests in tests/python/frameworks/NAME/. The
-# packages in tools/requirements-NAME-nodeps.txt are installed without what they depend on.
+# packages in tools/requirements-NAME-nodeps.txt are installed without what they depend on. Keras is
+# with TensorFlow.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
 FRAMEWORK_VERSIONS=new
@@ -77,7 +78,7 @@ test_framework() {
     install_wheel "$place/bin/python" || return
   LANE_LOGS+=("$LOGS/$log.log")
   step "tests of $name, $versions versions" "$log" "$place/bin/python" -m pytest -v -ra \
-    --timeout=300 --durations=10 -n "$(jobs_count)" "$FRAMEWORK_TESTS/$name"
+    --timeout=300 --durations=10 -n "$(jobs_count)" --dist worksteal "$FRAMEWORK_TESTS/$name"
 }
 
 lane_frameworks() {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from byteps.common.process_sets import ProcessSet
 from byteps.common.program_exchange import Exchange
 from byteps.common.types import Operation
 from byteps.jax.primitive import exchange
+from byteps.jax.together import together
 from byteps.jax.xla import next_number
 
 _GATE = jax.ShapeDtypeStruct((), jnp.uint32)
@@ -40,10 +41,14 @@ def exchange_all(
     if check:
         agree = replace(what, operation=Operation.BARRIER, detail=check)
         gate = exchange(jnp.zeros((), jnp.uint8), gate, agree)
-    return [
-        _exchange(array, gate, call, what.part(path, priority=priority))
+    started = [
+        _start(array, gate, call, what.part(path, priority=priority))
         for array, path, priority in zip(arrays, paths, priorities, strict=True)
     ]
+    results = [one.result for one in started]
+    if len(started) > 1:
+        results = together([one.sent for one in started], results)
+    return [one.finish(result) for one, result in zip(started, results, strict=True)]
 
 
 def _ticket(process_set: ProcessSet) -> Any:
@@ -55,16 +60,33 @@ def _ticket(process_set: ProcessSet) -> Any:
     return io_callback(take, _GATE, ordered=True)
 
 
-def _exchange(x: Any, gate: Any, call: Call, what: Exchange) -> Any:
+class _Started(NamedTuple):
+    """An exchange in a program."""
+
+    sent: Any
+    result: Any
+    finish: Callable[[Any], Any]  # makes what users get out of the result
+
+
+def _start(x: Any, gate: Any, call: Call, what: Exchange) -> _Started:
     if call.splits is not None:
         raise InvalidArgumentError(
             "alltoall with splits cannot be inside jit, because the other ranks decide how many "
             "rows come. Call it outside jit, or without splits."
         )
     x = _scaled(x, call.prescale)
-    if _is_cut(call, x):
-        return _scaled(_cut_average(x, gate, what), call.postscale)
-    return _scaled(exchange(x, gate, what), call.postscale)
+    if not _is_cut(call, x):
+        return _Started(x, exchange(x, gate, what), lambda got: _scaled(got, call.postscale))
+    # Servers round down: the average of -x, negated, is the average rounded up.
+    wide = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x
+    both = jnp.stack([wide, -wide])
+    detail = f"{what.detail}; average of {x.dtype}".removeprefix("; ")
+
+    def cut(got: Any) -> Any:
+        average = jnp.where(got[0] < 0, -got[1], got[0]).astype(x.dtype)
+        return _scaled(average, call.postscale)
+
+    return _Started(both, exchange(both, gate, replace(what, detail=detail)), cut)
 
 
 def _scaled(x: Any, factor: float) -> Any:
@@ -87,13 +109,3 @@ def _scaled(x: Any, factor: float) -> Any:
 def _is_cut(call: Call, x: Any) -> bool:
     is_average = call.toward_zero and call.operation is Operation.AVERAGE
     return is_average and jnp.issubdtype(x.dtype, jnp.signedinteger)
-
-
-def _cut_average(x: Any, gate: Any, what: Exchange) -> Any:
-    """Return an average of integers, cut toward zero.
-
-    Servers round down: the average of -x, negated, is the average rounded up."""
-    wide = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x
-    detail = f"{what.detail}; average of {x.dtype}".removeprefix("; ")
-    both = exchange(jnp.stack([wide, -wide]), gate, replace(what, detail=detail))
-    return jnp.where(both[0] < 0, -both[1], both[0]).astype(x.dtype)

@@ -12,6 +12,8 @@ from byteps.common.process_sets import ProcessSet
 from byteps.common.program_exchange import scope_in_programs
 from byteps.common.xla import TARGET
 
+KEEP_TARGET = "byteps_keep"
+
 
 def next_number(process_set: ProcessSet) -> int:
     """Return the number of the next call without a name in programs: the same on all ranks, which
@@ -21,7 +23,8 @@ def next_number(process_set: ProcessSet) -> int:
 
 @functools.cache
 def register() -> None:
-    """Tell XLA of the custom call. Needs the native module."""
+    """Tell XLA of the custom calls. Needs the native module."""
     from byteps import _core
 
     jax.ffi.register_ffi_target(TARGET, _core.xla_handler, platform="cpu")
+    jax.ffi.register_ffi_target(KEEP_TARGET, _core.xla_keep, platform="cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from byteps.common.call import Call
 from byteps.common.exchange_options import ExchangeOptions
@@ -52,3 +52,25 @@ class Backend(Protocol):
 
     def typed_errors(self) -> contextlib.AbstractContextManager[None]:
         """Return what raises errors of compiled programs as those of byteps."""
+
+
+class DenseBackend:
+    """What backends that exchange no sparse gradients have in common."""
+
+    name: ClassVar[str]
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Return whether the gradient has only some rows."""
+        raise NotImplementedError
+
+    def scaled(self, gradient: Any, factor: float) -> Any:
+        """Return the gradient divided by `factor`."""
+        return gradient / factor
+
+    def refuse_sparse(self, gradients: Sequence[Any]) -> None:
+        """Raise NotImplementedError for a sparse gradient."""
+        if any(self.is_sparse(gradient) for gradient in gradients):
+            raise NotImplementedError(
+                f"byteps.keras has no exchange of sparse gradients of {self.name}. Pass "
+                "sparse_as_dense=True to DistributedOptimizer."
+            )

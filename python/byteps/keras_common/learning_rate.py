@@ -16,7 +16,7 @@ from byteps.keras_common.arguments import schedule_arguments, warmup_arguments
 
 
 class _ChangesRate:
-    """Sets the learning rate to initial_lr * multiplier(epoch). Stands before a Callback."""
+    """Sets the learning rate to initial_lr * multiplier(epoch)."""
 
     byteps_keras: ClassVar[Keras]
     model: Any
@@ -104,7 +104,17 @@ class _ChangesRate:
 
 
 class RateSchedule(_ChangesRate):
-    """Multiplies the initial learning rate in some epochs."""
+    """Sets the learning rate to initial_lr * multiplier(epoch) in some epochs.
+
+    Arguments of the original: (multiplier, start_epoch=0, end_epoch=None, staircase=True,
+    momentum_correction=True, steps_per_epoch=None, initial_lr=None). Of Horovod: (initial_lr,
+    multiplier, start_epoch=0, ...). The types tell which order it is.
+
+    Example::
+
+        callbacks = [bps.callbacks.LearningRateScheduleCallback(
+            initial_lr=0.1, multiplier=lambda epoch: 0.5**epoch)]
+    """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         """See `schedule_arguments`."""
@@ -125,7 +135,15 @@ class RateSchedule(_ChangesRate):
 
 
 class RateWarmup(_ChangesRate):
-    """Raises the learning rate from initial_lr / size to initial_lr in the first epochs."""
+    """Raises the learning rate from initial_lr / size to initial_lr in the first epochs.
+
+    Arguments of the original: (warmup_epochs=5, momentum_correction=True, steps_per_epoch=None,
+    verbose=0, initial_lr=None). Of Horovod: (initial_lr, warmup_epochs=5, ...).
+
+    Example::
+
+        callbacks = [bps.callbacks.LearningRateWarmupCallback(initial_lr=0.1, warmup_epochs=3)]
+    """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         """See `warmup_arguments`."""

@@ -40,7 +40,14 @@ def _number(value: Any) -> float | None:
 
 
 class MetricAverage:
-    """Averages the metrics at the end of each epoch. Stands before a Callback of Keras."""
+    """Averages the metrics over all ranks at the end of each epoch.
+
+    Put it before callbacks that read metrics.
+
+    Example::
+
+        callbacks = [bps.callbacks.MetricAverageCallback()]
+    """
 
     def __init__(self, device: str = "") -> None:
         """`device` is accepted for programs written for the original and for Horovod."""
@@ -54,9 +61,14 @@ class MetricAverage:
 
 
 class BestModel:
-    """Saves the model on rank 0 when a metric is better than before.
+    """Saves the model on rank 0 whenever a metric is better than before.
 
-    Stands before a ModelCheckpoint of Keras.
+    Arguments: (monitor='val_loss', verbose=0, mode='auto', save_freq='epoch', filepath=None,
+    save_weights_only=False). Put it after MetricAverageCallback.
+
+    Example::
+
+        callbacks = [bps.callbacks.BestModelCheckpoint(monitor="loss", filepath="best.keras")]
     """
 
     filepath: Any

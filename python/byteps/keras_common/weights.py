@@ -10,10 +10,16 @@ from byteps.keras_common.access import Keras, broadcast_state_with, broadcast_va
 
 
 class BroadcastOnce:
-    """Broadcasts the variables of the model and its optimizer at the end of the first batch.
+    """Gives all ranks the weights and the optimizer's state of the root, after the first batch.
 
-    The optimizer makes its variables in that batch. Stands before a Callback of Keras.
+    Arguments: (root_rank, device='', local_variables=None). Local variables, one or a list, stay.
+
+    Example::
+
+        callbacks = [bps.callbacks.BroadcastGlobalVariablesCallback(0)]
     """
+
+    # After the first batch, because the optimizer makes its variables in that batch.
 
     byteps_keras: ClassVar[Keras]
     model: Any

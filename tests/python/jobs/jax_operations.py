@@ -203,6 +203,36 @@ def check_batches(rank: int, size: int) -> None:
         )
 
 
+def check_trees_in_programs(rank: int, size: int) -> None:
+    """The exchanges of a tree end together, which changes no derivative and no batch."""
+
+    def total(tree: Any, name: str) -> Any:
+        found = bps.allreduce(tree, op=bps.Sum, name=name)
+        return (found["a"] * 2).sum() + (found["b"] ** 2).sum()
+
+    tree = {"a": ones(3), "b": ones((2, 2)) * (rank + 1)}
+    found = jax.jit(jax.grad(partial(total, name="tree grad")))(tree)
+    ranks = size * (size + 1) // 2
+    assert same(found["a"], 2 * size)
+    assert same(found["b"], 2 * ranks * size)
+    call = jax.jit(jax.vmap(partial(bps.allreduce, op=bps.Sum, name="tree batch")))
+    found = call({"a": ones((4, 3)), "b": ones((4, 2, 2)) * (rank + 1)})
+    assert found["a"].shape == (4, 3)
+    assert same(found["b"], ranks)
+    second = jax.jit(lambda w: jax.jvp(jax.grad(partial(total, name="tree twice")), (w,), (w,))[1])
+    assert same(second(tree)["b"], 2 * ranks * size)
+    odd = jax.jit(partial(bps.allreduce, op=bps.Max, name="tree of odd leaves"))
+    found = odd({"none": jnp.zeros((0, 3)), "flag": jnp.array([rank == 0]), "one": tree["b"]})
+    assert found["none"].shape == (0, 3)
+    assert found["flag"].tolist() == [True]
+    assert same(found["one"], size)
+    average = jax.jit(partial(bps.push_pull, name="tree cut"))
+    found = average({"a": jnp.int32([-rank]), "b": jnp.float64(rank)})
+    assert float(found["b"]) == (size - 1) / 2
+    text = average.lower({"a": jnp.int32([1]), "b": jnp.float64(1)}).as_text()
+    assert "byteps_keep" in text
+
+
 def check_calls_without_names(rank: int, size: int) -> None:
     """Ranks make other programs, but the same calls in the same order."""
 

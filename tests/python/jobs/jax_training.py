@@ -95,11 +95,13 @@ def check(case: Case, rank: int) -> None:
     mine = bps.broadcast_parameters(make_weights(rank), root_rank=0)
     optimizer = bps.DistributedOptimizer(case.optimizer, **case.options)
     mine = train(case, optimizer, mine, lambda batch: batch[rank * ROWS : (rank + 1) * ROWS])
+    bps.check_replicas(mine, name=case.name)
+    if rank != 0:
+        return  # all ranks have the same weights, so one compares
     alone = case.optimizer
     if case.passes > 1:
         alone = Summing(alone, case.passes)
     alone = train(case, alone, first, lambda batch: batch)
-    bps.check_replicas(mine, name=case.name)
     for one, other in zip(jax.tree.leaves(mine), jax.tree.leaves(alone), strict=True):
         difference = float(abs(one - other).max())
         assert difference < 1e-12, (case.name, difference)

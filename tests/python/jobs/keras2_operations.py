@@ -67,7 +67,8 @@ def check_training(rank: int, size: int) -> None:
         ("old accumulation", lambda: old.SGD(0.1, momentum=0.9), 2),
     ):
         alone = make_model(0)
-        train(alone, make(), slice(None), ROWS * size * passes)
+        if rank == 0:  # all ranks have the same weights, so one compares
+            train(alone, make(), slice(None), ROWS * size * passes)
         ways = ({"run_eagerly": True}, {}) if passes == 1 else ({},)
         for way in ways:
             model = make_model(rank)
@@ -79,11 +80,11 @@ def check_training(rank: int, size: int) -> None:
             train(model, optimizer, mine, ROWS, jit_compile=False, **way)
             assert int(optimizer.iterations) == STEPS, (name, optimizer.iterations)
             weights = model.get_weights()
-            for one, other in zip(weights, alone.get_weights(), strict=True):
-                assert one.dtype == np.float64
-                assert abs(one - other).max() < 1e-12, (name, way, abs(one - other).max())
             everybody = bps.allgather_object([w.tobytes() for w in weights], name=name)
             assert all(other == everybody[0] for other in everybody), (name, way)
+            for one, other in zip(weights, alone.get_weights() if rank == 0 else (), strict=False):
+                assert one.dtype == np.float64
+                assert abs(one - other).max() < 1e-12, (name, way, abs(one - other).max())
 
 
 def check_classes_and_saving(rank: int, size: int) -> None:

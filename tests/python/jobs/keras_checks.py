@@ -6,8 +6,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import keras
+import keras_alone  # noqa: F401
 import numpy as np
+
+import keras  # isort: skip
 
 import byteps.keras as bps
 

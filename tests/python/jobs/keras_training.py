@@ -6,12 +6,14 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-import keras
+import keras_alone  # noqa: F401
 import numpy as np
+
+import keras  # isort: skip
 
 import byteps.keras as bps
 
-STEPS = 4
+STEPS = 3
 ROWS = 4  # of each rank's batch
 
 KERAS = keras.backend.backend()
@@ -114,12 +116,14 @@ def check(case: Case, way: dict[str, Any]) -> None:
     weights = model.get_weights()
     everybody = bps.allgather_object([w.tobytes() for w in weights], name="weights")
     assert all(other == everybody[0] for other in everybody), case.name
+    expected = STEPS * 2
+    assert int(optimizer.iterations) == expected, (case.name, optimizer.iterations)
+    if rank != 0:
+        return  # all ranks have the same weights, so one compares
     for one, other in zip(weights, train_alone(case, way), strict=True):
         assert one.dtype == np.float64
         difference = float(abs(one - other).max())
         assert difference < case.tolerance, (case.name, way, difference)
-    expected = STEPS * 2
-    assert int(optimizer.iterations) == expected, (case.name, optimizer.iterations)
 
 
 def main() -> None:
@@ -132,7 +136,9 @@ def main() -> None:
     is_compiled = "--jit" in sys.argv
     ways = ({"jit_compile": True},) if is_compiled else WAYS[KERAS]
     for case in CASES[:1] if is_compiled else CASES:
-        for way in ways if case.name in IN_EVERY_WAY else ways[:1]:
+        # JAX compiles each operation of an eager step: two cases would take longer than all others.
+        in_every_way = IN_EVERY_WAY[: 1 if KERAS == "jax" else None]
+        for way in ways if case.name in in_every_way else ways[:1]:
             check(case, way)
     print(f"all right {bps.rank()}/{bps.size()}")
     bps.shutdown()

@@ -84,8 +84,10 @@ def check_training(rank: int, size: int) -> None:
     mine = [tf.Variable(weight) for weight in start]
     alone = [tf.Variable(weight) for weight in start]
     train(mine, rows[2 * rank : 2 * rank + 2], bps.DistributedGradientTape, True)
-    train(alone, rows, lambda tape: tape, True)
     bps.check_replicas(mine)
+    if rank != 0:
+        return  # all ranks have the same weights, so one compares
+    train(alone, rows, lambda tape: tape, True)
     for one, other in zip(mine, alone, strict=True):
         assert abs(one.numpy() - other.numpy()).max() < 1e-12
 

@@ -14,9 +14,11 @@ from byteps.common.call import Call
 from byteps.common.exchange_options import ExchangeOptions
 from byteps.jax.exchange import start
 from byteps.jax.typed_errors import typed_errors
+from byteps.keras_common.backend import DenseBackend
 
 
-class _Jax:
+class _Jax(DenseBackend):
+    name = "JAX"
     ops = ops
     compression = ops.Compression
 
@@ -32,9 +34,6 @@ class _Jax:
     def to_dense(self, gradient: Any) -> Any:
         return gradient.todense()
 
-    def scaled(self, gradient: Any, factor: float) -> Any:
-        return gradient / factor
-
     def combine(
         self,
         call: Call,
@@ -43,11 +42,7 @@ class _Jax:
         variables: Sequence[Any],
         options: ExchangeOptions,
     ) -> list[Any]:
-        if any(self.is_sparse(gradient) for gradient in gradients):
-            raise NotImplementedError(
-                "byteps.keras has no exchange of sparse gradients of JAX. Pass "
-                "sparse_as_dense=True to DistributedOptimizer."
-            )
+        self.refuse_sparse(gradients)
         # The names sort in the order of the model, which is that of a tree of JAX.
         tree = dict(zip(names, gradients, strict=True))
         results = start(call, tree, options.compression, first_is_urgent=True).finish()

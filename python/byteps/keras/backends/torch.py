@@ -17,11 +17,13 @@ from byteps.common.exchange_options import ExchangeOptions
 from byteps.common.groups import describe_tensors
 from byteps.common.pending import Handle
 from byteps.common.types import Operation
+from byteps.keras_common.backend import DenseBackend
 from byteps.torch.compile_guard import untraced
 from byteps.torch.submit import exchange
 
 
-class _Torch:
+class _Torch(DenseBackend):
+    name = "torch"
     ops = ops
     compression = ops.Compression
 
@@ -36,9 +38,6 @@ class _Torch:
 
     def to_dense(self, gradient: Any) -> Any:
         return gradient.to_dense()
-
-    def scaled(self, gradient: Any, factor: float) -> Any:
-        return gradient / factor
 
     def combine(
         self,
@@ -62,11 +61,7 @@ def _combine(
     variables: Sequence[Any],
     options: ExchangeOptions,
 ) -> list[Any]:
-    if any(gradient.is_sparse for gradient in gradients):
-        raise NotImplementedError(
-            "byteps.keras has no exchange of sparse gradients of torch. Pass sparse_as_dense=True "
-            "to DistributedOptimizer."
-        )
+    BACKEND.refuse_sparse(gradients)
     shapes = describe_tensors([(str(g.dtype), g.shape) for g in gradients])
     detail = f"{shapes}; {' '.join(names)}"
     meet(replace(call, operation=Operation.BARRIER, detail=detail))

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import job_runs
-from job_runs import expect_all_right, expect_all_right_alone, job, process_of
+from job_runs import (
+    example_and_alone,
+    expect_all_right,
+    expect_all_right_alone,
+    expect_programs_end,
+    expect_same_weights,
+    job,
+    process_of,
+    program_of_page,
+)
 from processes import finish, wait_for_line
 from shapes import shapes
 
@@ -25,6 +35,17 @@ def test_one_process_with_jax(environment) -> None:
 @shapes((2, 1))
 def test_training_with_jax_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "jax_training", workers, servers)
+
+
+def test_programs_of_users_of_jax(environment, tmp_path) -> None:
+    out = expect_programs_end(
+        environment,
+        program_of_page("jax.md", tmp_path),
+        *example_and_alone("jax_digits", tmp_path, "--float64 --epochs 2"),
+    )
+    (loss,) = re.findall(r"^\[worker 0\] loss (\d\.\d+)$", out, re.MULTILINE)
+    assert float(loss) < 0.1, out
+    expect_same_weights(tmp_path, 1e-12)
 
 
 def test_jax_goes_on_when_a_server_is_killed(environment) -> None:

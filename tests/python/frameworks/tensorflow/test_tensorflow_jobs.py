@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import re
 import signal
-from pathlib import Path
 
 import job_runs
-import pytest
-from job_runs import expect_all_right, expect_all_right_alone, job, process_of
+from job_runs import (
+    example_and_alone,
+    expect_all_right,
+    expect_all_right_alone,
+    expect_programs_end,
+    expect_same_weights,
+    job,
+    process_of,
+    program_of_page,
+    usage,
+)
 from processes import finish, wait_for_line
 from shapes import shapes
 
 environment = job_runs.environment
 
-SCRIPTS = ("classifier", "session", "everything")
 
-
-@shapes((3, 2), (2, 1))
+@shapes((3, 2))
 def test_every_operation_of_tensorflow(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_operations", workers, servers)
 
@@ -27,7 +33,7 @@ def test_one_process_with_tensorflow(environment) -> None:
     expect_all_right_alone(environment, "tensorflow_operations")
 
 
-@shapes((2, 1), (3, 2))
+@shapes((2, 1))
 def test_training_with_tensorflow_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_training", workers, servers)
 
@@ -37,23 +43,23 @@ def test_exchanges_inside_programs_of_xla(environment, workers, servers) -> None
     expect_all_right(environment, "tensorflow_compiled", workers, servers)
 
 
-def test_the_program_of_the_page_about_tensorflow(environment, tmp_path) -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "tensorflow.md").read_text()
-    program = tmp_path / "train.py"
-    program.write_text(page.split("```python\n", 1)[1].split("```", 1)[0])
-    process = job(environment, str(program.with_suffix("")), 2, 1)
-    code, out, err = finish(process)
-    assert code == 0, out + err
-    (loss,) = re.findall(r"loss (\d\.\d+)", out)
+@shapes((2, 1))
+def test_a_strategy_for_the_devices_of_each_process(environment, workers, servers) -> None:
+    expect_all_right(environment, "tensorflow_strategy", workers, servers)
+
+
+def test_programs_of_users_of_tensorflow(environment, tmp_path) -> None:
+    out = expect_programs_end(
+        environment,
+        program_of_page("tensorflow.md", tmp_path),
+        *usage("horovod_tensorflow_classifier", "horovod_tensorflow_everything"),
+        *example_and_alone("tensorflow_digits", tmp_path, "--float64 --epochs 2"),
+        *usage("horovod_tensorflow_session"),  # the last: it ends eager execution
+    )
+    assert out.count("all right") == 3 * 2
+    (loss,) = re.findall(r"^\[worker 0\] loss (\d\.\d+)$", out, re.MULTILINE)
     assert float(loss) < 0.3, out
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_for_horovod_with_tensorflow(environment, script) -> None:
-    process = job(environment, f"usage/horovod_tensorflow_{script}", 2, 1)
-    code, out, err = finish(process)
-    assert code == 0, out + err
-    assert out.count("all right") == 2
+    expect_same_weights(tmp_path, 1e-12)
 
 
 def test_tensorflow_goes_on_when_a_server_is_killed(environment) -> None:

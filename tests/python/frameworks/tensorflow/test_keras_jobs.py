@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import signal
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import job_runs
 import pytest
-from job_runs import expect_all_right, job, process_of
+from job_runs import (
+    example_and_alone,
+    expect_all_right,
+    expect_programs_end,
+    expect_same_weights,
+    job,
+    process_of,
+    program_of_page,
+    usage,
+)
 from processes import finish, wait_for_line
 from shapes import FULL, shapes
 
@@ -71,25 +78,22 @@ def test_training_with_jit_compile(environment, backend) -> None:
 
 
 @keras_3
-@pytest.mark.parametrize("script", ["mnist", "advanced", "own_loop"])
-def test_scripts_for_horovod(environment, script) -> None:
-    expect_in_all(environment, f"usage/horovod_keras_{script}")
+def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
+    programs = usage("horovod_keras_mnist", "horovod_keras_advanced", "horovod_keras_own_loop")
+    if backend == "torch" or FULL:  # it compiles nothing
+        programs.append(program_of_page("keras.md", tmp_path))
+        programs += example_and_alone("keras_digits", tmp_path, "--epochs 2")
+    out = expect_programs_end(environment, *programs)
+    assert out.count("all right") == 3 * 2
+    if len(programs) > 3:
+        assert "Epoch 4/4" in out
+        expect_same_weights(tmp_path, 1e-4)  # float32
 
 
 @keras_3
-def test_the_script_of_the_page(environment, tmp_path) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "keras.md").read_text()
-    script = re.search(r"```python\n(.*?)```", page, re.DOTALL)
-    assert script is not None
-    (tmp_path / "train.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{script[1]}")
-    code, out, err = finish(job(environment, str(tmp_path / "train"), 2, 1))
-    assert code == 0, out + err
-    assert "Epoch 4/4" in out
-    assert (tmp_path / "best.keras").exists()
-
-
-@keras_3
-def test_keras_goes_on_when_a_server_is_killed(environment) -> None:
+def test_keras_goes_on_when_a_server_is_killed(environment, backend) -> None:
+    if backend != "jax" and not FULL:
+        pytest.skip("TEST_FULL=1 runs it; the same happens in tests of torch and TensorFlow")
     process = job(environment, "keras_steps", 2, 2)
     for _ in range(2):
         wait_for_line(process, "stepping")

@@ -109,7 +109,8 @@ TEST_F(BlockWorkTest, WhatIsForgottenIsTouchedNoMore) {
   work(0).Forget(ranks[0].bytes.exchange);
   Run(1);
   Run(0);
-  EXPECT_EQ(ranks[0].bytes.output, std::vector<std::byte>(kBlockWorkBytes)) << "its user has it again";
+  const std::vector<std::byte> untouched(kBlockWorkBytes);
+  EXPECT_EQ(ranks[0].bytes.output, untouched) << "its user has it";
   EXPECT_EQ(ranks[0].taken, std::vector<bool>{true}) << "the block goes on without";
 }
 

@@ -115,7 +115,7 @@ class Schedule {
 
   // Until nothing can be done any more.
   void Run(const std::function<void(ScheduledPart&)>& begin,
-           const std::function<void(ScheduledPart&)>& abort,
+           const std::function<void(ScheduledPart&)>& give_up,
            const std::function<bool(uint32_t)>& step,
            const std::vector<std::function<bool()>>& others) {
     for (int turn = 0; turn < kTurnsMax; ++turn) {
@@ -130,7 +130,7 @@ class Schedule {
             sleeping_[rank] = false;  // its thread has a post
             if (Below(12) == 0) {
               const_cast<RolledOp&>(part.op).is_aborted = true;
-              abort(part);
+              give_up(part);
             }
           });
         }

@@ -230,86 +230,106 @@ to_lane::View ViewOfMachine(uint32_t ranks) {
 }
 
 // As MachineLanes puts them together.
+class MemberMachine {
+ public:
+  MemberMachine(uint64_t seed, uint32_t count)
+      : shape_(SmallShape(count, seed)),
+        count_(count),
+        ranks_(seed, count, shape_),
+        ferry_(*ranks_.windows[0]),
+        shards_(ferry_,
+                [this](protocol::FrontMail told) {
+                  inbox_.emplace_back([this, told = std::move(told)] { uplink_.OnMail(told); });
+                }),
+        uplink_(0, count, 1, shape_.block_bytes, ferry_,
+                {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
+                 [this](uint32_t to, const Word& word) {
+                   posts_.emplace_back([this, to, word] { mail_[0]->SayTo(to, word); });
+                   ranks_.Wake(0);
+                 },
+                 [](const protocol::FrontMail&) {}}) {
+    uplink_.OnView(ViewOfMachine(count));
+    for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank);
+    for (const auto& part : ranks_.parts) {
+      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // its machine's slot
+    }
+    for (const auto& op : ranks_.ops) {
+      for (uint32_t rank : op->ranks) {
+        if (op->process_set != 0) lanes_[rank]->OnMail(SetOf(*op, true));
+      }
+    }
+  }
+
+  void Run() {
+    ranks_.Run(
+        [this](ScheduledPart& part) { lanes_[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
+        [this](ScheduledPart& part) {
+          lanes_[part.rank]->OnMail(to_lane::Abort{
+              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+        },
+        [this](uint32_t rank) { return Step(rank); },
+        {[this] { return TakeTold(); },
+         [this] { return shards_.Step([this](uint64_t end) { return ranks_.Below(end); }); }});
+    ranks_.Check();
+  }
+
+ private:
+  void AddRank(uint32_t rank) {
+    mail_.push_back(std::make_unique<MailRoom>(
+        ranks_.room, *ranks_.windows[rank], count_,
+        MailRoom::Events{[this](uint32_t from, const Word& word) {
+                           inbox_.emplace_back([this, from, word] { uplink_.OnWord(from, word); });
+                         },
+                         [this, rank](const Word& word) {
+                           if (const auto* ended = std::get_if<Ended>(&word)) {
+                             lanes_[rank]->OnEnded(*ended, Time());
+                           }
+                         }}));
+    lanes_.push_back(std::make_unique<UpwardLane>(
+        *ranks_.windows[rank], count_, rank == kCarrierRank ? &ferry_ : nullptr,
+        UpwardLane::Events{
+            [this, rank](const Word& word) { mail_[rank]->Say(word); },
+            [this, rank](const protocol::FrontMail& told) { ranks_.OnTold(told, rank); }}));
+    lanes_[rank]->OnMail(ViewOfMachine(count_));
+  }
+  bool Step(uint32_t rank) {
+    bool did = false;
+    if (rank == kCarrierRank) {
+      did = !posts_.empty();
+      for (const auto& post : std::exchange(posts_, {})) post();
+    }
+    EXPECT_TRUE(mail_[rank]->Hear([] { return true; }, did).ok());
+    if (rank == kCarrierRank) did = ferry_.Admit() || did;
+    Result<bool> stepped = lanes_[rank]->Step();
+    EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+    did = stepped.value() || did;
+    mail_[rank]->Flush();
+    return did;
+  }
+  bool TakeTold() {
+    if (inbox_.empty()) return false;
+    const auto first = std::move(inbox_.front());
+    inbox_.pop_front();
+    first();
+    return true;
+  }
+
+  const local::WindowShape shape_;
+  const uint32_t count_;
+  Schedule ranks_;
+  std::deque<std::function<void()>> inbox_;   // of the loop that owns the uplink
+  std::vector<std::function<void()>> posts_;  // of the carrier's rank
+  Ferry ferry_;
+  LoneLane shards_;
+  Uplink uplink_;
+  std::vector<std::unique_ptr<MailRoom>> mail_;
+  std::vector<std::unique_ptr<UpwardLane>> lanes_;
+};
+
 TEST_P(Schedules, OfAMachineThatIsOneMember) {
   for (uint64_t seed = 0; seed < 250; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto count = static_cast<uint32_t>(GetParam());
-    const local::WindowShape shape = SmallShape(count, seed);
-    Schedule ranks(seed, count, shape);
-    std::deque<std::function<void()>> inbox;   // of the loop that owns the uplink
-    std::vector<std::function<void()>> posts;  // of the carrier's rank
-    std::vector<std::unique_ptr<MailRoom>> mail;
-    std::vector<std::unique_ptr<UpwardLane>> lanes;
-    Ferry ferry(*ranks.windows[0]);
-    std::unique_ptr<Uplink> uplink;
-    LoneLane shards(ferry, [&](protocol::FrontMail told) {
-      inbox.emplace_back([&, told = std::move(told)] { uplink->OnMail(told); });
-    });
-    uplink = std::make_unique<Uplink>(
-        0, count, 1, shape.block_bytes, ferry,
-        Uplink::Events{[&](uint32_t, const protocol::LaneMail& what) { shards.OnMail(what); },
-                       [&](uint32_t to, const Word& word) {
-                         posts.emplace_back([&, to, word] { mail[0]->SayTo(to, word); });
-                         ranks.Wake(0);
-                       },
-                       [](const protocol::FrontMail&) {}});
-    const to_lane::View view = ViewOfMachine(count);
-    uplink->OnView(view);
-    for (uint32_t rank = 0; rank < count; ++rank) {
-      mail.push_back(std::make_unique<MailRoom>(
-          ranks.room, *ranks.windows[rank], count,
-          MailRoom::Events{[&](uint32_t from, const Word& word) {
-                             inbox.emplace_back([&, from, word] { uplink->OnWord(from, word); });
-                           },
-                           [&, rank](const Word& word) {
-                             if (const auto* ended = std::get_if<Ended>(&word)) {
-                               lanes[rank]->OnEnded(*ended, Time());
-                             }
-                           }}));
-      lanes.push_back(std::make_unique<UpwardLane>(
-          *ranks.windows[rank], count, rank == kCarrierRank ? &ferry : nullptr,
-          UpwardLane::Events{
-              [&, rank](const Word& word) { mail[rank]->Say(word); },
-              [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); }}));
-      lanes[rank]->OnMail(view);
-    }
-    for (const auto& part : ranks.parts) {
-      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // its machine's slot
-    }
-    for (const auto& op : ranks.ops) {
-      for (uint32_t rank : op->ranks) {
-        if (op->process_set != 0) lanes[rank]->OnMail(SetOf(*op, true));
-      }
-    }
-    ranks.Run(
-        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
-        [&](ScheduledPart& part) {
-          lanes[part.rank]->OnMail(to_lane::Abort{
-              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
-        },
-        [&](uint32_t rank) {
-          bool did = false;
-          if (rank == kCarrierRank) {
-            did = !posts.empty();
-            for (const auto& post : std::exchange(posts, {})) post();
-          }
-          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
-          if (rank == kCarrierRank) did = ferry.Admit() || did;
-          Result<bool> stepped = lanes[rank]->Step();
-          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
-          did = stepped.value() || did;
-          mail[rank]->Flush();
-          return did;
-        },
-        {[&] {
-           if (inbox.empty()) return false;
-           const auto first = std::move(inbox.front());
-           inbox.pop_front();
-           first();
-           return true;
-         },
-         [&] { return shards.Step([&](uint64_t end) { return ranks.Below(end); }); }});
-    ranks.Check();
+    MemberMachine(seed, static_cast<uint32_t>(GetParam())).Run();
     if (HasFailure()) return;
   }
 }

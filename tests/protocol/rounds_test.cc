@@ -34,6 +34,11 @@ class ShardRoundsTest : public testing::Test {
     return header;
   }
 
+  static wire::DataHeader Late(wire::DataHeader header) {
+    header.status = StatusCode::kDeadlineExceeded;
+    return header;
+  }
+
   Status Push(Slot from, wire::DataHeader header, const std::string& text) {
     Result<ByteSpan> place = shard.OnPushHeader(from, header, text.size(), kStart);
     if (!place.ok()) return place.status();
@@ -189,7 +194,7 @@ TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnsweredAsAlways) {
 TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   EXPECT_TRUE(Push(0, Header(256, 0), "\x02").ok());
   EXPECT_TRUE(Push(1, Header(256, 1), "\x02").ok());
-  EXPECT_TRUE(shard.OnAbort(0, Header(256, 1), "too late").ok());
+  EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(ErrorIn(driver.answers[0]),
             Status(StatusCode::kDeadlineExceeded, "too late; it has no part of rank 2"));
@@ -250,7 +255,7 @@ TEST_F(ShardRoundsTest, OfTwoRoundsThatContradictEachOtherBothPushersAreNamed) {
 // It never pushes the round again: nothing may be kept for it.
 TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
-  EXPECT_TRUE(shard.OnAbort(0, Header(256, 1), "too late").ok());
+  EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
   EXPECT_TRUE(Push(1, Header(256, 1), "\x01").ok());
   ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);

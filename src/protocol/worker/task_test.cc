@@ -99,6 +99,7 @@ TEST_F(TaskTest, WithAllSizesTheResultHasItsMemoryAndItsOwnPart) {
 // Of a machine that takes part with other ranks.
 TEST_F(TaskTest, ARankThatTakesNoPartHasNoRowsAndIsNotCounted) {
   set.slot_of = {0, 0, 1};
+  set.slots_are_ranks = false;
   Make(Op::kAllgather, {2}, 2);
   task->MakeTable();
   task->table = {operations::kTakesNoPart, 2, 1};

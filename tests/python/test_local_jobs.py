@@ -99,7 +99,7 @@ def test_a_killed_worker_ends_the_job_by_name(environment) -> None:
 
 
 def test_a_worker_hears_who_was_killed(environment) -> None:
-    process = local_job(environment, "steps", 3, "--grace", "60")
+    process = local_job(environment, "stubborn_steps", 3, "--grace", "60")
     for _ in range(3):
         wait_for_line(process, "stepping")
     os.kill(workers_of(environment[TOKEN_VARIABLE])["0"], signal.SIGKILL)

@@ -7,6 +7,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,11 +58,19 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Read the output up to a line with the text; fail at the end of the output."""
+    """Read the output up to a line with the text; fail at the end of the output.
+
+    If the line does not come in time, the process is killed, and then its output ends.
+    """
     assert process.stdout is not None
-    for line in process.stdout:
-        if text in line:
-            return
+    limit = threading.Timer(LIMIT_S, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
+            if text in line:
+                return
+    finally:
+        limit.cancel()
     raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
 
 

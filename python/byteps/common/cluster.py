@@ -1,7 +1,7 @@
 """Jobs that launchers of other systems have started: one table of what they tell their processes.
 
-torchrun, Ray Train, mpirun of Open MPI and srun of Slurm give each process its rank, and start no
-servers. From their variables `described_job` makes the variables of a job of BytePS. Every process
+torchrun, Ray Train, mpirun of Open MPI, srun of Slurm and Kubeflow's Trainer give each process its
+rank, and start no servers. From their variables `described_job` makes the variables of a job of BytePS. Every process
 computes the same job by itself; nothing is exchanged for it. Programs in C keep the bare contract.
 """
 
@@ -35,7 +35,7 @@ class Launcher:
     name: str
     size: str
     rank: str
-    local_rank: str
+    local_rank: str  # empty: each machine has one process
     local_size: Callable[[Environment, int], int]
     # Returns the number of this process' machine.
     machine: Callable[[Environment, Place], int]
@@ -49,6 +49,8 @@ class Launcher:
     guesses_host: bool = False
     # Whether the launcher ends what a machine's processes leave behind when the last has ended.
     ends_leftovers: bool = False
+    # Whether the name of a machine may be unknown until this machine has started.
+    names_come_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Job:
     servers: list[int] = field(default_factory=list)  # their numbers
     guessed_host: bool = False  # the launcher's machine was taken for that of rank 0
     ends_leftovers: bool = False  # as the launcher's
+    names_come_late: bool = False  # as the launcher's
 
 
 def servers_needed(num_workers: int, environment: Environment, min_workers: int = 0) -> int:
@@ -112,15 +115,13 @@ def _launcher_of(environment: Environment) -> Launcher | None:
         for one in LAUNCHERS
         if environment.get(one.rank) and (_number(environment.get(one.size, "")) or 0) >= 2
     ]
-    complete = [one for one in found if environment.get(one.local_rank)]
+    complete = [one for one in found if not one.local_rank or environment.get(one.local_rank)]
     return next(iter([*complete, *found]), None)
 
 
 def _place(launcher: Launcher, environment: Environment) -> Place:
-    size, rank, local_rank = (
-        _number_of(launcher, name, environment)
-        for name in (launcher.size, launcher.rank, launcher.local_rank)
-    )
+    size, rank = (_number_of(launcher, name, environment) for name in (launcher.size, launcher.rank))
+    local_rank = _number_of(launcher, launcher.local_rank, environment) if launcher.local_rank else 0
     local_size = launcher.local_size(environment, size)
     if not 1 <= local_size <= size or local_rank >= local_size or rank >= size:
         raise _refused(launcher, size, f"rank {rank} of {size}, local rank {local_rank} of "
@@ -163,13 +164,14 @@ class _Described:
         }
         if servers == 0:
             return Job(self._launcher.name, variables)
+        late = self._launcher.names_come_late
         variables |= {
             "DMLC_PS_ROOT_URI": LOOPBACK if one_machine else self._first_host(),
             "DMLC_PS_ROOT_PORT": environment.get("DMLC_PS_ROOT_PORT") or self._port(),
             "BYTEPS_FORCE_DISTRIBUTED": "1",
         }
         if place.local_rank != 0:
-            return Job(self._launcher.name, variables)
+            return Job(self._launcher.name, variables, names_come_late=late)
         told = any(environment.get(name) for name in _HOST_VARIABLES)
         return Job(
             self._launcher.name,
@@ -178,6 +180,7 @@ class _Described:
             servers=list(range(machine, servers, place.machines)),
             guessed_host=self._launcher.guesses_host and not one_machine and not told,
             ends_leftovers=self._launcher.ends_leftovers,
+            names_come_late=late,
         )
 
     def _servers(self) -> int:
@@ -282,6 +285,22 @@ def _machine_in_blocks(launcher: Launcher, place: Place) -> int:
     return machine
 
 
+# Kubeflow's Trainer, and all who set torchrun's own variables. Under torchrun its processes have
+# those of the row above, too.
+
+
+def _node_local_size(environment: Environment, size: int) -> int:
+    processes = _number(environment.get("PET_NPROC_PER_NODE", "")) or 1  # "auto": no number
+    if processes > 1:
+        raise _refused(
+            _KUBEFLOW,
+            size,
+            f"PET_NPROC_PER_NODE is {processes}, and only torchrun starts so many on a node: use "
+            "'torchrun PROGRAM' in place of 'python PROGRAM'",
+        )
+    return processes
+
+
 # Open MPI.
 
 
@@ -352,6 +371,17 @@ _TORCH = Launcher(
     first_host=lambda environment: environment.get("MASTER_ADDR", ""),
     job=("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
 )
+_KUBEFLOW = Launcher(
+    "Kubeflow's Trainer",
+    size="PET_NNODES",
+    rank="PET_NODE_RANK",
+    local_rank="",
+    local_size=_node_local_size,
+    machine=lambda environment, place: place.rank,
+    first_host=lambda environment: environment.get("PET_MASTER_ADDR", ""),
+    job=("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_ID"),
+    names_come_late=True,
+)
 _OPEN_MPI = Launcher(
     "mpirun of Open MPI",
     size="OMPI_COMM_WORLD_SIZE",
@@ -377,4 +407,4 @@ _SLURM = Launcher(
     ends_leftovers=True,
 )
 # The first that says enough. A launcher that another one has started comes before that one.
-LAUNCHERS = (_TORCH, _OPEN_MPI, _SLURM)
+LAUNCHERS = (_TORCH, _KUBEFLOW, _OPEN_MPI, _SLURM)

@@ -156,7 +156,7 @@ def test_a_pod_of_kubeflow_is_a_machine_with_one_process() -> None:
     started = [(job.has_scheduler, job.servers, job.names_come_late) for job in jobs if job]
     assert started == [(True, [0], True), (False, [1], True), (False, [2], True)]
     assert described_job(kubeflow(0, 1)) is None
-    with pytest.raises(RefusedError, match="PET_NPROC_PER_NODE is 4.*'torchrun PROGRAM'"):
+    with pytest.raises(RefusedError, match=r"PET_NPROC_PER_NODE is 4.*'torchrun PROGRAM'"):
         described_job(kubeflow(0, 2, PET_NPROC_PER_NODE="4"))
     # torchrun in a pod: what it says of its processes counts.
     job = described_job({**kubeflow(0, 2, PET_NPROC_PER_NODE="4"), **torch(5, 8, 4)})

@@ -59,7 +59,14 @@ def test_ranks_of_two_machines_meet_without_a_launcher_of_ours(environment) -> N
 def test_pods_of_kubeflow_whose_first_one_gets_its_name_late(environment, tmp_path) -> None:
     hosts = tmp_path / "hosts"
     shutil.copy("/etc/hosts", hosts)
-    mount = ["unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
+    mount = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind {hosts} /etc/hosts && exec "$@"',
+        "sh",
+    ]
     tried = subprocess.run([*mount, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         pytest.skip(f"no hosts file of its own can be had here: {tried.stderr.strip()}")

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
-from byteps.common.cluster import LOOPBACK, MIN_WORKERS_VARIABLE
+from byteps.common.cluster import MIN_WORKERS_VARIABLE
+from byteps.common.launch_environment import LOOPBACK
 from byteps.common.programs import find_program
 
 # What an outer job may have left in the environment and would mislead this one.
@@ -26,6 +27,7 @@ NOT_INHERITED = (
 )
 
 
+
 def free_port() -> int:
     """Return a TCP port of the loopback address that nobody uses now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -34,9 +36,13 @@ def free_port() -> int:
         return port
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+def share_cores(variables: dict[str, str], workers: int) -> None:
+    """Give each worker of this machine its share of the cores, unless the user has said another.
+
+    Every rank would start a thread for each core, and they would stand in each other's way.
+    """
+    cores = len(os.sched_getaffinity(0))
+    variables.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
 
 
 def local_job(
@@ -65,8 +71,7 @@ def local_job(
         MIN_WORKERS_VARIABLE: str(min_workers),
         "PYTHONUNBUFFERED": "1",
     }
-    # Every rank would start a thread for each core, and they would stand in each other's way.
-    shared.setdefault("OMP_NUM_THREADS", str(max(1, cores() // num_workers)))
+    share_cores(shared, num_workers)
     specs = [service("scheduler", "scheduler", shared)] if num_servers else []
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.

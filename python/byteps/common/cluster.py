@@ -1,8 +1,9 @@
 """Jobs that launchers of other systems have started: one table of what they tell their processes.
 
 torchrun, Ray Train, mpirun of Open MPI, srun of Slurm and Kubeflow's Trainer give each process its
-rank, and start no servers. From their variables `described_job` makes the variables of a job of BytePS. Every process
-computes the same job by itself; nothing is exchanged for it. Programs in C keep the bare contract.
+rank, and start no servers. From their variables `described_job` makes the variables of a job of
+BytePS. Every process computes the same job by itself; nothing is exchanged for it. Programs in C
+keep the bare contract.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from byteps.common.errors import InvalidArgumentError, RefusedError
+from byteps.common.launch_environment import LOOPBACK
 
 SERVERS_VARIABLE = "BYTEPS_SERVERS"
 LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
 MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
-LOOPBACK = "127.0.0.1"
 # As the library's option has it (src/config/option_rows.cc).
 _LOCAL_RANKS_MAX = 64
 _DIGITS_MAX = 9
@@ -92,6 +93,11 @@ def servers_needed(num_workers: int, environment: Environment, min_workers: int 
     return 0 if shares and fits and min_workers == 0 else 1
 
 
+def port_of(number: int) -> int:
+    """Return a port for a scheduler, out of a range that programs seldom use."""
+    return _PORT_FIRST + number % _PORTS
+
+
 def described_job(environment: Environment) -> Job | None:
     """Return the job that a launcher of another system describes; None if there is no such job.
 
@@ -113,15 +119,19 @@ def _launcher_of(environment: Environment) -> Launcher | None:
     found = [
         one
         for one in LAUNCHERS
-        if environment.get(one.rank) and (_number(environment.get(one.size, "")) or 0) >= 2
+        if environment.get(one.rank) and (number_of(environment.get(one.size, "")) or 0) >= 2
     ]
     complete = [one for one in found if not one.local_rank or environment.get(one.local_rank)]
     return next(iter([*complete, *found]), None)
 
 
 def _place(launcher: Launcher, environment: Environment) -> Place:
-    size, rank = (_number_of(launcher, name, environment) for name in (launcher.size, launcher.rank))
-    local_rank = _number_of(launcher, launcher.local_rank, environment) if launcher.local_rank else 0
+    size, rank = (
+        _needed_number(launcher, name, environment) for name in (launcher.size, launcher.rank)
+    )
+    local_rank = (
+        _needed_number(launcher, launcher.local_rank, environment) if launcher.local_rank else 0
+    )
     local_size = launcher.local_size(environment, size)
     if not 1 <= local_size <= size or local_rank >= local_size or rank >= size:
         raise _refused(launcher, size, f"rank {rank} of {size}, local rank {local_rank} of "
@@ -189,7 +199,7 @@ class _Described:
         if not text:
             text = self._environment.get("DMLC_NUM_SERVER", "").strip()
         if text:
-            number = _number(text)
+            number = number_of(text)
             if number is None:
                 raise InvalidArgumentError(f"{SERVERS_VARIABLE} is {text!r}; it must be a number.")
             if number > 0 or self._place.machines == 1:
@@ -200,7 +210,7 @@ class _Described:
             )
         if self._place.machines > 1:
             return self._place.machines
-        minimum = _number(self._environment.get(MIN_WORKERS_VARIABLE, "") or "0") or 0
+        minimum = number_of(self._environment.get(MIN_WORKERS_VARIABLE, "") or "0") or 0
         return servers_needed(self._place.size, self._environment, minimum)
 
     def _first_host(self) -> str:
@@ -223,7 +233,7 @@ class _Described:
         return {"BYTEPS_JOB_SECRET": self._hash(f"secret {random}")}
 
     def _port(self) -> str:
-        return str(_PORT_FIRST + int(self._hash("port"), 16) % _PORTS)
+        return str(port_of(int(self._hash("port"), 16)))
 
     def _hash(self, purpose: str) -> str:
         text = "\0".join(["byteps", purpose, *self._words])
@@ -242,16 +252,20 @@ def _refused(launcher: Launcher, size: int, why: str) -> RefusedError:
     )
 
 
-def _number(text: str) -> int | None:
+def number_of(text: str) -> int | None:
+    """Return the number that the decimal digits of a text stand for; None if it is anything else.
+
+    Of other digits `int` takes some, and some not.
+    """
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
-def _number_of(launcher: Launcher, name: str, environment: Environment) -> int:
+def _needed_number(launcher: Launcher, name: str, environment: Environment) -> int:
     text = environment.get(name, "")
-    number = _number(text)
+    number = number_of(text)
     if number is None:
-        size = _number(environment.get(launcher.size, "")) or 0
+        size = number_of(environment.get(launcher.size, "")) or 0
         what = f"{name} is {text!r}, which is no number" if text else f"{name} is not set"
         raise _refused(launcher, size, what)
     return number
@@ -262,13 +276,13 @@ def _number_of(launcher: Launcher, name: str, environment: Environment) -> int:
 
 def _torch_local_size(environment: Environment, size: int) -> int:
     del size
-    return _number_of(_TORCH, "LOCAL_WORLD_SIZE", environment)
+    return _needed_number(_TORCH, "LOCAL_WORLD_SIZE", environment)
 
 
 def _torch_machine(environment: Environment, place: Place) -> int:
     for name in ("GROUP_RANK", "NODE_RANK"):  # torchrun, Ray
         if environment.get(name):
-            return _number_of(_TORCH, name, environment)
+            return _needed_number(_TORCH, name, environment)
     return _machine_in_blocks(_TORCH, place)
 
 
@@ -290,7 +304,7 @@ def _machine_in_blocks(launcher: Launcher, place: Place) -> int:
 
 
 def _node_local_size(environment: Environment, size: int) -> int:
-    processes = _number(environment.get("PET_NPROC_PER_NODE", "")) or 1  # "auto": no number
+    processes = number_of(environment.get("PET_NPROC_PER_NODE", "")) or 1  # "auto": no number
     if processes > 1:
         raise _refused(
             _KUBEFLOW,
@@ -306,7 +320,7 @@ def _node_local_size(environment: Environment, size: int) -> int:
 
 def _mpi_local_size(environment: Environment, size: int) -> int:
     del size
-    return _number_of(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
+    return _needed_number(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
 
 
 def _mpi_machine(environment: Environment, place: Place) -> int:
@@ -350,7 +364,7 @@ def _slurm_local_size(environment: Environment, size: int) -> int:
 
 def _slurm_machine(environment: Environment, place: Place) -> int:
     del place
-    return _number_of(_SLURM, "SLURM_NODEID", environment)
+    return _needed_number(_SLURM, "SLURM_NODEID", environment)
 
 
 def _slurm_first_host(environment: Environment) -> str:

@@ -20,8 +20,9 @@ import sys
 import threading
 from pathlib import Path
 
-from byteps.common.cluster import LOOPBACK, Job, described_job
+from byteps.common.cluster import Job, described_job
 from byteps.common.errors import RefusedError, UnavailableError
+from byteps.common.launch_environment import LOOPBACK
 
 JOINED = b"joined\n"
 _STAY_S = 5.0

@@ -26,6 +26,7 @@ NOT_INHERITED = (
     NOTICES_VARIABLE,
 )
 
+_WAITING_VARIABLE = "BYTEPS_WAITING"
 
 
 def free_port() -> int:
@@ -72,7 +73,9 @@ def local_job(
         "PYTHONUNBUFFERED": "1",
     }
     share_cores(shared, num_workers)
-    specs = [service("scheduler", "scheduler", shared)] if num_servers else []
+    speaker = {**shared, **waiting_style(True, environment)}
+    specs = [service("scheduler", "scheduler", speaker)] if num_servers else []
+    shared |= waiting_style(num_servers == 0, environment)
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.
         specs.append(service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
@@ -80,6 +83,17 @@ def local_job(
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
     return specs
+
+
+def waiting_style(speaks: bool, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what lets one process alone show on the launcher's terminal who is missing.
+
+    The scheduler `speaks`; without one the workers do, of which only the one that collects the
+    others has something to say. Without a terminal each process decides by itself.
+    """
+    if environment.get(_WAITING_VARIABLE) or not os.isatty(2):
+        return {}
+    return {_WAITING_VARIABLE: "line" if speaks else "none"}
 
 
 def service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:

@@ -17,7 +17,7 @@ from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
 from byteps.cli.guard import MARKER_VARIABLE
 from byteps.cli.hosts import Host
-from byteps.cli.local_job import NOT_INHERITED
+from byteps.cli.local_job import NOT_INHERITED, waiting_style
 from byteps.cli.output import may_read_input
 from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import port_of, servers_needed
@@ -208,6 +208,9 @@ def remote_job(
     carried = {**carried_environment(os.environ), **job_variables(hosts, servers, root)}
     specs = []
     for part in parts:
+        for one in part.processes:
+            speaks = one["role"] == "scheduler" or servers == 0
+            one["environment"] |= waiting_style(speaks, os.environ)
         task = {
             "version": __version__,
             "host": part.host,

@@ -120,6 +120,7 @@ def _run() -> int:
         is_part=True,
         stdin=read_end,
         name=f"bps on {task['host']}",
+        relays=task["terminal"],
     )
     _Words(supervisor, rest, input_end)
     return supervisor.run().exit_code

@@ -222,6 +222,7 @@ def remote_job(
             "restart": options.restarts,
             "prefixed": options.prefixed,
             "output_dir": options.output_dir,
+            "terminal": os.isatty(1) and os.isatty(2),
         }
         start = agent_command(part.host, part.host in local, options.ssh)
         rank = 0 if part.role == "worker" and part.host == hosts[0].name else None

@@ -352,6 +352,13 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_LOG_HIDE_TIME",
      .field = &Options::log_hide_time,
      .help = "Leave the time out of log lines."},
+    {.name = "waiting",
+     .variable = "BYTEPS_WAITING",
+     .field = &Options::waiting,
+     .choices = "auto, lines, line, none",
+     .help = "How a process says for whom the job waits before it begins. lines: now and then a "
+             "line in the log. line: one line that it rewrites each second. none: not at all. "
+             "auto: line if standard error is a terminal, else lines."},
     {.name = "telemetry_on",
      .variable = "BYTEPS_TELEMETRY_ON",
      .field = &Options::telemetry_on,

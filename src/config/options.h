@@ -74,6 +74,7 @@ struct Options {
   std::string status_host = "127.0.0.1";
   std::string log_level = "warning";
   bool log_hide_time = false;
+  std::string waiting = "auto";
   bool telemetry_on = true;
 
   // What LoadOptions has to tell the user, one sentence each: warnings say that something will not

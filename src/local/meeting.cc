@@ -30,8 +30,6 @@ constexpr Duration kGrace = seconds(1);
 constexpr Duration kMoment = milliseconds(1);
 // How often a wait asks whether it shall go on.
 constexpr Duration kAskEvery = milliseconds(50);
-// How often the host says who is missing.
-constexpr Duration kTellEvery = seconds(5);
 
 ConstByteSpan BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -203,16 +201,25 @@ class Host {
 
   void TellIfDue() {
     if (Now() < tell_at_) return;
-    tell_at_ = Now() + kTellEvery;
-    if (options_.on_waiting != nullptr && !IsComplete()) options_.on_waiting(Missing().message());
+    tell_at_ = Now() + options_.tell_every;
+    if (options_.on_waiting == nullptr || IsComplete()) return;
+    std::vector<uint32_t> missing = Absent();
+    auto waited = std::chrono::duration_cast<seconds>(Now() - begun_).count();
+    options_.on_waiting(std::to_string(options_.size - missing.size()) + "/" +
+                        std::to_string(options_.size) + " workers; missing " + Names(missing) +
+                        "; waited " + std::to_string(waited) + " s");
   }
 
-  Status Missing() const {
+  std::vector<uint32_t> Absent() const {
     std::vector<uint32_t> missing;
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
       if (rank != options_.rank && members_[rank] == nullptr) missing.push_back(rank);
     }
-    return {StatusCode::kDeadlineExceeded, Names(missing) + " of this machine did not come; " +
+    return missing;
+  }
+
+  Status Missing() const {
+    return {StatusCode::kDeadlineExceeded, Names(Absent()) + " of this machine did not come; " +
                                                std::to_string(options_.size) +
                                                " were expected here"};
   }
@@ -254,7 +261,8 @@ class Host {
 
   const MeetingOptions& options_;
   const MeetingHello own_;
-  Time tell_at_ = Now() + kTellEvery;
+  const Time begun_ = Now();
+  Time tell_at_ = begun_ + options_.tell_every;
   UniqueFd listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<std::unique_ptr<Guest>> members_;

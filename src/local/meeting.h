@@ -35,8 +35,9 @@ struct MeetingOptions {
   std::string terms;
   // Asked again and again while it waits; `false` breaks off with kShutdown. Null: nothing does.
   std::function<bool()> go_on;
-  // Told every few seconds who is missing, on the process that collects the others. Null: nobody.
+  // Told again and again who is missing, on the process that collects the others. Null: nobody.
   std::function<void(const std::string&)> on_waiting;
+  Duration tell_every = seconds(5);
 };
 
 struct Meeting {

@@ -470,10 +470,12 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
   meeting.terms = "BytePS " + options.version;
   meeting.go_on = options.go_on;
-  meeting.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };
+  meeting.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
+  if (log.RewritesWaiting()) meeting.tell_every = seconds(1);
   Result<local::Meeting> met =
       local::Meet(meeting, std::chrono::steady_clock::now() + options.start_limit);
   if (!met.ok()) return met.status();
+  log.WaitIsOver();
   try {
     auto engine = std::make_unique<LocalEngine>(options, std::move(met).value(), log);
     Status started = engine->Start();

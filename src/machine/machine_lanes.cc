@@ -275,7 +275,8 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
   meet.terms = TermsOf(machine);
   meet.go_on = options.go_on;
-  meet.on_waiting = [&log](const std::string& who) { log.Warning("waiting: {}", who); };
+  meet.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
+  if (log.RewritesWaiting()) meet.tell_every = seconds(1);
   Result<local::Meeting> met =
       local::Meet(meet, std::chrono::steady_clock::now() + options.start_limit);
   if (!met.ok()) return met.status();

@@ -24,7 +24,7 @@ ControlLink::ControlLink(transport::Loop& loop, const ControlLinkOptions& option
 void ControlLink::Start() {
   waiting_since_ = loop_.Now();
   give_up_ = waiting_since_ + options_.connect_limit;
-  next_report_ = waiting_since_ + kReportEvery;
+  next_report_ = waiting_since_ + ReportEvery();
   pause_ = kPauseMin;
   Connect();
 }
@@ -99,13 +99,18 @@ void ControlLink::TryAgain(const Status& why) {
   Duration waited = now - waiting_since_;
   if (now >= give_up_) return Lose(GiveUp(why.message(), waited));
   if (now >= next_report_) {
-    next_report_ = now + kReportEvery;
-    log_.Warning("cannot reach the scheduler at {} ({}); waited {}", options_.coordinator,
-                 why.message(), SecondsText(waited));
+    next_report_ = now + ReportEvery();
+    std::string text = "cannot reach the scheduler at " + options_.coordinator + " (" +
+                       why.message() + "); waited " + SecondsText(waited);
+    had_connection_ ? log_.Warning("{}", text) : log_.Waiting(text);
   }
   retry_ = loop_.After(std::min(pause_, std::max<Duration>(give_up_ - now, milliseconds(1))),
                        [this] { Connect(); });
   pause_ = std::min(pause_ * 2, kPauseMax);
+}
+
+Duration ControlLink::ReportEvery() const {
+  return !had_connection_ && log_.RewritesWaiting() ? seconds(1) : kReportEvery;
 }
 
 Status ControlLink::GiveUp(const std::string& why, Duration waited) const {

@@ -67,6 +67,7 @@ class ControlLink final : public transport::FrameReceiver {
   void Reconnect(const std::string& why);
   void TryAgain(const Status& why);
   void Lose(const Status& why);
+  Duration ReportEvery() const;
   Status GiveUp(const std::string& why, Duration waited) const;
 
   transport::Loop& loop_;

@@ -61,6 +61,8 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   void Send(protocol::ConnectionId to, const wire::Message& message) override;
   void Disconnect(protocol::ConnectionId id) override;
   void Report(const std::string& text) override;
+  void Waiting(const std::string& who) override { log_.Waiting(who); }
+  void Begun() override { log_.WaitIsOver(); }
   void Finish(const Status& how) override;
 
   const CoordinatorProcessOptions options_;

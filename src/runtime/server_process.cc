@@ -114,7 +114,7 @@ void ServerProcess::OnMessage(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    log_.Warning("waiting: {}; this server is at {}", waiting->text, announced_);
+    log_.Waiting(waiting->text + "; this server is at " + announced_);
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     return End({refused->code, refused->text});
@@ -144,6 +144,7 @@ void ServerProcess::OnView(const wire::View& view) {
     if (server.incarnation != options_.control.identity.incarnation) continue;
     first_shard_ = server.first_shard;
     log_.Rename("server " + std::to_string(server.index));
+    log_.WaitIsOver();
   }
   std::erase_if(broken_, [this](const auto& entry) { return FindWorker(entry.first) == nullptr; });
   for (size_t i = 0; i < shards_.size(); ++i) {

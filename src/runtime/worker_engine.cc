@@ -136,6 +136,7 @@ void WorkerEngine::BreakOff() {
   if (phase_ != Phase::kStarting) return;
   if (membership_.view().epoch == 0) return End(BrokenOff());
   phase_ = Phase::kReady;
+  log_.WaitIsOver();
 }
 
 // A coordinator that was restarted, or one that only lost the connection, is told all it may lack.
@@ -157,7 +158,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    log_.Warning("waiting: {}", waiting->text);  // the coordinator chooses who is told
+    log_.Waiting(waiting->text);  // the coordinator chooses who is told
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     End({refused->code, refused->text});

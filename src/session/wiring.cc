@@ -137,6 +137,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.server_count = static_cast<uint32_t>(options.num_server);
   process.protocol.version = kVersion;
   process.protocol.start_timeout = seconds(options.start_timeout_s);
+  if (log.RewritesWaiting()) process.protocol.show_every = seconds(1);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
   if (!options.measure_links) process.protocol.links_sample = Duration::zero();
@@ -215,6 +216,13 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   return machine::StartMachineWorker(std::move(transport), std::move(worker), machine, log);
 }
 
+WaitingStyle WaitingStyleOf(const config::Options& options) {
+  if (options.waiting == "none") return WaitingStyle::kNothing;
+  bool in_place =
+      options.waiting == "auto" ? isatty(STDERR_FILENO) == 1 : options.waiting == "line";
+  return in_place ? WaitingStyle::kOneLine : WaitingStyle::kLines;
+}
+
 void Tell(const config::Options& options, Log& log) {
   for (const std::string& warning : options.warnings) log.Warning("{}", warning);
   for (const std::string& notice : options.notices) log.Info("{}", notice);
@@ -225,7 +233,7 @@ void Tell(const config::Options& options, Log& log) {
 
 std::unique_ptr<Log> MakeLog(const config::Options& options) {
   return std::make_unique<Log>(config::RoleName(options.role), options.log_level,
-                               options.log_hide_time);
+                               options.log_hide_time, WaitingStyleOf(options));
 }
 
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options,

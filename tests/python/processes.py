@@ -58,25 +58,20 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Read the output up to a line with the text; fail at the end of the output, or the limit."""
-    output = process.stdout
-    assert output is not None
-    lines: list[str] = []
+    """Read the output up to a line with the text; fail at the end of the output.
 
-    def read() -> None:
-        for line in output:
-            lines.append(line)
+    If the line does not come in time, the process is killed, and then its output ends.
+    """
+    assert process.stdout is not None
+    limit = threading.Timer(LIMIT_S, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
             if text in line:
                 return
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    reader.join(LIMIT_S)
-    assert not reader.is_alive(), f"no line with {text!r} in {LIMIT_S:.0f} s: {lines}"
-    if lines and text in lines[-1]:
-        return
-    rest = process.communicate(timeout=LIMIT_S)
-    raise AssertionError(f"no line with {text!r} before the end: {lines}, {rest}")
+    finally:
+        limit.cancel()
+    raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

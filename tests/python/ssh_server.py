@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from processes import LIMIT_S, free_ports, wait_until
@@ -34,28 +35,33 @@ def _make_key(path: Path) -> None:
     subprocess.run(command, check=True, timeout=LIMIT_S)
 
 
+def configure(folder: Path, hosts: Sequence[str], port: int) -> list[str]:
+    """Write keys and `ssh_config` into a folder; return the command of an sshd for these hosts."""
+    for name in ("host", "user"):
+        _make_key(folder / name)
+    (folder / "user.pub").rename(folder / "authorized")
+    listen = "\n".join(f"ListenAddress {host}" for host in hosts)
+    (folder / "sshd_config").write_text(
+        f"Port {port}\n{listen}\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"
+        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\n"
+    )
+    (folder / "ssh_config").write_text(
+        f"Host *\nPort {port}\nUser {getpass.getuser()}\nIdentityFile {folder}/user\n"
+        "IdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+        "LogLevel ERROR\n"
+        "Host alias\nHostname 127.0.0.2\n"
+    )
+    return [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
+
+
 class SshServer:
     """Serves all of HOSTS on one port, with keys of its own, until `stop`."""
 
     def __init__(self, folder: Path) -> None:
         port = free_ports(1)[0]
-        for name in ("host", "user"):
-            _make_key(folder / name)
-        (folder / "user.pub").rename(folder / "authorized")
-        listen = "\n".join(f"ListenAddress {host}" for host in HOSTS)
-        (folder / "sshd_config").write_text(
-            f"Port {port}\n{listen}\nHostKey {folder}/host\nPidFile none\nUsePAM no\n"
-            f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\n"
-            "PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\n"
-        )
-        (folder / "ssh_config").write_text(
-            f"Host *\nPort {port}\nUser {getpass.getuser()}\nIdentityFile {folder}/user\n"
-            "IdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
-            "LogLevel ERROR\n"
-            "Host alias\nHostname 127.0.0.2\n"
-        )
+        command = configure(folder, HOSTS, port)
         self.ssh = f"ssh -F {folder}/ssh_config"
-        command = [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
         with (folder / "log").open("wb") as log:
             # A session of its own: so what it has started can be found and ended.
             self._process = subprocess.Popen(

@@ -48,6 +48,17 @@ def slurm(rank: int, node: int, local_rank: int, tasks: str, size: int) -> dict[
     }
 
 
+def kubeflow(node: int, nodes: int, **more: str) -> dict[str, str]:
+    return {
+        "PET_NNODES": str(nodes),
+        "PET_NPROC_PER_NODE": "auto",
+        "PET_NODE_RANK": str(node),
+        "PET_MASTER_ADDR": "train-node-0-0.train",
+        "PET_MASTER_PORT": "29500",
+        **more,
+    }
+
+
 def variables(environment: dict[str, str]) -> dict[str, str]:
     job = described_job(environment)
     assert job is not None
@@ -134,6 +145,23 @@ def test_slurm_says_nodes_and_tasks() -> None:
     assert variables(one)["DMLC_PS_ROOT_URI"] == "gpu-a07"
     with pytest.raises(RefusedError, match="--ntasks-per-node"):
         described_job(slurm(0, 0, 0, "2,1", 3))
+
+
+def test_a_pod_of_kubeflow_is_a_machine_with_one_process() -> None:
+    pods = [kubeflow(node, 3) for node in range(3)]
+    assert of_all(pods, "DMLC_WORKER_ID") == list("012")
+    assert of_all(pods, "BYTEPS_LOCAL_SIZE") == ["1"] * 3
+    assert of_all(pods, "DMLC_PS_ROOT_URI") == ["train-node-0-0.train"] * 3
+    jobs = [described_job(pod) for pod in pods]
+    started = [(job.has_scheduler, job.servers, job.names_come_late) for job in jobs if job]
+    assert started == [(True, [0], True), (False, [1], True), (False, [2], True)]
+    assert described_job(kubeflow(0, 1)) is None
+    with pytest.raises(RefusedError, match=r"PET_NPROC_PER_NODE is 4.*'torchrun PROGRAM'"):
+        described_job(kubeflow(0, 2, PET_NPROC_PER_NODE="4"))
+    # torchrun in a pod: what it says of its processes counts.
+    job = described_job({**kubeflow(0, 2, PET_NPROC_PER_NODE="4"), **torch(5, 8, 4)})
+    assert job is not None
+    assert job.variables["BYTEPS_LOCAL_RANK"] == "1"
 
 
 def test_what_is_missing_is_named() -> None:

@@ -56,6 +56,33 @@ def test_ranks_of_two_machines_meet_without_a_launcher_of_ours(environment) -> N
         assert f"all right {rank}/4, {rank % 2}/2 on {rank // 2}/2, 2 servers" in out
 
 
+def test_pods_of_kubeflow_whose_first_one_gets_its_name_late(environment, tmp_path) -> None:
+    hosts = tmp_path / "hosts"
+    shutil.copy("/etc/hosts", hosts)
+    mount = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind {hosts} /etc/hosts && exec "$@"',
+        "sh",
+    ]
+    tried = subprocess.run([*mount, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no hosts file of its own can be had here: {tried.stderr.strip()}")
+    told = {"DMLC_PS_ROOT_PORT": str(free_ports(1)[0])}
+    nodes = [test_cluster.kubeflow(node, 2, **told) for node in range(2)]
+    pods = [start({**environment, **node}, *mount, sys.executable, PROGRAM) for node in nodes]
+    token = environment[TOKEN_VARIABLE]
+    wait_until(lambda: sum("bps-" in line for line in carriers(token).values()) == 3)
+    with hosts.open("a") as file:
+        file.write("127.0.0.1 train-node-0-0.train\n")
+    for rank, pod in enumerate(pods):
+        code, out, err = finish(pod)
+        assert code == 0, out + err
+        assert f"all right {rank}/2, 0/1 on {rank}/2, 2 servers" in out
+
+
 def test_servers_of_a_worker_that_dies_before_it_joins_are_gone(environment) -> None:
     token = environment[TOKEN_VARIABLE]
     rank_0 = test_cluster.torch(0, 4, 2, MASTER_ADDR="127.0.0.1")

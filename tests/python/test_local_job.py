@@ -14,7 +14,7 @@ from byteps.cli.children import ProcessSpec
 def job(monkeypatch):
     """Return the processes of a job of 3 workers and 2 servers, started with an environment."""
     monkeypatch.setattr(local_job, "find_program", lambda role: f"/programs/bps-{role}")
-    monkeypatch.setattr(local_job, "cores", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
 
     def describe(environment: Mapping[str, str]) -> list[ProcessSpec]:
         return local_job.local_job(3, 2, ["python", "train.py"], environment)

@@ -7,6 +7,7 @@ START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, to
 from __future__ import annotations
 
 import getpass
+import importlib.util
 import os
 import shutil
 import signal
@@ -83,6 +84,14 @@ def mpirun(request) -> Row:
     return words, {**more, "BYTEPS_SERVERS": "1"}
 
 
+def ray(request) -> Row:
+    del request
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed (pip install ray)")
+    # Else Ray holds lines back that look like those of another worker.
+    return [sys.executable, str(JOBS / "ray_meeting.py")], {"RAY_DEDUP_LOGS": "0"}
+
+
 def over_ssh(request) -> Row:
     hosts = ["--ssh", request.getfixturevalue("ssh"), "--hosts", "127.0.0.2:1,127.0.0.3:1"]
     return own(*hosts)
@@ -116,6 +125,7 @@ LAUNCHERS: dict[str, Callable[[pytest.FixtureRequest], Row]] = {
     "`torchrun`": torchrun,
     "`mpirun`, 1 server": mpirun,
     "`srun`, 2 nodes, 2 servers": srun,
+    "Ray, 2 actors": ray,
     "`bpslaunch`, each role by hand": bare,
 }
 Cell = tuple[int, float]

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 
 import job_runs
@@ -20,6 +21,36 @@ environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 SECRET = "of these tests"
+# Loaded before the C library, it puts the time of day ten years ahead.
+WRONG_CLOCK = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kAhead = 10 * 365 * 86400 };
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  long result = syscall(SYS_clock_gettime, clock, now);
+  if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now->tv_sec += kAhead;
+  return (int)result;
+}
+time_t time(time_t* now) {
+  struct timespec precise;
+  clock_gettime(CLOCK_REALTIME, &precise);
+  if (now) *now = precise.tv_sec;
+  return precise.tv_sec;
+}
+int gettimeofday(struct timeval* now, void* zone) {
+  struct timespec precise;
+  (void)zone;
+  clock_gettime(CLOCK_REALTIME, &precise);
+  now->tv_sec = precise.tv_sec;
+  now->tv_usec = precise.tv_nsec / 1000;
+  return 0;
+}
+"""
 
 
 class Job:
@@ -186,6 +217,55 @@ def test_another_secret(mistaken) -> None:
     said = ended(mistaken.start("server", BYTEPS_JOB_SECRET="another"))
     assert "BYTEPS_JOB_SECRET" in said
     ended(scheduler)
+
+
+@pytest.fixture
+def wrong_clock(tmp_path) -> str:
+    """A library that puts the clock of a program ahead."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler, so nothing can put a program's clock ahead (Debian: gcc)")
+    (tmp_path / "clock.c").write_text(WRONG_CLOCK)
+    library = str(tmp_path / "clock.so")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, str(tmp_path / "clock.c")]
+    subprocess.run(command, check=True, timeout=LIMIT_S)
+    told = subprocess.run(
+        [sys.executable, "-c", "import time; print(time.gmtime().tm_year)"],
+        env={"LD_PRELOAD": library},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert int(told.stdout) >= time.gmtime().tm_year + 9
+    return library
+
+
+def test_clocks_that_differ_by_years_do_no_harm(mistaken, wrong_clock) -> None:
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2", "BYTEPS_START_TIMEOUT": "60"}
+    job = [mistaken.start("scheduler")]
+    for number, more in enumerate(({}, {"LD_PRELOAD": wrong_clock})):
+        job.append(mistaken.start("server", **more))
+        job.append(mistaken.start("worker", DMLC_WORKER_ID=str(number), **more))
+    for process in job:
+        code, out, err = finish(process)
+        assert code == 0, out + err
+
+
+def test_monotonic_clocks_that_differ_by_days_do_no_harm(mistaken) -> None:
+    """As in containers, of which each may have a time of its own."""
+    later = ("unshare", "--time", "--monotonic", "864000", "--fork")
+    tried = subprocess.run([*later, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no time namespace can be made here: {tried.stderr.strip()}")
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2", "BYTEPS_START_TIMEOUT": "60"}
+    job = [mistaken.start("scheduler")]
+    for number, before in enumerate(((), later)):
+        job.append(mistaken.start("server", *before))
+        job.append(mistaken.start("worker", *before, DMLC_WORKER_ID=str(number)))
+    for process in job:
+        code, out, err = finish(process)
+        assert code == 0, out + err
 
 
 def hello_of(version: int) -> bytes:

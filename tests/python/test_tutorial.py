@@ -1,28 +1,33 @@
 """The commands of docs/tutorial.md, typed as they are printed.
 
 A comment before a block says what the reader does with it: writes a file, runs it, or sees it as
-the output. The blocks of two machines run together, in a network of its own that has the addresses
-of both.
+the output. What needs two machines runs in a network of its own, which has the addresses of both
+and an sshd.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import ssh_server
 import test_jobs
 from processes import LIMIT_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^<!-- (file|run|output)(?:: ([\w.]+))? -->\n```\w*\n(.*?)^```", re.M | re.S)
+MACHINES = ("10.0.0.1", "10.0.0.2")
 NETWORK = (
-    "ip link set lo up && ip address add 10.0.0.1/32 dev lo && "
-    'ip address add 10.0.0.2/32 dev lo && exec "$@"'
+    "ip link set lo up && "
+    + "".join(f"ip address add {host}/32 dev lo && " for host in MACHINES)
+    + 'exec "$@"'
 )
 
 
@@ -60,24 +65,19 @@ def test_the_commands_do_what_the_page_says(tmp_path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_"))}
     path = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}"
     environment = {**kept, "PATH": path}
-    together: list[str] = []
     printed = ""
     for block in blocks():
         if block.kind == "file":
             (tmp_path / block.word).write_text(block.text)
-        elif block.word == "together":
-            together.append(block.text)
+        elif block.word == "machines":
+            why = ssh_server.why_not() or own_network()
+            if why:
+                pytest.skip(f"the part with two machines needs root, unshare and sshd: {why}")
+            printed = run_on_machines(block.text, tmp_path, environment)
         elif block.kind == "run":
             printed = run(["bash", "-e", "-c", block.text], tmp_path, environment)
         else:
-            if together:
-                why = own_network()
-                if why:
-                    pytest.skip(f"the part with two machines needs root and unshare: {why}")
-                printed = run_together(together, tmp_path, environment)
-                together = []
             assert set(block.text.splitlines()) <= set(printed.splitlines()), printed
-    assert not together, "the page does not say what the machines print"
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
@@ -94,25 +94,16 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def run_together(scripts: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run each script as a machine would, at the same time as the others."""
-    names = []
-    for number, text in enumerate(scripts):
-        names.append(f"machine{number}.sh")
-        (folder / names[-1]).write_text(text)
-    starts = "\n".join(f"bash -e {name} &" for name in names)
-    waits = "\n".join("wait -n" for _ in names)
-    script = f"{starts}\n{waits}"
-    network = [
-        "unshare",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "sh",
-        "-c",
-        NETWORK,
-        "sh",
-    ]
-    return run([*network, "bash", "-e", "-c", script], folder, environment)
+def run_on_machines(text: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run a block where both machines answer ssh, with keys that its user has set up."""
+    keys = folder / "keys"
+    keys.mkdir()
+    server = shlex.join(ssh_server.configure(keys, MACHINES, port=22))
+    ssh = keys / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {keys}/ssh_config "$@"\n')
+    ssh.chmod(0o755)
+    ready = " && ".join(f"ssh {host} true" for host in MACHINES)
+    script = f"{server} 2>{keys}/log & until {ready}; do kill -0 $!; done 2>/dev/null\n{text}"
+    network = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    words = [*network, "sh", "-c", NETWORK, "sh", "bash", "-e", "-c", script]
+    return run(words, folder, {**environment, "PATH": f"{keys}:{environment['PATH']}"})

@@ -15,7 +15,7 @@ from typing import Any
 
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
-from byteps.cli.local_job import cores, service
+from byteps.cli.local_job import service, share_cores
 from byteps.cli.lost_processes import LossPolicy
 from byteps.cli.output import Output, open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
@@ -49,7 +49,7 @@ def specs(task: Mapping[str, Any], environment: Mapping[str, str]) -> list[Proce
     shared = {**environment, **task["environment"]}
     workers = sum(one["role"] == "worker" for one in task["processes"])
     if workers:
-        shared.setdefault("OMP_NUM_THREADS", str(max(1, cores() // workers)))
+        share_cores(shared, workers)
     found = []
     for one in task["processes"]:
         own = {**shared, **one["environment"], "DMLC_ROLE": one["role"]}
@@ -120,6 +120,7 @@ def _run() -> int:
         is_part=True,
         stdin=read_end,
         name=f"bps on {task['host']}",
+        relays=task["terminal"],
     )
     _Words(supervisor, rest, input_end)
     return supervisor.run().exit_code

@@ -20,7 +20,7 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
-from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, number_of, servers_needed
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
 
@@ -29,7 +29,6 @@ _JOB_VARIABLES = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI", "DML
 _GRACE_S = 3.0
 # As the library's option has it (src/config/option_rows.cc).
 _LOCAL_SIZE_MAX = 1024
-_DIGITS_MAX = 18
 _HELP = """
 bpslaunch COMMAND [ARGUMENT...]: start one role of a job, as the environment says: DMLC_ROLE is
 worker, server or scheduler; DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT
@@ -64,7 +63,7 @@ def local_size(environment: Mapping[str, str]) -> int:
     """
     explicit = environment.get("BYTEPS_LOCAL_SIZE")
     if explicit:
-        size = _number(explicit)
+        size = number_of(explicit)
         if size is None or not 1 <= size <= _LOCAL_SIZE_MAX:
             raise BytepsError(
                 f"BYTEPS_LOCAL_SIZE is {explicit!r}; it must be a number from 1 to "
@@ -80,19 +79,10 @@ def local_size(environment: Mapping[str, str]) -> int:
     return count
 
 
-def _number(text: str) -> int | None:
-    """Return the number that the decimal digits of a text stand for; None if it is anything else.
-
-    Of other digits `int` takes some, and some not.
-    """
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
-
-
 def min_workers(environment: Mapping[str, str]) -> int:
     """Return down to how many workers the job goes on when some die; 0: it needs all."""
     text = environment.get(MIN_WORKERS_VARIABLE, "").strip() or "0"
-    number = _number(text)
+    number = number_of(text)
     if number is None:
         raise BytepsError(f"{MIN_WORKERS_VARIABLE} is {text!r}; it must be a number from 0.")
     return number

@@ -25,7 +25,7 @@ _OWN_NETWORK = "the network code is BytePS' own"
 _ONE_BY_ONE = "each gradient travels by itself, so there is nothing to fuse and no cycle"
 _TUNED = "there is nothing to tune by trial"
 _TIMELINE = "the timeline has no cycles"
-_STALL = "a rank that waits says so after 60 s"
+_STALL = "stalls are reported in any case"
 
 _NO_VALUE = dict.fromkeys(
     ("--mpi", "--gloo", "--jsrun", "--tcp", "--mpi-threads-disable"), _OWN_NETWORK
@@ -46,7 +46,6 @@ _NO_VALUE |= dict.fromkeys(
 _NO_VALUE |= {
     "--timeline-mark-cycles": _TIMELINE,
     "--no-timeline-mark-cycles": _TIMELINE,
-    "--no-stall-check": _STALL,
     "--stall-check": _STALL,
     "--prefix-output-with-timestamp": "the library's own lines have the time",
 }
@@ -64,10 +63,7 @@ _VALUE |= dict.fromkeys(
     _TUNED,
 )
 _VALUE |= dict.fromkeys(("--mpi-args", "--binding-args", "--num-nccl-streams"), _OWN_NETWORK)
-_VALUE |= {
-    "--thread-affinity": "use taskset or numactl",
-    "--stall-check-warning-time-seconds": _STALL,
-}
+_VALUE["--thread-affinity"] = "use taskset or numactl"
 _REFUSED = dict.fromkeys(
     (
         "--max-np",
@@ -85,6 +81,8 @@ FLAGS = {
     "--start-timeout": Flag(variable="BYTEPS_START_TIMEOUT"),
     "--network-interface": Flag(variable="DMLC_INTERFACE"),
     "--network-interfaces": Flag(variable="DMLC_INTERFACE"),
+    "--no-stall-check": Flag(False, variable="BYTEPS_STALL_CHECK_TIME", value="0"),
+    "--stall-check-warning-time-seconds": Flag(variable="BYTEPS_STALL_CHECK_TIME"),
     "--stall-check-shutdown-time-seconds": Flag(variable="BYTEPS_OPERATION_TIMEOUT"),
     "--gloo-timeout-seconds": Flag(variable="BYTEPS_OPERATION_TIMEOUT"),
     "--timeline-filename": Flag(variable="BYTEPS_TIMELINE"),

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
-from byteps.common.cluster import LOOPBACK, MIN_WORKERS_VARIABLE
+from byteps.common.cluster import MIN_WORKERS_VARIABLE
+from byteps.common.launch_environment import LOOPBACK
 from byteps.common.programs import find_program
 
 # What an outer job may have left in the environment and would mislead this one.
@@ -25,6 +26,8 @@ NOT_INHERITED = (
     NOTICES_VARIABLE,
 )
 
+_WAITING_VARIABLE = "BYTEPS_WAITING"
+
 
 def free_port() -> int:
     """Return a TCP port of the loopback address that nobody uses now."""
@@ -34,9 +37,13 @@ def free_port() -> int:
         return port
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+def share_cores(variables: dict[str, str], workers: int) -> None:
+    """Give each worker of this machine its share of the cores, unless the user has said another.
+
+    Every rank would start a thread for each core, and they would stand in each other's way.
+    """
+    cores = len(os.sched_getaffinity(0))
+    variables.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
 
 
 def local_job(
@@ -65,9 +72,10 @@ def local_job(
         MIN_WORKERS_VARIABLE: str(min_workers),
         "PYTHONUNBUFFERED": "1",
     }
-    # Every rank would start a thread for each core, and they would stand in each other's way.
-    shared.setdefault("OMP_NUM_THREADS", str(max(1, cores() // num_workers)))
-    specs = [service("scheduler", "scheduler", shared)] if num_servers else []
+    share_cores(shared, num_workers)
+    speaker = {**shared, **waiting_style(True, environment)}
+    specs = [service("scheduler", "scheduler", speaker)] if num_servers else []
+    shared |= waiting_style(num_servers == 0, environment)
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.
         specs.append(service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
@@ -75,6 +83,17 @@ def local_job(
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
     return specs
+
+
+def waiting_style(speaks: bool, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what lets one process alone show on the launcher's terminal who is missing.
+
+    The scheduler `speaks`; without one the workers do, of which only the one that collects the
+    others has something to say. Without a terminal each process decides by itself.
+    """
+    if environment.get(_WAITING_VARIABLE) or not os.isatty(2):
+        return {}
+    return {_WAITING_VARIABLE: "line" if speaks else "none"}
 
 
 def service(role: str, label: str, shared: Mapping[str, str]) -> ProcessSpec:

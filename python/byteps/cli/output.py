@@ -156,7 +156,8 @@ class LineForwarder:
 
     A carriage return ends a line too. Of such lines, which a terminal would write over each other,
     one in a second is written, and the last one when a line feed or the end follows. If the output
-    is a terminal, they are written over each other there.
+    is a terminal, they are written over each other there. If it leads to the terminal of another
+    launcher, they are passed on with their carriage return.
     """
 
     def __init__(
@@ -167,8 +168,12 @@ class LineForwarder:
         watch: Callable[[bytes], object] | None = None,
         copy: Output | None = None,
         has_input: bool = False,
+        relays: bool = False,
     ) -> None:
-        """`watch` gets every line, `copy` every byte. A process that `has_input` asks questions."""
+        """`watch` gets every line, `copy` every byte. A process that `has_input` asks questions.
+
+        `relays`: the output leads to the terminal of another launcher.
+        """
         self.source = source
         self.target = target
         self.is_muted = False  # reads on, and writes no more
@@ -178,7 +183,8 @@ class LineForwarder:
         self._watch = watch
         self._copy = copy
         self._has_input = has_input
-        self._in_place = os.isatty(target.descriptor)
+        self._relays = relays
+        self._in_place = relays or os.isatty(target.descriptor)
         self._rest = b""
         self._begun = b""  # the part of the rest that was shown
         self._progress = b""  # the last that was not written
@@ -271,7 +277,9 @@ class LineForwarder:
             self._begun = b""
 
     def _write_in_place(self, progress: bytes) -> None:
-        if not self.is_muted:
+        if self._relays and not self.is_muted:
+            self.target.put_lines(self._prefix + progress + b"\r")
+        elif not self.is_muted:
             columns = os.get_terminal_size(self.target.descriptor).columns or 80
             room = max(0, columns - 1 - len(_COLOUR.sub(b"", self._prefix)))
             line = self._prefix + progress[:room]
@@ -284,8 +292,12 @@ class Outputs:
     The data of its keys in the selector are functions without arguments, to call on an event.
     """
 
-    def __init__(self, selector: selectors.BaseSelector, out: int = 1, err: int = 2) -> None:
+    def __init__(
+        self, selector: selectors.BaseSelector, out: int = 1, err: int = 2, relays: bool = False
+    ) -> None:
+        """`relays`: they lead to the terminal of another launcher."""
         self._selector = selector
+        self._relays = relays
         self.err = Output(err)
         # Of one file there is one Output, or it would cut lines of the other in two.
         self.out = self.err if _is_same_file(out, err) else Output(out)
@@ -332,8 +344,9 @@ class Outputs:
         has_input: bool = False,
     ) -> None:
         """Forward the lines of a pipe from now on; the arguments are those of a LineForwarder."""
-        forwarder = LineForwarder(source, target, line_prefix, watch, copy, has_input)
-        self._forwarders.append(forwarder)
+        self._forwarders.append(
+            LineForwarder(source, target, line_prefix, watch, copy, has_input, self._relays)
+        )
 
     @property
     def show_at(self) -> float | None:

@@ -15,13 +15,14 @@ from typing import Any
 
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
+from byteps.cli.guard import MARKER_VARIABLE
 from byteps.cli.hosts import Host
-from byteps.cli.local_job import NOT_INHERITED
+from byteps.cli.local_job import NOT_INHERITED, waiting_style
 from byteps.cli.output import may_read_input
 from byteps.cli.supervisor import Supervisor
-from byteps.common.cluster import LOOPBACK, servers_needed
+from byteps.common.cluster import port_of, servers_needed
 from byteps.common.errors import UnavailableError
-from byteps.common.launch_environment import source_towards
+from byteps.common.launch_environment import LOOPBACK, source_towards
 
 _SSH_OPTIONS = {
     "BatchMode": "yes",  # no question that nobody would answer
@@ -42,13 +43,15 @@ _STAYS = (
     "SHLVL",
     "TERM",
     "TMPDIR",
+    "USER",
+    "_",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    MARKER_VARIABLE,
 )
-_STAYS_ALSO = ("USER", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "BYTEPS_LAUNCH_ID")
 # Which network the servers use; on one machine they use none.
 _NETWORK = ("BYTEPS_ADDRESS_CIDR", "DMLC_INTERFACE")
 _STAYS_PREFIXES = ("BASH_FUNC_", "SSH_", "XDG_", "DBUS_")
-# Below the ports that Linux gives to outgoing connections.
-_PORT_FIRST, _PORTS = 20000, 10000
 _READ_BYTES = 1 << 14
 _INPUT_FILE_BYTES_MAX = 1 << 20
 
@@ -68,7 +71,7 @@ class RemoteOptions:
 
 def carried_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that go to all hosts."""
-    stays = {*_STAYS, *_STAYS_ALSO, *NOT_INHERITED} - set(_NETWORK)
+    stays = {*_STAYS, *NOT_INHERITED} - set(_NETWORK)
     return {
         name: value
         for name, value in environment.items()
@@ -133,7 +136,7 @@ def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, s
         "DMLC_NUM_WORKER": str(len(hosts)),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_PS_ROOT_URI": root,
-        "DMLC_PS_ROOT_PORT": str(_PORT_FIRST + secrets.randbelow(_PORTS)),
+        "DMLC_PS_ROOT_PORT": str(port_of(secrets.randbits(32))),
         "BYTEPS_LOCAL_SIZE": str(hosts[0].slots),
         "BYTEPS_FORCE_DISTRIBUTED": "1" if servers else "0",
         "BYTEPS_JOB_ID": secrets.token_hex(8),
@@ -205,6 +208,9 @@ def remote_job(
     carried = {**carried_environment(os.environ), **job_variables(hosts, servers, root)}
     specs = []
     for part in parts:
+        for one in part.processes:
+            speaks = one["role"] == "scheduler" or servers == 0
+            one["environment"] |= waiting_style(speaks, os.environ)
         task = {
             "version": __version__,
             "host": part.host,
@@ -216,6 +222,7 @@ def remote_job(
             "restart": options.restarts,
             "prefixed": options.prefixed,
             "output_dir": options.output_dir,
+            "terminal": os.isatty(1) and os.isatty(2),
         }
         start = agent_command(part.host, part.host in local, options.ssh)
         rank = 0 if part.role == "worker" and part.host == hosts[0].name else None

@@ -21,7 +21,10 @@ def specs(task: Mapping[str, object], environment: Mapping[str, str]) -> list[Pr
     """Return the services that the task names."""
     servers = task["servers"]
     assert isinstance(servers, list)
-    found = [service("scheduler", "scheduler", environment)] if task["scheduler"] else []
+    found = []
+    if task["scheduler"]:
+        here = {**environment, "DMLC_PS_ROOT_URI": str(task["listen"])}
+        found.append(service("scheduler", "scheduler", here))
     for number in servers:
         found.append(
             service("server", f"server {number}", {**environment, "DMLC_RANK": f"{number}"})

@@ -65,6 +65,7 @@ class Supervisor:
         is_part: bool = False,
         stdin: int | None = None,
         name: str = "bps",
+        relays: bool = False,
     ) -> None:
         """Take the processes to start.
 
@@ -74,7 +75,8 @@ class Supervisor:
         copy of the output that goes through the launcher. The worker of rank 0 reads `stdin`, or
         the launcher's input if that is None. Without a `policy` the job survives no loss. If this
         `is_part` of a job that has workers elsewhere, services end by themselves, however long
-        that takes. `name` stands before what the launcher says itself.
+        that takes. `name` stands before what the launcher says itself. `relays`: the output leads
+        to the terminal of another launcher.
         """
         self._specs = specs
         self._drain_s = drain_s
@@ -87,7 +89,7 @@ class Supervisor:
         self._on_started: Callable[[], None] | None = None
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
-        self._outputs = Outputs(self._selector)
+        self._outputs = Outputs(self._selector, relays=relays)
         self._policy = policy or LossPolicy()
         self._judge_of_losses = LossJudge(self._policy)
         self._notices = ExitNotices()

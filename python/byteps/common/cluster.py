@@ -1,8 +1,9 @@
 """Jobs that launchers of other systems have started: one table of what they tell their processes.
 
-torchrun, Ray Train, mpirun of Open MPI and srun of Slurm give each process its rank, and start no
-servers. From their variables `described_job` makes the variables of a job of BytePS. Every process
-computes the same job by itself; nothing is exchanged for it. Programs in C keep the bare contract.
+torchrun, Ray Train, mpirun of Open MPI, srun of Slurm and Kubeflow's Trainer give each process its
+rank, and start no servers. From their variables `described_job` makes the variables of a job of
+BytePS. Every process computes the same job by itself; nothing is exchanged for it. Programs in C
+keep the bare contract.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from byteps.common.errors import InvalidArgumentError, RefusedError
+from byteps.common.launch_environment import LOOPBACK
 
 SERVERS_VARIABLE = "BYTEPS_SERVERS"
 LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
 MIN_WORKERS_VARIABLE = "BYTEPS_MIN_WORKERS"
-LOOPBACK = "127.0.0.1"
 # As the library's option has it (src/config/option_rows.cc).
 _LOCAL_RANKS_MAX = 64
 _DIGITS_MAX = 9
@@ -35,7 +36,7 @@ class Launcher:
     name: str
     size: str
     rank: str
-    local_rank: str
+    local_rank: str  # empty: each machine has one process
     local_size: Callable[[Environment, int], int]
     # Returns the number of this process' machine.
     machine: Callable[[Environment, Place], int]
@@ -49,6 +50,8 @@ class Launcher:
     guesses_host: bool = False
     # Whether the launcher ends what a machine's processes leave behind when the last has ended.
     ends_leftovers: bool = False
+    # Whether the name of a machine may be unknown until this machine has started.
+    names_come_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Job:
     servers: list[int] = field(default_factory=list)  # their numbers
     guessed_host: bool = False  # the launcher's machine was taken for that of rank 0
     ends_leftovers: bool = False  # as the launcher's
+    names_come_late: bool = False  # as the launcher's
 
 
 def servers_needed(num_workers: int, environment: Environment, min_workers: int = 0) -> int:
@@ -87,6 +91,11 @@ def servers_needed(num_workers: int, environment: Environment, min_workers: int 
     shares = environment.get(LOCAL_REDUCE_VARIABLE, "").strip() != "0"
     fits = 2 <= num_workers <= _LOCAL_RANKS_MAX
     return 0 if shares and fits and min_workers == 0 else 1
+
+
+def port_of(number: int) -> int:
+    """Return a port for a scheduler, out of a range that programs seldom use."""
+    return _PORT_FIRST + number % _PORTS
 
 
 def described_job(environment: Environment) -> Job | None:
@@ -110,16 +119,18 @@ def _launcher_of(environment: Environment) -> Launcher | None:
     found = [
         one
         for one in LAUNCHERS
-        if environment.get(one.rank) and (_number(environment.get(one.size, "")) or 0) >= 2
+        if environment.get(one.rank) and (number_of(environment.get(one.size, "")) or 0) >= 2
     ]
-    complete = [one for one in found if environment.get(one.local_rank)]
+    complete = [one for one in found if not one.local_rank or environment.get(one.local_rank)]
     return next(iter([*complete, *found]), None)
 
 
 def _place(launcher: Launcher, environment: Environment) -> Place:
-    size, rank, local_rank = (
-        _number_of(launcher, name, environment)
-        for name in (launcher.size, launcher.rank, launcher.local_rank)
+    size, rank = (
+        _needed_number(launcher, name, environment) for name in (launcher.size, launcher.rank)
+    )
+    local_rank = (
+        _needed_number(launcher, launcher.local_rank, environment) if launcher.local_rank else 0
     )
     local_size = launcher.local_size(environment, size)
     if not 1 <= local_size <= size or local_rank >= local_size or rank >= size:
@@ -163,13 +174,14 @@ class _Described:
         }
         if servers == 0:
             return Job(self._launcher.name, variables)
+        late = self._launcher.names_come_late
         variables |= {
             "DMLC_PS_ROOT_URI": LOOPBACK if one_machine else self._first_host(),
             "DMLC_PS_ROOT_PORT": environment.get("DMLC_PS_ROOT_PORT") or self._port(),
             "BYTEPS_FORCE_DISTRIBUTED": "1",
         }
         if place.local_rank != 0:
-            return Job(self._launcher.name, variables)
+            return Job(self._launcher.name, variables, names_come_late=late)
         told = any(environment.get(name) for name in _HOST_VARIABLES)
         return Job(
             self._launcher.name,
@@ -178,6 +190,7 @@ class _Described:
             servers=list(range(machine, servers, place.machines)),
             guessed_host=self._launcher.guesses_host and not one_machine and not told,
             ends_leftovers=self._launcher.ends_leftovers,
+            names_come_late=late,
         )
 
     def _servers(self) -> int:
@@ -186,7 +199,7 @@ class _Described:
         if not text:
             text = self._environment.get("DMLC_NUM_SERVER", "").strip()
         if text:
-            number = _number(text)
+            number = number_of(text)
             if number is None:
                 raise InvalidArgumentError(f"{SERVERS_VARIABLE} is {text!r}; it must be a number.")
             if number > 0 or self._place.machines == 1:
@@ -197,7 +210,7 @@ class _Described:
             )
         if self._place.machines > 1:
             return self._place.machines
-        minimum = _number(self._environment.get(MIN_WORKERS_VARIABLE, "") or "0") or 0
+        minimum = number_of(self._environment.get(MIN_WORKERS_VARIABLE, "") or "0") or 0
         return servers_needed(self._place.size, self._environment, minimum)
 
     def _first_host(self) -> str:
@@ -220,7 +233,7 @@ class _Described:
         return {"BYTEPS_JOB_SECRET": self._hash(f"secret {random}")}
 
     def _port(self) -> str:
-        return str(_PORT_FIRST + int(self._hash("port"), 16) % _PORTS)
+        return str(port_of(int(self._hash("port"), 16)))
 
     def _hash(self, purpose: str) -> str:
         text = "\0".join(["byteps", purpose, *self._words])
@@ -239,16 +252,20 @@ def _refused(launcher: Launcher, size: int, why: str) -> RefusedError:
     )
 
 
-def _number(text: str) -> int | None:
+def number_of(text: str) -> int | None:
+    """Return the number that the decimal digits of a text stand for; None if it is anything else.
+
+    Of other digits `int` takes some, and some not.
+    """
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
-def _number_of(launcher: Launcher, name: str, environment: Environment) -> int:
+def _needed_number(launcher: Launcher, name: str, environment: Environment) -> int:
     text = environment.get(name, "")
-    number = _number(text)
+    number = number_of(text)
     if number is None:
-        size = _number(environment.get(launcher.size, "")) or 0
+        size = number_of(environment.get(launcher.size, "")) or 0
         what = f"{name} is {text!r}, which is no number" if text else f"{name} is not set"
         raise _refused(launcher, size, what)
     return number
@@ -259,13 +276,13 @@ def _number_of(launcher: Launcher, name: str, environment: Environment) -> int:
 
 def _torch_local_size(environment: Environment, size: int) -> int:
     del size
-    return _number_of(_TORCH, "LOCAL_WORLD_SIZE", environment)
+    return _needed_number(_TORCH, "LOCAL_WORLD_SIZE", environment)
 
 
 def _torch_machine(environment: Environment, place: Place) -> int:
     for name in ("GROUP_RANK", "NODE_RANK"):  # torchrun, Ray
         if environment.get(name):
-            return _number_of(_TORCH, name, environment)
+            return _needed_number(_TORCH, name, environment)
     return _machine_in_blocks(_TORCH, place)
 
 
@@ -282,12 +299,28 @@ def _machine_in_blocks(launcher: Launcher, place: Place) -> int:
     return machine
 
 
+# Kubeflow's Trainer, and all who set torchrun's own variables. Under torchrun its processes have
+# those of the row above, too.
+
+
+def _node_local_size(environment: Environment, size: int) -> int:
+    processes = number_of(environment.get("PET_NPROC_PER_NODE", "")) or 1  # "auto": no number
+    if processes > 1:
+        raise _refused(
+            _KUBEFLOW,
+            size,
+            f"PET_NPROC_PER_NODE is {processes}, and only torchrun starts so many on a node: use "
+            "'torchrun PROGRAM' in place of 'python PROGRAM'",
+        )
+    return processes
+
+
 # Open MPI.
 
 
 def _mpi_local_size(environment: Environment, size: int) -> int:
     del size
-    return _number_of(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
+    return _needed_number(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
 
 
 def _mpi_machine(environment: Environment, place: Place) -> int:
@@ -331,7 +364,7 @@ def _slurm_local_size(environment: Environment, size: int) -> int:
 
 def _slurm_machine(environment: Environment, place: Place) -> int:
     del place
-    return _number_of(_SLURM, "SLURM_NODEID", environment)
+    return _needed_number(_SLURM, "SLURM_NODEID", environment)
 
 
 def _slurm_first_host(environment: Environment) -> str:
@@ -351,6 +384,17 @@ _TORCH = Launcher(
     machine=_torch_machine,
     first_host=lambda environment: environment.get("MASTER_ADDR", ""),
     job=("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
+)
+_KUBEFLOW = Launcher(
+    "Kubeflow's Trainer",
+    size="PET_NNODES",
+    rank="PET_NODE_RANK",
+    local_rank="",
+    local_size=_node_local_size,
+    machine=lambda environment, place: place.rank,
+    first_host=lambda environment: environment.get("PET_MASTER_ADDR", ""),
+    job=("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_ID"),
+    names_come_late=True,
 )
 _OPEN_MPI = Launcher(
     "mpirun of Open MPI",
@@ -377,4 +421,4 @@ _SLURM = Launcher(
     ends_leftovers=True,
 )
 # The first that says enough. A launcher that another one has started comes before that one.
-LAUNCHERS = (_TORCH, _OPEN_MPI, _SLURM)
+LAUNCHERS = (_TORCH, _KUBEFLOW, _OPEN_MPI, _SLURM)

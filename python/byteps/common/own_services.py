@@ -20,8 +20,9 @@ import sys
 import threading
 from pathlib import Path
 
-from byteps.common.cluster import LOOPBACK, Job, described_job
+from byteps.common.cluster import Job, described_job
 from byteps.common.errors import RefusedError, UnavailableError
+from byteps.common.launch_environment import LOOPBACK
 
 JOINED = b"joined\n"
 _STAY_S = 5.0
@@ -103,6 +104,8 @@ def _check_address(job: Job) -> None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     except OSError as error:
+        if job.names_come_late:
+            return  # the library asks again and again
         raise RefusedError(
             f"the machine of rank 0, {host}, cannot be found: {error.strerror}. Set MASTER_ADDR to "
             "a name or an address of this machine that all machines know, for all processes."
@@ -121,8 +124,24 @@ def _check_address(job: Job) -> None:
         ) from error
 
 
+def _own_name(job: Job) -> str:
+    """Return where the scheduler listens: a machine knows its own short name before others do."""
+    host = job.variables.get("DMLC_PS_ROOT_URI", LOOPBACK)
+    if job.names_come_late:
+        try:
+            socket.getaddrinfo(host, 0)
+        except OSError:
+            return socket.gethostname()
+    return host
+
+
 def _start_guard(job: Job) -> subprocess.Popen[bytes]:
-    task = {"worker": os.getpid(), "scheduler": job.has_scheduler, "servers": job.servers}
+    task = {
+        "worker": os.getpid(),
+        "scheduler": job.has_scheduler,
+        "servers": job.servers,
+        "listen": _own_name(job),
+    }
     package = str(Path(__file__).resolve().parents[2])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

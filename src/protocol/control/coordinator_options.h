@@ -23,6 +23,9 @@ class CoordinatorDriver {
   virtual void Disconnect(ConnectionId id) = 0;
   // A line for people: who is missing, who was lost.
   virtual void Report(const std::string& text) = 0;
+  // Who is missing, again and again while the job gathers; and that it has begun.
+  virtual void Waiting(const std::string& who) { Report("waiting: " + who); }
+  virtual void Begun() {}
   // The job is over; comes once. Everybody has been told before.
   virtual void Finish(const Status& how) = 0;
 };
@@ -43,7 +46,10 @@ struct CoordinatorOptions {
   uint32_t nonce = 0;
 
   Duration start_timeout = seconds(120);
+  // The first report of who is missing; later ones come more and more seldom. The own driver hears
+  // it each `show_every`, too; zero: only then.
   Duration report_every = seconds(5);
+  Duration show_every{};
   // How long one closed connection may take to come back.
   Duration grace = milliseconds(100);
   // A member that has said nothing for this long is lost; 0 = never. The second one holds where

@@ -19,10 +19,9 @@ constexpr size_t kNumbersShownMax = 8;
 }  // namespace
 
 Gathering::Gathering(const Parts& parts)
-    : parts_(parts),
-      since_(parts.clock.now()),
-      next_report_(since_ + parts.options.report_every),
-      pause_(parts.options.report_every) {}
+    : parts_(parts), since_(parts.clock.now()), pause_(parts.options.report_every) {
+  BeginToWait();
+}
 
 bool Gathering::SomebodyWaits() const {
   if (!on_) return false;
@@ -34,6 +33,8 @@ void Gathering::BeginToWait() {
   since_ = parts_.clock.now();
   pause_ = parts_.options.report_every;
   next_report_ = since_ + pause_;
+  Duration shows = parts_.options.show_every;
+  next_show_ = shows == Duration::zero() ? Time::max() : since_ + shows;
 }
 
 void Gathering::BeginAgain() {
@@ -49,6 +50,7 @@ void Gathering::BeginAgain() {
 }
 
 void Gathering::Stop() {
+  if (on_) parts_.driver.Begun();
   on_ = false;
   refusals_.Forget();
   late_ = false;
@@ -113,7 +115,8 @@ void Gathering::EndIfTooFewCome() {
 }
 
 Time Gathering::NextDue() const {
-  return late_ ? next_report_ : std::min(next_report_, since_ + parts_.options.start_timeout);
+  Time next = std::min(next_report_, next_show_);
+  return late_ ? next : std::min(next, since_ + parts_.options.start_timeout);
 }
 
 void Gathering::DoWhatIsDue() {
@@ -129,11 +132,17 @@ void Gathering::DoWhatIsDue() {
                                      "; start what is missing, or raise BYTEPS_START_TIMEOUT"});
     }
   }
+  if (now >= std::min(next_report_, next_show_)) SayWhoIsMissing();
+}
+
+void Gathering::SayWhoIsMissing() {
+  Time now = parts_.clock.now();
+  std::string text = Missing();
+  parts_.driver.Waiting(text);
+  if (now >= next_show_) next_show_ = now + parts_.options.show_every;
   if (now < next_report_) return;
   pause_ = std::min(2 * pause_, kPauseMax);
   next_report_ = now + pause_;
-  std::string text = Missing();
-  parts_.driver.Report("waiting: " + text);
   TellWaiting(text);
 }
 

@@ -71,12 +71,14 @@ class Gathering {
   void BeginToWait();
   bool AllHere() const;
   void EndIfTooFewCome();
+  void SayWhoIsMissing();
   void TellWaiting(const std::string& text) const;
 
   const Parts parts_;
   bool on_ = true;
   Time since_;
   Time next_report_;
+  Time next_show_;
   Duration pause_;     // between reports: each is twice as long as the last
   bool late_ = false;  // the time to gather is over
   std::optional<uint32_t> worker_count_;

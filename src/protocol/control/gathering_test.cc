@@ -71,6 +71,22 @@ TEST_F(GatheringTest, ItSaysSoMoreAndMoreSeldom) {
   EXPECT_EQ(pauses, (std::vector<Duration>{seconds(5), seconds(10), seconds(20), seconds(40)}));
 }
 
+// The others hear it as seldom as ever.
+TEST_F(GatheringTest, ItsOwnDriverHearsItEachSecondIfItRewritesTheLine) {
+  options.show_every = seconds(1);
+  gathering.BeginAgain();
+  Come(Role::kWorker, 1, 0);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(gathering.NextDue() - clock.now(), seconds(1));
+    Pass(seconds(1));
+    gathering.DoWhatIsDue();
+  }
+  ASSERT_EQ(driver.reports.size(), 6u);
+  EXPECT_NE(driver.reports[2].find("missing worker 1"), std::string::npos);
+  EXPECT_NE(driver.reports[2].find("waited 3 s"), std::string::npos);
+  EXPECT_EQ(To<wire::Waiting>(1).size(), 1u);
+}
+
 TEST_F(GatheringTest, AnElasticJobBeginsWithThoseWhoAreHereWhenNobodyElseComes) {
   options.min_workers = 1;
   Come(Role::kWorker, 1, 0);

@@ -19,7 +19,8 @@ total = bps.push_pull(np.full(3, bps.rank() + 1.0), average=False, name="total")
 assert total.tolist() == [bps.size() * (bps.size() + 1) / 2] * 3
 where = f"{bps.local_rank()}/{bps.local_size()} on {bps.cross_rank()}/{bps.cross_size()}"
 servers = os.environ["DMLC_NUM_SERVER"]
-print(f"all right {bps.rank()}/{bps.size()}, {where}, {servers} servers", flush=True)
+# In one call: ranks may share a pipe, and an unbuffered print writes the end of a line alone.
+os.write(1, f"all right {bps.rank()}/{bps.size()}, {where}, {servers} servers\n".encode())
 if len(sys.argv) > 1:
     bps.push_pull(np.ones(1), name="said")  # nobody ends before all have said their line
     rank, ending = int(sys.argv[1]), sys.argv[2]

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Mapping
 
+from byteps.common.launch_environment import LOOPBACK
 from byteps.common.programs import find_program
 
 _START_S = 15
 _END_S = 5.0
-_LOOPBACK = "127.0.0.1"
 _SUM_BYTES = 4 << 20
 _SUM_WORKERS = 2
 # Bytes of a tensor: what a link carries in a quarter of a second, in these limits.
@@ -143,7 +143,7 @@ def sum_rate_mbit(seconds: float) -> float:
     Two workers push over the loopback address. The rate counts the server's CPU time and not the
     time that passed, so it does not depend on what else runs here.
     """
-    services = Services(_LOOPBACK, _SUM_WORKERS)
+    services = Services(LOOPBACK, _SUM_WORKERS)
     workers = [Worker(services.settings, i, _SUM_BYTES, seconds) for i in range(_SUM_WORKERS)]
     try:
         for worker in workers:

@@ -1,0 +1,33 @@
+"""Two workers as actors of a Ray cluster that ends with this program; each runs meeting.py."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import ray
+
+JOBS = Path(__file__).resolve().parent
+sys.path.insert(0, str(JOBS.parents[2] / "examples"))
+
+from ray_workers import variables_of  # noqa: E402
+
+
+@ray.remote(num_cpus=1, max_restarts=0)
+class Worker:
+    """A process of the job."""
+
+    def train(self, variables: dict[str, str], program: str, arguments: list[str]) -> None:
+        """Join the job and end as the arguments say."""
+        os.environ.update(variables)
+        sys.argv = [program, *arguments]
+        runpy.run_path(program, run_name="__main__")
+
+
+ray.init(num_cpus=2, include_dashboard=False)
+ranks = variables_of([("here", "127.0.0.1", 29500)] * 2)
+program = str(JOBS / "meeting.py")
+workers = [Worker.remote() for _ in ranks]
+ray.get([w.train.remote(v, program, sys.argv[1:]) for w, v in zip(workers, ranks, strict=True)])

@@ -139,7 +139,9 @@ void RollSizes(Dice& dice, ClusterOptions& cluster) {
   auto first = static_cast<uint32_t>(cluster.worker_hosts.size()) - cluster.late_workers;
   for (uint32_t worker = 0; worker < cluster.worker_hosts.size(); ++worker) {
     auto size = static_cast<uint32_t>(dice.From(1, kSizeMax));
-    if (worker >= first) size = std::min(size, first);  // no more than the job has ranks
+    // A scheduler that is started again must not take those who come late for a whole new job: a
+    // job that runs has fewer newcomers than places (docs/decisions/0017).
+    if (worker >= first) size = std::min(size, std::max(1U, first - 1));
     cluster.processes.push_back(size);
   }
   if (dice.OneIn(3)) return;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_until_gone
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until_gone
 
 JOBS = Path(__file__).with_name("jobs")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -76,6 +77,17 @@ def expect_all_right_alone(environment, name: str) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "all right 0/1" in result.stdout
+
+
+def expect_outlives_a_server(environment, name: str) -> None:
+    """Kill one of two servers while two workers run a program that steps."""
+    process = job(environment, name, 2, 2)
+    for _ in range(2):
+        wait_for_line(process, "stepping")
+    os.kill(process_of(environment, "server 0"), signal.SIGKILL)
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    assert out.count("all right") == 2, out
 
 
 def expect_programs_end(environment, *programs: str) -> str:

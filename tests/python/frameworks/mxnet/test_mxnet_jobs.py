@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 
 import job_runs
 import numpy as np
@@ -14,13 +12,13 @@ from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
+    expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
     job,
-    process_of,
     program_of_page,
 )
-from processes import finish, wait_for_line
+from processes import finish
 from shapes import shapes
 
 environment = job_runs.environment
@@ -47,13 +45,7 @@ def test_training_with_mxnet_equals_training_alone(environment, workers, servers
 
 
 def test_mxnet_goes_on_when_a_server_is_killed(environment) -> None:
-    process = job(environment, "mxnet_steps", 2, 2)
-    for _ in range(2):
-        wait_for_line(process, "stepping")
-    os.kill(process_of(environment, "server 0"), signal.SIGKILL)
-    code, out, err = finish(process)
-    assert code == 0, out + err
-    assert out.count("all right") == 2
+    expect_outlives_a_server(environment, "mxnet_steps")
 
 
 def test_a_program_may_end_before_its_last_exchange(environment) -> None:

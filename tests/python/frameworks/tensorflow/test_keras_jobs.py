@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import signal
 from importlib.metadata import PackageNotFoundError, version
 
 import job_runs
@@ -12,14 +10,14 @@ import pytest
 from job_runs import (
     example_and_alone,
     expect_all_right,
+    expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
     job,
-    process_of,
     program_of_page,
     usage,
 )
-from processes import finish, wait_for_line
+from processes import finish
 from shapes import FULL, shapes
 
 
@@ -94,13 +92,7 @@ def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
 def test_keras_goes_on_when_a_server_is_killed(environment, backend) -> None:
     if backend != "jax" and not FULL:
         pytest.skip("TEST_FULL=1 runs it; the same happens in tests of torch and TensorFlow")
-    process = job(environment, "keras_steps", 2, 2)
-    for _ in range(2):
-        wait_for_line(process, "stepping")
-    os.kill(process_of(environment, "server 0"), signal.SIGKILL)
-    code, out, err = finish(process)
-    assert code == 0, out + err
-    assert out.count("all right") == 2
+    expect_outlives_a_server(environment, "keras_steps")
 
 
 @shapes((3, 2))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 
 import job_runs
 from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
+    expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
-    job,
-    process_of,
     program_of_page,
     usage,
 )
-from processes import finish, wait_for_line
 from shapes import shapes
 
 environment = job_runs.environment
@@ -63,10 +59,4 @@ def test_programs_of_users_of_tensorflow(environment, tmp_path) -> None:
 
 
 def test_tensorflow_goes_on_when_a_server_is_killed(environment) -> None:
-    process = job(environment, "tensorflow_steps", 2, 2)
-    for _ in range(2):
-        wait_for_line(process, "stepping")
-    os.kill(process_of(environment, "server 0"), signal.SIGKILL)
-    code, out, err = finish(process)
-    assert code == 0, out + err
-    assert out.count("all right") == 2
+    expect_outlives_a_server(environment, "tensorflow_steps")

@@ -14,11 +14,10 @@ constexpr Duration kPatience = seconds(30);
 }  // namespace
 
 MemberControl::MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, HostId host,
-                             const NodeClock& clock, const wire::Join& self, Events events)
+                             const wire::Join& self, Events events)
     : cluster_(cluster),
       owner_(owner),
       host_(host),
-      clock_(clock),
       events_(std::move(events)),
       role_(self.role),
       index_(index),

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/network.h"
 #include "src/protocol/control/membership.h"
@@ -28,7 +27,7 @@ class MemberControl {
 
   // `index` is the worker's or server's own.
   MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, HostId host,
-                const NodeClock& clock, const wire::Join& self, Events events);
+                const wire::Join& self, Events events);
 
   void Connect();
   void Send(const wire::Message& message);
@@ -50,7 +49,6 @@ class MemberControl {
   Cluster& cluster_;
   Endpoint* owner_;
   HostId host_;
-  const NodeClock& clock_;
   Events events_;
   Role role_;
   uint32_t index_;

@@ -200,7 +200,7 @@ ServerNode::ServerNode(Cluster& cluster, uint32_t index, ShardId first_shard, ui
       index_(index),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      control_(cluster, this, index, cluster.options_.servers[index].host, clock_, MakeJoin(),
+      control_(cluster, this, index, cluster.options_.servers[index].host, MakeJoin(),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
                 [] { return std::vector<wire::Known>(); }, [] {}, [] {},

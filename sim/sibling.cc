@@ -40,7 +40,7 @@ SiblingNode::SiblingNode(Cluster& cluster, uint32_t worker, uint32_t process, ui
             (again ? ", again: " : ": ")),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      control_(cluster, this, worker, cluster.options_.worker_hosts[worker], clock_,
+      control_(cluster, this, worker, cluster.options_.worker_hosts[worker],
                MakeJoin(cluster, worker, process, incarnation, again),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },

@@ -49,7 +49,7 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       ticker_(
           cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
-      control_(cluster, this, rank, cluster.options_.worker_hosts[rank], clock_,
+      control_(cluster, this, rank, cluster.options_.worker_hosts[rank],
                WorkerJoin(cluster.options_, cluster.processes_, rank, 0, incarnation),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },

@@ -89,7 +89,7 @@ class Ferry {
 
   local::BlockUse UseOf(const Piece& piece, const FerryRound& round) const;
   bool AdmitOne(const Piece& piece, const FerryRound& round, std::vector<RankSet>& stuck,
-                bool& over);
+                bool& over) BYTEPS_REQUIRES(mutex_);
   bool EndSpreads();
   void CopyOut(const Piece& piece, const FerryRound& round, ConstByteSpan result) const;
   template <typename Which>

@@ -39,7 +39,6 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
     : options_(options),
       loop_(parts.loop),
       events_(parts.events),
-      log_(parts.log),
       meeting_(std::move(meeting)),
       room_(meeting_.memory.bytes(), ShapeFor(options.local_size)),
       window_(room_.window(), ShapeFor(options.local_size), options.local_rank),

@@ -94,7 +94,6 @@ class MachineLanes final : public runtime::WorkerLanes {
   const MachineOptions options_;
   transport::Loop& loop_;  // the owner's
   const runtime::WorkerLanes::Events events_;
-  Log& log_;
   local::Meeting meeting_;
   const SharedRoom room_;
   local::Window window_;

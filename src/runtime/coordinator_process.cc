@@ -16,9 +16,6 @@ constexpr Duration kFarewellLimit = seconds(2);
 
 constexpr size_t kSaidMax = 32;
 
-// Stands for the launcher in the machine; connections count from 1.
-constexpr uint64_t kLauncher = 0;
-
 protocol::CoordinatorOptions WithNonce(protocol::CoordinatorOptions options) {
   while (options.nonce == 0) {
     RandomBytes(std::as_writable_bytes(std::span(&options.nonce, 1)));

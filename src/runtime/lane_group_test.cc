@@ -48,9 +48,9 @@ class LaneGroupTest : public testing::Test {
   class Transport final : public transport::Transport {
    public:
     std::unique_ptr<transport::Loop> MakeLoop() override {
-      auto loop = std::make_unique<FakeLoop>();
-      loops.push_back(loop.get());
-      return loop;
+      auto made = std::make_unique<FakeLoop>();
+      loops.push_back(made.get());
+      return made;
     }
     std::vector<FakeLoop*> loops;
   };

@@ -72,7 +72,9 @@ AREAS = (
     Area(
         "python/byteps/common",
         pytest=(
-            "test_common.py",
+            "test_common*.py",
+            "test_cluster.py",
+            "test_timeline.py",
             "test_torch_o*.py",
             "test_torch_sessions.py",
             "test_many_jobs.py",

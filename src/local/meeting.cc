@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/proof.h"
+#include "src/base/text.h"
 #include "src/local/meeting_words.h"
 #include "src/local/packet_socket.h"
 
@@ -66,10 +67,7 @@ MeetingHello HelloOf(const MeetingOptions& options) {
 }
 
 std::string Names(const std::vector<uint32_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "local rank" : "local ranks";
-  for (size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
-  return text;
+  return (ranks.size() == 1 ? "local rank " : "local ranks ") + ListText(ranks);
 }
 
 std::string Describe(const MeetingHello& hello) {
@@ -204,10 +202,9 @@ class Host {
     tell_at_ = Now() + options_.tell_every;
     if (options_.on_waiting == nullptr || IsComplete()) return;
     std::vector<uint32_t> missing = Absent();
-    auto waited = std::chrono::duration_cast<seconds>(Now() - begun_).count();
     options_.on_waiting(std::to_string(options_.size - missing.size()) + "/" +
                         std::to_string(options_.size) + " workers; missing " + Names(missing) +
-                        "; waited " + std::to_string(waited) + " s");
+                        "; waited " + SecondsText(Now() - begun_));
   }
 
   std::vector<uint32_t> Absent() const {

@@ -87,7 +87,11 @@ byteps_code byteps_shutdown(byteps_session* session, byteps_error*) {
 void byteps_close(byteps_session* session) {
   if (session == nullptr) return;
   const std::unique_ptr<byteps_session> owned(session);
-  ++owned->job->closes;
+  FakeJob& job = *owned->job;
+  ++job.closes;
+  std::vector<byteps_handle> handles;
+  for (const auto& [handle, operation] : job.operations) handles.push_back(handle);
+  for (const byteps_handle handle : handles) job.Complete(handle, BYTEPS_SHUTDOWN);
 }
 
 int32_t byteps_rank(const byteps_session*) { return 3; }

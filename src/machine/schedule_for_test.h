@@ -38,7 +38,7 @@ struct RolledOp {
 
 // What one rank brings to an operation, and gets.
 struct ScheduledPart final : protocol::SpanSource {
-  ScheduledPart(const RolledOp& what, uint32_t of_rank, uint64_t serial)
+  ScheduledPart(RolledOp& what, uint32_t of_rank, uint64_t serial)
       : op(what),
         rank(of_rank),
         input(what.pieces * kScheduledFloats, static_cast<float>(of_rank + 1 + what.tensor)),
@@ -80,13 +80,12 @@ struct ScheduledPart final : protocol::SpanSource {
     return result;
   }
 
-  const RolledOp& op;
+  RolledOp& op;
   const uint32_t rank;
   std::vector<float> input;
   mutable std::vector<float> output;
   std::vector<ShardId> homes;
   protocol::Exchange exchange;
-  bool begun = false;
   int ends = 0;
   Status status;
 };
@@ -125,11 +124,10 @@ class Schedule {
           choices.emplace_back([&, rank] {
             ScheduledPart& part = *to_begin_[rank].front();
             to_begin_[rank].pop_front();
-            part.begun = true;
             begin(part);
             sleeping_[rank] = false;  // its thread has a post
             if (Below(12) == 0) {
-              const_cast<RolledOp&>(part.op).is_aborted = true;
+              part.op.is_aborted = true;
               give_up(part);
             }
           });

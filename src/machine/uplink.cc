@@ -14,8 +14,6 @@ namespace {
 using protocol::ErrorOfJoinedRoot;
 using protocol::ErrorOfLeftRank;
 
-constexpr uint32_t kNobody = UINT32_MAX;
-
 }  // namespace
 
 class Uplink::RunSpans final : public protocol::SpanSource {
@@ -288,7 +286,7 @@ void Uplink::Begin(const RoundKey& key, Round& round) {
   exchange.count = round.spans->end() - key.first_piece;
   exchange.homes = round.homes.get();
   exchange.spans = round.spans.get();
-  if (facts.root != kNobody) exchange.root = facts.root;
+  if (facts.root != kNoRank) exchange.root = facts.root;
   exchange.atomic = facts.atomic;
   exchange.others_wait = facts.others_wait;
   keys_[++last_number_] = key;

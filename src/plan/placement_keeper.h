@@ -60,8 +60,8 @@ class PlacementKeeper {
   std::vector<double> shares_;
   std::vector<double> rates_;
   std::vector<bool> at_limit_;  // it was seen there
-  std::vector<double>
-      more_;  // what it seemed to carry in the series before, beyond its limit; or 0
+  // What it seemed to carry in the series before, beyond its limit; or 0.
+  std::vector<double> more_;
   double gain_ = 1;
   uint32_t samples_ = 0;          // of this series
   double fastest_ = 0;            // job rate in them, ...

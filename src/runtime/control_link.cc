@@ -102,7 +102,11 @@ void ControlLink::TryAgain(const Status& why) {
     next_report_ = now + ReportEvery();
     std::string text = "cannot reach the scheduler at " + options_.coordinator + " (" +
                        why.message() + "); waited " + SecondsText(waited);
-    had_connection_ ? log_.Warning("{}", text) : log_.Waiting(text);
+    if (had_connection_) {
+      log_.Warning("{}", text);
+    } else {
+      log_.Waiting(text);
+    }
   }
   retry_ = loop_.After(std::min(pause_, std::max<Duration>(give_up_ - now, milliseconds(1))),
                        [this] { Connect(); });

@@ -17,10 +17,9 @@ from byteps.keras_common.callbacks import NAMES, callbacks_for
 
 __all__ = [*NAMES]  # noqa: PLE0604
 
-(
-    BestModelCheckpoint,
-    BroadcastGlobalVariablesCallback,
-    LearningRateScheduleCallback,
-    LearningRateWarmupCallback,
-    MetricAverageCallback,
-) = callbacks_for(__name__, keras.callbacks, KERAS)
+_made = callbacks_for(__name__, keras.callbacks, KERAS)
+BestModelCheckpoint = _made["BestModelCheckpoint"]
+BroadcastGlobalVariablesCallback = _made["BroadcastGlobalVariablesCallback"]
+LearningRateScheduleCallback = _made["LearningRateScheduleCallback"]
+LearningRateWarmupCallback = _made["LearningRateWarmupCallback"]
+MetricAverageCallback = _made["MetricAverageCallback"]

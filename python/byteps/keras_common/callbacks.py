@@ -10,22 +10,22 @@ from byteps.keras_common.learning_rate import RateSchedule, RateWarmup
 from byteps.keras_common.metrics import BestModel, MetricAverage
 from byteps.keras_common.weights import BroadcastOnce
 
-NAMES = [
-    "BestModelCheckpoint",
-    "BroadcastGlobalVariablesCallback",
-    "LearningRateScheduleCallback",
-    "LearningRateWarmupCallback",
-    "MetricAverageCallback",
-]
+_KINDS: dict[str, type] = {
+    "BestModelCheckpoint": BestModel,
+    "BroadcastGlobalVariablesCallback": BroadcastOnce,
+    "LearningRateScheduleCallback": RateSchedule,
+    "LearningRateWarmupCallback": RateWarmup,
+    "MetricAverageCallback": MetricAverage,
+}
+NAMES = list(_KINDS)
 
 
-def callbacks_for(module: str, callbacks: ModuleType, keras: Keras) -> list[Any]:
+def callbacks_for(module: str, callbacks: ModuleType, keras: Keras) -> dict[str, Any]:
     """Return the classes of NAMES for a Keras, whose own are in `callbacks`. They are to be found
     in `module`."""
-    kinds = [BestModel, BroadcastOnce, RateSchedule, RateWarmup, MetricAverage]
-    made: list[Any] = []
-    for name, kind in zip(NAMES, kinds, strict=True):
+    made: dict[str, Any] = {}
+    for name, kind in _KINDS.items():
         base = callbacks.ModelCheckpoint if kind is BestModel else callbacks.Callback
         members = {"__module__": module, "__doc__": kind.__doc__, "byteps_keras": keras}
-        made.append(type(name, (kind, base), members))
+        made[name] = type(name, (kind, base), members)
     return made

@@ -15,10 +15,9 @@ from byteps.tensorflow.keras.access import KERAS_2, keras
 
 __all__ = [*NAMES]  # noqa: PLE0604
 
-(
-    BestModelCheckpoint,
-    BroadcastGlobalVariablesCallback,
-    LearningRateScheduleCallback,
-    LearningRateWarmupCallback,
-    MetricAverageCallback,
-) = callbacks_for(__name__, keras.callbacks, KERAS_2)
+_made = callbacks_for(__name__, keras.callbacks, KERAS_2)
+BestModelCheckpoint = _made["BestModelCheckpoint"]
+BroadcastGlobalVariablesCallback = _made["BroadcastGlobalVariablesCallback"]
+LearningRateScheduleCallback = _made["LearningRateScheduleCallback"]
+LearningRateWarmupCallback = _made["LearningRateWarmupCallback"]
+MetricAverageCallback = _made["MetricAverageCallback"]

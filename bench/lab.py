@@ -1,6 +1,6 @@
 """push_pull on links of a known rate, beside Gloo and beside what the links can do at best.
 
-    ./dev bench lab [--row 1|2|5|6|7] [--mbit 200,500] [--repeats 7] ...      (needs root)
+    ./dev bench lab [--row 1|2|4|5|6|7] [--mbit 200,500] [--repeats 7] ...      (needs root)
 
 Hosts are network namespaces around a bridge; `tc tbf` limits every link in both directions. The
 rate B is what one plain stream of a socket reaches between two of the hosts, the better of before
@@ -24,7 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.jobs import Job, Meeting, median, start_byteps, start_gloo, start_sockets
+from harness.jobs import (
+    Job,
+    Meeting,
+    has_openmpi,
+    median,
+    start_byteps,
+    start_gloo,
+    start_openmpi,
+    start_sockets,
+)
 from harness.network import Host, LinkOptions, Network, received, remove_leftovers
 from harness.programs import RESULTS, BenchError, Fleet, Sample, require_programs
 from harness.report import Report, busy_seconds
@@ -33,6 +42,7 @@ from harness.shapes import load_shapes, shape_names, write_lines
 SCHEDULER_PORT = 9000
 GLOO_PORT = 9100
 CALIBRATION_S = 1.0
+ROWS = (1, 2, 4, 5, 6, 7)
 BURST_HELP = (
     "of the token bucket; below 64 it cuts the kernel's large segments into packets, which costs "
     "several times the CPU; its part of the tensor is a free ride (256 KB of 100 MB: 0.3 %%)"
@@ -69,11 +79,13 @@ def optimal_seconds(workers: int, servers: int, nbytes: int, bytes_per_second: f
 class Lab:
     """The hosts of one link rate and what runs on them."""
 
-    def __init__(self, network: Network, mbit: int, arguments: argparse.Namespace) -> None:
+    def __init__(
+        self, network: Network, mbit: int, arguments: argparse.Namespace, servers: int
+    ) -> None:
         self.mbit = mbit
         self.arguments = arguments
         self.workers = network.hosts[: arguments.workers]
-        self.servers = network.hosts[arguments.workers :]
+        self.servers = network.hosts[arguments.workers :][:servers]
         self.fleet = Fleet()
         self.network = network
         self.nbytes = arguments.megabytes * 1_000_000
@@ -120,6 +132,10 @@ class Lab:
             "eth0",
         )
 
+    def start_openmpi(self, fleet: Fleet, folder: Path) -> Job:
+        """Start ranks of Open MPI on the workers' hosts."""
+        return start_openmpi(fleet, [(host.place, host.address) for host in self.workers], folder)
+
     def set_part(self, server: Host, part: float) -> None:
         """Give a server's link this part of the rate."""
         self.network.set_rate(server, self.mbit * part)
@@ -159,32 +175,58 @@ class Lab:
             series.imbalance.append(max(arrived) * len(arrived) / sum(arrived) - 1)
 
 
-def run_row_1_and_2(lab: Lab, report: Report, say: Callable[[str], None], gloo: bool) -> None:
-    """One tensor, byteps and (row 2) Gloo in turn."""
-    arguments = lab.arguments
-    nbytes = arguments.megabytes * 1_000_000
-    with Fleet() as fleet:
-        variants = ["", *arguments.variant]
+def measure_in_turn(
+    lab: Lab, jobs: list[Job], names: list[str], say: Callable[[str], None]
+) -> list[Series]:
+    """One tensor by each job in turn, after a warm-up that does not count."""
+    all_series = [Series(name, job.kind) for name, job in zip(names, jobs, strict=True)]
+    for repeat in range(-1, lab.arguments.repeats):
+        for job, series in zip(jobs, all_series, strict=True):
+            kept = series if repeat >= 0 else Series("warm-up", job.kind)
+            lab.measure(job, "tensor", str(lab.nbytes), kept, lab.nbytes)
+            say(f"{lab.mbit} Mbit/s, {job.kind}, {kept.name}: {kept.ratios[-1]:.3f} t_opt")
+    return all_series
+
+
+def run_row_1_and_2(lab: Lab, report: Report, say: Callable[[str], None], peers: bool) -> None:
+    """One tensor, byteps and (row 2) its peers in turn."""
+    size = f"{lab.arguments.megabytes} MB"
+    with Fleet() as fleet, tempfile.TemporaryDirectory() as folder:
+        variants = ["", *lab.arguments.variant]
         jobs = [lab.start_byteps(fleet, variant, i) for i, variant in enumerate(variants)]
-        if gloo:
-            jobs.append(lab.start_gloo(fleet))
-        size = f"{arguments.megabytes} MB"
-        all_series = [
-            Series(f"{size} {variant}".strip(), job.kind)
-            for job, variant in zip(jobs, [*variants, ""], strict=False)
-        ]
-        for repeat in range(-1, arguments.repeats):
-            for job, series in zip(jobs, all_series, strict=True):
-                kept = series if repeat >= 0 else Series("warm-up", job.kind)
-                lab.measure(job, "tensor", str(nbytes), kept, nbytes)
-                say(f"{lab.mbit} Mbit/s, {job.kind}, {kept.name}: {kept.ratios[-1]:.3f} t_opt")
+        names = [f"{size} {variant}".strip() for variant in variants]
+        if peers:
+            jobs += start_peers(lab, fleet, Path(folder))
+        names += [size] * (len(jobs) - len(names))
+        all_series = measure_in_turn(lab, jobs, names, say)
+    ours = all_series[0]
     for series in all_series:
-        add(report, lab, 1 if series.kind == "byteps" else 2, series, nbytes)
-    if gloo:
-        pairs = zip(all_series[0].seconds, all_series[-1].seconds, strict=True)
-        ratios = [ours / theirs for ours, theirs in pairs]
-        series = Series(all_series[0].name, "byteps / gloo", ratios)
-        add(report, lab, 2, series, nbytes)
+        add(report, lab, 1 if series.kind == ours.kind else 2, series, lab.nbytes)
+    for series in all_series[len(variants) :]:
+        pairs = zip(ours.seconds, series.seconds, strict=True)
+        ratios = [a / b for a, b in pairs]
+        add(report, lab, 2, Series(size, f"byteps / {series.kind}", ratios), lab.nbytes)
+
+
+def start_peers(lab: Lab, fleet: Fleet, folder: Path) -> list[Job]:
+    """Start the peers that are there, with as many ranks on each host as byteps has."""
+    peers = [lab.start_gloo(fleet)]
+    if lab.arguments.ranks == 1 and has_openmpi():
+        peers.append(lab.start_openmpi(fleet, folder))
+    return peers
+
+
+def run_row_4(network: Network, mbit: int, arguments: argparse.Namespace, report: Report) -> None:
+    """One tensor with 0 to n servers on hosts of their own; the peers have none."""
+    size = f"{arguments.megabytes} MB"
+    for servers in range(arguments.servers + 1):
+        lab = Lab(network, mbit, arguments, servers)
+        with lab.fleet, Fleet() as fleet, tempfile.TemporaryDirectory() as folder:
+            jobs = [lab.start_byteps(fleet)]
+            if servers == 0:
+                jobs += start_peers(lab, fleet, Path(folder))
+            for series in measure_in_turn(lab, jobs, [size] * len(jobs), report.say):
+                add(report, lab, 4, series, lab.nbytes)
 
 
 PARTS = (0.5, 0.25)
@@ -253,6 +295,7 @@ def add(report: Report, lab: Lab, row: int, series: Series, nbytes: int) -> None
         {
             "row": row,
             "Mbit/s": lab.mbit,
+            "n, k": f"{len(lab.workers)}, {len(lab.servers)}",
             "case": series.name,
             "what": series.kind,
             "ratio": middle(series.ratios),
@@ -278,7 +321,7 @@ def parse_arguments() -> argparse.Namespace:
         "--row",
         type=int,
         action="append",
-        choices=(1, 2, 5, 6, 7),
+        choices=ROWS,
         help="may be repeated; default: all",
     )
     parser.add_argument("--mbit", default="200,500", help="link rates")
@@ -294,7 +337,7 @@ def parse_arguments() -> argparse.Namespace:
         default=1,
         help="workers on each worker host; t_opt counts a host once, however many it has",
     )
-    parser.add_argument("--megabytes", type=int, default=100, help="rows 1 and 2")
+    parser.add_argument("--megabytes", type=int, default=100, help="rows 1 to 6")
     parser.add_argument("--models", default=",".join(shape_names()), help="row 7")
     parser.add_argument("--congestion", default="cubic", help="of every host")
     parser.add_argument("--mtu", type=int, default=1500)
@@ -320,15 +363,17 @@ def parse_arguments() -> argparse.Namespace:
 
 def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
     """All wanted rows at one link rate."""
-    rows = set(arguments.row or (1, 2, 5, 6, 7))
+    rows = set(arguments.row or ROWS)
     options = LinkOptions(
         mbit, arguments.mtu, arguments.burst_kb, arguments.queue_ms, arguments.congestion
     )
     with Network(arguments.workers + arguments.servers, options) as network:
-        lab = Lab(network, mbit, arguments)
+        if 4 in rows:
+            run_row_4(network, mbit, arguments, report)
+        lab = Lab(network, mbit, arguments, arguments.servers)
         with lab.fleet:
             if rows & {1, 2}:
-                run_row_1_and_2(lab, report, report.say, gloo=2 in rows)
+                run_row_1_and_2(lab, report, report.say, peers=2 in rows)
             if 5 in rows:
                 run_row_5(lab, report, report.say)
             if 6 in rows:

@@ -27,6 +27,7 @@ BENCH_PUSH_PULL = Path("bench/bench_push_pull")
 BPS_SERVER = Path("apps/bps-server")
 BPS_SCHEDULER = Path("apps/bps-scheduler")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
+BENCH_OPENMPI = BUILD / "bench" / "bench_openmpi"
 
 ANSWER_LIMIT_S = 600.0
 END_LIMIT_S = 5.0
@@ -132,7 +133,7 @@ class Fleet:
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
                     program.process.send_signal(number)
-                elif not program.name.startswith(("worker", "gloo", "client")):
+                elif not program.name.startswith(("worker", "gloo", "openmpi", "client")):
                     continue
                 try:
                     program.process.wait(max(0.5, deadline - time.monotonic()))

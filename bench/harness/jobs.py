@@ -67,10 +67,12 @@ def start_byteps(
     options: Mapping[str, str] | None = None,
     build: Path = BUILD,
     ranks: int = 1,
+    program: Sequence[str | Path] = (),
 ) -> Job:
     """Start scheduler, servers and workers of a byteps job, from a folder of programs.
 
-    Each place of a worker is a machine with so many ranks.
+    Each place of a worker is a machine with so many ranks. The workers are bench_push_pull, if no
+    other program is given.
     """
     common = {
         "DMLC_PS_ROOT_URI": meeting.host,
@@ -99,7 +101,7 @@ def start_byteps(
         fleet.start(
             f"worker {i * ranks + local}",
             place,
-            [build / BENCH_PUSH_PULL, "--commands"],
+            program or [build / BENCH_PUSH_PULL, "--commands"],
             {
                 **common,
                 "DMLC_ROLE": "worker",
@@ -115,14 +117,18 @@ def start_byteps(
 
 
 def start_gloo(
-    fleet: Fleet, meeting: Meeting, workers: Sequence[Place], interface: str = "lo"
+    fleet: Fleet,
+    meeting: Meeting,
+    workers: Sequence[Place],
+    interface: str = "lo",
+    program: Sequence[str | Path] = (GLOO_BENCH,),
 ) -> Job:
     """Start a Gloo group; each rank says when it is there."""
     started = [
         fleet.start(
             f"gloo {i}",
             place,
-            [sys.executable, GLOO_BENCH],
+            [sys.executable, *program],
             {
                 "MASTER_ADDR": meeting.host,
                 "MASTER_PORT": str(meeting.port),

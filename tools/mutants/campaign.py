@@ -18,7 +18,7 @@ LIMIT_CLEAN_S = 600.0
 LIMIT_LEAST_S = 30.0
 LIMIT_TIMES = 6
 _EDITED = (".cc", ".h", ".py")
-_TESTS = re.compile(r"_test\.|_for_test|_fuzz\.")
+_TESTS = re.compile(r"_test\.|_for_test|_fuzz\.|conformance")
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ class MoveTrial {
   void Forget() { *this = {}; }
 
   // Pieces move away from these shares, with which the job exchanged `pace` bytes of tensors per
-  // second at best, because a round seems to become faster by `gain`.
+  // second in its best series, because a round seems to become faster by `gain`.
   void Begin(std::vector<double> shares, double pace, double gain);
 
-  // A series with the shares in force is complete; `pace` is the best of its samples. The shares to
-  // go back to, if the last move did not pay.
+  // A series with the shares in force is complete; `pace` is the job's in it. The shares
+  // to go back to, if the last move did not pay.
   std::optional<std::vector<double>> Observe(double pace);
 
   // Whether pieces may move.

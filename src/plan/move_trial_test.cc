@@ -21,9 +21,9 @@ TEST(MoveTrialTest, AMoveThatPaysStays) {
 TEST(MoveTrialTest, AMoveThatDoesNotPayIsUndoneAfterThreeSeries) {
   MoveTrial trial;
   trial.Begin(kBefore, 100, 1.2);
-  EXPECT_FALSE(trial.Observe(104).has_value());
-  EXPECT_FALSE(trial.Observe(104).has_value());
-  EXPECT_EQ(trial.Observe(104), kBefore);
+  EXPECT_FALSE(trial.Observe(102).has_value());
+  EXPECT_FALSE(trial.Observe(102).has_value());
+  EXPECT_EQ(trial.Observe(102), kBefore);
   EXPECT_FALSE(trial.MayMove());
 }
 

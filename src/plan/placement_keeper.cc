@@ -51,6 +51,8 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
 
 // True when a series is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
+  if (samples_ == 0) sum_ = 0;
+  sum_ += job_rate;
   if (samples_ == 0 || job_rate > fastest_) {
     fastest_ = job_rate;
     traffic_.assign(traffic.begin(), traffic.end());
@@ -114,7 +116,8 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic)
     ++moves_left_;
     series_ = 0;
   }
-  const double pace = fastest_ / LoadPerByte(hosts_, shares_);
+  // Of the whole series: where one link is too slow, a round begins fast and ends slowly.
+  const double pace = sum_ / kSamplesOfSeries / LoadPerByte(hosts_, shares_);
   std::optional<std::vector<double>> back = trial_.Observe(pace);
   moves_back_ = moving_ = back.has_value();
   if (moves_back_) return SharesOf(hosts_, std::move(back).value());

@@ -69,6 +69,7 @@ class PlacementKeeper {
   std::vector<double> more_;
   double gain_ = 1;
   uint32_t samples_ = 0;          // of this series
+  double sum_ = 0;                // of the job rates in them
   double fastest_ = 0;            // job rate in them, ...
   std::vector<Traffic> traffic_;  // ... and what it was like
   uint32_t agree_ = 0;            // series one after the other in which moving was worth it

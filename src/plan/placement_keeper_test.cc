@@ -205,7 +205,9 @@ RC_GTEST_PROP(PlacementKeeperTest, AnyJobComesNearItsOptimumAndToRest, ()) {
   const int moves = job.moves();
   RC_ASSERT(moves <= 12);
   job.Run(500);
-  RC_ASSERT(job.moves() - moves <= 3);
+  // A move in vain and back, with ever longer waits between two of them.
+  RC_ASSERT(job.moves() - moves <= 8);
+  RC_ASSERT(job.Ratio() <= 1.08);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ def test_ranks_are_merged_by_one_clock(tmp_path) -> None:
 
 def test_no_two_operations_overlap_in_a_row(tmp_path) -> None:
     """Perfetto drops the second one."""
-    # Three are on their way at a time; the clock says that one begins before its last use has ended.
+    # Three are on their way at a time, and "w" seems to begin before its last use has ended.
     times = [("w", 100, 500), ("v", 200, 600), ("u", 550, 700), ("w", 490, 900)]
     merged = merge([written(tmp_path, rank, 10**15, times) for rank in (0, 1)])
     rows: dict[tuple[int, int], int] = {}

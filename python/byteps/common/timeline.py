@@ -214,8 +214,8 @@ def merge(timelines: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     All ranks come to the end of an operation at about the same time. So the median difference of
     their ends is the difference of their clocks. For each tensor NEGOTIATE lasts from the first
     rank's begin to the last one's: the time in which ranks waited for others. What follows is the
-    operation itself. Every rank also has rows of its own, with all that it waited for: as many as it
-    has operations at a time, as Perfetto drops one that overlaps another one in its row.
+    operation itself. Every rank also has rows of its own, with all that it waited for: as many rows
+    as it has operations at a time, as Perfetto drops one that overlaps another one in its row.
     """
     ranks = {}
     for events in timelines:

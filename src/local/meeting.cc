@@ -190,9 +190,10 @@ class Host {
     bool taken = hello.rank >= options_.size || hello.rank == options_.rank ||
                  members_[hello.rank] != nullptr;
     if (taken) {
-      return {StatusCode::kMismatch,
-              "two processes of this machine are local rank " + std::to_string(hello.rank) +
-                  " of " + std::to_string(options_.size) + ": give each a number of its own"};
+      return {StatusCode::kMismatch, "two processes of this machine are local rank " +
+                                         std::to_string(hello.rank) + " of " +
+                                         std::to_string(options_.size) +
+                                         ": give each a BYTEPS_LOCAL_RANK of its own"};
     }
     return Status::Ok();
   }

@@ -85,7 +85,7 @@ def test_without_numpy(environment, workers, servers) -> None:
 SCRIPTS = sorted(
     path.stem
     for path in (JOBS / "usage").glob("*.py")
-    if not path.stem.startswith(("horovod_keras", "horovod_tensorflow"))
+    if not path.stem.startswith(("horovod_jax", "horovod_keras", "horovod_tensorflow"))
 )
 
 

@@ -131,6 +131,8 @@ def check_trees(rank: int, size: int) -> None:
 def check_rows(rank: int, size: int) -> None:
     uneven = bps.allgather(full((rank, 2), rank, jnp.float32), name="uneven")
     assert uneven[:, 0].tolist() == [r for r in range(size) for _ in range(r)]
+    both_sizes = bps.allgather([ones((rank, 2)), ones(3)], name="uneven tree")
+    assert [rows.shape[0] for rows in both_sizes] == [size * (size - 1) // 2, 3 * size]
     assert both("numbers", bps.allgather, jnp.int64(rank)).tolist() == list(range(size))
     mine = arange(2 * size, dtype=jnp.float32) + 100 * rank
     rows = both("alltoall", bps.alltoall, mine)

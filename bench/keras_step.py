@@ -4,9 +4,9 @@
 
 PYTHON is one with Keras, such as that of .venv-tensorflow-new after `./dev lane frameworks`.
 
-One worker, no server: `train_on_batch` with an optimizer of Keras, with a DistributedOptimizer, which
-exchanges nothing in a job of one, and with one that exchanges every gradient all the same, to which
-nobody else contributes.
+One worker, no server: `train_on_batch` with an optimizer of Keras, with a DistributedOptimizer,
+which exchanges nothing in a job of one, and with one that exchanges every gradient all the same, to
+which nobody else contributes.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ TYPES = (
     torch.int32,
     torch.int64,
     torch.uint8,
-    torch.uint16,
     torch.complex64,
+    *([torch.uint16] if hasattr(torch, "uint16") else []),  # torch 2.3
 )
 
 

@@ -45,14 +45,14 @@ class BlockWorkTest : public testing::Test {
       one.work = std::make_unique<BlockWork>(
           window.of(rank),
           BlockWork::Lane{[&one](const local::AdmittedUse&) { return one.begun; },
-                          [this, rank](const BlockWork::Taken& taken) { Fill(rank, taken); },
+                          [this, rank](BlockWork::Taken& taken) { Fill(rank, taken); },
                           [this, rank](const BlockWork::Taken& taken, bool is_sum) {
                             ranks[rank].taken.push_back(is_sum);
                             if (is_sum && taken.exchange != nullptr) work(rank).CopyOut(taken);
                           }});
     }
   }
-  void Fill(uint32_t rank, const BlockWork::Taken& taken) {
+  void Fill(uint32_t rank, BlockWork::Taken& taken) {
     if (taken.exchange == nullptr) {
       (void)window.of(rank).Withdraw(taken.at);
     } else if (Has(taken.at.use.bring, rank)) {

@@ -6,12 +6,13 @@
 // share of all inputs, which lie in shared memory, in one pass, and copies the whole result to
 // memory of its own), and its first half, the pass; the window, from private memory to private
 // memory; the same as an operation of a job without servers; and that operation from a shared
-// tensor to a shared tensor. Prints one line of JSON: medians in microseconds of the slowest rank.
+// tensor to a shared tensor. Prints one line of JSON: medians in microseconds of the slowest rank,
+// and of the processor time of all ranks together.
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -56,6 +57,7 @@ enum Kind : uint8_t { kBare, kPass, kWindow, kJob, kSharedJob, kKinds };
 // Where ranks leave their times.
 struct Meter {
   double microseconds[kKinds][64][1024];
+  double processor[kKinds][64][1024];
 };
 
 struct Memory {
@@ -70,9 +72,17 @@ local::SharedMemory Take(size_t bytes) {
   std::exit(1);
 }
 
-double Since(Time begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+// Of all threads of this process.
+double ProcessorMicroseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return 1e6 * static_cast<double>(used.tv_sec) + 1e-3 * static_cast<double>(used.tv_nsec);
 }
+
+struct Stamp {
+  Time at = Clock::now();
+  double processor = ProcessorMicroseconds();
+};
 
 // One process.
 class Rank {
@@ -95,35 +105,41 @@ class Rank {
 
   // The number of wrong values.
   size_t Run() {
-    Meter& meter = *reinterpret_cast<Meter*>(memory_.meter.bytes().data());
     size_t wrong = 0;
     for (int round = 0; round < settings_.rounds; ++round) {
       Together();
-      Time begin = Clock::now();
+      Stamp begin;
       Pass();
-      meter.microseconds[kPass][rank_][round] = Since(begin);
+      Note(kPass, round, begin);
       std::memcpy(out_.data(), memory_.result.bytes().data(), settings_.bytes);
-      meter.microseconds[kBare][rank_][round] = Since(begin);
+      Note(kBare, round, begin);
       Together();
-      begin = Clock::now();
+      begin = Stamp();
       Through(out_);
-      meter.microseconds[kWindow][rank_][round] = Since(begin);
+      Note(kWindow, round, begin);
       wrong += Wrong(out_);
       Together();
-      begin = Clock::now();
+      begin = Stamp();
       Operate(mine_, out_);
-      meter.microseconds[kJob][rank_][round] = Since(begin);
+      Note(kJob, round, begin);
       wrong += Wrong(out_);
       Together();
-      begin = Clock::now();
+      begin = Stamp();
       Operate(shared_mine_, shared_out_);
-      meter.microseconds[kSharedJob][rank_][round] = Since(begin);
+      Note(kSharedJob, round, begin);
       wrong += Wrong(shared_out_);
     }
     return wrong;
   }
 
  private:
+  void Note(Kind kind, int round, const Stamp& begin) const {
+    Meter& meter = *reinterpret_cast<Meter*>(memory_.meter.bytes().data());
+    const std::chrono::duration<double, std::micro> wall = Clock::now() - begin.at;
+    meter.microseconds[kind][rank_][round] = wall.count();
+    meter.processor[kind][rank_][round] = ProcessorMicroseconds() - begin.processor;
+  }
+
   static float Value(size_t i, uint32_t rank) { return static_cast<float>(i % 1021 + rank + 1); }
 
   // Of a few, so that looking costs little; and spoils them for the next time.
@@ -247,6 +263,16 @@ double MedianOfSlowest(const Meter& meter, Kind kind, const Settings& settings) 
   return Median(slowest);
 }
 
+double MedianOfSums(const Meter& meter, Kind kind, const Settings& settings) {
+  std::vector<double> sums;
+  for (int round = 0; round < settings.rounds; ++round) {
+    double sum = 0;
+    for (uint32_t r = 0; r < settings.ranks; ++r) sum += meter.processor[kind][r][round];
+    sums.push_back(sum);
+  }
+  return Median(sums);
+}
+
 Settings Parse(int argc, char** argv) {
   Settings settings;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -285,11 +311,13 @@ int main(int argc, char** argv) {
     return 1;
   }
   const Meter& meter = *reinterpret_cast<const Meter*>(memory.meter.bytes().data());
+  auto processor = [&](Kind kind) { return MedianOfSums(meter, kind, settings); };
   auto time = [&](Kind kind) { return MedianOfSlowest(meter, kind, settings); };
   std::printf(
       "{\"bytes\": %zu, \"ranks\": %u, \"bare_us\": %.1f, \"pass_us\": %.1f, "
-      "\"window_us\": %.1f, \"engine_us\": %.1f, \"shared_us\": %.1f}\n",
+      "\"window_us\": %.1f, \"engine_us\": %.1f, \"shared_us\": %.1f, \"bare_cpu_us\": %.1f, "
+      "\"engine_cpu_us\": %.1f, \"shared_cpu_us\": %.1f}\n",
       settings.bytes, settings.ranks, time(kBare), time(kPass), time(kWindow), time(kJob),
-      time(kSharedJob));
+      time(kSharedJob), processor(kBare), processor(kJob), processor(kSharedJob));
   return 0;
 }

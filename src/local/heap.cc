@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +32,11 @@ Status SystemError(const std::string& what) {
 size_t Heap::BytesFor(uint32_t ranks) {
   const auto pages = static_cast<uint64_t>(std::max<long>(sysconf(_SC_PHYS_PAGES), 1));
   const auto page = static_cast<uint64_t>(std::max<long>(sysconf(_SC_PAGESIZE), 1));
-  return UpTo(std::min(pages * page, kSpaceBytes / ranks), kLargePageBytes);
+  uint64_t bytes = std::min(pages * page, kSpaceBytes / ranks);
+  // A process that makes a larger file is killed (ulimit -f).
+  rlimit file{};
+  if (getrlimit(RLIMIT_FSIZE, &file) == 0) bytes = std::min<uint64_t>(bytes, file.rlim_cur);
+  return bytes / kPageBytes * kPageBytes;
 }
 
 Result<std::shared_ptr<Heap>> Heap::Create(size_t bytes) {

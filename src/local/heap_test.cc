@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -150,6 +151,14 @@ TEST(HeapTest, ItIsAsLargeAsTheMachineAllowsForSoManyRanks) {
   EXPECT_EQ(Heap::BytesFor(2) % kPage, 0u);
   EXPECT_GT(Heap::BytesFor(2), 0u);
   EXPECT_LE(Heap::BytesFor(64) * 64, size_t{1} << 46);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 3 * kPage + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_EQ(Heap::BytesFor(2), 3 * kPage);
+  EXPECT_TRUE(Heap::Create(Heap::BytesFor(2)).ok());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 }  // namespace

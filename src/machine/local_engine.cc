@@ -487,9 +487,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
     runtime::StartedEngine result;
     result.engine = std::move(engine);
     result.memory = std::move(memory);
-    result.standing.rank = options.rank;
-    result.standing.size = options.size;
-    result.standing.ranks.clear();
+    result.standing = {options.rank, options.size, {}};
     for (uint32_t rank = 0; rank < options.size; ++rank) result.standing.ranks.push_back(rank);
     return result;
   } catch (const std::system_error& thrown) {

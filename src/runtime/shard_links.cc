@@ -190,13 +190,13 @@ void ShardLinks::TryTcp(Link& link, const Status& why) {
 
 void ShardLinks::TellShared() {
   std::string servers;
-  uint32_t last = kNoSlot;
+  std::vector<uint64_t> processes;
   ForEach([&](const Link& link) {
-    if (!link.shared || link.server == last) return;
-    servers += (last == kNoSlot ? "" : ", ") + std::to_string(link.server);
-    last = link.server;
+    if (!link.shared || (!processes.empty() && processes.back() == link.incarnation)) return;
+    servers += (processes.empty() ? "" : ", ") + std::to_string(link.server);
+    processes.push_back(link.incarnation);
   });
-  if (servers == std::exchange(told_shared_, servers) || servers.empty()) return;
+  if (processes == std::exchange(told_shared_, processes) || processes.empty()) return;
   log_.Info("reached through shared memory: server {}", servers);
 }
 

@@ -100,7 +100,8 @@ class ShardLinks {
   Slot slot_ = kNoSlot;
   uint64_t next_attempt_ = 1;
   bool ignores_answers_ = false;
-  std::string told_shared_;  // which servers are reached through shared memory, as the log has it
+  // The server processes that are reached through shared memory, as the log has told.
+  std::vector<uint64_t> told_shared_;
   std::vector<std::unique_ptr<Link>> links_;  // by shard; null: of another lane, or closed
 };
 

@@ -20,6 +20,7 @@ namespace {
 
 using Side = ByteChannels::Side;
 
+constexpr size_t kWakeBytes = size_t{32} * 1024;
 static_assert(2 * sizeof(RingWords) <= kRingWordsBytes && alignof(RingWords) == 64);
 
 class RingChannel final : public ByteChannel {
@@ -43,6 +44,7 @@ class RingChannel final : public ByteChannel {
 
  private:
   void Use(local::SharedMemory memory);
+  Passed Write(std::span<const iovec> parts);
   void WakeOther();
 
   const int socket_;
@@ -130,8 +132,16 @@ ByteChannel::Passed RingChannel::Receive(std::span<const iovec> parts) {
 }
 
 ByteChannel::Passed RingChannel::Send(std::span<const iovec> parts) {
-  Passed passed;
   if (ended_) return {0, EPIPE};
+  Passed passed = Write(parts);
+  if (passed.bytes > 0 && out_.TakeWake()) WakeOther();
+  return passed;
+}
+
+// The reader is woken for much at once, or for all: a frame's head alone is of no use to it.
+ByteChannel::Passed RingChannel::Write(std::span<const iovec> parts) {
+  Passed passed;
+  size_t woken_for = 0;
   for (const iovec& part : parts) {
     ConstByteSpan rest(static_cast<const std::byte*>(part.iov_base), part.iov_len);
     while (!rest.empty()) {
@@ -140,6 +150,8 @@ ByteChannel::Passed RingChannel::Send(std::span<const iovec> parts) {
       if (count > 0) {
         rest = rest.subspan(count);
         passed.bytes += count;
+        if (passed.bytes - woken_for < kWakeBytes) continue;
+        woken_for = passed.bytes;
         if (out_.TakeWake()) WakeOther();
       } else if (out_.Wait()) {
         passed.stop = EAGAIN;

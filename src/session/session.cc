@@ -21,6 +21,7 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log,
       local_size_(static_cast<int>(options.local_size)),
       telemetry_on_(options.telemetry_on),
       standing_(started.standing),
+      memory_(std::move(started.memory)),
       admission_(standing_.rank, standing_.ranks, config::AsksForMachines(options)),
       engine_(std::move(started.engine)) {}
 

@@ -72,6 +72,9 @@ class Session {
 
   void Release(Handle handle);
 
+  // For tensors; outlives this.
+  const std::shared_ptr<runtime::TensorMemory>& memory() const { return memory_; }
+
   SpeedMeter::Sample Speed();
 
  private:
@@ -86,6 +89,7 @@ class Session {
   const int local_size_;
   const bool telemetry_on_;
   const runtime::Standing standing_;
+  const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
   SpeedMeter speed_;
   Admission admission_;
 

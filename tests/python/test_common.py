@@ -487,3 +487,20 @@ def test_adapters_export_every_error_and_every_question_about_the_build() -> Non
     from byteps.common import basics, build, errors
 
     assert {*errors.__all__, *build.__all__} < {*basics.__all__}
+
+
+def test_shared_memory_lives_as_long_as_a_buffer_of_it(core) -> None:
+    default.init()
+    session = default.current()
+    memory = session.shared_memory(16)
+    assert (memory.size_bytes, memory.is_shared) == (16, True)
+    view = memoryview(memory.buffer()).cast("B")
+    address = memory.address
+    del memory
+    view[3] = 5
+    assert core.memory[address][3] == 5
+    default.shutdown()
+    assert address in core.memory
+    view.release()
+    del view
+    assert core.memory == {}

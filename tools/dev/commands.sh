@@ -148,7 +148,8 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | doctor | kills | lab | seeing | seeing_times | stalls | strangers | torch | window) shift ;;
+    core | doctor | kills | lab | seeing | seeing_times) shift ;;
+    stalls | strangers | torch | window) shift ;;
     *)
       die "bench: name one of: core doctor kills lab seeing seeing_times stalls strangers torch" \
         "window"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -105,7 +106,7 @@ def test_prometheus_scrapes_a_job_and_the_board_has_data(environment, tmp_path) 
         for query in queries_of_the_board(instance):
             # A comparison hides what is not there, such as members that are silent.
             plain = re.sub(r" > 0$", "", query)
-            assert wait_for(lambda plain=plain: ask(prometheus, plain)), query
+            assert wait_for(functools.partial(ask, prometheus, plain)), query
         judge_of_the_text(status)
     finally:
         server.terminate()

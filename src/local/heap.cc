@@ -76,9 +76,11 @@ Status Heap::MapIfFirst() {
   return Status::Ok();
 }
 
-void Heap::UnmapIfLast() {
-  if (!closed_ || !taken_.empty() || base_.load() == nullptr) return;
-  munmap(base_.exchange(nullptr), bytes_);
+void Heap::LetGoIfLast() {
+  if (!closed_ || !taken_.empty()) return;
+  if (base_.load() != nullptr) munmap(base_.exchange(nullptr), bytes_);
+  own_.Close();
+  for_others_.Close();
 }
 
 // The lowest place that is large enough.
@@ -117,7 +119,7 @@ bool Heap::Give(const std::byte* data) {
             static_cast<off_t>(bytes));
   taken_.erase(found);
   PutFree(offset, bytes);
-  UnmapIfLast();
+  LetGoIfLast();
   return true;
 }
 
@@ -141,7 +143,7 @@ void Heap::PutFree(uint64_t offset, uint64_t bytes) {
 void Heap::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
-  UnmapIfLast();
+  LetGoIfLast();
 }
 
 std::optional<uint64_t> Heap::OffsetOf(ConstByteSpan bytes) const {

@@ -33,7 +33,7 @@ class Heap {
   Result<ByteSpan> Take(size_t bytes);
   // The machine has the pages again. False: `data` was not taken here. REQUIRES: nothing uses it.
   bool Give(const std::byte* data);
-  // Nothing is taken any more; the address space is given back with the last that was.
+  // Nothing is taken any more; address space and descriptors are given back with the last that was.
   void Close();
 
   // Where these bytes lie; nothing if they lie elsewhere.
@@ -41,16 +41,16 @@ class Heap {
   // REQUIRES: something is taken at the offset.
   const std::byte* At(uint64_t offset) const { return base_.load() + offset; }
   size_t bytes() const { return bytes_; }
-  // To be handed to the others, who cannot write with it; borrowed.
+  // To be handed to the others, who cannot write with it; borrowed. REQUIRES: Close was not called.
   int fd() const { return for_others_.get(); }
 
  private:
   Status MapIfFirst() BYTEPS_REQUIRES(mutex_);
-  void UnmapIfLast() BYTEPS_REQUIRES(mutex_);
+  void LetGoIfLast() BYTEPS_REQUIRES(mutex_);
   void PutFree(uint64_t offset, uint64_t bytes) BYTEPS_REQUIRES(mutex_);
 
-  const UniqueFd own_;
-  const UniqueFd for_others_;
+  UniqueFd own_;         // changes with base_
+  UniqueFd for_others_;  // the same
   const size_t bytes_;
   std::atomic<std::byte*> base_{nullptr};
 

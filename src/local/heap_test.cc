@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <utility>
@@ -128,6 +129,11 @@ TEST(HeapTest, LargeTensorsBeginAtALargePage) {
 }
 
 TEST(HeapTest, AClosedOneGoesWithItsLastTensor) {
+  auto fds = [] {
+    auto all = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = fds();
   auto heap = NewHeap();
   ByteSpan bytes = heap->Take(kPage).value();
   heap->Close();
@@ -136,6 +142,7 @@ TEST(HeapTest, AClosedOneGoesWithItsLastTensor) {
   EXPECT_TRUE(heap->OffsetOf(bytes).has_value());
   EXPECT_TRUE(heap->Give(bytes.data()));
   EXPECT_FALSE(heap->OffsetOf(bytes).has_value()) << "its address space was given back";
+  EXPECT_EQ(fds(), before);
   EXPECT_FALSE(heap->Give(bytes.data()));
 }
 

@@ -4,9 +4,10 @@
                      [--beside BUILD]
 
 Every repeat runs a case of byteps, of byteps without shared memory, of the same with BYTEPS_TLS=1,
-of Gloo and of plain sockets one after the other, so a slow moment of the machine hits all of them. Plain sockets move the same bytes
-to as many servers and back, without adding anything up. CPU seconds are of all processes of a job,
-servers included, per GB of gradient (bytes of the tensor times workers). Tables go to
+of Gloo and of plain sockets one after the other, so a slow moment of the machine hits all of them.
+Plain sockets move the same bytes to as many servers and back, without adding anything up. CPU
+seconds are of all processes of a job, servers included, per GB of gradient (bytes of the tensor
+times workers). Tables go to
 bench-out/core.md and bench-out/core.json, the kernels go to bench-out/kernels.json. `--beside`
 takes the build folder of another revision, which is measured in turn: what a change costs.
 """

@@ -27,7 +27,7 @@ def sockets_of(process: int) -> set[str]:
     found = set()
     for entry in Path(f"/proc/{process}/fd").iterdir():
         try:
-            name = os.readlink(entry)
+            name = str(entry.readlink())
         except OSError:
             continue
         if name.startswith("socket:["):

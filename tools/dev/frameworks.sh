@@ -48,8 +48,8 @@ tests_of() {
   if [[ $1 == torch ]]; then printf '%s\n' $TORCH_TESTS; else echo "$FRAMEWORK_TESTS/$1"; fi
 }
 
-# python_limit LIST: a list of old versions without wheels for new Pythons has a line `# python <3.12`.
-# Prints the 12 unless this Python is below.
+# python_limit LIST: a list of old versions without wheels for new Pythons has a line
+# `# python <3.12`. Prints the 12 unless this Python is below.
 python_limit() {
   local minor
   minor=$(sed -n 's/^# python <3[.]//p' "$1")
@@ -98,7 +98,8 @@ test_framework() {
   fi
   limit=$(python_limit "$list")
   if [[ -n $limit ]]; then
-    echo "$name, $versions versions: skipped, they need Python below 3.$limit (DEV_PYTHON names one)"
+    echo "$name, $versions versions: skipped," \
+      "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi
   key=$(cat tools/requirements-frameworks.txt "${list%.txt}"*.txt | hash_of)

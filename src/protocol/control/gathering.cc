@@ -194,7 +194,7 @@ std::string Gathering::Missing() const {
     if (numbered && worker) text += " " + ListText(missing, kNumbersShownMax);
   }
   for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
-    if (!one.IsWhole()) text += "; " + LackOf(one);
+    if (!one.IsWhole() && !one.meets) text += "; " + LackOf(one);
   }
   return text + "; waited " + SecondsText(parts_.clock.now() - since_) + refusals_.Describe();
 }

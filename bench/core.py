@@ -3,10 +3,11 @@
     ./dev bench core [--repeats 7] [--jobs 1x1,2x2,4x4] [--sizes 4096,...,67108864]
                      [--beside BUILD]
 
-Every repeat runs a case of byteps, of byteps with BYTEPS_TLS=1, of Gloo and of plain sockets one
-after the other, so a slow moment of the machine hits all of them. Plain sockets move the same bytes
-to as many servers and back, without adding anything up. CPU seconds are of all processes of a job,
-servers included, per GB of gradient (bytes of the tensor times workers). Tables go to
+Every repeat runs a case of byteps, of byteps without shared memory, of the same with BYTEPS_TLS=1,
+of Gloo and of plain sockets one after the other, so a slow moment of the machine hits all of them.
+Plain sockets move the same bytes to as many servers and back, without adding anything up. CPU
+seconds are of all processes of a job, servers included, per GB of gradient (bytes of the tensor
+times workers). Tables go to
 bench-out/core.md and bench-out/core.json, the kernels go to bench-out/kernels.json. `--beside`
 takes the build folder of another revision, which is measured in turn: what a change costs.
 """
@@ -63,9 +64,11 @@ def start_jobs(
         options = {"DMLC_NODE_HOST": LOOPBACK, **(options or {})}
         return start_byteps(fleet, meeting, *places, options, build)
 
-    jobs = [start_build(BUILD)]
+    tcp = {"BYTEPS_SHARED_LINKS": "0"}
+    jobs = [start_build(BUILD), replace(start_build(BUILD, tcp), kind="byteps, TCP")]
     if not arguments.no_tls:
-        jobs.append(replace(start_build(BUILD, {"BYTEPS_TLS": "1"}), kind="byteps, TLS"))
+        tls = {**tcp, "BYTEPS_TLS": "1"}
+        jobs.append(replace(start_build(BUILD, tls), kind="byteps, TLS"))
     if arguments.beside is not None:
         jobs.append(replace(start_build(arguments.beside), kind="beside"))
     jobs.append(start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers))

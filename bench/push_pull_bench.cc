@@ -6,6 +6,8 @@
 //   bench_push_pull --commands           lines on stdin: "run CASE ITERATIONS BYTES[,BYTES...]"
 //                                        or "run CASE ITERATIONS @FILE"; the end of input ends it
 //
+// Tensors are float32; "bfloat16:BYTES[,BYTES...]" makes them bfloat16.
+//
 // A case is a step: all its tensors are started at once, and it is over when all are complete.
 // Every run begins with a barrier and ends with a line of JSON; begin and end are readings of the
 // machine's steady clock, so that those of several processes can be compared. Results are checked
@@ -14,16 +16,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,17 +38,30 @@ constexpr int kUsageError = 2;
 
 struct Tensor {
   std::string name;
-  std::vector<float> input;
-  std::vector<float> output;
+  size_t elements = 0;
+  std::vector<std::byte> input;
+  std::vector<std::byte> output;
 };
 
+// What the elements of a case are. Values are small integers, whose sums are exact in the type.
+struct Kind {
+  byteps_dtype dtype = BYTEPS_FLOAT32;
+  size_t bytes = sizeof(float);
+  size_t period = 1021;
+};
+constexpr Kind kFloat32{};
+constexpr Kind kBfloat16{BYTEPS_BFLOAT16, 2, 13};
+
 struct Case {
+  Kind kind;
   std::vector<Tensor> tensors;
   uint64_t bytes = 0;
 };
 
 struct Run {
-  double seconds = 0;      // one iteration
+  double seconds = 0;  // one iteration
+  double p50_us = 0;   // of the iterations
+  double p99_us = 0;
   double cpu_seconds = 0;  // one iteration, this process
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -74,15 +90,47 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What rank r contributes at element i, and what the ranks together do. Sums stay below 2^24, so
-// every order of adding gives the same bits.
-float Pattern(size_t tensor, size_t i) { return static_cast<float>((i + 7 * tensor) % 1021); }
-float InputAt(size_t tensor, size_t i, int rank) {
-  return Pattern(tensor, i) + static_cast<float>(rank + 1);
+// What rank r contributes at element i, and what the ranks together do.
+float Pattern(const Kind& kind, size_t tensor, size_t i) {
+  return static_cast<float>((i + 7 * tensor) % kind.period);
 }
-float SumAt(size_t tensor, size_t i, int size) {
-  return static_cast<float>(size) * Pattern(tensor, i) +
+float InputAt(const Kind& kind, size_t tensor, size_t i, int rank) {
+  return Pattern(kind, tensor, i) + static_cast<float>(rank + 1);
+}
+float SumAt(const Kind& kind, size_t tensor, size_t i, int size) {
+  return static_cast<float>(size) * Pattern(kind, tensor, i) +
          static_cast<float>(size) * static_cast<float>(size + 1) / 2;
+}
+
+// A bfloat16 is the upper half of a float, on machines whose low bytes come first.
+const std::byte* BytesOf(const Kind& kind, const float& value) {
+  return reinterpret_cast<const std::byte*>(&value) + sizeof(float) - kind.bytes;
+}
+
+std::vector<std::pair<std::string, size_t>> ReadShapes(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) Die("cannot read " + path);
+  std::vector<std::pair<std::string, size_t>> list;
+  std::string name;
+  for (size_t elements = 0; file >> name >> elements;) list.emplace_back(name, elements);
+  if (list.empty() || !file.eof()) Die(path + ": want lines of \"NAME ELEMENTS\"");
+  return list;
+}
+
+constexpr std::string_view kBfloat16Prefix = "bfloat16:";
+
+// "[bfloat16:]BYTES[,BYTES...]" or "@FILE".
+std::vector<std::pair<std::string, size_t>> ParseTensors(const std::string& text, size_t unit) {
+  if (text.starts_with("@")) return ReadShapes(text.substr(1));
+  std::vector<std::pair<std::string, size_t>> list;
+  std::istringstream parts(text.starts_with(kBfloat16Prefix) ? text.substr(kBfloat16Prefix.size())
+                                                             : text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const unsigned long long bytes = std::strtoull(part.c_str(), nullptr, 10);
+    if (bytes == 0 || bytes % unit != 0) Die("'" + part + "' are no whole elements");
+    list.emplace_back(std::to_string(list.size()), bytes / unit);
+  }
+  return list;
 }
 
 class Bench {
@@ -95,7 +143,7 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  void AddCase(const std::string& name, const std::vector<std::pair<std::string, size_t>>& list);
+  void AddCase(const std::string& name, const std::string& text);
   bool Knows(const std::string& name) const { return cases_.contains(name); }
   // Runs a case and prints its line.
   void RunAndPrint(const std::string& name, int iterations);
@@ -111,17 +159,19 @@ class Bench {
   std::vector<byteps_handle> handles_;
 };
 
-void Bench::AddCase(const std::string& name,
-                    const std::vector<std::pair<std::string, size_t>>& list) {
+void Bench::AddCase(const std::string& name, const std::string& text) {
   Case& work = cases_[name];
-  for (const auto& [tensor_name, elements] : list) {
+  work.kind = text.starts_with(kBfloat16Prefix) ? kBfloat16 : kFloat32;
+  const Kind& kind = work.kind;
+  for (const auto& [tensor_name, elements] : ParseTensors(text, kind.bytes)) {
     const size_t index = work.tensors.size();
-    Tensor tensor{name + "/" + tensor_name, std::vector<float>(elements),
-                  std::vector<float>(elements)};
+    Tensor tensor{name + "/" + tensor_name, elements, std::vector<std::byte>(elements * kind.bytes),
+                  std::vector<std::byte>(elements * kind.bytes)};
     for (size_t i = 0; i < elements; ++i) {
-      tensor.input[i] = InputAt(index, i, byteps_rank(session_));
+      const float value = InputAt(kind, index, i, byteps_rank(session_));
+      std::memcpy(&tensor.input[i * kind.bytes], BytesOf(kind, value), kind.bytes);
     }
-    work.bytes += elements * sizeof(float);
+    work.bytes += tensor.input.size();
     work.tensors.push_back(std::move(tensor));
   }
 }
@@ -144,11 +194,11 @@ void Bench::Step(Case& work) {
   handles_.clear();
   for (size_t i = work.tensors.size(); i-- > 0;) {
     Tensor& tensor = work.tensors[i];
-    const int64_t elements = static_cast<int64_t>(tensor.input.size());
+    const int64_t elements = static_cast<int64_t>(tensor.elements);
     byteps_request request{};
     request.name = tensor.name.c_str();
     request.op = BYTEPS_SUM;
-    request.dtype = BYTEPS_FLOAT32;
+    request.dtype = work.kind.dtype;
     request.shape = &elements;
     request.dimensions = 1;
     request.input = tensor.input.data();
@@ -166,10 +216,12 @@ void Bench::Step(Case& work) {
 uint64_t Bench::CountWrong(const Case& work) const {
   uint64_t wrong = 0;
   for (size_t index = 0; index < work.tensors.size(); ++index) {
-    const std::vector<float>& output = work.tensors[index].output;
-    for (size_t i = 0; i < output.size(); ++i) {
-      const float expected = SumAt(index, i, byteps_size(session_));
-      wrong += std::memcmp(&output[i], &expected, sizeof(float)) != 0;
+    const Tensor& tensor = work.tensors[index];
+    const Kind& kind = work.kind;
+    for (size_t i = 0; i < tensor.elements; ++i) {
+      const float expected = SumAt(kind, index, i, byteps_size(session_));
+      const std::byte* at = &tensor.output[i * kind.bytes];
+      wrong += std::memcmp(at, BytesOf(kind, expected), kind.bytes) != 0;
     }
   }
   return wrong;
@@ -177,16 +229,25 @@ uint64_t Bench::CountWrong(const Case& work) const {
 
 Run Bench::RunCase(Case& work, int iterations) {
   for (Tensor& tensor : work.tensors) {
-    std::fill(tensor.output.begin(), tensor.output.end(), std::numeric_limits<float>::quiet_NaN());
+    std::fill(tensor.output.begin(), tensor.output.end(), std::byte{0xff});  // a NaN
   }
   Barrier();
   Run run;
   const double cpu_before = CpuSeconds();
   run.begin_ns = NowNs();
-  for (int i = 0; i < iterations; ++i) Step(work);
-  run.end_ns = NowNs();
+  std::vector<double> steps(static_cast<size_t>(iterations));
+  run.end_ns = run.begin_ns;
+  for (double& step : steps) {
+    const int64_t begin = run.end_ns;
+    Step(work);
+    run.end_ns = NowNs();
+    step = static_cast<double>(run.end_ns - begin) * 1e-3;
+  }
   run.cpu_seconds = (CpuSeconds() - cpu_before) / iterations;
   run.seconds = static_cast<double>(run.end_ns - run.begin_ns) * 1e-9 / iterations;
+  std::sort(steps.begin(), steps.end());
+  run.p50_us = steps[steps.size() / 2];
+  run.p99_us = steps[steps.size() * 99 / 100];
   run.wrong = CountWrong(work);
   return run;
 }
@@ -197,36 +258,14 @@ void Bench::RunAndPrint(const std::string& name, int iterations) {
   std::printf(
       "{\"case\": \"%s\", \"rank\": %d, \"size\": %d, \"bytes\": %llu, "
       "\"iterations\": %d, \"seconds\": %.9f, \"cpu_seconds\": %.6f, "
+      "\"p50_us\": %.3f, \"p99_us\": %.3f, "
       "\"begin_ns\": %lld, \"end_ns\": %lld, \"wrong\": %llu}\n",
       name.c_str(), byteps_rank(session_), byteps_size(session_),
       static_cast<unsigned long long>(work.bytes), iterations, run.seconds, run.cpu_seconds,
-      static_cast<long long>(run.begin_ns), static_cast<long long>(run.end_ns),
-      static_cast<unsigned long long>(run.wrong));
+      run.p50_us, run.p99_us, static_cast<long long>(run.begin_ns),
+      static_cast<long long>(run.end_ns), static_cast<unsigned long long>(run.wrong));
   std::fflush(stdout);
   if (run.wrong != 0) Die("case " + name + ": " + std::to_string(run.wrong) + " wrong elements");
-}
-
-std::vector<std::pair<std::string, size_t>> ReadShapes(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) Die("cannot read " + path);
-  std::vector<std::pair<std::string, size_t>> list;
-  std::string name;
-  for (size_t elements = 0; file >> name >> elements;) list.emplace_back(name, elements);
-  if (list.empty() || !file.eof()) Die(path + ": want lines of \"NAME ELEMENTS\"");
-  return list;
-}
-
-// "BYTES[,BYTES...]" or "@FILE".
-std::vector<std::pair<std::string, size_t>> ParseTensors(const std::string& text) {
-  if (text.starts_with("@")) return ReadShapes(text.substr(1));
-  std::vector<std::pair<std::string, size_t>> list;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const unsigned long long bytes = std::strtoull(part.c_str(), nullptr, 10);
-    if (bytes == 0 || bytes % sizeof(float) != 0) Die("'" + part + "' is no number of floats");
-    list.emplace_back(std::to_string(list.size()), bytes / sizeof(float));
-  }
-  return list;
 }
 
 int FollowCommands(Bench& bench) {
@@ -238,7 +277,7 @@ int FollowCommands(Bench& bench) {
     std::string tensors;
     words >> verb >> name >> iterations >> tensors;
     if (verb != "run" || iterations < 1) Die("unknown command: " + line);
-    if (!bench.Knows(name)) bench.AddCase(name, ParseTensors(tensors));
+    if (!bench.Knows(name)) bench.AddCase(name, tensors);
     bench.RunAndPrint(name, iterations);
   }
   return 0;
@@ -286,7 +325,7 @@ int main(int count, char** values) {
   const Arguments arguments = ParseArguments(count, values);
   Bench bench;
   if (arguments.commands) return FollowCommands(bench);
-  for (const std::string& name : arguments.cases) bench.AddCase(name, ParseTensors(name));
+  for (const std::string& name : arguments.cases) bench.AddCase(name, name);
   for (int repeat = -arguments.warmup; repeat < arguments.repeats; ++repeat) {
     for (const std::string& name : arguments.cases) bench.RunAndPrint(name, 1);
   }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "src/transport/inproc/inproc_transport.h"
+#include "src/transport/shared/shared_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
 namespace byteps::transport {
@@ -395,13 +396,15 @@ void Measure(const Sizes& sizes, Table& table) {
   auto tls = MakeTlsTransport({}, {"bench", {}});
   if (!tls.ok()) Die(tls.status().ToString());
   rivals.push_back({"tls", std::move(tls).value(), "127.0.0.1:0"});
+  rivals.push_back(
+      {"shared", MakeSharedTransport({}), "@byteps-bench-" + std::to_string(getpid()) + ":0"});
   rivals.push_back({"inproc", MakeInprocTransport(), "inproc:0"});
   add_latency("plain", RawLatency(sizes));
   for (Rival& rival : rivals) {
     LoopPair pair(*rival.transport, rival.address);
     add_latency(rival.name, TransportLatency(pair, sizes));
   }
-  for (size_t kilobytes : {4, 32, 256}) {
+  for (size_t kilobytes : {4, 64, 256, 1024}) {
     std::string what = "one way, " + std::to_string(kilobytes) + " KB";
     Rate plain = RawRate(sizes, kilobytes * 1024);
     table.Add(what, "plain", plain.gigabytes_per_s, plain.cpu_s_per_gigabyte);

@@ -6,7 +6,8 @@ Every repeat runs, one after the other, `bench_window` and Gloo's all_reduce on 
 many ranks, so a slow moment of the machine hits both. A job is the same sum as an operation of a
 job without servers. The bare pair is one pass of all ranks over
 inputs that lie in shared memory already, each summing its share, and a copy of the whole result for
-each rank. Tables go to bench-out/window.md and bench-out/window.json.
+each rank; the pass is its first half. A shared job is a job whose tensors lie in shared memory
+(byteps_alloc_shared). Tables go to bench-out/window.md and bench-out/window.json.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Series:
     bare: list[float] = field(default_factory=list)
     window: list[float] = field(default_factory=list)
     engine: list[float] = field(default_factory=list)
+    shared: list[float] = field(default_factory=list)
+    one_pass: list[float] = field(default_factory=list)
     gloo: list[float] = field(default_factory=list)
 
 
@@ -67,27 +70,38 @@ def measure(arguments: argparse.Namespace, nbytes: int, gloo: Job | None) -> Ser
             series.bare.append(ours["bare_us"])
             series.window.append(ours["window_us"])
             series.engine.append(ours["engine_us"])
+            series.shared.append(ours["shared_us"])
+            series.one_pass.append(ours["pass_us"])
             series.gloo.append(theirs)
     return series
 
 
 def add(report: Report, nbytes: int, series: Series, has_gloo: bool) -> None:
     """One row; ratios are medians of those of each repeat."""
-    to_bare = [one / bare for one, bare in zip(series.window, series.bare, strict=True)]
-    to_gloo = [gloo / one for one, gloo in zip(series.window, series.gloo, strict=True)]
-    jobs = [one / bare for one, bare in zip(series.engine, series.bare, strict=True)]
-    jobs_to_gloo = [gloo / one for one, gloo in zip(series.engine, series.gloo, strict=True)]
+
+    def to_bare(ours: list[float]) -> float:
+        return round(median([one / bare for one, bare in zip(ours, series.bare, strict=True)]), 2)
+
+    def to_gloo(ours: list[float]) -> float | None:
+        ratios = [gloo / one for one, gloo in zip(ours, series.gloo, strict=True)]
+        return round(median(ratios), 2) if has_gloo else None
+
     report.add(
         {
             "bytes": nbytes,
+            "shared job us": round(median(series.shared), 1),
             "job us": round(median(series.engine), 1),
             "window us": round(median(series.window), 1),
             "bare us": round(median(series.bare), 1),
+            "pass us": round(median(series.one_pass), 1),
             "Gloo us": round(median(series.gloo), 1) if has_gloo else None,
-            "window / bare": round(median(to_bare), 2),
-            "Gloo / window": round(median(to_gloo), 2) if has_gloo else None,
-            "job / bare": round(median(jobs), 2),
-            "Gloo / job": round(median(jobs_to_gloo), 2) if has_gloo else None,
+            "window / bare": to_bare(series.window),
+            "Gloo / window": to_gloo(series.window),
+            "job / bare": to_bare(series.engine),
+            "Gloo / job": to_gloo(series.engine),
+            "shared job / bare": to_bare(series.shared),
+            "Gloo / shared job": to_gloo(series.shared),
+            "Gloo / pass": to_gloo(series.one_pass),
         },
         vars(series),
     )

@@ -4,14 +4,15 @@
 //
 // Forks the ranks. Each round measures, one after the other: the bare pair (every rank sums its
 // share of all inputs, which lie in shared memory, in one pass, and copies the whole result to
-// memory of its own); the window, from private memory to private memory; and the same as an
-// operation of a job without servers. Prints one line of JSON: medians in microseconds of the
-// slowest rank.
+// memory of its own), and its first half, the pass; the window, from private memory to private
+// memory; the same as an operation of a job without servers; and that operation from a shared
+// tensor to a shared tensor. Prints one line of JSON: medians in microseconds of the slowest rank,
+// and of the processor time of all ranks together.
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -51,10 +52,12 @@ struct Settings {
   local::WindowShape shape;
 };
 
-// Ranks meet here, and leave their times.
+enum Kind : uint8_t { kBare, kPass, kWindow, kJob, kSharedJob, kKinds };
+
+// Where ranks leave their times.
 struct Meter {
-  std::atomic<uint32_t> arrived[3];
-  double microseconds[3][64][1024];
+  double microseconds[kKinds][64][1024];
+  double processor[kKinds][64][1024];
 };
 
 struct Memory {
@@ -69,9 +72,17 @@ local::SharedMemory Take(size_t bytes) {
   std::exit(1);
 }
 
-double Since(Time begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+// Of all threads of this process.
+double ProcessorMicroseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return 1e6 * static_cast<double>(used.tv_sec) + 1e-3 * static_cast<double>(used.tv_nsec);
 }
+
+struct Stamp {
+  Time at = Clock::now();
+  double processor = ProcessorMicroseconds();
+};
 
 // One process.
 class Rank {
@@ -82,73 +93,96 @@ class Rank {
         rank_(rank),
         window_(memory.window.bytes(), settings.shape, rank),
         reducer_(window_, settings.shape, rank),
-        engine_(Start(settings, rank, log_)),
+        started_(Start(settings, rank, log_)),
         mine_(settings.bytes / sizeof(float)),
-        out_(mine_.size(), -1) {
+        out_(mine_.size(), -1),
+        shared_mine_(Shared()),
+        shared_out_(Shared()) {
     for (size_t i = 0; i < mine_.size(); ++i) mine_[i] = Value(i, rank_);
     std::memcpy(memory.inputs.bytes().data() + rank * settings.bytes, mine_.data(), settings.bytes);
+    std::ranges::copy(mine_, shared_mine_.begin());
   }
 
   // The number of wrong values.
   size_t Run() {
-    Meter& meter = *reinterpret_cast<Meter*>(memory_.meter.bytes().data());
     size_t wrong = 0;
     for (int round = 0; round < settings_.rounds; ++round) {
       Together();
-      Time begin = Clock::now();
-      Bare();
-      meter.microseconds[0][rank_][round] = Since(begin);
+      Stamp begin;
+      Pass();
+      Note(kPass, round, begin);
+      std::memcpy(out_.data(), memory_.result.bytes().data(), settings_.bytes);
+      Note(kBare, round, begin);
       Together();
-      begin = Clock::now();
+      begin = Stamp();
       Through(out_);
-      meter.microseconds[1][rank_][round] = Since(begin);
-      wrong += Wrong();
+      Note(kWindow, round, begin);
+      wrong += Wrong(out_);
       Together();
-      begin = Clock::now();
-      Operate();
-      meter.microseconds[2][rank_][round] = Since(begin);
-      wrong += Wrong();
+      begin = Stamp();
+      Operate(mine_, out_);
+      Note(kJob, round, begin);
+      wrong += Wrong(out_);
+      Together();
+      begin = Stamp();
+      Operate(shared_mine_, shared_out_);
+      Note(kSharedJob, round, begin);
+      wrong += Wrong(shared_out_);
     }
     return wrong;
   }
 
  private:
+  void Note(Kind kind, int round, const Stamp& begin) const {
+    Meter& meter = *reinterpret_cast<Meter*>(memory_.meter.bytes().data());
+    const std::chrono::duration<double, std::micro> wall = Clock::now() - begin.at;
+    meter.microseconds[kind][rank_][round] = wall.count();
+    meter.processor[kind][rank_][round] = ProcessorMicroseconds() - begin.processor;
+  }
+
   static float Value(size_t i, uint32_t rank) { return static_cast<float>(i % 1021 + rank + 1); }
 
   // Of a few, so that looking costs little; and spoils them for the next time.
-  size_t Wrong() {
+  size_t Wrong(std::span<float> out) const {
     size_t wrong = 0;
-    for (size_t i = 0; i < out_.size(); i += 1009) {
+    for (size_t i = 0; i < out.size(); i += 1009) {
       float sum = 0;
       for (uint32_t r = 0; r < settings_.ranks; ++r) sum += Value(i, r);
-      wrong += out_[i] != sum;
-      out_[i] = -1;
+      wrong += out[i] != sum;
+      out[i] = -1;
     }
     return wrong;
   }
 
-  static std::unique_ptr<byteps::runtime::Engine> Start(const Settings& settings, uint32_t rank,
-                                                        byteps::Log& log) {
+  static byteps::runtime::StartedEngine Start(const Settings& settings, uint32_t rank,
+                                              byteps::Log& log) {
     machine::LocalEngineOptions options;
     options.job = settings.job;
     options.rank = rank;
     options.size = settings.ranks;
     Result<byteps::runtime::StartedEngine> started = machine::StartLocalEngine(options, log);
     if (!started.ok()) Check(started.status());
-    return std::move(started->engine);
+    return std::move(started).value();
   }
 
-  void Operate() {
+  // Given back with the process.
+  std::span<float> Shared() const {
+    auto taken = started_.memory->Take(settings_.bytes);
+    Check(taken.ok() ? Status::Ok() : taken.status());
+    return {reinterpret_cast<float*>(taken->bytes.data()), mine_.size()};
+  }
+
+  void Operate(std::span<const float> in, std::span<float> out) const {
     byteps::protocol::Operation operation;
     operation.name = "sum";
-    operation.spec.shape = {static_cast<int64_t>(mine_.size())};
-    operation.input = reinterpret_cast<const std::byte*>(mine_.data());
-    operation.output = reinterpret_cast<std::byte*>(out_.data());
+    operation.spec.shape = {static_cast<int64_t>(in.size())};
+    operation.input = reinterpret_cast<const std::byte*>(in.data());
+    operation.output = reinterpret_cast<std::byte*>(out.data());
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
     Status how;
-    engine_->Submit(std::move(operation), [&](const byteps::protocol::Outcome& outcome) {
+    started_.engine->Submit(std::move(operation), [&](const byteps::protocol::Outcome& outcome) {
       std::lock_guard<std::mutex> lock(mutex);
       how = outcome.status;
       done = true;
@@ -159,7 +193,7 @@ class Rank {
     Check(how);
   }
 
-  void Bare() {
+  void Pass() {
     std::vector<const std::byte*> inputs;
     size_t begin = mine_.size() * rank_ / settings_.ranks;
     size_t end = mine_.size() * (rank_ + 1) / settings_.ranks;
@@ -170,7 +204,6 @@ class Rank {
     kernels::Combine(Combine::kSum, DataType::kFloat32, result + begin * sizeof(float), inputs,
                      end - begin);
     Together();
-    std::memcpy(out_.data(), result, settings_.bytes);
   }
 
   void Through(std::vector<float>& out) {
@@ -203,8 +236,9 @@ class Rank {
   local::Window window_;
   local::Reducer reducer_;
   byteps::Log log_{"bench", "warning", true};
-  const std::unique_ptr<byteps::runtime::Engine> engine_;
+  const byteps::runtime::StartedEngine started_;
   std::vector<float> mine_, out_;
+  std::span<float> shared_mine_, shared_out_;
 };
 
 // The rank leaves in order.
@@ -217,7 +251,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double MedianOfSlowest(const Meter& meter, int kind, const Settings& settings) {
+double MedianOfSlowest(const Meter& meter, Kind kind, const Settings& settings) {
   std::vector<double> slowest;
   for (int round = 0; round < settings.rounds; ++round) {
     double most = 0;
@@ -227,6 +261,16 @@ double MedianOfSlowest(const Meter& meter, int kind, const Settings& settings) {
     slowest.push_back(most);
   }
   return Median(slowest);
+}
+
+double MedianOfSums(const Meter& meter, Kind kind, const Settings& settings) {
+  std::vector<double> sums;
+  for (int round = 0; round < settings.rounds; ++round) {
+    double sum = 0;
+    for (uint32_t r = 0; r < settings.ranks; ++r) sum += meter.processor[kind][r][round];
+    sums.push_back(sum);
+  }
+  return Median(sums);
 }
 
 Settings Parse(int argc, char** argv) {
@@ -267,12 +311,13 @@ int main(int argc, char** argv) {
     return 1;
   }
   const Meter& meter = *reinterpret_cast<const Meter*>(memory.meter.bytes().data());
-  double bare = MedianOfSlowest(meter, 0, settings);
-  double window = MedianOfSlowest(meter, 1, settings);
-  double engine = MedianOfSlowest(meter, 2, settings);
+  auto processor = [&](Kind kind) { return MedianOfSums(meter, kind, settings); };
+  auto time = [&](Kind kind) { return MedianOfSlowest(meter, kind, settings); };
   std::printf(
-      "{\"bytes\": %zu, \"ranks\": %u, \"bare_us\": %.1f, \"window_us\": %.1f, "
-      "\"engine_us\": %.1f, \"ratio\": %.3f}\n",
-      settings.bytes, settings.ranks, bare, window, engine, window / bare);
+      "{\"bytes\": %zu, \"ranks\": %u, \"bare_us\": %.1f, \"pass_us\": %.1f, "
+      "\"window_us\": %.1f, \"engine_us\": %.1f, \"shared_us\": %.1f, \"bare_cpu_us\": %.1f, "
+      "\"engine_cpu_us\": %.1f, \"shared_cpu_us\": %.1f}\n",
+      settings.bytes, settings.ranks, time(kBare), time(kPass), time(kWindow), time(kJob),
+      time(kSharedJob), processor(kBare), processor(kJob), processor(kSharedJob));
   return 0;
 }

@@ -143,7 +143,7 @@ byte gone; /* machines that are out of the view */
 
 byte aborts = ABORTS, freezes = FREEZES, thaws = THAWS;
 byte give_ups = GIVE_UPS, leaves = LEAVES, losses = LOSSES;
-hidden byte i_r, i_o, i_m, i_k, i_set, i_use;
+hidden byte i_r, i_o, i_m, i_k, i_set, i_use, i_lent;
 
 #include "collect_steps.pml"
 

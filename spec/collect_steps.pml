@@ -138,13 +138,20 @@ inline start_copy(r, b) {
   printf("R%d copies, block %d use %d\n", r, b, copies[r])
 }
 
-/* Alone, the last share decides, unless the error has. */
+/* Alone, the last share decides, unless the error has. Ranks may lend their memory in place of
+ * filling a part: a sum that counts is read before an operation of a rank that brings it has ended,
+ * for then its user has the memory again. */
+#define HAS_TAKEN_BACK(r, use)                                                               \
+  (TAKES_PART(r, TENSOR_OF(use)) && ended[RO(r, TENSOR_OF(use))] >= ROUND_OF(use))
 #define MAY_SUM(r, b)                                                                        \
   (HAS(HOLDERS(MACHINE(r), b) & ~summed[BL(MACHINE(r), b)], r) &&                            \
    KIND_OF(use_of[BL(MACHINE(r), b)]) == COLLECT && decided[BL(MACHINE(r), b)] != ERROR &&   \
    COVERS(filled[BL(MACHINE(r), b)], AWAITED(MACHINE(r), b)))
 inline sum_shares(m, b, who) {
   i_m = BL(m, b);
+  i_lent = decided[i_m] == ERROR || !HAS_TAKEN_BACK(2 * (m), use_of[i_m]) &&
+             !HAS_TAKEN_BACK(2 * (m) + 1, use_of[i_m]);
+  assert(i_lent);
   summed[i_m] = summed[i_m] | (USERS(m, b) & (who));
   printf("M%d sums, block %d use %d by %d\n", m, b, use_of[i_m], summed[i_m]);
 #if ALONE
@@ -290,11 +297,12 @@ inline carrier_follows(m, b) {
 #endif
 
 /* A block that is being filled for a round that has failed is withdrawn, and used again when its
- * ranks have released it. Mutant 77 clears what they say. */
+ * ranks have released it. Mutant 77 clears what they say; mutant 94 lets ranks take back what they
+ * have lent without that. */
 inline withdraw(m, o, b) {
   if
   :: use_of[BL(m, b)] == USE(COLLECT, o, rounds[MO(m, o)]) ->
-     decided[BL(m, b)] = ERROR;
+     decided[BL(m, b)] = (MUTANT == 94 -> decided[BL(m, b)] : ERROR);
      use_of[BL(m, b)] = (MUTANT == 77 -> 0 : use_of[BL(m, b)])
   :: else
   fi

@@ -35,6 +35,7 @@ TRAIL_LINES_MAX = 400
 # Which property a failed assertion of the models stands for; the first match counts.
 PROPERTIES = (
     (r"results\[", "(a) two verdicts"),
+    (r"i_lent", "memory touched after the end"),
     (r"use_of\[.*==i_use", "another use disturbed"),
     (r"use_of\[i_r\]", "block held"),
     (r"brought\[", "(b) not all ranks' bytes"),

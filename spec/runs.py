@@ -212,4 +212,5 @@ MUTANTS = (
     mutant(91, "collect", "HUNG=2", "abort opens no round"),
     mutant(92, "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2", "reserve for wanted pieces only"),
     mutant(93, "collect", "NR=2 LEAVES=1", "error overtakes the answer before"),
+    mutant(94, "collect", "ABORTS=1", "lent memory taken back before the use is decided"),
 )

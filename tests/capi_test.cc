@@ -228,6 +228,39 @@ TEST_F(CApi, AnErrorAsSmallAsAnOlderProgramsIsNotOverrun) {
   EXPECT_STREQ(older.beyond, "beyond");
 }
 
+TEST_F(CApi, MemoryForTensorsIsThereAlsoWhereNobodySharesIt) {
+  byteps_shared_memory memory{};
+  ASSERT_EQ(byteps_alloc_shared(session_, 1000, &memory, &error_), BYTEPS_OK) << error_.message;
+  EXPECT_EQ(memory.bytes, 1000u);
+  EXPECT_EQ(memory.shared, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data) % 64, 0u);
+  auto* values = static_cast<float*>(memory.data);
+  EXPECT_EQ(values[249], 0);
+  values[0] = 5;
+  byteps_request request = Sum("shared");
+  request.input = request.output = memory.data;
+  EXPECT_EQ(Run(request), BYTEPS_OK);
+  EXPECT_EQ(values[0], 5);
+  byteps_free_shared(session_, data_);
+  byteps_free_shared(session_, nullptr);
+  byteps_free_shared(nullptr, memory.data);
+  byteps_close(session_);
+  values[0] = 6;  // it outlives the session
+  byteps_free_shared(session_, memory.data);
+  byteps_free_shared(session_, memory.data);
+  EXPECT_EQ(byteps_alloc_shared(session_, 1, &memory, &error_), BYTEPS_SHUTDOWN);
+}
+
+TEST_F(CApi, MemoryThatCannotBeIsAnError) {
+  byteps_shared_memory memory{};
+  EXPECT_EQ(byteps_alloc_shared(nullptr, 1, &memory, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_alloc_shared(session_, 1, nullptr, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_alloc_shared(session_, SIZE_MAX, &memory, &error_), BYTEPS_EXHAUSTED);
+  EXPECT_EQ(memory.data, nullptr);
+  memory.struct_size = 3;
+  EXPECT_EQ(byteps_alloc_shared(session_, 1, &memory, &error_), BYTEPS_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, TheLibrarySaysWhatItIs) {
   EXPECT_EQ(byteps_interface(), BYTEPS_INTERFACE);
   EXPECT_EQ(std::string(byteps_version()), std::to_string(BYTEPS_VERSION_MAJOR) + "." +

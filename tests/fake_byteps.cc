@@ -104,6 +104,13 @@ byteps_code byteps_declare(byteps_session* session, const char* name, byteps_err
   return BYTEPS_OK;
 }
 
+byteps_code byteps_alloc_shared(byteps_session*, size_t, byteps_shared_memory*,
+                                byteps_error* error) {
+  return Fail(error, BYTEPS_EXHAUSTED, "there is no memory");
+}
+
+void byteps_free_shared(byteps_session*, void*) {}
+
 byteps_code byteps_start(byteps_session* session, const byteps_request* request,
                          byteps_handle* handle, byteps_error* error) {
   FakeJob& job = *session->job;

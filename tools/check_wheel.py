@@ -80,6 +80,16 @@ def check_exports(listing: str) -> Iterator[str]:
             yield f"the library exports {name}: give it hidden visibility"
 
 
+def check_python_free(name: str, listing: str) -> Iterator[str]:
+    """`listing` is what nm says that a file needs which has no `abi3` in its name.
+
+    abi3audit looks only at files that have.
+    """
+    symbols = [line.split()[0].split("@")[0] for line in listing.splitlines() if line.split()]
+    if found := sorted(one for one in symbols if re.match("_?Py[A-Z_]", one)):
+        yield f"{name} uses {found[0]} of Python, so it must be an .abi3.so, or do without"
+
+
 def check_tools(wheel: Path, execute: Run = run) -> Iterator[str]:
     for tool in (["auditwheel", "show"], ["abi3audit", "--strict", "--summary"]):
         command = [str(Path(sys.executable).parent / tool[0]), *tool[1:], str(wheel)]
@@ -104,6 +114,9 @@ def check(wheel: Path, version: str) -> Iterator[str]:
             path = Path(folder) / name
             if path.read_bytes()[:4] == b"\x7fELF":
                 needs[name] = needed(run(["readelf", "--wide", "--dynamic", str(path)])[1])
+                if not name.endswith(".abi3.so"):
+                    undefined = ["nm", "--dynamic", "--undefined-only", "--format=posix"]
+                    yield from check_python_free(name, run([*undefined, str(path)])[1])
         yield from check_libraries(names, needs)
         library = str(Path(folder) / LIBRARY)
         listing = run(["nm", "--dynamic", "--defined-only", "--format=posix", library])[1]

@@ -1,8 +1,10 @@
-"""Jobs of the three kinds that are compared: byteps, Gloo, plain sockets."""
+"""Jobs of the kinds that are compared: byteps, Gloo, Open MPI, plain sockets."""
 
 from __future__ import annotations
 
 import secrets
+import shlex
+import shutil
 import socket
 import statistics
 import sys
@@ -11,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.programs import (
+    BENCH_OPENMPI,
     BENCH_PUSH_PULL,
     BENCH_SOCKET,
     BPS_SCHEDULER,
@@ -64,10 +67,12 @@ def start_byteps(
     options: Mapping[str, str] | None = None,
     build: Path = BUILD,
     ranks: int = 1,
+    program: Sequence[str | Path] = (),
 ) -> Job:
     """Start scheduler, servers and workers of a byteps job, from a folder of programs.
 
-    Each place of a worker is a machine with so many ranks.
+    Each place of a worker is a machine with so many ranks. The workers are bench_push_pull, if no
+    other program is given.
     """
     common = {
         "DMLC_PS_ROOT_URI": meeting.host,
@@ -96,7 +101,7 @@ def start_byteps(
         fleet.start(
             f"worker {i * ranks + local}",
             place,
-            [build / BENCH_PUSH_PULL, "--commands"],
+            program or [build / BENCH_PUSH_PULL, "--commands"],
             {
                 **common,
                 "DMLC_ROLE": "worker",
@@ -112,14 +117,18 @@ def start_byteps(
 
 
 def start_gloo(
-    fleet: Fleet, meeting: Meeting, workers: Sequence[Place], interface: str = "lo"
+    fleet: Fleet,
+    meeting: Meeting,
+    workers: Sequence[Place],
+    interface: str = "lo",
+    program: Sequence[str | Path] = (GLOO_BENCH,),
 ) -> Job:
     """Start a Gloo group; each rank says when it is there."""
     started = [
         fleet.start(
             f"gloo {i}",
             place,
-            [sys.executable, GLOO_BENCH],
+            [sys.executable, *program],
             {
                 "MASTER_ADDR": meeting.host,
                 "MASTER_PORT": str(meeting.port),
@@ -132,6 +141,37 @@ def start_gloo(
         for i, place in enumerate(workers)
     ]
     return Job("gloo", started)
+
+
+def has_openmpi() -> bool:
+    """Return whether Open MPI is there and its program is built."""
+    return BENCH_OPENMPI.exists() and shutil.which("mpirun") is not None
+
+
+def start_openmpi(fleet: Fleet, workers: Sequence[tuple[Place, str]], folder: Path) -> Job:
+    """Start mpirun at the first worker's place; it answers for all ranks.
+
+    Each worker has a place and an address. mpirun starts its helpers through a script in `folder`,
+    in place of ssh.
+    """
+    agent = folder / "agent"
+    lines = [
+        f'{address}) exec {shlex.join(place.prefix)} sh -c "$*" ;;' for place, address in workers
+    ]
+    agent.write_text(
+        "\n".join(["#!/bin/sh", "host=$1", "shift", "case $host in", *lines, "esac\n"])
+    )
+    agent.chmod(0o755)
+    settings = {
+        "plm_rsh_agent": str(agent),
+        "oob_tcp_if_include": "eth0",
+        "btl": "self,tcp",
+        "btl_tcp_if_include": "eth0",
+    }
+    words = [word for pair in settings.items() for word in ("--mca", *pair)]
+    hosts = ",".join(f"{address}:1" for _, address in workers)
+    command = ["mpirun", "--allow-run-as-root", *words, "--bind-to", "none", "--host", hosts]
+    return Job("openmpi", [fleet.start("openmpi", workers[0][0], [*command, BENCH_OPENMPI])])
 
 
 def start_sockets(

@@ -27,6 +27,8 @@ BENCH_PUSH_PULL = Path("bench/bench_push_pull")
 BPS_SERVER = Path("apps/bps-server")
 BPS_SCHEDULER = Path("apps/bps-scheduler")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
+EMULATED_WORKER = REPOSITORY / "bench" / "emulated_worker.py"
+BENCH_OPENMPI = BUILD / "bench" / "bench_openmpi"
 
 ANSWER_LIMIT_S = 600.0
 END_LIMIT_S = 5.0
@@ -132,7 +134,7 @@ class Fleet:
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
                     program.process.send_signal(number)
-                elif not program.name.startswith(("worker", "gloo", "client")):
+                elif not program.name.startswith(("worker", "gloo", "openmpi", "client")):
                     continue
                 try:
                     program.process.wait(max(0.5, deadline - time.monotonic()))
@@ -150,6 +152,7 @@ class Sample:
 
     seconds: float
     cpu_seconds: float
+    answers: list[dict[str, Any]]
 
 
 def run_together(
@@ -167,7 +170,7 @@ def run_together(
     begin = min(answer["begin_ns"] for answer in answers)
     end = max(answer["end_ns"] for answer in answers)
     cpu = sum(answer["cpu_seconds"] for answer in answers) + helper_cpu / iterations
-    return Sample((end - begin) * 1e-9 / iterations, cpu)
+    return Sample((end - begin) * 1e-9 / iterations, cpu, answers)
 
 
 def require_programs(beside: Path | None = None) -> None:

@@ -328,6 +328,31 @@ BYTEPS_API byteps_code byteps_handle_members(byteps_session* session, byteps_han
  * unknown or was released before. */
 BYTEPS_API void byteps_release(byteps_session* session, byteps_handle handle);
 
+/* Memory for tensors, from byteps_alloc_shared. */
+typedef struct byteps_shared_memory {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_shared_memory);
+  void* data;   /* aligned to 64 bytes at least, all zero */
+  size_t bytes; /* as many as were asked for */
+  /* 1: other ranks of the machine read it where it lies. 0: it is the process' own. */
+  int32_t shared;
+  int32_t reserved;
+} byteps_shared_memory;
+
+/* Memory that the other ranks of the machine read where it lies: an input in it is summed without
+ * being copied first. Any part of it may be the input, the output or both of a request. It is a
+ * matter of speed alone: other memory works as well, and this memory works in a later session, too.
+ * So where no ranks of a machine share memory (a job of one, or ranks that are members by
+ * themselves), and where no more of it can be had, the process' own memory is given instead, and
+ * `shared` says so. The caller sets struct_size. Does not block. BYTEPS_EXHAUSTED: there is no
+ * memory. */
+BYTEPS_API byteps_code byteps_alloc_shared(byteps_session* session, size_t bytes,
+                                           byteps_shared_memory* memory, byteps_error* error);
+
+/* Gives memory of byteps_alloc_shared back to the machine, also when the session is closed. No
+ * operation may use it any more. Nothing happens for null, for what was not given, and in a copy of
+ * the process made by fork. */
+BYTEPS_API void byteps_free_shared(byteps_session* session, void* data);
+
 /* Bytes moved by complete operations and the window they were counted in. The caller sets
  * struct_size. */
 typedef struct byteps_speed {

@@ -196,6 +196,20 @@ class Session {
     byteps_release(session_, handle);
   }
 
+  // Where it is, and whether other ranks read it there.
+  std::tuple<uintptr_t, bool> AllocShared(size_t size_bytes) {
+    CheckProcess();
+    byteps_shared_memory memory{};
+    byteps_error error{};
+    byteps_code code;
+    {
+      nb::gil_scoped_release release;
+      code = byteps_alloc_shared(session_, size_bytes, &memory, &error);
+    }
+    RaiseIfFailed(code, error);
+    return {reinterpret_cast<uintptr_t>(memory.data), memory.shared != 0};
+  }
+
   std::tuple<uint64_t, double, uint64_t> Speed() {
     byteps_speed speed{};
     byteps_get_speed(session_, &speed);
@@ -265,6 +279,12 @@ class Session {
   const pid_t process_;
 };
 
+// Of the session at `address`, which may be closed: memory outlives it.
+void FreeShared(uintptr_t address, uintptr_t data) {
+  nb::gil_scoped_release release;
+  byteps_free_shared(reinterpret_cast<byteps_session*>(address), reinterpret_cast<void*>(data));
+}
+
 }  // namespace
 
 void BindSession(nb::module_& module) {
@@ -296,9 +316,11 @@ void BindSession(nb::module_& module) {
       .def("copy_result", &Session::CopyResult, nb::arg("handle"), nb::arg("pointer"),
            nb::arg("size_bytes"))
       .def("release", &Session::Release, nb::arg("handle"))
+      .def("alloc_shared", &Session::AllocShared, nb::arg("size_bytes"))
       .def("speed", &Session::Speed)
       .def("give_up", &Session::GiveUp, nb::arg("why"))
       .def("shutdown", &Session::Shutdown);
+  module.def("free_shared", &FreeShared, nb::arg("session"), nb::arg("data"));
 }
 
 }  // namespace byteps::python

@@ -307,6 +307,12 @@ constexpr OptionRow kRows[] = {
      .readers = kByScheduler,
      .help = "Workers measure what the links of servers carry, and pieces move to the faster ones "
              "while the job runs. A link with link_mbit is not measured."},
+    {.name = "shared_links",
+     .variable = "BYTEPS_SHARED_LINKS",
+     .field = &Options::shared_links,
+     .readers = kByWorker | kByServer,
+     .help = "Workers reach the servers of their own host through memory that both share, and not "
+             "through TCP."},
     {.name = "exit_notices",
      .variable = "BYTEPS_EXIT_NOTICES",
      .field = &Options::exit_notices,

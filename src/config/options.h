@@ -66,6 +66,7 @@ struct Options {
   int64_t min_workers = 0;
   bool strict = false;
   bool measure_links = true;
+  bool shared_links = true;
   int64_t exit_notices = -1;
 
   // What it says.

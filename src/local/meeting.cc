@@ -105,7 +105,7 @@ class Host {
     std::vector<std::byte> hello_bytes;
     MeetingHello hello;
     MeetingNonce challenge{};
-    UniqueFd line;
+    UniqueFd line, heap;
     bool has_greeted = false;
   };
 
@@ -155,10 +155,11 @@ class Host {
         DecodeMeetingWord(MeetingWord::kProof, packet->bytes, sizeof(ProofBytes));
     ProofBytes expected =
         Proof(options_.secret, kGuestPurpose, guest->hello_bytes, guest->challenge);
-    if (!proof.has_value() || !ProofEqual(expected, *proof) || packet->fds.size() != 1) {
+    if (!proof.has_value() || !ProofEqual(expected, *proof) || packet->fds.size() != 2) {
       return false;
     }
     guest->line = std::move(packet->fds[0]);
+    guest->heap = std::move(packet->fds[1]);
     Status fits = Admit(guest->hello);
     if (!fits.ok()) {
       (void)SendPacket(guest->socket, EncodeMeetingRefusal(fits));
@@ -190,9 +191,10 @@ class Host {
     bool taken = hello.rank >= options_.size || hello.rank == options_.rank ||
                  members_[hello.rank] != nullptr;
     if (taken) {
-      return {StatusCode::kMismatch,
-              "two processes of this machine are local rank " + std::to_string(hello.rank) +
-                  " of " + std::to_string(options_.size) + ": give each a number of its own"};
+      return {StatusCode::kMismatch, "two processes of this machine are local rank " +
+                                         std::to_string(hello.rank) + " of " +
+                                         std::to_string(options_.size) +
+                                         ": give each a BYTEPS_LOCAL_RANK of its own"};
     }
     return Status::Ok();
   }
@@ -236,9 +238,17 @@ class Host {
       RefuseAll(memory.status());
       return memory.status();
     }
+    Result<std::shared_ptr<Heap>> heap = Heap::Create(Heap::BytesFor(options_.size));
+    if (!heap.ok()) {
+      RefuseAll(heap.status());
+      return heap.status();
+    }
     std::vector<int> fds = {memory->fd()};
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
       fds.push_back(rank == options_.rank ? line->watched.get() : members_[rank]->line.get());
+    }
+    for (uint32_t rank = 0; rank < options_.size; ++rank) {
+      fds.push_back(rank == options_.rank ? heap.value()->fd() : members_[rank]->heap.get());
     }
     for (const auto& member : members_) {
       if (member == nullptr) continue;
@@ -249,9 +259,13 @@ class Host {
     Meeting meeting;
     meeting.memory = std::move(memory.value());
     meeting.own_line = std::move(line->held);
+    meeting.heap = std::move(heap.value());
     meeting.lines.resize(options_.size);
+    meeting.heaps.resize(options_.size);
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
-      if (rank != options_.rank) meeting.lines[rank] = std::move(members_[rank]->line);
+      if (rank == options_.rank) continue;
+      meeting.lines[rank] = std::move(members_[rank]->line);
+      meeting.heaps[rank] = std::move(members_[rank]->heap);
     }
     return meeting;
   }
@@ -281,6 +295,8 @@ Result<Packet> Await(const MeetingOptions& options, const UniqueFd& socket, Time
 Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Time deadline) {
   Result<Line> line = NewLine();
   if (!line.ok()) return line.status();
+  Result<std::shared_ptr<Heap>> heap = Heap::Create(Heap::BytesFor(options.size));
+  if (!heap.ok()) return heap.status();
   std::vector<std::byte> hello = EncodeMeetingHello(HelloOf(options));
   Status sent = SendPacket(socket, hello);
   if (!sent.ok()) return Status(StatusCode::kUnavailable, sent.message());
@@ -294,7 +310,8 @@ Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Tim
   if (!challenge.has_value()) return Status(StatusCode::kProtocol, "no challenge");
   std::vector<std::byte> nonce(challenge->begin(), challenge->end());
   ProofBytes proof = Proof(options.secret, kGuestPurpose, hello, nonce);
-  sent = SendPacket(socket, EncodeMeetingWord(MeetingWord::kProof, proof), {line->watched.get()});
+  sent = SendPacket(socket, EncodeMeetingWord(MeetingWord::kProof, proof),
+                    {line->watched.get(), heap.value()->fd()});
   if (!sent.ok()) return sent;
   packet = Await(options, socket, deadline);
   if (!packet.ok()) return packet.status();
@@ -304,7 +321,7 @@ Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Tim
       DecodeMeetingWord(MeetingWord::kWelcome, packet->bytes, sizeof(ProofBytes));
   ProofBytes expected = Proof(options.secret, kHostPurpose, hello, nonce);
   if (!welcome.has_value() || !ProofEqual(expected, *welcome) ||
-      packet->fds.size() != options.size + 1) {
+      packet->fds.size() != 2 * size_t{options.size} + 1) {
     return Status(StatusCode::kRefused,
                   "the process of this machine that collects the others "
                   "does not know the job's secret, or has another version");
@@ -315,9 +332,13 @@ Result<Meeting> Visit(const MeetingOptions& options, const UniqueFd& socket, Tim
   Meeting meeting;
   meeting.memory = std::move(memory.value());
   meeting.own_line = std::move(line->held);
+  meeting.heap = std::move(heap.value());
   meeting.lines.resize(options.size);
+  meeting.heaps.resize(options.size);
   for (uint32_t rank = 0; rank < options.size; ++rank) {
-    if (rank != options.rank) meeting.lines[rank] = std::move(packet->fds[rank + 1]);
+    if (rank == options.rank) continue;
+    meeting.lines[rank] = std::move(packet->fds[1 + rank]);
+    meeting.heaps[rank] = std::move(packet->fds[1 + options.size + rank]);
   }
   return meeting;
 }

@@ -13,11 +13,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/local/heap.h"
 #include "src/local/shared_memory.h"
 #include "src/local/unique_fd.h"
 
@@ -46,6 +48,10 @@ struct Meeting {
   std::vector<UniqueFd> lines;
   // To be held while this process takes part: the pipe, or nothing.
   UniqueFd own_line;
+  // Where this rank's shared tensors lie; shared with these tensors. And the others' heaps by rank;
+  // the own one is empty.
+  std::shared_ptr<Heap> heap;
+  std::vector<UniqueFd> heaps;
 };
 
 // Blocks until all have come, or says on each who is missing (kDeadlineExceeded), who differs

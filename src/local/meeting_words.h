@@ -3,8 +3,9 @@
 //
 //   hello      from who connects: version, rank, size, memory bytes, nonce, terms
 //   challenge  a nonce
-//   proof      that it knows the secret; with it its line
-//   welcome    when all are there: a proof of the other end; with it the memory and all lines
+//   proof      that it knows the secret; with it its line and its heap
+//   welcome    when all are there: a proof of the other end; with it the memory, all lines and all
+//              heaps
 //   refusal    instead of a challenge or a welcome: a code and a text
 #pragma once
 
@@ -19,7 +20,7 @@
 
 namespace byteps::local {
 
-inline constexpr uint32_t kMeetingVersion = 1;
+inline constexpr uint32_t kMeetingVersion = 2;
 inline constexpr size_t kTermsBytesMax = 1024;
 using MeetingNonce = std::array<std::byte, 16>;
 

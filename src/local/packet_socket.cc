@@ -93,10 +93,11 @@ Result<UniqueFd> ConnectPackets(const std::string& name) {
   return socket;
 }
 
-Result<UniqueFd> AcceptPackets(const UniqueFd& listener) {
-  UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return SystemError(StatusCode::kUnavailable, "nobody waits");
-  return socket;
+Result<UniqueFd> AcceptPackets(int listener) {
+  UniqueFd socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket) return socket;
+  bool short_of = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+  return SystemError(short_of ? StatusCode::kExhausted : StatusCode::kUnavailable, "nobody waits");
 }
 
 bool IsOfThisUser(const UniqueFd& socket) {
@@ -106,7 +107,7 @@ bool IsOfThisUser(const UniqueFd& socket) {
          peer.uid == geteuid();
 }
 
-Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes, const std::vector<int>& fds) {
+Status SendPacket(int socket, ConstByteSpan bytes, const std::vector<int>& fds) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kPacketFdsMax * sizeof(int))> control = {};
   iovec data = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message = {};
@@ -122,12 +123,12 @@ Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes, const std::vector
     part->cmsg_len = CMSG_LEN(fd_bytes);
     std::memcpy(CMSG_DATA(part), fds.data(), fd_bytes);
   }
-  if (sendmsg(socket.get(), &message, MSG_NOSIGNAL) >= 0) return Status::Ok();
+  if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return Status::Ok();
   if (IsClosed(errno)) return Closed();
   return SystemError(StatusCode::kExhausted, "cannot send to a process of this machine");
 }
 
-Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline) {
+Result<Packet> ReceivePacket(int socket, Time deadline) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kPacketFdsMax * sizeof(int))> control = {};
   Packet packet;
   packet.bytes.resize(kPacketBytesMax);
@@ -138,7 +139,7 @@ Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline) {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    ssize_t received = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+    ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received > 0) {
       packet.fds = FdsOf(message);
       if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
@@ -152,7 +153,7 @@ Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline) {
       return SystemError(StatusCode::kPeerLost, "cannot hear a process of this machine");
     }
     bool is_late =
-        !PollReadable({socket.get()}, deadline)[0] && std::chrono::steady_clock::now() >= deadline;
+        !PollReadable({socket}, deadline)[0] && std::chrono::steady_clock::now() >= deadline;
     if (is_late) {
       return Status(StatusCode::kDeadlineExceeded, "a process of this machine does not answer");
     }

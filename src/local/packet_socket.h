@@ -25,18 +25,29 @@ struct Packet {
 Result<UniqueFd> ListenPackets(const std::string& name);
 // kUnavailable if nobody listens. Does not block.
 Result<UniqueFd> ConnectPackets(const std::string& name);
-// One that waits, if there is one; it may be a stranger. Does not block.
-Result<UniqueFd> AcceptPackets(const UniqueFd& listener);
+// One that waits, if there is one; it may be a stranger. Does not block. kExhausted if the system
+// has no descriptor for it.
+Result<UniqueFd> AcceptPackets(int listener);
+inline Result<UniqueFd> AcceptPackets(const UniqueFd& listener) {
+  return AcceptPackets(listener.get());
+}
 
 // Whether the other end is a process of this user.
 bool IsOfThisUser(const UniqueFd& socket);
 
 // Does not block: a packet fits into the socket, or kExhausted. The descriptors are borrowed. A
 // closed socket is kPeerLost.
-Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes, const std::vector<int>& fds = {});
+Status SendPacket(int socket, ConstByteSpan bytes, const std::vector<int>& fds = {});
+inline Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes,
+                         const std::vector<int>& fds = {}) {
+  return SendPacket(socket.get(), bytes, fds);
+}
 // Blocks until a packet is there, the other end has closed (kPeerLost), or the deadline has passed
 // (kDeadlineExceeded). kProtocol for a packet that is too long.
-Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline);
+Result<Packet> ReceivePacket(int socket, Time deadline);
+inline Result<Packet> ReceivePacket(const UniqueFd& socket, Time deadline) {
+  return ReceivePacket(socket.get(), deadline);
+}
 
 // Waits until one of the descriptors can be read or is closed; whether it is, in order. None is
 // when the deadline has passed.

@@ -22,6 +22,8 @@ class UniqueFd {
 
   explicit operator bool() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  // The descriptor is the caller's from here on.
+  int Release() { return std::exchange(fd_, -1); }
   void Close() { *this = UniqueFd(); }
 
  private:

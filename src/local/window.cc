@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
 
 #include "src/base/check.h"
@@ -52,11 +53,12 @@ size_t Window::BytesFor(const WindowShape& shape) {
   return UpToLine(sizeof(WindowWords)) + shape.ranks * shape.blocks * shape.block_bytes;
 }
 
-Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank)
+Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* heaps)
     : shape_(shape),
       rank_(rank),
       words_(*reinterpret_cast<WindowWords*>(memory.data())),
-      parts_(memory.data() + UpToLine(sizeof(WindowWords))) {
+      parts_(memory.data() + UpToLine(sizeof(WindowWords))),
+      heaps_(heaps) {
   BYTEPS_CHECK(memory.size() >= BytesFor(shape) && rank < shape.ranks);
   BYTEPS_CHECK(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
 }
@@ -213,7 +215,44 @@ void Window::Say(const AdmittedUse& at, uint64_t what) {
   WordsOf(at).marks[rank_].mark.store(at.number << 2 | what);
 }
 
-void Window::Filled(const AdmittedUse& at) {
+bool Window::Bring(const AdmittedUse& at, size_t offset, ConstByteSpan bytes) {
+  const uint64_t source = SourceFor(at, bytes);
+  if (source == 0 && !bytes.empty()) {
+    std::memcpy(Part(at).data() + offset, bytes.data(), bytes.size());
+  }
+  Filled(at, source);
+  return source != 0;
+}
+
+// RankMark::source for these bytes. Of an overlay bytes are read after it is decided, so there they
+// would have to stay for longer.
+uint64_t Window::SourceFor(const AdmittedUse& at, ConstByteSpan bytes) {
+  if (heaps_ == nullptr || at.use.how == Combine::kOverlay || bytes.size() != at.use.bytes) {
+    return 0;
+  }
+  std::optional<uint64_t> offset = heaps_->OffsetOf(bytes);
+  if (!offset.has_value()) return 0;
+  if (!Has(words_.lenders.load(), rank_)) words_.lenders.fetch_or(Bit(rank_));
+  bool all_read = true;
+  ForEach(at.use.ranks, [&](uint32_t rank) {
+    all_read = all_read && (rank == rank_ || Has(words_.ranks[rank].reads.load(), rank_));
+  });
+  return all_read ? *offset + 1 : 0;
+}
+
+// Those that cannot be mapped go on copying.
+void Window::MapLenders() {
+  const RankSet fresh = words_.lenders.load() & ~seen_lenders_;
+  if (heaps_ == nullptr || fresh == 0) return;
+  seen_lenders_ |= fresh;
+  ForEach(fresh, [&](uint32_t rank) {
+    if (rank < shape_.ranks && heaps_->Map(rank)) words_.ranks[rank_].reads.fetch_or(Bit(rank));
+  });
+}
+
+void Window::Filled(const AdmittedUse& at, uint64_t source) {
+  MapLenders();
+  WordsOf(at).marks[rank_].source.store(source);
   Say(at, kHasFilled);
   bool last = WordsOf(at).filled.fetch_add(1) + 1 == Count(at.use.bring);
   if (!last) return TellCarrier();
@@ -250,11 +289,19 @@ void Window::SumPart(const AdmittedUse& at, uint32_t share) {
   if (WordsOf(at).summed.fetch_add(1) + 1 == shares) Decide(at, kIsSum);
 }
 
+const std::byte* Window::InputOf(const AdmittedUse& at, uint32_t rank) const {
+  const uint64_t source = WordsOf(at).marks[rank].source.load();
+  if (source == 0 || heaps_ == nullptr) return PartOf(at, rank);
+  const std::byte* bytes = heaps_->At(rank, source - 1, at.use.bytes);
+  // A word that cannot be right must not make this process fault.
+  return bytes == nullptr ? PartOf(at, rank) : bytes;
+}
+
 // The result lies in the lowest part.
 void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
   std::array<const std::byte*, kLocalRanksMax> inputs;
   size_t count = 0;
-  ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = PartOf(at, rank) + begin; });
+  ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = InputOf(at, rank) + begin; });
   std::byte* out = PartOf(at, Lowest(at.use.bring)) + begin;
   size_t elements = (end - begin) / SizeOf(at.use.type);
   std::span<const std::byte* const> parts(inputs.data(), count);

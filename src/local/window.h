@@ -17,6 +17,7 @@
 #include "src/base/time.h"
 #include "src/base/types.h"
 #include "src/local/block_use.h"
+#include "src/local/heaps.h"
 #include "src/local/window_layout.h"
 
 namespace byteps::local {
@@ -26,7 +27,8 @@ class Window {
   static size_t BytesFor(const WindowShape& shape);
 
   // `memory` has BytesFor(shape) bytes, is all zero when the first rank comes, and outlives this.
-  Window(ByteSpan memory, const WindowShape& shape, uint32_t rank);
+  // `heaps` outlives this, too; null: this rank has none, and reads none.
+  Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* heaps = nullptr);
 
   // Local rank 0 alone, the carrier: gives a block to `use`, or says that none may be had now; what
   // changes that is an event. A use may be given a block before the one before it is over, if it
@@ -48,7 +50,11 @@ class Window {
   // This rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not said Filled.
   ByteSpan Part(const AdmittedUse& at);
   // The part is complete. The last one decides an overlay.
-  void Filled(const AdmittedUse& at);
+  void Filled(const AdmittedUse& at) { Filled(at, 0); }
+  // Makes these bytes this rank's part, from `offset` on, and says Filled. True: they were not
+  // copied, because they lie in the rank's heap, which the others read; so they must not change,
+  // nor be given back, before the use is decided.
+  bool Bring(const AdmittedUse& at, size_t offset, ConstByteSpan bytes);
 
   // Sums a share, if all parts are there and a share is left. True if it did. A block has a share
   // for each 128 KB, at most one for each rank.
@@ -101,6 +107,10 @@ class Window {
   std::optional<AdmittedUse> Read(uint64_t number) const;
   bool IsSane(const AdmittedUse& at) const;
   std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
+  const std::byte* InputOf(const AdmittedUse& at, uint32_t rank) const;
+  void Filled(const AdmittedUse& at, uint64_t source);
+  uint64_t SourceFor(const AdmittedUse& at, ConstByteSpan bytes);
+  void MapLenders();
   void SumPart(const AdmittedUse& at, uint32_t share);
   void Combined(const AdmittedUse& at, size_t begin, size_t end);
   bool Decide(const AdmittedUse& at, uint64_t what);
@@ -111,6 +121,8 @@ class Window {
   const uint32_t rank_;
   WindowWords& words_;
   std::byte* const parts_;
+  Heaps* const heaps_;
+  RankSet seen_lenders_ = 0;
   // The carrier's: the last two uses that were given each block; the last may wait behind the
   // other.
   struct Given {

@@ -18,11 +18,14 @@ inline constexpr uint32_t kUsesKept = 2 * kBlocksMax;
 struct alignas(64) RankWords {
   std::atomic<uint32_t> events;  // counts what happened that may concern it; whoever did it writes
   std::atomic<uint32_t> sleeps;  // it may be asleep; it alone writes
+  std::atomic<uint64_t> reads;   // ranks whose heaps it can read; it alone writes
 };
 
-// What a rank has done in a block: 4 times the use, plus one of these. It alone writes.
+// What a rank has done in a block: 4 times the use, plus one of the numbers below. It alone writes.
 struct alignas(64) RankMark {
   std::atomic<uint64_t> mark;
+  // Where its part is in its heap, plus 1; 0: in the block. Written before it says kHasFilled.
+  std::atomic<uint64_t> source;
 };
 inline constexpr uint64_t kHasFilled = 1;
 inline constexpr uint64_t kIsSumming = 2;
@@ -61,6 +64,7 @@ struct WindowWords {
   alignas(64) std::atomic<uint64_t> admitted;  // the newest use; the carrier writes
   alignas(64) std::atomic<uint64_t> left;      // ranks that take part no more; each adds itself
   std::atomic<uint64_t> lost;                  // ranks whose process has ended; who sees it adds it
+  std::atomic<uint64_t> lenders;               // ranks that sum from their heaps; each adds itself
   std::atomic<uint32_t> awaits_less;           // the carrier waits for ranks to owe less; it writes
   std::array<RankWords, kLocalRanksMax> ranks;
   std::array<UseWords, kUsesKept> uses;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/local/heaps_for_test.h"
 #include "src/local/local_for_test.h"
 #include "src/local/shared_memory.h"
 
@@ -24,6 +25,29 @@ class WindowTest : public testing::Test {
     memory_ = std::move(SharedMemory::Create(Window::BytesFor(shape_), Access::kReadWrite).value());
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       windows_.push_back(std::make_unique<Window>(memory_.bytes(), shape_, rank));
+    }
+  }
+  // Each rank has a heap, and in it three floats.
+  void BeginWithHeaps(uint32_t ranks, uint32_t blocks) {
+    Begin(ranks, blocks);
+    heaps_ = std::make_unique<HeapsForTest>(ranks);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      windows_[rank] = std::make_unique<Window>(memory_.bytes(), shape_, rank, &heaps_->of(rank));
+      ByteSpan bytes = heaps_->own(rank).Take(3 * sizeof(float)).value();
+      shared_.emplace_back(reinterpret_cast<float*>(bytes.data()), 3);
+    }
+  }
+  // True: it is lent.
+  bool BringShared(uint32_t rank, const AdmittedUse& at) {
+    return Of(rank).Bring(at, 0, std::as_bytes(shared_[rank]).first(at.use.bytes));
+  }
+  // Nobody knows of a heap before a rank has brought something from it.
+  void MeetHeaps() {
+    for (int turn = 0; turn < 2; ++turn) {
+      AdmittedUse at = *Of(0).Admit(Floats(FirstRanks(shape_.ranks)));
+      for (uint32_t rank = 0; rank < shape_.ranks; ++rank) BringShared(rank, at);
+      EXPECT_TRUE(Of(0).SumShare(at));
+      ReleaseAll(at);
     }
   }
 
@@ -58,6 +82,8 @@ class WindowTest : public testing::Test {
 
   WindowShape shape_;
   SharedMemory memory_;
+  std::unique_ptr<HeapsForTest> heaps_;
+  std::vector<std::span<float>> shared_;
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
@@ -253,6 +279,94 @@ TEST_F(WindowTest, UsesThatCannotBeAreRefused) {
   EXPECT_TRUE(refused(words.bring, 0));
   EXPECT_TRUE(refused(words.arithmetic, 0xff));
   EXPECT_TRUE(Of(1).NextAfter(0).value().has_value());
+}
+
+TEST_F(WindowTest, SharedBytesAreLentOnceAllCanReadThem) {
+  BeginWithHeaps(2, 2);
+  AdmittedUse at = *Of(0).Admit(Floats(3));
+  for (uint32_t rank : {0, 1}) std::ranges::fill(shared_[rank], float(rank + 1));
+  EXPECT_FALSE(BringShared(0, at)) << "rank 1 has not seen the heap";
+  EXPECT_FALSE(BringShared(1, at));
+  EXPECT_TRUE(Of(0).SumShare(at));
+  EXPECT_EQ(ReadResult(0, at), (std::vector<float>{3, 3, 3}));
+  Of(1).Release(at);
+  at = *Of(0).Admit(Floats(3));
+  EXPECT_TRUE(BringShared(0, at));
+  EXPECT_TRUE(BringShared(1, at)) << "rank 0 has seen its heap just now";
+  EXPECT_TRUE(Of(1).SumShare(at));
+  ReleaseAll(at);
+  at = *Of(0).Admit(Floats(3));
+  EXPECT_TRUE(BringShared(0, at));
+  EXPECT_TRUE(BringShared(1, at));
+  shared_[0][2] = 40;  // read where it lies, and when it is summed
+  EXPECT_TRUE(Of(1).SumShare(at));
+  EXPECT_EQ(ReadResult(0, at), (std::vector<float>{3, 3, 42}));
+  // What lies in the heap stays as it is.
+  EXPECT_EQ(shared_[0][0], 1);
+  EXPECT_EQ(shared_[1][0], 2);
+}
+
+TEST_F(WindowTest, RanksWithAndWithoutSharedBytesSumTogetherInTheOrderOfRanks) {
+  BeginWithHeaps(3, 2);
+  MeetHeaps();
+  AdmittedUse at = *Of(0).Admit(Floats(7, 1));
+  shared_[1][0] = 1;
+  Fill(2, at, {-1e8f});
+  EXPECT_TRUE(BringShared(1, at));
+  Fill(0, at, {1e8f});
+  EXPECT_TRUE(Of(2).SumShare(at));
+  EXPECT_EQ(ReadResult(1, at), std::vector<float>{1e8f + 1.0f - 1e8f});
+  // The next use of the block has nothing of it.
+  for (uint32_t rank : {0, 2}) Of(rank).Release(at);
+  at = *Of(0).Admit(Floats(7, 1));
+  for (uint32_t rank : {0, 1, 2}) Fill(rank, at, {5});
+  EXPECT_TRUE(Of(0).SumShare(at));
+  EXPECT_EQ(ReadResult(0, at), std::vector<float>{15});
+}
+
+TEST_F(WindowTest, BytesThatMayChangeBeforeTheyAreReadAreNotLent) {
+  BeginWithHeaps(2, 2);
+  MeetHeaps();
+  // An overlay is read after it is decided.
+  BlockUse use = Floats(3);
+  use.how = Combine::kOverlay;
+  use.bring = 1;
+  AdmittedUse at = *Of(0).Admit(use);
+  shared_[0][0] = 9;
+  EXPECT_FALSE(BringShared(0, at));
+  shared_[0][0] = 0;
+  EXPECT_EQ(ReadResult(1, at)[0], 9);
+  Of(0).Release(at);
+  // Part of a part; bytes of nobody's heap.
+  at = *Of(0).Admit(Floats(3));
+  EXPECT_FALSE(Of(0).Bring(at, 0, std::as_bytes(shared_[0]).first(4)));
+  std::vector<float> own{1, 2, 3};
+  EXPECT_FALSE(Of(1).Bring(at, 0, std::as_bytes(std::span(own))));
+}
+
+TEST_F(WindowTest, WhoCannotReadAHeapGetsACopy) {
+  BeginWithHeaps(3, 2);
+  heaps_->of(2).Close();
+  MeetHeaps();
+  AdmittedUse at = *Of(0).Admit(Floats(7));
+  EXPECT_FALSE(BringShared(0, at));
+  for (uint32_t rank : {1, 2}) BringShared(rank, at);
+  EXPECT_TRUE(Of(0).SumShare(at));
+  ReleaseAll(at);
+  AdmittedUse two = *Of(0).Admit(Floats(3));
+  EXPECT_TRUE(BringShared(0, two)) << "rank 2 is not in it";
+}
+
+TEST_F(WindowTest, APlaceThatCannotBeMakesNobodyFault) {
+  BeginWithHeaps(2, 2);
+  MeetHeaps();
+  AdmittedUse at = *Of(0).Admit(Floats(3));
+  for (uint32_t rank : {0, 1}) BringShared(rank, at);
+  auto& words = *reinterpret_cast<WindowWords*>(memory_.bytes().data());
+  words.blocks[at.block].marks[0].source.store(UINT64_MAX - 7);
+  heaps_->of(0).Close();
+  EXPECT_TRUE(Of(0).SumShare(at));
+  EXPECT_EQ(Of(1).decision(at), Decision::kSum);
 }
 
 TEST_F(WindowTest, AWaitThatIsInVainNamesWhoDidNotGoOn) {

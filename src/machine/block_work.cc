@@ -67,17 +67,15 @@ Result<bool> BlockWork::TakeUp() {
 
 void BlockWork::Forget(const protocol::Exchange& exchange) {
   for (Taken& taken : taken_) {
-    if (taken.exchange == &exchange) taken.exchange = nullptr;
+    if (taken.exchange != &exchange) continue;
+    if (taken.is_lent) (void)window_.Withdraw(taken.at);
+    taken.exchange = nullptr;
   }
 }
 
-void BlockWork::CopyIn(const Taken& taken) {
+void BlockWork::CopyIn(Taken& taken) {
   protocol::Spans spans = taken.exchange->spans->SpansOf(taken.at.use.piece);
-  if (!spans.push.empty()) {
-    std::memcpy(window_.Part(taken.at).data() + spans.push_offset, spans.push.data(),
-                spans.push.size());
-  }
-  window_.Filled(taken.at);
+  taken.is_lent = window_.Bring(taken.at, spans.push_offset, spans.push);
 }
 
 void BlockWork::CopyOut(const Taken& taken) const {

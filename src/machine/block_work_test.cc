@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Bytes final : protocol::SpanSource {
     spans.want = output;
     return spans;
   }
-  std::vector<std::byte> input = std::vector<std::byte>(kBlockWorkBytes, std::byte{1});
+  std::vector<std::byte> private_input = std::vector<std::byte>(kBlockWorkBytes, std::byte{1});
+  ByteSpan input = private_input;
   mutable std::vector<std::byte> output = std::vector<std::byte>(kBlockWorkBytes);
   protocol::Exchange exchange;
 };
@@ -45,14 +47,14 @@ class BlockWorkTest : public testing::Test {
       one.work = std::make_unique<BlockWork>(
           window.of(rank),
           BlockWork::Lane{[&one](const local::AdmittedUse&) { return one.begun; },
-                          [this, rank](const BlockWork::Taken& taken) { Fill(rank, taken); },
+                          [this, rank](BlockWork::Taken& taken) { Fill(rank, taken); },
                           [this, rank](const BlockWork::Taken& taken, bool is_sum) {
                             ranks[rank].taken.push_back(is_sum);
                             if (is_sum && taken.exchange != nullptr) work(rank).CopyOut(taken);
                           }});
     }
   }
-  void Fill(uint32_t rank, const BlockWork::Taken& taken) {
+  void Fill(uint32_t rank, BlockWork::Taken& taken) {
     if (taken.exchange == nullptr) {
       (void)window.of(rank).Withdraw(taken.at);
     } else if (Has(taken.at.use.bring, rank)) {
@@ -100,7 +102,7 @@ TEST_F(BlockWorkTest, WhatWasDecidedBeforeIsTakenAtOnce) {
   Run(0);
   Run(1);
   EXPECT_EQ(ranks[1].taken, std::vector<bool>{true});
-  EXPECT_EQ(ranks[1].bytes.output, ranks[0].bytes.input);
+  EXPECT_EQ(ranks[1].bytes.output, ranks[0].bytes.private_input);
 }
 
 TEST_F(BlockWorkTest, WhatIsForgottenIsTouchedNoMore) {
@@ -122,6 +124,53 @@ TEST_F(BlockWorkTest, WhoHasNothingForAUseEndsItInAnError) {
   Run(0);
   EXPECT_EQ(ranks[0].taken, std::vector<bool>{false});
   EXPECT_TRUE(work(1).IsDrained());
+}
+
+// Rank 0 brings from its heap, which rank 1 can read.
+class LendingTest : public BlockWorkTest {
+ protected:
+  LendingTest() {
+    ranks[0].bytes.input = window.heap(0).Take(kBlockWorkBytes).value();
+    Set(std::byte{5});
+    for (int turn = 0; turn < 2; ++turn) Sum();
+  }
+  void Set(std::byte value) { std::ranges::fill(ranks[0].bytes.input, value); }
+  void Sum() {
+    Admit(Combine::kSum, 0b11);
+    Run(0);
+    Run(1);
+    Run(0);
+    for (Rank& one : ranks) one.taken.clear();
+  }
+};
+
+TEST_F(LendingTest, SharedBytesAreReadWhereTheyLie) {
+  Admit(Combine::kSum, 0b11);
+  Run(0);
+  Set(std::byte{7});  // no user may; so one sees that nothing was copied
+  Run(1);
+  Run(0);
+  EXPECT_EQ(ranks[1].bytes.output, std::vector<std::byte>(kBlockWorkBytes, std::byte{8}));
+}
+
+TEST_F(LendingTest, WhoTakesLentMemoryBackEndsWhatIsNotDecided) {
+  Admit(Combine::kSum, 0b11);
+  Run(0);
+  work(0).Forget(ranks[0].bytes.exchange);
+  Set(std::byte{99});  // its user has it again
+  Run(1);
+  Run(0);
+  EXPECT_EQ(ranks[1].taken, std::vector<bool>{false}) << "nobody takes a sum of it";
+  EXPECT_TRUE(work(0).IsDrained() && work(1).IsDrained());
+}
+
+TEST_F(LendingTest, WhatIsDecidedStays) {
+  Admit(Combine::kSum, 0b11);
+  Run(0);
+  Run(1);
+  work(0).Forget(ranks[0].bytes.exchange);
+  Run(0);
+  EXPECT_EQ(ranks[1].taken, std::vector<bool>{true});
 }
 
 TEST_F(BlockWorkTest, PiecesThatAreCutInDifferentWaysAreAnError) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "src/machine/heap_memory.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 #include "src/runtime/status_pages.h"
@@ -72,7 +73,8 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       shut_down_(ShutDown()),
       meeting_(std::move(meeting)),
       room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
-      window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank),
+      heaps_(options.rank, meeting_.heap, std::move(meeting_.heaps)),
+      window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank, &heaps_),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       operations_(
           loop_, options.operation_limit,
@@ -339,6 +341,7 @@ void LocalEngine::End(const Status& why) {
   if (mail_.Flush()) window_.Leave();
   front_.Stop(leaves_ ? ShutDown() : why);
   DeliverToFront();
+  heaps_.Close();
 }
 
 // What was submitted before is taken before.
@@ -477,14 +480,14 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   if (!met.ok()) return met.status();
   log.WaitIsOver();
   try {
+    auto memory = std::make_shared<HeapMemory>(met->heap);
     auto engine = std::make_unique<LocalEngine>(options, std::move(met).value(), log);
     Status started = engine->Start();
     if (!started.ok()) return started;
     runtime::StartedEngine result;
     result.engine = std::move(engine);
-    result.standing.rank = options.rank;
-    result.standing.size = options.size;
-    result.standing.ranks.clear();
+    result.memory = std::move(memory);
+    result.standing = {options.rank, options.size, {}};
     for (uint32_t rank = 0; rank < options.size; ++rank) result.standing.ranks.push_back(rank);
     return result;
   } catch (const std::system_error& thrown) {

@@ -117,6 +117,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   const Status shut_down_;  // made before there may be no memory for it
   local::Meeting meeting_;
   const SharedRoom room_;
+  local::Heaps heaps_;
   local::Window window_;
   WordLoop loop_;
   runtime::OpenOperations operations_;

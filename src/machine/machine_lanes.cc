@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "src/machine/ferry_paths.h"
+#include "src/machine/heap_memory.h"
 #include "src/machine/herald.h"
 #include "src/machine/rounds.h"
 #include "src/protocol/never_complete.h"
@@ -52,7 +53,8 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
       events_(parts.events),
       meeting_(std::move(meeting)),
       room_(meeting_.memory.bytes(), ShapeFor(options.local_size)),
-      window_(room_.window(), ShapeFor(options.local_size), options.local_rank),
+      heaps_(options.local_rank, meeting_.heap, std::move(meeting_.heaps)),
+      window_(room_.window(), ShapeFor(options.local_size), options.local_rank, &heaps_),
       words_(window_, {[this] { return Step(); }, nullptr}),
       ferry_(IsCarrier() ? std::make_unique<Ferry>(window_) : nullptr),
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
@@ -253,12 +255,14 @@ void MachineLanes::TellLost(const Status& why) {
 // Nothing goes on in the window any more; what is open is withdrawn by the front.
 void MachineLanes::OnLoss() {
   over_ = true;
+  heaps_.Close();
   lane_.IgnoreAnswers();
   TellLost(RankWasLost(options_.first_rank, window_.lost()));
 }
 
 void MachineLanes::Fail(const Status& why) {
   over_ = true;
+  heaps_.Close();
   window_.MarkLost(options_.local_rank);
   TellLost(why);
 }
@@ -307,7 +311,11 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
     return std::make_unique<MachineLanes>(std::move(parts), machine, std::move(*meeting));
   };
-  return runtime::StartWorkerEngine(std::make_unique<SharedTransport>(shared), options, log);
+  auto memory = std::make_shared<HeapMemory>(meeting->heap);
+  Result<runtime::StartedEngine> started =
+      runtime::StartWorkerEngine(std::make_unique<SharedTransport>(shared), options, log);
+  if (started.ok()) started->memory = std::move(memory);
+  return started;
 }
 
 }  // namespace byteps::machine

@@ -96,6 +96,7 @@ class MachineLanes final : public runtime::WorkerLanes {
   const runtime::WorkerLanes::Events events_;
   local::Meeting meeting_;
   const SharedRoom room_;
+  local::Heaps heaps_;
   local::Window window_;
   WordLoop words_;
   const std::unique_ptr<Ferry> ferry_;               // at the carrier

@@ -54,16 +54,27 @@ int32_t ValueOf(const Draw& draw, uint32_t rank, size_t index) {
 
 class Call {
  public:
-  Call(const Draw& draw, const std::vector<uint32_t>& ranks, uint32_t rank)
-      : draw_(draw), ranks_(ranks), rank_(rank) {
+  // `memory`: where its input lies; null: in memory of its own.
+  Call(const Draw& draw, const std::vector<uint32_t>& ranks, uint32_t rank,
+       runtime::TensorMemory* memory)
+      : draw_(draw), ranks_(ranks), rank_(rank), memory_(memory) {
     size_t count = draw.count;
     if (draw.op == Op::kReducescatter) count *= ranks.size();
     if (draw.op == Op::kAlltoall) count = RowsTo(rank) * ranks.size();
     if (draw.op == Op::kAllgather) count = RowsOf(rank);
-    input_.resize(count);
+    if (memory_ == nullptr) {
+      own_input_.resize(count);
+      input_ = own_input_;
+    } else {
+      ByteSpan taken = memory_->Take(count * sizeof(int32_t)).value().bytes;
+      input_ = {reinterpret_cast<int32_t*>(taken.data()), count};
+    }
     for (size_t i = 0; i < count; ++i) input_[i] = ValueOf(draw, rank, i);
     output_.resize(draw.op == Op::kReducescatter ? draw.count : count);
   }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() { GiveBack(); }
 
   protocol::Operation Make() {
     protocol::Operation operation;
@@ -85,6 +96,8 @@ class Call {
   }
 
   void Done(protocol::Outcome outcome) {
+    std::ranges::fill(input_, -1);  // nobody may read it any more
+    GiveBack();
     MutexLock lock(mutex_);
     outcome_ = std::move(outcome);
     done_ = true;
@@ -106,6 +119,11 @@ class Call {
   }
 
  private:
+  void GiveBack() {
+    if (memory_ != nullptr) memory_->Give(reinterpret_cast<std::byte*>(input_.data()));
+    memory_ = nullptr;
+    input_ = {};
+  }
   size_t RowsOf(uint32_t rank) const { return draw_.count / (rank + 1); }
   size_t RowsTo(uint32_t rank) const { return RowsOf(rank) / ranks_.size(); }
 
@@ -154,7 +172,9 @@ class Call {
   const Draw draw_;
   const std::vector<uint32_t> ranks_;
   const uint32_t rank_;
-  std::vector<int32_t> input_;
+  runtime::TensorMemory* memory_;  // until the input is given back
+  std::vector<int32_t> own_input_;
+  std::span<int32_t> input_;
   std::vector<int32_t> output_;
   Mutex mutex_;
   std::condition_variable changed_;
@@ -164,8 +184,12 @@ class Call {
 
 class Member {
  public:
-  Member(const Role& role, runtime::Engine& engine)
-      : role_(role), engine_(engine), common_(role.seed), own_(role.seed * 64 + role.rank) {}
+  Member(const Role& role, runtime::Engine& engine, runtime::TensorMemory& memory)
+      : role_(role),
+        engine_(engine),
+        memory_(memory),
+        common_(role.seed),
+        own_(role.seed * 64 + role.rank) {}
 
   Status Run() {
     AddSets();
@@ -222,7 +246,8 @@ class Member {
     std::vector<std::shared_ptr<Call>> calls;
     for (size_t i = 0; i < last; ++i) {
       for (uint32_t late = own_() % 4 * 500; late > 0; --late) std::this_thread::yield();
-      calls.push_back(std::make_shared<Call>(draws[i], sets_[draws[i].group], role_.rank));
+      runtime::TensorMemory* memory = own_() % 2 == 0 ? &memory_ : nullptr;
+      calls.push_back(std::make_shared<Call>(draws[i], sets_[draws[i].group], role_.rank, memory));
       engine_.Submit(calls.back()->Make(), [call = calls.back()](protocol::Outcome outcome) {
         call->Done(std::move(outcome));
       });
@@ -252,7 +277,7 @@ class Member {
     Draw join;
     join.name = "join";
     join.op = Op::kBarrier;
-    auto call = std::make_shared<Call>(join, sets_[0], role_.rank);
+    auto call = std::make_shared<Call>(join, sets_[0], role_.rank, nullptr);
     protocol::Operation operation = call->Make();
     operation.spec.op = Op::kJoin;
     operation.spec.dtype = DataType::kInt64;
@@ -267,7 +292,7 @@ class Member {
   }
 
   Status Play(const Draw& draw, const std::vector<uint32_t>& ranks) {
-    auto call = std::make_shared<Call>(draw, ranks, role_.rank);
+    auto call = std::make_shared<Call>(draw, ranks, role_.rank, &memory_);
     engine_.Submit(call->Make(),
                    [call](protocol::Outcome outcome) { call->Done(std::move(outcome)); });
     return call->Wait();
@@ -275,6 +300,7 @@ class Member {
 
   const Role role_;
   runtime::Engine& engine_;
+  runtime::TensorMemory& memory_;
   std::mt19937 common_;
   std::mt19937 own_;
   std::vector<std::vector<uint32_t>> sets_;
@@ -297,7 +323,7 @@ Status Play(const std::string& job, const Role& role) {
   if (!role.freezes) options.silence_max = options.alive_every = 2 * kLong;
   Result<runtime::StartedEngine> started = StartLocalEngine(options, log);
   if (!started.ok()) return started.status();
-  Status status = Member(role, *started->engine).Run();
+  Status status = Member(role, *started->engine, *started->memory).Run();
   started->engine->Leave();
   return status;
 }

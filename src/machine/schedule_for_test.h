@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "src/local/heaps_for_test.h"
 #include "src/local/window.h"
 #include "src/machine/shared_room.h"
 #include "src/machine/words.h"
@@ -38,12 +39,17 @@ struct RolledOp {
 
 // What one rank brings to an operation, and gets.
 struct ScheduledPart final : protocol::SpanSource {
-  ScheduledPart(RolledOp& what, uint32_t of_rank, uint64_t serial)
+  // `shared`: room for its input in the rank's heap; if there is none, it has memory of its own.
+  ScheduledPart(RolledOp& what, uint32_t of_rank, uint64_t serial, ByteSpan shared)
       : op(what),
         rank(of_rank),
-        input(what.pieces * kScheduledFloats, static_cast<float>(of_rank + 1 + what.tensor)),
+        own_input(shared.empty() ? what.pieces * kScheduledFloats : 0),
+        input(shared.empty() ? std::span<float>(own_input)
+                             : std::span(reinterpret_cast<float*>(shared.data()),
+                                         shared.size() / sizeof(float))),
         output(input.size()),
         homes(what.pieces, 0) {
+    std::ranges::fill(input, static_cast<float>(of_rank + 1 + what.tensor));
     exchange.serial = serial;
     exchange.name = "w";
     exchange.tensor = {op.tensor, op.how, DataType::kFloat32, 0, op.process_set};
@@ -82,7 +88,8 @@ struct ScheduledPart final : protocol::SpanSource {
 
   RolledOp& op;
   const uint32_t rank;
-  std::vector<float> input;
+  std::vector<float> own_input;
+  const std::span<float> input;
   mutable std::vector<float> output;
   std::vector<ShardId> homes;
   protocol::Exchange exchange;
@@ -101,9 +108,11 @@ class Schedule {
       : random(seed * 0x9e3779b97f4a7c15 + 1),
         count_(count),
         lines_(SharedRoom::BytesFor(shape) / sizeof(ScheduledLine) + 1),
+        heaps_(count),
         room(std::as_writable_bytes(std::span(lines_)), shape) {
     for (uint32_t rank = 0; rank < count; ++rank) {
-      windows.push_back(std::make_unique<local::Window>(room.window(), shape, rank));
+      windows.push_back(
+          std::make_unique<local::Window>(room.window(), shape, rank, &heaps_.of(rank)));
     }
     sleeping_.assign(count, false);
     seen_.assign(count, 0);
@@ -160,6 +169,7 @@ class Schedule {
       if (part->rank != rank || part->exchange.serial != done->serial) continue;
       ++part->ends;
       part->status = done->status;
+      std::ranges::fill(part->input, 1e9F);  // its user has it again, and others must not read it
     }
   }
 
@@ -200,7 +210,11 @@ class Schedule {
     for (uint32_t rank = 0; rank < count_; ++rank) {
       for (const auto& op : ops) {
         if (std::ranges::find(op->ranks, rank) == op->ranks.end()) continue;
-        parts.push_back(std::make_unique<ScheduledPart>(*op, rank, ++serial));
+        ByteSpan shared;
+        if (Below(2) == 0) {
+          shared = heaps_.own(rank).Take(size_t{op->pieces} * kScheduledBytes).value();
+        }
+        parts.push_back(std::make_unique<ScheduledPart>(*op, rank, ++serial, shared));
         to_begin_[rank].push_back(parts.back().get());
       }
       std::ranges::shuffle(to_begin_[rank], random);
@@ -210,6 +224,7 @@ class Schedule {
   std::mt19937_64 random;
   const uint32_t count_;
   std::vector<ScheduledLine> lines_;
+  local::HeapsForTest heaps_;
 
  public:
   const SharedRoom room;

@@ -44,7 +44,7 @@ UpwardLane::UpwardLane(local::Window& window, uint32_t ranks, Ferry* ferry, Even
       ferry_(ferry),
       events_(std::move(events)),
       work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
-                     [this](const BlockWork::Taken& taken) { Fill(taken); },
+                     [this](BlockWork::Taken& taken) { Fill(taken); },
                      [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
 }
 
@@ -211,7 +211,7 @@ const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) const {
   return one == open_.end() ? nullptr : one->second;
 }
 
-void UpwardLane::Fill(const BlockWork::Taken& taken) {
+void UpwardLane::Fill(BlockWork::Taken& taken) {
   const local::AdmittedUse& at = taken.at;
   if (!Has(at.use.bring, rank_) || window_.decision(at) != Decision::kOpen) return;
   if (Spreads(at.use)) {

@@ -67,7 +67,7 @@ class UpwardLane {
   UpwardFacts FactsOf(const protocol::Exchange& exchange);
   void Forget(Exchanges::iterator one);
   const protocol::Exchange* Find(const local::AdmittedUse& at) const;
-  void Fill(const BlockWork::Taken& taken);
+  void Fill(BlockWork::Taken& taken);
   void Take(const BlockWork::Taken& taken, bool is_sum);
 
   local::Window& window_;

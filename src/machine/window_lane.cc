@@ -41,7 +41,7 @@ WindowLane::WindowLane(local::Window& window, uint32_t ranks, Events events)
       rank_count_(ranks),
       events_(std::move(events)),
       work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
-                     [this](const BlockWork::Taken& taken) { Fill(taken); },
+                     [this](BlockWork::Taken& taken) { Fill(taken); },
                      [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
 }
 
@@ -152,7 +152,7 @@ const protocol::Exchange* WindowLane::Find(const local::AdmittedUse& at) {
   return one->second.exchange;
 }
 
-void WindowLane::Fill(const BlockWork::Taken& taken) {
+void WindowLane::Fill(BlockWork::Taken& taken) {
   if (taken.exchange == nullptr) {
     (void)window_.Withdraw(taken.at);
   } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {

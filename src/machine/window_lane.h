@@ -71,7 +71,7 @@ class WindowLane {
   void Forget(Exchanges::iterator one);
   void End(Exchanges::iterator one, const Status& how, Time now);
   const protocol::Exchange* Find(const local::AdmittedUse& at);
-  void Fill(const BlockWork::Taken& taken);
+  void Fill(BlockWork::Taken& taken);
   void Take(const BlockWork::Taken& taken, bool is_sum);
   const protocol::Receipt& ReceiptOf(RankSet ranks);
 

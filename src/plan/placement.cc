@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -134,13 +135,16 @@ std::vector<uint32_t> ServerWeights(std::span<const Host> hosts,
   return weights;
 }
 
+double Load(const Host& host, const Model& model, double share) {
+  const double own = host.workers;
+  const double others = static_cast<double>(model.workers - host.workers);
+  return own * (1 - share) + others * share;
+}
+
 double Time(std::span<const Host> hosts, const Model& model, std::span<const double> shares) {
   double time = 0;
   for (size_t i = 0; i < hosts.size(); ++i) {
-    const double own = hosts[i].workers;
-    const double others = static_cast<double>(model.workers - hosts[i].workers);
-    const double load = own * (1 - shares[i]) + others * shares[i];
-    time = std::max(time, load / model.links[i]);
+    time = std::max(time, Load(hosts[i], model, shares[i]) / model.links[i]);
   }
   return time;
 }
@@ -154,17 +158,29 @@ Result<Shares> ComputeShares(std::span<const Host> hosts) {
     return Status(StatusCode::kInvalidArgument,
                   "no host runs a server, so no piece has a place; start at least one server");
   }
-  const Model model = MakeModel(hosts);
+  return SharesOf(hosts, OptimalShares(hosts, MakeModel(hosts)));
+}
+
+Shares SharesOf(std::span<const Host> hosts, std::vector<double> host_share) {
+  BYTEPS_CHECK(host_share.size() == hosts.size());
   Shares result;
-  result.host_share = OptimalShares(hosts, model);
+  result.host_share = std::move(host_share);
   result.server_weight = ServerWeights(hosts, result.host_share);
-  result.time_per_byte = Time(hosts, model, result.host_share);
+  result.time_per_byte = TimePerByte(hosts, result.host_share);
   return result;
 }
 
 double TimePerByte(std::span<const Host> hosts, std::span<const double> host_share) {
   BYTEPS_CHECK(host_share.size() == hosts.size());
   return Time(hosts, MakeModel(hosts), host_share);
+}
+
+double LoadPerByte(std::span<const Host> hosts, std::span<const double> host_share) {
+  BYTEPS_CHECK(host_share.size() == hosts.size());
+  const Model model = MakeModel(hosts);
+  double load = 0;
+  for (size_t i = 0; i < hosts.size(); ++i) load += Load(hosts[i], model, host_share[i]);
+  return load;
 }
 
 Result<std::vector<uint32_t>> ShardWeights(const Shares& shares,

@@ -42,6 +42,8 @@ struct Host {
   uint64_t link = 0;     // rate, any unit, the same for all hosts; 0 = unknown
   uint32_t workers = 0;  // contributors
   uint32_t servers = 0;  // server processes; they share the host's share equally
+
+  bool operator==(const Host&) const = default;
 };
 
 // Weights are whole numbers of this many parts, so that dealing pieces is integer arithmetic.
@@ -61,6 +63,14 @@ Result<Shares> ComputeShares(std::span<const Host> hosts);
 // The time of a round over its bytes if the hosts' shares are `host_share`, by the model above.
 // REQUIRES: host_share.size() == hosts.size().
 double TimePerByte(std::span<const Host> hosts, std::span<const double> host_share);
+
+// The bytes that all hosts send to each other in a round, per byte of the tensor, by the same
+// model. REQUIRES: as TimePerByte.
+double LoadPerByte(std::span<const Host> hosts, std::span<const double> host_share);
+
+// The weights of these shares.
+// REQUIRES: as TimePerByte.
+Shares SharesOf(std::span<const Host> hosts, std::vector<double> host_share);
 
 // A server process: where it runs (an index into `hosts`) and how many shards it has.
 struct ServerSite {

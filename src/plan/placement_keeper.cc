@@ -34,12 +34,16 @@ void PlacementKeeper::Forget() {
   agree_ = 0;
   moves_left_ = kMovesMax;
   series_ = 0;
+  trial_.Forget();
 }
 
 void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares) {
+  const bool same = hosts == hosts_;
   hosts_ = std::move(hosts);
   shares_ = std::move(shares);
   if (rates_.size() != hosts_.size()) Forget();
+  // In a job of other members the pace says nothing about a move.
+  if (!std::exchange(moving_, false) || !same) trial_.Forget();
   agree_ = 0;
   samples_ = 0;
   settling_ = true;
@@ -47,6 +51,8 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
 
 // True when a series is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
+  if (samples_ == 0) sum_ = 0;
+  sum_ += job_rate;
   if (samples_ == 0 || job_rate > fastest_) {
     fastest_ = job_rate;
     traffic_.assign(traffic.begin(), traffic.end());
@@ -110,15 +116,31 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic)
     ++moves_left_;
     series_ = 0;
   }
+  // Of the whole series: where one link is too slow, a round begins fast and ends slowly.
+  const double pace = sum_ / kSamplesOfSeries / LoadPerByte(hosts_, shares_);
+  std::optional<std::vector<double>> back = trial_.Observe(pace);
+  moves_back_ = moving_ = back.has_value();
+  if (moves_back_) return SharesOf(hosts_, std::move(back).value());
+  return trial_.MayMove() ? Improve(pace) : std::nullopt;
+}
+
+std::optional<Shares> PlacementKeeper::Improve(double pace) {
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   const std::vector<Host> hosts = HostsAsKnown();
   Result<Shares> best = ComputeShares(hosts);
   if (!best.ok() || best->time_per_byte <= 0) return std::nullopt;
   gain_ = TimePerByte(hosts, shares_) / TimePerByte(hosts, best->host_share);
-  agree_ = gain_ >= kGainMin ? agree_ + 1 : 0;
+  if (gain_ < kGainMin) {
+    agree_ = 0;
+    return std::nullopt;
+  }
+  pace_ = agree_ == 0 ? pace : std::max(pace_, pace);
+  ++agree_;
   if (agree_ < (gain_ >= kGainGreat ? 1 : kAgree) || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
   --moves_left_;
+  trial_.Begin(shares_, pace_, gain_);
+  moving_ = true;
   return std::move(best).value();
 }
 

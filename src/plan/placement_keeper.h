@@ -14,7 +14,8 @@
 // is busy with other work slows a job down, and never makes it faster. One series moves pieces if
 // much is to be gained; if little, several series must agree. Moves are rationed: there are a few
 // for the start and for real changes, and a new one for every so many series, so that no noise
-// moves pieces to and fro for long.
+// moves pieces to and fro for long. A move after which the job is not faster is undone
+// (move_trial.h).
 //
 // Pure: no clock. A value; one thread at a time.
 #pragma once
@@ -24,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "src/plan/move_trial.h"
 #include "src/plan/placement.h"
 
 namespace byteps::plan {
@@ -45,6 +47,8 @@ class PlacementKeeper {
   // REQUIRES: one entry for each host.
   std::optional<Shares> Observe(std::span<const Traffic> traffic);
 
+  // Whether the last move that Observe asked for undoes the one before it.
+  bool moves_back() const { return moves_back_; }
   // In bytes per second; 0: nothing is known.
   const std::vector<double>& rates() const { return rates_; }
   // The time of a round with the shares in force over that with the best ones, when last asked.
@@ -55,6 +59,7 @@ class PlacementKeeper {
   bool Collect(std::span<const Traffic> traffic, double job_rate);
   void Learn(std::span<const Traffic> traffic);
   std::vector<Host> HostsAsKnown() const;
+  std::optional<Shares> Improve(double pace);
 
   std::vector<Host> hosts_;
   std::vector<double> shares_;
@@ -64,12 +69,17 @@ class PlacementKeeper {
   std::vector<double> more_;
   double gain_ = 1;
   uint32_t samples_ = 0;          // of this series
+  double sum_ = 0;                // of the job rates in them
   double fastest_ = 0;            // job rate in them, ...
   std::vector<Traffic> traffic_;  // ... and what it was like
   uint32_t agree_ = 0;            // series one after the other in which moving was worth it
   uint32_t moves_left_ = 0;
   uint32_t series_ = 0;  // since there was one more
   bool settling_ = false;
+  MoveTrial trial_;
+  double pace_ = 0;      // the best of the series that agree, in bytes of tensors per second
+  bool moving_ = false;  // the next Begin is the answer to Observe
+  bool moves_back_ = false;
 };
 
 }  // namespace byteps::plan

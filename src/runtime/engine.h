@@ -16,6 +16,7 @@
 #include "src/runtime/control_link.h"
 #include "src/runtime/lane_group.h"
 #include "src/runtime/standing.h"
+#include "src/runtime/tensor_memory.h"
 #include "src/runtime/worker_lanes.h"
 #include "src/transport/transport.h"
 
@@ -78,6 +79,8 @@ struct WorkerEngineOptions {
 struct StartedEngine {
   std::unique_ptr<Engine> engine;
   Standing standing;
+  // Shared with the session, which may end before its tensors do.
+  std::shared_ptr<TensorMemory> memory = MakePlainMemory();
 };
 
 // Joins the job. Blocks until everybody is there and all shards are connected, or says why not; in

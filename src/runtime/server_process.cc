@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/runtime/shard_thread.h"
+#include "src/runtime/shared_address.h"
 #include "src/transport/address.h"
 
 namespace byteps::runtime {
@@ -100,6 +101,7 @@ void ServerProcess::OnReady() {
       Result<std::string> bound = Listen(transport::FormatHostPort(host, options_.port));
       if (!bound.ok()) return End(bound.status());
     }
+    if (options_.shared_links) ListenShared();
     join.address = transport::FormatHostPort(chosen.address, listener_->Port());
     announced_ = join.address + " (" + chosen.why + ")";
     log_.Info("announcing {}", announced_);
@@ -107,6 +109,22 @@ void ServerProcess::OnReady() {
   }
   control_.Send(membership_->Greeting());
   for (const auto& [worker, suspect] : broken_) control_.Send(suspect);
+}
+
+// Before this server is announced: who finds no listener takes TCP for good.
+void ServerProcess::ListenShared() {
+  const JobIdentity& identity = options_.control.identity;
+  Result<std::unique_ptr<transport::Listener>> listener =
+      loop_->Listen(SharedAddress(identity, identity.incarnation),
+                    [this](std::unique_ptr<transport::Connection> connection) {
+                      handshakes_.Accept(std::move(connection));
+                    });
+  if (listener.ok()) {
+    shared_listener_ = std::move(listener).value();
+  } else {
+    log_.Warning("workers of this host come through TCP, not through shared memory: {}",
+                 listener.status().message());
+  }
 }
 
 void ServerProcess::OnMessage(const wire::Message& message) {

@@ -24,8 +24,10 @@ class ShardThread;
 
 struct ServerProcessOptions {
   ControlLinkOptions control;
-  wire::Join join;             // address is filled in when the port is known
-  uint16_t port = 0;           // to listen on, at the announced host if it is this one; 0: any
+  wire::Join join;    // address is filled in when the port is known
+  uint16_t port = 0;  // to listen on, at the announced host if it is this one; 0: any
+  // Workers of this host may come through shared memory, too: the transport has it.
+  bool shared_links = false;
   std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
   // What the shards can decode and encode. They outlive the process; all shards use them at once.
   const protocol::Codecs* codecs = &protocol::Codecs::None();
@@ -50,6 +52,7 @@ class ServerProcess {
 
  private:
   void OnReady();
+  void ListenShared();
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
   void OnBroken(uint64_t worker, const Status& why);
@@ -70,6 +73,7 @@ class ServerProcess {
   std::optional<protocol::Membership> membership_;  // once the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::unique_ptr<transport::Listener> listener_;
+  std::unique_ptr<transport::Listener> shared_listener_;  // null: there is none
   Handshakes handshakes_;
   protocol::Admission admission_;
   wire::View view_;  // in force

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/runtime/frames.h"
+#include "src/runtime/shared_address.h"
 
 namespace byteps::runtime {
 namespace {
@@ -63,6 +64,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   uint32_t server = 0;
   uint64_t incarnation = 0;
   std::string address;
+  bool shared = false;  // it leads, or is to lead, through shared memory
 
   uint64_t attempt = 0;  // the latest one
   std::unique_ptr<HandshakeInitiator> handshake;
@@ -114,6 +116,8 @@ void ShardLinks::Connect(Slot slot) {
     link.server = targets_.all()[shard].server;
     link.incarnation = targets_.all()[shard].incarnation;
     link.address = targets_.all()[shard].address;
+    link.shared =
+        !options_.shared_host.empty() && targets_.all()[shard].host == options_.shared_host;
     link.overdue =
         loop_.After(options_.first_unreachable_after, [this, &link] { OnOverdue(link); });
     Begin(link);
@@ -122,11 +126,12 @@ void ShardLinks::Connect(Slot slot) {
 
 void ShardLinks::Begin(Link& link) {
   link.attempt = next_attempt_++;
-  loop_.Connect(link.address, kAttemptLimit,
-                [this, shard = link.shard, attempt = link.attempt](
-                    Result<std::unique_ptr<transport::Connection>> connection) {
-                  OnConnected(shard, attempt, std::move(connection));
-                });
+  loop_.Connect(
+      link.shared ? SharedAddress(identity_, link.incarnation) : link.address, kAttemptLimit,
+      [this, shard = link.shard,
+       attempt = link.attempt](Result<std::unique_ptr<transport::Connection>> connection) {
+        OnConnected(shard, attempt, std::move(connection));
+      });
 }
 
 void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
@@ -134,7 +139,9 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
   bool awaited = shard < links_.size() && links_[shard] != nullptr;
   if (!awaited || links_[shard]->attempt != attempt) return;
   Link& link = *links_[shard];
-  if (!connection.ok()) return TryAgain(link, connection.status());
+  if (!connection.ok()) {
+    return link.shared ? TryTcp(link, connection.status()) : TryAgain(link, connection.status());
+  }
   wire::Hello hello;
   hello.role = Role::kWorker;
   hello.wanted_role = Role::kServer;
@@ -153,7 +160,7 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   Link& link = *links_[shard];
   if (!connection.ok()) {
     if (connection.status().code() != StatusCode::kEvicted) {
-      return TryAgain(link, connection.status());
+      return link.shared ? TryTcp(link, connection.status()) : TryAgain(link, connection.status());
     }
     return events_.on_evicted(connection.status().message());
   }
@@ -168,7 +175,29 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   link.connection->Start(&link);
   if (again) log_.Info("connected to {} again", NameOf(link));
   lane_.OnShardUp(shard);
+  if (AllUp()) TellShared();
   events_.on_links();
+}
+
+// Until a view brings another process in its place.
+void ShardLinks::TryTcp(Link& link, const Status& why) {
+  link.shared = false;
+  link.handshake.reset();
+  log_.Warning("{} is of this host, and reached through TCP, not through shared memory: {}",
+               NameOf(link), why.message());
+  Begin(link);
+}
+
+void ShardLinks::TellShared() {
+  std::string servers;
+  std::vector<uint64_t> processes;
+  ForEach([&](const Link& link) {
+    if (!link.shared || (!processes.empty() && processes.back() == link.incarnation)) return;
+    servers += (processes.empty() ? "" : ", ") + std::to_string(link.server);
+    processes.push_back(link.incarnation);
+  });
+  if (processes == std::exchange(told_shared_, processes) || processes.empty()) return;
+  log_.Info("reached through shared memory: server {}", servers);
 }
 
 // The coordinator hears of it at once: it knows whether others saw the same. Where nothing came

@@ -25,6 +25,9 @@ struct ShardLinkOptions {
   // coordinator; one that never was gets more time, its process may still be starting.
   Duration unreachable_after = seconds(1);
   Duration first_unreachable_after = seconds(10);
+  // The host identity of this process, if its transport has shared memory: servers of this host are
+  // reached through it, or through TCP if that fails. Empty: all through TCP.
+  std::string shared_host;
 };
 
 class ShardLinks {
@@ -69,6 +72,8 @@ class ShardLinks {
   struct Link;
 
   void Begin(Link& link);
+  void TryTcp(Link& link, const Status& why);
+  void TellShared();
   void OnConnected(ShardId shard, uint64_t attempt,
                    Result<std::unique_ptr<transport::Connection>> connection);
   void OnBound(ShardId shard, Result<std::unique_ptr<transport::Connection>> connection);
@@ -95,6 +100,8 @@ class ShardLinks {
   Slot slot_ = kNoSlot;
   uint64_t next_attempt_ = 1;
   bool ignores_answers_ = false;
+  // The server processes that are reached through shared memory, as the log has told.
+  std::vector<uint64_t> told_shared_;
   std::vector<std::unique_ptr<Link>> links_;  // by shard; null: of another lane, or closed
 };
 

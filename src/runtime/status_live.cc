@@ -19,7 +19,7 @@ constexpr std::string_view kLivePage = R"html(<!doctype html>
   figure { margin: 0; } figcaption { font-weight: 600; margin-bottom: .2em; }
   canvas { border: 1px solid #ccc; width: 460px; height: 180px; }
   #problem { color: #a00; font-weight: 600; }
-  pre { white-space: pre-wrap; background: #f6f6f6; padding: .7em; }
+  pre { white-space: pre-wrap; background: #f6f6f6; padding: .7em; } pre:empty { display: none; }
 </style>
 <h1 id="title">BytePS job</h1>
 <p id="state"></p>

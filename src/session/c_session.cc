@@ -17,6 +17,7 @@ std::atomic<byteps_session*> kept = nullptr;
 byteps_session::byteps_session(std::unique_ptr<byteps::session::Session> session)
     : forks_(byteps::session::ForkCount()),
       standing_{session->rank(), session->size(), session->local_rank(), session->local_size()},
+      memory_(session->memory()),
       inner_(std::move(session)) {}
 
 bool byteps_session::IsOfThisProcess() const { return forks_ == byteps::session::ForkCount(); }
@@ -39,6 +40,7 @@ void byteps_session::Close() {
   inner_->DrainCompletions();
   gate_.Shut();
   inner_.reset();
+  memory_->Close();
   gate_.SetOver();
   next_kept_ = kept.load();
   while (!kept.compare_exchange_weak(next_kept_, this)) {

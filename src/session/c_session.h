@@ -35,6 +35,9 @@ struct byteps_session {
   // A call comes in: an error, or `Leave` must follow. Does not block.
   byteps::Status Enter();
   void Leave() { gate_.Leave(); }
+  // Of the session's memory, also when it is closed; byteps_free_shared. Not in a copy made by
+  // fork.
+  void GiveMemory(void* data) { memory_->Give(static_cast<std::byte*>(data)); }
   // REQUIRES: between Enter and Leave.
   byteps::session::Session& inner() { return *inner_; }
 
@@ -42,7 +45,8 @@ struct byteps_session {
   const uint64_t forks_;  // before it was opened
   const Standing standing_;
   byteps::session::CallGate gate_;
-  std::unique_ptr<byteps::session::Session> inner_;  // null once it is closed
+  const std::shared_ptr<byteps::runtime::TensorMemory> memory_;  // shared with the session
+  std::unique_ptr<byteps::session::Session> inner_;              // null once it is closed
   byteps_session* next_kept_ = nullptr;
 };
 

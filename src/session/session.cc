@@ -22,6 +22,7 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log,
       telemetry_on_(options.telemetry_on),
       machines_sum_(config::MachinesSum(options)),
       standing_(started.standing),
+      memory_(std::move(started.memory)),
       admission_(standing_.rank, standing_.ranks),
       engine_(std::move(started.engine)) {}
 

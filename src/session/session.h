@@ -73,6 +73,9 @@ class Session {
 
   void Release(Handle handle);
 
+  // For tensors; outlives this.
+  const std::shared_ptr<runtime::TensorMemory>& memory() const { return memory_; }
+
   SpeedMeter::Sample Speed();
 
  private:
@@ -89,6 +92,7 @@ class Session {
   const bool telemetry_on_;
   const bool machines_sum_;
   const runtime::Standing standing_;
+  const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
   SpeedMeter speed_;
   Admission admission_;
 

@@ -34,6 +34,11 @@ struct SizedStruct<byteps_speed> {
   static constexpr size_t kBytesMin = sizeof(byteps_speed);
 };
 template <>
+struct SizedStruct<byteps_shared_memory> {
+  static constexpr const char* kName = "byteps_shared_memory";
+  static constexpr size_t kBytesMin = sizeof(byteps_shared_memory);
+};
+template <>
 struct SizedStruct<byteps_error> {
   static constexpr const char* kName = "byteps_error";
   static constexpr size_t kBytesMin = 64;

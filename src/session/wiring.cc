@@ -18,6 +18,7 @@
 #include "src/session/version.h"
 #include "src/transport/address.h"
 #include "src/transport/host_identity.h"
+#include "src/transport/shared/shared_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
 namespace byteps::session {
@@ -48,8 +49,8 @@ Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Option
   tcp.keepalive_idle = seconds(1);
   tcp.keepalive_interval = seconds(1);
   tcp.on_shortage = [&log](const std::string& text) { log.Error("{}", text); };
-  if (options.tls) return transport::MakeTlsTransport(tcp, TlsKeyOf(options));
-  return transport::MakeTcpTransport(tcp);
+  if (options.tls) return transport::MakeSharedTransport(tcp, TlsKeyOf(options));
+  return transport::MakeSharedTransport(tcp);
 }
 
 std::string NodeName() {
@@ -171,6 +172,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.join.shards = static_cast<uint32_t>(options.server_shards);
   process.port = static_cast<uint16_t>(options.port);
   process.announced_host = announced.value();
+  process.shared_links = options.shared_links;
   auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
   runtime::ReturningServer server(*transport.value(), process, {}, log);
@@ -275,6 +277,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   worker.join.worker_count = static_cast<uint32_t>(config::WorkerCount(options));
   worker.join.local_rank = static_cast<uint32_t>(options.local_rank);
   worker.join.local_size = static_cast<uint32_t>(options.local_size);
+  if (options.shared_links) worker.shards.shared_host = worker.join.host;
   worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
   worker.protocol.lanes = static_cast<uint32_t>(options.lanes);
   worker.operation_limit = seconds(options.operation_timeout_s);

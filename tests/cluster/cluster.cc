@@ -11,7 +11,9 @@
 #include "src/base/proof.h"
 #include "src/machine/local_engine.h"
 #include "src/machine/machine_lanes.h"
+#include "src/runtime/shared_address.h"
 #include "src/transport/inproc/inproc_transport.h"
+#include "src/transport/shared/shared_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
 namespace byteps::cluster {
@@ -23,6 +25,7 @@ constexpr const char* kHost = "here";
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
   if (medium == Medium::kTcp || medium == Medium::kMachines) return transport::MakeTcpTransport({});
+  if (medium == Medium::kShared) return transport::MakeSharedTransport({});
   if (medium == Medium::kWindow) return nullptr;
   auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
   EXPECT_TRUE(tls.ok()) << tls.status().ToString();
@@ -148,6 +151,7 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.join.node = "here";
   process.join.shards = options_.shards;
   process.join.server_count = options_.servers;
+  process.shared_links = options_.medium == Medium::kShared;
   process.codecs = options_.codecs;
   process.join.piece_bytes_max = options_.piece_bytes_max;
   process.join.version = kVersion;
@@ -164,6 +168,8 @@ void Cluster::StartServer(const runtime::ServerProcessOptions& options) {
   EXPECT_TRUE(address.ok()) << address.status().ToString();
   if (!address.ok()) return;
   server->address = address.value();
+  const runtime::JobIdentity& identity = options.control.identity;
+  server->shared_address = runtime::SharedAddress(identity, identity.incarnation);
   server->running = std::make_unique<RunningProcess>(
       [process = server->process.get()] { return process->Run(); });
   servers_.push_back(std::move(server));
@@ -178,6 +184,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.control.patience = options_.coordinator_patience;
   worker.control.silence_max = kPatience;
   worker.shards.first_unreachable_after = kPatience;
+  if (options_.medium == Medium::kShared) worker.shards.shared_host = kHost;
   worker.join.rank = static_cast<int32_t>(rank);
   worker.join.incarnation = worker.control.identity.incarnation;
   worker.join.host = kHost;
@@ -391,6 +398,7 @@ void Cluster::BreakShard(uint32_t server, uint32_t shard) {
 // A worker knows a server by the address that it announces.
 void Cluster::Cut(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Cut(servers_[server]->address);
+  workers_[worker].transport->Cut(servers_[server]->shared_address);
 }
 
 void Cluster::CutControl(uint32_t worker) {
@@ -400,6 +408,7 @@ void Cluster::CutControl(uint32_t worker) {
 
 void Cluster::Block(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Block(servers_[server]->address);
+  workers_[worker].transport->Block(servers_[server]->shared_address);
 }
 
 }  // namespace byteps::cluster

@@ -25,11 +25,13 @@
 
 namespace byteps::cluster {
 
-enum class Medium : uint8_t { kTcp, kTls, kInproc, kWindow, kMachines };
+// kShared: the workers reach the servers through shared memory, and the coordinator through TCP.
+enum class Medium : uint8_t { kTcp, kTls, kShared, kInproc, kWindow, kMachines };
 inline const char* NameOf(Medium medium) {
   switch (medium) {
     case Medium::kTcp: return "Tcp";
     case Medium::kTls: return "Tls";
+    case Medium::kShared: return "Shared";
     case Medium::kWindow: return "Window";
     case Medium::kMachines: return "Machines";
     case Medium::kInproc: break;
@@ -42,8 +44,11 @@ struct Setting {
   Medium medium = Medium::kTcp;
   std::vector<uint32_t> lanes = {1};  // see ClusterOptions
 };
-inline const Setting kSettings[] = {
-    {Medium::kTcp, {1}}, {Medium::kTls, {1}}, {Medium::kInproc, {1}}, {Medium::kTcp, {2, 1, 3}}};
+inline const Setting kSettings[] = {{Medium::kTcp, {1}},
+                                    {Medium::kTls, {1}},
+                                    {Medium::kShared, {1}},
+                                    {Medium::kInproc, {1}},
+                                    {Medium::kTcp, {2, 1, 3}}};
 inline std::string NameOf(const Setting& setting) {
   return std::string(NameOf(setting.medium)) + (setting.lanes.size() > 1 ? "Lanes" : "");
 }
@@ -188,6 +193,7 @@ class Cluster {
     SharedTransport transport;
     std::unique_ptr<runtime::ReturningServer> process;
     std::string address;
+    std::string shared_address;  // in its first life
     std::unique_ptr<RunningProcess> running;
   };
   struct Worker {

@@ -69,6 +69,7 @@ class World:
         self.sets: dict[int, list[int]] = {}
         self.gave_up: list[str] = []
         self.stuck: list[str | None] = []
+        self.memory: dict[int, bytearray] = {}  # that nobody has given back, by address
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -77,6 +78,10 @@ class World:
     def Opening(self) -> Opening:  # noqa: N802
         return Opening()
 
+    def free_shared(self, session: int, data: int) -> None:
+        assert session == FakeSession.address
+        del self.memory[data]
+
     def names(self) -> list[str]:
         return [item.name for item in self.started]
 
@@ -84,6 +89,7 @@ class World:
 class FakeSession:
     rank = 0
     local_rank = 0
+    address = 77
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -164,6 +170,12 @@ class FakeSession:
 
     def release(self, handle: int) -> None:
         del self._operations[handle]
+
+    def alloc_shared(self, size_bytes: int) -> tuple[int, bool]:
+        memory = bytearray(max(size_bytes, 1))
+        address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory))
+        self._world.memory[address] = memory
+        return address, True
 
     def speed(self) -> tuple[int, float, int]:
         return 0, 0.0, 0

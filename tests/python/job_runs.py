@@ -29,7 +29,9 @@ def what_is_missing(framework: str) -> str:
     result = subprocess.run(
         command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
     )
-    return result.stderr.strip().splitlines()[-1] if result.returncode else ""
+    if result.returncode == 0:
+        return ""
+    return (result.stderr.strip() or f"it ended with {result.returncode}").splitlines()[-1]
 
 
 @pytest.fixture

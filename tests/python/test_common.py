@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,12 +14,8 @@ from pathlib import Path
 
 import pytest
 from fake_core import FakeSession, Opening
-from processes import LIMIT_S, SOURCE
 
-import byteps
-from byteps import common
 from byteps.common import (
-    build,
     default,
     environment,
     errors,
@@ -332,21 +327,6 @@ def test_a_machine_is_what_was_said_whatever_the_order_of_ranks(core, monkeypatc
     assert (default.cross_rank(), default.cross_size()) == (1, 2)
 
 
-def test_build_queries() -> None:
-    assert not any(getattr(build, name)() for name in build.__all__)
-    assert build.nccl_built() == 0
-
-
-def test_an_extension_that_was_not_built() -> None:
-    common.check_extension("byteps.common", "NOTHING", common.__file__, "errors.py")
-    with pytest.raises(ImportError, match=r"Extension byteps\.none has not been built\. .*WITH=1 "):
-        common.check_extension("byteps.none", "WITH", common.__file__, "nothing.so")
-
-
-def test_the_version() -> None:
-    assert byteps.__version__.startswith(".".join(map(str, byteps.VERSION[:2])))
-
-
 @pytest.mark.parametrize(
     ("root", "towards_root", "announced"),
     [
@@ -467,23 +447,18 @@ def test_a_text_that_is_too_long_is_told_from_others(core) -> None:
     assert detail_of("\u00fc") == "\\xfc"
 
 
-def test_nothing_in_common_needs_a_framework() -> None:
-    """Adapters of other frameworks stand on it, where torch and numpy are not installed."""
-    script = (
-        "import sys, pkgutil, importlib\n"
-        "for name in ('torch', 'numpy', 'tensorflow', 'jax'):\n"
-        "    sys.modules[name] = None\n"
-        "import byteps.common\n"
-        "for module in pkgutil.walk_packages(byteps.common.__path__, 'byteps.common.'):\n"
-        "    importlib.import_module(module.name)\n"
-        "assert 'byteps.common.call' in sys.modules\n"
-        "assert not any(name.startswith('byteps.torch') for name in sys.modules)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=LIMIT_S)
-
-
-def test_adapters_export_every_error_and_every_question_about_the_build() -> None:
-    from byteps.common import basics, build, errors
-
-    assert {*errors.__all__, *build.__all__} < {*basics.__all__}
+def test_shared_memory_lives_as_long_as_a_buffer_of_it(core) -> None:
+    default.init()
+    session = default.current()
+    memory = session.shared_memory(16)
+    assert (memory.size_bytes, memory.is_shared) == (16, True)
+    view = memoryview(memory.buffer()).cast("B")
+    address = memory.address
+    del memory
+    view[3] = 5
+    assert core.memory[address][3] == 5
+    default.shutdown()
+    assert address in core.memory
+    view.release()
+    del view
+    assert core.memory == {}

@@ -99,6 +99,19 @@ def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> No
     assert found["verbs"] is None
 
 
+def test_a_server_program_that_is_missing_is_named(tmp_path, monkeypatch) -> None:
+    for name in ("bps-server", "bps-scheduler"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("BYTEPS_PROGRAM_DIR", str(tmp_path))
+    found = software.facts()
+    assert found["programs"]["server"] == str(tmp_path / "bps-server")  # type: ignore[index]
+    (tmp_path / "bps-server").unlink()
+    found = software.facts()
+    assert found["programs"]["server"] is None  # type: ignore[index]
+    assert "BYTEPS_PROGRAM_DIR" in str(software.warnings(found))
+
+
 def test_the_build_is_shown_as_horovodrun_shows_it() -> None:
     frameworks = dict.fromkeys(software.FRAMEWORKS) | {"torch": "2.13.0"}
     found = {

@@ -110,6 +110,25 @@ def test_torchrun(environment) -> None:
     assert "all right 1/2, 1/2 on 0/1, 0 servers" in out
 
 
+def test_a_torchrun_that_is_killed_before_init_leaves_nothing(environment, tmp_path) -> None:
+    program, go_on = tmp_path / "late.py", tmp_path / "go_on"
+    program.write_text(
+        "import os, pathlib, time\n"
+        "import byteps.numpy as bps\n"
+        "os.write(1, b'imported\\n')\n"
+        f"while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)\n"
+        "bps.init()\n"
+    )
+    job = torchrun(environment, "--nproc-per-node", "2", str(program))
+    for _ in range(2):
+        wait_for_line(job, "imported")
+    job.send_signal(signal.SIGKILL)
+    job.wait(LIMIT_S)
+    go_on.touch()
+    _, err = job.communicate(timeout=LIMIT_S)  # the workers have its output; they end
+    assert err.count("has ended before bps.init()") == 2, err
+
+
 def test_two_torchruns_are_two_machines(environment) -> None:
     meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_ports(1)[0])]
     nodes = [

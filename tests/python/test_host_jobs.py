@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,7 +195,9 @@ def test_a_host_that_does_not_answer_is_named(environment, server) -> None:
     arguments = ["--ssh-port", "1", "--hosts", "127.0.0.2:1,127.0.0.3:1", "true"]
     code, out, err = finish(start(environment, server, *arguments))
     assert code == 255, out + err
-    assert "ssh could not connect, or lost its connection; ending the job" in err
+    assert "host 127.0.0." in err
+    assert "ssh could not connect, or lost its connection (it must work without a" in err
+    assert re.search(r"as in: ssh -o BatchMode=yes 127\.0\.0\.[23] true\); ending the job", err)
 
 
 def test_raw_output_over_ssh(environment, server) -> None:

@@ -43,6 +43,9 @@ def local_job(environment, name: str, workers: int, *options: str) -> subprocess
         ("collectives", 3),
         ("training_ways", 2),
         ("layers", 3),
+        ("shared_tensors", 1),
+        ("shared_tensors", 2),
+        ("shared_tensors", 3),
     ],
 )
 def test_all_right_without_servers(environment, name, workers) -> None:
@@ -105,6 +108,15 @@ def test_a_worker_hears_who_was_killed(environment) -> None:
     os.kill(workers_of(environment[TOKEN_VARIABLE])["0"], signal.SIGKILL)
     _, _, err = finish(process)
     assert "worker 0 was lost: its process has ended" in err
+
+
+def test_a_worker_that_is_killed_while_others_read_its_tensor(environment) -> None:
+    process = local_job(environment, "shared_steps", 3, "--grace", "60")
+    for _ in range(3):
+        wait_for_line(process, "stepping")
+    os.kill(workers_of(environment[TOKEN_VARIABLE])["1"], signal.SIGKILL)
+    _, out, err = finish(process)
+    assert out.count("lost: worker 1 was lost: its process has ended") == 2, out + err
 
 
 def test_two_jobs_of_one_user_never_meet(environment) -> None:

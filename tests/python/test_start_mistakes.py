@@ -158,7 +158,73 @@ def test_a_worker_s_number_twice(mistaken) -> None:
     workers = [mistaken.start("worker", DMLC_WORKER_ID="0") for _ in range(2)]
     said = [ended(worker) for worker in workers]
     assert any("it is taken by worker 0 (process " in text for text in said), said
+    assert any("give each worker a DMLC_WORKER_ID" in text for text in said), said
     assert "missing worker 1" in ended(scheduler)
+
+
+@pytest.mark.parametrize("second", [{"BYTEPS_LOCAL_RANK": "0"}, {}], ids=["twice", "missing"])
+def test_a_local_rank_twice_or_missing(mistaken, second) -> None:
+    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "BYTEPS_START_TIMEOUT": "2"}
+    scheduler, server = mistaken.start("scheduler"), mistaken.start("server")
+    workers = [mistaken.start("worker", **more) for more in ({"BYTEPS_LOCAL_RANK": "0"}, second)]
+    said = [ended(worker) for worker in workers]
+    assert any("it is taken by worker 0 (process " in text for text in said), said
+    assert all("BYTEPS_LOCAL_RANK of its own" in text for text in said), said
+    for process in (scheduler, server):
+        assert "missing worker 1" in ended(process)
+
+
+@pytest.mark.parametrize("second", [{"BYTEPS_LOCAL_RANK": "0"}, {}], ids=["twice", "missing"])
+def test_a_local_rank_twice_or_missing_without_servers(mistaken, second) -> None:
+    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "DMLC_NUM_SERVER": "0"}
+    mistaken.told |= {"BYTEPS_FORCE_DISTRIBUTED": "0"}
+    workers = [mistaken.start("worker", **more) for more in ({"BYTEPS_LOCAL_RANK": "0"}, second)]
+    for worker in workers:
+        said = ended(worker)
+        assert "two processes of this machine are local rank 0 of 2" in said
+        assert "BYTEPS_LOCAL_RANK" in said
+
+
+def test_a_local_rank_that_is_too_large(mistaken) -> None:
+    told = {"BYTEPS_LOCAL_RANK": "2", "BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0"}
+    said = ended(mistaken.start("worker", **told))
+    assert "local_rank=2 must be below local_size=2 (BYTEPS_LOCAL_RANK, BYTEPS_LOCAL_SIZE)" in said
+
+
+@pytest.mark.parametrize(
+    ("role", "missing"),
+    [
+        ("worker", "DMLC_WORKER_ID"),
+        ("worker", "DMLC_NUM_WORKER"),
+        ("worker", "DMLC_NUM_SERVER"),
+        ("server", "DMLC_PS_ROOT_URI"),
+        ("scheduler", "DMLC_PS_ROOT_PORT"),
+    ],
+)
+def test_a_variable_that_is_missing(mistaken, role, missing) -> None:
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_WORKER_ID": "0"}
+    del mistaken.told[missing]
+    said = ended(mistaken.start(role))
+    assert f"a {role} of a job needs a value, not set: {missing}" in said
+    assert "Set them for every process of the job, or start the job with `bps run`" in said
+
+
+def test_an_error_of_init_is_shown_in_few_lines(environment) -> None:
+    """Its traceback ends where the program has called this package."""
+    program = "import byteps.numpy as bps\nbps.init()"
+    told = {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "1"}
+    told |= {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment | told,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = ended(process)
+    assert "DMLC_WORKER_ID" in said
+    assert len(said.splitlines()) <= 4, said
 
 
 def test_a_worker_s_number_that_is_too_large(mistaken) -> None:

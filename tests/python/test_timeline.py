@@ -87,6 +87,21 @@ def test_ranks_are_merged_by_one_clock(tmp_path) -> None:
         assert event["ph"] != "X" or event["dur"] >= 0
 
 
+def test_no_two_operations_overlap_in_a_row(tmp_path) -> None:
+    """Perfetto drops the second one."""
+    # Three are on their way at a time, and "w" seems to begin before its last use has ended.
+    times = [("w", 100, 500), ("v", 200, 600), ("u", 550, 700), ("w", 490, 900)]
+    merged = merge([written(tmp_path, rank, 10**15, times) for rank in (0, 1)])
+    rows: dict[tuple[int, int], int] = {}
+    for event in merged:
+        if event["ph"] == "X":
+            row = event["pid"], event["tid"]
+            assert event["ts"] >= rows.get(row, 0), event
+            rows[row] = event["ts"] + event["dur"]
+    names = [e["args"]["name"] for e in merged if e.get("name") == "thread_name"]
+    assert names == [f"rank {rank}{line}" for rank in (0, 1) for line in ("", ", 2", ", 3")]
+
+
 def test_nothing_can_be_merged() -> None:
     assert merge([]) == []
 

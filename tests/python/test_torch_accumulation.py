@@ -6,12 +6,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch_features import HAS_SCALER, NO_SCALER  # noqa: E402
 from wrapped import exchanged, gradients_of, loss_of, wrap  # noqa: E402
 
 import byteps.torch as bps  # noqa: E402
 from byteps.misc import imagenet18  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("initialized")
+needs_scaler = pytest.mark.skipif(not HAS_SCALER, reason=NO_SCALER)
 
 
 def weights_of(model) -> list[torch.Tensor]:
@@ -40,6 +42,7 @@ def test_looking_at_what_is_incomplete_sends_nothing(model, core) -> None:
     assert len(exchanged(core)) == 1
 
 
+@needs_scaler
 @pytest.mark.parametrize("idiom", ["plain", "unscale", "skip"])
 @pytest.mark.parametrize("options", [{"num_groups": 1}, {"backward_passes_per_step": 2}])
 def test_a_gradient_scaler_completes_what_is_incomplete(model, core, idiom, options) -> None:
@@ -64,6 +67,7 @@ def test_a_gradient_scaler_completes_what_is_incomplete(model, core, idiom, opti
     assert torch.equal(model[0].weight, before[0])
 
 
+@needs_scaler
 def test_a_gradient_scaler_looks_after_synchronize(model, core) -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     optimizer = wrap(model, backward_passes_per_step=2)
@@ -200,17 +204,17 @@ def test_losses_of_closures_are_combined_as_gradients_are(model, core) -> None:
     assert len([item for item in core.started if item.name.endswith(".loss")]) == 4
 
 
-class OwnScaler(torch.amp.GradScaler):
-    """A scaler of a library, that does something more."""
-
-    unscaled = 0
-
-    def unscale_(self, optimizer):
-        self.unscaled += 1
-        return super().unscale_(optimizer)
-
-
+@needs_scaler
 def test_scalers_of_libraries_wait_too_and_only_for_distributed_optimizers(model, core) -> None:
+    class OwnScaler(torch.amp.GradScaler):
+        """A scaler of a library, that does something more."""
+
+        unscaled = 0
+
+        def unscale_(self, optimizer):
+            self.unscaled += 1
+            return super().unscale_(optimizer)
+
     scaler = OwnScaler("cpu", init_scale=8.0)
     wrap(model)
     unscale = torch.amp.GradScaler.unscale_

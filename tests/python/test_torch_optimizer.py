@@ -9,12 +9,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch_features import HAS_FUSED, HAS_SCALER, NO_FUSED, NO_SCALER  # noqa: E402
 from wrapped import exchanged, gradients_of, loss_of, wrap  # noqa: E402
 
 import byteps.torch as bps  # noqa: E402
 from byteps.common.errors import PeerLostError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("initialized")
+needs_scaler = pytest.mark.skipif(not HAS_SCALER, reason=NO_SCALER)
 
 
 def test_step_equals_a_step_alone_when_all_ranks_agree(model) -> None:
@@ -349,6 +351,7 @@ def test_a_compressor_of_the_user(model, core) -> None:
     assert {item.dtype.name for item in exchanged(core)} == {"FLOAT64"}
 
 
+@needs_scaler
 @pytest.mark.parametrize("idiom", ["plain", "unscale"])
 def test_a_gradient_scaler_sees_the_averages(model, core, idiom) -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -370,6 +373,7 @@ def test_a_gradient_scaler_sees_the_averages(model, core, idiom) -> None:
     optimizer.zero_grad()
 
 
+@needs_scaler
 @pytest.mark.parametrize("clear", ["optimizer", "model", "keep"])
 def test_a_gradient_scaler_skips_a_step(model, core, clear) -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -391,8 +395,8 @@ def test_a_gradient_scaler_skips_a_step(model, core, clear) -> None:
 
 @pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"capturable": False}])
 def test_forms_of_todays_optimizers(model, core, options) -> None:
-    import copy
-
+    if "fused" in options and not HAS_FUSED:
+        pytest.skip(NO_FUSED)
     alone = copy.deepcopy(model)
     reference = torch.optim.AdamW(alone.parameters(), lr=0.1, **options)
     inner = torch.optim.AdamW(model.parameters(), lr=0.1, **options)

@@ -8,6 +8,7 @@ command_help() {
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python sim spec frameworks; 16 to 20 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
+                    seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
                     of its own, with one wheel of byteps
@@ -16,8 +17,8 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench NAME [ARGUMENT...]   core doctor kills lab seeing seeing_times strangers torch window;
-                    results in bench-out/ or on the screen
+  bench NAME [ARGUMENT...]   core doctor kills lab seeing seeing_times stalls strangers torch
+                    window; results in bench-out/ or on the screen
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
@@ -147,8 +148,12 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | doctor | kills | lab | seeing | seeing_times | strangers | torch | window) shift ;;
-    *) die "bench: name one of: core doctor kills lab seeing seeing_times strangers torch window" ;;
+    core | doctor | kills | lab | seeing | seeing_times) shift ;;
+    stalls | strangers | torch | window) shift ;;
+    *)
+      die "bench: name one of: core doctor kills lab seeing seeing_times stalls strangers torch" \
+        "window"
+      ;;
   esac
   ensure_all 4
   ensure_wheel

@@ -3,9 +3,12 @@
 # in all of them. A framework NAME is two things: its packages in tools/requirements-NAME.txt (old
 # versions: tools/requirements-NAME-old.txt), and its tests in tests/python/frameworks/NAME/. The
 # packages in tools/requirements-NAME-nodeps.txt are installed without what they depend on. Keras is
-# with TensorFlow.
+# with TensorFlow. The newest torch is in .venv, where the lane `python` has its tests; only the old
+# one is here, with the same tests.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
+readonly TORCH_TESTS="tests/python/test_checkpoints.py tests/python/test_jobs.py
+  tests/python/test_torch_*.py"
 FRAMEWORK_VERSIONS=new
 FRAMEWORK_NAMES=""
 
@@ -36,6 +39,24 @@ frameworks() {
     folder=$(basename "$folder")
     if [[ -f tools/requirements-$folder.txt ]]; then echo "$folder"; fi
   done
+  echo torch
+}
+
+# tests_of NAME: the folder or the files.
+tests_of() {
+  # shellcheck disable=SC2086  # one file per word
+  if [[ $1 == torch ]]; then printf '%s\n' $TORCH_TESTS; else echo "$FRAMEWORK_TESTS/$1"; fi
+}
+
+# python_limit LIST: a list of old versions without wheels for new Pythons has a line
+# `# python <3.12`. Prints the 12 unless this Python is below.
+python_limit() {
+  local minor
+  minor=$(sed -n 's/^# python <3[.]//p' "$1")
+  if [[ -n $minor ]] &&
+    ! "${DEV_PYTHON:-python3}" -c "import sys; sys.exit(sys.version_info >= (3, $minor))"; then
+    echo "$minor"
+  fi
 }
 
 # requirements_of NAME VERSIONS: the list of packages.
@@ -64,11 +85,21 @@ install_framework() {
 
 # test_framework NAME VERSIONS
 test_framework() {
-  local name=$1 versions=$2 list key
+  local name=$1 versions=$2 list key tests limit
   local place="$VENV-$name-$versions" log="framework-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
-    echo "$name, $versions versions: skipped, there is no $list"
+    if [[ $name == torch && $versions == new ]]; then
+      echo "torch, new versions: the lane python has their tests"
+    else
+      echo "$name, $versions versions: skipped, there is no $list"
+    fi
+    return
+  fi
+  limit=$(python_limit "$list")
+  if [[ -n $limit ]]; then
+    echo "$name, $versions versions: skipped," \
+      "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi
   key=$(cat tools/requirements-frameworks.txt "${list%.txt}"*.txt | hash_of)
@@ -77,15 +108,16 @@ test_framework() {
   once "$place/stamp-byteps" "$(<"$VENV/stamp-byteps")" "byteps beside them" "wheel-$log" \
     install_wheel "$place/bin/python" || return
   LANE_LOGS+=("$LOGS/$log.log")
+  mapfile -t tests < <(tests_of "$name")
   step "tests of $name, $versions versions" "$log" "$place/bin/python" -m pytest -v -ra \
-    --timeout=300 --durations=10 -n "$(jobs_count)" --dist worksteal "$FRAMEWORK_TESTS/$name"
+    --timeout=300 --durations=10 -n "$(jobs_count)" --dist worksteal "${tests[@]}"
 }
 
 lane_frameworks() {
   local name versions status=0 names=${FRAMEWORK_NAMES:-$(frameworks)}
   ensure_wheel || return
   for name in $names; do
-    if [[ ! -d $FRAMEWORK_TESTS/$name ]]; then
+    if [[ " $(frameworks | tr '\n' ' ')" != *" $name "* ]]; then
       die "lane frameworks: no framework '$name'; there are: $(frameworks | tr '\n' ' ')"
     fi
     for versions in $FRAMEWORK_VERSIONS; do

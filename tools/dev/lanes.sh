@@ -4,10 +4,12 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python sim spec frameworks"
-readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs"
+readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
+
+readonly SEEING_TESTS=tests/python/seeing
 
 LANE_LOGS=()
 
@@ -44,7 +46,8 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$(jobs_count)" --ignore="$FRAMEWORK_TESTS" "${folders[@]}"
+    --durations=10 -n "$(jobs_count)" --ignore="$FRAMEWORK_TESTS" --ignore="$SEEING_TESTS" \
+    "${folders[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
@@ -102,6 +105,19 @@ lane_bench() {
   ensure_wheel &&
     step "bench core, short" bench "$VENV/bin/python" bench/core.py --repeats 2 --jobs 1x1 &&
     step "bench torch" bench-torch "$VENV/bin/python" bench/torch_step.py
+}
+
+# What a job shows of itself, seen by a browser and by Prometheus. With SEEING_PICTURES=docs/images
+# the pictures of docs/seeing.md are made anew.
+lane_seeing() {
+  ensure_system tools/apt-seeing.txt
+  ensure_wheel || return
+  once "$VENV/stamp-seeing" "$(hash_of <tools/requirements-seeing.txt)" \
+    "Python packages for the lane seeing" venv-seeing pip_quiet -r tools/requirements-seeing.txt ||
+    return
+  LANE_LOGS+=("$LOGS/seeing.log")
+  step "what a browser and Prometheus see" seeing "$VENV/bin/python" -m pytest -v -ra \
+    --timeout=300 "$SEEING_TESTS"
 }
 
 lane_docs() { make_site; }

@@ -66,6 +66,14 @@ def test_symbols_of_others_must_stay_inside() -> None:
     assert "exports SSL_new" in problem
 
 
+def test_only_extensions_with_abi3_in_their_name_use_python() -> None:
+    free = "memcpy@GLIBC_2.14 U         \n_ITM_x w\n"
+    assert list(check_wheel.check_python_free("byteps/_tensorflow.so", free)) == []
+    for name in ("PyObject_Call", "_PyArg_Parse", "Py_BuildValue"):
+        (problem,) = check_wheel.check_python_free("byteps/_tensorflow.so", free + f"{name} U\n")
+        assert f"_tensorflow.so uses {name}" in problem
+
+
 def test_what_the_judges_say_is_passed_on(tmp_path) -> None:
     wheel = tmp_path / "byteps_cpp-1.2.3-cp310-abi3-manylinux_2_34_x86_64.whl"
     verdicts = {"auditwheel": (0, "manylinux_2_34_x86_64"), "abi3audit": (1, "uses _PyX")}

@@ -15,7 +15,7 @@ from typing import Any
 
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
-from byteps.cli.local_job import service, share_cores
+from byteps.cli.local_job import say_threads, service, share_cores
 from byteps.cli.lost_processes import LossPolicy
 from byteps.cli.output import Output, open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
@@ -123,6 +123,8 @@ def _run() -> int:
         relays=task["terminal"],
     )
     _Words(supervisor, rest, input_end)
+    if any(spec.rank == 0 for spec in supervisor.specs):  # once, and not by every host
+        say_threads(supervisor, {**os.environ, **task["environment"]})
     return supervisor.run().exit_code
 
 

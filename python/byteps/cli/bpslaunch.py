@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
-from byteps.cli.local_job import local_job
+from byteps.cli.local_job import local_job, say_threads, share_cores
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
@@ -106,11 +106,13 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
         minimum = min_workers(environment)
         servers = servers_needed(size, environment, minimum)
         return local_job(size, servers, command, environment, minimum)
+    shared = dict(environment)
+    share_cores(shared, size)
     specs = []
     for rank in range(size):
         local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}
         extra = {"PYTHONUNBUFFERED": "1", **local}
-        specs.append(ProcessSpec(f"local rank {rank}", command, {**environment, **extra}))
+        specs.append(ProcessSpec(f"local rank {rank}", command, {**shared, **extra}))
     return specs
 
 
@@ -139,7 +141,9 @@ def _run_workers(command: Sequence[str]) -> int:
     if not command:
         raise BytepsError("No command given: bpslaunch COMMAND [ARGUMENT...]")
     specs, policy = worker_specs(command, os.environ), loss_policy(os.environ)
-    outcome = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy).run()
+    supervisor = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy)
+    say_threads(supervisor, os.environ)
+    outcome = supervisor.run()
     workers = {spec.label for spec in specs if spec.is_worker}
     for label in outcome.finished:
         if label in workers:  # "local rank N", or "worker N" where one machine is the whole job

@@ -74,7 +74,11 @@ class Child:
     def how_it_ended(self) -> str:
         """Return a sentence about its end. REQUIRES: it has ended."""
         if self.spec.task is not None and self.status == _SSH_FAILED:
-            return f"{self.spec.label}: ssh could not connect, or lost its connection"
+            host = self.spec.label.rpartition(" ")[2]
+            return (
+                f"{self.spec.label}: ssh could not connect, or lost its connection (it must work "
+                f"without a question, as in: ssh -o BatchMode=yes {host} true)"
+            )
         return describe_status(self.spec.label, self.status or 0)
 
     @property

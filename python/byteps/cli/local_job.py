@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
+from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import MIN_WORKERS_VARIABLE
 from byteps.common.launch_environment import LOOPBACK
 from byteps.common.programs import find_program
@@ -27,6 +28,7 @@ NOT_INHERITED = (
 )
 
 _WAITING_VARIABLE = "BYTEPS_WAITING"
+_THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 def free_port() -> int:
@@ -38,12 +40,26 @@ def free_port() -> int:
 
 
 def share_cores(variables: dict[str, str], workers: int) -> None:
-    """Give each worker of this machine its share of the cores, unless the user has said another.
+    """Give each of several workers of this machine its share of the cores, unless the user has.
 
     Every rank would start a thread for each core, and they would stand in each other's way.
     """
-    cores = len(os.sched_getaffinity(0))
-    variables.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
+    if workers > 1:
+        cores = len(os.sched_getaffinity(0))
+        variables.setdefault(_THREADS_VARIABLE, str(max(1, cores // workers)))
+
+
+def say_threads(supervisor: Supervisor, environment: Mapping[str, str]) -> None:
+    """Let a launcher say what `share_cores` has set. `environment`: what the user has told."""
+    workers = [spec for spec in supervisor.specs if spec.is_worker]
+    threads = workers[0].environment.get(_THREADS_VARIABLE) if workers else None
+    if threads is None or environment.get(_THREADS_VARIABLE) is not None:
+        return
+    text = (
+        f"{_THREADS_VARIABLE} is not set, so each of the {len(workers)} workers of this machine "
+        f"gets {threads}: cores / workers. Set it to choose another number."
+    )
+    supervisor.on_started(lambda: supervisor.say(text))
 
 
 def local_job(

@@ -15,7 +15,7 @@ import typer
 from byteps.cli import agent
 from byteps.cli.children import ProcessSpec
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
-from byteps.cli.local_job import local_job
+from byteps.cli.local_job import local_job, say_threads
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.remote_job import InputForwarder, RemoteOptions, remote_job
@@ -206,13 +206,15 @@ class RunOptions:
         servers = self.servers
         if servers is None:
             servers = servers_needed(workers, os.environ, self.min_np)
-        return Supervisor(
+        supervisor = Supervisor(
             local_job(workers, servers, command, os.environ, self.min_np),
             self.grace,
             self._is_prefixed,
             policy=LossPolicy(self.restart, self.min_np),
             files=OutputFiles(self.output_dir) if self.output_dir is not None else None,
         )
+        say_threads(supervisor, os.environ)
+        return supervisor
 
     def _on_hosts(self, hosts: Sequence[Host], command: Sequence[str]) -> Supervisor:
         if self.min_np:

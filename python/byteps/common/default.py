@@ -120,6 +120,7 @@ def _open() -> None:
         _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
         _close()
+        _process.last_words.begin()  # so the error of `init` is shown in few lines, too
         raise
 
 

@@ -31,10 +31,14 @@ _LOG = logging.getLogger("byteps")
 
 
 class OwnServices:
-    """What this worker has started. Only the process that has made it uses it."""
+    """What this worker has started. Only the process that has made it uses it.
+
+    It is made when the program imports the package: who is the parent then is the launcher.
+    """
 
     def __init__(self) -> None:
         self._guard: subprocess.Popen[bytes] | None = None
+        self._launcher = os.getppid()
         self._owner = os.getpid()
         self._stays = False
 
@@ -47,12 +51,25 @@ class OwnServices:
         job = described_job(os.environ)
         if job is None:
             return
+        self._check_launcher(job)
         _check_address(job)
         os.environ.update(job.variables)
         _end_with_launcher()
         self._stays = job.ends_leftovers
         if job.has_scheduler or job.servers:
             self._guard = _start_guard(job)
+
+    def _check_launcher(self, job: Job) -> None:
+        """Refuse a job whose launcher has ended: nobody would end what is left of it.
+
+        A process that a worker has forked has another parent, and no launcher of its own.
+        """
+        if os.getpid() == self._owner and os.getppid() != self._launcher:
+            raise RefusedError(
+                f"the launcher of this process ({job.launcher}; process {self._launcher}) has "
+                "ended before bps.init(), so the other processes of the job end, too. Look at what "
+                "the launcher has printed, and start the job again."
+            )
 
     def joined(self) -> None:
         """Say that this worker is in its job: from now on the job decides when services end."""

@@ -13,6 +13,7 @@ from byteps.common import environment
 from byteps.common.errors import BytepsError, DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
 from byteps.common.request import Request, shortened
+from byteps.common.shared_memory import SharedMemory
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Recorder, Timeline
 
@@ -299,6 +300,11 @@ class Session:
     def add_recorder(self, recorder: Recorder) -> None:
         """Let this hear of operations until the session is shut down."""
         self._recorders = (*self._recorders, recorder)
+
+    def shared_memory(self, size_bytes: int) -> SharedMemory:
+        """Return memory that other ranks of the machine read where it lies, if they can."""
+        address, is_shared = self._native.alloc_shared(size_bytes)
+        return SharedMemory(self._native.address, address, size_bytes, is_shared)
 
     def speed(self) -> tuple[int, float, int]:
         """Return (window in ms, MB/s, end of the window in ms since the epoch)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from byteps.common.call import Call
@@ -33,7 +34,12 @@ def checked_splits(splits: Sequence[int] | None, size: int, rows: int) -> list[i
                 f"alltoall without splits needs rows for {size} ranks alike; there are {rows}."
             )
         return None
-    numbers = [int(number) for number in splits]
+    try:
+        numbers = [operator.index(number) for number in splits]
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"splits is {splits!r}; it must be a list of {size} whole numbers."
+        ) from error
     if len(numbers) != size or min(numbers) < 0 or sum(numbers) != rows:
         raise InvalidArgumentError(
             f"splits is {numbers}; it must have {size} numbers, none of them negative, with the "

@@ -214,7 +214,8 @@ def merge(timelines: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     All ranks come to the end of an operation at about the same time. So the median difference of
     their ends is the difference of their clocks. For each tensor NEGOTIATE lasts from the first
     rank's begin to the last one's: the time in which ranks waited for others. What follows is the
-    operation itself. Every rank also has a row of its own, with all that it waited for.
+    operation itself. Every rank also has rows of its own, with all that it waited for: as many rows
+    as it has operations at a time, as Perfetto drops one that overlaps another one in its row.
     """
     ranks = {}
     for events in timelines:
@@ -234,25 +235,50 @@ def merge(timelines: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return _merged(ranks)
 
 
+def _lines(uses: Mapping[tuple[str, int], _Use]) -> dict[tuple[str, int], int]:
+    """Return for each operation of a rank a line in which it overlaps no other one."""
+    lines: dict[tuple[str, int], int] = {}
+    free_at: list[int] = []  # each line
+    for key, use in sorted(uses.items(), key=lambda item: item[1].begun):
+        free = (line for line, moment in enumerate(free_at) if moment <= use.begun)
+        line = next(free, len(free_at))
+        if line == len(free_at):
+            free_at.append(0)
+        free_at[line] = max(use.begun, use.ended or 0)
+        lines[key] = line
+    return lines
+
+
 def _merged(ranks: Mapping[int, Mapping[tuple[str, int], _Use]]) -> list[dict[str, Any]]:
     zero = min((use.begun for uses in ranks.values() for use in uses.values()), default=0)
     keys = sorted({key for uses in ranks.values() for key in uses})
     rows = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in keys), 1)}
     events: list[dict[str, Any]] = [{"name": "process_name", "ph": "M", "pid": 0, "args": {
         "start_time_since_epoch_in_micros": zero, "name": "ranks"}}]  # fmt: skip
+    row_of: dict[tuple[int, tuple[str, int]], int] = {}
     for rank in sorted(ranks):
-        events.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": rank + 1,
-                       "args": {"name": f"rank {rank}"}})  # fmt: skip
+        first_row = max(row_of.values(), default=0) + 1
+        for key, line in _lines(ranks[rank]).items():
+            row_of[rank, key] = first_row + line
+        for row in range(first_row, max(row_of.values(), default=0) + 1):
+            name = f"rank {rank}" if row == first_row else f"rank {rank}, {row - first_row + 1}"
+            events += [
+                {"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}},
+                {"name": "thread_sort_index", "ph": "M", "pid": 0, "tid": row,
+                 "args": {"sort_index": row}},
+            ]  # fmt: skip
     for name, row in rows.items():
         events.append({"name": "process_name", "ph": "M", "pid": row, "args": {"name": name}})
         events.append({"name": "process_sort_index", "ph": "M", "pid": row,
                        "args": {"sort_index": row}})  # fmt: skip
     spans: list[dict[str, Any]] = []
+    free_at: dict[int, int] = {}  # of a row: two uses never overlap, but clocks are not exact
     for key in keys:
         uses = {rank: of[key] for rank, of in ranks.items() if key in of}
         row, kind = rows[key[0]], next(iter(uses.values())).kind
-        first, last = min(u.begun for u in uses.values()), max(u.begun for u in uses.values())
-        ended = max(max(u.ended or 0 for u in uses.values()), last)
+        first = max(min(u.begun for u in uses.values()), free_at.get(row, 0))
+        last = max(max(u.begun for u in uses.values()), first)
+        ended = free_at[row] = max(max(u.ended or 0 for u in uses.values()), last)
         spans += [
             {"name": f"NEGOTIATE_{kind}", "ph": "X", "pid": row, "tid": 1, "ts": first - zero,
              "dur": last - first},
@@ -263,7 +289,7 @@ def _merged(ranks: Mapping[int, Mapping[tuple[str, int], _Use]]) -> list[dict[st
             spans += [
                 {"name": str(rank), "ph": "i", "s": "p", "pid": row, "tid": 1,
                  "ts": use.begun - zero},
-                {"name": key[0], "cat": kind, "ph": "X", "pid": 0, "tid": rank + 1,
+                {"name": key[0], "cat": kind, "ph": "X", "pid": 0, "tid": row_of[rank, key],
                  "ts": use.begun - zero, "dur": max(0, (use.ended or 0) - use.begun),
                  "args": {"waited_for_others_us": max(0, last - use.begun)}},
             ]  # fmt: skip

@@ -21,6 +21,7 @@ from byteps.jax import compiled
 from byteps.jax.eager import Started
 
 _DATA_TYPES = [kind.name.lower() for kind in DataType]
+_OF_ROWS = (Operation.ALLGATHER, Operation.ALLTOALL)  # ranks may give other numbers of rows
 
 
 class Tree:
@@ -41,10 +42,14 @@ class Tree:
         """Return a tree of the same form."""
         return self._treedef.unflatten(leaves)
 
-    def describe(self) -> str:
+    def describe(self, operation: Operation) -> str:
         """Return what must be equal on all ranks, in words."""
-        text = describe_tensors([(str(leaf.dtype), leaf.shape) for leaf in self.leaves])
-        return f"{text}; {' '.join(self.paths)}"
+        # In a program, the compiled exchanges see to it that the numbers of rows are equal.
+        if operation in _OF_ROWS and not self.is_traced:
+            tensors = [(f"rows of {leaf.dtype}", leaf.shape[1:]) for leaf in self.leaves]
+        else:
+            tensors = [(str(leaf.dtype), leaf.shape) for leaf in self.leaves]
+        return f"{describe_tensors(tensors)}; {' '.join(self.paths)}"
 
 
 def _array(leaf: Any) -> Any:
@@ -80,7 +85,7 @@ class Pending:
     def start(self, call: Call, leaves: list[Any], priorities: Sequence[int]) -> None:
         """Start it, inside a program or outside."""
         tree = self._tree
-        check = "" if tree.is_one else tree.describe()
+        check = "" if tree.is_one else tree.describe(call.operation)
         if not leaves:
             self._results = []
             return

@@ -17,11 +17,10 @@ _KINDS: dict[str, type] = {
     "LearningRateWarmupCallback": RateWarmup,
     "MetricAverageCallback": MetricAverage,
 }
-NAMES = list(_KINDS)
 
 
 def callbacks_for(module: str, callbacks: ModuleType, keras: Keras) -> dict[str, Any]:
-    """Return the classes of NAMES for a Keras, whose own are in `callbacks`. They are to be found
+    """Return the classes, by name, for a Keras whose own are in `callbacks`. They are to be found
     in `module`."""
     made: dict[str, Any] = {}
     for name, kind in _KINDS.items():

@@ -11,11 +11,13 @@ from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
 from byteps.numpy import ops
 from byteps.numpy.ops import *  # noqa: F403
+from byteps.numpy.shared_arrays import empty_shared
 from byteps.numpy.weights import broadcast_parameters, check_replicas
 
 __all__ = [
     "broadcast_parameters",
     "check_replicas",
+    "empty_shared",
 ]
 __all__ += basics.__all__
 __all__ += ops.__all__

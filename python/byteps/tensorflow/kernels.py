@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from byteps.common import default
 from byteps.common.call import Call, request_of
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.program_exchange import exchange_of
 from byteps.common.session import Session
@@ -79,7 +80,9 @@ def _splits(
     if call.operation is Operation.ALLGATHER:
         return None
     check_has_rows(shape)
-    _, (count,), place = given
+    _, (count, *more), place = given
+    if more:
+        raise InvalidArgumentError(f"splits has the shape {[count, *more]}; it must be a list.")
     splits = list((ctypes.c_int32 * count).from_address(place)) if count else None
     return checked_splits(splits, call.process_set.size(), shape[0])
 

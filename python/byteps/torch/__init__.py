@@ -23,6 +23,7 @@ from byteps.torch.initial_state import broadcast_optimizer_state, broadcast_para
 from byteps.torch.ops import *  # noqa: F403
 from byteps.torch.optimizer import DistributedOptimizer
 from byteps.torch.replicas import check_replicas
+from byteps.torch.shared_tensors import empty_shared, share_gradients
 from byteps.torch.sync_batch_norm import SyncBatchNorm
 
 _register_operations()
@@ -40,8 +41,10 @@ __all__ = [
     "byteps_push_pull",
     "check_replicas",
     "ddp_comm_hook",
+    "empty_shared",
     "push_pull_start",
     "push_pull_wait",
+    "share_gradients",
 ]
 __all__ += basics.__all__
 __all__ += ops.__all__

@@ -12,6 +12,13 @@ constexpr uint32_t kWorkersMax = 1 << 16;
 constexpr uint32_t kShardsMax = 1 << 10;  // of one server
 constexpr size_t kKeyBytesMax = 1024;     // of a contributor
 
+// What a user does who has given two processes one number.
+std::string NumberOfItsOwn(Role role) {
+  return role == Role::kWorker
+             ? "; give each worker a DMLC_WORKER_ID and a BYTEPS_LOCAL_RANK of its own"
+             : "; give each server a DMLC_RANK of its own, or none";
+}
+
 }  // namespace
 
 std::optional<std::string> JoinCheck::ReasonAgainst(const wire::Join& join,
@@ -94,11 +101,14 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
     bool same = member.standing == Standing::kIn
                     ? !going && member.index == static_cast<uint32_t>(join.rank)
                     : member.join.rank == join.rank;
-    if (same) return "it is taken by " + NameOf(member);
+    if (same) return "it is taken by " + NameOf(member) + NumberOfItsOwn(join.role);
   }
   // A job that goes on with fewer may grow again, and is told of them at the next sync point.
   if (worker && options_.min_workers > 0 && running) return std::nullopt;
-  if (roster_.Count(join.role, false) >= expected) return "all its places are taken";
+  if (roster_.Count(join.role, false) >= expected) {
+    return "all its places are taken: more processes were started than DMLC_NUM_WORKER, "
+           "BYTEPS_LOCAL_SIZE and DMLC_NUM_SERVER say";
+  }
   return std::nullopt;
 }
 
@@ -173,7 +183,7 @@ std::optional<std::string> JoinCheck::InServerPlaces(const wire::Join& join) con
              std::to_string(join.shards) + "; BYTEPS_SERVER_SHARDS must stay the same";
     }
     return "it is taken by server " + std::to_string(place.index) + " (process " +
-           std::to_string(place.process) + ")";
+           std::to_string(place.process) + ")" + NumberOfItsOwn(join.role);
   }
   return "server " + std::to_string(join.rank) + " does not exist: there are " +
          std::to_string(view_.servers.size());

@@ -157,8 +157,10 @@ void LinkWatch::Place(wire::View& next, uint64_t epoch) {
 std::string LinkWatch::Describe(const wire::View& next) const {
   const std::vector<double> before = PercentsOf(view_);
   const std::vector<double> after = PercentsOf(next);
-  std::string text = "measured links: pieces move, and a round takes " +
-                     Short(100 / keeper_.gain()) + " % of its time;";
+  std::string text = keeper_.moves_back()
+                         ? "measured links: the job did not become faster, so pieces move back;"
+                         : "measured links: pieces move, and a round should take " +
+                               Short(100 / keeper_.gain()) + " % of its time;";
   for (size_t i = 0; i < next.servers.size() && i < kNamedMax; ++i) {
     const double rate = keeper_.rates()[map_.sites()[i].host];
     text += (i > 0 ? ", server " : " server ") + std::to_string(next.servers[i].index) + " gets " +

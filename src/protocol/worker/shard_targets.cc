@@ -9,8 +9,8 @@ std::vector<ShardId> ShardTargets::End(const wire::View& view) {
   for (const wire::ServerInfo& server : view.servers) {
     for (size_t i = 0; i < server.shard_weights.size(); ++i) {
       bool here = server.alive && wanted.size() % lanes_ == lane_;
-      wanted.push_back(
-          {server.index, here ? server.incarnation : 0, server.address, server.first_shard});
+      wanted.push_back({server.index, here ? server.incarnation : 0, server.address, server.host,
+                        server.first_shard});
     }
   }
   bool begins = view.generation != std::exchange(generation_, view.generation);

@@ -17,6 +17,7 @@ class ShardTargets {
     uint32_t server = 0;
     uint64_t incarnation = 0;  // 0: nobody, the shard is dead or of another lane
     std::string address;
+    std::string host;         // its host identity
     ShardId first_shard = 0;  // of the server
   };
 

@@ -1,5 +1,6 @@
-// ByteChannel: how the bytes of one connection pass its socket: as they are (plain_channel.h), or
-// under TLS (tls_channel.h).
+// ByteChannel: how the bytes of one connection pass its socket: as they are (plain_channel.h),
+// under TLS (tls_channel.h), or beside it, through memory that both ends share
+// (src/transport/shared/ring_channel.h): the socket then only wakes.
 //
 // Belongs to the thread of its stream's loop and moves with the stream. Nothing here blocks, and
 // nothing allocates once the connection is open.
@@ -35,27 +36,34 @@ class ByteChannel {
   // the socket is readable. Once it has failed it says so again.
   virtual int Open() = 0;
 
+  // The socket is readable, and Receive and Send are called again where they wait for that.
+  virtual void Woken() {}
+
   // Puts bytes of the stream into `parts`, from the front. Through: the parts are full, and there
   // may be more. REQUIRES: Open is through, here and below.
   virtual Passed Receive(std::span<const iovec> parts) = 0;
 
   // Takes bytes of `parts`, from the front: those are the caller's again. Through: all of them.
-  // EAGAIN: call it again when the socket is writable, also if nothing is left but unsent_bytes.
+  // EAGAIN: call it again when the socket is writable, also if nothing is left but unsent_bytes; if
+  // room_wakes_reader(), when it is readable.
   virtual Passed Send(std::span<const iovec> parts) = 0;
 
   // What was taken, and the socket did not take: Send, also with no parts, goes on with it.
   virtual size_t unsent_bytes() const = 0;
 
-  // As many bytes at most have been read from the socket and not been handed out when Receive
-  // says EAGAIN: the socket will not say that they are there.
+  // As many bytes at most may be there for Receive without the socket being readable.
   virtual size_t held_bytes_max() const = 0;
+
+  // Whether the socket is readable when there is room again for what Send could not take. Then the
+  // socket itself gives up nobody who takes nothing: its user counts the time.
+  virtual bool room_wakes_reader() const { return false; }
 
   // As of Connection. Empty until Open is through.
   virtual ConstByteSpan binding() const = 0;
 
   // After EPROTO. kRefused: the two sides cannot speak to each other, with the reason as one says
-  // it of the other side. kPeerLost: what came was changed on its way, with a text for behind the
-  // peer's name.
+  // it of the other side. kPeerLost: what came was changed on its way; kProtocol: what came is
+  // nonsense; both with a text for behind the peer's name.
   virtual Status Trouble() const = 0;
 };
 

@@ -14,13 +14,13 @@
 namespace byteps::transport {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kAnswerPatience = std::chrono::seconds(60);
 
 // A name server that does not answer before it is told to; shared with the threads that wait.
 class NameServer {
  public:
   Result<Endpoints> Ask(const std::string&, uint16_t port) {
-    auto until = std::chrono::steady_clock::now() + kPatience;
+    auto until = std::chrono::steady_clock::now() + kAnswerPatience;
     MutexLock lock(mutex_);
     ++asked_;
     changed_.notify_all();
@@ -36,7 +36,7 @@ class NameServer {
     changed_.notify_all();
   }
   bool WaitUntil(int asked, int answered) {
-    auto until = std::chrono::steady_clock::now() + kPatience;
+    auto until = std::chrono::steady_clock::now() + kAnswerPatience;
     MutexLock lock(mutex_);
     while (asked_ < asked || answered_ < answered) {
       if (!lock.WaitUntil(changed_, until)) return false;
@@ -73,7 +73,7 @@ TEST_F(ResolverTest, AnAnswerComesOnTheLoop) {
   server_->Answer();
   EXPECT_TRUE(server_->WaitUntil(1, 1));
   EXPECT_FALSE(found.has_value());
-  io_.run_one_for(kPatience);
+  io_.run_one_for(kAnswerPatience);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->at(0).port(), 7);
 }
@@ -101,14 +101,15 @@ TEST_F(ResolverTest, QuestionsAreBounded) {
   std::optional<Status> refused;
   resolver->Resolve("b", 7, [&](Result<Endpoints> result) { refused = result.status(); });
   EXPECT_FALSE(refused.has_value()) << "never from inside the call";
-  io_.run_one_for(kPatience);
+  io_.run_one_for(kAnswerPatience);
   ASSERT_TRUE(refused.has_value());
   EXPECT_EQ(refused->code(), StatusCode::kUnavailable);
   server_->Answer();
-  while (answers < static_cast<int>(Resolver::kOpenMax)) ASSERT_EQ(io_.run_one_for(kPatience), 1u);
+  while (answers < static_cast<int>(Resolver::kOpenMax))
+    ASSERT_EQ(io_.run_one_for(kAnswerPatience), 1u);
   bool again = false;
   resolver->Resolve("c", 7, [&](const Result<Endpoints>& result) { again = result.ok(); });
-  io_.run_one_for(kPatience);
+  io_.run_one_for(kAnswerPatience);
   EXPECT_TRUE(again);
 }
 

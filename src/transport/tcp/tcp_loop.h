@@ -20,7 +20,7 @@ namespace byteps::transport {
 
 class TcpStream;
 
-class TcpLoop final : public Loop {
+class TcpLoop : public Loop {
  public:
   // `channels` outlives the loop.
   TcpLoop(const TcpOptions& options, const ByteChannels& channels);

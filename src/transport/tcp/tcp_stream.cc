@@ -1,5 +1,6 @@
 #include "src/transport/tcp/tcp_stream.h"
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -45,25 +46,18 @@ std::string ErrorText(int error) { return std::generic_category().message(error)
 // Closes a socket that is on its way from loop to loop, unless it arrives.
 class SocketInTransit {
  public:
-  SocketInTransit(int fd, tcp protocol) : fd_(fd), protocol_(protocol) {}
-  SocketInTransit(SocketInTransit&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), protocol_(other.protocol_) {}
+  explicit SocketInTransit(int fd) : fd_(fd) {}
+  SocketInTransit(SocketInTransit&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   SocketInTransit& operator=(SocketInTransit&&) = delete;
   ~SocketInTransit() {
     if (fd_ >= 0) close(fd_);
   }
 
-  tcp::socket Arrive(asio::io_context& io) {
-    tcp::socket socket(io);
-    std::error_code error;
-    socket.assign(protocol_, fd_, error);
-    if (!error) fd_ = -1;
-    return socket;
-  }
+  int fd() const { return fd_; }
+  int Arrive() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
-  tcp protocol_;
 };
 
 }  // namespace
@@ -72,27 +66,32 @@ std::string NameOf(const tcp::endpoint& endpoint) {
   return FormatHostPort(Unmapped(endpoint.address()).to_string(), endpoint.port());
 }
 
-TcpStream::TcpStream(TcpLoop& loop, tcp::socket socket, State state)
+TcpStream::TcpStream(TcpLoop& loop, int socket, State state)
     : loop_(loop),
-      socket_(std::move(socket)),
+      socket_(loop.io()),
       channel_(std::move(state.channel)),
       peer_name_(std::move(state.peer_name)),
+      local_address_(std::move(state.local_address)),
       unparsed_(std::move(state.unparsed)),
-      patience_(loop.io()) {
+      patience_(loop.io()),
+      progress_(loop.io()) {
   parser_.SetLimits(state.limits);
   std::error_code error;
-  if (peer_name_.empty()) {
-    tcp::endpoint peer = socket_.remote_endpoint(error);
-    peer_name_ = error ? "a peer that has left" : NameOf(peer);
-  }
-  tcp::endpoint own = socket_.local_endpoint(error);
-  if (!error) local_address_ = Unmapped(own.address()).to_string();
+  socket_.assign(socket, error);
+  if (error) ::close(socket);
 }
 
+// A peer that has left meanwhile cannot be named any more.
 std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChannels::Side side) {
   TcpStream::State state;
-  state.channel = loop.channels().Make(socket.native_handle(), side);
-  auto stream = std::make_shared<TcpStream>(loop, std::move(socket), std::move(state));
+  std::error_code error;
+  tcp::endpoint peer = socket.remote_endpoint(error);
+  state.peer_name = error ? "a peer that has left" : NameOf(peer);
+  tcp::endpoint own = socket.local_endpoint(error);
+  if (!error) state.local_address = Unmapped(own.address()).to_string();
+  SocketInTransit transit(socket.release(error));
+  state.channel = loop.channels().Make(transit.fd(), side);
+  auto stream = std::make_shared<TcpStream>(loop, transit.Arrive(), std::move(state));
   stream->Open();
   return stream;
 }
@@ -153,7 +152,7 @@ void TcpStream::CloseAfterFlush(Duration patience) {
   if (queued_bytes() == 0) ShutDownWrites();
   // A close with unread bytes would reset the connection and might take what was sent along:
   // read on, until the peer has seen the end and closes too.
-  ArmRead();
+  channel_open_ ? ReadSoon() : ArmRead();
 }
 
 void TcpStream::Abandon() {
@@ -166,7 +165,7 @@ void TcpStream::Abandon() {
 void TcpStream::ArmRead() {
   if (read_armed_) return;
   read_armed_ = true;
-  socket_.async_wait(tcp::socket::wait_read,
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const std::error_code& error) {
                        self->read_armed_ = false;
                        // Aborted: the socket was closed here, or has moved.
@@ -177,11 +176,18 @@ void TcpStream::ArmRead() {
 // Bytes that the channel holds wake nobody.
 void TcpStream::ReadSoon() {
   if (channel_->held_bytes_max() == 0) return ArmRead();
-  asio::post(loop_.io(), [self = shared_from_this()] { self->ReadAll(); });
+  if (std::exchange(read_posted_, true)) return;
+  asio::post(loop_.io(), [self = shared_from_this()] {
+    self->read_posted_ = false;
+    self->ReadAll();
+  });
 }
 
 void TcpStream::OnReadable() {
+  if (!Reading()) return;
+  channel_->Woken();
   if (!channel_open_) Open();
+  WriteAgain();
   if (channel_open_ && (receiver_ != nullptr || phase_ == Phase::kDraining)) ReadAll();
 }
 
@@ -195,6 +201,7 @@ void TcpStream::ReadAll() {
     total += received;
   }
   loop_.EndEvent();
+  WriteAgain();
   if (!Reading()) return;
   UpdateLowWater();
   more ? ReadSoon() : ArmRead();
@@ -239,7 +246,7 @@ ByteSpan TcpStream::ReadAhead() const {
 void TcpStream::OnReadStopped(int stop) {
   if (stop == EAGAIN) return;
   if (phase_ == Phase::kDraining) return Finish(Status::Ok());
-  if (stop == EPROTO) {
+  if (stop == EPROTO || write_error_ == EPROTO) {
     Status trouble = channel_->Trouble();
     if (trouble.code() == StatusCode::kRefused) return Finish(trouble);
     return Finish(
@@ -329,6 +336,7 @@ void TcpStream::Flush() {
     if (channel_open_) gathered = batch_.Gather(parts, kWriteBudgetBytes);
     ByteChannel::Passed passed = channel_->Send(std::span(parts).first(gathered.parts));
     batch_.Written(passed.bytes);
+    written_bytes_ += passed.bytes;
     if (passed.stop == EAGAIN) return ArmWrite();
     if (passed.stop != ByteChannel::kThrough) return OnWriteFailed(passed.stop);
     written += passed.bytes;
@@ -342,11 +350,36 @@ bool TcpStream::HasToWrite() const {
 
 void TcpStream::ArmWrite() {
   write_armed_ = true;
-  socket_.async_wait(tcp::socket::wait_write,
+  if (channel_->room_wakes_reader()) {
+    WatchProgress();
+    return ArmRead();
+  }
+  socket_.async_wait(asio::posix::stream_descriptor::wait_write,
                      [self = shared_from_this()](const std::error_code& error) {
                        self->write_armed_ = false;
                        if (error != asio::error::operation_aborted) self->Flush();
                      });
+}
+
+// There may be room that nobody has told us of yet.
+void TcpStream::WriteAgain() {
+  if (!write_armed_ || !channel_->room_wakes_reader()) return;
+  write_armed_ = false;
+  Flush();
+}
+
+void TcpStream::WatchProgress() {
+  Duration limit = loop_.options().user_timeout;
+  if (watching_progress_ || limit == Duration::zero()) return;
+  watching_progress_ = true;
+  written_at_last_look_ = written_bytes_;
+  progress_.expires_after(std::chrono::ceil<asio::steady_timer::duration>(limit));
+  progress_.async_wait([self = shared_from_this()](const std::error_code& error) {
+    self->watching_progress_ = false;
+    if (error || !self->Reading() || !self->write_armed_) return;
+    if (self->written_bytes_ == self->written_at_last_look_) return self->OnWriteFailed(ETIMEDOUT);
+    self->WatchProgress();
+  });
 }
 
 // The peer may have said why before it left: what it sent is read to the end before the loss is
@@ -354,14 +387,10 @@ void TcpStream::ArmWrite() {
 void TcpStream::OnWriteFailed(int error) {
   write_error_ = error;
   batch_.Clear();
-  std::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  ::shutdown(socket_.native_handle(), SHUT_RDWR);
 }
 
-void TcpStream::ShutDownWrites() {
-  std::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
-}
+void TcpStream::ShutDownWrites() { ::shutdown(socket_.native_handle(), SHUT_WR); }
 
 // ---- the end ----
 
@@ -370,9 +399,10 @@ void TcpStream::Shut() {
   batch_.Clear();
   diverted_ = BufferRef();  // its pool may go before this does
   patience_.cancel();
-  std::error_code ignored;
+  progress_.cancel();
   // Also ends the connection if a forked child still has the descriptor.
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
+  ::shutdown(socket_.native_handle(), SHUT_RDWR);
+  std::error_code ignored;
   socket_.close(ignored);
 }
 
@@ -394,16 +424,13 @@ void TcpStream::MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Conne
 
 void TcpStream::FinishMove(ConstByteSpan unparsed) {
   SetLowWater(1);
-  std::error_code error;
-  tcp protocol = socket_.local_endpoint(error).protocol();
-  SocketInTransit transit(socket_.release(error), protocol);
+  SocketInTransit transit(socket_.release());
   State state{std::move(channel_), parser_.limits(),
-              std::vector<std::byte>(unparsed.begin(), unparsed.end()), peer_name_};
+              std::vector<std::byte>(unparsed.begin(), unparsed.end()), peer_name_, local_address_};
   asio::post(
       move_.target->io(), [&target = *move_.target, adopt = std::move(move_.adopt),
                            state = std::move(state), transit = std::move(transit)]() mutable {
-        auto stream =
-            std::make_shared<TcpStream>(target, transit.Arrive(target.io()), std::move(state));
+        auto stream = std::make_shared<TcpStream>(target, transit.Arrive(), std::move(state));
         stream->Open();
         adopt(std::make_unique<TcpConnection>(std::move(stream)));
       });

@@ -1,4 +1,6 @@
-// TcpStream: one TCP connection with its queue and parser; TcpConnection: the user's hold on it.
+// TcpStream: one connection over a socket, with its queue and parser; TcpConnection: the user's
+// hold on it. The socket is one of TCP, or the one that wakes the ends of shared memory
+// (byte_channel.h).
 //
 // The two live apart because callbacks may destroy the connection whose bytes are being parsed:
 // the reactor's handlers share the stream (hence shared_ptr), the user owns the connection.
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "src/transport/frame_queue.h"
@@ -31,11 +34,12 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
     std::unique_ptr<ByteChannel> channel;
     Limits limits;
     std::vector<std::byte> unparsed;  // read from the socket, not yet parsed
-    // Empty: the socket is asked. A peer that has left meanwhile cannot be named any more.
     std::string peer_name;
+    std::string local_address;
   };
 
-  TcpStream(TcpLoop& loop, asio::ip::tcp::socket socket, State state);
+  // `socket` is the stream's from here on.
+  TcpStream(TcpLoop& loop, int socket, State state);
 
   // Opens the channel, and goes on with it until it is open, started or not. Call it once, first.
   void Open();
@@ -88,6 +92,8 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
 
   bool HasToWrite() const;
   void ArmWrite();
+  void WriteAgain();
+  void WatchProgress();
   void OnWriteFailed(int error);
   void ShutDownWrites();
 
@@ -96,7 +102,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void FinishMove(ConstByteSpan unparsed);
 
   TcpLoop& loop_;
-  asio::ip::tcp::socket socket_;
+  asio::posix::stream_descriptor socket_;
   std::unique_ptr<ByteChannel> channel_;
   std::string peer_name_;
   std::string local_address_;
@@ -109,12 +115,18 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   BufferRef diverted_;  // where the rest of a payload goes whose place was taken back
   Move move_{};
   asio::steady_timer patience_;
+  // Where the socket does not give up a peer that takes nothing (room_wakes_reader).
+  asio::steady_timer progress_;
+  uint64_t written_bytes_ = 0;
+  uint64_t written_at_last_look_ = 0;
+  bool watching_progress_ = false;
   size_t low_water_ = 1;  // what SO_RCVLOWAT is now
   size_t dropped_bytes_ = 0;
   int write_error_ = 0;
   bool channel_open_ = false;
   bool parsing_ = false;
   bool read_armed_ = false;
+  bool read_posted_ = false;
   bool write_armed_ = false;
   bool flush_pending_ = false;
 };

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import disagreements
 import numpy as np
+from disagreements import Framework
 
 import byteps.numpy as bps
 
@@ -177,9 +179,23 @@ def check_handles_and_errors(rank: int, size: int) -> None:
         assert bps.synchronize(handle).tolist() == [i * size]
         assert bps.members_of(handle) == list(range(size))
     assert bps.synchronize(handles[0]) is None
-    if size > 1:
-        other = np.zeros(rank + 1, np.float32)
-        refused(bps.MismatchError, "shapes", lambda: bps.allreduce(other, name="shapes"))
+
+
+NUMPY = Framework(
+    bps,
+    ones=lambda shape, dtype: np.ones(shape, dtype),
+    read=lambda result: [
+        np.asarray(one).tolist() for one in (result if isinstance(result, tuple) else [result])
+    ],
+)
+
+
+def check_disagreements(rank: int, size: int) -> None:
+    disagreements.check(NUMPY)
+
+
+def check_absent_names(rank: int, size: int) -> None:
+    disagreements.check_absent_names(NUMPY)
 
 
 def check_join(rank: int, size: int) -> None:

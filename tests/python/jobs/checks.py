@@ -6,12 +6,14 @@ import os
 from types import ModuleType
 
 import torch
+import torch_features
 
 import byteps.torch as bps
 
 
 def run(*modules: ModuleType, times: int = 1) -> None:
     torch.set_num_threads(1)
+    torch_features.say_what_is_skipped()
     for _ in range(times):  # init after shutdown works
         bps.init()
         rank, size = bps.rank(), bps.size()

@@ -100,7 +100,11 @@ def check_optimizers(rank: int, size: int) -> None:
     optimizers = (
         (sgd(one), sgd(other), "of 1 groups: 2 tensors", "of 1 groups: 1 tensors"),
         (sgd(other), torch.optim.SGD([torch.ones(4)], lr=0.1), "float32[3]", "float32[4]"),
-        (sgd(one), torch.optim.SGD([{"params": [p]} for p in one.parameters()]), "of 2 groups"),
+        (
+            sgd(one),
+            torch.optim.SGD([{"params": [p]} for p in one.parameters()], lr=0.1),
+            "of 2 groups",
+        ),
         (sgd(one), torch.optim.Adam(one.parameters()), "SGD of", "Adam of"),
     )
     for first, others, *texts in optimizers:

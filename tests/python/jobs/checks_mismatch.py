@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import disagreements
 import torch
+from disagreements import Framework
 
 import byteps.torch as bps
 from byteps.common import names
@@ -35,73 +37,49 @@ def differ(
         )
 
 
-def check_shape(rank: int, size: int) -> None:
+TORCH = Framework(
+    bps,
+    ones=lambda shape, dtype: torch.ones(shape, dtype=getattr(torch, dtype)),
+    read=lambda result: [
+        one.tolist() for one in (result if isinstance(result, tuple) else [result])
+    ],
+)
+
+
+def check_disagreements(rank: int, size: int) -> None:
+    disagreements.check(TORCH)
+
+
+def check_disagreements_about_reducescatter(rank: int, size: int) -> None:
     if size > 1:
-        for shapes in (((3,), (4,)), ((2, 3), (3, 2)), ((1,), ()), ((0,), (1,))):
-            name = f"shapes {shapes}"
-            calls = [partial(bps.allreduce, torch.ones(shape), name=name) for shape in shapes]
-            differ(name, *calls)
-        differ(
-            "row lengths",
-            lambda: bps.allgather(torch.ones(2, 3), name="row lengths"),
-            lambda: bps.allgather(torch.ones(2, 4), name="row lengths"),
-            "3", "4",
-        )  # fmt: skip
-
-
-def check_type(rank: int, size: int) -> None:
-    if size > 1:
-        differ(
-            "types",
-            lambda: bps.allreduce(torch.ones(2), name="types"),
-            lambda: bps.allreduce(torch.ones(2, dtype=torch.int64), name="types"),
-            "float32[2]", "int64[2]",
-        )  # fmt: skip
-
-
-def check_kind(rank: int, size: int) -> None:
-    if size > 1:
-        differ(
-            "kinds",
-            lambda: bps.allreduce(torch.ones(2), name="kinds", op=bps.Sum),
-            lambda: bps.allreduce(torch.ones(2), name="kinds", op=bps.Max),
-            "sum", "max",
-        )  # fmt: skip
-        differ(
-            "calls",
-            lambda: bps.allreduce(torch.ones(2), name="calls"),
-            lambda: bps.broadcast(torch.ones(2), 0, name="calls"),
-            "average", "broadcast",
-        )  # fmt: skip
-
-
-def check_root(rank: int, size: int) -> None:
-    if size > 1:
-        differ(
-            "roots",
-            lambda: bps.broadcast(torch.ones(2), 0, name="roots"),
-            lambda: bps.broadcast(torch.ones(2), 1, name="roots"),
-            "0", "1",
-        )  # fmt: skip
-    for root in (-1, size):
-        call = partial(bps.broadcast, torch.ones(1), root)
-        expect(bps.InvalidArgumentError, call, "root_rank is")
-
-
-def check_factors(rank: int, size: int) -> None:
-    if size > 1:
-        differ(
-            "factors",
-            lambda: bps.allreduce(torch.ones(2), name="factors", prescale_factor=0.5),
-            lambda: bps.allreduce(torch.ones(2), name="factors", prescale_factor=0.25),
-            "prescale_factor 0.5", "prescale_factor 0.25",
-        )  # fmt: skip
         differ(
             "one factor",
             lambda: bps.reducescatter(torch.ones(size), name="one factor", postscale_factor=3.0),
             lambda: bps.reducescatter(torch.ones(size), name="one factor"),
             "postscale_factor 3.0",
         )
+        differ(
+            "combined",
+            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Sum),
+            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Max),
+            "sum", "max",
+        )  # fmt: skip
+
+
+def check_texts(rank: int, size: int) -> None:
+    """What an error shows of both sides."""
+    if size < 2:
+        return
+    for name, first, others, texts in (
+        ("factors", {"prescale_factor": 0.5}, {"prescale_factor": 0.25}, ("0.5", "0.25")),
+        ("kinds", {"op": bps.Sum}, {"op": bps.Max}, ("sum", "max")),
+        ("types", {"tensor": torch.ones(2).long()}, {}, ("int64[2]", "float32[2]")),
+    ):
+        calls = [
+            partial(bps.allreduce, **{"tensor": torch.ones(2), "name": name, **more})
+            for more in (first, others)
+        ]
+        differ(name, *calls, *texts)
 
 
 def check_groups(rank: int, size: int) -> None:
@@ -155,21 +133,6 @@ def check_objects(rank: int, size: int) -> None:
             lambda: bps.broadcast_object(1, 1, name="roots"),
             "root 0", "root 1",
         )  # fmt: skip
-
-
-def check_scatter(rank: int, size: int) -> None:
-    if size > 1:
-        differ(
-            "combined",
-            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Sum),
-            lambda: bps.reducescatter(torch.ones(size), name="combined", op=bps.Max),
-            "sum", "max",
-        )  # fmt: skip
-        differ(
-            "columns",
-            lambda: bps.alltoall(torch.ones(size, 2), name="columns"),
-            lambda: bps.alltoall(torch.ones(size, 3), name="columns"),
-        )
 
 
 def check_unnamed(rank: int, size: int) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
+import disagreements
 import jax
 import jax.numpy as jnp
 import numpy as np
+from disagreements import Framework, as_it_is
 
 import byteps.jax as bps
 
@@ -131,6 +133,8 @@ def check_trees(rank: int, size: int) -> None:
 def check_rows(rank: int, size: int) -> None:
     uneven = bps.allgather(full((rank, 2), rank, jnp.float32), name="uneven")
     assert uneven[:, 0].tolist() == [r for r in range(size) for _ in range(r)]
+    both_sizes = bps.allgather([ones((rank, 2)), ones(3)], name="uneven tree")
+    assert [rows.shape[0] for rows in both_sizes] == [size * (size - 1) // 2, 3 * size]
     assert both("numbers", bps.allgather, jnp.int64(rank)).tolist() == list(range(size))
     mine = arange(2 * size, dtype=jnp.float32) + 100 * rank
     rows = both("alltoall", bps.alltoall, mine)
@@ -348,27 +352,48 @@ def check_process_sets(rank: int, size: int) -> None:
     assert bps.remove_process_set(pair)
 
 
-def check_mismatches(rank: int, size: int) -> None:
+def in_jit(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    program = jax.jit(function)
+
+    def run(x: Any) -> Any:
+        with bps.typed_errors():
+            return jax.block_until_ready(program(x))
+
+    return run
+
+
+JAX = Framework(
+    bps,
+    ones=lambda shape, dtype: ones(shape, dtype),
+    read=lambda result: [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(result)],
+    ways={"": as_it_is, "in jit": in_jit},
+    only_eager=disagreements.OF_SPLITS,
+)
+
+
+def check_disagreements(rank: int, size: int) -> None:
+    disagreements.check(JAX)
+
+
+def check_absent_names(rank: int, size: int) -> None:
+    disagreements.check_absent_names(JAX)
+
+
+def check_different_trees(rank: int, size: int) -> None:
     if size == 1:
         return
     odd = rank == size - 1
-    cases: dict[str, Callable[..., Any]] = {
-        "shape": lambda name: (bps.allreduce, ones(3 + odd)),
-        "dtype": lambda name: (bps.allreduce, ones(3, jnp.int32 if odd else jnp.float32)),
-        "kind": lambda name: (bps.push_pull if odd else bps.allgather, ones(3)),
-        "op": lambda name: (partial(bps.allreduce, op=bps.Sum if odd else bps.Max), ones(3)),
-        "factor": lambda name: (partial(bps.allreduce, prescale_factor=1 + odd), ones(3)),
-        "root": lambda name: (partial(bps.broadcast, root_rank=int(odd)), ones(3)),
-        "tree": lambda name: (bps.allreduce, [ones(2)] * (2 + odd)),
-        "keys": lambda name: (bps.allreduce, {"a": 1.0, "c" if odd else "b": 2.0}),
+    trees: dict[str, Any] = {
+        "tree": [ones(2)] * (2 + odd),
+        "keys": {"a": 1.0, "c" if odd else "b": 2.0},
+        "shapes": [ones(2), ones(2 + odd)],
     }
-    for name, make in cases.items():
-        call, tensor = make(name)
-        refused(bps.MismatchError, "rank", partial(call, tensor, name=f"bad {name}"))
-        program = jax.jit(partial(call, name=f"bad {name} in jit"))
-        refused(bps.MismatchError, "rank", partial(program, tensor))
+    for name, tree in trees.items():
+        call = partial(bps.allreduce, tree, name=f"bad {name}")
+        refused(bps.MismatchError, "rank", call)
+        refused(bps.MismatchError, "rank", jax.jit(call))
         # The name is free again.
-        assert bps.allreduce(ones(1), name=f"bad {name} in jit").tolist() == [1.0]
+        assert bps.allreduce(ones(1), name=f"bad {name}").tolist() == [1.0]
 
 
 def check_bad_calls(rank: int, size: int) -> None:
@@ -379,7 +404,6 @@ def check_bad_calls(rank: int, size: int) -> None:
             "op is",
             lambda call=call: call(x, op="sum") if call is bps.allreduce else call(x),
         )
-    refused(bps.InvalidArgumentError, "root_rank", lambda: bps.broadcast(x, root_rank=size))
     taken = bps.push_pull_start(x, name="taken")
     refused(bps.DuplicateNameError, "taken", lambda: bps.push_pull(x, name="taken"))
     refused(

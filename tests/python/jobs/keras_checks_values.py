@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import disagreements
 import keras
 import numpy as np
+from disagreements import Framework
 from keras_checks import assert_raises, make_model
 
 import byteps.keras as bps
@@ -69,17 +73,24 @@ def check_what_does_not_exist(rank: int, size: int) -> None:
     assert_raises(AttributeError, "no attribute 'nothing'", lambda: bps.nothing)
 
 
+KERAS = Framework(
+    bps,
+    ones=lambda shape, dtype: keras.ops.ones(shape, dtype),
+    read=lambda result: [
+        as_numpy(one).tolist() for one in (result if isinstance(result, tuple) else [result])
+    ],
+)
+ARRAYS = replace(KERAS, ones=lambda shape, dtype: np.ones(shape, dtype))
+
+
+def check_disagreements(rank: int, size: int) -> None:
+    for kind in (KERAS, ARRAYS):
+        disagreements.check(kind)
+
+
 def check_mismatches(rank: int, size: int) -> None:
     if size == 1:
         return
-    shape = (2,) if rank == 0 else (3,)
-    tensor = keras.ops.zeros(shape)
-    assert_raises(bps.MismatchError, "shape", lambda: bps.allreduce(tensor, name="shapes"))
-    array = np.zeros(3, np.float32 if rank == 0 else np.float64)
-    assert_raises(bps.MismatchError, "float", lambda: bps.allreduce(array, name="types"))
-    assert_raises(
-        bps.MismatchError, "root", lambda: bps.broadcast(tensor, root_rank=rank % 2, name="roots")
-    )
     model = make_model(0, width=8 if rank == 0 else 4)
     assert_raises(
         bps.MismatchError, "", lambda: bps.broadcast_variables(model.weights, root_rank=0)

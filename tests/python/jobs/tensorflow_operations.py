@@ -11,8 +11,10 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import disagreements
 import numpy as np
 import tensorflow as tf
+from disagreements import Framework, as_it_is
 
 import byteps.tensorflow as bps
 from byteps.tensorflow.errors import tensorflow_error
@@ -150,11 +152,6 @@ def check_rows(rank: int, size: int) -> None:
     splits = [1] * (size - 1) + [size + 1]
     _, counts = everywhere("splits", partial(bps.alltoall, splits=splits), mine)
     assert counts.numpy().tolist() == [splits[rank]] * size
-    call = partial(bps.alltoall, mine, name="wrong splits")
-    refused(tf.errors.InvalidArgumentError, "sum", lambda: call(splits=[1] * size))
-    if size > 1:
-        refused(tf.errors.InvalidArgumentError, "alike", lambda: bps.alltoall(tf.ones(size + 1)))
-    refused(tf.errors.InvalidArgumentError, "no rows", lambda: bps.reducescatter(tf.constant(1.0)))
     dealt = everywhere("dealt", partial(bps.reducescatter, op=bps.Sum), tf.ones([size + 1, 2]))
     assert dealt.numpy().tolist() == [[size, size]] * (2 if rank == 0 else 1)
 
@@ -253,32 +250,39 @@ def check_sets(rank: int, size: int) -> None:
     assert bps.remove_process_set(pair)
 
 
+def in_graph(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(tensor: Any) -> Any:
+        return in_session(function, [tensor.numpy()], [tensor.dtype])
+
+    return run
+
+
+TENSORFLOW = Framework(
+    bps,
+    ones=lambda shape, dtype: tf.ones(shape, dtype),
+    read=lambda result: [one.tolist() for one in values(result)],
+    kinds={
+        bps.MismatchError: tf.errors.FailedPreconditionError,
+        bps.OutOfStepError: tf.errors.FailedPreconditionError,
+        bps.InvalidArgumentError: tf.errors.InvalidArgumentError,
+        bps.DeadlineError: tf.errors.UnknownError,
+    },
+    own=bps.error_of,
+    ways={"": as_it_is, "in a function": tf.function, "in a graph": in_graph},
+)
+
+
+def check_disagreements(rank: int, size: int) -> None:
+    disagreements.check(TENSORFLOW)
+
+
+def check_absent_names(rank: int, size: int) -> None:
+    disagreements.check_absent_names(TENSORFLOW)
+
+
 def check_errors(rank: int, size: int) -> None:
-    if size < 2:
-        return
-    different: dict[str, Callable[[], Any]] = {
-        "shape": lambda: bps.allreduce(tf.ones(2 + rank), name="shape"),
-        "type": lambda: bps.allreduce(tf.ones(2, tf.float64 if rank else tf.float32), name="type"),
-        "op": lambda: bps.allreduce(tf.ones(2), op=bps.Sum if rank else bps.Max, name="op"),
-        "scale": lambda: bps.allreduce(tf.ones(2), prescale_factor=1.0 + rank, name="scale"),
-        "root": lambda: bps.broadcast(tf.ones(2), root_rank=min(rank, 1), name="root"),
-        "rows": lambda: bps.allgather(tf.ones([1, 2 + rank]), name="other rows"),
-        "kind": lambda: (bps.allgather if rank else bps.allreduce)(tf.ones(2), name="kind"),
-    }
-    for name, call in different.items():
-        for way in (call, tf.function(call)):
-            try:
-                way()
-            except tf.errors.FailedPreconditionError as error:
-                found = bps.error_of(error)
-                assert isinstance(found, bps.MismatchError), found
-                assert "ranks disagree" in str(found), found
-                continue
-            raise AssertionError(f"no error of {name}")
-    assert bps.allreduce(tf.ones(2), name="shape").numpy().tolist() == [1.0, 1.0]
     refused(ValueError, "supersedes", lambda: bps.allreduce(1.0, average=True, op=bps.Sum))
     refused(ValueError, "Adasum", lambda: _as_value(lambda: bps.allreduce(1.0, op=bps.Adasum)))
-    refused(tf.errors.InvalidArgumentError, "root_rank", lambda: bps.broadcast(1.0, root_rank=size))
 
 
 def check_error_classes(rank: int, size: int) -> None:

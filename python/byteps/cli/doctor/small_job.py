@@ -45,6 +45,8 @@ class Services:
             f"job_id=doctor-{secrets.token_hex(4)}",
             f"job_secret={secrets.token_hex(16)}",
             f"start_timeout_s={_START_S}",
+            # A server here stands for one that workers reach over a network.
+            "shared_links=0",
         ]
         environment = {
             **_clean(os.environ),
@@ -57,6 +59,7 @@ class Services:
             "BYTEPS_JOB_ID": self.settings[5].partition("=")[2],
             "BYTEPS_JOB_SECRET": self.settings[6].partition("=")[2],
             "BYTEPS_START_TIMEOUT": str(_START_S),
+            "BYTEPS_SHARED_LINKS": "0",
         }
         self._processes: list[subprocess.Popen[bytes]] = []
         self.server = 0  # its process

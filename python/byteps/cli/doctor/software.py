@@ -43,7 +43,7 @@ def facts() -> dict[str, object]:
         "version": byteps.__version__,
         "python": platform.python_version(),
         "adapters": adapters(),
-        "programs": _programs(),
+        "programs": {role: _program(role)[0] for role in PROGRAM_BY_ROLE},
         "features": features(),
         "libraries": libraries(),
         "frameworks": {name: _version(names) for name, names in FRAMEWORKS.items()},
@@ -84,9 +84,7 @@ def warnings(found: dict[str, object]) -> list[str]:
             "this environment also has the distribution 'byteps', the original, and both own the "
             "same files: pip uninstall byteps, and then install byteps-cpp again"
         )
-    programs = found["programs"]
-    assert isinstance(programs, dict)
-    texts += [str(text) for text in programs.values() if text is not None]
+    texts += [why for _, why in map(_program, PROGRAM_BY_ROLE) if why]
     usable = [
         name
         for name, version in dict(found["frameworks"]).items()  # type: ignore[call-overload]
@@ -105,16 +103,12 @@ def lacks(wanted: list[str], found: dict[str, object]) -> list[str]:
     return [name for name in wanted if name.lower() not in usable]
 
 
-def _programs() -> dict[str, str | None]:
-    """Return for each role why its program cannot be started; None: it can."""
-    found: dict[str, str | None] = {}
-    for role in PROGRAM_BY_ROLE:
-        try:
-            find_program(role)
-            found[role] = None
-        except BytepsError as error:
-            found[role] = str(error)
-    return found
+def _program(role: str) -> tuple[str | None, str]:
+    """Return where the program of a role is, or None and why it cannot be started."""
+    try:
+        return str(find_program(role)), ""
+    except BytepsError as error:
+        return None, str(error)
 
 
 def _version(distributions: tuple[str, ...]) -> str | None:

@@ -13,6 +13,7 @@ from job_runs import (
     expect_programs_end,
     expect_same_weights,
     program_of_page,
+    usage,
 )
 from shapes import shapes
 
@@ -37,8 +38,10 @@ def test_programs_of_users_of_jax(environment, tmp_path) -> None:
     out = expect_programs_end(
         environment,
         program_of_page("jax.md", tmp_path),
+        *usage("horovod_jax_classifier", "horovod_jax_own_loop", "horovod_jax_uneven"),
         *example_and_alone("jax_digits", tmp_path, "--float64 --epochs 2"),
     )
+    assert out.count("all right") == 3 * 2
     (loss,) = re.findall(r"^\[worker 0\] loss (\d\.\d+)$", out, re.MULTILINE)
     assert float(loss) < 0.1, out
     expect_same_weights(tmp_path, 1e-12)

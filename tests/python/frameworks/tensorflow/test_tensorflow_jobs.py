@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 import job_runs
+import pytest
 from job_runs import (
     example_and_alone,
     expect_all_right,
@@ -56,6 +58,13 @@ def test_programs_of_users_of_tensorflow(environment, tmp_path) -> None:
     (loss,) = re.findall(r"^\[worker 0\] loss (\d\.\d+)$", out, re.MULTILINE)
     assert float(loss) < 0.3, out
     expect_same_weights(tmp_path, 1e-12)
+
+
+def test_several_frameworks_in_one_process(environment) -> None:
+    for name in ("jax", "torch"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed here")
+    expect_all_right(environment, "several_frameworks", 2, 1)
 
 
 def test_tensorflow_goes_on_when_a_server_is_killed(environment) -> None:

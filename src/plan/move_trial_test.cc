@@ -1,0 +1,74 @@
+#include "src/plan/move_trial.h"
+
+#include <gtest/gtest.h>
+
+namespace byteps::plan {
+namespace {
+
+const std::vector<double> kBefore = {0.5, 0.5};
+
+TEST(MoveTrialTest, AMoveThatPaysStays) {
+  MoveTrial trial;
+  EXPECT_TRUE(trial.MayMove());
+  trial.Begin(kBefore, 100, 1.2);
+  EXPECT_FALSE(trial.MayMove());
+  EXPECT_FALSE(trial.Observe(90).has_value());  // other work on the processors
+  EXPECT_FALSE(trial.Observe(105).has_value());
+  EXPECT_TRUE(trial.MayMove());
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(trial.Observe(90).has_value());
+}
+
+TEST(MoveTrialTest, AMoveThatDoesNotPayIsUndoneAfterThreeSeries) {
+  MoveTrial trial;
+  trial.Begin(kBefore, 100, 1.2);
+  EXPECT_FALSE(trial.Observe(102).has_value());
+  EXPECT_FALSE(trial.Observe(102).has_value());
+  EXPECT_EQ(trial.Observe(102), kBefore);
+  EXPECT_FALSE(trial.MayMove());
+}
+
+// Series until the next move may be made, if the job goes on with this pace.
+int WaitOf(MoveTrial& trial, double pace) {
+  int series = 0;
+  for (; !trial.MayMove() && series < 10000; ++series) {
+    EXPECT_FALSE(trial.Observe(pace).has_value());
+  }
+  return series;
+}
+
+void MoveInVain(MoveTrial& trial) {
+  trial.Begin(kBefore, 100, 1.2);
+  for (int i = 0; i < 3; ++i) trial.Observe(80);
+}
+
+TEST(MoveTrialTest, AfterEachMoveInVainTheWaitIsTwiceAsLong) {
+  MoveTrial trial;
+  for (int wait : {40, 80, 160, 320, 640, 1280, 2560, 2560}) {
+    MoveInVain(trial);
+    EXPECT_EQ(WaitOf(trial, 100), wait);
+  }
+  trial.Begin(kBefore, 100, 1.2);
+  trial.Observe(120);
+  MoveInVain(trial);
+  EXPECT_EQ(WaitOf(trial, 100), 40) << "one has paid since";
+}
+
+TEST(MoveTrialTest, AJobThatHasBecomeSlowerMayMoveAtOnce) {
+  MoveTrial trial;
+  MoveInVain(trial);
+  EXPECT_EQ(WaitOf(trial, 89), 3);
+  MoveInVain(trial);
+  EXPECT_EQ(WaitOf(trial, 91), 80);
+}
+
+TEST(MoveTrialTest, OneSlowSeriesIsNoChange) {
+  MoveTrial trial;
+  MoveInVain(trial);
+  for (int i = 0; i < 12; ++i) {
+    trial.Observe(i % 3 == 2 ? 100 : 50);
+    EXPECT_FALSE(trial.MayMove());
+  }
+}
+
+}  // namespace
+}  // namespace byteps::plan

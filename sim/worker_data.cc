@@ -144,7 +144,8 @@ void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number,
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
-void WorkerNode::SendJoined(ShardId to, const wire::Progress& number) {
+// Here a contributor joins as a whole.
+void WorkerNode::SendJoined(ShardId to, const wire::Progress& number, const protocol::SlotSet&) {
   wire::DataHeader header;
   header.count = number.count;
   header.epoch = number.epoch;

@@ -52,7 +52,8 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendAck(ShardId to, const wire::Progress& ack) override;
   void SendProcessSet(ShardId to, const wire::Progress& number,
                       const protocol::SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number) override;
+  void SendJoined(ShardId to, const wire::Progress& number,
+                  const protocol::SlotSet& ranks) override;
   void Forget(uint32_t lane, ConstByteSpan memory) override;
   bool CarryToLane(uint32_t lane, protocol::LaneMail& mail) override;
   bool CarryToFront(uint32_t lane, protocol::FrontMail& mail) override;

@@ -218,11 +218,14 @@ constexpr OptionRow kRows[] = {
      .field = &Options::local_reduce,
      .readers = kByWorker,
      .choices = "auto, 0, 1",
-     .help = "Whether the workers of one machine exchange tensors in memory that they share. auto: "
-             "they do if the job has one worker machine with 2 to 64 workers, and num_server=0. 0: "
-             "never, so the job needs servers. 1: in a job with servers, too, where the workers of "
-             "each machine sum first and one of them exchanges the sum; the same on all workers. "
-             "The log says if they cannot, and why."},
+     .help =
+         "Whether the workers of one machine exchange tensors in memory that they share. In a "
+         "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
+         "but for machines with more than 64 workers, jobs with servers and more than 181, jobs "
+         "that go on without single workers (min_workers), and global_rank on several machines. "
+         "0: never, so the job needs servers. 1: also where min_workers lets the job go on "
+         "without a whole machine, and with a global_rank that is worker_id * local_size + "
+         "local_rank. The same on all workers. The log says if they do not, and why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

@@ -170,16 +170,15 @@ bool SumsLocally(const Options& options) {
          options.local_reduce != "0";
 }
 
-bool AsksForMachines(const Options& options) {
-  return options.local_reduce == "1" && IsDistributed(options);
+namespace {
+
+// Where any loss ends the job, a machine's may.
+bool MayLoseWorkers(const Options& options) {
+  return options.min_workers > 0 && options.min_workers < WorkerCount(options);
 }
 
-bool IsOneOfMachine(const Options& options) {
-  return AsksForMachines(options) && !WhyNotOneOfMachine(options).has_value();
-}
-
-std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
-  if (!AsksForMachines(options)) return std::nullopt;
+// Of what all workers of the job know alike.
+std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   if (options.local_size == 1) return "this machine has one worker";
   if (options.local_size > kLocalWorkersMax) {
     return fmt::format("this machine has {} workers, and at most {} can share memory",
@@ -189,25 +188,60 @@ std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
     return fmt::format("the job has {} workers, and machines share memory in jobs of at most {}",
                        WorkerCount(options), kSharingWorkersMax);
   }
-  // Where any loss ends the job, a machine's may.
-  const bool may_lose = options.min_workers > 0 && options.min_workers < WorkerCount(options);
-  if (may_lose && options.min_workers > WorkerCount(options) - options.local_size) {
+  if (MayLoseWorkers(options) && options.local_reduce == "auto") {
+    return fmt::format(
+        "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers; with "
+        "local_reduce=1 (BYTEPS_LOCAL_REDUCE) a machine would be lost with any of its {}",
+        options.min_workers, options.local_size);
+  }
+  return std::nullopt;
+}
+
+// Of what the workers of a machine know alike.
+std::optional<std::string> WhyThisMachineDoesNot(const Options& options) {
+  if (MayLoseWorkers(options) && options.min_workers > WorkerCount(options) - options.local_size) {
     return fmt::format(
         "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers, but not "
         "without the {} of a machine",
         options.min_workers, options.local_size);
   }
-  if (GlobalRank(options) != options.worker_id * options.local_size + options.local_rank) {
+  const int64_t place = options.worker_id * options.local_size + options.local_rank;
+  // One worker alone may have the right number by chance.
+  if (options.local_reduce == "auto" && options.global_rank.has_value() && options.num_worker > 1) {
+    return fmt::format(
+        "global_rank={} (BYTEPS_GLOBAL_RANK) is set, so the ranks of a machine need not follow one "
+        "another; if they do, set local_reduce=1 (BYTEPS_LOCAL_REDUCE), or no global rank",
+        GlobalRank(options));
+  }
+  if (GlobalRank(options) != place) {
     return fmt::format(
         "global_rank={} (BYTEPS_GLOBAL_RANK) is not worker_id * local_size + local_rank = {}, and "
         "the ranks of a machine must follow one another",
-        GlobalRank(options), options.worker_id * options.local_size + options.local_rank);
+        GlobalRank(options), place);
   }
   return std::nullopt;
 }
 
+}  // namespace
+
+bool MachinesSum(const Options& options) {
+  if (options.local_reduce == "0" || !IsDistributed(options)) return false;
+  return options.local_reduce == "1" || !WhyMachinesDoNotSum(options).has_value();
+}
+
+bool IsOneOfMachine(const Options& options) {
+  return MachinesSum(options) && !WhyNotOneOfMachine(options).has_value();
+}
+
+std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
+  if (options.local_reduce == "0" || !IsDistributed(options)) return std::nullopt;
+  if (options.local_size == 1 && options.local_reduce == "auto") return std::nullopt;
+  std::optional<std::string> why = WhyMachinesDoNotSum(options);
+  return why.has_value() ? why : WhyThisMachineDoesNot(options);
+}
+
 int64_t PieceBytesMax(const Options& options) {
-  if (!AsksForMachines(options)) return options.partition_bytes;
+  if (!MachinesSum(options)) return options.partition_bytes;
   return std::min(options.partition_bytes, kSharedPieceBytesMax);
 }
 

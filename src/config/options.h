@@ -106,15 +106,17 @@ inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 // Whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
 
-// Whether the workers of each machine of a job with servers shall sum first. The same on all
-// machines, also on one that has a single worker.
-bool AsksForMachines(const Options& options);
+// Whether the workers of each machine of a job with servers shall sum first. It follows from what
+// all workers of the job know alike, and the coordinator compares it (wire::Join).
+bool MachinesSum(const Options& options);
 
 // Whether the workers of this worker's machine are one member of a job with servers: they share
-// memory, and one of them exchanges their sum.
+// memory, and one of them exchanges their sum. It follows from what all workers of the machine know
+// alike.
 bool IsOneOfMachine(const Options& options);
 
-// Why they are not although local_reduce asks for it; nothing if they are, or it does not.
+// Why they are not, in a job with servers; nothing if they are, if the machine has one worker and
+// nobody has asked for it, or if local_reduce=0.
 std::optional<std::string> WhyNotOneOfMachine(const Options& options);
 
 // The largest piece of a tensor: the same for all workers of a job.

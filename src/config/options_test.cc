@@ -87,12 +87,42 @@ Result<Options> Sharing(Environment::Variables changes) {
   return LoadOptions(Job(changes), {});
 }
 
-TEST(LoadOptionsTest, WorkersOfAMachineAreOneMemberOfAJobWithServersIfAsked) {
-  EXPECT_TRUE(IsOneOfMachine(Sharing({}).value()));
-  EXPECT_FALSE(IsOneOfMachine(Sharing({{"BYTEPS_LOCAL_REDUCE", "auto"}}).value()));
+TEST(LoadOptionsTest, WorkersOfAMachineAreOneMemberOfAJobWithServers) {
+  for (const char* how : {"auto", "1"}) {
+    EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_LOCAL_REDUCE", how}}).value()));
+    EXPECT_TRUE(MachinesSum(Sharing({{"BYTEPS_LOCAL_REDUCE", how}}).value()));
+    EXPECT_TRUE(IsOneOfMachine(
+        Sharing({{"BYTEPS_LOCAL_REDUCE", how}, {"BYTEPS_MIN_WORKERS", "8"}}).value()));
+  }
+  EXPECT_FALSE(MachinesSum(Sharing({{"BYTEPS_LOCAL_REDUCE", "0"}}).value()));
   EXPECT_FALSE(WhyNotOneOfMachine(Sharing({{"BYTEPS_LOCAL_REDUCE", "0"}}).value()).has_value());
   EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_MIN_WORKERS", "4"}}).value()));
-  EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_MIN_WORKERS", "8"}}).value()));
+}
+
+TEST(LoadOptionsTest, AMachineOfOneWorkerSumsNothingUnlessAsked) {
+  const Environment::Variables one = {{"BYTEPS_LOCAL_SIZE", "1"}, {"BYTEPS_LOCAL_RANK", "0"}};
+  Environment::Variables nobody_asks = one;
+  nobody_asks["BYTEPS_LOCAL_REDUCE"] = "auto";
+  EXPECT_FALSE(MachinesSum(Sharing(nobody_asks).value()));
+  EXPECT_FALSE(WhyNotOneOfMachine(Sharing(nobody_asks).value()).has_value());
+  EXPECT_TRUE(MachinesSum(Sharing(one).value())) << "other machines may have more";
+}
+
+// All workers of a job have to come to the same, and one alone cannot know the others' ranks.
+TEST(LoadOptionsTest, NobodyChoosesOneMemberWhereAMachineMayBeLostForOneRankOrRanksMayBeMixed) {
+  const auto options = [](Environment::Variables changes) {
+    changes["BYTEPS_LOCAL_REDUCE"] = "auto";
+    return Sharing(std::move(changes)).value();
+  };
+  EXPECT_FALSE(MachinesSum(options({{"BYTEPS_MIN_WORKERS", "4"}})));
+  EXPECT_THAT(WhyNotOneOfMachine(options({{"BYTEPS_MIN_WORKERS", "4"}})).value_or(""),
+              HasSubstr("BYTEPS_MIN_WORKERS"));
+  const Options ranked = options({{"BYTEPS_GLOBAL_RANK", "5"}});
+  EXPECT_TRUE(MachinesSum(ranked)) << "it cuts and counts as machines that sum";
+  EXPECT_THAT(WhyNotOneOfMachine(ranked).value_or(""), HasSubstr("BYTEPS_GLOBAL_RANK"));
+  EXPECT_TRUE(IsOneOfMachine(Sharing({{"BYTEPS_GLOBAL_RANK", "5"}}).value()));
+  EXPECT_TRUE(IsOneOfMachine(
+      options({{"BYTEPS_GLOBAL_RANK", "1"}, {"DMLC_NUM_WORKER", "1"}, {"DMLC_WORKER_ID", "0"}})));
 }
 
 TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
@@ -114,7 +144,7 @@ TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
 TEST(LoadOptionsTest, PiecesFitIntoTheBlocksOfMachinesThatShare) {
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "4194304"}}).value()), 256 << 10);
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "65536"}}).value()), 65536);
-  const Options apart = Sharing({{"BYTEPS_LOCAL_REDUCE", "auto"}}).value();
+  const Options apart = Sharing({{"BYTEPS_LOCAL_REDUCE", "0"}}).value();
   EXPECT_EQ(PieceBytesMax(apart), apart.partition_bytes);
 }
 

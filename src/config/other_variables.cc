@@ -8,7 +8,7 @@ using enum Effect;
 constexpr std::string_view kNoIbverbs = "there is no RDMA transport in this version";
 constexpr std::string_view kNoUcx = "there is no UCX transport in this version";
 constexpr std::string_view kShared =
-    "ranks of one machine without servers share memory anyway, see BYTEPS_LOCAL_REDUCE";
+    "ranks of one machine share memory anyway, see BYTEPS_LOCAL_REDUCE";
 constexpr std::string_view kNoZmq = "TCP needs no message library";
 constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version";
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";

@@ -6,6 +6,7 @@
 
 #include "src/machine/ferry_paths.h"
 #include "src/machine/heap_memory.h"
+#include "src/machine/herald.h"
 #include "src/machine/rounds.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
@@ -27,6 +28,16 @@ Status RankWasLost(uint32_t first_rank, local::RankSet lost) {
               "come and go together: this one is out of the job, too; start the job again from a "
               "checkpoint"};
 }
+
+class SharedTransport final : public transport::Transport {
+ public:
+  explicit SharedTransport(std::shared_ptr<transport::Transport> inner)
+      : inner_(std::move(inner)) {}
+  std::unique_ptr<transport::Loop> MakeLoop() override { return inner_->MakeLoop(); }
+
+ private:
+  const std::shared_ptr<transport::Transport> inner_;  // with a herald, for a while
+};
 
 // A rank of another machine of the job would wait for the wrong processes.
 std::string TermsOf(const MachineOptions& options) {
@@ -277,19 +288,24 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.size = machine.local_size;
   meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
   meet.terms = TermsOf(machine);
-  meet.go_on = options.go_on;
-  meet.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
-  if (log.RewritesWaiting()) meet.tell_every = seconds(1);
+  options.join.local_rank = machine.local_rank;
+  options.join.local_size = machine.local_size;
+  // The coordinator says who is missing. The herald goes after the engine has joined, or failed to.
+  std::shared_ptr<transport::Transport> shared = std::move(transport);
+  Herald herald(*shared, options.control, options.join, machine.machine, log);
+  meet.go_on = [&] {
+    return herald.failure().ok() && (options.go_on == nullptr || options.go_on());
+  };
   Result<local::Meeting> met =
       local::Meet(meet, std::chrono::steady_clock::now() + options.start_limit);
+  if (Status failed = herald.failure(); !failed.ok()) return failed;
   if (!met.ok()) return met.status();
+  herald.Retire();
   // A machine that meets again is another member.
   SharedRoom room(met->memory.bytes(), MachineLanes::ShapeFor(machine.local_size));
   const uint64_t number = room.MeetingNumber(options.join.incarnation);
   options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
   options.join.contributor_size = machine.local_size;
-  options.join.local_rank = machine.local_rank;
-  options.join.local_size = machine.local_size;
   // Called once.
   auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
   options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
@@ -297,7 +313,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   };
   auto memory = std::make_shared<HeapMemory>(meeting->heap);
   Result<runtime::StartedEngine> started =
-      runtime::StartWorkerEngine(std::move(transport), options, log);
+      runtime::StartWorkerEngine(std::make_unique<SharedTransport>(shared), options, log);
   if (started.ok()) started->memory = std::move(memory);
   return started;
 }

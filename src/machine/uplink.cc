@@ -127,10 +127,15 @@ void Uplink::On(uint32_t rank, const JoinedUpward& word) {
   joined_ |= Bit(rank);
   join_number_ = word.number;
   LookAtAll();
-  // The machine takes no part when none of its ranks does.
-  if ((FirstRanks(ranks_) & ~left_ & ~joined_) == 0) {
-    lanes_.Tell(protocol::to_lane::Joined{join_number_});
+  // The machine takes no part when none of its ranks does; in a process set, when none of those
+  // that are in it.
+  protocol::to_lane::Joined mail{join_number_, {}};
+  if ((FirstRanks(ranks_) & ~left_ & ~joined_) != 0) {
+    for (RankSet left = joined_; left != 0; left &= left - 1) {
+      mail.ranks.Insert(first_rank_ + static_cast<uint32_t>(std::countr_zero(left)));
+    }
   }
+  lanes_.Tell(mail);
 }
 
 void Uplink::On(uint32_t rank, const Abort& word) {
@@ -337,7 +342,7 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   if (ended.status.ok() && end->receipt != nullptr) ended.receipt = end->receipt->List();
   if (round.facts.how == Combine::kLast && ended.status.ok()) {
     joined_ = 0;
-    lanes_.Tell(protocol::to_lane::Joined{0});
+    lanes_.Tell(protocol::to_lane::Joined());
   }
   SayTo(round.begun, ended);
   round.end = std::move(ended);

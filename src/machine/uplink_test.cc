@@ -139,12 +139,15 @@ TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLa
   mails.clear();
   uplink.OnWord(1, JoinedUpward{4});
   ASSERT_NE(Exchange(), nullptr);
-  EXPECT_EQ(mails.size(), 1u) << "the machine has not joined";
+  ASSERT_EQ(mails.size(), 2u);
+  EXPECT_EQ(std::get<to_lane::Joined>(mails[1]).ranks.List(), (std::vector<Slot>{3}))
+      << "the machine has not joined as a whole";
   EndExchange(Status::Ok());
   EXPECT_TRUE(ToldTo<Ended>(1).empty());
   uplink.OnWord(0, JoinedUpward{4});
   ASSERT_TRUE(std::holds_alternative<to_lane::Joined>(mails.back()));
   EXPECT_EQ(std::get<to_lane::Joined>(mails.back()).number, 4u);
+  EXPECT_TRUE(std::get<to_lane::Joined>(mails.back()).ranks.empty()) << "all of it";
 }
 
 TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {

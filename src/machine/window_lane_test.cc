@@ -211,10 +211,10 @@ TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   Begin(0, first);
   lane(0).OnMail(protocol::to_lane::Abort{7, 1, {StatusCode::kDeadlineExceeded, "late"}});
   EXPECT_EQ(std::get<Abort>(ranks[0]->said.back()).why.message(), "late");
-  lane(0).OnMail(protocol::to_lane::Joined{3});
+  lane(0).OnMail(protocol::to_lane::Joined{3, {}});
   EXPECT_TRUE(std::holds_alternative<Joined>(ranks[0]->said.back()));
   size_t before = ranks[0]->said.size();
-  lane(0).OnMail(protocol::to_lane::Joined{0});
+  lane(0).OnMail(protocol::to_lane::Joined());
   EXPECT_EQ(ranks[0]->said.size(), before);
 }
 

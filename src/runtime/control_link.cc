@@ -80,6 +80,7 @@ void ControlLink::OnAliveTimer() {
 
 // The patience is for one absence, however often a connection comes about in which nothing is said.
 void ControlLink::Reconnect(const std::string& why) {
+  if (ends_with_connection_) return Close();
   alive_.reset();
   connection_.reset();
   if (heard_) {
@@ -160,6 +161,11 @@ void ControlLink::Close() {
   retry_.reset();
   handshake_.reset();
   connection_.reset();
+}
+
+void ControlLink::EndWithConnection() {
+  ends_with_connection_ = true;
+  if (!is_connected()) Close();
 }
 
 void ControlLink::Lose(const Status& why) {

@@ -52,6 +52,8 @@ class ControlLink final : public transport::FrameReceiver {
   bool is_connected() const { return connection_ != nullptr; }
   // Ends the connection; nothing is called after it.
   void Close();
+  // The coordinator will end the connection: then the link ends, too. Without one it ends at once.
+  void EndWithConnection();
   // "10.0.0.3": how the coordinator's network sees this host. REQUIRES: is_connected().
   std::string LocalAddress() const { return connection_->LocalAddress(); }
 
@@ -89,6 +91,7 @@ class ControlLink final : public transport::FrameReceiver {
   Time last_heard_{};
   bool doubted_ = false;  // it was silent at the last look; the loop itself may have stood still
   bool lost_ = false;
+  bool ends_with_connection_ = false;
 };
 
 }  // namespace byteps::runtime

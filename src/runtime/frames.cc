@@ -66,6 +66,14 @@ transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
   return frame;
 }
 
+transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
+                                ConstByteSpan bitmap) {
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kJoined, bitmap);
+  frame.header_bytes = wire::kProgressHeaderBytes;
+  wire::EncodeProgress(number, frame.header);
+  return frame;
+}
+
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces) {
   std::vector<std::byte> bytes;
   wire::EncodePieceRefs(pieces, bytes);

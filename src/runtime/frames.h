@@ -38,6 +38,8 @@ transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& pr
 // Without a bitmap, which takes a process set back, it leaves after all that wait.
 transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
                                ConstByteSpan bitmap);
+transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
+                                ConstByteSpan bitmap);
 // REQUIRES: pieces.size() <= wire::kWantCountMax.
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
                               const std::vector<wire::HeldPiece>& pieces);

@@ -7,6 +7,12 @@
 namespace byteps::runtime {
 namespace {
 
+std::vector<std::byte> BitmapOf(const protocol::SlotSet& ranks) {
+  std::vector<std::byte> bitmap(ranks.bitmap_bytes());
+  ranks.ToBitmap(bitmap);
+  return bitmap;
+}
+
 bool EndsSomething(const protocol::LaneMail& mail) {
   return std::holds_alternative<protocol::to_lane::Stop>(mail) ||
          std::holds_alternative<protocol::to_lane::Withdraw>(mail);
@@ -122,13 +128,12 @@ void LaneRunner::SendAck(ShardId to, const wire::Progress& ack) {
 
 void LaneRunner::SendProcessSet(ShardId to, const wire::Progress& number,
                                 const protocol::SlotSet& ranks) {
-  std::vector<std::byte> bitmap(ranks.bitmap_bytes());
-  ranks.ToBitmap(bitmap);
-  Send(to, GroupFrame(pool_, number, bitmap));
+  Send(to, GroupFrame(pool_, number, BitmapOf(ranks)));
 }
 
-void LaneRunner::SendJoined(ShardId to, const wire::Progress& number) {
-  Send(to, ProgressFrame(wire::FrameKind::kJoined, number));
+void LaneRunner::SendJoined(ShardId to, const wire::Progress& number,
+                            const protocol::SlotSet& ranks) {
+  Send(to, JoinedFrame(pool_, number, BitmapOf(ranks)));
 }
 
 }  // namespace byteps::runtime

@@ -65,7 +65,8 @@ class LaneRunner final : private protocol::LaneDriver {
   void SendAck(ShardId to, const wire::Progress& ack) override;
   void SendProcessSet(ShardId to, const wire::Progress& number,
                       const protocol::SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number) override;
+  void SendJoined(ShardId to, const wire::Progress& number,
+                  const protocol::SlotSet& ranks) override;
   void Send(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override { links_.Detach(memory); }
 

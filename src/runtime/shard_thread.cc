@@ -25,7 +25,6 @@ struct ShardThread::Link final : transport::FrameReceiver {
       case wire::FrameKind::kPush:
       case wire::FrameKind::kVerdict: return OnData(bytes, payload_bytes);
       case wire::FrameKind::kAck:
-      case wire::FrameKind::kJoined:
       case wire::FrameKind::kResync:
         if (payload_bytes == 0) return OnNumber(bytes);
         break;
@@ -33,6 +32,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
         if (payload_bytes > wire::kWantCountMax * wire::kHeldPieceBytes) break;
         return Collect(bytes, payload_bytes);
       case wire::FrameKind::kAbort: return CollectAbort(bytes, payload_bytes);
+      case wire::FrameKind::kJoined:
       case wire::FrameKind::kGroup: {
         if (payload_bytes > wire::kGroupBytesMax) break;
         Result<wire::Progress> number = wire::DecodeProgress(bytes);
@@ -59,11 +59,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
     if (incoming != wire::FrameKind::kResync) {
       Result<wire::Progress> progress = wire::DecodeProgress(bytes);
       if (!progress.ok()) return progress.status();
-      if (incoming == wire::FrameKind::kJoined) {
-        shard.machine_.OnJoined(slot, progress.value());
-      } else {
-        shard.machine_.OnAck(slot, progress.value(), shard.loop_->EventTime());
-      }
+      shard.machine_.OnAck(slot, progress.value(), shard.loop_->EventTime());
       return ByteSpan();
     }
     Result<uint64_t> number = wire::DecodeNumber(bytes);
@@ -102,6 +98,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
       sound = shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
     }
     if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
+    if (incoming == wire::FrameKind::kJoined) shard.machine_.OnJoined(slot, group, payload);
     if (sound.ok() && !data) sound = shard.machine_.CheckPostponed(slot);
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);

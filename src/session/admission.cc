@@ -24,7 +24,6 @@ operations::Work WorkOf(const protocol::Operation& operation) {
 
 Result<const Admission::Open*> Admission::Admit(protocol::Operation& operation) {
   Status checked = operations::CheckArguments(WorkOf(operation));
-  if (checked.ok()) checked = CheckAverage(operation);
   if (!checked.ok()) return checked;
   MutexLock lock(mutex_);
   checked = CheckJoin(operation);
@@ -41,20 +40,6 @@ Result<const Admission::Open*> Admission::Admit(protocol::Operation& operation) 
   return &*holder;
 }
 
-// An owner adds such integers in a wider type, and then divides. The sum of a machine has the type
-// itself.
-Status Admission::CheckAverage(const protocol::Operation& operation) const {
-  const wire::TensorSpec& spec = operation.spec;
-  const bool small = spec.dtype == DataType::kInt8 || spec.dtype == DataType::kInt16 ||
-                     spec.dtype == DataType::kInt32 || spec.dtype == DataType::kUint8;
-  const bool averages = operations::CombineOf(spec) == Combine::kAverage;
-  if (!sums_first_ || !small || !averages) return Status::Ok();
-  return Refused("'" + operation.name + "' is an average of " +
-                 std::string(byteps::NameOf(spec.dtype)) +
-                 ", which could overflow where the ranks of a machine sum first: use int64 or a "
-                 "float type, or leave out BYTEPS_LOCAL_REDUCE=1");
-}
-
 // Who has joined has nothing open, and opens nothing.
 Status Admission::CheckJoin(const protocol::Operation& operation) const {
   if (joined_) {
@@ -69,6 +54,16 @@ Status Admission::CheckJoin(const protocol::Operation& operation) const {
   if (open_.empty()) return Status::Ok();
   return Refused("join '" + operation.name + "': " + std::to_string(open_.size()) +
                  " operations of this rank have not ended; wait for them first");
+}
+
+uint64_t Admission::OutputBytes(const protocol::Operation& operation) const {
+  MutexLock lock(mutex_);
+  auto set = sets_.find(operation.spec.group);
+  if (set == sets_.end()) return 0;
+  operations::Work work = WorkOf(operation);
+  auto self = std::ranges::lower_bound(set->second, rank_);
+  work.place = {set->second, static_cast<uint32_t>(self - set->second.begin())};
+  return operations::RowOf(operation.spec.op).output(work).bytes;
 }
 
 Status Admission::CheckPlace(protocol::Operation& operation) const {

@@ -26,10 +26,8 @@ class Admission {
   // An open operation: its name and what it is.
   using Open = std::pair<const std::string, wire::TensorSpec>;
 
-  // `ranks`: all ranks of the job, ascending; `rank`: this one, which is among them. `sums_first`:
-  // the ranks of a machine sum before the owner divides, so small integers would overflow.
-  Admission(uint32_t rank, std::vector<uint32_t> ranks, bool sums_first = false)
-      : rank_(rank), sums_first_(sums_first) {
+  // `ranks`: all ranks of the job, ascending; `rank`: this one, which is among them.
+  Admission(uint32_t rank, std::vector<uint32_t> ranks) : rank_(rank) {
     sets_[0] = std::move(ranks);
   }
 
@@ -39,6 +37,9 @@ class Admission {
   // It has ended so; or, with Ok, it was not accepted after all. Needs no memory.
   void Close(const Open* open, const Status& how);
 
+  // How much of the caller's output an operation that was admitted writes.
+  uint64_t OutputBytes(const protocol::Operation& operation) const;
+
   // A process set that the engine has taken: operations of it may begin.
   void AddSet(uint32_t number, const std::vector<uint32_t>& ranks);
   void RemoveSet(uint32_t number);
@@ -47,10 +48,7 @@ class Admission {
   Status CheckJoin(const protocol::Operation& operation) const BYTEPS_REQUIRES(mutex_);
   Status CheckPlace(protocol::Operation& operation) const BYTEPS_REQUIRES(mutex_);
 
-  Status CheckAverage(const protocol::Operation& operation) const;
-
   const uint32_t rank_;
-  const bool sums_first_;
 
   mutable Mutex mutex_;
   std::unordered_map<std::string, wire::TensorSpec> open_ BYTEPS_GUARDED_BY(mutex_);

@@ -67,17 +67,11 @@ TEST_F(AdmissionTest, ArgumentsAreLookedAt) {
   EXPECT_TRUE(Admit(Of("w")).ok()) << "the refused ones have left nothing";
 }
 
-TEST_F(AdmissionTest, WhereMachinesSumFirstAveragesOfSmallIntegersAreRefused) {
-  Admission sums_first(1, {0, 1, 4}, true);
-  protocol::Operation small = Of("small", wire::Op::kAverage);
-  small.spec.dtype = DataType::kInt8;
-  EXPECT_THAT(sums_first.Admit(small).status().message(), HasSubstr("average of int8"));
-  protocol::Operation sum = Of("sum");
-  sum.spec.dtype = DataType::kInt8;
-  EXPECT_TRUE(sums_first.Admit(sum).ok());
-  protocol::Operation floats = Of("float", wire::Op::kAverage);
-  EXPECT_TRUE(sums_first.Admit(floats).ok());
-  EXPECT_TRUE(Admit(small).ok());
+TEST_F(AdmissionTest, TellsHowMuchOutputAnOperationWrites) {
+  EXPECT_EQ(admission_.OutputBytes(Of("w")), 8u);
+  protocol::Operation scatter = Of("s", wire::Op::kReducescatter);
+  scatter.spec.shape = {4, 2};
+  EXPECT_EQ(admission_.OutputBytes(scatter), 8u) << "ranks 0, 1, 4 have 2, 1, 1 rows";
 }
 
 TEST_F(AdmissionTest, TheRanksOfTheJobNeedNotBeInARow) {

@@ -20,9 +20,10 @@ Session::Session(const config::Options& options, std::unique_ptr<Log> log,
       local_rank_(static_cast<int>(options.local_rank)),
       local_size_(static_cast<int>(options.local_size)),
       telemetry_on_(options.telemetry_on),
+      machines_sum_(config::MachinesSum(options)),
       standing_(started.standing),
       memory_(std::move(started.memory)),
-      admission_(standing_.rank, standing_.ranks, config::AsksForMachines(options)),
+      admission_(standing_.rank, standing_.ranks),
       engine_(std::move(started.engine)) {}
 
 Session::~Session() { Shutdown(); }
@@ -62,8 +63,10 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
     if (handle != 0) {
       if (to_number != nullptr) to_number->handle = handle;
       uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
+      std::shared_ptr<WideAverage> wide = Widened(operation);
       engine_->Submit(std::move(operation),
-                      [this, started, open, bytes](protocol::Outcome outcome) {
+                      [this, started, open, bytes, wide](protocol::Outcome outcome) {
+                        if (wide != nullptr && outcome.status.ok()) wide->Narrow();
                         End(*started, open, bytes, std::move(outcome));
                       });
       return handle;
@@ -75,6 +78,13 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   }
   admission_.Close(open, Status::Ok());
   return Status(StatusCode::kShutdown, "the session was shut down");
+}
+
+// Null if the operation goes as it is. Shared: who hears of the end may be copied.
+std::shared_ptr<WideAverage> Session::Widened(protocol::Operation& operation) const {
+  if (!machines_sum_ || !WideAverage::IsNeededFor(operation.spec)) return nullptr;
+  const uint64_t output = admission_.OutputBytes(operation);
+  return std::make_shared<WideAverage>(operation, output / SizeOf(operation.spec.dtype));
 }
 
 // What is called when an operation has ended; null if nothing is to be.

@@ -20,6 +20,7 @@
 #include "src/session/completion_thread.h"
 #include "src/session/speed_meter.h"
 #include "src/session/started_operation.h"
+#include "src/session/wide_average.h"
 
 namespace byteps::session {
 
@@ -80,6 +81,7 @@ class Session {
  private:
   Session(const config::Options& options, std::unique_ptr<Log> log, runtime::StartedEngine started);
   Result<std::unique_ptr<Completion>> MakeCompletion(Completion::Function function);
+  std::shared_ptr<WideAverage> Widened(protocol::Operation& operation) const;
   Handle Keep(const std::shared_ptr<StartedOperation>& started);
   void End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
            protocol::Outcome outcome);
@@ -88,6 +90,7 @@ class Session {
   const int local_rank_;
   const int local_size_;
   const bool telemetry_on_;
+  const bool machines_sum_;
   const runtime::Standing standing_;
   const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
   SpeedMeter speed_;

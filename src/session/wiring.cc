@@ -82,6 +82,7 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   join.server_count = static_cast<uint32_t>(options.num_server);
   if (options.role == Role::kWorker) {
     join.piece_bytes_max = static_cast<uint32_t>(config::PieceBytesMax(options));
+    join.machines_sum = config::MachinesSum(options);
   }
   join.version = kVersion;
   return join;
@@ -209,13 +210,27 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   machine.job = options.job_id;
   machine.secret = options.job_secret;
   machine.version = kVersion;
-  machine.machine = std::to_string(options.worker_id);
+  // Jobs side by side need not have ids of their own, but coordinators.
+  machine.machine = std::to_string(options.worker_id) + " of " + config::RootAddress(options);
   machine.local_rank = static_cast<uint32_t>(options.local_rank);
   machine.local_size = static_cast<uint32_t>(options.local_size);
   machine.first_rank = static_cast<uint32_t>(config::GlobalRank(options) - options.local_rank);
-  if (machine.local_rank == machine::kCarrierRank) worker.leave_limit = kCarrierLeaveLimit;
-  log.Info("the {} workers of this machine are one member of the job", options.local_size);
+  if (machine.local_rank == machine::kCarrierRank) {
+    worker.leave_limit = kCarrierLeaveLimit;
+    log.Info("the {} workers of this machine are one member of the job", options.local_size);
+  }
   return machine::StartMachineWorker(std::move(transport), std::move(worker), machine, log);
+}
+
+// Once for a machine. Who has asked for one member shall hear of it.
+void TellWhyApart(const config::Options& options, const std::string& why, Log& log) {
+  if (options.local_rank != 0) return;
+  constexpr std::string_view kWhat = "each worker of this machine is a member of the job by itself";
+  if (options.local_reduce == "1") {
+    log.Warning("{}, although local_reduce=1 (BYTEPS_LOCAL_REDUCE): {}", kWhat, why);
+  } else {
+    log.Info("{}: {}", kWhat, why);
+  }
 }
 
 WaitingStyle WaitingStyleOf(const config::Options& options) {
@@ -275,10 +290,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     return StartInMachine(std::move(transport).value(), std::move(worker), options, log);
   }
   if (auto why = config::WhyNotOneOfMachine(options); why.has_value()) {
-    log.Warning(
-        "each worker of this machine is a member of the job by itself, although "
-        "local_reduce=1 (BYTEPS_LOCAL_REDUCE): {}",
-        *why);
+    TellWhyApart(options, *why, log);
   }
   return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
 }

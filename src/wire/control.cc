@@ -46,6 +46,8 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_node(node);
   join.add_contributor(contributor);
   join.add_contributor_size(m.contributor_size);
+  join.add_machines_sum(m.machines_sum);
+  join.add_meets(m.meets);
   return join.Finish();
 }
 

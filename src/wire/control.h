@@ -53,6 +53,9 @@ struct Join {
   // for no others, and how many they are. Empty: this process is one by itself.
   std::string contributor;
   uint32_t contributor_size = 1;
+  bool machines_sum = false;  // workers: those of a machine sum first, where they can
+  // This process is here, but still meets the others of its contributor: nobody is let in yet.
+  bool meets = false;
 
   friend bool operator==(const Join&, const Join&) = default;
 };

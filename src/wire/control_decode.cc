@@ -51,6 +51,8 @@ Result<Join> Read(const fb::Join& m) {
   join.node = Text(m.node());
   join.contributor = Text(m.contributor());
   join.contributor_size = m.contributor_size();
+  join.machines_sum = m.machines_sum();
+  join.meets = m.meets();
   return join;
 }
 

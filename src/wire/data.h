@@ -118,7 +118,8 @@ Result<Progress> DecodeProgress(ConstByteSpan bytes);
 
 // The header of a process set's frame is a Progress whose count is the process set's number; its
 // payload is a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed it. That
-// of a joined frame is one, too: its count is the number of the worker's join, from 1.
+// of a joined frame is one, too: its count is the number of the worker's join, from 1; its payload
+// is a bitmap of those of the sender's ranks that have joined; empty: all.
 inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
 // Process sets that one worker may be in at a time.
 inline constexpr size_t kGroupsMax = size_t{1} << 16;

@@ -113,7 +113,8 @@ TEST_F(Machines, ARankThatDiesTakesItsMachineAlongAndTheOthersGoOn) {
     ClusterOptions options = Size(4, 2, 2);
     options.min_workers = 2;
     Cluster cluster(options);
-    ASSERT_TRUE(cluster.Start().ok());
+    Status begun = cluster.Start();
+    ASSERT_TRUE(begun.ok()) << begun.ToString();
     ExpectSums(cluster, 1000, "before");
     std::vector<Bytes> data(4, Filled(1, 50000));
     std::vector<TicketRef> tickets;

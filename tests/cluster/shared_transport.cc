@@ -9,7 +9,15 @@ using transport::Connection;
 // Forwards everything to a loop, and knows the connections that were made on it.
 class CuttableLoop final : public transport::Loop {
  public:
-  explicit CuttableLoop(std::unique_ptr<transport::Loop> real) : real_(std::move(real)) {}
+  CuttableLoop(std::unique_ptr<transport::Loop> real, std::shared_ptr<Loops> loops)
+      : real_(std::move(real)), loops_(std::move(loops)) {
+    loops_->all.push_back(this);
+    loops_->cuttable.push_back(this);
+  }
+  ~CuttableLoop() override {
+    std::erase(loops_->all, this);
+    std::erase(loops_->cuttable, this);
+  }
 
   void Run() override { real_->Run(); }
   void Stop() override { real_->Stop(); }
@@ -38,6 +46,7 @@ class CuttableLoop final : public transport::Loop {
   class Cuttable;
 
   const std::unique_ptr<transport::Loop> real_;
+  const std::shared_ptr<Loops> loops_;
   std::set<Cuttable*> connections_;
   std::set<std::string> blocked_;
 };
@@ -111,37 +120,33 @@ bool Gate::Wait() {
 
 std::unique_ptr<transport::Loop> SharedTransport::MakeLoop() {
   std::unique_ptr<transport::Loop> loop = shared_->MakeLoop();
-  if (cuttable_) {
-    auto cuttable = std::make_unique<CuttableLoop>(std::move(loop));
-    cuttable_loops_.push_back(cuttable.get());
-    loop = std::move(cuttable);
-  }
-  loops_.push_back(loop.get());
+  if (cuttable_) return std::make_unique<CuttableLoop>(std::move(loop), loops_);
+  loops_->all.push_back(loop.get());
   return loop;
 }
 
 void SharedTransport::StopLoops() {
-  for (transport::Loop* loop : loops_) loop->Stop();
+  for (transport::Loop* loop : loops_->all) loop->Stop();
 }
 
 void SharedTransport::Freeze(const std::shared_ptr<Gate>& gate) {
-  for (transport::Loop* loop : loops_) {
+  for (transport::Loop* loop : loops_->all) {
     loop->Post([gate] { gate->Wait(); });
   }
 }
 
 void SharedTransport::PostTo(size_t loop, std::function<void()> work) {
-  loops_[loop]->Post(std::move(work));
+  loops_->all.at(loop)->Post(std::move(work));
 }
 
 void SharedTransport::Cut(const std::string& address) {
-  for (CuttableLoop* loop : cuttable_loops_) {
+  for (CuttableLoop* loop : loops_->cuttable) {
     loop->Post([loop, address] { loop->Cut(address, false); });
   }
 }
 
 void SharedTransport::Block(const std::string& address) {
-  for (CuttableLoop* loop : cuttable_loops_) {
+  for (CuttableLoop* loop : loops_->cuttable) {
     loop->Post([loop, address] { loop->Cut(address, true); });
   }
 }

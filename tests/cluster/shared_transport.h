@@ -33,21 +33,27 @@ class Gate {
 
 class CuttableLoop;
 
+// Those that exist.
+struct Loops {
+  std::vector<transport::Loop*> all;
+  std::vector<CuttableLoop*> cuttable;
+};
+
 class SharedTransport final : public transport::Transport {
  public:
-  // `cuttable`: Cut and Block work, for connections that are made from here.
+  // `cuttable`: its loops may end, and Cut and Block work; but connections cannot move to them.
   explicit SharedTransport(std::shared_ptr<transport::Transport> shared, bool cuttable = false)
       : shared_(std::move(shared)), cuttable_(cuttable) {}
   std::unique_ptr<transport::Loop> MakeLoop() override;
 
-  // All REQUIRE that the loops still exist.
+  // All harm the loops that exist, and REQUIRE that none of them ends meanwhile.
   // Nothing is said to anybody.
   void StopLoops();
   void Freeze(const std::shared_ptr<Gate>& gate);
   // On one of its loops, in the order in which they were made.
   void PostTo(size_t loop, std::function<void()> work);
-  void StopLoop(size_t loop) { loops_[loop]->Stop(); }
-  // Breaks the connections to `address`, data in flight and all.
+  void StopLoop(size_t loop) { loops_->all.at(loop)->Stop(); }
+  // Breaks the connections to `address` that were made from here, data in flight and all.
   void Cut(const std::string& address);
   // The same, and new ones cannot be made.
   void Block(const std::string& address);
@@ -55,8 +61,7 @@ class SharedTransport final : public transport::Transport {
  private:
   const std::shared_ptr<transport::Transport> shared_;
   const bool cuttable_;
-  std::vector<transport::Loop*> loops_;
-  std::vector<CuttableLoop*> cuttable_loops_;
+  const std::shared_ptr<Loops> loops_ = std::make_shared<Loops>();
 };
 
 }  // namespace byteps::cluster

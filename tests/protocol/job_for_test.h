@@ -145,7 +145,7 @@ class Job {
         ASSERT_TRUE(told.ok()) << told.message();
       });
     }
-    void SendJoined(ShardId to, const wire::Progress& number) override {
+    void SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) override {
       job.up[{slot, to}].push_back(
           [this, to, number] { job.shards[to]->machine.OnJoined(slot, number); });
     }

@@ -147,6 +147,28 @@ def test_slurm_says_nodes_and_tasks() -> None:
         described_job(slurm(0, 0, 0, "2,1", 3))
 
 
+# The ranks of a machine sum together where no rank is named.
+def test_a_rank_is_named_where_the_ranks_of_a_machine_need_not_follow_one_another() -> None:
+    def named(environments: list[dict[str, str]]) -> list[bool]:
+        return ["BYTEPS_GLOBAL_RANK" in variables(one) for one in environments]
+
+    assert named([torch(rank, 4, 2) for rank in range(4)]) == [False] * 4
+    assert named([mpi(rank, 4, rank % 2, 2) for rank in range(4)]) == [False] * 4
+    # Rank 0 of a job that deals the ranks in turn has the number that it would have in blocks.
+    policy = {"OMPI_MCA_rmaps_base_mapping_policy": "node"}
+    assert named([mpi(rank, 4, rank // 2, 2, **policy) for rank in range(4)]) == [True] * 4
+    blocks = ["0,1", "0,1", "2,3", "2,3"]
+    tasks = [slurm(rank, rank // 2, rank % 2, "2(x2)", 4) for rank in range(4)]
+    told = [{**task, "SLURM_GTIDS": ids} for task, ids in zip(tasks, blocks, strict=True)]
+    assert named(told) == [False] * 4
+    assert named(tasks) == [True] * 4, "nobody knows"
+    turns = [slurm(rank, rank % 2, rank // 2, "2(x2)", 4) for rank in range(4)]
+    ids = ["0,2", "1,3", "0,2", "1,3"]
+    assert named([{**t, "SLURM_GTIDS": one} for t, one in zip(turns, ids, strict=True)]) == (
+        [True] * 4
+    )
+
+
 def test_a_pod_of_kubeflow_is_a_machine_with_one_process() -> None:
     pods = [kubeflow(node, 3) for node in range(3)]
     assert of_all(pods, "DMLC_WORKER_ID") == list("012")

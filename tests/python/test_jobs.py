@@ -89,7 +89,9 @@ def test_a_killed_process_ends_the_job_by_name(environment, victim) -> None:
 
 
 def test_a_server_without_memory_says_so_and_its_successor_goes_on(environment, tmp_path) -> None:
-    large = {**environment, "BYTEPS_CREDIT_BYTES": str(1 << 30)}
+    # A worker pushes alone: the workers of a machine that sum first would wait for each other.
+    alone = {"BYTEPS_CREDIT_BYTES": str(1 << 30), "BYTEPS_LOCAL_REDUCE": "0"}
+    large = {**environment, **alone}
     process = job(large, "memory", 2, 1, arguments=(str(tmp_path),))
     for _ in range(2):
         wait_for_line(process, "ready")

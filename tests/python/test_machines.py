@@ -35,7 +35,6 @@ def machines(
         "DMLC_PS_ROOT_URI": "127.0.0.1",
         "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
         "BYTEPS_LOCAL_SIZE": str(ranks),
-        "BYTEPS_LOCAL_REDUCE": "1",
         **options,
     }
 
@@ -81,6 +80,26 @@ def test_all_right(environment, name) -> None:
     for code, out, _ in told:
         assert code == 0, out
         assert out.count("all right") == 2, out
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({}, "the 2 workers of this machine are one member of the job"),
+        (
+            {"BYTEPS_MIN_WORKERS": "2"},
+            "each worker of this machine is a member of the job by itself: min_workers=2",
+        ),
+    ],
+    ids=["one", "apart"],
+)
+def test_each_machine_says_once_what_it_is(environment, options, line) -> None:
+    told = {**options, "BYTEPS_LOG_LEVEL": "info"}
+    with machines(environment, "small", 2, 2, **told) as started:
+        ends = [finish(one) for one in started]
+    for code, out, _ in ends:
+        assert code == 0, out
+        assert out.count(line) == 1, out
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -46,6 +46,8 @@ class Launcher:
     job: tuple[str, ...]
     # A variable with a random text that only the job's processes know; empty: there is none.
     secret: str = ""
+    # Whether the ranks of each machine follow one another, which all processes of a machine know.
+    in_blocks: Callable[[Environment, Place], bool] = lambda environment, place: True
     # Whether `first_host` names the launcher's machine, on which rank 0 need not be.
     guesses_host: bool = False
     # Whether the launcher ends what a machine's processes leave behind when the last has ended.
@@ -168,7 +170,7 @@ class _Described:
             "DMLC_WORKER_ID": str(machine),
             "BYTEPS_LOCAL_RANK": str(place.rank if one_machine else place.local_rank),
             "BYTEPS_LOCAL_SIZE": str(place.local_size),
-            "BYTEPS_GLOBAL_RANK": str(place.rank),
+            **self._global_rank(machine),
             "BYTEPS_JOB_ID": environment.get("BYTEPS_JOB_ID") or self._hash("job"),
             **self._secret(),
         }
@@ -192,6 +194,18 @@ class _Described:
             ends_leftovers=self._launcher.ends_leftovers,
             names_come_late=late,
         )
+
+    def _global_rank(self, machine: int) -> dict[str, str]:
+        """Return the rank, if it does not follow from the machine and the number within it.
+
+        Where each rank is named, the ranks of a machine do not sum together unless the user says
+        so: one process alone cannot know whether all of them follow one another.
+        """
+        place = self._place
+        follows = place.rank == machine * place.local_size + place.local_rank
+        if place.machines > 1 and follows and self._launcher.in_blocks(self._environment, place):
+            return {}
+        return {"BYTEPS_GLOBAL_RANK": str(place.rank)}
 
     def _servers(self) -> int:
         """Return the number of servers: what the user says, or what the job needs."""
@@ -323,8 +337,13 @@ def _mpi_local_size(environment: Environment, size: int) -> int:
     return _needed_number(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
 
 
+def _mpi_in_blocks(environment: Environment, place: Place) -> bool:
+    del place
+    return not environment.get("OMPI_MCA_rmaps_base_mapping_policy", "").startswith("node")
+
+
 def _mpi_machine(environment: Environment, place: Place) -> int:
-    if not environment.get("OMPI_MCA_rmaps_base_mapping_policy", "").startswith("node"):
+    if _mpi_in_blocks(environment, place):
         return _machine_in_blocks(_OPEN_MPI, place)
     local_rank, machine = divmod(place.rank, place.machines)  # mpirun --map-by node
     if local_rank != place.local_rank:
@@ -367,6 +386,13 @@ def _slurm_machine(environment: Environment, place: Place) -> int:
     return _needed_number(_SLURM, "SLURM_NODEID", environment)
 
 
+def _slurm_in_blocks(environment: Environment, place: Place) -> bool:
+    """Return whether the ranks of this node, a text such as `4,5,6,7`, follow one another."""
+    first = _needed_number(_SLURM, "SLURM_NODEID", environment) * place.local_size
+    numbers = [number_of(text) for text in environment.get("SLURM_GTIDS", "").split(",")]
+    return numbers == list(range(first, first + place.local_size))
+
+
 def _slurm_first_host(environment: Environment) -> str:
     """Return the first name of a list such as `gpu[07-09,12],login`."""
     text = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
@@ -403,6 +429,7 @@ _OPEN_MPI = Launcher(
     local_rank="OMPI_COMM_WORLD_LOCAL_RANK",
     local_size=_mpi_local_size,
     machine=_mpi_machine,
+    in_blocks=_mpi_in_blocks,
     first_host=_mpi_first_host,
     job=("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"),
     secret="OMPI_MCA_orte_precondition_transports",
@@ -416,6 +443,7 @@ _SLURM = Launcher(
     local_rank="SLURM_LOCALID",
     local_size=_slurm_local_size,
     machine=_slurm_machine,
+    in_blocks=_slurm_in_blocks,
     first_host=_slurm_first_host,
     job=("SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
     ends_leftovers=True,

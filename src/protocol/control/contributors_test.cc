@@ -63,6 +63,23 @@ TEST_F(ContributorsTest, EachHasOneSlotAndThatIsItsLowestRank) {
   EXPECT_EQ(MembersOf(ViewOf(20)).size(), 6u);
 }
 
+// They are here, and will join in a moment.
+TEST_F(ContributorsTest, TheJobDoesNotBeginWithoutAMachineWhoseProcessesStillMeet) {
+  std::vector<wire::Join> joins = {JoinAs(2, "b"), JoinAs(3, "b")};
+  for (wire::Join& join : joins) {
+    join.meets = true;
+    Say(10 + static_cast<ConnectionId>(join.rank), join);
+  }
+  for (int32_t rank : {0, 1}) Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, "a"));
+  StartServers();
+  EXPECT_EQ(coordinator().epoch(), 0u);
+  for (wire::Join& join : joins) {
+    join.meets = false;
+    Say(12 + static_cast<ConnectionId>(join.rank), join);
+  }
+  EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}, {2, 2}, {2, 3}}));
+}
+
 TEST_F(ContributorsTest, AMachineThatLacksAProcessIsNamedWhileTheJobWaits) {
   for (int32_t rank : {0, 1, 2}) {
     Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, rank < 2 ? "a" : "b"));

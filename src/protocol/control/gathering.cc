@@ -85,10 +85,12 @@ std::optional<wire::View> Gathering::NextGeneration() {
 
 bool Gathering::AllHere() const {
   if (!worker_count_.has_value()) return false;
-  uint32_t here = CountWhole(WaitingContributors(parts_.roster));
+  const std::vector<WaitingContributor> waiting = WaitingContributors(parts_.roster);
+  uint32_t here = CountWhole(waiting);
   uint32_t connected = parts_.roster.Count(Role::kWorker, false);
   uint32_t absent = parts_.ends.CountAbsent(parts_.roster, *worker_count_);
-  bool no_more_come = late_ || connected + absent >= *worker_count_;
+  bool some_meet = std::ranges::any_of(waiting, &WaitingContributor::meets);
+  bool no_more_come = late_ || (connected + absent >= *worker_count_ && !some_meet);
   bool goes_without = Elastic() && here >= parts_.options.min_workers && no_more_come;
   if (here != *worker_count_ && !goes_without) return false;
   if (parts_.view.epoch == 0) {
@@ -194,7 +196,7 @@ std::string Gathering::Missing() const {
     if (numbered && worker) text += " " + ListText(missing, kNumbersShownMax);
   }
   for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
-    if (!one.IsWhole()) text += "; " + LackOf(one);
+    if (!one.IsWhole() && !one.meets) text += "; " + LackOf(one);
   }
   return text + "; waited " + SecondsText(parts_.clock.now() - since_) + refusals_.Describe();
 }

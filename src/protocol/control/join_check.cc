@@ -70,10 +70,18 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
     return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
   }
-  std::optional<uint32_t> others = PieceBytesMaxOf(roster_);
-  if (join.piece_bytes_max != others.value_or(join.piece_bytes_max)) {
+  const wire::Join* other = JoinOfAWorker(roster_);
+  if (other == nullptr) return std::nullopt;
+  if (join.machines_sum != other->machines_sum) {
+    return std::string("you were told that the workers of a machine ") +
+           (join.machines_sum ? "sum first, the other workers that they do not"
+                              : "do not sum first, the other workers that they do") +
+           "; BYTEPS_LOCAL_REDUCE, BYTEPS_LOCAL_SIZE and BYTEPS_MIN_WORKERS must be the same for "
+           "all workers";
+  }
+  if (join.piece_bytes_max != other->piece_bytes_max) {
     return "your partition is " + std::to_string(join.piece_bytes_max) +
-           " bytes, the other workers' " + std::to_string(*others) +
+           " bytes, the other workers' " + std::to_string(other->piece_bytes_max) +
            "; BYTEPS_PARTITION_BYTES must be the same for all workers";
   }
   return std::nullopt;
@@ -121,7 +129,9 @@ std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) cons
              std::to_string(one.size) + "; BYTEPS_LOCAL_SIZE must be the same for all of them";
     }
     if (first.join.host != join.host) {
-      return "it says that it is on one machine with " + NameOf(first) + ", and is not";
+      return "it says that it is on one machine with " + NameOf(first) +
+             ", and is not; if the workers of a machine share no network, set "
+             "BYTEPS_LOCAL_REDUCE=0 for all workers";
     }
     if (one.IsWhole()) return "all " + size + " processes of its machine are here already";
   }

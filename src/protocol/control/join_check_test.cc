@@ -30,6 +30,9 @@ TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
   other = JoinOf(Role::kWorker, 1, 0);
   other.piece_bytes_max = 8192;
   EXPECT_TRUE(Has(Reason(other), "BYTEPS_PARTITION_BYTES"));
+  other = JoinOf(Role::kWorker, 1, 0);
+  other.machines_sum = true;
+  EXPECT_TRUE(Has(Reason(other), "BYTEPS_LOCAL_REDUCE"));
   other = JoinOf(Role::kServer, 101, 0);
   other.shards = 0;
   EXPECT_TRUE(Has(Reason(other), "0 shards"));

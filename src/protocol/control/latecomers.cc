@@ -14,7 +14,7 @@ void Latecomers::Tell() {
   if (gathering_.IsOn()) return;
   for (const WaitingContributor& one : WaitingContributors(roster_)) {
     std::string text = "the job runs without this worker";
-    text += one.IsWhole() ? "; it" : ": " + LackOf(one) + "; when all are here, it";
+    text += one.IsWhole() || one.meets ? "; it" : ": " + LackOf(one) + "; when all are here, it";
     text += " is let in when all others call shutdown and init, or suspend and resume";
     for (const Member* member : one.processes) {
       if (views_.IsProposed(member->incarnation())) continue;  // it is let in now

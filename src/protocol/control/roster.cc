@@ -81,12 +81,17 @@ void Roster::TakeBackIndices(bool servers_too) {
   }
 }
 
-std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster) {
+const wire::Join* JoinOfAWorker(const Roster& roster) {
   for (const auto& [id, member] : roster.all()) {
     bool counts = member.role() == Role::kWorker && member.standing != Standing::kLeft;
-    if (counts) return member.join.piece_bytes_max;
+    if (counts) return &member.join;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster) {
+  const wire::Join* join = JoinOfAWorker(roster);
+  return join == nullptr ? std::nullopt : std::optional(join->piece_bytes_max);
 }
 
 const char* WordFor(Role role) {

@@ -71,6 +71,9 @@ class Roster {
 
 // Workers cut tensors into pieces, so it is their word that counts: the first one's.
 std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster);
+// What a worker that has not left has said when it came; null: there is none. What must be equal
+// for all workers is compared with it.
+const wire::Join* JoinOfAWorker(const Roster& roster);
 
 // "worker 1 (process 42 on node)"
 std::string NameOf(const Member& member);

@@ -13,9 +13,11 @@ std::vector<WaitingContributor> WaitingContributors(const Roster& roster) {
     const std::string& key = member.join.contributor;
     auto [place, fresh] = place_of.try_emplace(key, waiting.size());
     if (fresh || key.empty()) {
-      waiting.push_back({key, key.empty() ? 1 : member.join.contributor_size, {&member}});
+      waiting.push_back(
+          {key, key.empty() ? 1 : member.join.contributor_size, {&member}, member.join.meets});
     } else {
       waiting[place->second].processes.push_back(&member);
+      waiting[place->second].meets |= member.join.meets;
     }
   }
   for (WaitingContributor& one : waiting) {

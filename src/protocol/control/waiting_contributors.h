@@ -15,14 +15,16 @@ struct WaitingContributor {
   uint32_t size = 1;  // how many processes it has, by the word of those that are here
   std::vector<const Member*> processes;
 
-  bool IsWhole() const { return processes.size() == size; }
+  bool meets = false;  // some have still to meet: it is not whole, but lacks nobody for certain
+
+  bool IsWhole() const { return processes.size() == size && !meets; }
 };
 
 // In the order in which the first process of each came; its processes by their
 // local rank: who is the first on its machine has the lowest rank, and so is the carrier.
 std::vector<WaitingContributor> WaitingContributors(const Roster& roster);
 
-// "node-7 lacks 1 of its 2 processes". REQUIRES: it is not whole.
+// "node-7 lacks 1 of its 2 processes". REQUIRES: it is not whole and does not meet.
 std::string LackOf(const WaitingContributor& one);
 
 bool AnyWhole(const std::vector<WaitingContributor>& waiting);

@@ -60,6 +60,15 @@ TEST_F(WaitingContributorsTest, ItIsWholeWhenAllItsProcessesAreHere) {
   EXPECT_EQ(CountWhole(WaitingContributors(roster)), 4u);
 }
 
+TEST_F(WaitingContributorsTest, ItIsNotWholeWhileOneOfItsProcessesMeetsTheOthers) {
+  Come(1, "a", 2, 0).join.meets = true;
+  EXPECT_TRUE(WaitingContributors(roster)[0].meets);
+  Come(2, "a", 2, 1);
+  EXPECT_FALSE(AnyWhole(WaitingContributors(roster)));
+  roster.Find(1)->join.meets = false;
+  EXPECT_TRUE(AnyWhole(WaitingContributors(roster)));
+}
+
 TEST_F(WaitingContributorsTest, WhatItLacksIsSaidByItsMachinesName) {
   Come(1, "key", 3, 1);
   EXPECT_EQ(LackOf(WaitingContributors(roster)[0]), "contributor 'key' lacks 2 of its 3 processes");

@@ -36,6 +36,9 @@ bool Attendance::MayBeExempt(const Round& round) const {
 bool Attendance::IsExempt(const Piece& piece, Slot slot) const {
   bool joined = members_.joined(slot) == uint64_t{wire::JoinsOf(piece.round->ref().round)} + 1;
   if (!joined || !MayBeExempt(*piece.round)) return false;
+  for (uint32_t rank : members_.RanksOf(slot)) {
+    if (piece.round->set().IncludesRank(rank) && !members_.HasJoined(slot, rank)) return false;
+  }
   return view_.AlwaysMine(piece.since) || members_.resynced(slot) >= piece.since;
 }
 

@@ -36,8 +36,9 @@ class Attendance {
 
   // Cheap: false in all rounds of jobs in which nobody has joined or all have.
   bool MayBeExempt(const Round& round) const;
-  // It joined before this round, and so holds no verdict of it: that is certain when it has said
-  // all it holds since the piece came here. What others say of their joins counts for them alone.
+  // All its ranks that are in the process set joined before this round, and so holds no verdict of
+  // it: that is certain when it has said all it holds since the piece came here. What others say of
+  // their joins counts for them alone.
   bool IsExempt(const Piece& piece, Slot slot) const;
   // Those that are exempt and have not pushed.
   uint32_t ExemptCount(const Piece& piece) const;

@@ -97,6 +97,24 @@ TEST(AttendanceTest, WhoseJoinMayHaveCrossedItsVerdictIsNotExempt) {
   EXPECT_TRUE(room.attendance.IsExempt(piece, 0));
 }
 
+TEST(AttendanceTest, AMachineNeedNotComeWhereAllItsRanksOfTheProcessSetHaveJoined) {
+  Room room(ViewOfContributors({2, 1}));
+  room.members.NoteJoin(0, 1, RankSet::FromBitmap(BitmapOf({0})));
+  Piece& all = room.Open({7, 0, 1}, 1);
+  EXPECT_FALSE(room.attendance.IsExempt(all, 0)) << "rank 1 works on";
+  ASSERT_TRUE(room.sets.Tell(0, 5, BitmapOf({0, 2})).ok());
+  ASSERT_TRUE(room.sets.Tell(0, 6, BitmapOf({1, 2})).ok());
+  Piece& joined = room.Open({8, 0, 1}, 1, Combine::kAverage, 5);
+  EXPECT_TRUE(room.attendance.IsExempt(joined, 0));
+  room.Arrive(joined, 1, "\x01", 1);
+  EXPECT_EQ(room.attendance.DivisorOf(joined), 2u);
+  Piece& others = room.Open({9, 0, 1}, 1, Combine::kSum, 6);
+  EXPECT_FALSE(room.attendance.IsExempt(others, 0));
+  room.members.NoteJoin(0, 1);
+  EXPECT_TRUE(room.attendance.IsExempt(all, 0)) << "all its ranks have joined";
+  EXPECT_TRUE(room.attendance.IsExempt(others, 0));
+}
+
 TEST(AttendanceTest, AJoinExemptsFromTheRoundsBeforeItIsOver) {
   Room room;
   room.members.NoteJoin(0, 1);

@@ -29,8 +29,10 @@ void MemberReports::TakeResync(Slot from, uint64_t epoch) {
   parts_.pieces.ForEach([&](Piece& piece) { parts_.rounds.DecideIfPossible(piece); });
 }
 
-void MemberReports::TakeJoined(Slot from, uint64_t number) {
-  parts_.members.NoteJoin(from, number);
+void MemberReports::TakeJoined(Slot from, uint64_t number, ConstByteSpan bitmap) {
+  RankSet ranks = RankSet::FromBitmap(bitmap);
+  if (ranks.empty() && !bitmap.empty()) return;  // nobody has
+  parts_.members.NoteJoin(from, number, std::move(ranks));
   parts_.pieces.ForEach([&](Piece& piece) {
     if (!piece.verdict.stable()) parts_.rounds.Recount(piece);
     parts_.rounds.DecideIfPossible(piece);

@@ -32,7 +32,7 @@ class MemberReports {
   // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
   void TakeResync(Slot from, uint64_t epoch);
   // `from` takes no part in rounds until this join is over.
-  void TakeJoined(Slot from, uint64_t number);
+  void TakeJoined(Slot from, uint64_t number, ConstByteSpan bitmap = {});
 
  private:
   const Parts parts_;

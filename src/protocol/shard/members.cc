@@ -66,8 +66,12 @@ void Members::NoteResync(Slot slot, uint64_t epoch) {
   members_[slot].resynced = std::max(members_[slot].resynced, epoch);
 }
 
-void Members::NoteJoin(Slot slot, uint64_t number) {
-  members_[slot].joined = std::max(members_[slot].joined, number);
+void Members::NoteJoin(Slot slot, uint64_t number, RankSet ranks) {
+  Member& member = members_[slot];
+  if (number >= member.joined) {
+    member.joined = number;
+    member.joined_ranks = std::move(ranks);
+  }
   last_join_ = std::max(last_join_, number);
 }
 

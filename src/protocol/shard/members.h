@@ -47,10 +47,16 @@ class Members {
   // the last one of which it has said all it holds; `joined`: the number of its last join, from 1.
   void NoteEpoch(Slot slot, uint64_t epoch);
   void NoteResync(Slot slot, uint64_t epoch);
-  void NoteJoin(Slot slot, uint64_t number);
+  // `ranks`: those of its ranks that have joined; empty: all.
+  void NoteJoin(Slot slot, uint64_t number, RankSet ranks = {});
   uint64_t epoch(Slot slot) const { return members_[slot].epoch; }
   uint64_t resynced(Slot slot) const { return members_[slot].resynced; }
   uint64_t joined(Slot slot) const { return members_[slot].joined; }
+  // The member has told that this rank of it has joined, for the time `joined`.
+  bool HasJoined(Slot slot, uint32_t rank) const {
+    const Member& member = members_[slot];
+    return member.joined > 0 && (member.joined_ranks.empty() || member.joined_ranks.Contains(rank));
+  }
   // The highest number of a join that anybody told.
   uint64_t last_join() const { return last_join_; }
   // Its connection is gone: on the next one it says again which view it has and what it holds.
@@ -64,6 +70,7 @@ class Members {
     uint64_t epoch = 0;
     uint64_t resynced = 0;
     uint64_t joined = 0;
+    RankSet joined_ranks;  // empty: all
   };
 
   std::vector<Member> members_;

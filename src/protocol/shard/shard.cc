@@ -155,7 +155,7 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
     case wire::FrameKind::kAck: return reports_.TakeAck(from, frame.number), ok;
     case wire::FrameKind::kHave: return reports_.TakeHave(from, frame.epoch, frame.pieces), ok;
     case wire::FrameKind::kResync: return reports_.TakeResync(from, frame.epoch), ok;
-    case wire::FrameKind::kJoined: return reports_.TakeJoined(from, frame.number), ok;
+    case wire::FrameKind::kJoined: return reports_.TakeJoined(from, frame.number, frame.bitmap), ok;
     case wire::FrameKind::kGroup: return sets_.Tell(from, frame.number, frame.bitmap);
     default: break;
   }
@@ -210,10 +210,13 @@ Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bit
   return Status::Ok();
 }
 
-void Shard::OnJoined(Slot from, const wire::Progress& number) {
+void Shard::OnJoined(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
   if (from >= members_.size()) return;
-  if (!postponed_.MustWait(from, number.epoch)) return reports_.TakeJoined(from, number.count);
-  postponed_.Add(from, wire::FrameKind::kJoined, number.epoch, {.number = number.count});
+  if (!postponed_.MustWait(from, number.epoch)) {
+    return reports_.TakeJoined(from, number.count, bitmap);
+  }
+  postponed_.Add(from, wire::FrameKind::kJoined, number.epoch,
+                 {.number = number.count, .bitmap = {bitmap.begin(), bitmap.end()}});
 }
 
 Status Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string& why) {

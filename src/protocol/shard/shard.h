@@ -76,7 +76,8 @@ class Shard {
   Status OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
   // `from` has no operation open and takes no part in rounds until its join with this number, from
   // 1, is over.
-  void OnJoined(Slot from, const wire::Progress& number);
+  // `bitmap`: those of its ranks that have; empty: all.
+  void OnJoined(Slot from, const wire::Progress& number, ConstByteSpan bitmap = {});
   // `from` asks that the round ends in an error; `push` is the header of the push that it stands
   // for. It opens the round if there is none, counts as having pushed, and is answered.
   // kProtocol, kExhausted: as of a push. Close the connection.

@@ -201,7 +201,7 @@ StageVerdict Front::EnterExchange(Tensor& tensor) {
   Task& task = *tensor.task;
   if (task.row.joins) {
     task.table.front() = wire::JoinWordOf(joins_.taken_part(), task.work.place.rank());
-    lanes_.Tell(to_lane::Joined{joins_.Begin()});
+    lanes_.Tell(to_lane::Joined{joins_.Begin(), {}});
   }
   BeginExchange(tensor);
   return StageVerdict::kPending;
@@ -274,7 +274,7 @@ void Front::Close(Tensor& tensor, bool completed) {
   bool succeeded = completed && task->outcome.status.ok();
   if (task->row.joins) {
     joins_.End(succeeded);
-    if (succeeded && !alone_) lanes_.Tell(to_lane::Joined{0});
+    if (succeeded && !alone_) lanes_.Tell(to_lane::Joined());
   } else if (succeeded && task->operation.spec.group == 0) {
     joins_.OnTakenPart();
   }

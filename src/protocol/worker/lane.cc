@@ -34,7 +34,7 @@ struct Lane::Parts {
   void On(const to_lane::TakeOver& mail);
   void On(const to_lane::AddProcessSet& mail);
   void On(const to_lane::RemoveProcessSet& mail);
-  void On(const to_lane::Joined& mail) { moves.SetJoined(mail.number); }
+  void On(const to_lane::Joined& mail) { moves.SetJoined(mail); }
   void On(const to_lane::Begin& mail) { walk.Begin(*mail.exchange); }
   void On(const to_lane::Repeat& mail) { walk.Repeat(mail); }
   void On(const to_lane::Withdraw& mail) { walk.Withdraw(*mail.exchange); }

@@ -48,7 +48,8 @@ class LaneDriver {
   // `number.count` is the process set's number. No ranks: it is removed; must not overtake its
   // pushes.
   virtual void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
+  // Empty: all of its ranks.
+  virtual void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
   // Nothing of this lane's that is still queued may borrow from `memory` after this call, and
   // nothing that is coming in may be put there.
   virtual void Forget(ConstByteSpan memory) = 0;

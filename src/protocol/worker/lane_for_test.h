@@ -49,7 +49,7 @@ class RecordingLaneDriver final : public LaneDriver {
   void SendProcessSet(ShardId, const wire::Progress& number, const SlotSet& ranks) override {
     order += (ranks.empty() ? "removed " : "set ") + std::to_string(number.count) + " ";
   }
-  void SendJoined(ShardId, const wire::Progress& number) override {
+  void SendJoined(ShardId, const wire::Progress& number, const SlotSet&) override {
     order += "joined " + std::to_string(number.count) + " ";
   }
   void Forget(ConstByteSpan memory) override { forgotten.push_back(memory.data()); }

@@ -7,7 +7,7 @@ namespace byteps::protocol {
 
 void LaneMoves::Begin() {
   process_sets_.clear();
-  joined_ = 0;
+  joined_ = to_lane::Joined();
   concerned_.clear();
   connected_.clear();
 }
@@ -90,7 +90,7 @@ void LaneMoves::Repeat(ShardId shard, uint64_t since_after) {
     for (const auto& [number, ranks] : process_sets_) {
       lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, ranks);
     }
-    if (joined_ != 0) lane_.driver.SendJoined(shard, {joined_, lane_.epoch});
+    TellJoined(shard);
   }
   std::vector<wire::HeldPiece> stable;
   for (const auto& [id, tensor] : lane_.pieces.all()) {
@@ -135,10 +135,14 @@ void LaneMoves::RemoveProcessSet(uint32_t number) {
       [&](ShardId shard) { lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, SlotSet()); });
 }
 
-void LaneMoves::SetJoined(uint64_t number) {
-  joined_ = number;
-  if (number == 0) return;
-  ForEachUp([&](ShardId shard) { lane_.driver.SendJoined(shard, {number, lane_.epoch}); });
+void LaneMoves::SetJoined(const to_lane::Joined& joined) {
+  joined_ = joined;
+  ForEachUp([this](ShardId shard) { TellJoined(shard); });
+}
+
+void LaneMoves::TellJoined(ShardId shard) {
+  if (joined_.number == 0) return;
+  lane_.driver.SendJoined(shard, {joined_.number, lane_.epoch}, joined_.ranks);
 }
 
 }  // namespace byteps::protocol

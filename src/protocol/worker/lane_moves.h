@@ -32,12 +32,13 @@ class LaneMoves {
   // Shards are told, those that are connected at once.
   void AddProcessSet(uint32_t number, const SlotSet& ranks);
   void RemoveProcessSet(uint32_t number);
-  void SetJoined(uint64_t number);
+  void SetJoined(const to_lane::Joined& joined);
 
  private:
   void Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over);
   void RepeatAll();
   void Repeat(ShardId shard, uint64_t since_after);
+  void TellJoined(ShardId shard);
   void RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,
                    std::vector<wire::HeldPiece>& stable);
   template <typename Tell>
@@ -52,7 +53,7 @@ class LaneMoves {
   PieceWalk& walk_;
   Pushes& pushes_;
   std::map<uint32_t, SlotSet> process_sets_;  // by number: ranks
-  uint64_t joined_ = 0;
+  to_lane::Joined joined_;
   // Of a view whose take-over is not here: the epoch before it, the shards that own pieces anew,
   // and those that were connected since.
   uint64_t old_epoch_ = 0;

@@ -138,7 +138,7 @@ TEST_F(LaneMovesTest, AConnectionIsToldSetsJoinVerdictsAndWhatAllHaveAndThatThis
   SlotSet ranks;
   ranks.Insert(0);
   moves->AddProcessSet(4, ranks);
-  moves->SetJoined(1);
+  moves->SetJoined({1, {}});
   EXPECT_EQ(driver.order, "set 4 set 4 joined 1 joined 1 ");
   Hold(0, false);
   driver.order.clear();
@@ -153,7 +153,7 @@ TEST_F(LaneMovesTest, AConnectionIsToldSetsJoinVerdictsAndWhatAllHaveAndThatThis
   EXPECT_EQ(driver.haves.at(0).second.at(0).ref, (wire::PieceRef{7, 0, 256}));
   moves->RemoveProcessSet(4);
   moves->RemoveProcessSet(5);  // shards were told nothing of it
-  moves->SetJoined(0);
+  moves->SetJoined({});
   driver.order.clear();
   Connect(0);
   EXPECT_EQ(driver.order, "have resync ");
@@ -174,7 +174,7 @@ TEST_F(LaneMovesTest, AGenerationForgetsSetsAndJoins) {
   SlotSet ranks;
   ranks.Insert(0);
   moves->AddProcessSet(4, ranks);
-  moves->SetJoined(1);
+  moves->SetJoined({1, {}});
   moves->Begin();
   driver.order.clear();
   Connect(0);

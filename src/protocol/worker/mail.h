@@ -38,9 +38,11 @@ struct AddProcessSet {
 struct RemoveProcessSet {
   uint32_t number = 0;
 };
-// This rank takes no part in rounds until its join with this number is over. 0: it is.
+// This contributor takes no part in rounds until its join with this number is over. 0: it is.
+// `ranks`: only these of it do; empty: all.
 struct Joined {
   uint64_t number = 0;
+  SlotSet ranks;
 };
 struct Begin {
   const Exchange* exchange = nullptr;

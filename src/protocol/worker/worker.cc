@@ -71,8 +71,8 @@ class Worker::LaneEnd final : public LaneDriver {
   void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override {
     worker_.driver_.SendProcessSet(to, number, ranks);
   }
-  void SendJoined(ShardId to, const wire::Progress& number) override {
-    worker_.driver_.SendJoined(to, number);
+  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) override {
+    worker_.driver_.SendJoined(to, number, ranks);
   }
   void Forget(ConstByteSpan memory) override { worker_.driver_.Forget(lane_, memory); }
 

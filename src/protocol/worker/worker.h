@@ -37,7 +37,8 @@ class WorkerDriver {
   virtual void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
   virtual void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  virtual void SendJoined(ShardId to, const wire::Progress& number) = 0;
+  // Empty: all of its ranks.
+  virtual void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
   // Of the connections of one lane.
   virtual void Forget(uint32_t lane, ConstByteSpan memory) = 0;
 

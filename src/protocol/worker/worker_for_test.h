@@ -50,7 +50,7 @@ class RecordingWorkerDriver final : public WorkerDriver {
   void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override {
     process_sets.emplace_back(to, number.count, ranks.List());
   }
-  void SendJoined(ShardId to, const wire::Progress& number) override {
+  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) override {
     joined.emplace_back(to, number.count);
   }
   void Forget(uint32_t, ConstByteSpan memory) override { forgotten.push_back(memory); }

@@ -30,6 +30,30 @@ def check_uneven_steps(rank: int, size: int) -> None:
     assert bps.allreduce(torch.ones(1), op=bps.Sum).item() == size
 
 
+def check_process_sets_go_on_without_ranks_that_have_joined(rank: int, size: int) -> None:
+    """Ranks of one machine may have joined and may work on."""
+    if size < 3:
+        return
+    evens = bps.add_process_set(range(0, size, 2))
+    others = bps.add_process_set(range(1, size))
+    if rank > 0:
+        if evens.included():
+            there = [float(r) for r in evens.ranks[1:]]
+            for _ in range(3):
+                mine = torch.tensor([float(rank)])
+                total = bps.allreduce(mine, op=bps.Sum, process_set=evens)
+                assert total.item() == sum(there)
+                mean = bps.allreduce(mine, process_set=evens)
+                assert abs(mean.item() - sum(there) / evens.size()) < 1e-6
+                rows = bps.allgather(mine, process_set=evens)
+                assert rows.tolist() == there
+        # Until the sums above are there, no rank but 0 joins.
+        assert bps.allreduce(torch.ones(1), op=bps.Sum, process_set=others).item() == size - 1
+    bps.join()
+    for one in (evens, others):
+        assert bps.remove_process_set(one)
+
+
 def check_roots(rank: int, size: int) -> None:
     """A rank that has joined has nothing to tell."""
     if rank > 0:

@@ -1,0 +1,88 @@
+#include "src/machine/herald.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "src/runtime/coordinator_process.h"
+#include "src/transport/inproc/inproc_transport.h"
+
+namespace byteps::machine {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A coordinator of a machine with two workers and of a server, which waits for a short time.
+class HeraldTest : public testing::Test {
+ protected:
+  HeraldTest() {
+    runtime::CoordinatorProcessOptions process;
+    process.address = "inproc:0";
+    process.identity = {"herald-test", "", 9};
+    process.protocol.worker_machines = 1;
+    process.protocol.server_count = 1;
+    process.protocol.version = "1";
+    process.protocol.start_timeout = milliseconds(300);
+    coordinator_ = std::make_unique<runtime::CoordinatorProcess>(*transport_, process, log_);
+    address_ = coordinator_->Listen().value();
+    running_ = std::thread([this] { (void)coordinator_->Run(); });
+  }
+  ~HeraldTest() override {
+    coordinator_->Stop({StatusCode::kShutdown, "the test is over"});
+    running_.join();
+  }
+
+  std::unique_ptr<Herald> Tell(const std::string& version) {
+    wire::Join join;
+    join.incarnation = 5;
+    join.rank = 0;
+    join.worker_count = 2;
+    join.server_count = 1;
+    join.piece_bytes_max = 4096;
+    join.version = version;
+    join.local_size = 2;
+    runtime::ControlLinkOptions control;
+    control.coordinator = address_;
+    control.identity = {"herald-test", "", join.incarnation};
+    return std::make_unique<Herald>(*transport_, control, join, "0", log_);
+  }
+  // Ok: it has none for a minute.
+  static Status FailureOf(Herald& herald) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+    while (herald.failure().ok() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    return herald.failure();
+  }
+
+  Log log_{"herald", "fatal", true};
+  std::unique_ptr<transport::Transport> transport_ = transport::MakeInprocTransport();
+  std::unique_ptr<runtime::CoordinatorProcess> coordinator_;
+  std::string address_;
+  std::thread running_;
+};
+
+TEST_F(HeraldTest, TheEndOfTheJobNamesTheWorkerThatIsMissingAndNotThisOne) {
+  auto herald = Tell("1");
+  EXPECT_THAT(FailureOf(*herald).message(), HasSubstr("1/2 workers"));
+  EXPECT_THAT(herald->failure().message(), HasSubstr("missing worker 1"));
+}
+
+TEST_F(HeraldTest, AWorkerThatIsRefusedHearsWhy) {
+  auto herald = Tell("2");
+  EXPECT_EQ(FailureOf(*herald).code(), StatusCode::kRefused);
+  EXPECT_THAT(herald->failure().message(), HasSubstr("version 1, you run 2"));
+}
+
+TEST_F(HeraldTest, ARetiredOneIsNotConnectedAgain) {
+  auto herald = Tell("1");
+  herald->Retire();
+  auto other = Tell("2");  // the same worker: the coordinator cuts the first connection
+  EXPECT_EQ(FailureOf(*other).code(), StatusCode::kRefused);
+  EXPECT_TRUE(herald->failure().ok());
+}
+
+}  // namespace
+}  // namespace byteps::machine

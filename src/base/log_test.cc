@@ -1,6 +1,5 @@
 #include "src/base/log.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <unistd.h>
@@ -33,11 +32,15 @@ class Caught {
     close(read_end_);
   }
 
+  // All of it. The writing end is closed first: what was written to a terminal arrives when the
+  // kernel sees fit, but before the end.
   std::string Read() const {
-    fcntl(read_end_, F_SETFL, O_NONBLOCK);
-    std::string text(1 << 12, '\0');
-    ssize_t count = read(read_end_, text.data(), text.size());
-    text.resize(count < 0 ? 0 : static_cast<size_t>(count));
+    dup2(before_, STDERR_FILENO);
+    std::string text;
+    char some[256];
+    for (ssize_t count; (count = read(read_end_, some, sizeof(some))) > 0;) {
+      text.append(some, static_cast<size_t>(count));
+    }
     return text;
   }
 

@@ -14,18 +14,19 @@ lasting = test_launcher.lasting
 
 
 def test_the_cause_counts_although_those_who_hear_of_it_end_first(lasting, tmp_path) -> None:
-    # Each one's end is the end of a file for the next one.
+    # Each one's end is the end of a file for the next one; the cause comes after the short window.
     for name in ("scheduler", "server"):
         os.mkfifo(tmp_path / name)
     (tmp_path / "bps-scheduler").write_text(f"#!/bin/sh\nexec 3>{tmp_path}/scheduler\nexit 1\n")
     heard = f"#!/bin/sh\nexec 3>{tmp_path}/server\ncat {tmp_path}/scheduler\nexit 1\n"
     (tmp_path / "bps-server").write_text(heard)
-    worker = f"[ $BYTEPS_LOCAL_RANK = 0 ] && exec sleep 1000; cat {tmp_path}/server; exit 17"
+    worker = f"cat {tmp_path}/server; sleep 2; exit 17"
+    worker = f"[ $BYTEPS_LOCAL_RANK = 0 ] && exec sleep 1000; {worker}"
     script = (
         "import os\n"
         "from byteps.cli import supervisor, suspects\n"
         "from byteps.cli.local_job import local_job\n"
-        "suspects._WINDOW_S = 0.0\n"
+        "suspects._WINDOW_S = 1.0\n"
         f"suspects._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
         f"job = local_job(2, 1, ['sh', '-c', '{worker}'], os.environ)\n"
         "print(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"

@@ -46,7 +46,7 @@ def environment(tmp_path):
         (tmp_path / name).write_text(SERVICE)
         (tmp_path / name).chmod(0o755)
     token = uuid.uuid4().hex
-    plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "FLAGS": str(flags)}
+    plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "FLAGS": str(flags), "OMP_NUM_THREADS": "1"}
     yield {**plain, "BYTEPS_PROGRAM_DIR": str(tmp_path), TOKEN_VARIABLE: token}
     assert still_there(carriers(token)) == {}
 

@@ -14,12 +14,18 @@ import test_jobs
 from job_runs import JOBS, job, process_of
 from processes import finish, free_ports, wait_for_line
 
-environment = job_runs.environment
+plain_environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 REACHED = "reached through shared memory: server 0, 1"
 INSTEAD = "is of this host, and reached through TCP, not through shared memory"
 ESTABLISHED = "01"
+
+
+@pytest.fixture
+def environment(plain_environment) -> dict[str, str]:
+    """Return the environment of a job in which each worker has connections of its own."""
+    return {**plain_environment, "BYTEPS_LOCAL_REDUCE": "0"}
 
 
 def sockets_of(process: int) -> set[str]:
@@ -58,6 +64,14 @@ def test_every_operation_through_tcp(environment) -> None:
     code, out, err = finish(job(told, "operations", 3, 2))
     assert code == 0, out + err
     assert "shared memory" not in out + err
+
+
+def test_of_the_workers_that_are_one_member_the_carrier_reaches_them(environment) -> None:
+    told = {**environment, "BYTEPS_LOG_LEVEL": "info", "BYTEPS_LOCAL_REDUCE": "1"}
+    code, out, err = finish(job(told, "operations", 3, 2))
+    assert code == 0, out + err
+    assert REACHED in out + err
+    assert INSTEAD not in out + err
 
 
 @pytest.mark.parametrize(("shared", "connections"), [("1", 1), ("0", 3)])

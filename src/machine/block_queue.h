@@ -21,7 +21,8 @@ class BlockQueue {
   // The carrier's window.
   explicit BlockQueue(local::Window& window) : window_(window) {}
 
-  // All of these ranks have begun the round, `last` as the last one. REQUIRES: it has pieces.
+  // All of these ranks have begun the round. Of a join, `last` has joined last. REQUIRES: it has
+  // pieces.
   void Add(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last);
   // Gives blocks to pieces as long as there are any. True: it gave one.
   bool Admit();

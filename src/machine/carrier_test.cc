@@ -25,7 +25,7 @@ class CarrierTest : public testing::Test {
     RoundFacts facts;
     facts.ranks = 0b11;
     facts.pieces = {{1, 64}};
-    Say(rank, Begun{{tensor, 1, 0}, facts});
+    Say(rank, Begun{{tensor, 1, 0}, facts, 0});
   }
   // The last word that a rank was told, if it is of this kind.
   template <typename Kind>

@@ -31,13 +31,14 @@ void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
   Round& round = place->second;
   if (is_new) round.facts = begun.facts;
   round.begun |= Bit(rank);
+  round.last.Take(rank, begun.operations);
   if (!round.failure.ok()) events_.failed(begun.key, Bit(rank), round.failure);
-  Look(place, rank);
+  Look(place);
 }
 
 void Rounds::OnJoined(uint32_t rank) {
   joined_ |= Bit(rank);
-  LookAtAll(rank);
+  LookAtAll();
 }
 
 void Rounds::OnLeft(uint32_t rank) {
@@ -45,7 +46,7 @@ void Rounds::OnLeft(uint32_t rank) {
   for (auto& [key, round] : rounds_) {
     if (!round.is_complete) round.begun &= ~Bit(rank);
   }
-  LookAtAll(rank);
+  LookAtAll();
   // What is complete needs this rank's bytes, which are there for a moment only.
   for (auto place = rounds_.begin(); place != rounds_.end();) {
     auto next = std::next(place);
@@ -91,15 +92,15 @@ RankSet Rounds::Missing(const Round& round) const {
   return round.facts.ranks & ~round.begun & ~exempt;
 }
 
-void Rounds::LookAtAll(uint32_t last) {
+void Rounds::LookAtAll() {
   for (auto place = rounds_.begin(); place != rounds_.end();) {
     auto next = std::next(place);
-    Look(place, last);
+    Look(place);
     place = next;
   }
 }
 
-void Rounds::Look(Place place, uint32_t last) {
+void Rounds::Look(Place place) {
   Round& round = place->second;
   if (round.is_complete) return;
   RankSet missing = Missing(round);
@@ -119,14 +120,14 @@ void Rounds::Look(Place place, uint32_t last) {
   round.is_complete = true;
   if (round.facts.how == Combine::kLast) joined_ = 0;
   const RankSet ranks = round.facts.ranks & round.begun;
-  events_.complete(place->first, round.facts, ranks, last);
+  events_.complete(place->first, round.facts, ranks, round.last.who());
 }
 
 void Rounds::Fail(Place place, const Status& why) {
   Round& round = place->second;
   round.failure = why;
   events_.failed(place->first, round.begun, why);
-  Look(place, 0);
+  Look(place);
 }
 
 }  // namespace byteps::machine

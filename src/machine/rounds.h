@@ -12,14 +12,15 @@
 
 #include "src/base/status.h"
 #include "src/machine/words.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::machine {
 
 class Rounds {
  public:
   struct Events {
-    // All that take part have begun it: `ranks`, `last` as the last one. They get bytes, or OnOver
-    // follows.
+    // All that take part have begun it: `ranks`. They get bytes, or OnOver follows. Of a join,
+    // `last` is who has joined last.
     std::function<void(const RoundKey&, const RoundFacts&, RankSet ranks, uint32_t last)> complete;
     // The round of these ranks, which is complete, shall end in an error. False: it will end in
     // order, because some rank may have a part of the result already.
@@ -45,14 +46,15 @@ class Rounds {
   struct Round {
     RoundFacts facts;
     RankSet begun = 0;
+    wire::LastToJoin last;
     bool is_complete = false;
     Status failure;
   };
   using Place = std::map<RoundKey, Round>::iterator;
 
   RankSet Missing(const Round& round) const;
-  void Look(Place place, uint32_t last);
-  void LookAtAll(uint32_t last);
+  void Look(Place place);
+  void LookAtAll();
   void Fail(Place place, const Status& why);
 
   const Events events_;

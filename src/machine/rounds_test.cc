@@ -19,13 +19,13 @@ class RoundsTest : public testing::Test {
   static Status Late(const std::string& why) { return {StatusCode::kDeadlineExceeded, why}; }
   static RoundKey Key(TensorId tensor, uint64_t use = 1) { return {tensor, use, 0}; }
   void Begin(uint32_t rank, TensorId tensor, RankSet ranks = 0b111) {
-    rounds.OnBegun(rank, {Key(tensor), FactsOf(ranks)});
+    rounds.OnBegun(rank, {Key(tensor), FactsOf(ranks), 0});
   }
-  void Join(uint32_t rank) {
+  void Join(uint32_t rank, uint32_t operations = 0) {
     rounds.OnJoined(rank);
     RoundFacts facts = FactsOf(0b111);
     facts.how = Combine::kLast;
-    rounds.OnBegun(rank, {Key(99), facts});
+    rounds.OnBegun(rank, {Key(99), facts, operations});
   }
 
   struct Complete {
@@ -74,7 +74,7 @@ TEST_F(RoundsTest, WhoHasJoinedIsNotAwaited) {
   Begin(0, 1);
   Begin(1, 1);
   Join(2);
-  EXPECT_EQ(complete, (Completes{{1, 0b011, 2}}));
+  EXPECT_EQ(complete, (Completes{{1, 0b011, 1}}));
   Begin(0, 2);
   Begin(1, 2);
   EXPECT_EQ(complete.back(), (Complete{2, 0b011, 1}));
@@ -91,12 +91,20 @@ TEST_F(RoundsTest, AJoinWaitsForAllAndIsOverForAll) {
   EXPECT_EQ(complete.size(), 1u) << "nobody has joined any more";
 }
 
+// A rank says that it has joined, and begins its join somewhat later.
+TEST_F(RoundsTest, WhoHasTakenPartInMostHasJoinedLastWhoeverSaysSoLast) {
+  Join(2, 1);
+  Join(0, 3);
+  Join(1, 2);
+  EXPECT_EQ(complete, (Completes{{99, 0b111, 0}}));
+}
+
 TEST_F(RoundsTest, ARootThatHasJoinedBringsNothing) {
   RoundFacts facts = FactsOf(0b111);
   facts.root = 2;
   Join(2);
-  rounds.OnBegun(0, {Key(1), facts});
-  rounds.OnBegun(1, {Key(1), facts});
+  rounds.OnBegun(0, {Key(1), facts, 0});
+  rounds.OnBegun(1, {Key(1), facts, 0});
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].to, 0b011u);
   EXPECT_EQ(failed[0].code, StatusCode::kInvalidArgument);

@@ -115,7 +115,7 @@ void Uplink::On(uint32_t rank, const BegunUpward& word) {
   }
   round.begun |= Bit(rank);
   round.brings[rank] = {word.push_offset, word.push_bytes};
-  round.last = rank;
+  round.last.Take(rank, word.operations);
   if (round.end.has_value()) {
     events_.say(rank, *round.end);
     return EraseIfOver(word.key);
@@ -268,7 +268,7 @@ void Uplink::OpenFerry(const RoundKey& key, Round& round) {
   round.is_open = true;
   FerryRound open;
   open.ranks = round.facts.ranks & round.begun;
-  open.bring = round.facts.how == Combine::kLast ? Bit(round.last) : open.ranks;
+  open.bring = round.facts.how == Combine::kLast ? Bit(round.last.who()) : open.ranks;
   open.how = round.facts.how;
   open.type = round.facts.type;
   const bool has_gaps = open.ranks != round.facts.ranks && round.facts.how == Combine::kOverlay;

@@ -23,6 +23,7 @@
 #include "src/protocol/worker/lane_mailing.h"
 #include "src/protocol/worker/mail.h"
 #include "src/protocol/worker/settling.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::machine {
 
@@ -59,7 +60,7 @@ class Uplink {
     RankSet begun = 0;
     // What each rank brings of the first piece.
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> brings;
-    uint32_t last = 0;     // who has begun it last
+    wire::LastToJoin last;
     bool is_open = false;  // all have begun it: pieces may be collected
     uint64_t serial = 0;   // of the exchange; 0: there is none
     Status broken;         // it must not end well for the ranks

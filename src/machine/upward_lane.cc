@@ -5,14 +5,12 @@
 #include <utility>
 #include <variant>
 
+#include "src/machine/exchange_words.h"
+
 namespace byteps::machine {
 namespace {
 
 using local::Decision;
-
-RoundKey KeyOf(const protocol::Exchange& exchange) {
-  return {exchange.tensor.id, exchange.use, exchange.first_piece};
-}
 
 // The bytes of several spans of one piece, which lie behind one another.
 class Hull {
@@ -152,6 +150,7 @@ void UpwardLane::On(const protocol::to_lane::Begin& mail) {
     begun.push_offset = first.push_offset;
     begun.push_bytes = static_cast<uint32_t>(first.push.size());
   }
+  begun.operations = OperationsOf(exchange);
   events_.say(begun);
 }
 

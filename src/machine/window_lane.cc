@@ -4,14 +4,12 @@
 #include <utility>
 #include <variant>
 
+#include "src/machine/exchange_words.h"
+
 namespace byteps::machine {
 namespace {
 
 using local::Decision;
-
-RoundKey KeyOf(const protocol::Exchange& exchange) {
-  return {exchange.tensor.id, exchange.use, exchange.first_piece};
-}
 
 RoundKey KeyOf(const local::BlockUse& use) { return {use.tensor, use.round, use.generation}; }
 
@@ -72,7 +70,8 @@ void WindowLane::On(const protocol::to_lane::Begin& mail) {
   open = Open();
   open.exchange = &exchange;
   keys_[exchange.serial] = key;
-  events_.say(Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set))});
+  events_.say(
+      Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)), OperationsOf(exchange)});
 }
 
 void WindowLane::On(const protocol::to_lane::Withdraw& mail) {

@@ -53,6 +53,7 @@ class Writer {
   void Put(const Begun& word) {
     Put(word.key);
     Put(word.facts);
+    Put(word.operations);
   }
   void Put(const Joined&) {}
   void Put(const Abort& word) {
@@ -95,6 +96,7 @@ class Writer {
     Put(word.facts);
     Put(word.push_offset);
     Put(word.push_bytes);
+    Put(word.operations);
   }
   void Put(const JoinedUpward& word) { Put(word.number); }
   void Put(const SetAdded& word) {
@@ -232,8 +234,11 @@ class Reader {
 Word ReadWord(size_t kind, Reader& reader) {
   switch (kind) {
     case 0: {
-      RoundKey key = reader.Key();
-      return Begun{key, reader.Facts()};
+      Begun begun;
+      begun.key = reader.Key();
+      begun.facts = reader.Facts();
+      begun.operations = reader.Get<uint32_t>();
+      return begun;
     }
     case 1: return Joined();
     case 2: {
@@ -255,6 +260,7 @@ Word ReadWord(size_t kind, Reader& reader) {
       begun.facts = reader.Upward();
       begun.push_offset = reader.Get<uint32_t>();
       begun.push_bytes = reader.Get<uint32_t>();
+      begun.operations = reader.Get<uint32_t>();
       return begun;
     }
     case 10: return JoinedUpward{reader.Get<uint64_t>()};

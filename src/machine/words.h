@@ -86,6 +86,7 @@ struct BegunUpward {
   // Of the first piece: what this rank brings.
   uint32_t push_offset = 0;
   uint32_t push_bytes = 0;
+  uint32_t operations = 0;  // of a join, as of Begun
 };
 struct JoinedUpward {
   uint64_t number = 0;  // protocol::to_lane::Joined has it
@@ -122,6 +123,7 @@ struct IsSettled {
 struct Begun {
   RoundKey key;
   RoundFacts facts;
+  uint32_t operations = 0;  // of a join: in so many this rank has taken part (wire/join_word.h)
 };
 // Until the next join of all, this rank takes part in nothing else.
 struct Joined {};

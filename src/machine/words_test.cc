@@ -48,9 +48,10 @@ Kind Back(const Kind& word) {
 }
 
 TEST(Words, ComeBackAsTheyWere) {
-  Begun begun = Back(Begun{kRoundOfWords, Facts()});
+  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5});
   EXPECT_EQ(begun.key, kRoundOfWords);
   EXPECT_EQ(begun.facts, Facts());
+  EXPECT_EQ(begun.operations, 5u);
   Abort abort = Back(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "too late")});
   EXPECT_EQ(abort.key, kRoundOfWords);
   EXPECT_EQ(abort.why, Status(StatusCode::kDeadlineExceeded, "too late"));
@@ -60,11 +61,12 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(failed.key, kRoundOfWords);
   EXPECT_EQ(failed.status, error);
   EXPECT_EQ(Back(JobOver{error}).status, error);
-  BegunUpward upward = Back(BegunUpward{kRoundOfWords, Upward(), 8, 16});
+  BegunUpward upward = Back(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
   EXPECT_EQ(upward.key, kRoundOfWords);
   EXPECT_EQ(upward.facts, Upward());
   EXPECT_EQ(upward.push_offset, 8u);
   EXPECT_EQ(upward.push_bytes, 16u);
+  EXPECT_EQ(upward.operations, 7u);
   EXPECT_EQ(Back(JoinedUpward{3}).number, 3u);
   SetAdded added = Back(SetAdded{4, {0, 2}, {1, 5}});
   EXPECT_EQ(added.number, 4u);
@@ -88,7 +90,7 @@ TEST(Words, ComeBackAsTheyWere) {
 }
 
 TEST(Words, WhatIsNoneIsRefused) {
-  std::vector<Word> words = {Begun{kRoundOfWords, Facts()},
+  std::vector<Word> words = {Begun{kRoundOfWords, Facts(), 0},
                              Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")},
                              BegunUpward{kRoundOfWords, Upward(), 8, 16},
                              SetAdded{4, {0, 2}, {1, 5}},

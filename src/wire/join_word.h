@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+
+#include "src/base/types.h"
 
 namespace byteps::wire {
 
@@ -19,6 +22,30 @@ constexpr uint64_t JoinWordOf(uint64_t operations, uint32_t rank) {
 constexpr uint32_t OperationsOfJoin(uint64_t word) {
   return static_cast<uint32_t>(word >> kJoinRankBits);
 }
+// Of the word as it is brought; 0: those are no words.
+inline uint32_t OperationsOfJoin(ConstByteSpan bytes) {
+  uint64_t word = 0;
+  if (bytes.size() < sizeof(word)) return 0;
+  std::memcpy(&word, bytes.data(), sizeof(word));
+  return OperationsOfJoin(word);
+}
 constexpr uint32_t RankOfJoin(uint64_t word) { return static_cast<uint32_t>(word); }
+
+// Who has joined last, of those that it is told of in the order in which they came: who has taken
+// part in most operations, and of several the last to come.
+class LastToJoin {
+ public:
+  constexpr void Take(uint32_t who, uint32_t operations) {
+    if (operations < most_) return;
+    most_ = operations;
+    who_ = who;
+  }
+  // REQUIRES: it was told of somebody.
+  constexpr uint32_t who() const { return who_; }
+
+ private:
+  uint32_t most_ = 0;
+  uint32_t who_ = 0;
+};
 
 }  // namespace byteps::wire

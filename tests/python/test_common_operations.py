@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import weakref
 
 import pytest
 
 from byteps.common import byte_rows, default, objects, splits
 from byteps.common.byte_rows import address_of
 from byteps.common.call import Call, start
-from byteps.common.errors import InvalidArgumentError, MismatchError, ReplicasDifferError
+from byteps.common.errors import (
+    InvalidArgumentError,
+    MismatchError,
+    PeerLostError,
+    ReplicasDifferError,
+)
 from byteps.common.flight import Flight
 from byteps.common.groups import describe_tensors, places_by_kind, start_group
 from byteps.common.part_frames import heads, parts_of
@@ -92,6 +100,19 @@ def test_the_rest_of_a_group_is_not_started_when_the_first_fails(core) -> None:
         default.pending().synchronize(handle)
     assert core.names() == ["byteps.group"]
     assert handle.members == []
+
+
+def test_an_operation_that_has_failed_keeps_nothing(core) -> None:
+    core.failing["fails"] = 4
+    handle = start(Call(Operation.BARRIER, "fails"), "cpu", DataType.UINT8, ())
+    flight = weakref.ref(default.pending()._pending[handle])
+    gc.disable()
+    try:
+        with contextlib.suppress(PeerLostError):
+            default.pending().synchronize(handle)
+        assert flight() is None
+    finally:
+        gc.enable()
 
 
 def test_an_error_of_what_makes_the_result_is_kept_for_all_who_wait(core) -> None:

@@ -110,6 +110,7 @@ class Flight:
             with self._lock:
                 if not self.is_settled:
                     self._settle(error)
+            del error  # its traceback has this frame: a circle would keep the session
         self._tell()  # also whom only this thread knows of
         if self.error is not None:
             raise self.error
@@ -125,7 +126,10 @@ class Flight:
                 if self.is_settled:  # another thread has made the result
                     return None
                 first = first or error
-        return first
+        try:
+            return first
+        finally:
+            del first  # its traceback has this frame, too
 
     def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
         """Do the same, and look around; but not longer than the limit."""

@@ -10,10 +10,7 @@ namespace {
 
 // Of a contribution to a join; 0 where a peer has sent no such word.
 uint32_t OperationsOf(const Contribution& contribution) {
-  uint64_t word = 0;
-  if (contribution.bytes < sizeof(word)) return 0;
-  std::memcpy(&word, contribution.buffer.data(), sizeof(word));
-  return wire::OperationsOfJoin(word);
+  return wire::OperationsOfJoin(ConstByteSpan(contribution.buffer.data(), contribution.bytes));
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 """Makes small wrong edits, one at a time, and sees whether a test notices.
 
     ./dev lane mutants            DEV_MUTANTS edits (60), spread over the folders
-    python tools/mutate.py [--edits N] [--seed S] [--folder src/plan ...] [--again]
+    python tools/mutate.py [--edits N] [--seed S] [--folder src/plan ...] [--only FILE ...]
+                           [--again]
 
 An edit that no test notices has survived: write the test that would have, delete the code, or, if
 nobody could ever see the difference, add it to tools/mutants/equivalent.json with the reason in one
 sentence. Works in a copy of the tree, build/mutants/tree; what was tried is kept in
 build/mutants/trials.jsonl and not tried again by the same seed, so a campaign can go on after an
-interruption. --again tries only what survived there, after tests were added.
+interruption. --only limits the edits to these files. --again tries only what survived there, after
+tests were added.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from dataclasses import asdict
 from importlib import util
 from pathlib import Path
 
-from mutants.campaign import AREAS, Area, Campaign, Trial, read_known
+from mutants.campaign import AREAS, Area, Campaign, Trial, may_be_edited, read_known
 from mutants.edits import Edit
 from repo import ROOT
 
@@ -52,8 +54,13 @@ def main() -> int:
     share = -(-options.edits // len(areas))
     with kept.open("a", encoding="utf-8") as out:
         for area in areas:
-            for edit in _to_try(campaign, area, again if options.again else None, options.seed):
-                done = sum(t.area == area.folder and t.outcome in _COUNTED for t in trials.values())
+            for edit in _to_try(campaign, area, again if options.again else None, options):
+                done = sum(
+                    t.area == area.folder
+                    and t.outcome in _COUNTED
+                    and may_be_edited(t.edit.path, options.only)
+                    for t in trials.values()
+                )
                 if done >= share and not options.again:
                     break
                 if edit in trials:
@@ -70,6 +77,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--edits", type=int, default=60, help="in all, spread over the folders")
     parser.add_argument("--seed", type=int, default=1, help="which edits")
     parser.add_argument("--folder", action="append", help="only this one; may be repeated")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help="only files whose path begins so; may be repeated",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="parallel compilations")
     parser.add_argument("--again", action="store_true", help="only what survived before")
     return parser.parse_args()
@@ -86,9 +99,11 @@ def _read(kept: Path, seed: int) -> list[Trial]:
     return list(latest.values())
 
 
-def _to_try(campaign: Campaign, area: Area, again: list[Trial] | None, seed: int) -> Iterable[Edit]:
+def _to_try(
+    campaign: Campaign, area: Area, again: list[Trial] | None, options: argparse.Namespace
+) -> Iterable[Edit]:
     if again is None:
-        return campaign.pick(area, random.Random(seed))
+        return campaign.pick(area, random.Random(options.seed), options.only)
     return [t.edit for t in again if t.area == area.folder and campaign.fits(t.edit)]
 
 

@@ -221,11 +221,12 @@ constexpr OptionRow kRows[] = {
      .help =
          "Whether the workers of one machine exchange tensors in memory that they share. In a "
          "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
-         "but for machines with more than 64 workers, jobs with servers and more than 181, jobs "
-         "that go on without single workers (min_workers), and global_rank on several machines. "
-         "0: never, so the job needs servers. 1: also where min_workers lets the job go on "
-         "without a whole machine, and with a global_rank that is worker_id * local_size + "
-         "local_rank. The same on all workers. The log says if they do not, and why."},
+         "except on a machine with more than 64 workers, in a job with servers and more than 181 "
+         "workers, in a job that may go on without single workers (min_workers), and with a "
+         "global_rank on several machines. 0: never, so the job needs servers. 1: also if "
+         "min_workers lets the job go on without a whole machine, and with a global_rank that is "
+         "worker_id * local_size + local_rank. The same on all workers. If they do not, the log "
+         "says why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

@@ -191,7 +191,8 @@ std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   if (MayLoseWorkers(options) && options.local_reduce == "auto") {
     return fmt::format(
         "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers; with "
-        "local_reduce=1 (BYTEPS_LOCAL_REDUCE) a machine would be lost with any of its {}",
+        "local_reduce=1 (BYTEPS_LOCAL_REDUCE) the job would lose all {} workers of a machine "
+        "together",
         options.min_workers, options.local_size);
   }
   return std::nullopt;

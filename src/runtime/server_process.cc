@@ -122,8 +122,9 @@ void ServerProcess::ListenShared() {
   if (listener.ok()) {
     shared_listener_ = std::move(listener).value();
   } else {
-    log_.Warning("workers of this host come through TCP, not through shared memory: {}",
-                 listener.status().message());
+    log_.Warning(
+        "workers on this host reach this server through TCP, not through shared memory: {}",
+        listener.status().message());
   }
 }
 

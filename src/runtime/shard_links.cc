@@ -183,8 +183,9 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
 void ShardLinks::TryTcp(Link& link, const Status& why) {
   link.shared = false;
   link.handshake.reset();
-  log_.Warning("{} is of this host, and reached through TCP, not through shared memory: {}",
-               NameOf(link), why.message());
+  log_.Warning(
+      "{} is on this host, but this worker reaches it through TCP, not through shared memory: {}",
+      NameOf(link), why.message());
   Begin(link);
 }
 

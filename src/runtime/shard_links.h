@@ -80,7 +80,6 @@ class ShardLinks {
   void OnClosed(Link& link, const Status& why);
   void TryAgain(Link& link, const Status& why);
   void OnOverdue(Link& link);
-  void CloseOne(Link& link);
   std::string NameOf(const Link& link) const;
   template <typename Use>
   void ForEach(Use use) const {

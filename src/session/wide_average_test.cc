@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 
 namespace byteps::session {
@@ -62,6 +65,22 @@ TEST(WideAverageTest, WhatIsExchangedAndWhatTheUserGetsIsExact) {
   ExpectExact<int16_t, 2>(DataType::kInt16, {-32768, 32767});
   ExpectExact<int32_t, 2>(DataType::kInt32, {INT32_MIN, INT32_MAX});
   ExpectExact<uint8_t, 2>(DataType::kUint8, {0, 255});
+}
+
+// A page behind the input cannot be read: a copy that goes on ends the process.
+TEST(WideAverageTest, NothingIsReadBehindTheInput) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* memory =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* end = static_cast<std::byte*>(memory) + page;
+  ASSERT_EQ(mprotect(end, page, PROT_NONE), 0);
+  protocol::Operation operation;
+  operation.spec = AverageOf(DataType::kInt16, 2);
+  operation.input = operation.output = end - 2 * sizeof(int16_t);
+  WideAverage wide(operation, 2);
+  EXPECT_NE(operation.input, end - 2 * sizeof(int16_t));
+  munmap(memory, 2 * page);
 }
 
 TEST(WideAverageTest, AResultMayBeSmallerThanTheInput) {

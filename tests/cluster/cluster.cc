@@ -183,6 +183,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.control.connect_limit = kPatience;
   worker.control.patience = options_.coordinator_patience;
   worker.control.silence_max = kPatience;
+  worker.shards.unreachable_after = options_.unreachable_after;
   worker.shards.first_unreachable_after = kPatience;
   if (options_.medium == Medium::kShared) worker.shards.shared_host = kHost;
   worker.join.rank = static_cast<int32_t>(rank);

@@ -69,6 +69,8 @@ struct ClusterOptions {
   Duration silence_evict = kPatience;
   Duration silence_end = kPatience;
   Duration grace = milliseconds(100);  // for one closed connection
+  // Until a worker says that a server to which its connection broke cannot be reached.
+  Duration unreachable_after = seconds(1);
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};

@@ -323,8 +323,9 @@ TEST_P(Survival, AServerThatDiesWhileTheCoordinatorIsAwayIsReplacedAfterwards) {
 
 TEST_P(Survival, AConnectionThatBreaksIsMadeAgainAndNothingIsLost) {
   ClusterOptions options = Size(2, 2);
-  // Here a closed connection is no sign of a loss, however long a slow machine lets threads wait.
-  options.grace = seconds(2);
+  // Here a closed connection is no sign of a loss, however long a slow machine lets threads wait,
+  // or takes for a handshake under TLS.
+  options.grace = options.unreachable_after = kPatience;
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
   for (int number = 0; number < 10; ++number) {

@@ -15,6 +15,7 @@ def test_how_a_process_ended_in_words() -> None:
     assert describe_status("server 1", -9) == "server 1 was killed by signal 9 (SIGKILL)"
     assert describe_status("server 1", -63).startswith("server 1 was killed by signal 63")
     assert describe_status("worker 0", 3) == "worker 0 ended with exit code 3"
+    assert describe_status("scheduler", 0) == "scheduler ended with exit code 0"
 
 
 def test_without_a_policy_every_loss_ends_the_job_but_a_server_among_others() -> None:

@@ -18,7 +18,7 @@ plain_environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 REACHED = "reached through shared memory: server 0, 1"
-INSTEAD = "is of this host, and reached through TCP, not through shared memory"
+INSTEAD = "is on this host, but this worker reaches it through TCP, not through shared memory"
 ESTABLISHED = "01"
 
 

@@ -71,3 +71,28 @@ def test_those_who_heard_wait_longer_for_the_cause() -> None:
     suspects.clear()
     assert suspects.judge_at is None
     assert not suspects
+
+
+def test_the_end_of_the_scheduler_waits_longer_for_the_cause() -> None:
+    suspects: Any = Suspects()
+    suspects.add(ended("scheduler", 1, role="scheduler"), 10.0)
+    assert suspects.judge_at == 15.0
+    suspects.add(ended("worker 0", 1), 11.0)
+    assert suspects.judge_at == 15.0, "a worker that says nothing has heard of it, too"
+    suspects.add(ended("worker 1", 1, b"ValueError: no data"), 12.0)
+    assert suspects.judge_at == 12.5, "a worker that names an error may be the cause"
+
+
+def test_a_worker_that_was_killed_needs_no_wait_for_the_scheduler() -> None:
+    suspects: Any = Suspects()
+    suspects.add(ended("worker 1", -9), 10.0)
+    suspects.add(ended("scheduler", 1, role="scheduler"), 10.1)
+    assert suspects.judge_at == 10.5
+
+
+def test_a_server_beside_a_worker_is_no_scheduler() -> None:
+    suspects: Any = Suspects()
+    suspects.add(ended("worker 0", 1, HEARD), 10.0)
+    assert suspects.judge_at == 15.0
+    suspects.add(ended("server 0", 1, role="server"), 11.0)
+    assert suspects.judge_at == 11.5

@@ -47,6 +47,7 @@ _SHARD = _test("src/protocol/shard", "test_shard")
 _WORKER = _test("src/protocol/worker", "test_worker")
 _PROTOCOL = _test("tests/protocol", "test_protocol")
 _CLUSTER = _test("tests/cluster", "test_cluster")
+_MACHINE = _test("src/machine", "test_machine")
 _SIMULATOR = (
     Step(("build/sim/byteps_sim", "--seeds", "200"), "byteps_sim_main"),
     Step(("build/sim/byteps_sim", "--faults", "--seeds", "400"), "byteps_sim_main"),
@@ -61,6 +62,8 @@ AREAS = (
     Area("src/protocol/worker", (_WORKER, _PROTOCOL, *_SIMULATOR)),
     Area("src/protocol/shard", (_SHARD, _PROTOCOL, *_SIMULATOR)),
     Area("src/protocol/control", (_CONTROL, _PROTOCOL, *_SIMULATOR)),
+    Area("src/local", (_test("src/local", "test_local"), _MACHINE)),
+    Area("src/machine", (_MACHINE, _CLUSTER)),
     Area("src/transport", (_test("src/transport", "test_transport"), _CLUSTER)),
     Area("src/runtime", (_test("src/runtime", "test_runtime"), _CLUSTER)),
     Area(
@@ -139,6 +142,12 @@ def read_known(path: Path) -> list[Known]:
     return [Known(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
 
 
+def may_be_edited(path: str, only: Sequence[str] = ()) -> bool:
+    """Source that is no test, and one of `only`, if there is one."""
+    chosen = not only or path.startswith(tuple(only))
+    return chosen and path.endswith(_EDITED) and not _TESTS.search(path)
+
+
 @dataclass
 class Campaign:
     """Edits a copy of the tree, one edit at a time."""
@@ -178,12 +187,12 @@ class Campaign:
             if outcome != "survived":
                 raise SystemExit(f"mutants: without an edit, {by} fails; see {self.scratch}/log")
 
-    def pick(self, area: Area, dice: random.Random) -> Iterator[Edit]:
+    def pick(self, area: Area, dice: random.Random, only: Sequence[str] = ()) -> Iterator[Edit]:
         """All edits of the folder's files, in an order of chance that is spread over the files."""
         edits: dict[str, list[Edit]] = {}
         for path in sorted((self.tree / area.folder).rglob("*")):
             name = str(path.relative_to(self.tree))
-            if path.suffix in _EDITED and not _TESTS.search(name):
+            if may_be_edited(name, only):
                 found = list(edits_of(name, path.read_text(encoding="utf-8")))
                 dice.shuffle(found)
                 if found:

@@ -109,6 +109,13 @@ def test_tests_are_not_edited(tmp_path: Path) -> None:
     assert len(picked) == len(set(picked))
 
 
+def test_only_the_files_that_are_asked_for_are_edited(tmp_path: Path) -> None:
+    campaign, area, _ = _campaign(tmp_path)
+    (tmp_path / "scratch/tree/lib/y.py").write_text("if a < b:\n    pass\n")
+    picked = list(campaign.pick(area, random.Random(1), ["lib/y"]))
+    assert {edit.path for edit in picked} == {"lib/y.py"}
+
+
 def test_every_area_is_a_folder_of_this_tree() -> None:
     root = Path(__file__).resolve().parents[2]
     assert [area.folder for area in AREAS if not (root / area.folder).is_dir()] == []

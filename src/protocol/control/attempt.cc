@@ -24,12 +24,17 @@ bool Attempt::Contradicts(uint64_t round, const Entry* entry) const {
   return round == round_ && meant_ != nullptr && entry != meant_;
 }
 
-void Attempt::Mean(uint64_t round, const Entry& entry, uint32_t rank) {
+void Attempt::Mean(uint64_t round, const Entry& entry, uint32_t rank, uint64_t worker) {
   bool known = round < round_ || (round == round_ && meant_ != nullptr);
   if (known) return;
   round_ = round;
   meant_ = &entry;
   by_ = rank;
+  worker_ = worker;
+}
+
+void Attempt::ForgetMeaningIf(const std::function<bool(uint64_t)>& gone) {
+  if (meant_ != nullptr && gone(worker_)) meant_ = nullptr;
 }
 
 const wire::DeclareFailed& Attempt::Fail(wire::DeclareFailed failed) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -37,8 +38,12 @@ class Attempt {
   // What it said, and which rank that was. REQUIRES: Contradicts.
   const Entry& meant() const { return *meant_; }
   uint32_t meant_by() const { return by_; }
-  // `rank` means `entry`, of this attempt, in `round`. REQUIRES: not Contradicts.
-  void Mean(uint64_t round, const Entry& entry, uint32_t rank);
+  // `rank`, the worker with this incarnation, means `entry`, of this attempt, in `round`.
+  // REQUIRES: not Contradicts.
+  void Mean(uint64_t round, const Entry& entry, uint32_t rank, uint64_t worker);
+  // What workers (by incarnation) meant for which `gone` is true contradicts nobody any more. If
+  // another rank meant the same, it says so again when its operation does not end.
+  void ForgetMeaningIf(const std::function<bool(uint64_t)>& gone);
 
   // Its tensors are added to the message. REQUIRES: it has not failed.
   const wire::DeclareFailed& Fail(wire::DeclareFailed failed);
@@ -55,6 +60,7 @@ class Attempt {
   uint64_t round_ = 0;  // the latest of which a rank has said what it means; 0: none
   const Entry* meant_ = nullptr;
   uint32_t by_ = 0;
+  uint64_t worker_ = 0;
   std::optional<wire::DeclareFailed> failed_;
   std::vector<TensorId> retired_;
   std::set<uint64_t> told_;

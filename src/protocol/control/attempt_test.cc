@@ -18,13 +18,13 @@ TEST_F(AttemptTest, OnlyTheLatestRoundIsCompared) {
   const Attempt::Entry& four = attempt.Add(SpecOf(4), {2, {}});
   EXPECT_EQ(&attempt.Add(SpecOf(3), {9, {}}), &three) << "it is there already";
   EXPECT_FALSE(attempt.Contradicts(1, nullptr));
-  attempt.Mean(1, three, 0);
+  attempt.Mean(1, three, 0, 100);
   EXPECT_FALSE(attempt.Contradicts(1, &three));
   EXPECT_TRUE(attempt.Contradicts(1, &four));
   EXPECT_TRUE(attempt.Contradicts(1, nullptr)) << "a spec that is new";
-  attempt.Mean(2, four, 5);
+  attempt.Mean(2, four, 5, 105);
   EXPECT_FALSE(attempt.Contradicts(1, &four));
-  attempt.Mean(1, three, 0);
+  attempt.Mean(1, three, 0, 100);
   EXPECT_TRUE(attempt.Contradicts(2, &three));
   EXPECT_EQ(attempt.meant_by(), 5u);
 }
@@ -53,11 +53,26 @@ TEST_F(AttemptTest, FindsATensorByItsSpecAndByItsNumber) {
 TEST_F(AttemptTest, TheFirstWhoMeantSomethingInARoundIsNamed) {
   Attempt attempt;
   const Attempt::Entry& three = attempt.Add(SpecOf(3), {7, {}});
-  attempt.Mean(4, three, 2);
-  attempt.Mean(4, three, 5);
+  attempt.Mean(4, three, 2, 102);
+  attempt.Mean(4, three, 5, 105);
   EXPECT_EQ(attempt.meant_by(), 2u);
   EXPECT_EQ(&attempt.meant(), &three);
   EXPECT_FALSE(attempt.Contradicts(5, nullptr)) << "nobody has said anything of that";
+}
+
+// A rank that is lost holds up nobody with what it meant.
+TEST_F(AttemptTest, WhatALostRankMeantContradictsNobody) {
+  Attempt attempt;
+  const Attempt::Entry& three = attempt.Add(SpecOf(3), {7, {}});
+  const Attempt::Entry& four = attempt.Add(SpecOf(4), {8, {}});
+  attempt.Mean(4, three, 2, 102);
+  attempt.ForgetMeaningIf([](uint64_t worker) { return worker == 105; });
+  EXPECT_TRUE(attempt.Contradicts(4, &four)) << "another rank was lost";
+  attempt.ForgetMeaningIf([](uint64_t worker) { return worker == 102; });
+  EXPECT_FALSE(attempt.Contradicts(4, &four));
+  attempt.Mean(4, four, 5, 105);
+  EXPECT_TRUE(attempt.Contradicts(4, &three)) << "the others are compared as before";
+  EXPECT_EQ(attempt.meant_by(), 5u);
 }
 
 TEST_F(AttemptTest, KnowsWhomItHasToTell) {

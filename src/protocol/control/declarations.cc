@@ -60,7 +60,7 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
   if (declare.attempt > name[group].size()) return {};
   Attempt& attempt = At(name, group, declare.attempt);
   wire::Use use{group, declare.attempt, declare.round};
-  if (attempt.failed().has_value()) return {{rank.incarnation, *attempt.failed()}};
+  if (attempt.failed().has_value()) return AnswerAfterFailure(attempt, rank, declare);
   attempt.Tell(rank.incarnation);
   circles_.ForgetWait(rank.number, declare.name);  // the operation that it was in has ended
   const Attempt::Entry* entry = attempt.Find(declare.spec);
@@ -75,9 +75,27 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
     }
     entry = &attempt.Add(declare.spec, dealt.value());
   }
-  attempt.Mean(declare.round, *entry, rank.number);
-  return {{rank.incarnation, wire::Declared{declare.name, group, declare.attempt,
-                                            entry->second.tensor, entry->second.placement}}};
+  attempt.Mean(declare.round, *entry, rank.number, rank.incarnation);
+  return {{rank.incarnation, Word(declare, *entry)}};
+}
+
+// A rank may be in an earlier round than the one that failed, because that round ended in an error
+// for the others. Then it takes part in its round, so that all ranks count rounds alike. If it
+// means there what no other rank has ever meant, the failure is that of its round.
+Declarations::Answers Declarations::AnswerAfterFailure(const Attempt& attempt, const Rank& rank,
+                                                       const wire::Declare& declare) {
+  wire::DeclareFailed failed = *attempt.failed();
+  if (declare.round >= failed.use.round) return {{rank.incarnation, failed}};
+  if (const Attempt::Entry* entry = attempt.Find(declare.spec)) {
+    return {{rank.incarnation, Word(declare, *entry)}, {rank.incarnation, failed}};
+  }
+  failed.use.round = declare.round;
+  return {{rank.incarnation, failed}};
+}
+
+wire::Declared Declarations::Word(const wire::Declare& declare, const Attempt::Entry& entry) {
+  return {declare.name, declare.spec.group, declare.attempt, entry.second.tensor,
+          entry.second.placement};
 }
 
 Result<Attempt::Variant> Declarations::Deal(const Attempt& attempt, const wire::TensorSpec& spec) {
@@ -160,7 +178,7 @@ Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::Overd
     attempt->Tell(rank.incarnation);
     return Fail(Mismatch(use.name, use.use, *attempt, rank, entry->first));
   }
-  attempt->Mean(use.use.round, *entry, rank.number);
+  attempt->Mean(use.use.round, *entry, rank.number, rank.incarnation);
   return {};
 }
 
@@ -186,6 +204,15 @@ Declarations::Answers Declarations::JudgeStuck() {
 
 void Declarations::ForgetOverdue(const std::function<bool(uint64_t)>& gone) {
   circles_.ForgetIf(gone);
+}
+
+void Declarations::ForgetLost(const std::function<bool(uint64_t)>& gone) {
+  ForgetOverdue(gone);
+  for (auto& [text, name] : names_) {
+    for (auto& [group, attempts] : name) {
+      for (Attempt& attempt : attempts) attempt.ForgetMeaningIf(gone);
+    }
+  }
 }
 
 Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known& known) {

@@ -69,6 +69,8 @@ class Declarations {
   // Forgets what ranks for which `gone` is true (by incarnation) wait for: they say it again, or
   // nobody waits for them any more.
   void ForgetOverdue(const std::function<bool(uint64_t)>& gone);
+  // And also what they meant: they are not in the job any more.
+  void ForgetLost(const std::function<bool(uint64_t)>& gone);
 
   // What a worker knows from a coordinator whose memory is lost. Answers are what others know
   // wrongly: a failed attempt beats a declared one.
@@ -95,6 +97,9 @@ class Declarations {
   Attempt* FindAttempt(const std::string& name, const wire::Use& use);
   static Attempt& At(Name& name, uint32_t group, uint32_t number);
   std::string What(const wire::NamedUse& use, TensorId tensor);
+  static Answers AnswerAfterFailure(const Attempt& attempt, const Rank& rank,
+                                    const wire::Declare& declare);
+  static wire::Declared Word(const wire::Declare& declare, const Attempt::Entry& entry);
   Result<Attempt::Variant> Deal(const Attempt& attempt, const wire::TensorSpec& spec);
   static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
                                       const Attempt& attempt, const Rank& rank,

@@ -174,6 +174,29 @@ TEST_F(DeclarationsTest, ACircleOfThreeGroupsIsFound) {
   EXPECT_EQ(failures.back().also.size(), 2u);
 }
 
+TEST_F(DeclarationsTest, WhatALostRankMeantContradictsNobody) {
+  Declare(2, 1, Spec(4));
+  names.ForgetLost([](uint64_t incarnation) { return incarnation == 102; });
+  EXPECT_EQ(Declare(0, 1, Spec(3)), (Said{{0, "T2"}}));
+  EXPECT_EQ(Overdue(3, {0, 0, 1}, 1), (Said{{0, "failed"}, {2, "failed"}, {3, "failed"}}))
+      << "rank 3 lives and means what rank 2 meant";
+}
+
+// Its round has ended in an error for the others, which then disagreed about a later one.
+TEST_F(DeclarationsTest, ARankThatIsBehindAFailureHearsWhatWasMeantInItsRound) {
+  Declare(0, 1, Spec(3));
+  Declare(0, 4, Spec(4));
+  EXPECT_EQ(Declare(1, 4, Spec(5)), (Said{{0, "failed"}, {1, "failed"}}));
+  Declarations::Answers answers = names.OnDeclare(Rank(2), {"x", 0, Spec(3), 3});
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(std::get<wire::Declared>(answers[0].message).tensor, 1u);
+  EXPECT_EQ(std::get<wire::DeclareFailed>(answers[1].message).use.round, 4u);
+  EXPECT_EQ(Declare(2, 3, Spec(6)), (Said{{2, "failed"}})) << "nobody has ever meant this";
+  EXPECT_EQ(failures.back().use.round, 3u);
+  EXPECT_EQ(Declare(2, 4, Spec(3)), (Said{{2, "failed"}}));
+  EXPECT_EQ(failures.back().use.round, 4u);
+}
+
 TEST_F(DeclarationsTest, WhoIsGoneOrHasJoinedOrTakesItBackIsInNoCircle) {
   uint64_t joined = wire::FirstRoundAfter(1);
   auto wait_in_set = [&] { return Overdue(1, {1, 0, 1}, 2, {0, 1}); };

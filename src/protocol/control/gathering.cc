@@ -14,6 +14,9 @@ namespace byteps::protocol {
 namespace {
 
 constexpr Duration kPauseMax = seconds(60);
+// While no worker is here, their programs are still loading most likely: that is told so many times
+// as late.
+constexpr int kPausesUntilOneIsHere = 3;
 constexpr size_t kNumbersShownMax = 8;
 
 }  // namespace
@@ -32,7 +35,8 @@ void Gathering::BeginToWait() {
   late_ = false;
   since_ = parts_.clock.now();
   pause_ = parts_.options.report_every;
-  next_report_ = since_ + pause_;
+  bool any = parts_.roster.Count(Role::kWorker, false) > 0;
+  next_report_ = since_ + (any ? 1 : kPausesUntilOneIsHere) * pause_;
   Duration shows = parts_.options.show_every;
   next_show_ = shows == Duration::zero() ? Time::max() : since_ + shows;
 }
@@ -59,6 +63,8 @@ void Gathering::Stop() {
 void Gathering::OnWorker(const wire::Join& join) {
   bool first = on_ && parts_.view.epoch > 0 && !SomebodyWaits();
   if (first) BeginToWait();  // the next generation begins to gather
+  bool has_told = pause_ > parts_.options.report_every;
+  if (!has_told) next_report_ = std::min(next_report_, parts_.clock.now() + pause_);
   worker_count_ = join.worker_count;
 }
 

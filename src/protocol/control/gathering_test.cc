@@ -71,6 +71,22 @@ TEST_F(GatheringTest, ItSaysSoMoreAndMoreSeldom) {
   EXPECT_EQ(pauses, (std::vector<Duration>{seconds(5), seconds(10), seconds(20), seconds(40)}));
 }
 
+// Programs that load a framework come after five seconds or more, all of them.
+TEST_F(GatheringTest, WhileNoWorkerIsHereItSaysSoLater) {
+  Come(Role::kServer, 101, 0);
+  EXPECT_EQ(gathering.NextDue() - clock.now(), seconds(15));
+  Pass(seconds(8));
+  Come(Role::kWorker, 1, 0);
+  EXPECT_EQ(gathering.NextDue() - clock.now(), seconds(5));
+  Pass(seconds(2));
+  Come(Role::kWorker, 2, 1);
+  EXPECT_EQ(gathering.NextDue() - clock.now(), seconds(3)) << "the first one counts";
+  Pass(seconds(3));
+  gathering.DoWhatIsDue();
+  ASSERT_EQ(driver.reports.size(), 1u);
+  EXPECT_NE(driver.reports[0].find("waited 13 s"), std::string::npos);
+}
+
 // The others hear it as seldom as ever.
 TEST_F(GatheringTest, ItsOwnDriverHearsItEachSecondIfItRewritesTheLine) {
   options.show_every = seconds(1);

@@ -73,9 +73,9 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   const wire::Join* other = JoinOfAWorker(roster_);
   if (other == nullptr) return std::nullopt;
   if (join.machines_sum != other->machines_sum) {
-    return std::string("you were told that the workers of a machine ") +
-           (join.machines_sum ? "sum first, the other workers that they do not"
-                              : "do not sum first, the other workers that they do") +
+    return std::string(join.machines_sum
+                           ? "the workers of your machine sum first, those of other machines do not"
+                           : "the workers of other machines sum first, those of yours do not") +
            "; BYTEPS_LOCAL_REDUCE, BYTEPS_LOCAL_SIZE and BYTEPS_MIN_WORKERS must be the same for "
            "all workers";
   }
@@ -129,9 +129,9 @@ std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) cons
              std::to_string(one.size) + "; BYTEPS_LOCAL_SIZE must be the same for all of them";
     }
     if (first.join.host != join.host) {
-      return "it says that it is on one machine with " + NameOf(first) +
-             ", and is not; if the workers of a machine share no network, set "
-             "BYTEPS_LOCAL_REDUCE=0 for all workers";
+      return "it has the same DMLC_WORKER_ID as " + NameOf(first) +
+             ", but is on another machine, or in a container with a network of its own; give each "
+             "machine its own number, or set BYTEPS_LOCAL_REDUCE=0 for all workers";
     }
     if (one.IsWhole()) return "all " + size + " processes of its machine are here already";
   }

@@ -82,7 +82,7 @@ void NameDesk::TakeKnown(uint64_t worker, const wire::View& view) {
 
 void NameDesk::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   std::erase_if(awaited_, gone);
-  ForgetWaits(gone);
+  declarations_.ForgetLost(gone);
   FinishRebuilding();
 }
 

@@ -51,7 +51,8 @@ class NameDesk {
   void BringUpToDate(const Member& member);
   // What these ranks wait for: they say it again, or nobody waits for them any more.
   void ForgetWaits(const std::function<bool(uint64_t)>& gone) { declarations_.ForgetOverdue(gone); }
-  // Nor for what these know. A view without them is in force.
+  // Nor for what these know, and what they meant contradicts nobody. A view without them is in
+  // force.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
 
   std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const {

@@ -17,9 +17,12 @@ bool IsDeclaring(const Tensor& tensor) {
 
 }  // namespace
 
-bool Declaring::FailedWhileAway(const Course& course, const Joins& joins) {
-  return course.failing.has_value() &&
-         course.failing->use.round <= wire::FirstRoundAfter(joins.done());
+Declaring::Failure Declaring::FailureOf(const Course& course) const {
+  if (!course.failing.has_value()) return Failure::kNone;
+  uint64_t next = joins_.NextRound(course.round);
+  uint64_t failed = course.failing->use.round;
+  if (next == failed) return Failure::kNext;
+  return next < failed ? Failure::kLater : Failure::kPast;
 }
 
 bool Declaring::BeginUse(Tensor& tensor) const {
@@ -52,15 +55,28 @@ Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
   Name* name = names_.Find(message.name);
   if (name == nullptr) return nullptr;
   Course& course = Names::CourseOf(*name, message.use.group);
-  if (message.use.attempt != course.attempt || course.failing.has_value()) return nullptr;
-  failures_.push_back(message);
+  if (message.use.attempt != course.attempt) return nullptr;
+  bool known = course.failing.has_value();
+  if (known && message.use.round >= course.failing->use.round) return nullptr;
+  if (!known) failures_.push_back(message);
   course.failing = message;
   return &course;
 }
 
+// All ranks count its rounds from the one behind the failure. This rank may have used the name
+// since that round ended here in another error.
+std::vector<TensorId> Declaring::BeginAttempt(Course& course) {
+  uint64_t failed = course.failing->use.round;
+  uint64_t last = course.round;
+  std::vector<TensorId> unknown = names_.Undeclare(course);
+  bool since_join = failed > wire::FirstRoundAfter(joins_.done());
+  if (since_join && last > failed) course.round = joins_.NextRound(0) - 1 + (last - failed);
+  return unknown;
+}
+
 std::vector<TensorId> Declaring::EndAttempt(Course& course) {
   const wire::DeclareFailed why = *course.failing;
-  std::vector<TensorId> unknown = names_.Undeclare(course);
+  std::vector<TensorId> unknown = BeginAttempt(course);
   for (const wire::NamedUse& also : why.also) {
     Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
     const Tensor* open = other.name.open;

@@ -21,16 +21,22 @@ class Declaring {
   void Clear() { failures_.clear(); }
 
   // The next use of the tensor's name begins. False: it waits for the coordinator's word.
-  // REQUIRES: its course does not fail.
+  // REQUIRES: its course does not fail, or in a later round.
   bool BeginUse(Tensor& tensor) const;
-  // The course fails in a round that this rank, which had joined, took no part in: the failure
-  // concerns the others only.
-  static bool FailedWhileAway(const Course& course, const Joins& joins);
+  // Which use the failure of a course ends.
+  enum class Failure : unsigned char {
+    kNone,   // it has not failed
+    kPast,   // one that this rank had joined for, or that had ended here in another error
+    kNext,   // the one that begins next
+    kLater,  // a later one; the others have ended the next one in an error
+  };
+  Failure FailureOf(const Course& course) const;
 
   // The open tensor whose use begins now; null: none waits for this word.
   Tensor* OnDeclared(const wire::Declared& message) const;
-  // The course that fails from now on; null: this rank knew that, or does not use the name. The
-  // failure ends the operation of its round and no earlier one, whose answers are still coming in.
+  // The course that fails from now on, or from an earlier round than this rank knew; null: this
+  // rank knew that, or does not use the name. The failure ends the operation of its round and no
+  // earlier one, whose answers are still coming in.
   Course* OnFailed(const wire::DeclareFailed& message);
 
   // The failure of this course has been raised, or will be by what is open: the next attempt
@@ -38,6 +44,8 @@ class Declaring {
   // whatever process sets it is told of. Returns the tensors that are unknown from now on.
   // REQUIRES: the course fails.
   std::vector<TensorId> EndAttempt(Course& course);
+  // The same, if nothing raises the failure here: it is past.
+  std::vector<TensorId> SkipFailure(Course& course) { return BeginAttempt(course); }
 
   // For a restarted coordinator: what it must know, in messages of bounded size; and the questions
   // that it has not answered.
@@ -46,6 +54,7 @@ class Declaring {
 
  private:
   void Ask(const Tensor& tensor) const;
+  std::vector<TensorId> BeginAttempt(Course& course);
 
   Names& names_;
   const Joins& joins_;

@@ -74,7 +74,7 @@ TEST_F(DeclaringTest, AFailureIsKnownOnceInItsAttempt) {
   EXPECT_EQ(declaring.OnFailed(Failure("y", {0, 0, 1})), nullptr);
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 1, 1})), nullptr) << "of a later attempt";
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), &tensor.course);
-  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 1})), nullptr) << "one is enough";
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), nullptr) << "one is enough";
   declaring.EndAttempt(tensor.course);
   EXPECT_EQ(tensor.course.attempt, 1U);
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), nullptr) << "it is over";
@@ -105,11 +105,55 @@ TEST_F(DeclaringTest, AFailureOfSeveralCoursesEndsTheirAttemptsButThoseThatAreOp
 TEST_F(DeclaringTest, WhatBrokeWhileThisRankHadJoinedWasTheOthersBusiness) {
   Tensor& tensor = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 2}));
-  EXPECT_FALSE(Declaring::FailedWhileAway(tensor.course, joins));
+  EXPECT_NE(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
   joins.OnSubmitted();
   joins.Begin();
   joins.End(true);
-  EXPECT_TRUE(Declaring::FailedWhileAway(tensor.course, joins));
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
+}
+
+TEST_F(DeclaringTest, AFailureConcernsTheUseOfItsRound) {
+  Tensor& tensor = Open("x");
+  declaring.OnDeclared({"x", 0, 0, 7, {0, 1}});
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNone);
+  declaring.OnFailed(Failure("x", {0, 0, 3}));
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kLater);
+  EXPECT_TRUE(declaring.BeginUse(tensor)) << "the second use is as the others had it";
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNext);
+  tensor.course.round = 3;
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
+}
+
+// The coordinator says that this rank means in its round what nobody else has ever meant.
+TEST_F(DeclaringTest, AFailureMayConcernAnEarlierRoundOfThisRank) {
+  Tensor& tensor = Open("x");
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 3})), &tensor.course);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 1})), &tensor.course);
+  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNext);
+  EXPECT_EQ(declaring.Known()[0].failed[0].use.round, 3U) << "what the job knows";
+}
+
+// Else its next gradient would meet the one before of the others.
+TEST_F(DeclaringTest, WhatEndedHereInAnotherErrorCountsInTheNextAttempt) {
+  Tensor& tensor = Open("x");
+  declaring.OnDeclared({"x", 0, 0, 7, {0, 1}});
+  for (int i = 0; i < 3; ++i) declaring.BeginUse(tensor);
+  ASSERT_EQ(tensor.course.round, 4U);
+  declaring.OnFailed(Failure("x", {0, 0, 2}));
+  EXPECT_EQ(declaring.SkipFailure(tensor.course), std::vector<TensorId>{7});
+  declaring.BeginUse(tensor);
+  EXPECT_EQ(Asked().back().attempt, 1U);
+  EXPECT_EQ(Asked().back().round, 3U) << "rounds 3 and 4 were rounds 1 and 2 of the others";
+}
+
+TEST_F(DeclaringTest, AfterAFailureTheNextAttemptCountsFromOne) {
+  Tensor& tensor = Open("x");
+  declaring.OnDeclared({"x", 0, 0, 7, {0, 1}});
+  declaring.BeginUse(tensor);
+  declaring.OnFailed(Failure("x", {0, 0, 2}));
+  declaring.EndAttempt(tensor.course);
+  declaring.BeginUse(tensor);
+  EXPECT_EQ(Asked().back().round, 1U);
 }
 
 TEST_F(DeclaringTest, ARestartedCoordinatorHearsAllAndIsAskedAgain) {

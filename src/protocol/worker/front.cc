@@ -153,8 +153,9 @@ StageVerdict Front::Ended(Tensor& tensor, const Task::Trouble& how) {
 
 StageVerdict Front::EnterDeclare(Tensor& tensor) {
   Course& course = tensor.course;
-  if (Declaring::FailedWhileAway(course, joins_)) lanes_.Retire(names_.Undeclare(course));
-  if (course.failing.has_value()) {
+  Declaring::Failure failure = declaring_.FailureOf(course);
+  if (failure == Declaring::Failure::kPast) lanes_.Retire(declaring_.SkipFailure(course));
+  if (failure == Declaring::Failure::kNext) {
     FailCourse(tensor);
     return StageVerdict::kFailed;
   }
@@ -302,7 +303,11 @@ void Front::OnDeclareFailed(const wire::DeclareFailed& message) {
   Course* course = declaring_.OnFailed(message);
   Tensor* open = course == nullptr ? nullptr : course->name.open;
   if (open == nullptr || &open->course != course || open->task->withdrawn.has_value()) return;
-  if (open->task->stage() == Stage::kDeclare) return Advance(*open);
+  if (open->task->stage() == Stage::kDeclare) {
+    // The coordinator has been asked what is meant in an earlier round, and answers that.
+    bool later = declaring_.FailureOf(*course) == Declaring::Failure::kLater;
+    return later ? void() : Advance(*open);
+  }
   if (open->round >= message.use.round) FailCourse(*open);
 }
 

@@ -127,6 +127,48 @@ TEST_F(WorkerNamesTest, AFailureEndsTheRoundAndForgetsAllSpecs) {
   EXPECT_EQ(worker.Known()[0].failed.size(), 1u);
 }
 
+// The others have ended its round in an error, and disagree about the next one.
+TEST_F(WorkerNamesTest, ARankThatIsBehindTakesPartInItsRoundFirst) {
+  Use(1, Op::kSum, 7);
+  worker.OnDeclareFailed(Failure({0, 0, 3}));
+  ASSERT_TRUE(Submit(2, Op::kSum).ok());
+  EXPECT_EQ(driver.pushes.back().header.ref.round, wire::RoundOf(2, 0));
+  Answer(StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(CodeOf(2), StatusCode::kDeadlineExceeded) << "as the others had it";
+  ASSERT_TRUE(Submit(3, Op::kSum).ok());
+  EXPECT_EQ(CodeOf(3), StatusCode::kMismatch);
+  ASSERT_TRUE(Submit(4, Op::kSum).ok());
+  EXPECT_EQ(asked().back().attempt, 1u);
+  EXPECT_EQ(asked().back().round, 1u);
+}
+
+TEST_F(WorkerNamesTest, ARankThatIsBehindWithANewSpecIsAnsweredOrFails) {
+  Use(1, Op::kSum, 7);
+  worker.OnDeclareFailed(Failure({0, 0, 4}));
+  ASSERT_TRUE(Submit(2, Op::kMax).ok());
+  EXPECT_EQ(asked().back().round, 2u);
+  worker.OnDeclareFailed(Failure({0, 0, 4}));
+  Declared(8);
+  EXPECT_EQ(driver.pushes.back().header.ref, (wire::PieceRef{8, 0, wire::RoundOf(2, 0)}));
+  Answer(StatusCode::kDeadlineExceeded);
+  ASSERT_TRUE(Submit(3, Op::kProduct).ok());
+  EXPECT_EQ(asked().back().round, 3u);
+  worker.OnDeclareFailed(Failure({0, 0, 3}));
+  EXPECT_EQ(CodeOf(3), StatusCode::kMismatch) << "nobody else has ever meant it";
+  EXPECT_EQ(asked().size(), 3u);
+}
+
+// The round that fails has ended here in another error.
+TEST_F(WorkerNamesTest, ARankThatIsPastAFailureGoesOnInTheNextAttempt) {
+  Use(1, Op::kSum, 7);
+  ASSERT_TRUE(Submit(2, Op::kSum).ok());
+  Answer(StatusCode::kDeadlineExceeded);
+  worker.OnDeclareFailed(Failure({0, 0, 2}));
+  ASSERT_TRUE(Submit(3, Op::kSum).ok());
+  EXPECT_EQ(asked().back().attempt, 1u);
+  EXPECT_EQ(asked().back().round, 1u) << "the others begin it with this use, too";
+}
+
 TEST_F(WorkerNamesTest, AFailureOfALaterRoundWaitsForItWhateverTheSpec) {
   ASSERT_TRUE(Submit(1, Op::kSum).ok());
   Declared(7);

@@ -164,7 +164,8 @@ ByteChannel::Passed RingChannel::Write(std::span<const iovec> parts) {
 
 Status RingChannel::Trouble() const {
   if (!offer_.ok()) return offer_;
-  return {StatusCode::kProtocol, "what it has written into the shared memory cannot be"};
+  return {StatusCode::kProtocol,
+          "it wrote something into the shared memory that no correct process writes"};
 }
 
 }  // namespace

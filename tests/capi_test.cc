@@ -261,6 +261,47 @@ TEST_F(CApi, MemoryThatCannotBeIsAnError) {
   EXPECT_EQ(byteps_alloc_shared(session_, 1, &memory, &error_), BYTEPS_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, ATimelineHasOperationsWhoseEndIsToldToAFunction) {
+  byteps_timeline_entry entries[2] = {};
+  size_t count = 7;
+  uint64_t lost = 7;
+  byteps_request request = Sum("told");
+  request.on_complete = [](void*, byteps_handle, byteps_code) {};
+  ASSERT_EQ(Run(request), BYTEPS_OK);
+  EXPECT_EQ(byteps_take_timeline(session_, entries, 2, &count, &lost, &error_), BYTEPS_OK);
+  EXPECT_EQ(count, 0u) << "it is off";
+  ASSERT_EQ(byteps_set_timeline(session_, 1, &error_), BYTEPS_OK) << error_.message;
+  ASSERT_EQ(Run(request), BYTEPS_OK);
+  ASSERT_EQ(Run(Sum("awaited")), BYTEPS_OK);
+  ASSERT_EQ(byteps_take_timeline(session_, entries, 2, &count, &lost, &error_), BYTEPS_OK);
+  ASSERT_EQ(count, 1u);
+  EXPECT_EQ(lost, 0u);
+  EXPECT_STREQ(entries[0].name, "told");
+  EXPECT_EQ(entries[0].kind, BYTEPS_ENTRY_OPERATION);
+  EXPECT_EQ(entries[0].op, BYTEPS_SUM);
+  EXPECT_GT(entries[0].at_ns[0], 0);
+  EXPECT_GE(entries[0].at_ns[1], entries[0].at_ns[0]);
+  EXPECT_EQ(entries[0].struct_size, sizeof(byteps_timeline_entry));
+  ASSERT_EQ(byteps_set_timeline(session_, 0, &error_), BYTEPS_OK);
+  ASSERT_EQ(Run(request), BYTEPS_OK);
+  EXPECT_EQ(byteps_take_timeline(session_, entries, 2, &count, nullptr, &error_), BYTEPS_OK);
+  EXPECT_EQ(count, 0u);
+}
+
+TEST_F(CApi, ATimelineThatCannotBeTakenIsAnError) {
+  byteps_timeline_entry entry{};
+  size_t count = 0;
+  EXPECT_EQ(byteps_set_timeline(nullptr, 1, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_take_timeline(session_, &entry, 1, nullptr, nullptr, &error_),
+            BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_take_timeline(session_, nullptr, 1, &count, nullptr, &error_),
+            BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_take_timeline(session_, &entry, 0, &count, nullptr, &error_), BYTEPS_OK);
+  entry.struct_size = 3;
+  EXPECT_EQ(byteps_take_timeline(session_, &entry, 1, &count, nullptr, &error_),
+            BYTEPS_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, TheLibrarySaysWhatItIs) {
   EXPECT_EQ(byteps_interface(), BYTEPS_INTERFACE);
   EXPECT_EQ(std::string(byteps_version()), std::to_string(BYTEPS_VERSION_MAJOR) + "." +

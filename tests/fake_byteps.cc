@@ -209,6 +209,27 @@ byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
   return BYTEPS_OK;
 }
 
+byteps_code byteps_set_timeline(byteps_session* session, int, byteps_error*) {
+  return session->job->refuse_with;
+}
+
+// One piece.
+byteps_code byteps_take_timeline(byteps_session*, byteps_timeline_entry* entries, size_t capacity,
+                                 size_t* count, uint64_t* lost, byteps_error*) {
+  *count = *lost = capacity == 0 ? 0 : 1;
+  if (*count == 0) return BYTEPS_OK;
+  *entries = {};
+  entries->name = "byteps.w";
+  entries->kind = BYTEPS_ENTRY_PIECE;
+  entries->tensor = 7;
+  entries->piece = 2;
+  entries->round = 9;
+  entries->shard = 1;
+  entries->bytes = 64;
+  for (int i = 0; i < 5; ++i) entries->at_ns[i] = 1000 * (i + 1);
+  return BYTEPS_OK;
+}
+
 byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error* error) {
   if (count == 1 && std::strcmp(settings[0], "role=server") == 0) return BYTEPS_OK;
   return Fail(error, BYTEPS_INVALID_ARGUMENT, "only a server can be served here");

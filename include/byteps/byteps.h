@@ -364,6 +364,43 @@ typedef struct byteps_speed {
 
 BYTEPS_API byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed);
 
+/* What a timeline shows of the inside of a session. */
+typedef enum byteps_entry_kind {
+  /* A piece of a tensor that this process has exchanged with a server. In a job on one machine
+   * without servers there are none, and where the ranks of a machine are one member of the job only
+   * its first rank has them. at_ns: it began to wait for credit; it had credit; it was pushed to
+   * its shard; the answer began to come; the answer was here. */
+  BYTEPS_ENTRY_PIECE = 1,
+  /* An operation that was started with on_complete. at_ns: it began; it ended. */
+  BYTEPS_ENTRY_OPERATION = 3
+} byteps_entry_kind;
+
+/* Written by byteps_take_timeline; the caller sets struct_size. */
+typedef struct byteps_timeline_entry {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_timeline_entry);
+  const char* name; /* of the tensor; valid until byteps_close */
+  uint64_t round;
+  uint64_t bytes;
+  int64_t at_ns[5]; /* by CLOCK_MONOTONIC; 0 where there is none */
+  int32_t kind;     /* byteps_entry_kind */
+  int32_t op;       /* operations: a byteps_op */
+  int32_t dtype;    /* the same: a byteps_dtype */
+  uint32_t tensor;  /* its number, which the files of servers have, too */
+  uint32_t piece;
+  uint32_t shard; /* pieces: who answered */
+} byteps_timeline_entry;
+
+/* Begins (1) or ends (0) to keep entries, 65536 at most. What began before is never in it. Does not
+ * block. */
+BYTEPS_API byteps_code byteps_set_timeline(byteps_session* session, int on, byteps_error* error);
+
+/* Takes the oldest entries, at most `capacity` of them and of 4096, and writes to *count how many.
+ * All have the struct_size of the first one. *lost, if it is not null: how many found no room since
+ * the last call. Blocks less than a millisecond. */
+BYTEPS_API byteps_code byteps_take_timeline(byteps_session* session, byteps_timeline_entry* entries,
+                                            size_t capacity, size_t* count, uint64_t* lost,
+                                            byteps_error* error);
+
 /* Runs a server or the coordinator in this process as the environment and `settings` say
  * ("role=server"). Blocks until the job is over; `error` says why it ended if not in order.
  *

@@ -31,6 +31,9 @@ namespace {
 // itself ends at once when the operation does.
 constexpr int64_t kSignalCheckMs = 100;
 
+// Of a timeline.
+constexpr size_t kEntriesAtOnce = 4096;
+
 // What one thread waits in to open a session, and another one may break off. Any thread.
 class Opening {
  public:
@@ -162,6 +165,36 @@ class Session {
   std::tuple<int64_t, int64_t> Times(uint64_t handle) {
     const byteps_result result = GetResult(handle);
     return {result.begun_ns, result.ended_ns};
+  }
+
+  void SetTimeline(bool on) {
+    CheckProcess();
+    byteps_error error{};
+    const byteps_code code = byteps_set_timeline(session_, on ? 1 : 0, &error);
+    RaiseIfFailed(code, error);
+  }
+
+  // (name, kind, op, dtype, tensor, piece, round, shard, bytes, moments in ns), and how many of
+  // them were lost.
+  using Entry = std::tuple<std::string, int32_t, int32_t, int32_t, uint32_t, uint32_t, uint64_t,
+                           uint32_t, uint64_t, std::vector<int64_t>>;
+  std::tuple<std::vector<Entry>, uint64_t> TakeTimeline() {
+    CheckProcess();
+    std::vector<byteps_timeline_entry> taken(kEntriesAtOnce);
+    size_t count = 0;
+    uint64_t lost = 0;
+    byteps_error error{};
+    const byteps_code code =
+        byteps_take_timeline(session_, taken.data(), taken.size(), &count, &lost, &error);
+    RaiseIfFailed(code, error);
+    taken.resize(count);
+    std::vector<Entry> entries;
+    for (const byteps_timeline_entry& one : taken) {
+      entries.emplace_back(one.name, one.kind, one.op, one.dtype, one.tensor, one.piece, one.round,
+                           one.shard, one.bytes,
+                           std::vector<int64_t>(std::begin(one.at_ns), std::end(one.at_ns)));
+    }
+    return {std::move(entries), lost};
   }
 
   std::vector<int64_t> ReceivedSplits(uint64_t handle) {
@@ -310,6 +343,8 @@ void BindSession(nb::module_& module) {
       .def("set_stuck", &Session::SetStuck, nb::arg("name").none())
       .def("result", &Session::Result, nb::arg("handle"))
       .def("times", &Session::Times, nb::arg("handle"))
+      .def("set_timeline", &Session::SetTimeline, nb::arg("on"))
+      .def("take_timeline", &Session::TakeTimeline)
       .def("received_splits", &Session::ReceivedSplits, nb::arg("handle"))
       .def("handle_members", &Session::HandleMembers, nb::arg("handle"))
       .def("members", &Session::Members)

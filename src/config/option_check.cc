@@ -49,6 +49,17 @@ Status Contradiction(std::string text) {
   return Status(StatusCode::kInvalidArgument, std::move(text));
 }
 
+Status CheckTrace(const Options& options) {
+  if (!options.trace_on ||
+      (options.trace_start_step >= 1 && options.trace_start_step < options.trace_end_step)) {
+    return Status::Ok();
+  }
+  return Contradiction(
+      fmt::format("trace_start_step={} and trace_end_step={} (BYTEPS_TRACE_START_STEP, "
+                  "BYTEPS_TRACE_END_STEP): the first must be at least 1, and the second larger",
+                  options.trace_start_step, options.trace_end_step));
+}
+
 Status CheckWorker(const Options& options) {
   if (options.local_rank >= options.local_size) {
     return Contradiction(
@@ -68,7 +79,7 @@ Status CheckWorker(const Options& options) {
                     "(BYTEPS_GLOBAL_RANK)",
                     GlobalRank(options), WorkerCount(options)));
   }
-  return Status::Ok();
+  return CheckTrace(options);
 }
 
 bool HasConnections(const Options& options) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMachinesMax = 65536;
 constexpr int64_t kDay = 86400;
+constexpr int64_t kStepsMax = 1'000'000'000;
 
 bool IsPlainName(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
@@ -98,6 +99,14 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker,
      .maximum = kMachinesMax * 1024 - 1,
      .help = "This worker's rank. Not set: worker_id * local_size + local_rank."},
+    {.name = "servers",
+     .variable = "BYTEPS_SERVERS",
+     .field = &Options::servers,
+     .readers = kByWorker,
+     .maximum = kMachinesMax,
+     .help = "Servers that the Python package starts for a job that torchrun, mpirun, srun, Ray or "
+             "Kubeflow has started; the machines get them in turn. Not set: one on each machine, "
+             "and none on a single one. The same on all workers."},
     {.name = "force_distributed",
      .variable = "BYTEPS_FORCE_DISTRIBUTED",
      .field = &Options::force_distributed,
@@ -352,6 +361,37 @@ constexpr OptionRow kRows[] = {
      .text_allowed = IsHostOrEmpty,
      .help = "Address on which status_port listens. Anybody who reaches it can read the names of "
              "hosts and tensors, so it is the loopback address by default; 0.0.0.0: all."},
+    {.name = "timeline",
+     .variable = "BYTEPS_TIMELINE",
+     .field = &Options::timeline,
+     .readers = kByWorker | kByServer,
+     .alias = "HOROVOD_TIMELINE",
+     .help = "File in which rank 0's Python package records operations and their pieces; rank 1 "
+             "writes NAME.rank1.json beside it, and server 0 NAME.server0.json. `bps timeline` "
+             "makes one file of them. Empty, or DYNAMIC: none."},
+    {.name = "trace_on",
+     .variable = "BYTEPS_TRACE_ON",
+     .field = &Options::trace_on,
+     .readers = kByWorker,
+     .help = "The Python package records some steps of every tensor in the file of the original "
+             "BytePS."},
+    {.name = "trace_start_step",
+     .variable = "BYTEPS_TRACE_START_STEP",
+     .field = &Options::trace_start_step,
+     .readers = kByWorker,
+     .maximum = kStepsMax,
+     .help = "First step of a trace (trace_on), counted from 1 for each tensor."},
+    {.name = "trace_end_step",
+     .variable = "BYTEPS_TRACE_END_STEP",
+     .field = &Options::trace_end_step,
+     .readers = kByWorker,
+     .maximum = kStepsMax,
+     .help = "Last step of a trace; larger than the first one."},
+    {.name = "trace_dir",
+     .variable = "BYTEPS_TRACE_DIR",
+     .field = &Options::trace_dir,
+     .readers = kByWorker,
+     .help = "Folder of traces: local rank 0 writes 0/comm.json in it."},
     {.name = "log_level",
      .variable = "BYTEPS_LOG_LEVEL",
      .field = &Options::log_level,

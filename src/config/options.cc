@@ -270,6 +270,10 @@ std::string RootAddress(const Options& options) {
   return HostAndPort(options.root_host, options.root_port);
 }
 
+bool HasTimelineFile(const Options& options) {
+  return !options.timeline.empty() && options.timeline != "DYNAMIC";
+}
+
 std::string StatusAddress(const Options& options) {
   if (options.status_port == 0) return "";
   return HostAndPort(options.status_host, options.status_port);

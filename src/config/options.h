@@ -28,6 +28,7 @@ struct Options {
   int64_t local_rank = 0;
   int64_t local_size = 1;
   std::optional<int64_t> global_rank;
+  std::optional<int64_t> servers;
   bool force_distributed = false;
   std::string job_id = "0";
   std::string job_secret;
@@ -70,6 +71,11 @@ struct Options {
   int64_t exit_notices = -1;
 
   // What it says.
+  std::string timeline;
+  bool trace_on = false;
+  int64_t trace_start_step = 10;
+  int64_t trace_end_step = 20;
+  std::string trace_dir = "./trace";
   int64_t stall_check_time_s = 60;
   int64_t status_port = 0;
   std::string status_host = "127.0.0.1";
@@ -130,6 +136,9 @@ int64_t GlobalRank(const Options& options);
 
 // The bytes that may be between push and answer; 0 leaves the choice to the caller.
 int64_t CreditBytes(const Options& options);
+
+// Whether `timeline` names a file; Horovod's word for "perhaps later" is none.
+bool HasTimelineFile(const Options& options);
 
 // "host:port" where the job's state is shown; empty: nowhere.
 std::string StatusAddress(const Options& options);

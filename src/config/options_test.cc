@@ -389,6 +389,27 @@ TEST(LoadOptionsTest, AWorkerThatNamesAJobDoesNotTrainAlone) {
   EXPECT_TRUE(alone.ok()) << alone.status().ToString();
 }
 
+TEST(LoadOptionsTest, TheStepsOfATraceMakeSenseIfThereIsATrace) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {{"0", "3"}, {"3", "3"}};
+  for (const auto& [first, last] : wrong) {
+    Environment::Variables variables = {{"BYTEPS_TRACE_ON", "1"},
+                                        {"BYTEPS_TRACE_START_STEP", first},
+                                        {"BYTEPS_TRACE_END_STEP", last}};
+    EXPECT_THAT(LoadOptions(Environment(variables), {}).status().message(),
+                AllOf(HasSubstr("trace_start_step=" + first), HasSubstr("trace_end_step=" + last)));
+    variables["BYTEPS_TRACE_ON"] = "0";
+    EXPECT_TRUE(LoadOptions(Environment(variables), {}).ok());
+  }
+}
+
+TEST(LoadOptionsTest, ATimelineHasAFileUnlessItIsToBeginLater) {
+  EXPECT_FALSE(HasTimelineFile(LoadOptions(Vars({}), {}).value()));
+  EXPECT_FALSE(HasTimelineFile(LoadOptions(Vars({{"HOROVOD_TIMELINE", "DYNAMIC"}}), {}).value()));
+  const Result<Options> wish = LoadOptions(Vars({{"HOROVOD_TIMELINE", "/tmp/t.json"}}), {});
+  EXPECT_TRUE(HasTimelineFile(wish.value()));
+  EXPECT_EQ(wish->timeline, "/tmp/t.json");
+}
+
 TEST(LoadOptionsTest, ContradictionsNameBothSides) {
   EXPECT_THAT(ErrorOf(Job({{"DMLC_WORKER_ID", "2"}})),
               AllOf(HasSubstr("worker_id=2"), HasSubstr("num_worker=2")));

@@ -13,7 +13,6 @@ constexpr std::string_view kNoZmq = "TCP needs no message library";
 constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version";
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
 constexpr std::string_view kNoTrace = "there is no trace in this version";
-constexpr std::string_view kRecords = "the Python package records operations";
 constexpr std::string_view kNoCodec = "there are no codecs in the core in this version";
 constexpr std::string_view kNoBinding =
     "processes are not bound to cores in this version; use taskset or numactl";
@@ -23,8 +22,6 @@ constexpr std::string_view kNoPolling = "nothing polls";
 constexpr OtherVariable kOthers[] = {
     // The launcher's own.
     {"NVIDIA_VISIBLE_DEVICES", kLauncher, "", "its length is the number of local processes"},
-    {"BYTEPS_SERVERS", kLauncher, "",
-     "how many servers a job has that torchrun, mpirun, srun or Ray has started"},
     {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
     {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},
@@ -58,11 +55,6 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_NCCL_NUM_RINGS", kNone, "1", kNoGpuStage},
     {"BYTEPS_OMP_THREAD_PER_GPU", kNone, "4", "a shard sums on its own thread (server_shards)"},
     {"BYTEPS_ENABLE_ASYNC", kMissing, "0", "training is synchronous in this version"},
-    {"BYTEPS_TIMELINE", kLauncher, "", kRecords},
-    {"BYTEPS_TRACE_ON", kLauncher, "", kRecords},
-    {"BYTEPS_TRACE_START_STEP", kLauncher, "", kRecords},
-    {"BYTEPS_TRACE_END_STEP", kLauncher, "", kRecords},
-    {"BYTEPS_TRACE_DIR", kLauncher, "", kRecords},
     {"BYTEPS_DEBUG_SAMPLE_TENSOR", kMissing, "", "values are not logged in this version"},
 
     // Servers.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/runtime/server_timeline.h"
 #include "src/runtime/shard_thread.h"
 #include "src/runtime/shared_address.h"
 #include "src/transport/address.h"
@@ -42,6 +43,7 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
   protocol::ShardOptions shard;
   shard.codecs = options.codecs;
   for (uint32_t i = 0; i < options.join.shards; ++i) {
+    if (options.timeline != nullptr) shard.watch = options.timeline->entries().NewRoundWatch();
     shards_.push_back(std::make_unique<ShardThread>(
         transport, shard, log, broken, [this](const Status& why) { OnShardFailed(why); }));
   }
@@ -163,6 +165,7 @@ void ServerProcess::OnView(const wire::View& view) {
     if (server.incarnation != options_.control.identity.incarnation) continue;
     first_shard_ = server.first_shard;
     log_.Rename("server " + std::to_string(server.index));
+    if (options_.timeline != nullptr) options_.timeline->SetServer(server.index);
     log_.WaitIsOver();
   }
   std::erase_if(broken_, [this](const auto& entry) { return FindWorker(entry.first) == nullptr; });

@@ -20,6 +20,7 @@
 
 namespace byteps::runtime {
 
+class ServerTimeline;
 class ShardThread;
 
 struct ServerProcessOptions {
@@ -31,6 +32,8 @@ struct ServerProcessOptions {
   std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
   // What the shards can decode and encode. They outlive the process; all shards use them at once.
   const protocol::Codecs* codecs = &protocol::Codecs::None();
+  // Null: none is recorded. Outlives the process.
+  ServerTimeline* timeline = nullptr;
 };
 
 class ServerProcess {

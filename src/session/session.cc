@@ -14,27 +14,41 @@ uint64_t BytesMoved(const protocol::Operation& operation) {
 
 }  // namespace
 
-Session::Session(const config::Options& options, std::unique_ptr<Log> log,
-                 runtime::StartedEngine started)
-    : log_(std::move(log)),
+Session::Session(const config::Options& options, Parts parts)
+    : log_(std::move(parts.log)),
+      timeline_(std::move(parts.timeline)),
       local_rank_(static_cast<int>(options.local_rank)),
       local_size_(static_cast<int>(options.local_size)),
       telemetry_on_(options.telemetry_on),
       machines_sum_(config::MachinesSum(options)),
-      standing_(started.standing),
-      memory_(std::move(started.memory)),
+      standing_(parts.started.standing),
+      memory_(std::move(parts.started.memory)),
       admission_(standing_.rank, standing_.ranks),
-      engine_(std::move(started.engine)) {}
+      engine_(std::move(parts.started.engine)) {}
 
 Session::~Session() { Shutdown(); }
+
+// In a timeline; the engine may know better when it began.
+runtime::TimelineEntry Session::EntryOf(const protocol::Operation& operation) const {
+  runtime::TimelineEntry entry;
+  entry.kind = runtime::TimelineEntry::Kind::kOperation;
+  entry.name = timeline_->Keep(operation.name);
+  entry.op = static_cast<uint8_t>(operation.spec.op);
+  entry.dtype = operation.spec.dtype;
+  entry.bytes = BytesMoved(operation);
+  entry.at[0] = timeline_->Now();
+  return entry;
+}
 
 Result<std::unique_ptr<Session>> Session::Open(const config::Options& options,
                                                std::function<bool()> go_on) {
   std::unique_ptr<Log> log = MakeLog(options);
-  Result<runtime::StartedEngine> started = MakeEngine(options, std::move(go_on), *log);
+  auto timeline = std::make_unique<runtime::TimelineLog>();
+  Result<runtime::StartedEngine> started = MakeEngine(options, std::move(go_on), *timeline, *log);
   if (!started.ok()) return started.status();
+  Parts parts{std::move(log), std::move(timeline), std::move(started).value()};
   // tidy-allow(new): the constructor is private.
-  return std::unique_ptr<Session>(new Session(options, std::move(log), std::move(started).value()));
+  return std::unique_ptr<Session>(new Session(options, std::move(parts)));
 }
 
 bool Session::Shutdown() {
@@ -54,6 +68,7 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   if (!completion.ok()) return completion.status();
   Completion* to_number = completion.value().get();
   auto started = std::make_shared<StartedOperation>(std::move(completion).value());
+  if (to_number != nullptr && timeline_->on()) started->Record(EntryOf(operation));
   Result<const Admission::Open*> admitted = admission_.Admit(operation);
   if (!admitted.ok()) return admitted.status();
   const Admission::Open* open = admitted.value();
@@ -111,6 +126,13 @@ void Session::End(StartedOperation& started, const Admission::Open* open, uint64
                   protocol::Outcome outcome) {
   if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Now());
   admission_.Close(open, outcome.status);
+  if (started.entry() != nullptr && outcome.status.ok()) {
+    runtime::TimelineEntry entry = *started.entry();
+    entry.ref = {outcome.tensor, 0, outcome.round};
+    if (outcome.begun != Time()) entry.at[0] = outcome.begun;
+    entry.at[1] = outcome.ended != Time() ? outcome.ended : timeline_->Now();
+    timeline_->Add(entry);
+  }
   std::unique_ptr<Completion> completion = started.End(std::move(outcome));
   if (completion != nullptr) completions_.Add(std::move(completion));
 }

@@ -16,6 +16,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/config/options.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/timeline_log.h"
 #include "src/session/admission.h"
 #include "src/session/completion_thread.h"
 #include "src/session/speed_meter.h"
@@ -78,15 +79,26 @@ class Session {
 
   SpeedMeter::Sample Speed();
 
+  // Of the pieces that this process carries, and of operations whose end is told to a function:
+  // nobody asks for the times of these.
+  runtime::TimelineLog& timeline() { return *timeline_; }
+
  private:
-  Session(const config::Options& options, std::unique_ptr<Log> log, runtime::StartedEngine started);
+  struct Parts {
+    std::unique_ptr<Log> log;
+    std::unique_ptr<runtime::TimelineLog> timeline;
+    runtime::StartedEngine started;
+  };
+  Session(const config::Options& options, Parts parts);
   Result<std::unique_ptr<Completion>> MakeCompletion(Completion::Function function);
   std::shared_ptr<WideAverage> Widened(protocol::Operation& operation) const;
+  runtime::TimelineEntry EntryOf(const protocol::Operation& operation) const;
   Handle Keep(const std::shared_ptr<StartedOperation>& started);
   void End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
            protocol::Outcome outcome);
 
   const std::unique_ptr<Log> log_;
+  const std::unique_ptr<runtime::TimelineLog> timeline_;  // outlives the engine, which writes it
   const int local_rank_;
   const int local_size_;
   const bool telemetry_on_;

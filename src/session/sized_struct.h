@@ -39,6 +39,11 @@ struct SizedStruct<byteps_shared_memory> {
   static constexpr size_t kBytesMin = sizeof(byteps_shared_memory);
 };
 template <>
+struct SizedStruct<byteps_timeline_entry> {
+  static constexpr const char* kName = "byteps_timeline_entry";
+  static constexpr size_t kBytesMin = sizeof(byteps_timeline_entry);
+};
+template <>
 struct SizedStruct<byteps_error> {
   static constexpr const char* kName = "byteps_error";
   static constexpr size_t kBytesMin = 64;

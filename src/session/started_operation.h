@@ -12,6 +12,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
 #include "src/protocol/worker/worker.h"
+#include "src/runtime/timeline_log.h"
 #include "src/session/completion_thread.h"
 
 namespace byteps::session {
@@ -32,6 +33,13 @@ class StartedOperation {
   // REQUIRES: called once. Does not block and needs no memory.
   std::unique_ptr<Completion> End(protocol::Outcome outcome);
 
+  // Before it is submitted: what a timeline says of it, but for its end.
+  void Record(const runtime::TimelineEntry& entry) {
+    entry_ = std::make_unique<const runtime::TimelineEntry>(entry);
+  }
+  // Null: no timeline has it.
+  const runtime::TimelineEntry* entry() const { return entry_.get(); }
+
   Progress progress();
 
   // Blocks until it has ended or `limit` (negative: none) is over, then kDeadlineExceeded. Returns
@@ -47,6 +55,7 @@ class StartedOperation {
   bool ended_ BYTEPS_GUARDED_BY(mutex_) = false;
   protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);  // nobody changes it once `ended_`
   std::unique_ptr<Completion> completion_ BYTEPS_GUARDED_BY(mutex_);
+  std::unique_ptr<const runtime::TimelineEntry> entry_;
 };
 
 }  // namespace byteps::session

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "src/machine/machine_lanes.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/returning_server.h"
+#include "src/runtime/server_timeline.h"
 #include "src/session/signal_thread.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
@@ -175,8 +177,14 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.shared_links = options.shared_links;
   auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
+  runtime::TimelineLog entries;
+  std::optional<runtime::ServerTimeline> timeline;
+  if (config::HasTimelineFile(options)) {
+    process.timeline = &timeline.emplace(options.timeline, entries, log);
+  }
   runtime::ReturningServer server(*transport.value(), process, {}, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
+  if (timeline.has_value()) timeline->Start();
   return server.Run();
 }
 
@@ -254,7 +262,8 @@ std::unique_ptr<Log> MakeLog(const config::Options& options) {
 }
 
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
-                                          std::function<bool()> go_on, Log& log) {
+                                          std::function<bool()> go_on,
+                                          runtime::TimelineLog& timeline, Log& log) {
   if (options.role != Role::kWorker) {
     return Status(StatusCode::kInvalidArgument,
                   "this process is to be a " + std::string(config::RoleName(options.role)) +
@@ -280,6 +289,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   if (options.shared_links) worker.shards.shared_host = worker.join.host;
   worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
   worker.protocol.lanes = static_cast<uint32_t>(options.lanes);
+  worker.protocol.watch = [&timeline](uint32_t) { return timeline.NewPieceWatch(); };
   worker.operation_limit = seconds(options.operation_timeout_s);
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;

@@ -9,6 +9,7 @@
 #include "src/base/status.h"
 #include "src/config/options.h"
 #include "src/runtime/engine.h"
+#include "src/runtime/timeline_log.h"
 
 namespace byteps::session {
 
@@ -16,9 +17,11 @@ namespace byteps::session {
 std::unique_ptr<Log> MakeLog(const config::Options& options);
 
 // The engine of a worker: alone, or in a job. Blocks until the job has started, or until `go_on` is
-// not null and returns false (runtime::WorkerEngineOptions).
+// not null and returns false (runtime::WorkerEngineOptions). `timeline` hears of its pieces, and
+// outlives it.
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
-                                          std::function<bool()> go_on, Log& log);
+                                          std::function<bool()> go_on,
+                                          runtime::TimelineLog& timeline, Log& log);
 
 // Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
 // SIGTERM or SIGINT, which it takes over from the process for that time.

@@ -66,6 +66,8 @@ class World:
         self.started: list[Started] = []
         self.failing: dict[str, int] = {}
         self.lost: set[int] = set()
+        self.records = False  # for a timeline; what it would have:
+        self.entries: list[tuple] = []
         self.sets: dict[int, list[int]] = {}
         self.gave_up: list[str] = []
         self.stuck: list[str | None] = []
@@ -153,6 +155,13 @@ class FakeSession:
 
     def times(self, handle: int) -> tuple[int, int]:
         return 0, 0
+
+    def set_timeline(self, on: bool) -> None:
+        self._world.records = on
+
+    def take_timeline(self) -> tuple[list[tuple], int]:
+        taken, self._world.entries = self._world.entries, []
+        return taken, 0
 
     def received_splits(self, handle: int) -> list[int]:
         item = self._operations[handle]

@@ -18,6 +18,7 @@ from job_runs import JOBS, job
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
 
 environment = job_runs.environment
+NOISE_US = 30_000  # by which clocks of a busy machine may be taken for another time
 pytestmark = test_jobs.pytestmark
 
 
@@ -196,3 +197,80 @@ def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
     assert sorted(waits)[1] >= 40_000  # rank 1 came late, and its clock is the same
     waited = [e for e in events if e["pid"] == 0 and e["ph"] == "X"]
     assert max(e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2) < 40_000
+
+
+def merged_files(environment, folder: Path) -> list[dict]:
+    merged = folder / "merged" / "all.json"
+    merged.parent.mkdir()
+    command = [sys.executable, "-m", "byteps.cli", "timeline", str(merged)]
+    files = sorted(str(file) for file in folder.glob("*.json"))
+    ended = subprocess.run(
+        [*command, *files],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(merged.read_text())
+
+
+@pytest.mark.parametrize("together", ["0", "1"])
+def test_a_timeline_has_the_servers_with_queueing_and_service_apart(
+    environment, tmp_path, together
+) -> None:
+    """Each rank a member of the job by itself; or the ranks of the machine one member."""
+    wishes = {"BYTEPS_TIMELINE": str(tmp_path / "t.json"), "BYTEPS_LOCAL_REDUCE": together}
+    code, out, err = finish(job(environment | wishes, "recorded", 2, 2))
+    assert code == 0, out + err
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "t.json", "t.rank1.json", "t.server0.json", "t.server1.json",
+    ]  # fmt: skip
+    events = merged_files(environment, tmp_path)
+    title = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    spans = [e for e in events if e["ph"] == "X"]
+    of_servers = [e for e in spans if title[e["pid"]].startswith("server ")]
+    assert {title[e["pid"]] for e in of_servers} == {"server 0", "server 1"}
+    ranks = {title[e["pid"]] for e in spans if title[e["pid"]].startswith("pieces of ")}
+    assert ranks == ({"pieces of rank 0"} if together == "1" else
+                     {"pieces of rank 0", "pieces of rank 1"})  # fmt: skip
+    rounds: dict[tuple[int, int], dict[str, dict]] = {}
+    for event in of_servers:
+        if event["name"].endswith(" step"):
+            about = event["args"]
+            rounds.setdefault((about["piece"], about["round"]), {})[event["cat"]] = event
+    assert len(rounds) >= 4 * 2  # steps, and a piece on each server at least
+    pushes = {(e["args"]["piece"], e["args"]["round"], e["pid"]): e for e in spans
+              if e["name"] == "PUSH step"}  # fmt: skip
+    if together == "0":
+        waits = [one["WAIT"] for one in rounds.values()]
+        assert sum(e["args"]["last"] == 1 for e in waits) > len(waits) / 2
+        assert sorted(e["dur"] for e in waits)[len(waits) // 2] >= 40_000
+    for (piece, number), stages in rounds.items():
+        mine = [e for (p, r, _), e in pushes.items() if (p, r) == (piece, number)]
+        assert mine
+        for push in mine:  # by one clock: a sum follows its pushes, and precedes its answers
+            assert push["ts"] <= stages["SUM"]["ts"] + NOISE_US
+            assert push["ts"] + push["dur"] + NOISE_US >= stages["SUM"]["ts"] + stages["SUM"]["dur"]
+    whole = [e for e in spans if e["pid"] == 0 and e["name"] == "step" and "pieces" in e["args"]]
+    assert len(whole) == (4 if together == "1" else 8)
+    for event in whole:
+        assert {"queue_us", "push_us", "pull_us"} <= event["args"].keys()
+    where = tmp_path / "t.json"
+    assert json.loads(where.read_text())[-1]["ph"] in ("E", "X")
+
+
+def test_a_trace_has_the_stages_of_pieces(environment, tmp_path) -> None:
+    wishes = {"BYTEPS_TRACE_ON": "1", "BYTEPS_TRACE_DIR": str(tmp_path), "BYTEPS_LOCAL_REDUCE": "0",
+              "BYTEPS_TRACE_START_STEP": "2", "BYTEPS_TRACE_END_STEP": "3"}  # fmt: skip
+    code, out, err = finish(job(environment | wishes, "recorded", 2, 1))
+    assert code == 0, out + err
+    for rank in ("0", "1"):
+        events = json.loads((tmp_path / rank / "comm.json").read_text())["traceEvents"]
+        assert sum(e["tid"] == "total" for e in events) == 2
+        pieces = {e["tid"] for e in events} - {"total"}
+        assert len(pieces) >= 2
+        for row in pieces:
+            names = [e["name"] for e in events if e["tid"] == row]
+            assert [names.count(f"Comm.step.{one}") for one in ("QUEUE", "PUSH", "PULL")] == [2] * 3

@@ -9,7 +9,8 @@ import pytest
 from byteps.common import default, environment
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
-from byteps.common.timeline import Timeline, Trace, file_of_rank, merge
+from byteps.common.timeline import Entry, Timeline, Trace, file_of_rank
+from byteps.common.timeline_merge import merge
 from byteps.common.types import DataType, Operation
 
 
@@ -111,6 +112,8 @@ def test_the_original_s_trace_has_the_steps_between(tmp_path, capsys) -> None:
     for step in range(5):
         trace.start(step, request("w"))
         trace.end(step, 1000 * step, 1000 * step + 500_000)
+        assert not (tmp_path / "trace").exists()
+    trace.take([], 0)
     whole = json.loads((tmp_path / "trace" / "1" / "comm.json").read_text())
     assert whole["displayTimeUnit"] == "ms"
     assert [e["ts"] for e in whole["traceEvents"]] == [1, 2]
@@ -154,3 +157,157 @@ def test_steps_of_a_trace_are_checked(monkeypatch, first, last) -> None:
 def test_every_rank_has_a_file_of_its_own() -> None:
     assert str(file_of_rank("a/t.json", 0)) == "a/t.json"
     assert str(file_of_rank("a/t.json", 3)) == "a/t.rank3.json"
+
+
+MS = 1_000_000  # in ns
+PIECE, WHOLE = 1, 3  # kinds of entries
+
+
+def piece(name: str, number: int, at_ms: tuple[int, ...], base_ns: int = 0) -> Entry:
+    at = [base_ns + moment * MS for moment in at_ms]
+    return Entry(name, PIECE, 0, 0, 7, number, 256, 1, 64, at)
+
+
+def test_the_stages_of_pieces_are_in_the_row_of_their_tensor(tmp_path) -> None:
+    timeline = Timeline(tmp_path / "t.json")
+    base = timeline._begun_ns
+    timeline.take([piece("w", 2, (1, 3, 3, 6, 10), base)], lost=5)
+    timeline.close()
+    events = events_of(tmp_path / "t.json")
+    stages = [e for e in events if e.get("cat") == "PIECE"]
+    assert [(e["name"], e["ts"], e["dur"]) for e in stages] == [
+        ("QUEUE", 1000, 2000), ("PUSH", 3000, 3000), ("PULL", 6000, 4000),
+    ]  # fmt: skip
+    about = {"tensor": 7, "piece": 2, "round": 256, "shard": 1, "bytes": 64}
+    assert all(e["args"] == about and e["pid"] == 1 and e["tid"] == 3 for e in stages)
+    assert any(e["name"] == "5 pieces are not in it" for e in events)
+
+
+def test_a_stage_before_the_exchange_is_shown_where_there_is_one() -> None:
+    stages = [stage for stage, _, _ in piece("w", 0, (1, 3, 4, 6, 10)).stages()]
+    assert stages == ["QUEUE", "PREPARE", "PUSH", "PULL"]
+
+
+def test_operations_that_a_framework_has_started_are_in_it(tmp_path) -> None:
+    timeline = Timeline(tmp_path / "t.json")
+    at = timeline._begun_ns
+    timeline.take([Entry("g", WHOLE, 6, 1, 9, 0, 256, 0, 80, [at + MS, at + 4 * MS, 0, 0, 0])], 0)
+    timeline.close()
+    events = [e for e in events_of(tmp_path / "t.json") if e["pid"] == 1 and e["ph"] != "M"]
+    assert [e.get("name") for e in events] == [
+        "NEGOTIATE_ALLGATHER", "0", None, "ALLGATHER", None,
+    ]  # fmt: skip
+    assert events[-1]["ts"] - events[-2]["ts"] == 3000
+    assert events[-1]["args"] == {"dtype": "float64", "bytes": 80}
+
+
+def server_file(clock_us: int, rounds: list[tuple[int, int, int, int, int]]) -> list[dict]:
+    """Return the file of a server: piece, and when its round began, was whole, summed, answered."""
+    events: list[dict] = [{"name": "process_name", "ph": "M", "pid": 0, "args": {
+        "start_time_since_epoch_in_micros": clock_us, "server": 0}}]  # fmt: skip
+    for number, *moments in rounds:
+        stages = zip(("WAIT", "SUM", "ANSWER"), moments, moments[1:], strict=False)
+        for name, begun, ended in stages:
+            about = {"tensor": 7, "piece": number, "round": 256, "last": 1}
+            events.append({"name": name, "cat": "PIECE", "ph": "X", "pid": 8, "tid": number,
+                           "ts": begun, "dur": ended - begun, "args": about})  # fmt: skip
+    return events
+
+
+def rank_with_pieces(tmp_path, rank: int, late_us: int) -> list[dict]:
+    timeline = Timeline(tmp_path / f"{rank}.json", rank)
+    base = timeline._begun_ns
+    timeline._now_us = lambda: 1000 + late_us  # type: ignore
+    timeline.start(1, request("w"))
+    pieces = []
+    for number in (0, 1):
+        at = [1000 + late_us, 1500 + late_us, 1500 + late_us, 5000 + number, 6000]
+        pieces.append(Entry("w", PIECE, 0, 0, 7, number, 256, 1, 64, [base + t * 1000 for t in at]))
+    timeline.take(pieces, 0)
+    timeline.end(1, base + (1000 + late_us) * 1000, base + 6000 * 1000)
+    timeline.close()
+    events = events_of(tmp_path / f"{rank}.json")
+    events[0]["args"]["start_time_since_epoch_in_micros"] = 10**15
+    return events
+
+
+def test_servers_are_merged_with_queueing_and_service_apart(tmp_path) -> None:
+    # Rank 1 comes 2 ms late. The server's clock is a minute behind.
+    minute = 60_000_000
+    rounds = [(0, 1600, 3600, 4000, 4100), (1, 1700, 3700, 4100, 4200)]
+    merged = merge([rank_with_pieces(tmp_path, 0, 0), rank_with_pieces(tmp_path, 1, 2000),
+                    server_file(10**15 - minute, rounds)])  # fmt: skip
+    title = {e["pid"]: e["args"]["name"] for e in merged if e["name"] == "process_name"}
+    assert list(title.values()) == [
+        "ranks", "w", "pieces of rank 0", "pieces of rank 1", "server 0",
+    ]  # fmt: skip
+    by_place: dict[str, list[dict]] = {}
+    for event in merged:
+        if event["ph"] == "X":
+            by_place.setdefault(title[event["pid"]], []).append(event)
+    of_server = by_place["server 0"]
+    assert {e["name"]: e["dur"] for e in of_server if e["args"]["piece"] == 0} == {
+        "WAIT w": 2000, "SUM w": 400, "SEND w": pytest.approx(2000, abs=700),
+    }  # fmt: skip
+    # Both bounds hold: it is summed after the last push, and before the first answer.
+    zero = next(e for e in merged if e["name"] == "process_name")["args"]
+    assert zero["start_time_since_epoch_in_micros"] == 10**15 + 1000
+    for event in of_server:
+        if event["cat"] == "SUM":
+            assert 3500 - 1000 <= event["ts"] <= 5000 - 1000, event
+    assert next(e for e in of_server if e["cat"] == "WAIT")["args"]["last"] == 1
+    queue = [e for e in by_place["pieces of rank 1"] if e["cat"] == "QUEUE"]
+    assert [(e["name"], e["dur"]) for e in queue] == [("QUEUE w", 500)]
+    assert sum(e["cat"] == "PUSH" for e in by_place["pieces of rank 1"]) == 2
+    whole = next(e for e in by_place["ranks"] if e["args"]["waited_for_others_us"] == 2000)
+    assert whole["args"]["pieces"] == 2
+    assert whole["args"]["queue_us"] == 500
+    assert whole["args"]["push_us"] == 3500.5
+
+
+def test_no_pieces_overlap_in_a_row(tmp_path) -> None:
+    rounds = [(0, 1600, 3600, 4000, 4100), (1, 1700, 3700, 4100, 4200)]
+    merged = merge([rank_with_pieces(tmp_path, 0, 0), rank_with_pieces(tmp_path, 1, 2000),
+                    server_file(10**15, rounds)])  # fmt: skip
+    rows: dict[tuple[int, int], int] = {}
+    for event in merged:
+        if event["ph"] == "X":
+            row = event["pid"], event["tid"]
+            assert event["ts"] >= rows.get(row, 0), event
+            rows[row] = event["ts"] + event["dur"]
+
+
+def test_a_server_alone_cannot_be_merged() -> None:
+    assert merge([server_file(0, [])]) == []
+
+
+def test_the_original_s_trace_has_stages_of_the_steps_between(tmp_path) -> None:
+    trace = Trace(tmp_path / "trace", 0, 1, 2)
+    trace.start(1, request("w"))
+    trace.start(2, request("v"))
+    base = trace._begun["w"]
+    trace.take([piece("w", 0, (1, 2, 2, 3, 4), base), piece("u", 0, (1, 2, 2, 3, 4), base)], 0)
+    trace.end(1, base, base + 5 * MS)
+    trace.end(2, base, base + 5 * MS)
+    trace.take([piece("w", 1, (6, 7, 7, 8, 9), base)], 0)  # of a step that has not ended
+    trace.close()
+    whole = json.loads((tmp_path / "trace" / "0" / "comm.json").read_text())
+    stages = [(e["name"], e["tid"], e["dur"]) for e in whole["traceEvents"] if e["tid"] != "total"]
+    key = str(7 << 16)
+    assert stages == [
+        ("Comm.w.QUEUE", key, 1000), ("Comm.w.PUSH", key, 1000), ("Comm.w.PULL", key, 1000),
+    ]  # fmt: skip
+
+
+def test_the_session_takes_what_the_library_keeps(core, tmp_path) -> None:
+    default.init()
+    assert not core.records
+    default.start_timeline(str(tmp_path / "t.json"))
+    assert core.records
+    core.entries = [("byteps.w", PIECE, 0, 0, 7, 0, 256, 1, 64, [1, 2, 3, 4, 5])]
+    default.stop_timeline()
+    assert not core.records
+    events = events_of(tmp_path / "t.json")
+    assert any(e.get("name") == "PULL" for e in events)
+    assert any(e["name"] == "process_name" and e["args"].get("name") == "w" for e in events[1:])
+    default.shutdown()

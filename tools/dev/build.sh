@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# CMake builds, one folder per flavour: build (gcc), build/asan, tsan, clang and fuzz.
+# CMake builds, one folder per flavour: build (gcc), build/asan, tsan, clang, fuzz and aarch64.
 
 # The wheel and the gcc build compile the same files with the same flags, in folders of different
 # depth: with absolute paths, and without the folder in the hash, ccache answers for the second.
@@ -44,6 +44,10 @@ flavour_arguments() {
     clang)
       printf '%s\n' -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DBYTEPS_THREAD_SAFETY=ON
+      ;;
+    aarch64)
+      printf '%s\n' "-DCMAKE_TOOLCHAIN_FILE=$REPO/cmake/aarch64.cmake" \
+        -DCMAKE_BUILD_TYPE=RelWithDebInfo "$BATCHES"
       ;;
     fuzz)
       printf '%s\n' "${clang[@]}" "-DCMAKE_CXX_FLAGS_LANE=-O1 $lines" \

@@ -9,7 +9,8 @@ command_help() {
   test              the default lanes: lint gcc python sim spec frameworks; 16 to 20 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
                     seeing
-  lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice
+  lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
+                    or aarch64: cross-compiled, and unit tests under qemu (needs root)
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
                     of its own, with one wheel of byteps
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds

@@ -31,6 +31,7 @@ MAKE = {
     check_options.HEADER: HEADER,
     check_options.ACCESSORS: ACCESSORS,
     check_options.OTHERS: OTHERS,
+    check_options.ROWS: "",
     "python/byteps/cli/bpslaunch.py": 'NAMES = ("BYTEPS_GDB", "BYTEPS_CORES_MAX")\n',
     "src/session/wiring.cc": CODE,
     "src/session/wiring_test.cc": "options.unused = true;",
@@ -41,6 +42,14 @@ def test_field_that_nothing_reads_is_found() -> None:
     (finding,) = check_options.check_fields(HEADER, ACCESSORS, CODE)
     assert finding.line == HEADER.splitlines().index("  bool unused = false;") + 1
     assert "'unused'" in finding.text
+
+
+def test_field_that_the_python_package_reads_is_read() -> None:
+    rows = '{.name = "unused",\n     .variable = "BYTEPS_UNUSED",'
+    python = check_options.read_in_python(rows, 'os.environ.get("BYTEPS_UNUSED")')
+    assert python == {"unused"}
+    assert list(check_options.check_fields(HEADER, ACCESSORS, CODE, python)) == []
+    assert check_options.read_in_python(rows, '"BYTEPS_UNUSED_MAX"') == set()
 
 
 def test_accessor_counts_only_when_it_is_called() -> None:

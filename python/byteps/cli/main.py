@@ -21,7 +21,7 @@ from byteps.cli.top import top as show_top
 from byteps.common import environment
 from byteps.common.errors import BytepsError
 from byteps.common.programs import exec_program
-from byteps.common.timeline import merge
+from byteps.common.timeline_merge import merge
 
 app = typer.Typer(
     name="bps",
@@ -123,19 +123,20 @@ def top(
 def timeline(
     output: Annotated[Path, typer.Argument(help="The file to write.", metavar="MERGED.json")],
     files: Annotated[
-        list[Path], typer.Argument(help="The timelines of the ranks.", metavar="FILE...")
+        list[Path],
+        typer.Argument(help="The timelines of the ranks and the servers.", metavar="FILE..."),
     ],
 ) -> None:
-    """Make one timeline of those of several ranks, by one clock, for Perfetto."""
+    """Make one timeline of those of several ranks and servers, by one clock, for Perfetto."""
     try:
         merged = merge(json.loads(file.read_text(encoding="utf-8")) for file in files)
         output.write_text(json.dumps(merged), encoding="utf-8")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BytepsError(
             f"the timelines cannot be merged: {error!r}. Give the files that start_timeline or "
-            "BYTEPS_TIMELINE has written, one for each rank."
+            "BYTEPS_TIMELINE has written, one for each rank and each server."
         ) from None
-    typer.echo(f"{output}: {len(merged)} events of {len(files)} ranks; open it in ui.perfetto.dev")
+    typer.echo(f"{output}: {len(merged)} events of {len(files)} files; open it in ui.perfetto.dev")
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -15,7 +16,7 @@ from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_n
 from byteps.common.request import Request, shortened
 from byteps.common.shared_memory import SharedMemory
 from byteps.common.submissions import SubmissionGroup
-from byteps.common.timeline import Recorder, Timeline
+from byteps.common.timeline import Entry, Recorder, Timeline
 
 if TYPE_CHECKING:
     from byteps import _core
@@ -26,6 +27,7 @@ _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
+_TAKE_EVERY_S = 0.1  # of what the library keeps for a timeline
 _BREAK_OFF_LIMIT_S = 5  # a bit more than a session takes to leave, if its scheduler is there
 # Threads that have started operations, in any session.
 _CALLERS: WeakSet[threading.Thread] = WeakSet()
@@ -62,6 +64,7 @@ class Session:
         self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
         self._timeline: Timeline | None = None
         self._recorders: tuple[Recorder, ...] = ()
+        self._next_take = 0.0  # of what the library keeps for them
         # What a plugin waits for, with a bound, before this session leaves the job.
         self.before_leaving: list[Callable[[], None]] = []
 
@@ -105,22 +108,26 @@ class Session:
     def launch(self, request: Request, ending: _core.Ending) -> None:
         """Start an operation that nobody waits for; `ending` hears how it ended.
 
-        Its name is free again when it has ended. The timeline has nothing of it. The thread is the
-        framework's: the one that has it call must have said `expect_calls`.
+        Its name is free again when it has ended. The thread is the framework's: the one that has it
+        call must have said `expect_calls`.
         """
         name = NAME_PREFIX + request.name
         holder = self._taken.get(name)
         if holder is not None:
             raise self._duplicate(name, holder, request)
         self._submit(name, request, ending)
+        if self._recorders:
+            self._take_entries(now_and_then=True)
 
     def hand_over(self, request: Request, push: Callable[..., Any]) -> Any:
         """Give an operation to the engine of a framework, which starts it later, on its own thread.
 
         `push` gets the address of the native session, and then what `start` of it takes, but for
-        the memory. The engine tells how the operation ended; the timeline has nothing of it.
+        the memory. The engine tells how the operation ended.
         """
         self.expect_calls()
+        if self._recorders:
+            self._take_entries(now_and_then=True)
         return push(
             self._native.address,
             NAME_PREFIX + request.name,
@@ -287,19 +294,38 @@ class Session:
             begun_ns, ended_ns = 0, 0
         for recorder in self._recorders:
             recorder.end(handle, begun_ns, ended_ns)
+        self._take_entries(now_and_then=True)
+
+    def _take_entries(self, now_and_then: bool = False) -> None:
+        """Give what the library has kept for a timeline to the recorders."""
+        now = time.monotonic()
+        if now_and_then and now < self._next_take:
+            return
+        self._next_take = now + _TAKE_EVERY_S
+        while True:
+            taken, lost = self._native.take_timeline()
+            entries = [Entry(one[0].removeprefix(NAME_PREFIX), *one[1:]) for one in taken]
+            for recorder in self._recorders:
+                recorder.take(entries, lost)
+            if not taken:
+                return
 
     def record(self, timeline: Timeline | None) -> None:
         """Record operations from now on in `timeline`, and end the one of before; None: in none."""
         before, self._timeline = self._timeline, timeline
+        if before is not None:
+            self._take_entries()
         if timeline is not None:
             self.add_recorder(timeline)
         if before is not None:
             self._recorders = tuple(one for one in self._recorders if one is not before)
             before.close()
+            self._native.set_timeline(bool(self._recorders))
 
     def add_recorder(self, recorder: Recorder) -> None:
         """Let this hear of operations until the session is shut down."""
         self._recorders = (*self._recorders, recorder)
+        self._native.set_timeline(True)
 
     def shared_memory(self, size_bytes: int) -> SharedMemory:
         """Return memory that other ranks of the machine read where it lies, if they can."""
@@ -320,10 +346,14 @@ class Session:
         if getattr(sys, "last_value", None) is None:
             for wait in self.before_leaving:
                 wait()
-        recorders, self._recorders, self._timeline = self._recorders, (), None
-        for recorder in recorders:
-            recorder.close()
-        self._native.shutdown()
+        try:
+            self._native.shutdown()
+        finally:
+            if self._recorders:
+                self._take_entries()
+            recorders, self._recorders, self._timeline = self._recorders, (), None
+            for recorder in recorders:
+                recorder.close()
 
     def close(self) -> None:
         """Say that this process will not come back. REQUIRES: `shutdown`; nobody uses it again."""

@@ -17,6 +17,13 @@ VerdictTerms TermsOf(const Round& round) {
 
 }  // namespace
 
+void Rounds::Tell(RoundMoment moment, const Round& round) const {
+  if (options_.watch == nullptr) return;
+  const std::vector<Slot>& arrived = round.order_of_arrival();
+  Slot last = arrived.empty() ? kNoSlot : arrived.back();
+  options_.watch->On({moment, round.ref(), last, round.piece_bytes()});
+}
+
 Status Rounds::TooMany() const {
   return {StatusCode::kExhausted,
           "more than " + std::to_string(options_.open_rounds_max) +
@@ -34,6 +41,7 @@ Status Rounds::Open(Piece& piece, ProcessSet& set, const wire::DataHeader& heade
   set.BeginRound();
   ++open_count_;
   parts_.wants.Add(header.ref, now);
+  Tell(RoundMoment::kBegun, *piece.round);
   // It fails on every rank, and with a reason: who is only cut off comes back with the same push.
   if (open_count_ > options_.open_rounds_max) piece.round->Fail(TooMany());
   return Status::Ok();
@@ -85,10 +93,12 @@ void Rounds::Decide(Piece& piece) {
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
   Status known = CheckCodec(round);
   if (!known.ok()) return DecideError(piece, known);
+  Tell(RoundMoment::kComplete, round);
   bool average = round.combine() == Combine::kAverage;
   uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
   Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);
   if (!combined.ok()) return DecideError(piece, combined.status());
+  Tell(RoundMoment::kSummed, round);
   // Nearly always the same object: counting its references would cost.
   Receipt part;
   bool whole = parts_.attendance.IsWholeSet(round);
@@ -107,6 +117,7 @@ void Rounds::DecideError(Piece& piece, const Status& why) {
 // The verdict stands in the piece; everybody who has pushed is told.
 void Rounds::AnswerAll(Piece& piece) {
   parts_.delivery.AnswerAll(piece, *piece.round);
+  Tell(RoundMoment::kAnswered, *piece.round);
   Drop(piece);
   parts_.delivery.Settle(piece);
 }

@@ -55,6 +55,7 @@ class Rounds {
   void NoteStable(Piece& piece, uint64_t round);
 
  private:
+  void Tell(RoundMoment moment, const Round& round) const;
   Status TooMany() const;
   Status CheckCodec(const Round& round) const;
   bool MayEndInError(const Piece& piece) const;

@@ -22,6 +22,47 @@ TEST(RoundsTest, ASumIsDecidedWhenAllAreHere) {
   EXPECT_EQ(piece.verdict.receipt(), room.members.everybody()) << "one object for all verdicts";
 }
 
+// Writes down the moments of rounds.
+class RecordingWatch final : public RoundWatch {
+ public:
+  void On(const RoundEvent& event) override { events.push_back(event); }
+  std::vector<RoundMoment> Moments() const {
+    std::vector<RoundMoment> moments;
+    for (const RoundEvent& event : events) moments.push_back(event.moment);
+    return moments;
+  }
+  std::vector<RoundEvent> events;
+};
+
+TEST(RoundsTest, AWatchHearsOfARoundAndOfWhoCameLast) {
+  using enum RoundMoment;
+  RecordingWatch watch;
+  Room room(ViewFor(3, 1), ShardOptions{.watch = &watch});
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  for (Slot slot : {0u, 2u}) {
+    room.Arrive(piece, slot, "\x01", 1);
+    room.rounds.DecideIfPossible(piece);
+  }
+  EXPECT_EQ(watch.Moments(), (std::vector{kBegun}));
+  room.Arrive(piece, 1, "\x04", 1);
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_EQ(watch.Moments(), (std::vector{kBegun, kComplete, kSummed, kAnswered}));
+  EXPECT_EQ(watch.events[1].last, 1u);
+  EXPECT_EQ(watch.events[1].ref, (wire::PieceRef{7, 0, 1}));
+  EXPECT_EQ(watch.events[1].bytes, 1u);
+}
+
+TEST(RoundsTest, ARoundThatEndsInAnErrorIsNeverSummed) {
+  using enum RoundMoment;
+  RecordingWatch watch;
+  Room room(ViewFor(3, 1), ShardOptions{.watch = &watch});
+  Piece& piece = room.Open({7, 0, 1}, 1);
+  room.Arrive(piece, 0, "\x01", 1);
+  piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
+  room.rounds.DecideIfPossible(piece);
+  EXPECT_EQ(watch.Moments(), (std::vector{kBegun, kAnswered}));
+}
+
 TEST(RoundsTest, AnErrorWaitsUntilTheSumBeforeIsStable) {
   Room room;
   Piece& piece = room.Open({7, 0, 1}, 1);

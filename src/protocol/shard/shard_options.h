@@ -6,6 +6,7 @@
 
 #include "src/base/time.h"
 #include "src/protocol/codec.h"
+#include "src/protocol/shard/round_watch.h"
 #include "src/protocol/shard/shard_rules.h"
 #include "src/wire/control.h"
 
@@ -32,6 +33,7 @@ struct ShardOptions {
   // These outlive the shard. A round whose codec is not among them ends in an error.
   const Codecs* codecs = &Codecs::None();
   const ShardRules* rules = &ShardRules::Default();
+  RoundWatch* watch = nullptr;  // hears of the shard's rounds; outlives the shard
 };
 
 }  // namespace byteps::protocol

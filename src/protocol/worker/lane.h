@@ -25,6 +25,7 @@
 #include "src/protocol/worker/mail.h"
 #include "src/protocol/worker/outbox.h"
 #include "src/protocol/worker/piece_path.h"
+#include "src/protocol/worker/piece_watch.h"
 #include "src/wire/data.h"
 
 namespace byteps::protocol {
@@ -64,7 +65,8 @@ struct LaneOptions {
   const Codecs* codecs = &Codecs::None();  // outlive the lane
   // Null: a piece's path is the exchange, with a codec's stages around it if its tensor has one.
   MakePiecePaths paths;
-  ResumePiece resume;  // what stages get
+  ResumePiece resume;           // what stages get
+  PieceWatch* watch = nullptr;  // hears of this lane's pieces; outlives the lane
   const LaneRules* rules = &kLaneRules;
 };
 

@@ -2,6 +2,7 @@
 // owns it; each part changes only what its own header says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/buffer_pool.h"
@@ -49,6 +50,18 @@ struct LaneContext {
   Receipts receipts;
   EarlyWants wants;
   plan::ExchangeMeter meter;
+
+  // REQUIRES: the piece's exchange is open.
+  void Tell(PieceMoment moment, const LaneTensor& tensor, uint32_t number) const {
+    if (options.watch == nullptr) return;
+    const LanePiece& piece = tensor.pieces[number];
+    size_t bytes = std::max(piece.spans.push.size(), piece.spans.want.size());
+    options.watch->On({moment,
+                       {tensor.facts.id, number, piece.round},
+                       tensor.exchange->name,
+                       piece.owner,
+                       static_cast<uint32_t>(bytes)});
+  }
 };
 
 }  // namespace byteps::protocol

@@ -78,6 +78,57 @@ TEST_F(LaneTest, EachLanePushesToItsOwnShardsAndSaysWhenItsPartHasEnded) {
   EXPECT_EQ(lanes[1]->bytes_in_flight(), 0U);
 }
 
+// Writes down the moments of pieces.
+class RecordingWatch final : public PieceWatch {
+ public:
+  void On(const PieceEvent& event) override {
+    events.push_back(event);
+    names.emplace_back(event.name);
+  }
+  std::vector<PieceMoment> MomentsOf(uint32_t number) const {
+    std::vector<PieceMoment> moments;
+    for (const PieceEvent& event : events) {
+      if (event.ref.piece == number) moments.push_back(event.moment);
+    }
+    return moments;
+  }
+  std::vector<PieceEvent> events;
+  std::vector<std::string> names;
+};
+
+TEST_F(LaneTest, AWatchHearsOfEachPieceOnItsWay) {
+  using enum PieceMoment;
+  RecordingWatch watch;
+  options.watch = &watch;
+  Start();
+  Begin();
+  EXPECT_EQ(watch.MomentsOf(1), (std::vector{kQueued, kSetOut, kPushed}));
+  Answer(1, 1, 1);
+  EXPECT_EQ(watch.MomentsOf(1), (std::vector{kQueued, kSetOut, kPushed, kAnswerBegins, kAnswered}));
+  EXPECT_EQ(watch.MomentsOf(0).size(), 3U) << "it has no answer";
+  const PieceEvent& last = watch.events.back();
+  EXPECT_EQ(last.ref, (wire::PieceRef{7, 1, wire::RoundOf(1, 0)}));
+  EXPECT_EQ(last.shard, 1U);
+  EXPECT_EQ(last.bytes, SpansForTest::kPieceBytes);
+  EXPECT_EQ(watch.names.back(), "w");
+}
+
+TEST_F(LaneTest, AWatchHearsThatAPieceHasNoCreditYet) {
+  using enum PieceMoment;
+  RecordingWatch watch;
+  options.watch = &watch;
+  options.credit.fixed_bytes = 1;  // one piece at a time
+  options.lanes = 1;
+  lanes[0] = std::make_unique<Lane>(options, pool, arithmetic, drivers[0]);
+  lanes[0]->OnMail(ViewMail());
+  for (ShardId shard : {0U, 1U}) lanes[0]->OnShardUp(shard);
+  lanes[0]->OnMail(to_lane::Begin{&exchange});
+  EXPECT_EQ(watch.MomentsOf(0), (std::vector{kQueued, kSetOut, kPushed}));
+  EXPECT_EQ(watch.MomentsOf(1), (std::vector{kQueued}));
+  Answer(0, 0, 1);
+  EXPECT_EQ(watch.MomentsOf(1), (std::vector{kQueued, kSetOut, kPushed}));
+}
+
 TEST_F(LaneTest, APieceThatMovesIsPushedAndAnsweredInItsNewLane) {
   Start();
   Begin();

@@ -94,6 +94,7 @@ void PieceWalk::Queue(LaneTensor& tensor, uint32_t number) {
   piece.spans = tensor.exchange->spans->SpansOf(number);
   tensor.part.Add(!piece.spans.want.empty());
   piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
+  lane_.Tell(PieceMoment::kQueued, tensor, number);
 }
 
 void PieceWalk::Want(const wire::PieceRef& ref) {
@@ -123,6 +124,7 @@ void PieceWalk::SetOut() {
     if (!next.has_value()) return;
     LaneTensor& tensor = *lane_.pieces.Find(next->tensor);
     tensor.pieces[next->number].step = PieceStep::kUnderWay;
+    lane_.Tell(PieceMoment::kSetOut, tensor, next->number);
     Walk(tensor, next->number);
   }
 }

@@ -12,6 +12,7 @@ void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
   }
   if (!lane_.links.IsUp(piece.owner)) return;
   lane_.meter.OnPush(piece.owner);
+  lane_.Tell(PieceMoment::kPushed, tensor, number);
   wire::DataHeader header = HeaderOf(tensor, number);
   if (piece.failure != nullptr) {
     header.status = piece.failure->code();

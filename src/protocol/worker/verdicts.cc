@@ -40,7 +40,10 @@ Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
   if (piece.held.told && header.ref.round == piece.held.round && payload_bytes == 0) {
     return Place{Landing::kNumberOnly, {}};
   }
-  if (tensor->IsExpected(header.ref)) return PlaceOfVerdict(*tensor, header, payload_bytes);
+  if (tensor->IsExpected(header.ref)) {
+    lane_.Tell(PieceMoment::kAnswerBegins, *tensor, header.ref.piece);
+    return PlaceOfVerdict(*tensor, header, payload_bytes);
+  }
   if (header.ref.round <= std::max(piece.held.round, piece.round)) {
     if (header.ref.round == piece.held.round) ++repeated_;
     return Place();
@@ -119,6 +122,7 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   uint32_t number = header.ref.piece;
   LanePiece& piece = tensor.pieces[number];
   const Spans& spans = piece.spans;
+  lane_.Tell(PieceMoment::kAnswered, tensor, number);
   HeldVerdict& held = piece.held;
   held.round = header.ref.round;
   held.status = header.status;

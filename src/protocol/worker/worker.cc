@@ -24,6 +24,7 @@ LaneOptions LaneOptionsOf(const WorkerOptions& options, uint32_t lane) {
   made.acknowledge_after = options.acknowledge_after;
   made.codecs = options.codecs;
   made.paths = options.paths;
+  if (options.watch) made.watch = options.watch(lane);
   made.rules = options.lane_rules;
   return made;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,8 @@ struct WorkerOptions {
   const Codecs* codecs = &Codecs::None();  // outlive the worker
   // As LaneOptions has it; called once for each lane. A machine's carrier replaces it.
   MakePiecePaths paths;
+  // Of each lane; they outlive the worker. Null: nobody hears of pieces.
+  std::function<PieceWatch*(uint32_t lane)> watch;
   size_t copy_slice_bytes = FrontOptions().copy_slice_bytes;
   uint64_t first_round = 1;  // tests only, as are other rules:
   const LaneRules* lane_rules = &kLaneRules;

@@ -36,13 +36,14 @@ PROGRAM = str(Path(__file__).with_name("training.py"))
 
 
 def merged_timeline(environment, folder: Path) -> Path:
-    """Run a job that records itself, and merge what its ranks have written."""
+    """Run a job that records itself, and merge what its ranks and its server have written."""
     first, merged = folder / "timeline.json", folder / "merged.json"
     command = [sys.executable, "-m", "byteps.cli"]
     words = ["run", "-np", "2", "--servers", "1", sys.executable, PROGRAM, str(first)]
+    wishes = {"BYTEPS_TIMELINE": str(first), "BYTEPS_LOCAL_REDUCE": "0"}
     job = subprocess.Popen(
         [*command, *words],
-        env=environment,
+        env=environment | wishes,
         cwd="/",
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -50,9 +51,9 @@ def merged_timeline(environment, folder: Path) -> Path:
     )
     code, out, err = finish(job)
     assert code == 0, out + err
-    second = folder / "timeline.rank1.json"
+    files = [first, folder / "timeline.rank1.json", folder / "timeline.server0.json"]
     subprocess.run(
-        [*command, "timeline", merged, first, second], env=environment, check=True, timeout=LIMIT_S
+        [*command, "timeline", merged, *files], env=environment, check=True, timeout=LIMIT_S
     )
     return merged
 
@@ -87,7 +88,7 @@ def perfetto(trace: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_perfetto_shows_the_ranks_and_the_tensors(environment, tmp_path) -> None:
+def test_perfetto_shows_the_ranks_the_tensors_and_the_server(environment, tmp_path) -> None:
     merged = merged_timeline(environment, tmp_path)
     slices = sum(one["ph"] == "X" for one in json.loads(merged.read_text()))
     assert slices > 50
@@ -96,6 +97,7 @@ def test_perfetto_shows_the_ranks_and_the_tensors(environment, tmp_path) -> None
         # Its tracks are shown once all of them are known; an error of the file is shown before.
         shown = page.wait_until("document.body.innerText", lambda text: "optimizer.used" in text)
         assert "import error" not in shown
+        page.wait_until("document.body.innerText", lambda text: "server 0" in text)
         page.ask(EXPAND)
         page.wait_until("document.body.innerText", lambda text: "rank 0, 2" in text)
         page.picture("timeline", 1280, 640)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import job_runs
@@ -12,9 +13,11 @@ from job_runs import (
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
+    job,
     program_of_page,
     usage,
 )
+from processes import finish
 from shapes import shapes
 
 environment = job_runs.environment
@@ -49,3 +52,13 @@ def test_programs_of_users_of_jax(environment, tmp_path) -> None:
 
 def test_jax_goes_on_when_a_server_is_killed(environment) -> None:
     expect_outlives_a_server(environment, "jax_steps")
+
+
+def test_a_timeline_has_the_exchanges_inside_of_programs(environment, tmp_path) -> None:
+    file = tmp_path / "t.json"
+    code, out, err = finish(job(environment | {"BYTEPS_TIMELINE": str(file)}, "jax_steps", 2, 1))
+    assert code == 0, out + err
+    for name in ("t.json", "t.rank1.json"):
+        events = json.loads((tmp_path / name).read_text())
+        begun = [event["pid"] for event in events if event.get("name") == "ALLREDUCE"]
+        assert max(begun.count(row) for row in set(begun)) == 300  # steps

@@ -9,6 +9,7 @@ from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
+    expect_failure_ends_all,
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
@@ -49,3 +50,7 @@ def test_programs_of_users_of_jax(environment, tmp_path) -> None:
 
 def test_jax_goes_on_when_a_server_is_killed(environment) -> None:
     expect_outlives_a_server(environment, "jax_steps")
+
+
+def test_an_exception_in_a_step_of_jax_ends_all_ranks(environment) -> None:
+    expect_failure_ends_all(environment, "jax")

@@ -1,5 +1,6 @@
-"""docs/compatibility.md is true to the code: every public name of byteps.torch has a row, every row
-that works has a test in tools/compatibility_tests.txt, and every test in that list exists."""
+"""docs/compatibility.md is true to the code: every public name of byteps.torch, and what the
+modules for other frameworks have beside it, has a row, every row that works has a test in
+tools/compatibility_tests.txt, and every test in that list exists."""
 
 import ast
 import re
@@ -11,6 +12,10 @@ from compatibility_tests import LIST, PROMISES, Shown, functions, rows, shown
 from repo import ROOT, Finding, read, report
 
 MODULE = "python/byteps/torch/__init__.py"
+# What every module has; its rows are those of byteps.torch.
+BASICS = "python/byteps/common/basics.py"
+# The rows of these are `byteps.MODULE.NAME`.
+FRAMEWORKS = ("tensorflow", "keras", "jax", "mxnet", "numpy")
 STATES = ("works", "differs", "not yet")
 NAME = re.compile(r"^`(\w+)`$")
 
@@ -47,6 +52,16 @@ def public_names(path: str, root: Path) -> set[str]:
     return names
 
 
+def names_of_frameworks(root: Path) -> set[str]:
+    """The public names of the modules for frameworks, as their rows have them."""
+    everywhere = public_names(BASICS, root)
+    names: set[str] = set()
+    for framework in FRAMEWORKS:
+        own = public_names(f"python/byteps/{framework}/__init__.py", root) - everywhere
+        names |= {f"byteps.{framework}.{name}" for name in own}
+    return names
+
+
 def check(page: str, listed: str, public: set[str], tests: set[str]) -> Iterator[Finding]:
     evidence: dict[str, list[Shown]] = {}
     for one in shown(listed):
@@ -74,7 +89,7 @@ def check(page: str, listed: str, public: set[str], tests: set[str]) -> Iterator
 
 
 def main() -> int:
-    public = public_names(MODULE, ROOT)
+    public = public_names(MODULE, ROOT) | names_of_frameworks(ROOT)
     tests = set(functions(ROOT))
     return report("compatibility", check(read(PROMISES), read(LIST), public, tests))
 

@@ -92,6 +92,15 @@ def expect_outlives_a_server(environment, name: str) -> None:
     assert out.count("all right") == 2, out
 
 
+def expect_failure_ends_all(environment, framework: str) -> None:
+    """Rank 1 of two raises an exception in the middle of training: the job ends, and says it."""
+    process = job(environment, "step_fails", 2, 1, arguments=(framework,))
+    code, out, err = finish(process)
+    assert code != 0, out + err
+    assert "LookupError: the data of rank 1 ends here" in err, err
+    assert "all steps" not in out, out
+
+
 def expect_programs_end(environment, *programs: str) -> str:
     """Run programs of users one after another on two workers; return what they print.
 

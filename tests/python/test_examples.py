@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import test_jobs
+from job_runs import expect_programs_end, program_of_page
 from processes import LIMIT_S
 
 environment = test_jobs.environment
@@ -56,6 +57,17 @@ def test_the_short_trainings_learn(environment, name, servers) -> None:
     assert (kept is not None) == (name == "torch_fsdp.py")
     if kept is not None:
         assert int(kept[1]) < 0.6 * int(kept[2])
+
+
+def test_the_programs_of_the_pages_learn(environment, tmp_path) -> None:
+    pages = ("torch.md", "numpy.md")
+    printed = expect_programs_end(environment, *(program_of_page(p, tmp_path) for p in pages))
+    loss = re.search(r"^\[worker 0\] loss (\d\.\d+)$", printed, re.MULTILINE)
+    hits = re.search(r"^\[worker 0\] (\d\.\d+) of the answers are right$", printed, re.MULTILINE)
+    assert loss is not None, printed
+    assert hits is not None, printed
+    assert float(loss[1]) < 0.3, printed
+    assert float(hits[1]) > 0.95, printed
 
 
 def test_the_language_model_learns(environment) -> None:

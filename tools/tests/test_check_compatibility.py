@@ -1,4 +1,4 @@
-from check_compatibility import check, public_names
+from check_compatibility import FRAMEWORKS, check, names_of_frameworks, public_names
 from compatibility_tests import page_of
 
 PAGE = """\
@@ -67,3 +67,13 @@ def test_public_names_follow_other_modules(tmp_path) -> None:
     )
     (package / "parts.py").write_text('__all__: list[str] = ["two"]\n')
     assert public_names("python/some/__init__.py", tmp_path) == {"one", "two"}
+
+
+def test_names_of_frameworks_are_those_beside_the_common_ones(tmp_path) -> None:
+    package = tmp_path / "python" / "byteps"
+    (package / "common").mkdir(parents=True)
+    (package / "common" / "basics.py").write_text('__all__ = ["init"]\n')
+    for framework in FRAMEWORKS:
+        (package / framework).mkdir()
+        (package / framework / "__init__.py").write_text('__all__ = ["init", "own"]\n')
+    assert names_of_frameworks(tmp_path) == {f"byteps.{one}.own" for one in FRAMEWORKS}

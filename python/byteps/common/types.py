@@ -34,3 +34,23 @@ class Operation(IntEnum):
     REDUCESCATTER = 8
     ALLTOALL = 9
     JOIN = 10
+
+
+# Types that servers cannot add up. Where bytes only move, they travel as others of the same size.
+_MOVED = {
+    "uint16": DataType.INT16,
+    "uint32": DataType.INT32,
+    "uint64": DataType.INT64,
+}
+_MOVES = (Operation.BROADCAST, Operation.ALLGATHER, Operation.ALLTOALL)
+
+
+def moved_as(name: str, operation: Operation) -> DataType | None:
+    """Return the type as which elements of a type `name` travel in an operation; None if they
+    travel as they are, or not at all."""
+    return _MOVED.get(name) if operation in _MOVES else None
+
+
+def moved_detail(name: str) -> str:
+    """Return what ranks compare beside the type as which elements of a type `name` travel."""
+    return f"values of {name}"

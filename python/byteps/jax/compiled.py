@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet
 from byteps.common.program_exchange import Exchange
-from byteps.common.types import Operation
+from byteps.common.types import Operation, moved_as, moved_detail
 from byteps.jax.primitive import exchange
 from byteps.jax.together import together
 from byteps.jax.xla import next_number
@@ -74,6 +75,12 @@ def _start(x: Any, gate: Any, call: Call, what: Exchange) -> _Started:
             "alltoall with splits cannot be inside jit, because the other ranks decide how many "
             "rows come. Call it outside jit, or without splits."
         )
+    moved = moved_as(x.dtype.name, call.operation)
+    if moved is not None:
+        detail = f"{what.detail}; {moved_detail(x.dtype.name)}".removeprefix("; ")
+        sent = jax.lax.bitcast_convert_type(x, moved.name.lower())
+        back = functools.partial(jax.lax.bitcast_convert_type, new_dtype=x.dtype)
+        return _Started(sent, exchange(sent, gate, replace(what, detail=detail)), back)
     x = _scaled(x, call.prescale)
     if not _is_cut(call, x):
         return _Started(x, exchange(x, gate, what), lambda got: _scaled(got, call.postscale))

@@ -16,7 +16,7 @@ from byteps.common.compression import Compressor, NoneCompressor, check_compress
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.groups import describe_tensors
 from byteps.common.process_sets import number_of
-from byteps.common.types import DataType, Operation
+from byteps.common.types import DataType, Operation, moved_as
 from byteps.jax import compiled
 from byteps.jax.eager import Started
 
@@ -27,10 +27,11 @@ _OF_ROWS = (Operation.ALLGATHER, Operation.ALLTOALL)  # ranks may give other num
 class Tree:
     """The leaves of what the user gives, and how the results become such a tree."""
 
-    def __init__(self, tree: Any) -> None:
+    def __init__(self, tree: Any, operation: Operation = Operation.BROADCAST) -> None:
+        """Take what an operation shall exchange; raise for what it cannot."""
         found, self._treedef = jax.tree_util.tree_flatten_with_path(tree)
         self.paths = [jax.tree_util.keystr(path) for path, _ in found]
-        self.leaves = [_array(leaf) for _, leaf in found]
+        self.leaves = [_array(leaf, operation) for _, leaf in found]
         self.is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in self.leaves)
 
     @property
@@ -52,11 +53,11 @@ class Tree:
         return f"{describe_tensors(tensors)}; {' '.join(self.paths)}"
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Any, operation: Operation) -> Any:
     if not isinstance(leaf, jax.Array):  # tracers are arrays, too
         try:
             leaf = jnp.asarray(leaf)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"a {type(leaf).__name__} cannot be exchanged: {error}"
             ) from error
@@ -64,7 +65,7 @@ def _array(leaf: Any) -> Any:
         raise InvalidArgumentError(
             f"arrays of {leaf.dtype} cannot be exchanged; exchange jax.random.key_data(key)."
         )
-    if leaf.dtype.name not in _DATA_TYPES:
+    if leaf.dtype.name not in _DATA_TYPES and moved_as(leaf.dtype.name, operation) is None:
         raise InvalidArgumentError(
             f"arrays of {leaf.dtype} cannot be exchanged. Types: {', '.join(_DATA_TYPES)}; "
             "allgather_object and broadcast_object take any object."
@@ -125,7 +126,7 @@ def start(
 ) -> Pending:
     """Start to exchange an array or a tree of arrays, of which the first may be the most urgent."""
     check_compression(compression)
-    tree = Tree(tensors)
+    tree = Tree(tensors, call.operation)
     sent = [compression.compress(leaf) for leaf in tree.leaves]
     pending = Pending(tree, [context for _, context in sent], compression)
     priorities = [call.priority - i * first_is_urgent for i in range(len(sent))]

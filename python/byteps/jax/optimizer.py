@@ -54,6 +54,11 @@ def DistributedOptimizer(  # noqa: N802
         process_set=process_set,
     )
     options.check()
+    if not (callable(getattr(optimizer, "init", None)) and hasattr(optimizer, "update")):
+        raise ValueError(
+            f"DistributedOptimizer takes an optimizer of optax; this is a "
+            f"{type(optimizer).__name__}. Give it optax.adam(1e-3), for example."
+        )
     inner = optax.with_extra_args_support(optimizer)
 
     def update(gradients: Any, state: Any, params: Any = None, **more: Any) -> Any:

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from byteps.common.call import Call
 from byteps.common.calls import broadcast_call, gather_call, scatter_call
 from byteps.common.process_sets import ProcessSet, global_process_set
@@ -19,7 +16,7 @@ from byteps.common.reduction import Average, ReduceOp
 from byteps.common.splits import check_has_rows, checked_splits
 from byteps.common.types import Operation
 from byteps.jax.compression import Compression, Compressor
-from byteps.jax.exchange import run
+from byteps.jax.exchange import Tree, run
 
 
 def allgather(
@@ -34,8 +31,9 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    rows = jax.tree_util.tree_map(lambda x: x if jnp.ndim(x) else jnp.reshape(x, 1), tensor)
-    return run(gather_call(name, process_set), rows)
+    tree = Tree(tensor, Operation.ALLGATHER)
+    rows = [leaf if leaf.ndim else leaf.reshape(1) for leaf in tree.leaves]
+    return run(gather_call(name, process_set), tree.with_leaves(rows))
 
 
 def grouped_allgather(
@@ -83,10 +81,9 @@ def alltoall(
         rows, counts = bps.alltoall(array, splits=[1, 3], name="more rows")
     """
     call = Call(Operation.ALLTOALL, name, process_set=process_set)
-    for leaf in jax.tree_util.tree_leaves(tensor):
-        shape = jnp.shape(leaf)
-        check_has_rows(shape)
-        call.splits = checked_splits(splits, process_set.size(), shape[0])
+    for leaf in Tree(tensor, Operation.ALLTOALL).leaves:
+        check_has_rows(leaf.shape)
+        call.splits = checked_splits(splits, process_set.size(), leaf.shape[0])
     return run(call, tensor)
 
 
@@ -108,8 +105,8 @@ def reducescatter(
 
         mine = bps.reducescatter(array, name="rows", op=bps.Sum)
     """
-    for leaf in jax.tree_util.tree_leaves(tensor):
-        check_has_rows(jnp.shape(leaf))
+    for leaf in Tree(tensor, Operation.REDUCESCATTER).leaves:
+        check_has_rows(leaf.shape)
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
     return run(call, tensor, compression)
 

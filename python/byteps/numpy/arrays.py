@@ -22,7 +22,7 @@ from byteps.common.groups import describe_tensors, places_by_kind, start_group
 from byteps.common.part_frames import heads, parts_of
 from byteps.common.pending import Handle
 from byteps.common.splits import check_has_rows, rows_of
-from byteps.common.types import DataType
+from byteps.common.types import DataType, Operation, moved_as, moved_detail
 
 Array = np.ndarray[Any, Any]
 
@@ -49,17 +49,37 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     return found
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: Any, operation: Operation = Operation.SUM) -> Array:
     """Return an array with the value's memory if that is possible, else with its values.
 
-    Raises InvalidArgumentError for what is no array of numbers in host memory.
+    Raises InvalidArgumentError for what is no array in host memory whose elements the operation
+    takes.
     """
     array = _view(value)
-    data_type(array)
+    _check_type(array, operation)
     return array
 
 
+def _check_type(array: Array, operation: Operation) -> None:
+    if moved_as(array.dtype.name, operation) is None:
+        data_type(array)
+
+
+def _as_sent(call: Call, array: Array) -> tuple[Call, DataType]:
+    """Return the type as which an array travels, and the call that tells other ranks of it."""
+    moved = moved_as(array.dtype.name, call.operation)
+    if moved is None:
+        return call, data_type(array)
+    detail = f"{call.detail}; {moved_detail(array.dtype.name)}".removeprefix("; ")
+    return replace(call, detail=detail), moved
+
+
 def _view(value: Any) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidArgumentError(
+            "a masked array cannot be exchanged, because other ranks would see what its mask "
+            "hides. Exchange array.filled(0), and the mask as an array of its own."
+        )
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic):
@@ -81,21 +101,23 @@ def _view(value: Any) -> Array:
         raise InvalidArgumentError(f"this is no array: {error}") from error
 
 
-def writable(value: Any) -> Array:
-    """Return an array with the value's memory, for a result; raise if there is no such array."""
+def writable(value: Any, operation: Operation = Operation.SUM) -> Array:
+    """Return an array with the value's memory, for a result of the operation; raise if there is no
+    such array."""
     array = _view(value) if hasattr(value, "__dlpack_device__") else value
     if not isinstance(array, np.ndarray):
         raise InvalidArgumentError(
             f"a {type(value).__name__} cannot be changed in place. Use the form that returns a new "
             "array."
         )
-    data_type(array)
+    _check_type(array, operation)
     if not array.flags.writeable:
         raise InvalidArgumentError(
             "this array cannot be changed in place: it is read-only. Use the form that returns a "
             "new array, or copy() it first."
         )
-    if any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True)):
+    steps = zip(array.strides, array.shape, strict=True)
+    if array.size > 0 and any(stride == 0 and n > 1 for stride, n in steps):
         raise InvalidArgumentError(
             "this array cannot be changed in place, because several of its elements share one "
             "place in memory. Use the form that returns a new array, or copy() it first."
@@ -164,7 +186,7 @@ def _cut_average(call: Call, total: Array, members: Sequence[int]) -> Array:
 
 def start_exchange(call: Call, array: Array, output: Array | None = None) -> Handle[Array]:
     """Start an operation whose result has the array's shape; without `output`, a new array."""
-    dtype = data_type(array)
+    call, dtype = _as_sent(call, array)
     _check_scalable(array, call)
     if is_cut(call, dtype):
         return _start_cut(call, dtype, array, output)
@@ -285,7 +307,7 @@ def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
 def _start_rows(
     call: Call, array: Array, then: Callable[[Array, list[int]], object]
 ) -> Handle[Any]:
-    dtype = data_type(array)
+    call, dtype = _as_sent(call, array)
     source = _memory(array)
 
     def finish(flight: Flight) -> object:
@@ -304,10 +326,10 @@ def _received(flight: Flight, like: Array) -> Array:
 
 def start_group_gather(call: Call, arrays: Sequence[Array]) -> Handle[list[Array]]:
     """Start to join the rows of several arrays, all or none: they travel as one row of bytes."""
+    for array in arrays:
+        _check_type(array, call.operation)
     rows = [_memory(array.reshape(1) if array.ndim == 0 else array) for array in arrays]
-    texts = [
-        f"{data_type(a).name.lower()}[{', '.join(['*', *map(str, a.shape[1:])])}]" for a in rows
-    ]
+    texts = [f"{a.dtype.name}[{', '.join(['*', *map(str, a.shape[1:])])}]" for a in rows]
     call = replace(call, detail=f"{len(rows)} tensors: {', '.join(texts)}")
     head = np.frombuffer(heads([len(array) for array in rows]), np.uint8)
     sent = np.concatenate([head, *[array.reshape(-1).view(np.uint8) for array in rows]])

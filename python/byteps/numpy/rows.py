@@ -35,7 +35,7 @@ def allgather_async(
 
         rows = bps.synchronize(bps.allgather_async(array, name="rows"))
     """
-    return start_gather(gather_call(name, process_set), as_array(tensor))
+    return start_gather(gather_call(name, process_set), as_array(tensor, Operation.ALLGATHER))
 
 
 def allgather(
@@ -62,7 +62,8 @@ def grouped_allgather_async(
         inputs, labels = bps.synchronize(bps.grouped_allgather_async([inputs, labels], name="b"))
     """
     return start_group_gather(
-        gather_call(name, process_set), [as_array(tensor) for tensor in tensors]
+        gather_call(name, process_set),
+        [as_array(tensor, Operation.ALLGATHER) for tensor in tensors],
     )
 
 
@@ -90,7 +91,8 @@ def broadcast_async(
 
         weights = bps.synchronize(bps.broadcast_async(weights, root_rank=0, name="weights"))
     """
-    return start_exchange(broadcast_call(root_rank, name, process_set), as_array(tensor))
+    array = as_array(tensor, Operation.BROADCAST)
+    return start_exchange(broadcast_call(root_rank, name, process_set), array)
 
 
 def broadcast_async_(
@@ -105,7 +107,7 @@ def broadcast_async_(
 
         bps.synchronize(bps.broadcast_async_(weights, root_rank=0, name="weights"))
     """
-    array = writable(tensor)
+    array = writable(tensor, Operation.BROADCAST)
     return start_exchange(broadcast_call(root_rank, name, process_set), array, array)
 
 
@@ -155,7 +157,7 @@ def alltoall_async(
 
         rows, counts = bps.synchronize(bps.alltoall_async(array, splits=[1, 3], name="rows"))
     """
-    array = as_array(tensor)
+    array = as_array(tensor, Operation.ALLTOALL)
     check_has_rows(array.shape)
     call = Call(Operation.ALLTOALL, name, process_set=process_set)
     call.splits = checked_splits(splits, process_set.size(), len(array))

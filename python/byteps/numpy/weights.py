@@ -29,7 +29,9 @@ def broadcast_parameters(
 
         bps.broadcast_parameters({"weights": weights, "bias": bias}, root_rank=0)
     """
-    named = sorted((str(name), writable(value)) for name, value in params.items())
+    named = sorted(
+        (str(name), writable(value, Operation.BROADCAST)) for name, value in params.items()
+    )
     root = checked_root(root_rank, process_set)
     names = ", ".join(name for name, _ in named)
     detail = f"root {root}; {len(named)} tensors: {names}"
@@ -56,9 +58,10 @@ def check_replicas(
 
         bps.check_replicas({"weights": weights, "bias": bias})
     """
-    compare(
-        [_digest(str(key), as_array(value)) for key, value in params.items()], name, process_set
-    )
+    digests = [
+        _digest(str(key), as_array(value, Operation.BROADCAST)) for key, value in params.items()
+    ]
+    compare(digests, name, process_set)
 
 
 def _digest(key: str, array: Array) -> tuple[str, tuple[int, ...], bytes]:

@@ -8,7 +8,7 @@ Example::
     tape = bps.DistributedGradientTape(tape)
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
@@ -34,7 +34,7 @@ __all__ = [
     "DistributedGradientTape",
     "DistributedOptimizer",
     "PartialDistributedGradientTape",
-    "SyncBatchNormalization",  # noqa: F405
+    "SyncBatchNormalization",
     "broadcast_",
     "broadcast_global_variables",
     "broadcast_variables",
@@ -45,9 +45,14 @@ __all__ += basics.__all__
 __all__ += ops.__all__
 
 
-def __getattr__(name: str) -> Any:
-    if name == "SyncBatchNormalization":  # it needs Keras
-        from byteps.tensorflow.sync_batch_norm import layer_class
+if TYPE_CHECKING:  # a checker of types shall know the names that do not exist
+    SyncBatchNormalization: Any
+else:
 
-        return layer_class()
-    raise missing(__name__, name)
+    def __getattr__(name: str) -> object:
+        """Make the layer, which needs Keras; say what there is in place of elastic training."""
+        if name == "SyncBatchNormalization":
+            from byteps.tensorflow.sync_batch_norm import layer_class
+
+            return layer_class()
+        raise missing(__name__, name)

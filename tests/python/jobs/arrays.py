@@ -50,6 +50,22 @@ def check_types(rank: int, size: int) -> None:
         copied = bps.broadcast(mine, size - 1, name=f"copy {dtype}")
         assert (copied == size).all()
     assert bps.allreduce(np.array([rank == 0]), name="any", op=bps.Max).tolist() == [True]
+    for dtype in ("uint16", "uint32", "uint64"):  # servers do not add them up
+        mine = np.full((2, 2), rank + 1, dtype)
+        copied = bps.broadcast(mine, size - 1, name=f"copy {dtype}")
+        rows = bps.allgather(mine, name=f"rows {dtype}")
+        dealt = bps.alltoall(np.full(size, rank, dtype), name=f"dealt {dtype}")
+        (both,) = bps.grouped_allgather([mine], name=f"group {dtype}")
+        assert copied.dtype == rows.dtype == dealt.dtype == both.dtype == dtype
+        assert (copied == size).all()
+        assert rows.tolist() == both.tolist() == [[r + 1] * 2 for r in range(size) for _ in "ab"]
+        assert dealt.tolist() == list(range(size))
+        bps.broadcast_parameters({"mine": mine}, root_rank=0)
+        bps.check_replicas({"mine": mine})
+        refused(bps.InvalidArgumentError, dtype, partial(bps.allreduce, mine))
+    if size > 1:
+        odd = np.ones(2, "uint32" if rank == 0 else "int32")
+        refused(bps.MismatchError, "uint32", partial(bps.broadcast, odd, 0, name="odd kind"))
 
 
 def check_averages_of_integers(rank: int, size: int) -> None:
@@ -93,6 +109,10 @@ def check_in_place(rank: int, size: int) -> None:
     weights = np.full(5, rank, np.float64)
     bps.broadcast_(weights, 0, name="weights")
     assert weights.tolist() == [0] * 5
+    empty, number = np.zeros((0, 3)), np.array(float(rank))
+    assert bps.allreduce_(empty, name="empty") is empty
+    bps.allreduce_(number, name="without dimensions", op=bps.Sum)
+    assert number == size * (size - 1) / 2
     for array in (np.broadcast_to(np.float32(1), (3,)), [1.0]):
         refused(
             bps.InvalidArgumentError, "in place", partial(bps.allreduce_, array, name="read-only")
@@ -107,7 +127,8 @@ def check_what_is_no_array(rank: int, size: int) -> None:
     ]
     exported = Exporter(np.full(3, rank, np.float32))
     assert bps.allreduce(exported, name="dlpack", op=bps.Max).tolist() == [size - 1] * 3
-    for value in ({}, "text", np.array([None]), np.zeros(2, np.complex64)):
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    for value in ({}, "text", np.array([None]), np.zeros(2, np.complex64), masked):
         refused(
             bps.InvalidArgumentError,
             "cannot be exchanged",
@@ -179,6 +200,47 @@ def check_handles_and_errors(rank: int, size: int) -> None:
         assert bps.synchronize(handle).tolist() == [i * size]
         assert bps.members_of(handle) == list(range(size))
     assert bps.synchronize(handles[0]) is None
+
+
+def check_forms_with_handles_and_groups(rank: int, size: int) -> None:
+    total, everybody = size * (size - 1) // 2, list(range(size))
+    mine = np.full(2 * size, rank, np.int64)
+    kept = {name: mine.copy() for name in ("sum in place", "push in place", "copy in place")}
+    groups = [[mine.copy(), np.float32([rank])] for _ in range(2)]
+    handles = {
+        "sum": bps.allreduce_async(mine, name="a", op=bps.Sum),
+        "sum in place": bps.allreduce_async_(kept["sum in place"], name="b", op=bps.Sum),
+        "push in place": bps.push_pull_async_inplace(kept["push in place"], False, "c"),
+        "copy": bps.broadcast_async(mine, size - 1, name="d"),
+        "copy in place": bps.broadcast_async_(kept["copy in place"], size - 1, name="e"),
+        "rows": bps.allgather_async(mine[:1], name="f"),
+        "part": bps.reducescatter_async(mine, name="g", op=bps.Sum),
+        "group": bps.grouped_allreduce_async(groups[0], name="h", op=bps.Sum),
+        "group in place": bps.grouped_allreduce_async_(groups[0], name="i", op=bps.Sum),
+        "group of rows": bps.grouped_allgather_async([mine[:1], mine[:2]], name="j"),
+        "group of parts": bps.grouped_reducescatter_async([mine, mine], name="k", op=bps.Sum),
+    }
+    found = {name: bps.synchronize(handle) for name, handle in handles.items()}
+    assert all(found[name] is array for name, array in kept.items())
+    for name in ("sum", "sum in place", "push in place"):
+        assert found[name].tolist() == [total] * 2 * size
+    for name in ("copy", "copy in place"):
+        assert found[name].tolist() == [size - 1] * 2 * size
+    assert found["rows"].tolist() == found["group of rows"][0].tolist() == everybody
+    for part in (found["part"], *found["group of parts"]):
+        assert part.tolist() == [total] * 2
+    assert [one.tolist() for one in found["group"]] == [[total] * 2 * size, [total]]
+    assert [one.tolist() for one in groups[0]] == [[total] * 2 * size, [total]]
+    bps.grouped_allreduce_(groups[1], name="l", op=bps.Max)
+    assert groups[1][1].tolist() == [size - 1]
+    one, _ = bps.grouped_allreduce(groups[1], name="m", op=bps.Sum)
+    assert one.tolist() == [(size - 1) * size] * 2 * size
+    late = bps.push_pull_async(mine, name="polled") if rank == 0 else None
+    assert size == 1 or late is None or not bps.poll(late)
+    bps.barrier(name="rank 0 has looked")
+    bps.synchronize(late if late is not None else bps.push_pull_async(mine, name="polled"))
+    assert bps.allgather_object({"rank": rank}) == [{"rank": r} for r in everybody]
+    assert bps.broadcast_object([rank], root_rank=size - 1) == [size - 1]
 
 
 NUMPY = Framework(

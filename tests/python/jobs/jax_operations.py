@@ -71,10 +71,29 @@ def check_types(rank: int, size: int) -> None:
         assert same(totals[dtype], size * (size + 1) // 2), (dtype, totals)
         assert gathered[dtype][:, 0].tolist() == [r + 1 for r in range(size) for _ in range(3)]
         assert same(copied[dtype], size)
+    unsigned = {kind: full((2, 2), rank + 1, kind) for kind in ("uint16", "uint32", "uint64")}
+    key = jax.random.key_data(jax.random.key(rank))
+    moved = both("moved", partial(bps.broadcast, root_rank=size - 1), {**unsigned, "key": key})
+    rows = both("moved rows", bps.allgather, unsigned)
+    dealt = both("moved to all", bps.alltoall, {k: full((size,), rank, k) for k in unsigned})
+    for kind in unsigned:
+        assert moved[kind].dtype == rows[kind].dtype == dealt[kind].dtype == kind
+        assert same(moved[kind], size)
+        assert rows[kind][:, 0].tolist() == [r + 1 for r in range(size) for _ in range(2)]
+        assert dealt[kind].tolist() == list(range(size))
+    assert same(moved["key"], jax.random.key_data(jax.random.key(size - 1)))
+    refused(bps.InvalidArgumentError, "uint32", lambda: bps.allreduce(unsigned["uint32"]))
+    if size > 1:
+        odd = unsigned["uint32"] if rank == 0 else full((2, 2), 1, "int32")
+        for way in (lambda call: call, jax.jit):
+            call = way(partial(bps.broadcast, root_rank=0, name="odd kind"))
+            refused(bps.MismatchError, "uint32", lambda call=call: call(odd))
     yes = both("any", partial(bps.allreduce, op=bps.Max), jnp.array([rank == 0]))
     assert yes.tolist() == [True]
     refused(bps.InvalidArgumentError, "complex64", lambda: bps.allreduce(jnp.complex64(1)))
     refused(bps.InvalidArgumentError, "key_data", lambda: bps.allreduce(jax.random.key(1)))
+    for call in (bps.allreduce, bps.allgather, bps.alltoall, bps.reducescatter):
+        refused(bps.InvalidArgumentError, "a str cannot", lambda call=call: call("text"))
 
 
 def check_combinations(rank: int, size: int) -> None:
@@ -128,6 +147,18 @@ def check_trees(rank: int, size: int) -> None:
     half = bps.allreduce(tree, name="half", compression=bps.Compression.bf16, op=bps.Sum)
     assert half["w"].dtype == jnp.float32
     assert half["w"].tolist() == total["w"].tolist()
+
+
+def check_groups_and_objects(rank: int, size: int) -> None:
+    two = [full((2, 2), rank, jnp.float32), full((2,), rank, jnp.int32)]
+    rows = both("group of rows", bps.grouped_allgather, two)
+    assert [len(one) for one in rows] == [2 * size] * 2
+    assert rows[1].tolist() == [r for r in range(size) for _ in range(2)]
+    whole = [ones((size, 3)), ones(2 * size)]
+    parts = both("group of parts", partial(bps.grouped_reducescatter, op=bps.Sum), whole)
+    assert [part.tolist() for part in parts] == [[[size] * 3], [size] * 2]
+    assert bps.allgather_object({"rank": rank}) == [{"rank": r} for r in range(size)]
+    assert bps.broadcast_object([rank], root_rank=size - 1) == [size - 1]
 
 
 def check_rows(rank: int, size: int) -> None:

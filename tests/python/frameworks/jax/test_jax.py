@@ -51,3 +51,10 @@ def test_room_for_results_is_where_xla_shares_it() -> None:
         room = aligned_room((count, 3), np.dtype(np.float16))
         assert room.shape == (count, 3)
         assert room.ctypes.data % 64 == 0
+
+
+def test_what_is_no_optimizer_is_refused(core: object) -> None:
+    import byteps.jax as bps
+
+    with pytest.raises(ValueError, match="optimizer of optax; this is a str"):
+        bps.DistributedOptimizer("adam")

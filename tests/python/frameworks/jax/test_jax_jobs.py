@@ -10,6 +10,7 @@ from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
+    expect_failure_ends_all,
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
@@ -60,5 +61,11 @@ def test_a_timeline_has_the_exchanges_inside_of_programs(environment, tmp_path) 
     assert code == 0, out + err
     for name in ("t.json", "t.rank1.json"):
         events = json.loads((tmp_path / name).read_text())
+        names = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
+        inside = {row for row, name in names.items() if "in a program" in name}
         begun = [event["pid"] for event in events if event.get("name") == "ALLREDUCE"]
-        assert max(begun.count(row) for row in set(begun)) == 300  # steps
+        assert max(begun.count(row) for row in inside) == 150  # every second step
+
+
+def test_an_exception_in_a_step_of_jax_ends_all_ranks(environment) -> None:
+    expect_failure_ends_all(environment, "jax")

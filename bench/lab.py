@@ -18,7 +18,7 @@ import sys
 from typing import Any
 
 from harness.lab import Lab
-from harness.network import LinkOptions, Network, remove_leftovers
+from harness.network import SUBNETS, LinkOptions, Network, remove_leftovers
 from harness.programs import RESULTS, BenchError, require_programs
 from harness.report import Report
 from harness.shapes import shape_names
@@ -62,6 +62,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--congestion", default="cubic", help="of every host")
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--burst-kb", type=int, default=256, help=BURST_HELP)
+    parser.add_argument(
+        "--links",
+        type=int,
+        default=1,
+        choices=range(1, len(SUBNETS) + 1),
+        help="of each host, each in a network of its own; only row 32 uses more than the first",
+    )
     parser.add_argument("--queue-ms", type=int, default=20, help="of a port")
     parser.add_argument(
         "--option",
@@ -84,7 +91,12 @@ def parse_arguments() -> argparse.Namespace:
 def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
     """All wanted rows at one link rate."""
     options = LinkOptions(
-        mbit, arguments.mtu, arguments.burst_kb, arguments.queue_ms, arguments.congestion
+        mbit,
+        arguments.mtu,
+        arguments.burst_kb,
+        arguments.queue_ms,
+        arguments.congestion,
+        arguments.links,
     )
     with Network(arguments.workers + arguments.servers, options) as network:
         workers = network.hosts[: arguments.workers]

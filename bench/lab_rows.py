@@ -229,6 +229,28 @@ def run_row_21(lab: Lab, report: Report) -> None:
     add_pairs(report, lab, 21, f"found / {best.name}", found, best)
 
 
+def run_row_32(lab: Lab, report: Report) -> None:
+    """with --links 2 or more: a job on one link of each host, and on all; time / t_opt of one"""
+    interfaces = lab.workers[0].interfaces
+    if len(interfaces) < 2:
+        report.say("row 32 needs hosts with several links: --links 2")
+        return
+    with Fleet() as fleet:
+        together = {"BYTEPS_INTERFACES": ",".join(interfaces)}
+        jobs = [lab.start_byteps(fleet), lab.start_byteps(fleet, number=1, more=together)]
+        names = ["one link", f"{len(interfaces)} links"]
+        one, all_links = measure_in_turn(lab, jobs, names, report.say)
+        before = [host.received_bytes(interfaces[:1]) for host in lab.workers]
+        sum_before = [host.received_bytes() for host in lab.workers]
+        jobs[1].run(f"run tensor 1 {lab.nbytes}")
+        first = sum(host.received_bytes(interfaces[:1]) for host in lab.workers) - sum(before)
+        both = sum(host.received_bytes() for host in lab.workers) - sum(sum_before)
+    for series in (one, all_links):
+        add(report, lab, 32, series, lab.nbytes)
+    add_pairs(report, lab, 32, f"{len(interfaces)} links / one link", all_links, one)
+    report.say(f"{interfaces[0]} carries {first / both:.3f} of the bytes of the workers")
+
+
 ROWS: dict[int, Callable[[Lab, Report], None]] = {
     1: run_row_1,
     2: run_row_2,
@@ -242,6 +264,7 @@ ROWS: dict[int, Callable[[Lab, Report], None]] = {
     13: run_row_13,
     20: run_row_20,
     21: run_row_21,
+    32: run_row_32,
 }
 
 

@@ -252,6 +252,12 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--scale-servers", arguments.scale_options.servers,
                  "with --scale: only cells with so many servers of their own");
+  app.add_option("--scale-gbit", arguments.scale_options.gbit, "with --scale: rate of the links")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--scale-piece", arguments.scale_options.piece_bytes_max,
+                 "with --scale: largest piece, in bytes")
+      ->capture_default_str();
   app.add_option("--scale-credit", arguments.scale_options.credit_bytes,
                  "with --scale: bytes of credit per worker; 0: as the product chooses")
       ->capture_default_str();

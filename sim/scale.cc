@@ -12,7 +12,7 @@ namespace byteps::sim {
 namespace {
 
 constexpr uint64_t kTensorBytes = 100'000'000;
-constexpr double kLinkBytesPerSecond = 1.25e9;
+constexpr double kBytesPerGbit = 1.25e8;
 constexpr double kRatioMax = 1.05;
 
 // Lengths only: the state machines decide, nobody adds.
@@ -36,33 +36,35 @@ struct Cell {
 };
 
 // n workers and k helpers with one link rate; with k < n a server stands beside each worker too.
-double Bound(double n, double k) {
+double Bound(double n, double k, double link) {
   double m = static_cast<double>(kTensorBytes);
-  return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * kLinkBytesPerSecond);
+  return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * link);
 }
 
-ClusterOptions MakeCluster(uint32_t n, uint32_t k, uint64_t credit_bytes,
+ClusterOptions MakeCluster(uint32_t n, uint32_t k, const ScaleOptions& scale,
                            NoArithmetic& arithmetic) {
+  const double link = scale.gbit * kBytesPerGbit;
   ClusterOptions options;
   options.network.carry_bytes = false;
   options.arithmetic = &arithmetic;
-  options.credit_bytes = credit_bytes;
+  options.credit_bytes = scale.credit_bytes;
+  options.piece_bytes_max = scale.piece_bytes_max;
   for (uint32_t i = 0; i < n; ++i) {
-    options.host_links.push_back(kLinkBytesPerSecond);
+    options.host_links.push_back(link);
     options.worker_hosts.push_back(i);
     if (k < n) options.servers.push_back({i, 1});
   }
   for (uint32_t i = 0; i < k; ++i) {
-    options.host_links.push_back(kLinkBytesPerSecond);
+    options.host_links.push_back(link);
     options.servers.push_back({n + i, 1});
   }
   return options;
 }
 
-Cell Measure(uint32_t n, uint32_t k, uint64_t credit_bytes) {
+Cell Measure(uint32_t n, uint32_t k, const ScaleOptions& scale) {
   auto start = std::chrono::steady_clock::now();
   NoArithmetic arithmetic;
-  Cluster cluster(MakeCluster(n, k, credit_bytes, arithmetic));
+  Cluster cluster(MakeCluster(n, k, scale, arithmetic));
   // One round to declare and to warm up, then the one that counts.
   // Tensors that have an address and no memory.
   auto* input = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
@@ -91,7 +93,12 @@ Cell Measure(uint32_t n, uint32_t k, uint64_t credit_bytes) {
   for (uint32_t w = 0; w < n; ++w) submit(w, Time(milliseconds(1)), 1);
   cluster.RunUntilIdle(Time(seconds(1000)));
   if (!cluster.violations().empty()) ended = begun + seconds(1000);  // no good time
-  Cell cell{n, k, ToSeconds(ended - begun), Bound(n, k), cluster.network().events(), 0};
+  Cell cell{n,
+            k,
+            ToSeconds(ended - begun),
+            Bound(n, k, scale.gbit * kBytesPerGbit),
+            cluster.network().events(),
+            0};
   cell.spent = ToSeconds(std::chrono::steady_clock::now() - start);
   return cell;
 }
@@ -99,7 +106,8 @@ Cell Measure(uint32_t n, uint32_t k, uint64_t credit_bytes) {
 }  // namespace
 
 int RunScale(const ScaleOptions& options) {
-  fmt::print("simulation: push_pull of 100 MB, links of 10 Gbit/s, time / lower bound\n");
+  fmt::print("simulation: push_pull of 100 MB, links of {} Gbit/s, time / lower bound\n",
+             options.gbit);
   fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>12} {:>9}\n", "workers", "servers", "ms", "bound",
              "ratio", "events", "spent s");
   std::string json;
@@ -107,7 +115,7 @@ int RunScale(const ScaleOptions& options) {
   for (uint32_t n = options.workers_min; n <= options.workers_max; n *= 2) {
     for (uint32_t k : {n, n / 2, 0U}) {
       if (options.servers.value_or(k) != k) continue;
-      Cell cell = Measure(n, k, options.credit_bytes);
+      Cell cell = Measure(n, k, options);
       good = good && cell.ratio() <= kRatioMax;
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
                  cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);

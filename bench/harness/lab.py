@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,14 +107,18 @@ class Lab:
         variant: str = "",
         number: int = 0,
         program: Sequence[str | Path] = (),
+        more: Mapping[str, str] | None = None,
     ) -> Job:
-        """Start a job with a worker or a server on every host, the scheduler beside worker 0."""
+        """Start a job with a worker or a server on every host, the scheduler beside worker 0.
+
+        `more` are options whose values may have commas.
+        """
         arguments = self.arguments
         places = list(self.servers)
         if self.beside:
             places += self.workers
         words = arguments.option + [word for word in variant.split(",") if word]
-        options = dict(word.split("=", 1) for word in words)
+        options = {**dict(word.split("=", 1) for word in words), **(more or {})}
         return start_byteps(
             fleet,
             Meeting(self.workers[0].address, SCHEDULER_PORT + number),

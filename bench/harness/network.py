@@ -12,7 +12,8 @@ from types import TracebackType
 
 from harness.programs import BenchError, Place
 
-SUBNET = "10.77.0"
+SUBNETS = ("10.77.0", "10.78.0", "10.79.0", "10.80.0")  # of the links of a host
+SUBNET = SUBNETS[0]
 PREFIX = "bpslab"
 
 
@@ -25,6 +26,7 @@ class LinkOptions:
     burst_kb: int = 256
     queue_ms: int = 20
     congestion: str = "cubic"
+    links: int = 1  # of each host, each in a network of its own
 
 
 def ip(*words: str) -> str:
@@ -41,21 +43,30 @@ def _run(*words: str) -> str:
 
 @dataclass
 class Host:
-    """One namespace with one link."""
+    """One namespace with a link to each network; the first one has the address and the port."""
 
     namespace: str
     port: str
     address: str
+    links: int = 1
 
     @property
     def place(self) -> Place:
         """Return where programs of this host run."""
         return Place(("ip", "netns", "exec", self.namespace))
 
-    def received_bytes(self) -> int:
-        """Return what has come in over the link so far, headers included."""
-        link = json.loads(ip("-n", self.namespace, "-s", "-j", "link", "show", "eth0"))[0]
-        return int(link["stats64"]["rx"]["bytes"])
+    @property
+    def interfaces(self) -> list[str]:
+        """Return the names of the links."""
+        return [f"eth{link}" for link in range(self.links)]
+
+    def received_bytes(self, interfaces: Sequence[str] = ()) -> int:
+        """Return what has come in over the links so far, headers included."""
+        links = json.loads(ip("-n", self.namespace, "-s", "-j", "link", "show"))
+        wanted = interfaces or self.interfaces
+        return sum(
+            int(link["stats64"]["rx"]["bytes"]) for link in links if link["ifname"] in wanted
+        )
 
 
 class Network:
@@ -87,8 +98,10 @@ class Network:
 
     def _build(self) -> None:
         self._add_namespace(self.bridge)
-        ip("-n", self.bridge, "link", "add", "br0", "type", "bridge")
-        ip("-n", self.bridge, "link", "set", "br0", "mtu", str(self._options.mtu), "up")
+        for link in range(self._options.links):
+            bridge = f"br{link}"
+            ip("-n", self.bridge, "link", "add", bridge, "type", "bridge")
+            ip("-n", self.bridge, "link", "set", bridge, "mtu", str(self._options.mtu), "up")
         self._spare_filters()
         for i in range(self._count):
             self._add_host(i)
@@ -113,43 +126,28 @@ class Network:
         ip("-n", name, "link", "set", "lo", "up")
 
     def _add_host(self, number: int) -> None:
-        options = self._options
-        host = Host(f"{self._id}-{number}", f"port{number}", f"{SUBNET}.{number + 1}")
+        links = self._options.links
+        host = Host(f"{self._id}-{number}", f"port{number}", f"{SUBNET}.{number + 1}", links)
         self._add_namespace(host.namespace)
-        ip(
-            "-n",
-            self.bridge,
-            "link",
-            "add",
-            host.port,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            host.namespace,
-        )
-        for namespace, device in ((self.bridge, host.port), (host.namespace, "eth0")):
-            ip("-n", namespace, "link", "set", device, "mtu", str(options.mtu), "up")
-            self._limit(namespace, device)
-        ip("-n", self.bridge, "link", "set", host.port, "master", "br0")
-        ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
-        # By route: a namespace may not choose among all that the machine has, its routes may.
-        ip(
-            "-n",
-            host.namespace,
-            "route",
-            "replace",
-            f"{SUBNET}.0/24",
-            "dev",
-            "eth0",
-            "src",
-            host.address,
-            "congctl",
-            options.congestion,
-        )
+        for link in range(links):
+            self._add_link(host, link, number)
         self.hosts.append(host)
+
+    def _add_link(self, host: Host, link: int, number: int) -> None:
+        options = self._options
+        device, subnet = host.interfaces[link], SUBNETS[link]
+        port = host.port if link == 0 else f"{host.port}-{link}"
+        address = f"{subnet}.{number + 1}"
+        peer = ("peer", "name", device, "netns", host.namespace)
+        ip("-n", self.bridge, "link", "add", port, "type", "veth", *peer)
+        for namespace, end in ((self.bridge, port), (host.namespace, device)):
+            ip("-n", namespace, "link", "set", end, "mtu", str(options.mtu), "up")
+            self._limit(namespace, end)
+        ip("-n", self.bridge, "link", "set", port, "master", f"br{link}")
+        ip("-n", host.namespace, "address", "add", f"{address}/24", "dev", device)
+        # By route: a namespace may not choose among all that the machine has, its routes may.
+        route = ("route", "replace", f"{subnet}.0/24", "dev", device, "src", address)
+        ip("-n", host.namespace, *route, "congctl", options.congestion)
 
     def _limit(
         self, namespace: str, device: str, mbit: float | None = None, verb: str = "add"

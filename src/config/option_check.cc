@@ -108,6 +108,18 @@ Status CheckSilence(std::string_view name, int64_t limit_ms, int64_t interval_ms
                   name, limit_ms, interval_ms));
 }
 
+// One of them would be silently ignored.
+Status CheckInterfaces(const Options& options) {
+  if (options.interfaces.empty() || options.role != Role::kServer) return Status::Ok();
+  const bool named = !options.node_host.empty();
+  if (!named && options.interface.empty()) return Status::Ok();
+  return Contradiction(
+      fmt::format("interfaces={} (BYTEPS_INTERFACES) and {} ({}) exclude each other: both say what "
+                  "this server announces",
+                  options.interfaces, named ? "node_host" : "interface",
+                  named ? "DMLC_NODE_HOST" : "DMLC_INTERFACE"));
+}
+
 Status CheckHeartbeats(const Options& options) {
   const int64_t interval = options.heartbeat_interval_ms;
   const Status ends = CheckSilence("heartbeat_timeout_ms", options.heartbeat_timeout_ms, interval);
@@ -122,6 +134,7 @@ Status CheckOptions(const Options& options, const GivenOptions& given) {
   if (const Status status = CheckServers(options); !status.ok()) return status;
   if (const Status status = CheckTls(options); !status.ok()) return status;
   if (const Status status = CheckHeartbeats(options); !status.ok()) return status;
+  if (const Status status = CheckInterfaces(options); !status.ok()) return status;
   return options.role == Role::kWorker ? CheckWorker(options) : Status::Ok();
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
+
+#include "src/config/text.h"
 
 namespace byteps::config {
 namespace {
@@ -11,6 +14,7 @@ namespace {
 constexpr int64_t kMachinesMax = 65536;
 constexpr int64_t kDay = 86400;
 constexpr int64_t kStepsMax = 1'000'000'000;
+constexpr size_t kInterfacesMax = 8;
 
 bool IsPlainName(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
@@ -41,6 +45,14 @@ bool IsCidrOrEmpty(std::string_view text) {
   in6_addr v6;
   if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return bits <= 32;
   return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && bits <= 128;
+}
+
+// "eth0,eth1", as many as a server may announce, each once.
+bool IsInterfacesOrEmpty(std::string_view text) {
+  const std::vector<std::string_view> names = SplitList(text);
+  return names.size() <= kInterfacesMax && std::ranges::all_of(names, [&](std::string_view name) {
+           return IsPlainName(name) && std::ranges::count(names, name) == 1;
+         });
 }
 
 constexpr std::string_view kHostLimit = "a host name or an IP address without brackets";
@@ -162,6 +174,16 @@ constexpr OptionRow kRows[] = {
      .text_allowed = IsCidrOrEmpty,
      .help = "The server announces an address of this network. node_host has priority. If "
              "interface is set, too, the address must satisfy both."},
+    {.name = "interfaces",
+     .variable = "BYTEPS_INTERFACES",
+     .field = &Options::interfaces,
+     .readers = kByWorker | kByServer,
+     .text_limit = "names of network interfaces, separated by commas, each once, at most 8",
+     .text_allowed = IsInterfacesOrEmpty,
+     .help = "Network interfaces that carry tensors, such as eth0,eth1. A worker gives each of "
+             "them lanes of its own, and a server announces an address of each, in the network "
+             "address_cidr if that is set. The job uses their links together. Not set: one "
+             "interface, the one on the route."},
     {.name = "port",
      .variable = "DMLC_PORT",
      .field = &Options::port,
@@ -202,26 +224,37 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_SERVER_SHARDS",
      .field = &Options::server_shards,
      .readers = kByServer,
-     .minimum = 1,
      .maximum = 64,
+     .zero = "auto",
      .alias = "BYTEPS_SERVER_ENGINE_THREAD",
-     .help = "Shards of this server, one thread each. One is enough below 10 Gbit/s."},
+     .help = "Shards of this server, one thread each. auto: one for every 10 Gbit/s of each of its "
+             "links, at most 8, and at most half of its cores. A server that takes the place of a "
+             "lost one must have as many as that had."},
     {.name = "lanes",
      .variable = "BYTEPS_LANES",
      .field = &Options::lanes,
      .readers = kByWorker,
-     .minimum = 1,
      .maximum = 16,
+     .zero = "auto",
      .help = "Threads of this worker for its network, each with the connections to some of the "
              "shards; more than there are shards have nothing to do. Workers may have different "
-             "numbers. One is enough below 10 Gbit/s."},
+             "numbers. auto: one for every 10 Gbit/s of each of its links, at most 8, and at most "
+             "a quarter of its cores. The log says at the level info how many, and why."},
     {.name = "link_mbit",
      .variable = "BYTEPS_LINK_MBIT",
      .field = &Options::link_mbit,
      .readers = kByWorker | kByServer,
      .maximum = 10'000'000,
-     .help = "Speed of this machine's link in Mbit/s; 0: unknown. Placement gives each link its "
-             "share. Unknown ones count as equal until they are measured."},
+     .help = "Speed of this machine's link in Mbit/s, with interfaces of each of its links; 0: "
+             "unknown. Placement gives each machine its share. Unknown ones count as equal until "
+             "they are measured."},
+    {.name = "numa",
+     .variable = "BYTEPS_NUMA_ON",
+     .field = &Options::numa,
+     .readers = kByWorker | kByServer,
+     .help = "On a machine with several NUMA nodes: run lanes and shards on the cores that are "
+             "near to their network interface. Where the system does not tell or does not allow "
+             "it, they run anywhere. The launcher binds workers, too (--numa)."},
     {.name = "local_reduce",
      .variable = "BYTEPS_LOCAL_REDUCE",
      .field = &Options::local_reduce,

@@ -38,7 +38,8 @@ struct OptionRow {
   Readers readers = kByAll;
   int64_t minimum = 0;  // of numbers, inclusive
   int64_t maximum = 0;
-  int64_t multiple = 1;  // numbers are rounded up to one of these
+  int64_t multiple = 1;   // numbers are rounded up to one of these
+  std::string_view zero;  // of numbers: a word for 0, any case
   Strictness strictness = Strictness::kError;
   std::string_view choices;     // of texts: "a, b, c", any case; empty: any text
   std::string_view text_limit;  // of texts: what is allowed, in words; checked by text_allowed

@@ -76,7 +76,8 @@ std::string AllowedText(const OptionRow& row) {
   if (TypeOf(row) == "integer") {
     const auto steps = (row.maximum - row.minimum) / row.multiple;
     // inRange's end is exclusive.
-    return std::to_string(row.minimum + row.multiple * *rc::gen::inRange<int64_t>(0, steps + 1));
+    const int64_t value = row.minimum + row.multiple * *rc::gen::inRange<int64_t>(0, steps + 1);
+    return value == 0 && !row.zero.empty() ? std::string(row.zero) : std::to_string(value);
   }
   if (TypeOf(row) == "0/1") return *rc::gen::element<std::string>("0", "1");
   if (TypeOf(row) == "choice") {

@@ -27,11 +27,14 @@ Status Refuse(const Given& given, std::string_view expected) {
 }
 
 std::string NumberRange(const OptionRow& row) {
-  return fmt::format("{} to {}", row.minimum, row.maximum);
+  return fmt::format("{} to {}", row.minimum + (row.zero.empty() ? 0 : 1), row.maximum);
 }
 
 // "an integer from 1 to 64", in the unit in which the value was given.
 std::string ExpectedNumber(const Given& given) {
+  if (!given.row.zero.empty()) {
+    return fmt::format("{}, or an integer from {}", given.row.zero, NumberRange(given.row));
+  }
   if (given.factor == 1) return "an integer from " + NumberRange(given.row);
   const int64_t least = (given.row.minimum + given.factor - 1) / given.factor;
   return fmt::format("an integer from {} to {}", least, given.row.maximum / given.factor);
@@ -58,6 +61,7 @@ int64_t MultiplySaturating(int64_t value, int64_t factor) {
 }
 
 Result<int64_t> ParseNumber(const Given& given, std::vector<std::string>& warnings) {
+  if (!given.row.zero.empty() && LowerCase(given.text) == given.row.zero) return 0;
   const std::optional<int64_t> number = ReadInteger(given.text);
   if (!number) return Refuse(given, ExpectedNumber(given));
   const OptionRow& row = given.row;
@@ -139,9 +143,13 @@ struct Setter {
 };
 
 struct Formatter {
+  const OptionRow& row;
   const Options& options;
 
-  std::string operator()(int64_t Options::* field) const { return std::to_string(options.*field); }
+  std::string operator()(int64_t Options::* field) const {
+    if (options.*field == 0 && !row.zero.empty()) return std::string(row.zero);
+    return std::to_string(options.*field);
+  }
   std::string operator()(std::optional<int64_t> Options::* field) const {
     return options.*field ? std::to_string(*(options.*field)) : std::string();
   }
@@ -168,7 +176,7 @@ Status SetOption(const OptionRow& row, std::string_view text, std::string_view o
 }
 
 std::string FormatOption(const OptionRow& row, const Options& options) {
-  return std::visit(Formatter{options}, row.field);
+  return std::visit(Formatter{row, options}, row.field);
 }
 
 std::string_view TypeOf(const OptionRow& row) {
@@ -178,7 +186,9 @@ std::string_view TypeOf(const OptionRow& row) {
 }
 
 std::string RangeOf(const OptionRow& row) {
-  if (IsNumber(row)) return NumberRange(row);
+  if (IsNumber(row)) {
+    return row.zero.empty() ? NumberRange(row) : fmt::format("{}, {}", row.zero, NumberRange(row));
+  }
   if (IsSwitch(row)) return "0, 1";
   return std::string(row.choices.empty() ? row.text_limit : row.choices);
 }

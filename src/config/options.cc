@@ -246,6 +246,12 @@ int64_t PieceBytesMax(const Options& options) {
   return std::min(options.partition_bytes, kSharedPieceBytesMax);
 }
 
+std::vector<std::string> Interfaces(const Options& options) {
+  std::vector<std::string> names;
+  for (const std::string_view name : SplitList(options.interfaces)) names.emplace_back(name);
+  return names;
+}
+
 int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }
 
 int64_t GlobalRank(const Options& options) {

@@ -39,6 +39,7 @@ struct Options {
   std::string node_host;
   std::string interface;
   std::string address_cidr;
+  std::string interfaces;
   int64_t port = 0;
   int64_t server_index = -1;
 
@@ -46,9 +47,10 @@ struct Options {
   int64_t partition_bytes = 32768;
   int64_t scheduling_credit = 0;
   int64_t credit_bytes = 0;
-  int64_t server_shards = 1;
-  int64_t lanes = 1;
+  int64_t server_shards = 0;  // 0: automatic
+  int64_t lanes = 0;          // the same
   int64_t link_mbit = 0;
+  bool numa = true;
   std::string local_reduce = "auto";
   std::string tcp_congestion;
   int64_t tcp_notsent_lowat = 0;
@@ -139,6 +141,9 @@ int64_t CreditBytes(const Options& options);
 
 // Whether `timeline` names a file; Horovod's word for "perhaps later" is none.
 bool HasTimelineFile(const Options& options);
+
+// The names in `interfaces`; none if it is not set.
+std::vector<std::string> Interfaces(const Options& options);
 
 // "host:port" where the job's state is shown; empty: nowhere.
 std::string StatusAddress(const Options& options);

@@ -155,11 +155,34 @@ TEST(LoadOptionsTest, AJobWithoutServersSaysSo) {
 }
 
 TEST(LoadOptionsTest, AWorkerHasOneToSixteenLanes) {
-  EXPECT_EQ(LoadOptions(Job({}), {})->lanes, 1);
+  EXPECT_EQ(LoadOptions(Job({}), {})->lanes, 0);
+  for (const char* automatic : {"auto", "AUTO", "0"}) {
+    EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", automatic}}), {})->lanes, 0) << automatic;
+  }
   EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", "16"}}), {})->lanes, 16);
   EXPECT_EQ(LoadOptions(Job({{"BYTEPS_LANES", "16"}}), Texts{"lanes=3"})->lanes, 3);
-  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LANES", "0"}})), HasSubstr("1 to 16"));
+  EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LANES", "-1"}})),
+              HasSubstr("auto, or an integer from 1 to 16"));
   EXPECT_THAT(ErrorOf(Job({{"BYTEPS_LANES", "17"}})), HasSubstr("BYTEPS_LANES"));
+}
+
+TEST(LoadOptionsTest, InterfacesAreNamesEachOnce) {
+  const Options two = LoadOptions(Job({{"BYTEPS_INTERFACES", " eth0, eth1.7 "}}), {}).value();
+  EXPECT_THAT(Interfaces(two), ElementsAre("eth0", "eth1.7"));
+  EXPECT_THAT(Interfaces(LoadOptions(Job({}), {}).value()), IsEmpty());
+  for (const char* wrong : {"eth0,eth0", "eth0,,eth1", "a b", "a,b,c,d,e,f,g,h,i"}) {
+    EXPECT_THAT(ErrorOf(Job({{"BYTEPS_INTERFACES", wrong}})), HasSubstr("each once")) << wrong;
+  }
+}
+
+TEST(LoadOptionsTest, AServerIsToldOnceWhatItAnnounces) {
+  Environment::Variables server = {{"DMLC_ROLE", "server"}, {"BYTEPS_INTERFACES", "eth0"}};
+  EXPECT_TRUE(LoadOptions(Job(server), {}).ok());
+  for (const char* other : {"DMLC_NODE_HOST", "DMLC_INTERFACE"}) {
+    Environment::Variables both = server;
+    both[other] = "eth1";
+    EXPECT_THAT(ErrorOf(Job(both)), AllOf(HasSubstr("BYTEPS_INTERFACES"), HasSubstr(other)));
+  }
 }
 
 TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {

@@ -14,8 +14,7 @@ constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version"
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
 constexpr std::string_view kNoTrace = "there is no trace in this version";
 constexpr std::string_view kNoCodec = "there are no codecs in the core in this version";
-constexpr std::string_view kNoBinding =
-    "processes are not bound to cores in this version; use taskset or numactl";
+constexpr std::string_view kBinds = "the launcher binds the workers of a machine to cores";
 constexpr std::string_view kTcpRepeats = "TCP repeats what is lost";
 constexpr std::string_view kNoPolling = "nothing polls";
 
@@ -27,12 +26,11 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},
 
     // Binding to cores.
-    {"BYTEPS_NUMA_ON", kMissing, "0", kNoBinding},
-    {"BYTEPS_NUMA_DEFAULT_QUOTA", kMissing, "", kNoBinding},
-    {"BYTEPS_NUMA_ROOT_QUOTA", kMissing, "", kNoBinding},
-    {"BYTEPS_CPU_BLACKLIST", kMissing, "-1", kNoBinding},
-    {"BYTEPS_VISIBLE_CPU_CORES", kMissing, "", kNoBinding},
-    {"BYTEPS_MULTITHREADED_CPU", kMissing, "", kNoBinding},
+    {"BYTEPS_NUMA_DEFAULT_QUOTA", kLauncher, "", kBinds},
+    {"BYTEPS_NUMA_ROOT_QUOTA", kLauncher, "", kBinds},
+    {"BYTEPS_CPU_BLACKLIST", kLauncher, "-1", kBinds},
+    {"BYTEPS_VISIBLE_CPU_CORES", kLauncher, "", kBinds},
+    {"BYTEPS_MULTITHREADED_CPU", kLauncher, "", kBinds},
 
     // Roles and rendezvous.
     {"DMLC_NUM_PORTS", kNone, "1", "a server needs one port whatever the number of shards"},

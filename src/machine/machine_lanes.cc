@@ -99,7 +99,7 @@ std::unique_ptr<runtime::LaneGroup> MachineLanes::MakeGroup(runtime::WorkerLanes
   events.to_front = [this](protocol::FrontMail mail) { uplink_->OnMail(std::move(mail)); };
   return std::make_unique<runtime::LaneGroup>(
       runtime::WorkerLanesParts{parts.transport, parts.loop, worker, parts.links, parts.identity,
-                                parts.log, std::move(events)});
+                                parts.log, std::move(events), std::move(parts.on_lane_thread)});
 }
 
 void MachineLanes::Start() {

@@ -63,6 +63,9 @@ struct WorkerEngineOptions {
   protocol::WorkerOptions protocol;
   // Null: lanes of its own.
   MakeWorkerLanes make_lanes;
+  // Called first on the thread of each lane; lane 0 is the thread of the worker itself. Must not
+  // throw. Null: nothing is.
+  std::function<void(uint32_t lane)> on_lane_thread;
   // From the first attempt to reach the coordinator to the last connection to a shard.
   Duration start_limit = seconds(150);
   // An operation that takes longer ends in an error, on every rank or on none; zero: no limit.

@@ -13,6 +13,7 @@ using protocol::LaneMail;
 LaneGroup::LaneGroup(WorkerLanesParts parts)
     : loop_(parts.loop),
       events_(std::move(parts.events)),
+      on_thread_(std::move(parts.on_lane_thread)),
       inbox_(loop_, [this](auto& all) { TakeNews(all); }) {
   const protocol::WorkerOptions& worker = parts.worker;
   for (uint32_t number = 0; number < worker.lanes; ++number) {
@@ -41,14 +42,15 @@ LaneGroup::LaneGroup(WorkerLanesParts parts)
 LaneGroup::~LaneGroup() { End(); }
 
 void LaneGroup::Start() {
-  for (auto& lane : lanes_) {
-    if (lane->loop != nullptr) lane->thread = std::thread([this, &one = *lane] { Run(one); });
+  for (uint32_t number = 1; number < lanes_.size(); ++number) {
+    lanes_[number]->thread = std::thread([this, number] { Run(number); });
   }
 }
 
 // What is open cannot end without this lane.
-void LaneGroup::Run(Lane& lane) noexcept {
-  Status how = RunLoop(*lane.loop);
+void LaneGroup::Run(uint32_t number) noexcept {
+  if (on_thread_ != nullptr) on_thread_(number);
+  Status how = RunLoop(*lanes_[number]->loop);
   if (ends_) return;
   {
     MutexLock lock(mutex_);

@@ -51,7 +51,7 @@ class LaneGroup final : public WorkerLanes {
   };
 
   LaneRunner::Events EventsOf(uint32_t number);
-  void Run(Lane& lane) noexcept;
+  void Run(uint32_t number) noexcept;
   // On the lane's thread; at once if that is the owner's.
   void Do(Lane& lane, Command work);
   // On the owner's thread; at once if `lane` lives there.
@@ -60,6 +60,7 @@ class LaneGroup final : public WorkerLanes {
 
   transport::Loop& loop_;
   const Events events_;
+  const std::function<void(uint32_t)> on_thread_;
   Inbox<std::variant<protocol::FrontMail, News>> inbox_;  // from lanes with threads of their own
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::deque<protocol::LaneMail> to_first_;

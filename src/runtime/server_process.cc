@@ -45,7 +45,10 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
   for (uint32_t i = 0; i < options.join.shards; ++i) {
     if (options.timeline != nullptr) shard.watch = options.timeline->entries().NewRoundWatch();
     shards_.push_back(std::make_unique<ShardThread>(
-        transport, shard, log, broken, [this](const Status& why) { OnShardFailed(why); }));
+        transport, shard, log, broken, [this](const Status& why) { OnShardFailed(why); },
+        [this, i] {
+          if (options_.on_shard_thread != nullptr) options_.on_shard_thread(i);
+        }));
   }
 }
 
@@ -57,8 +60,8 @@ Result<std::string> ServerProcess::Listen(const std::string& address) {
         handshakes_.Accept(std::move(connection));
       });
   if (!listener.ok()) return listener.status();
-  listener_ = std::move(listener).value();
-  return listener_->Address();
+  listeners_.push_back(std::move(listener).value());
+  return listeners_.back()->Address();
 }
 
 Status ServerProcess::Run() {
@@ -94,23 +97,41 @@ void ServerProcess::End(const Status& why) {
 void ServerProcess::OnReady() {
   if (!membership_.has_value()) {
     wire::Join join = options_.join;
-    transport::Announcement chosen{options_.announced_host, "the options wish it"};
-    if (chosen.address.empty()) {
-      chosen = transport::ChooseAnnouncement(options_.control.coordinator, control_.LocalAddress());
-    }
-    if (listener_ == nullptr) {
-      std::string host = transport::ListenHost(chosen.address);
-      Result<std::string> bound = Listen(transport::FormatHostPort(host, options_.port));
-      if (!bound.ok()) return End(bound.status());
-    }
+    if (Status announced = Announce(join); !announced.ok()) return End(announced);
     if (options_.shared_links) ListenShared();
-    join.address = transport::FormatHostPort(chosen.address, listener_->Port());
-    announced_ = join.address + " (" + chosen.why + ")";
     log_.Info("announcing {}", announced_);
     membership_.emplace(join);
   }
   control_.Send(membership_->Greeting());
   for (const auto& [worker, suspect] : broken_) control_.Send(suspect);
+}
+
+// Listens at each address that workers are told.
+Status ServerProcess::Announce(wire::Join& join) {
+  std::vector<std::string> hosts = options_.announced_hosts;
+  std::string why = "the options wish it";
+  if (hosts.empty()) {
+    transport::Announcement chosen =
+        transport::ChooseAnnouncement(options_.control.coordinator, control_.LocalAddress());
+    hosts.push_back(std::move(chosen.address));
+    why = std::move(chosen.why);
+  }
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (i == listeners_.size()) {
+      std::string host = transport::ListenHost(hosts[i]);
+      Result<std::string> bound = Listen(transport::FormatHostPort(host, options_.port));
+      if (!bound.ok()) return bound.status();
+    }
+    std::string address = transport::FormatHostPort(hosts[i], listeners_[i]->Port());
+    announced_ += (i == 0 ? "" : " and ") + address;
+    if (i == 0) {
+      join.address = std::move(address);
+    } else {
+      join.more_addresses.push_back(std::move(address));
+    }
+  }
+  announced_ += " (" + why + ")";
+  return Status::Ok();
 }
 
 // Before this server is announced: who finds no listener takes TCP for good.

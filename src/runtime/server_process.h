@@ -2,6 +2,7 @@
 // loop, buffers, connections and pieces. Shards share nothing.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,11 +26,16 @@ class ShardThread;
 
 struct ServerProcessOptions {
   ControlLinkOptions control;
-  wire::Join join;    // address is filled in when the port is known
-  uint16_t port = 0;  // to listen on, at the announced host if it is this one; 0: any
+  wire::Join join;    // its addresses are filled in when the ports are known
+  uint16_t port = 0;  // to listen on, at the announced hosts if they are this one; 0: any
   // Workers of this host may come through shared memory, too: the transport has it.
   bool shared_links = false;
-  std::string announced_host;  // empty: what transport::ChooseAnnouncement makes of the connection
+  // Empty: one, which transport::ChooseAnnouncement makes of the connection. Several: an address of
+  // each of this host's interfaces, which workers spread their connections over.
+  std::vector<std::string> announced_hosts;
+  // Called first on the thread of each shard, by its number in this server. Must not throw. Null:
+  // nothing is.
+  std::function<void(uint32_t shard)> on_shard_thread;
   // What the shards can decode and encode. They outlive the process; all shards use them at once.
   const protocol::Codecs* codecs = &protocol::Codecs::None();
   // Null: none is recorded. Outlives the process.
@@ -43,7 +49,8 @@ class ServerProcess {
 
   // Binds an address ("host:port") and returns it with the port that was really bound. Without this
   // call the server binds what it announces, as soon as it has reached the coordinator.
-  // REQUIRES: called at most once, before Run.
+  // Several calls: what workers of hosts with several interfaces find.
+  // REQUIRES: called before Run.
   Result<std::string> Listen(const std::string& address);
 
   // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why; kEvicted:
@@ -55,6 +62,7 @@ class ServerProcess {
 
  private:
   void OnReady();
+  Status Announce(wire::Join& join);
   void ListenShared();
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
@@ -75,7 +83,7 @@ class ServerProcess {
   ControlLink control_;
   std::optional<protocol::Membership> membership_;  // once the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
-  std::unique_ptr<transport::Listener> listener_;
+  std::vector<std::unique_ptr<transport::Listener>> listeners_;
   std::unique_ptr<transport::Listener> shared_listener_;  // null: there is none
   Handshakes handshakes_;
   protocol::Admission admission_;

@@ -12,7 +12,15 @@ namespace {
 constexpr Duration kPauseMin = milliseconds(20);
 constexpr Duration kPauseMax = milliseconds(500);
 constexpr Duration kAttemptLimit = seconds(2);
+// Where there is another way: a network that is down must not look like a server that is gone
+// (ShardLinkOptions::unreachable_after).
+constexpr Duration kAttemptOfManyLimit = milliseconds(400);
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
+
+std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& options) {
+  if (options.interfaces.empty()) return {};
+  return options.interfaces[lane % options.interfaces.size()];
+}
 
 }  // namespace
 
@@ -63,8 +71,9 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   // Whom it leads to.
   uint32_t server = 0;
   uint64_t incarnation = 0;
-  std::string address;
-  bool shared = false;  // it leads, or is to lead, through shared memory
+  std::vector<ShardPath> paths;  // best first
+  size_t path = 0;               // of the latest attempt
+  bool shared = false;           // it leads, or is to lead, through shared memory
 
   uint64_t attempt = 0;  // the latest one
   std::unique_ptr<HandshakeInitiator> handshake;
@@ -90,6 +99,7 @@ ShardLinks::ShardLinks(transport::Loop& loop, const ShardLinkOptions& options,
     : loop_(loop),
       options_(options),
       identity_(identity),
+      own_(InterfaceOf(lane_number, options)),
       pool_(pool),
       lane_(lane),
       log_(log),
@@ -115,7 +125,8 @@ void ShardLinks::Connect(Slot slot) {
     Link& link = *links_[shard];
     link.server = targets_.all()[shard].server;
     link.incarnation = targets_.all()[shard].incarnation;
-    link.address = targets_.all()[shard].address;
+    link.paths =
+        PathsTo(targets_.all()[shard].addresses, shard - targets_.all()[shard].first_shard, own_);
     link.shared =
         !options_.shared_host.empty() && targets_.all()[shard].host == options_.shared_host;
     link.overdue =
@@ -126,12 +137,13 @@ void ShardLinks::Connect(Slot slot) {
 
 void ShardLinks::Begin(Link& link) {
   link.attempt = next_attempt_++;
-  loop_.Connect(
-      link.shared ? SharedAddress(identity_, link.incarnation) : link.address, kAttemptLimit,
-      [this, shard = link.shard,
-       attempt = link.attempt](Result<std::unique_ptr<transport::Connection>> connection) {
-        OnConnected(shard, attempt, std::move(connection));
-      });
+  const ShardPath path = link.shared ? ShardPath{SharedAddress(identity_, link.incarnation), ""}
+                                     : link.paths[link.path];
+  loop_.ConnectFrom(path.from, path.to, link.paths.size() > 1 ? kAttemptOfManyLimit : kAttemptLimit,
+                    [this, shard = link.shard, attempt = link.attempt](
+                        Result<std::unique_ptr<transport::Connection>> connection) {
+                      OnConnected(shard, attempt, std::move(connection));
+                    });
 }
 
 void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
@@ -140,7 +152,9 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
   if (!awaited || links_[shard]->attempt != attempt) return;
   Link& link = *links_[shard];
   if (!connection.ok()) {
-    return link.shared ? TryTcp(link, connection.status()) : TryAgain(link, connection.status());
+    if (link.shared) return TryTcp(link, connection.status());
+    TakeNextPath(link);
+    return TryAgain(link, connection.status());
   }
   wire::Hello hello;
   hello.role = Role::kWorker;
@@ -189,6 +203,14 @@ void ShardLinks::TryTcp(Link& link, const Status& why) {
   Begin(link);
 }
 
+// A network of the host may be down while another one still leads to the server.
+void ShardLinks::TakeNextPath(Link& link) {
+  if (link.paths.size() < 2) return;
+  link.path = (link.path + 1) % link.paths.size();
+  const ShardPath& next = link.paths[link.path];
+  log_.Info("trying {}{}{}", NameOf(link), next.from.empty() ? "" : " from ", next.from);
+}
+
 void ShardLinks::TellShared() {
   std::string servers;
   std::vector<uint64_t> processes;
@@ -214,6 +236,11 @@ void ShardLinks::OnClosed(Link& link, const Status& why) {
       why.message(),    targets_.generation()};
   if (!cut) link.closed = suspect;
   log_.Warning("the connection to {} broke: {}", NameOf(link), why.message());
+  if (cut) {
+    TakeNextPath(link);
+  } else {
+    link.path = 0;
+  }
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   TryAgain(link, why);
   if (!cut) events_.on_suspect(suspect);
@@ -285,7 +312,7 @@ void ShardLinks::TryAllAgain() {
 void ShardLinks::Close() { links_.clear(); }
 
 std::string ShardLinks::NameOf(const Link& link) const {
-  return "server " + std::to_string(link.server) + " at " + link.address;
+  return "server " + std::to_string(link.server) + " at " + link.paths[link.path].to;
 }
 
 }  // namespace byteps::runtime

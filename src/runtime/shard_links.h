@@ -15,6 +15,7 @@
 #include "src/protocol/worker/lane.h"
 #include "src/protocol/worker/shard_targets.h"
 #include "src/runtime/handshake.h"
+#include "src/runtime/shard_paths.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
 
@@ -28,6 +29,9 @@ struct ShardLinkOptions {
   // The host identity of this process, if its transport has shared memory: servers of this host are
   // reached through it, or through TCP if that fails. Empty: all through TCP.
   std::string shared_host;
+  // The interfaces of this host that the lanes share: lane i leaves from addresses of interface i,
+  // counted around. Empty: the system chooses.
+  std::vector<std::vector<OwnAddress>> interfaces;
 };
 
 class ShardLinks {
@@ -73,6 +77,7 @@ class ShardLinks {
 
   void Begin(Link& link);
   void TryTcp(Link& link, const Status& why);
+  void TakeNextPath(Link& link);
   void TellShared();
   void OnConnected(ShardId shard, uint64_t attempt,
                    Result<std::unique_ptr<transport::Connection>> connection);
@@ -91,6 +96,7 @@ class ShardLinks {
   transport::Loop& loop_;
   const ShardLinkOptions options_;
   const JobIdentity identity_;
+  const std::vector<OwnAddress> own_;  // of the lane's interface
   BufferPool& pool_;
   protocol::Lane& lane_;
   Log& log_;

@@ -118,10 +118,12 @@ struct ShardThread::Link final : transport::FrameReceiver {
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,
-                         Log& log, OnBroken on_broken, OnFailed on_failed)
+                         Log& log, OnBroken on_broken, OnFailed on_failed,
+                         std::function<void()> on_thread)
     : log_(log),
       on_broken_(std::move(on_broken)),
       on_failed_(std::move(on_failed)),
+      on_thread_(std::move(on_thread)),
       loop_(transport.MakeLoop()),
       machine_(options, pool_, arithmetic_, *this),
       bound_(machine_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
@@ -137,6 +139,7 @@ ShardThread::~ShardThread() {
 
 void ShardThread::Start() {
   thread_ = std::thread([this] {
+    on_thread_();
     Status how = RunLoop(*loop_);
     if (!how.ok()) on_failed_(how);
   });

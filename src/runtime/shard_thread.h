@@ -31,8 +31,9 @@ class ShardThread final : public protocol::ShardDriver {
   // not need memory.
   using OnFailed = std::function<void(const Status&)>;
 
+  // `on_thread`: called first on the shard's thread; must not throw.
   ShardThread(transport::Transport& transport, const protocol::ShardOptions& options, Log& log,
-              OnBroken on_broken, OnFailed on_failed);
+              OnBroken on_broken, OnFailed on_failed, std::function<void()> on_thread);
   // Stops the thread and waits for it.
   ~ShardThread() override;
 
@@ -62,6 +63,7 @@ class ShardThread final : public protocol::ShardDriver {
   Log& log_;
   OnBroken on_broken_;
   OnFailed on_failed_;
+  const std::function<void()> on_thread_;
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;

@@ -68,9 +68,14 @@ std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
   events.on_suspect = [this](const wire::Suspect& suspect) { Suspect(suspect); };
   events.on_evicted = [this](const std::string& why) { End(Evicted(why)); };
   events.on_lost = [this](const Status& why) { OnLost(why); };
-  WorkerLanesParts parts{
-      *transport_, *loop_,           options_.protocol, options_.shards, options_.control.identity,
-      log_,        std::move(events)};
+  WorkerLanesParts parts{*transport_,
+                         *loop_,
+                         options_.protocol,
+                         options_.shards,
+                         options_.control.identity,
+                         log_,
+                         std::move(events),
+                         options_.on_lane_thread};
   if (options_.make_lanes) return options_.make_lanes(std::move(parts));
   return std::make_unique<LaneGroup>(std::move(parts));
 }
@@ -88,7 +93,10 @@ WorkerEngine::~WorkerEngine() {
 Result<Standing> WorkerEngine::Start() {
   control_.Start();
   lanes_->Start();
-  thread_ = std::thread([this] { Finish(RunLoop(*loop_)); });
+  thread_ = std::thread([this] {
+    if (options_.on_lane_thread != nullptr) options_.on_lane_thread(0);
+    Finish(RunLoop(*loop_));
+  });
   auto now = std::chrono::steady_clock::now();
   const auto deadline = now + options_.start_limit;
   for (; now < deadline; now = std::chrono::steady_clock::now()) {

@@ -69,6 +69,8 @@ struct WorkerLanesParts {
   const JobIdentity& identity;
   Log& log;
   WorkerLanes::Events events;
+  // As WorkerEngineOptions::on_lane_thread.
+  std::function<void(uint32_t lane)> on_lane_thread;
 };
 using MakeWorkerLanes = std::function<std::unique_ptr<WorkerLanes>(WorkerLanesParts parts)>;
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
@@ -16,6 +18,7 @@
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/returning_server.h"
 #include "src/runtime/server_timeline.h"
+#include "src/session/network_plan.h"
 #include "src/session/signal_thread.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
@@ -80,7 +83,7 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   join.host = transport::HostIdentity();
   join.node = NodeName();
   join.process = static_cast<uint32_t>(::getpid());
-  join.link_mbit = static_cast<uint32_t>(options.link_mbit);
+  join.link_mbit = DeclaredMbit(options);
   join.server_count = static_cast<uint32_t>(options.num_server);
   if (options.role == Role::kWorker) {
     join.piece_bytes_max = static_cast<uint32_t>(config::PieceBytesMax(options));
@@ -90,19 +93,29 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   return join;
 }
 
-// A wish for an address is checked before the job starts; without one the connection to the
+// A wish for addresses is checked before the job starts; without one the connection to the
 // coordinator decides.
-Result<std::string> AnnouncedHost(const config::Options& options) {
+Result<std::vector<std::string>> AnnouncedHosts(const config::Options& options,
+                                                const NetworkPlan& plan,
+                                                const HostNetwork& network) {
+  if (plan.named) return AnnouncedBy(plan, network.route);
   if (!options.node_host.empty()) {
     Result<std::string> host =
         transport::ResolveHost(options.node_host, config::RootAddress(options));
-    if (host.ok()) return host;
+    if (host.ok()) return std::vector<std::string>{host.value()};
     return Status(StatusCode::kInvalidArgument,
                   "option node_host (DMLC_NODE_HOST): " + host.status().message());
   }
-  if (options.interface.empty() && options.address_cidr.empty()) return std::string();
-  return transport::ChooseAddress(
+  if (options.interface.empty() && options.address_cidr.empty()) return std::vector<std::string>();
+  Result<std::string> host = transport::ChooseAddress(
       {config::RootAddress(options), options.interface, options.address_cidr});
+  if (!host.ok()) return host.status();
+  return std::vector<std::string>{host.value()};
+}
+
+void Tell(const NetworkPlan& plan, Log& log) {
+  log.Info("{}", plan.text);
+  if (!plan.warning.empty()) log.Warning("{}", plan.warning);
 }
 
 // Without a secret whoever reaches a port of the job can join it.
@@ -164,16 +177,21 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
 
 Status ServeAsServer(const config::Options& options, Log& log) {
   if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
-  Result<std::string> announced = AnnouncedHost(options);
+  const HostNetwork network = LookAround(options);
+  Result<NetworkPlan> plan = PlanNetwork(options, network);
+  if (!plan.ok()) return plan.status();
+  Result<std::vector<std::string>> announced = AnnouncedHosts(options, plan.value(), network);
   if (!announced.ok()) return announced.status();
+  Tell(plan.value(), log);
   uint64_t incarnation = RandomIncarnation();
   runtime::ServerProcessOptions process;
   process.control = ControlOf(options, incarnation);
   process.join = JoinOf(options, incarnation);
   process.join.rank = static_cast<int32_t>(options.server_index);
-  process.join.shards = static_cast<uint32_t>(options.server_shards);
+  process.join.shards = plan->threads;
   process.port = static_cast<uint16_t>(options.port);
-  process.announced_host = announced.value();
+  process.announced_hosts = announced.value();
+  process.on_shard_thread = BinderOf(plan.value());
   process.shared_links = options.shared_links;
   auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
@@ -230,6 +248,12 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   return machine::StartMachineWorker(std::move(transport), std::move(worker), machine, log);
 }
 
+// Of workers that share memory one has the lanes of all.
+bool HasLanes(const config::Options& options) {
+  return !config::IsOneOfMachine(options) ||
+         static_cast<uint32_t>(options.local_rank) == machine::kCarrierRank;
+}
+
 // Once for a machine. Who has asked for one member shall hear of it.
 void TellWhyApart(const config::Options& options, const std::string& why, Log& log) {
   if (options.local_rank != 0) return;
@@ -278,6 +302,8 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     return alone;
   }
   if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
+  Result<NetworkPlan> plan = PlanNetwork(options, LookAround(options));
+  if (!plan.ok()) return plan.status();
   uint64_t incarnation = RandomIncarnation();
   runtime::WorkerEngineOptions worker;
   worker.control = ControlOf(options, incarnation);
@@ -288,8 +314,17 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   worker.join.local_size = static_cast<uint32_t>(options.local_size);
   if (options.shared_links) worker.shards.shared_host = worker.join.host;
   worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
-  worker.protocol.lanes = static_cast<uint32_t>(options.lanes);
   worker.protocol.watch = [&timeline](uint32_t) { return timeline.NewPieceWatch(); };
+  worker.protocol.lanes = plan->threads;
+  if (HasLanes(options)) {
+    Tell(plan.value(), log);
+    worker.on_lane_thread = BinderOf(plan.value());
+  }
+  if (plan->named) {
+    for (NetworkLink& link : plan->links) {
+      worker.shards.interfaces.push_back(std::move(link.addresses));
+    }
+  }
   worker.operation_limit = seconds(options.operation_timeout_s);
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;

@@ -51,6 +51,7 @@ struct InterfaceAddress {
   std::string interface;
   std::string address;
   bool loopback = false;
+  int prefix_bits = 0;  // of its network
 };
 
 // Which of its addresses this host tells others. What is set restricts: all of it must hold.

@@ -164,6 +164,20 @@ TEST(ListenHostTest, OwnAddressesAloneAreListenedOn) {
   }
 }
 
+TEST(ListAddressesTest, TheLoopbackHasANetworkOfEightBits) {
+  Result<std::vector<InterfaceAddress>> all = ListAddresses();
+  ASSERT_TRUE(all.ok());
+  for (const InterfaceAddress& one : all.value()) {
+    if (one.address == "127.0.0.1") {
+      EXPECT_EQ(one.prefix_bits, 8);
+    }
+    if (one.address == "::1") {
+      EXPECT_EQ(one.prefix_bits, 128);
+    }
+    EXPECT_GE(one.prefix_bits, 1) << one.address;
+  }
+}
+
 TEST(LoopbackTest, HostsThatKeepAJobOnOneMachine) {
   for (const char* host : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
     EXPECT_TRUE(IsLoopbackHost(host)) << host;

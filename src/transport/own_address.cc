@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -30,6 +32,22 @@ std::string Literal(const sockaddr* address) {
   int error =
       getnameinfo(address, LengthOf(address), text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
   return error == 0 ? text : "";
+}
+
+// How many bits of the address are the network's: those that are set in its mask.
+int PrefixBits(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  const auto count = [](const auto& bytes) {
+    int bits = 0;
+    for (uint8_t byte : std::bit_cast<std::array<uint8_t, sizeof(bytes)>>(bytes)) {
+      bits += std::popcount(byte);
+    }
+    return bits;
+  };
+  if (mask->sa_family == AF_INET6) {
+    return count(reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
+  }
+  return count(reinterpret_cast<const sockaddr_in*>(mask)->sin_addr);
 }
 
 class Descriptor {
@@ -101,7 +119,8 @@ Result<std::vector<InterfaceAddress>> ListAddresses() {
     if (family != AF_INET && family != AF_INET6) continue;
     std::string literal = Literal(entry->ifa_addr);
     if (literal.empty()) continue;
-    found.push_back({entry->ifa_name, literal, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+    found.push_back({entry->ifa_name, literal, (entry->ifa_flags & IFF_LOOPBACK) != 0,
+                     PrefixBits(entry->ifa_netmask)});
   }
   return found;
 }

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
@@ -182,6 +183,12 @@ class Loop {
   // `timeout`. Names are resolved without blocking the loop.
   virtual void Connect(const std::string& address, Duration timeout,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
+  // The same from this own address (a literal, without a port); empty: the system chooses. Loops
+  // whose hosts have no addresses ignore it.
+  virtual void ConnectFrom(const std::string& /*own*/, const std::string& address, Duration timeout,
+                           std::function<void(Result<std::unique_ptr<Connection>>)> done) {
+    Connect(address, timeout, std::move(done));
+  }
 };
 
 // A kind of transport: makes loops whose connections can reach each other.

@@ -21,6 +21,13 @@ bool BySlotAndRank(const WorkerInfo& a, const WorkerInfo& b) {
   return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
 }
 
+// Absent for hosts with one interface.
+auto Strings(Builder& b, const std::vector<std::string>& texts) {
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> list;
+  if (!texts.empty()) list = b.CreateVectorOfStrings(texts);
+  return list;
+}
+
 flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   auto host = b.CreateString(m.host);
   auto address = b.CreateString(m.address);
@@ -28,6 +35,7 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   auto node = b.CreateString(m.node);
   flatbuffers::Offset<flatbuffers::String> contributor;  // absent for most
   if (!m.contributor.empty()) contributor = b.CreateString(m.contributor);
+  auto more_addresses = Strings(b, m.more_addresses);
   fb::JoinBuilder join(b);
   join.add_role(static_cast<uint8_t>(m.role));
   join.add_rank(m.rank);
@@ -48,6 +56,7 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_contributor_size(m.contributor_size);
   join.add_machines_sum(m.machines_sum);
   join.add_meets(m.meets);
+  join.add_more_addresses(more_addresses);
   return join.Finish();
 }
 
@@ -78,7 +87,8 @@ flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
     auto address = b.CreateString(s.address);
     servers.push_back(fb::CreateServer(b, s.index, s.incarnation, host, address, s.process,
                                        s.first_shard, b.CreateVector(s.shard_weights), s.alive,
-                                       s.since, b.CreateVector(s.placed_weights)));
+                                       s.since, b.CreateVector(s.placed_weights),
+                                       Strings(b, s.more_addresses)));
   }
   auto workers = Table(b, m.workers);
   auto server_list = b.CreateVector(servers);

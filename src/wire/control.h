@@ -31,6 +31,9 @@ inline constexpr int kOpCount = 11;
 // How many of them combine numbers: kSum to kProduct.
 inline constexpr int kReductionCount = 5;
 
+// Of one server.
+inline constexpr size_t kMoreAddressesMax = 15;
+
 // A process asks to be a member. Everything that must be equal for all travels with it, so that
 // the coordinator can name the difference.
 struct Join {
@@ -56,6 +59,8 @@ struct Join {
   bool machines_sum = false;  // workers: those of a machine sum first, where they can
   // This process is here, but still meets the others of its contributor: nobody is let in yet.
   bool meets = false;
+  // Servers whose host has several interfaces: addresses of the others, in the same form.
+  std::vector<std::string> more_addresses;
 
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -99,6 +104,7 @@ struct ServerInfo {
   uint64_t since = 0;                   // the epoch in which `alive` took its value
   // What each shard owns since View::placed (plan/moves.h). Empty: what was dealt to it.
   std::vector<uint32_t> placed_weights;
+  std::vector<std::string> more_addresses;  // as in Join
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
 

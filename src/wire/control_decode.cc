@@ -31,8 +31,22 @@ Status Malformed(const char* what) {
 bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
 bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(kLastStatusCode); }
 
+using StringList = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+bool TooMany(const StringList* addresses) {
+  return addresses != nullptr && addresses->size() > kMoreAddressesMax;
+}
+
+std::vector<std::string> Texts(const StringList* strings) {
+  std::vector<std::string> texts;
+  if (strings == nullptr) return texts;
+  for (const flatbuffers::String* one : *strings) texts.push_back(Text(one));
+  return texts;
+}
+
 Result<Join> Read(const fb::Join& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
+  if (TooMany(m.more_addresses())) return Malformed("too many addresses");
   Join join;
   join.role = static_cast<Role>(m.role());
   join.rank = m.rank();
@@ -53,6 +67,7 @@ Result<Join> Read(const fb::Join& m) {
   join.contributor_size = m.contributor_size();
   join.machines_sum = m.machines_sum();
   join.meets = m.meets();
+  join.more_addresses = Texts(m.more_addresses());
   return join;
 }
 
@@ -69,6 +84,11 @@ uint64_t UnfoldedBytes(const fb::View& m) {
     add(s->address());
     if (s->shard_weights() != nullptr) bytes += uint64_t{4} * s->shard_weights()->size();
     if (s->placed_weights() != nullptr) bytes += uint64_t{4} * s->placed_weights()->size();
+    if (s->more_addresses() == nullptr) continue;
+    for (const flatbuffers::String* one : *s->more_addresses()) {
+      bytes += 4;
+      add(one);
+    }
   }
   return bytes;
 }
@@ -101,9 +121,10 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
     return Malformed("a slot that no job has");
   }
   for (const fb::Server* s : *m.servers()) {
+    if (TooMany(s->more_addresses())) return Malformed("too many addresses");
     view.servers.push_back({s->index(), s->incarnation(), Text(s->host()), Text(s->address()),
                             s->process(), s->first_shard(), Numbers(s->shard_weights()), s->alive(),
-                            s->since(), Numbers(s->placed_weights())});
+                            s->since(), Numbers(s->placed_weights()), Texts(s->more_addresses())});
   }
   return view;
 }

@@ -11,6 +11,7 @@ namespace {
 std::vector<Message> OneOfEach() {
   Join join{Role::kServer, 3,       42, "host-a", "10.0.0.1:99", 2,          500, 17, 4, 2,
             32768,         "0.1.0", 0,  1,        "node-a",      "node-a/0", 4};
+  join.more_addresses = {"10.1.0.1:99", "[fd00::1]:98"};
   View view;
   view.epoch = 5;
   view.generation = 2;
@@ -19,6 +20,7 @@ std::vector<Message> OneOfEach() {
   view.workers = {{0, 0, 7, "host-a", 100, 0, 1}, {1, 1, 8, "host-b", 101, 0, 1}};
   view.gone = {{2, 2, 6, "host-b", 103, 0, 1}};
   view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5, {4, 6}}};
+  view.servers[0].more_addresses = {"10.1.0.3:4711"};
   view.placed = 4;
   View next = view;
   next.epoch = 6;
@@ -128,6 +130,20 @@ TEST(ControlTest, AViewDoesNotUnfold) {
     auto bytes = std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()));
     EXPECT_EQ(DecodeControl(bytes).status().code(), StatusCode::kProtocol);
   }
+}
+
+TEST(ControlTest, AServerHasNoMoreAddressesThanAHostHasInterfaces) {
+  Join join;
+  join.more_addresses.assign(kMoreAddressesMax, "10.0.0.1:1");
+  View view;
+  view.servers = {{0, 9, "h", "10.0.0.3:1", 1, 0, {1}}};
+  view.servers[0].more_addresses = join.more_addresses;
+  ASSERT_TRUE(DecodeControl(EncodeControl(join)).ok());
+  ASSERT_TRUE(DecodeControl(EncodeControl(Commit{1, view})).ok());
+  join.more_addresses.emplace_back("10.0.0.1:1");
+  view.servers[0].more_addresses = join.more_addresses;
+  EXPECT_EQ(DecodeControl(EncodeControl(join)).status().code(), StatusCode::kProtocol);
+  EXPECT_EQ(DecodeControl(EncodeControl(Commit{1, view})).status().code(), StatusCode::kProtocol);
 }
 
 TEST(ControlTest, ProcessesOfOneSlotAreOneContributorAndTheLowestRankCarries) {

@@ -248,7 +248,7 @@ TEST(BreakingOff, AfterTheViewAWorkerLeavesInOrder) {
   ASSERT_TRUE(cluster.StartServices().ok());
   cluster.KillServer(0);
   runtime::ServerProcessOptions server = cluster.ServerOptions();
-  server.announced_host = kElsewhere;
+  server.announced_hosts = {kElsewhere};
   cluster.StartServer(server);
   std::string number = cluster.server_address(1);
   number.erase(0, number.rfind(':') + 1);

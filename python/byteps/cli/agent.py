@@ -15,6 +15,7 @@ from typing import Any
 
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
+from byteps.cli.cores import bound, say_cores
 from byteps.cli.local_job import say_threads, service, share_cores
 from byteps.cli.lost_processes import LossPolicy
 from byteps.cli.output import Output, open_standard_descriptors
@@ -57,7 +58,7 @@ def specs(task: Mapping[str, Any], environment: Mapping[str, str]) -> list[Proce
             found.append(ProcessSpec(one["label"], task["command"], own, rank=one["rank"]))
         else:
             found.append(service(one["role"], one["label"], own))
-    return found
+    return bound(found, shared) if workers else found
 
 
 class _Words:
@@ -123,6 +124,7 @@ def _run() -> int:
         relays=task["terminal"],
     )
     _Words(supervisor, rest, input_end)
+    say_cores(supervisor)
     if any(spec.rank == 0 for spec in supervisor.specs):  # once, and not by every host
         say_threads(supervisor, {**os.environ, **task["environment"]})
     return supervisor.run().exit_code

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from byteps.cli.children import ProcessSpec
+from byteps.cli.cores import bound, say_cores
 from byteps.cli.local_job import local_job, say_threads, share_cores
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
@@ -113,7 +114,7 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
         local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}
         extra = {"PYTHONUNBUFFERED": "1", **local}
         specs.append(ProcessSpec(f"local rank {rank}", command, {**shared, **extra}))
-    return specs
+    return bound(specs, environment)
 
 
 def worker_command(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -143,6 +144,7 @@ def _run_workers(command: Sequence[str]) -> int:
     specs, policy = worker_specs(command, os.environ), loss_policy(os.environ)
     supervisor = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy)
     say_threads(supervisor, os.environ)
+    say_cores(supervisor)
     outcome = supervisor.run()
     workers = {spec.label for spec in specs if spec.is_worker}
     for label in outcome.finished:

@@ -38,6 +38,7 @@ class ProcessSpec:
     # the signals for its processes, as lines, too.
     task: str | None = None
     ranks: Sequence[int] = ()  # of the workers that an agent runs
+    cores: Sequence[int] = ()  # that it runs on; empty: any
 
     @property
     def is_worker(self) -> bool:
@@ -147,6 +148,12 @@ def start_child(
         inherited.append(notices.open())
         environment[NOTICES_VARIABLE] = str(inherited[0])
 
+    def before() -> None:
+        before_exec()
+        if spec.cores:
+            with contextlib.suppress(OSError, ValueError):  # the system may not allow it
+                os.sched_setaffinity(0, spec.cores)
+
     def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             words,
@@ -155,7 +162,7 @@ def start_child(
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,
-            preexec_fn=before_exec,
+            preexec_fn=before,
             pass_fds=inherited,
         )
 

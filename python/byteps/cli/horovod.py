@@ -63,7 +63,7 @@ _VALUE |= dict.fromkeys(
     _TUNED,
 )
 _VALUE |= dict.fromkeys(("--mpi-args", "--binding-args", "--num-nccl-streams"), _OWN_NETWORK)
-_VALUE["--thread-affinity"] = "use taskset or numactl"
+_VALUE["--thread-affinity"] = "--numa binds workers to cores (docs/tuning.md)"
 _REFUSED = dict.fromkeys(
     (
         "--max-np",
@@ -80,7 +80,7 @@ _REFUSED |= {"--config-file": "write its settings as flags or variables (docs/mi
 FLAGS = {
     "--start-timeout": Flag(variable="BYTEPS_START_TIMEOUT"),
     "--network-interface": Flag(variable="DMLC_INTERFACE"),
-    "--network-interfaces": Flag(variable="DMLC_INTERFACE"),
+    "--network-interfaces": Flag(variable="BYTEPS_INTERFACES"),
     "--no-stall-check": Flag(False, variable="BYTEPS_STALL_CHECK_TIME", value="0"),
     "--stall-check-warning-time-seconds": Flag(variable="BYTEPS_STALL_CHECK_TIME"),
     "--stall-check-shutdown-time-seconds": Flag(variable="BYTEPS_OPERATION_TIMEOUT"),

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
+from byteps.cli.cores import bound
 from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import MIN_WORKERS_VARIABLE
 from byteps.common.launch_environment import LOOPBACK
@@ -17,6 +18,7 @@ from byteps.common.programs import find_program
 NOT_INHERITED = (
     "BYTEPS_ADDRESS_CIDR",
     "BYTEPS_GLOBAL_RANK",
+    "BYTEPS_INTERFACES",
     "BYTEPS_LOCAL_RANK",
     "DMLC_INTERFACE",
     "DMLC_NODE_HOST",
@@ -98,7 +100,7 @@ def local_job(
     for rank in range(num_workers):
         extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
-    return specs
+    return bound(specs, environment)
 
 
 def waiting_style(speaks: bool, environment: Mapping[str, str]) -> dict[str, str]:

@@ -81,9 +81,11 @@ def run(
     output: options.OutputStyle = options.OutputForm.LINES,
     output_dir: options.OutputDir = None,
     min_np: options.MinNp = 0,
+    numa: options.Numa = None,
     print_config: options.PrintConfig = False,
 ) -> None:
     """Start a whole job."""
+    options.set_numa(numa)
     chosen = options.RunOptions(
         num_proc=num_proc,
         hosts=hosts,

@@ -50,7 +50,7 @@ _STAYS = (
     MARKER_VARIABLE,
 )
 # Which network the servers use; on one machine they use none.
-_NETWORK = ("BYTEPS_ADDRESS_CIDR", "DMLC_INTERFACE")
+_NETWORK = ("BYTEPS_ADDRESS_CIDR", "BYTEPS_INTERFACES", "DMLC_INTERFACE")
 _STAYS_PREFIXES = ("BASH_FUNC_", "SSH_", "XDG_", "DBUS_")
 _READ_BYTES = 1 << 14
 _INPUT_FILE_BYTES_MAX = 1 << 20

@@ -14,6 +14,7 @@ import typer
 
 from byteps.cli import agent
 from byteps.cli.children import ProcessSpec
+from byteps.cli.cores import SWITCH_VARIABLE, say_cores
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
 from byteps.cli.local_job import local_job, say_threads
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
@@ -32,6 +33,19 @@ class OutputForm(str, Enum):
 
     LINES = "lines"
     RAW = "raw"
+
+
+class OnOff(str, Enum):
+    """A switch."""
+
+    ON = "on"
+    OFF = "off"
+
+
+def set_numa(numa: OnOff | None) -> None:
+    """Set the variable that the launcher and the library read, if the flag was given."""
+    if numa is not None:
+        os.environ[SWITCH_VARIABLE] = "1" if numa is OnOff.ON else "0"
 
 
 Command = Annotated[
@@ -141,6 +155,15 @@ MinNp = Annotated[
         help="If workers die, go on while so many live; 0: end the job at the first loss.",
     ),
 ]
+Numa = Annotated[
+    OnOff | None,
+    typer.Option(
+        "--numa",
+        help="on, as without this option: on a machine with several NUMA nodes each worker runs "
+        "on cores of one node, and lanes and shards run near their network interface. off: bind "
+        "nothing.",
+    ),
+]
 PrintConfig = Annotated[
     bool,
     typer.Option(
@@ -214,6 +237,7 @@ class RunOptions:
             files=OutputFiles(self.output_dir) if self.output_dir is not None else None,
         )
         say_threads(supervisor, os.environ)
+        say_cores(supervisor)
         return supervisor
 
     def _on_hosts(self, hosts: Sequence[Host], command: Sequence[str]) -> Supervisor:

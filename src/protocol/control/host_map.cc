@@ -1,11 +1,15 @@
 #include "src/protocol/control/host_map.h"
 
+#include <algorithm>
+
 namespace byteps::protocol {
 
 HostMap::HostMap(const wire::View& view, const Roster& roster) {
+  // Who uses more of its host's interfaces knows of more.
   auto link_of = [&](uint32_t host, uint64_t incarnation) {
     const Member* member = roster.Find(incarnation);
-    if (member != nullptr && member->join.link_mbit > 0) hosts_[host].link = member->join.link_mbit;
+    if (member == nullptr) return;
+    hosts_[host].link = std::max<uint64_t>(hosts_[host].link, member->join.link_mbit);
   };
   for (const wire::Contributor& one : wire::ContributorsOf(view)) {
     uint32_t host = IndexOf(one.carrier().host);

@@ -60,8 +60,17 @@ wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
     const wire::Join& join = member.join;
     bool waits = member.role() == Role::kServer && member.standing == Standing::kWaiting;
     if (waits && present.epoch == 0) {
-      next.servers.push_back({member.index, join.incarnation, join.host, join.address, join.process,
-                              0, std::vector<uint32_t>(join.shards), true, next.epoch});
+      next.servers.push_back({member.index,
+                              join.incarnation,
+                              join.host,
+                              join.address,
+                              join.process,
+                              0,
+                              std::vector<uint32_t>(join.shards),
+                              true,
+                              next.epoch,
+                              {},
+                              join.more_addresses});
     }
   }
   if (present.epoch > 0) PlaceServers(next, roster, departures, next.epoch);
@@ -117,6 +126,7 @@ void PlaceServers(wire::View& next, const Roster& roster, const Departures& depa
       place.incarnation = member.incarnation();
       place.host = member.join.host;
       place.address = member.join.address;
+      place.more_addresses = member.join.more_addresses;
       place.process = member.join.process;
     }
   }

@@ -7,9 +7,11 @@ namespace byteps::protocol {
 std::vector<ShardId> ShardTargets::End(const wire::View& view) {
   std::vector<Target> wanted;
   for (const wire::ServerInfo& server : view.servers) {
+    std::vector<std::string> addresses = {server.address};
+    addresses.insert(addresses.end(), server.more_addresses.begin(), server.more_addresses.end());
     for (size_t i = 0; i < server.shard_weights.size(); ++i) {
       bool here = server.alive && wanted.size() % lanes_ == lane_;
-      wanted.push_back({server.index, here ? server.incarnation : 0, server.address, server.host,
+      wanted.push_back({server.index, here ? server.incarnation : 0, addresses, server.host,
                         server.first_shard});
     }
   }

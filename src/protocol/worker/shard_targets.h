@@ -15,10 +15,10 @@ class ShardTargets {
  public:
   struct Target {
     uint32_t server = 0;
-    uint64_t incarnation = 0;  // 0: nobody, the shard is dead or of another lane
-    std::string address;
-    std::string host;         // its host identity
-    ShardId first_shard = 0;  // of the server
+    uint64_t incarnation = 0;            // 0: nobody, the shard is dead or of another lane
+    std::vector<std::string> addresses;  // one for each of its interfaces
+    std::string host;                    // its host identity
+    ShardId first_shard = 0;             // of the server
   };
 
   ShardTargets(uint32_t lane, uint32_t lanes) : lane_(lane), lanes_(lanes) {}

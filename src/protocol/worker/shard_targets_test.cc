@@ -44,6 +44,14 @@ TEST_F(ShardTargetsTest, ALaneConnectsToItsOwnShards) {
   EXPECT_EQ(odd.End(view), (Shards{1}));
 }
 
+TEST_F(ShardTargetsTest, AShardHasAllAddressesOfItsServer) {
+  view.servers[1].address = "a:1";
+  view.servers[1].more_addresses = {"b:1", "c:1"};
+  all.End(view);
+  EXPECT_EQ(all.all()[3].addresses, (std::vector<std::string>{"a:1", "b:1", "c:1"}));
+  EXPECT_EQ(all.all()[0].addresses.size(), 1U);
+}
+
 TEST_F(ShardTargetsTest, AServerThatDiesAndComesBackIsConnectedAnew) {
   all.End(view);
   all.TakeNew();

@@ -84,6 +84,8 @@ Status ApplySocketOptions(int socket, const TcpOptions& options) {
   return SetCongestionControl(socket, options.congestion_control);
 }
 
+void SetPortLater(int socket) { SetNumber(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); }
+
 void SetReceiveLowWater(int socket, size_t bytes) {
   TryNumber(socket, SOL_SOCKET, SO_RCVLOWAT, bytes);
 }

@@ -20,6 +20,9 @@ std::error_code OpenSocket(asio::ip::tcp::acceptor& acceptor, const asio::ip::tc
 // except for the congestion control, which is kInvalidArgument when the system does not have it.
 Status ApplySocketOptions(int socket, const TcpOptions& options);
 
+// IP_BIND_ADDRESS_NO_PORT: a socket that is bound to an address gets its port when it connects.
+void SetPortLater(int socket);
+
 // SO_RCVLOWAT: a reader is woken when so many bytes are there.
 void SetReceiveLowWater(int socket, size_t bytes);
 

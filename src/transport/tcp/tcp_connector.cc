@@ -23,8 +23,9 @@ using Done = std::function<void(Result<std::unique_ptr<Connection>>)>;
 // Tries the addresses of one name in turn. Shared by the handlers that are under way.
 class Connector final : public std::enable_shared_from_this<Connector> {
  public:
-  Connector(TcpLoop& loop, std::string address, Duration timeout, Done done)
+  Connector(TcpLoop& loop, std::string own, std::string address, Duration timeout, Done done)
       : loop_(loop),
+        own_(std::move(own)),
         address_(std::move(address)),
         deadline_(loop.Now() + timeout),
         done_(std::move(done)),
@@ -35,6 +36,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
 
  private:
   void Resolve(const HostPort& target);
+  std::error_code BindToOwn();
   void OnResolved(Result<Endpoints> found);
   void TryNext();
   void OnConnected(const std::error_code& error);
@@ -44,6 +46,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   void Complete(Result<std::unique_ptr<Connection>> result);
 
   TcpLoop& loop_;
+  const std::string own_;
   const std::string address_;
   const Time deadline_;
   Done done_;
@@ -95,6 +98,8 @@ void Connector::TryNext() {
   if (error) return OnConnected(error);
   Status applied = ApplySocketOptions(socket_.native_handle(), loop_.options());
   if (!applied.ok()) return Fail(applied.code(), applied.message());
+  error = BindToOwn();
+  if (error) return OnConnected(error);
   // An address that does not answer must leave time for those behind it.
   auto left = static_cast<Duration::rep>(endpoints_.size() - next_ + 1);
   WaitUntil(loop_.Now() + (deadline_ - loop_.Now()) / left);
@@ -104,9 +109,20 @@ void Connector::TryNext() {
                         });
 }
 
+// The port is chosen with the target, so that as many connections are possible as without.
+std::error_code Connector::BindToOwn() {
+  std::error_code error;
+  if (own_.empty()) return error;
+  const asio::ip::address address = asio::ip::make_address(own_, error);
+  if (error) return error;
+  SetPortLater(socket_.native_handle());
+  socket_.bind(tcp::endpoint(address, 0), error);
+  return error;
+}
+
 void Connector::OnConnected(const std::error_code& error) {
   if (error) {
-    last_error_ = error.message();
+    last_error_ = error.message() + (own_.empty() ? "" : " (from " + own_ + ")");
     return TryNext();
   }
   std::error_code ignored;
@@ -151,8 +167,9 @@ void Connector::Complete(Result<std::unique_ptr<Connection>> result) {
 
 }  // namespace
 
-void ConnectTcp(TcpLoop& loop, const std::string& address, Duration timeout, Done done) {
-  auto connector = std::make_shared<Connector>(loop, address, timeout, std::move(done));
+void ConnectTcp(TcpLoop& loop, const std::string& own, const std::string& address, Duration timeout,
+                Done done) {
+  auto connector = std::make_shared<Connector>(loop, own, address, timeout, std::move(done));
   // Posted, so that a failure that is seen at once is not reported from inside the call.
   asio::post(loop.io(), [connector] { connector->Begin(); });
 }

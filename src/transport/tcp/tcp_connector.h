@@ -10,8 +10,8 @@
 
 namespace byteps::transport {
 
-// Loop::Connect. `done` comes from the loop, exactly once.
-void ConnectTcp(TcpLoop& loop, const std::string& address, Duration timeout,
+// Loop::ConnectFrom. `done` comes from the loop, exactly once.
+void ConnectTcp(TcpLoop& loop, const std::string& own, const std::string& address, Duration timeout,
                 std::function<void(Result<std::unique_ptr<Connection>>)> done);
 
 }  // namespace byteps::transport

@@ -39,6 +39,8 @@ class TcpLoop : public Loop {
       const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) override;
   void Connect(const std::string& address, Duration timeout,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
+  void ConnectFrom(const std::string& own, const std::string& address, Duration timeout,
+                   std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
 
   // For the streams, on the loop's thread.
   asio::io_context& io() { return io_; }

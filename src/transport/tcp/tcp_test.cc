@@ -97,11 +97,17 @@ class TcpTest : public ::testing::Test {
 
   Result<std::unique_ptr<Connection>> ConnectTo(const std::string& address,
                                                 Duration timeout = kPatience) {
+    return ConnectFrom("", address, timeout);
+  }
+
+  Result<std::unique_ptr<Connection>> ConnectFrom(const std::string& own,
+                                                  const std::string& address,
+                                                  Duration timeout = kPatience) {
     std::promise<Result<std::unique_ptr<Connection>>> promise;
     auto future = promise.get_future();
     thread_.Do([&] {
-      thread_.loop().Connect(address, timeout,
-                             [&](auto result) { promise.set_value(std::move(result)); });
+      thread_.loop().ConnectFrom(own, address, timeout,
+                                 [&](auto result) { promise.set_value(std::move(result)); });
     });
     if (future.wait_for(kPatience) != std::future_status::ready) {
       return Status(StatusCode::kInternal, "Connect never answers");
@@ -341,6 +347,27 @@ TEST_F(TcpTest, WithoutDescriptorsThoseWhoKnockWaitUntilThereAreSome) {
     accepted.clear();
     listener.value().reset();
   });
+}
+
+TEST_F(TcpTest, AConnectionLeavesFromTheAddressThatItIsTold) {
+  Listen("127.0.0.1:0");
+  auto connected = ConnectFrom("127.0.0.9", listener_->Address());
+  ASSERT_TRUE(connected.ok()) << connected.status().ToString();
+  EXPECT_EQ(connected.value()->LocalAddress(), "127.0.0.9");
+  EXPECT_TRUE(Accepted(0).connection()->PeerName().starts_with("127.0.0.9:"));
+  thread_.Do([&] { connected.value().reset(); });
+}
+
+TEST_F(TcpTest, AnAddressThatThisHostDoesNotHaveIsNamed) {
+  Listen("127.0.0.1:0");
+  for (const char* own : {"192.0.2.1", "::1"}) {
+    auto connected = ConnectFrom(own, listener_->Address());
+    ASSERT_FALSE(connected.ok());
+    EXPECT_EQ(connected.status().code(), StatusCode::kUnavailable);
+    std::string from = std::string("(from ") + own + ")";
+    EXPECT_NE(connected.status().message().find(from), std::string::npos)
+        << connected.status().message();
+  }
 }
 
 TEST_F(TcpTest, NoDescriptorOutlivesExec) {

@@ -10,6 +10,16 @@ import socket
 import struct
 from pathlib import Path
 
+from byteps.cli.cores import (
+    CORES_MAX,
+    ROOT,
+    SWITCH_VARIABLE,
+    format_cores,
+    node_of_interface,
+    nodes,
+    switch_or,
+)
+
 _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_BYTES = 15
 _NOWHERE = ("192.0.2.1", 9)  # reserved for documents; nothing is sent
@@ -25,7 +35,8 @@ def facts() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)),
         "cores_of_machine": os.cpu_count(),
         "cpu_limit": _cpu_limit(),
-        "numa_nodes": _numa_nodes(),
+        "numa_nodes": numa_nodes(),
+        "numa_on": _numa_on(),
         "descriptors": _limit(resource.RLIMIT_NOFILE),
         "locked_memory_bytes": _limit(resource.RLIMIT_MEMLOCK),
         "shared_memory_bytes": _shared_memory(),
@@ -77,8 +88,18 @@ def _cpu_limit() -> float | None:
     return None
 
 
-def _numa_nodes() -> int:
-    return max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
+def numa_nodes(root: Path = ROOT) -> dict[str, str]:
+    """Return the cores of each NUMA node that has some for this process; none: not told."""
+    allowed = sorted(os.sched_getaffinity(0)) if root == ROOT else range(CORES_MAX)
+    return {
+        str(node.number): format_cores([core for group in node.cores for core in group])
+        for node in nodes(allowed, root)
+    }
+
+
+def _numa_on() -> bool:
+    """Return whether the environment leaves binding to cores on."""
+    return switch_or(SWITCH_VARIABLE, True, os.environ)
 
 
 def _shared_memory() -> int | None:
@@ -103,7 +124,14 @@ def _addresses() -> list[dict[str, object]]:
     for _, name in socket.if_nameindex():
         addresses = [*_version_4(name), *sixes.get(name, [])]
         if addresses and name != "lo":
-            found.append({"interface": name, "addresses": addresses, "mbit": _speed(name)})
+            found.append(
+                {
+                    "interface": name,
+                    "addresses": addresses,
+                    "mbit": speed(name),
+                    "numa_node": node_of_interface(name),
+                }
+            )
     return found
 
 
@@ -132,9 +160,16 @@ def _version_6() -> dict[str, list[str]]:
     return found
 
 
-def _speed(interface: str) -> int | None:
+def speed(interface: str, root: Path = ROOT) -> int | None:
+    """Return the rate that a network card has; None: unknown.
+
+    Virtual devices that are not made of cards name one that says nothing.
+    """
+    folder = root / "sys/class/net" / interface
+    if not (folder / "device").exists() and not any(folder.glob("lower_*")):
+        return None
     try:
-        mbit = int(Path(f"/sys/class/net/{interface}/speed").read_text())
+        mbit = int((folder / "speed").read_text())
     except (OSError, ValueError):
         return None
     return mbit if mbit > 0 else None

@@ -38,14 +38,14 @@ def describe_machine(found: Mapping[str, Any]) -> list[str]:
     if found["cpu_limit"] is not None:
         cores += f", limited to {found['cpu_limit']:.1f}"
     addresses = [
-        f"{entry['interface']} {' '.join(entry['addresses'])}"
-        + (f" ({entry['mbit']} Mbit/s)" if entry["mbit"] else "")
+        f"{entry['interface']} {' '.join(entry['addresses'])}" + _of_card(entry)
         for entry in found["addresses"]
     ]
     others = [n for n in found["congestion_controls"] if n != found["congestion_control"]]
     return [
         _line("machine", f"{found['host']}, {found['system']}"),
-        _line("cores", f"{cores}; NUMA nodes: {found['numa_nodes']}"),
+        _line("cores", cores),
+        _line("NUMA nodes", _nodes(found)),
         _line(
             "limits",
             f"{_count(found['descriptors'])} descriptors, "
@@ -123,6 +123,23 @@ _TITLES = {
 
 def _line(label: str, text: str) -> str:
     return f"{label:{_LABEL_WIDTH}}{text}"
+
+
+def _of_card(entry: Mapping[str, Any]) -> str:
+    told = [f"{entry['mbit']} Mbit/s"] if entry["mbit"] else []
+    told += [f"NUMA node {entry['numa_node']}"] if entry["numa_node"] is not None else []
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _nodes(found: Mapping[str, Any]) -> str:
+    """Return the nodes with their cores, and what is bound to them."""
+    nodes = found["numa_nodes"]
+    if len(nodes) < 2:
+        return "one, or not told; nothing is bound to cores"
+    text = "; ".join(f"{number}: cores {cores}" for number, cores in nodes.items())
+    if not found["numa_on"]:
+        return f"{text}; BYTEPS_NUMA_ON=0, so nothing is bound to them"
+    return f"{text}; workers, and lanes and shards near their network card, are bound to them"
 
 
 def _rate(mbit: float | None) -> str:

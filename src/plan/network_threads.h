@@ -1,0 +1,44 @@
+// How many threads carry the network: the lanes of a worker and the shards of a server, if nobody
+// has said how many. One rule for both (docs/decisions/0033-lanes-and-links.md):
+//
+//   * A link needs a thread for every kMbitPerThread of its rate, and one if the rate is unknown.
+//   * Each of several links has equally many, so that all of them carry the same.
+//   * A worker leaves three quarters of its cores to the computation, a server half of them to the
+//     kernel and its neighbours. But each link has one thread, however few cores there are.
+//   * A lane without a shard has nothing to do.
+//
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace byteps::plan {
+
+inline constexpr uint64_t kMbitPerThread = 10'000;
+// Beyond these a thread more has not been measured.
+inline constexpr uint32_t kNetworkThreadsMax = 8;
+
+struct NetworkShare {
+  uint32_t cores = 1;      // that this process may use
+  uint64_t link_mbit = 0;  // of each of its links; 0: unknown
+  uint32_t links = 1;      // at least 1
+};
+
+// Which part of the rule decided.
+enum class ThreadLimit : uint8_t { kUnknownRate, kRate, kCores, kShards, kMaximum };
+
+struct NetworkThreads {
+  uint32_t count = 1;  // a multiple of the links
+  ThreadLimit limit = ThreadLimit::kRate;
+  friend bool operator==(const NetworkThreads&, const NetworkThreads&) = default;
+};
+
+// `shards`: how many the job has at least.
+NetworkThreads ChooseLanes(const NetworkShare& share, uint32_t shards);
+NetworkThreads ChooseShards(const NetworkShare& share);
+
+// Half a sentence for the log: "its link has 25000 Mbit/s, and a thread carries 10000".
+std::string WhyText(const NetworkThreads& chosen, const NetworkShare& share);
+
+}  // namespace byteps::plan

@@ -36,15 +36,24 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    return _allgather(gather_call(name, process_set), tensor, ignore_name_scope)
+    (rows,) = _allgather([gather_call(name, process_set)], [tensor], ignore_name_scope)
+    return rows
 
 
-def _allgather(call: Call, value: Any, ignore_name_scope: bool) -> Any:
-    tensor = as_tensor(value, call)
-    call.name = named(call.name, "Allgather", tensor, ignore_name_scope)
-    if tensor.shape.rank == 0:
-        tensor = tf.reshape(tensor, [1])
-    return exchange.rows(call, tensor)[0]
+def _allgather(calls: Sequence[Call], values: Sequence[Any], ignore_name_scope: bool) -> list[Any]:
+    tensors = []
+    for call, value in zip(calls, values, strict=True):
+        tensor = as_tensor(value, call)
+        call.name = named(call.name, "Allgather", tensor, ignore_name_scope)
+        tensors.append(tf.reshape(tensor, [1]) if tensor.shape.rank == 0 else tensor)
+    return [rows for rows, _ in exchange.rows_of_group(calls, tensors)]
+
+
+def _calls(call: Call, count: int) -> list[Call]:
+    """Return the calls of a group. In a graph, those without a name have names of their tensors."""
+    if call.name is None and not tf.executing_eagerly():
+        return [replace(call) for _ in range(count)]
+    return calls_of_group(call, count)
 
 
 @with_tensorflow_errors
@@ -54,19 +63,16 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """Do `allgather` with several tensors.
+    """Do `allgather` with several tensors, which start together.
 
     Example::
 
         inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
     """
-    calls = calls_of_group(gather_call(name, process_set), len(tensors)) if name else None
-    return [
-        _allgather(
-            gather_call(None, process_set) if calls is None else calls[i], one, ignore_name_scope
-        )
-        for i, one in enumerate(tensors)
-    ]
+    if not tensors:
+        return []
+    calls = _calls(gather_call(name, process_set), len(tensors))
+    return _allgather(calls, tensors, ignore_name_scope)
 
 
 @with_tensorflow_errors
@@ -148,20 +154,29 @@ def reducescatter(
     """
     del device_dense
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    return _reducescatter(call, tensor, compression, ignore_name_scope)
+    (mine,) = _reducescatter([call], [tensor], compression, ignore_name_scope)
+    return mine
 
 
 def _reducescatter(
-    call: Call,
-    value: Any,
+    calls: Sequence[Call],
+    values: Sequence[Any],
     compression: Compressor | type[Compressor],
     ignore_name_scope: bool = False,
-) -> Any:
+) -> list[Any]:
     check_compression(compression)
-    sent, context = compression.compress(as_tensor(value, call))
-    check_has_rows(sent.shape.as_list() if sent.shape.rank is not None else [0])
-    call.name = named(call.name, "Reducescatter", sent, ignore_name_scope)
-    return compression.decompress(exchange.rows(call, sent)[0], context)
+    tensors, contexts = [], []
+    for call, value in zip(calls, values, strict=True):
+        sent, context = compression.compress(as_tensor(value, call))
+        check_has_rows(sent.shape.as_list() if sent.shape.rank is not None else [0])
+        call.name = named(call.name, "Reducescatter", sent, ignore_name_scope)
+        tensors.append(sent)
+        contexts.append(context)
+    found = exchange.rows_of_group(calls, tensors)
+    return [
+        compression.decompress(rows, context)
+        for (rows, _), context in zip(found, contexts, strict=True)
+    ]
 
 
 @with_tensorflow_errors
@@ -175,15 +190,14 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
     name: str | None = None,
 ) -> list[Any]:
-    """Do `reducescatter` with several tensors.
+    """Do `reducescatter` with several tensors, which start together.
 
     Example::
 
         parts = bps.grouped_reducescatter([weights, biases], op=bps.Sum)
     """
     del device_dense
+    if not tensors:
+        return []
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    calls = calls_of_group(call, len(tensors)) if name else [replace(call) for _ in tensors]
-    return [
-        _reducescatter(one, value, compression) for one, value in zip(calls, tensors, strict=True)
-    ]
+    return _reducescatter(_calls(call, len(tensors)), tensors, compression)

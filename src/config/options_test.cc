@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -488,13 +487,6 @@ TEST(DerivedOptionsTest, AnIpv6RootIsBracketed) {
   options.root_host = "fd00::1";
   options.root_port = 99;
   EXPECT_EQ(RootAddress(options), "[fd00::1]:99");
-}
-
-TEST(EnvironmentTest, OfProcessSeesThisProcess) {
-  ASSERT_EQ(setenv("BYTEPS_TEST_VARIABLE", "a=b", 1), 0);
-  EXPECT_EQ(Environment::OfProcess().Get("BYTEPS_TEST_VARIABLE"), "a=b");
-  ASSERT_EQ(unsetenv("BYTEPS_TEST_VARIABLE"), 0);
-  EXPECT_EQ(Environment::OfProcess().Get("BYTEPS_TEST_VARIABLE"), "");
 }
 
 }  // namespace

@@ -23,9 +23,11 @@ class SharedLoop final : public TcpLoop {
   }
 
   // Whether the other end lets the memory in, the handshake finds out: nothing here takes time.
-  void Connect(const std::string& address, Duration timeout,
-               std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
-    if (!IsSharedAddress(address)) return TcpLoop::Connect(address, timeout, std::move(done));
+  void ConnectFrom(const std::string& own, const std::string& address, Duration timeout,
+                   std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
+    if (!IsSharedAddress(address)) {
+      return TcpLoop::ConnectFrom(own, address, timeout, std::move(done));
+    }
     ConnectShared(*this, address, std::move(done));
   }
 };

@@ -149,7 +149,7 @@ Result<std::unique_ptr<Listener>> TcpLoop::Listen(
 
 void TcpLoop::Connect(const std::string& address, Duration timeout,
                       std::function<void(Result<std::unique_ptr<Connection>>)> done) {
-  ConnectTcp(*this, "", address, timeout, std::move(done));
+  ConnectFrom("", address, timeout, std::move(done));
 }
 
 void TcpLoop::ConnectFrom(const std::string& own, const std::string& address, Duration timeout,

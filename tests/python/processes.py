@@ -15,7 +15,7 @@ from pathlib import Path
 # Where a test counts as hung, not as slow. Three ranks that load and compile a framework use 40 s
 # of a core, and other tests run beside them. Twice the limit, for a test and for the end of its
 # processes, is below the limit of pytest (300 s): so a failure shows the output.
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
 
@@ -57,8 +57,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Read the output up to a line with the text; fail at the end of the output.
+def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
+    """Read the output up to a line with the text, and return it; fail at the end of the output.
 
     If the line does not come in time, the process is killed, and then its output ends.
     """
@@ -66,12 +66,14 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
     limit = threading.Timer(LIMIT_S, process.kill)
     limit.start()
     try:
+        read = ""
         for line in process.stdout:
+            read += line
             if text in line:
-                return
+                return read
     finally:
         limit.cancel()
-    raise AssertionError(f"no line with {text!r}: {process.communicate(timeout=LIMIT_S)}")
+    raise AssertionError(f"no line with {text!r}: {read} {process.communicate(timeout=LIMIT_S)}")
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -46,40 +46,28 @@ def tensor_of(array: Array) -> Any:
 
 def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
     """Return the results of exchanges that are all on their way at once."""
-    rooms: list[Array] = []
-
-    def begin(call: Call, array: Array) -> Handle[Array]:
-        rooms.append(aligned_room(array.shape, array.dtype))
-        return start_exchange(call, array, rooms[-1])
-
-    _exchange_all([begin] * len(calls), calls, tensors)
-    return [tensor_of(room) for room in rooms]
-
-
-def exchange_rows(calls: Sequence[Call], tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Return the rows that each of some exchanges brings, and how many are of which rank: no number
-    if nobody says. The exchanges are all on their way at once."""
-    pairs = []
-    for result in _exchange_all([_STARTS[call.operation] for call in calls], calls, tensors):
-        rows, counts = result if isinstance(result, tuple) else (result, np.zeros(0, np.int32))
-        pairs.append((tensor_of(rows), tf.convert_to_tensor(counts)))
-    return pairs
-
-
-def _exchange_all(
-    starts: Sequence[Callable[[Call, Array], Handle[Any]]],
-    calls: Sequence[Call],
-    tensors: Sequence[Any],
-) -> list[Any]:
-    handles: list[Handle[Any]] = []
+    handles: list[Handle[Array]] = []
+    rooms = []
     try:
-        for begin, call, tensor in zip(starts, calls, tensors, strict=True):
-            handles.append(begin(call, host_array(tensor)))
+        for call, tensor in zip(calls, tensors, strict=True):
+            array = host_array(tensor)
+            rooms.append(aligned_room(array.shape, array.dtype))
+            handles.append(start_exchange(call, array, rooms[-1]))
     except Exception:
         for handle in handles:
             default.pending().abandon(handle)
         raise
-    return default.pending().synchronize_all(handles)
+    default.pending().synchronize_all(handles)
+    return [tensor_of(room) for room in rooms]
+
+
+def exchange_rows(call: Call, tensor: Any) -> tuple[Any, Any]:
+    """Return the rows that an exchange brings, and how many are of which rank: no number if
+    nobody says."""
+    handle = _STARTS[call.operation](call, host_array(tensor))
+    result = default.pending().synchronize(handle)
+    rows, counts = result if isinstance(result, tuple) else (result, np.zeros(0, np.int32))
+    return tensor_of(rows), tf.convert_to_tensor(counts)
 
 
 _STARTS: dict[Operation, Callable[[Call, Array], Handle[Any]]] = {

@@ -18,23 +18,19 @@ from byteps.common.call import LINEAR, Call, detail_of, scope_of
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.program_exchange import exchange_of
-from byteps.common.types import DataType, Operation, moved_as, moved_detail
+from byteps.common.types import DataType, Operation
 from byteps.tensorflow import compiled, eager, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors
 
 _TYPES = [kind.name.lower() for kind in DataType]
+# They only move bytes: types that a server cannot add up may go as others.
+_MOVES = (Operation.BROADCAST, Operation.ALLGATHER, Operation.ALLTOALL)
 
 
 def as_tensor(value: Any, call: Call) -> Any:
     """Return the tensor of a value; raise if it cannot be exchanged."""
-    try:
-        tensor = tf.convert_to_tensor(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"a {type(value).__name__} cannot be exchanged: {error}. Exchange the tensors that it "
-            "is made of; allgather_object and broadcast_object take any object."
-        ) from error
-    if tensor.dtype.name not in _TYPES and moved_as(tensor.dtype.name, call.operation) is None:
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype.name not in _TYPES and not _goes_as_other(tensor, call):
         raise InvalidArgumentError(
             f"tensors of {tensor.dtype.name} cannot be exchanged. Types: {', '.join(_TYPES)}; "
             "allgather_object and broadcast_object take any object."
@@ -42,16 +38,8 @@ def as_tensor(value: Any, call: Call) -> Any:
     return tensor
 
 
-def _as_sent(call: Call, tensor: Any) -> Any:
-    """Return the tensor as a type that travels in the call."""
-    moved = moved_as(tensor.dtype.name, call.operation)
-    return tensor if moved is None else tf.bitcast(tensor, moved.name.lower())
-
-
-def _as_it_was(result: Any, tensor: Any) -> Any:
-    """Return a result of what `_as_sent` has made of a tensor in the tensor's type."""
-    is_moved = result.dtype != tensor.dtype and result.dtype.size == tensor.dtype.size
-    return tf.bitcast(result, tensor.dtype) if is_moved else result
+def _goes_as_other(tensor: Any, call: Call) -> bool:
+    return bool(tensor.dtype == tf.uint16) and call.operation in _MOVES
 
 
 def named(name: str | None, kind: str, tensor: Any, ignore_scope: bool = False) -> str | None:
@@ -93,23 +81,13 @@ def same(calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None) -> lis
 def rows(call: Call, tensor: Any, splits: Any = None) -> tuple[Any, Any]:
     """Return the rows that a call brings, and how many are of which rank; of a reducescatter
     nobody says that."""
-    (found,) = rows_of_group([call], [tensor], splits)
-    return found
-
-
-def rows_of_group(
-    calls: Sequence[Call], tensors: Sequence[Any], splits: Any = None
-) -> list[tuple[Any, Any]]:
-    """Return what `rows` returns, for calls that all start at once."""
-    sent, bare = [], []
-    for call, tensor in zip(calls, tensors, strict=True):
-        sent.append(_as_sent(call, scaled(tensor, call.prescale)))
-        bare.append(_without_factors(call, tensor, False))
-    pairs = []
-    found = _differentiable_rows(bare, sent, splits)
-    for call, tensor, (one, counts) in zip(calls, tensors, found, strict=True):
-        pairs.append((scaled(_as_it_was(one, tensor), call.postscale), counts))
-    return pairs
+    sent = scaled(tensor, call.prescale)
+    if sent.dtype == tf.uint16:
+        sent = tf.bitcast(sent, tf.int16)
+    found, counts = _differentiable_rows(_without_factors(call, sent, False), sent, splits)
+    if tensor.dtype == tf.uint16:
+        found = tf.bitcast(found, tf.uint16)
+    return scaled(found, call.postscale), counts
 
 
 def number(what: str, process_set: ProcessSet = global_process_set) -> Any:
@@ -141,8 +119,10 @@ def _is_cut(call: Call, tensor: Any) -> bool:
 
 def _to_send(call: Call, tensor: Any, is_cut: bool) -> Any:
     tensor = scaled(tensor, call.prescale)
+    if tensor.dtype == tf.uint16:
+        return tf.bitcast(tensor, tf.int16)
     if not is_cut:
-        return _as_sent(call, tensor)
+        return tensor
     # Servers round down: the average of -x, negated, is the average rounded up.
     wide = tf.cast(tensor, tf.int32) if tensor.dtype.size < 4 else tensor
     return tf.stack([wide, -wide])
@@ -152,15 +132,15 @@ def _without_factors(call: Call, tensor: Any, is_cut: bool) -> Call:
     detail = detail_of(call, "").removeprefix("; ")
     if is_cut:
         detail = f"{detail}; average of {tensor.dtype.name}".removeprefix("; ")
-    if moved_as(tensor.dtype.name, call.operation) is not None:
-        detail = f"{detail}; {moved_detail(tensor.dtype.name)}".removeprefix("; ")
     return replace(call, prescale=1.0, postscale=1.0, toward_zero=False, detail=detail)
 
 
 def _received(call: Call, tensor: Any, result: Any) -> Any:
-    if _is_cut(call, tensor):
+    if tensor.dtype == tf.uint16:
+        result = tf.bitcast(result, tf.uint16)
+    elif _is_cut(call, tensor):
         result = tf.cast(tf.where(result[0] < 0, -result[1], result[0]), tensor.dtype)
-    return scaled(_as_it_was(result, tensor), call.postscale)
+    return scaled(result, call.postscale)
 
 
 # Gradients: those of Horovod.
@@ -187,36 +167,24 @@ def _differentiable_same(
     return list(exchange(*tensors))
 
 
-def _differentiable_rows(
-    calls: Sequence[Call], tensors: Sequence[Any], splits: Any
-) -> list[tuple[Any, Any]]:
+def _differentiable_rows(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any]:
     if not tf.executing_eagerly():
-        compiled.refuse(f"an exchange of rows ({calls[0].operation.name.lower()})")
-        return [
-            graph.exchange_rows(call, tensor, splits)
-            for call, tensor in zip(calls, tensors, strict=True)
-        ]
+        compiled.refuse(f"an exchange of rows ({call.operation.name.lower()})")
+        return graph.exchange_rows(call, tensor, splits)
     if splits is not None:
-        numbers = [int(count) for count in eager.host_array(splits)]
-        calls = [replace(call, splits=numbers) for call in calls]
-    if not any(tensor.dtype.is_floating for tensor in tensors):
-        return eager.exchange_rows(calls, tensors)
-    counts: list[Any] = []
+        call = replace(call, splits=[int(count) for count in eager.host_array(splits)])
+    if not tensor.dtype.is_floating:
+        return eager.exchange_rows(call, tensor)
+    counts = None
 
     @tf.custom_gradient
-    def exchange(*values: Any) -> Any:
-        pairs = eager.exchange_rows(calls, values)
-        counts.extend(count for _, count in pairs)
+    def exchange(values: Any) -> Any:
+        nonlocal counts
+        found, counts = eager.exchange_rows(call, values)
+        return found, lambda upstream: _gradient_of_rows(call, upstream, counts)
 
-        def gradient(*upstream: Any) -> Any:
-            return [
-                None if one is None else _gradient_of_rows(call, one, count)
-                for call, one, count in zip(calls, upstream, counts, strict=True)
-            ]
-
-        return [one for one, _ in pairs], gradient
-
-    return list(zip(exchange(*tensors), counts, strict=True))
+    found = exchange(tensor)
+    return found, counts
 
 
 @tf.RegisterGradient("BytepsExchange")

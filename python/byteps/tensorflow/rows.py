@@ -36,24 +36,15 @@ def allgather(
 
         predictions = bps.allgather(predictions, name="predictions")
     """
-    (rows,) = _allgather([gather_call(name, process_set)], [tensor], ignore_name_scope)
-    return rows
+    return _allgather(gather_call(name, process_set), tensor, ignore_name_scope)
 
 
-def _allgather(calls: Sequence[Call], values: Sequence[Any], ignore_name_scope: bool) -> list[Any]:
-    tensors = []
-    for call, value in zip(calls, values, strict=True):
-        tensor = as_tensor(value, call)
-        call.name = named(call.name, "Allgather", tensor, ignore_name_scope)
-        tensors.append(tf.reshape(tensor, [1]) if tensor.shape.rank == 0 else tensor)
-    return [rows for rows, _ in exchange.rows_of_group(calls, tensors)]
-
-
-def _calls(call: Call, count: int) -> list[Call]:
-    """Return the calls of a group. In a graph, those without a name have names of their tensors."""
-    if call.name is None and not tf.executing_eagerly():
-        return [replace(call) for _ in range(count)]
-    return calls_of_group(call, count)
+def _allgather(call: Call, value: Any, ignore_name_scope: bool) -> Any:
+    tensor = as_tensor(value, call)
+    call.name = named(call.name, "Allgather", tensor, ignore_name_scope)
+    if tensor.shape.rank == 0:
+        tensor = tf.reshape(tensor, [1])
+    return exchange.rows(call, tensor)[0]
 
 
 @with_tensorflow_errors
@@ -63,16 +54,19 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """Do `allgather` with several tensors, which start together.
+    """Do `allgather` with several tensors.
 
     Example::
 
         inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
     """
-    if not tensors:
-        return []
-    calls = _calls(gather_call(name, process_set), len(tensors))
-    return _allgather(calls, tensors, ignore_name_scope)
+    calls = calls_of_group(gather_call(name, process_set), len(tensors)) if name else None
+    return [
+        _allgather(
+            gather_call(None, process_set) if calls is None else calls[i], one, ignore_name_scope
+        )
+        for i, one in enumerate(tensors)
+    ]
 
 
 @with_tensorflow_errors
@@ -154,29 +148,20 @@ def reducescatter(
     """
     del device_dense
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    (mine,) = _reducescatter([call], [tensor], compression, ignore_name_scope)
-    return mine
+    return _reducescatter(call, tensor, compression, ignore_name_scope)
 
 
 def _reducescatter(
-    calls: Sequence[Call],
-    values: Sequence[Any],
+    call: Call,
+    value: Any,
     compression: Compressor | type[Compressor],
     ignore_name_scope: bool = False,
-) -> list[Any]:
+) -> Any:
     check_compression(compression)
-    tensors, contexts = [], []
-    for call, value in zip(calls, values, strict=True):
-        sent, context = compression.compress(as_tensor(value, call))
-        check_has_rows(sent.shape.as_list() if sent.shape.rank is not None else [0])
-        call.name = named(call.name, "Reducescatter", sent, ignore_name_scope)
-        tensors.append(sent)
-        contexts.append(context)
-    found = exchange.rows_of_group(calls, tensors)
-    return [
-        compression.decompress(rows, context)
-        for (rows, _), context in zip(found, contexts, strict=True)
-    ]
+    sent, context = compression.compress(as_tensor(value, call))
+    check_has_rows(sent.shape.as_list() if sent.shape.rank is not None else [0])
+    call.name = named(call.name, "Reducescatter", sent, ignore_name_scope)
+    return compression.decompress(exchange.rows(call, sent)[0], context)
 
 
 @with_tensorflow_errors
@@ -190,14 +175,15 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
     name: str | None = None,
 ) -> list[Any]:
-    """Do `reducescatter` with several tensors, which start together.
+    """Do `reducescatter` with several tensors.
 
     Example::
 
         parts = bps.grouped_reducescatter([weights, biases], op=bps.Sum)
     """
     del device_dense
-    if not tensors:
-        return []
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    return _reducescatter(_calls(call, len(tensors)), tensors, compression)
+    calls = calls_of_group(call, len(tensors)) if name else [replace(call) for _ in tensors]
+    return [
+        _reducescatter(one, value, compression) for one, value in zip(calls, tensors, strict=True)
+    ]

@@ -68,20 +68,6 @@ class Framework:
 OF_SPLITS = frozenset(
     ("too many splits", "splits of more rows", "split below 0", "table of splits")
 )
-# Disagreements about rows, which not every way of a framework can exchange.
-OF_ROWS = frozenset(
-    (
-        "operation",
-        "columns of allgather",
-        "type of allgather",
-        "columns of alltoall",
-        "type of alltoall",
-        "shape of reducescatter",
-        "rows of reducescatter",
-        "reduction of reducescatter",
-        "process set of allgather",
-    )
-)
 
 
 @dataclass(frozen=True)

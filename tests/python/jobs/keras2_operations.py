@@ -19,7 +19,6 @@ import byteps.tensorflow.keras as bps
 
 ROWS = 4
 STEPS = 6
-HAS_XLA = tuple(int(part) for part in tf.__version__.split(".")[:2]) >= (2, 19)
 
 
 def assert_raises(expected: type[BaseException], text: str, function: Any) -> None:
@@ -70,9 +69,7 @@ def check_training(rank: int, size: int) -> None:
         alone = make_model(0)
         if rank == 0:  # all ranks have the same weights, so one compares
             train(alone, make(), slice(None), ROWS * size * passes)
-        ways = [{"run_eagerly": True}, {}] if passes == 1 else [{}]
-        if name == "sgd" and HAS_XLA:
-            ways.append({"jit_compile": True})
+        ways = ({"run_eagerly": True}, {}) if passes == 1 else ({},)
         for way in ways:
             model = make_model(rank)
             bps.broadcast_variables(model.weights, root_rank=0)
@@ -80,7 +77,7 @@ def check_training(rank: int, size: int) -> None:
                 make(), backward_passes_per_step=passes, average_aggregated_gradients=True
             )
             mine = slice(rank * ROWS, (rank + 1) * ROWS)
-            train(model, optimizer, mine, ROWS, **{"jit_compile": False, **way})
+            train(model, optimizer, mine, ROWS, jit_compile=False, **way)
             assert int(optimizer.iterations) == STEPS, (name, optimizer.iterations)
             weights = model.get_weights()
             everybody = bps.allgather_object([w.tobytes() for w in weights], name=name)
@@ -148,34 +145,6 @@ def check_values_and_own_loop(rank: int, size: int) -> None:
     optimizer.minimize(lambda: tf.reduce_sum(variable) * (rank + 1), [variable])
     assert (variable.numpy() == -2 * total).all()
     assert_raises(AttributeError, "--min-np", lambda: bps.elastic)
-
-
-def check_gradients_that_a_program_asks_for(rank: int, size: int) -> None:
-    """An optimizer computes combined gradients; to apply them does not combine them again."""
-    total = size * (size + 1) / 2
-    for make in (keras.optimizers.SGD, keras.optimizers.legacy.SGD):
-        optimizer = bps.DistributedOptimizer(make(1.0), op=bps.Sum)
-        variable = tf.Variable(np.zeros(2))
-        with tf.GradientTape(persistent=True) as tape:
-            loss = tf.reduce_sum(variable) * (rank + 1)
-        (pair,) = optimizer._compute_gradients(loss, [variable], tape=tape)
-        assert pair[0].numpy().tolist() == [total] * 2
-        optimizer.apply_gradients([pair], experimental_aggregate_gradients=False)
-        assert variable.numpy().tolist() == [-total] * 2
-
-        def twice(variable: Any = variable) -> Any:
-            return tf.reduce_sum(variable) * 2
-
-        (pair,) = optimizer._compute_gradients(twice, [variable])
-        assert pair[0].numpy().tolist() == [2 * size] * 2
-        found = optimizer.variables
-        assert len(list(found() if callable(found) else found)) >= 1
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        optimizer = bps.DistributedOptimizer(keras.optimizers.legacy.SGD(1.0), op=bps.Sum)
-        variable = tf.compat.v1.get_variable("v", initializer=np.zeros(2))
-        gradients = optimizer.get_gradients(tf.reduce_sum(variable) * (rank + 1), [variable])
-        session.run(tf.compat.v1.global_variables_initializer())
-        assert session.run(gradients)[0].tolist() == [total] * 2
 
 
 def check_mismatch(rank: int, size: int) -> None:

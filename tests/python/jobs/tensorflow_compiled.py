@@ -9,10 +9,8 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import disagreements
 import numpy as np
 import tensorflow as tf
-from disagreements import Framework
 
 import byteps.tensorflow as bps
 
@@ -106,24 +104,6 @@ def check_errors(rank: int, size: int) -> None:
         assert isinstance(bps.error_of(error), bps.MismatchError)
 
 
-XLA = Framework(
-    bps,
-    ones=lambda shape, dtype: tf.ones(shape, dtype),
-    read=lambda result: [one.numpy().tolist() for one in tf.nest.flatten(result)],
-    kinds={
-        bps.MismatchError: tf.errors.FailedPreconditionError,
-        bps.InvalidArgumentError: tf.errors.InvalidArgumentError,
-    },
-    own=bps.error_of,
-    ways={"in XLA": compiled},
-    without=disagreements.OF_ROWS,
-)
-
-
-def check_disagreements() -> None:
-    disagreements.check(XLA)
-
-
 def main() -> None:
     bps.init()
     rank, size = bps.rank(), bps.size()
@@ -132,7 +112,6 @@ def main() -> None:
         check_gradients(rank, size)
         check_training(rank, size)
         check_errors(rank, size)
-        check_disagreements()
     else:
         call = compiled(bps.allreduce)
         refused(tf.errors.InvalidArgumentError, "jit_compile=False", lambda: call(tf.ones(2)))

@@ -1,5 +1,4 @@
-"""A worker: many steps, by turns in a tf.function, eager and compiled by XLA, during which somebody
-may kill a server."""
+"""A worker: many steps of one tf.function, during which somebody may kill a server."""
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ def main() -> None:
     bps.init()
     weights = [tf.Variable(tf.zeros([1000 * n])) for n in range(1, 6)]
 
+    @tf.function
     def step(number: tf.Tensor) -> None:
         """Add the ranks' parts. All numbers are exact."""
         part = number * tf.cast(bps.rank() + 1, tf.float32)
@@ -29,11 +29,8 @@ def main() -> None:
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.assign_add(gradient)
 
-    ways = [tf.function(step), step]
-    if tuple(int(part) for part in tf.__version__.split(".")[:2]) >= (2, 19):
-        ways.append(tf.function(step, jit_compile=True))
     for number in range(STEPS):
-        ways[number % len(ways)](tf.constant(float(number)))
+        step(tf.constant(float(number)))
         if number == 20:
             print("stepping", flush=True)
     ranks = bps.size() * (bps.size() + 1) // 2

@@ -12,7 +12,6 @@ from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
-    expect_failure_ends_all,
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
@@ -76,7 +75,3 @@ def test_the_program_of_the_page_and_the_example(environment, tmp_path) -> None:
     assert len(losses) == 2
     assert losses[0] == losses[1]
     expect_same_weights(tmp_path, 1e-12)
-
-
-def test_an_exception_in_a_step_of_mxnet_ends_all_ranks(environment) -> None:
-    expect_failure_ends_all(environment, "mxnet")

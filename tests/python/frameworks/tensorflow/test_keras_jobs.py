@@ -10,7 +10,6 @@ import pytest
 from job_runs import (
     example_and_alone,
     expect_all_right,
-    expect_failure_ends_all,
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
@@ -104,8 +103,3 @@ def test_every_operation_of_keras_2(all_environment, workers, servers) -> None:
         pytest.skip("Keras 2 is not installed here: neither tf_keras nor TensorFlow 2.15")
     environment = {**all_environment, "TF_CPP_MIN_LOG_LEVEL": "2"}
     expect_all_right(environment, "keras2_operations", workers, servers)
-
-
-@keras_3
-def test_an_exception_in_fit_ends_all_ranks(environment) -> None:
-    expect_failure_ends_all(environment, "keras")

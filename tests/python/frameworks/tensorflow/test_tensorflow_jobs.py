@@ -11,7 +11,6 @@ from job_runs import (
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
-    expect_failure_ends_all,
     expect_outlives_a_server,
     expect_programs_end,
     expect_same_weights,
@@ -70,7 +69,3 @@ def test_several_frameworks_in_one_process(environment) -> None:
 
 def test_tensorflow_goes_on_when_a_server_is_killed(environment) -> None:
     expect_outlives_a_server(environment, "tensorflow_steps")
-
-
-def test_an_exception_in_a_step_of_tensorflow_ends_all_ranks(environment) -> None:
-    expect_failure_ends_all(environment, "tensorflow")

@@ -61,7 +61,8 @@ def test_a_timeline_has_the_exchanges_inside_of_programs(environment, tmp_path) 
     assert code == 0, out + err
     for name in ("t.json", "t.rank1.json"):
         events = json.loads((tmp_path / name).read_text())
-        names = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
+        rows = [event for event in events if event.get("name") == "process_name"]
+        names = {row["pid"]: row["args"].get("name", "") for row in rows}
         inside = {row for row, name in names.items() if "in a program" in name}
         begun = [event["pid"] for event in events if event.get("name") == "ALLREDUCE"]
         assert max(begun.count(row) for row in inside) == 150  # every second step

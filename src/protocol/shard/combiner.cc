@@ -1,6 +1,5 @@
 #include "src/protocol/shard/combiner.h"
 
-#include <cstring>
 #include <utility>
 
 #include "src/wire/join_word.h"

@@ -141,7 +141,8 @@ double Load(const Host& host, const Model& model, double share) {
   return own * (1 - share) + others * share;
 }
 
-double Time(std::span<const Host> hosts, const Model& model, std::span<const double> shares) {
+double TimeOfShares(std::span<const Host> hosts, const Model& model,
+                    std::span<const double> shares) {
   double time = 0;
   for (size_t i = 0; i < hosts.size(); ++i) {
     time = std::max(time, Load(hosts[i], model, shares[i]) / model.links[i]);
@@ -172,7 +173,7 @@ Shares SharesOf(std::span<const Host> hosts, std::vector<double> host_share) {
 
 double TimePerByte(std::span<const Host> hosts, std::span<const double> host_share) {
   BYTEPS_CHECK(host_share.size() == hosts.size());
-  return Time(hosts, MakeModel(hosts), host_share);
+  return TimeOfShares(hosts, MakeModel(hosts), host_share);
 }
 
 double LoadPerByte(std::span<const Host> hosts, std::span<const double> host_share) {

@@ -21,7 +21,7 @@ constexpr double kAsBusy = 0.98;
 constexpr double kBusyMin = 0.6;
 // An estimate that is wrong by more than this is replaced.
 constexpr double kChange = 0.2;
-constexpr double kSmoothing = 0.5;
+constexpr double kRateSmoothing = 0.5;
 // The rate of a link that nothing is known about and that must not be the limit.
 constexpr uint64_t kNoLimit = uint64_t{1} << 50;
 
@@ -75,7 +75,13 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
     }
     if (busy >= kAsBusy) {
       const bool known = at_limit_[i] && std::abs(one.rate / rates_[i] - 1) < kChange;
-      rates_[i] = known ? rates_[i] + kSmoothing * (one.rate - rates_[i]) : one.rate;
+      // Pieces wait for those of the busiest link, which can keep all shards as good as busy. So
+      // only the busiest one says that it carries a little less than it did.
+      const bool less = one.rate < rates_[i] && one.busy < busiest;
+      if (!known)
+        rates_[i] = one.rate;
+      else if (!less)
+        rates_[i] += kRateSmoothing * (one.rate - rates_[i]);
       at_limit_[i] = true;
       more_[i] = 0;
     } else {
@@ -86,7 +92,7 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
       // A limit that was seen is given up when two series say so.
       const double before = std::exchange(more_[i], least);
       if (at_limit_[i]) least = std::min(least, before);
-      const double step = rates_[i] > 0 ? kSmoothing : 1;
+      const double step = rates_[i] > 0 ? kRateSmoothing : 1;
       rates_[i] += step * std::max(0.0, least - rates_[i]);
     }
   }

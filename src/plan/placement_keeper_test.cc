@@ -32,6 +32,17 @@ class Job {
     lie_ = part;
   }
   void TellTheTruth() { liar_.reset(); }
+  // Of the time in which a server's link is idle its pieces wait for others for so long.
+  void SetWaiting(double least, double most) {
+    waits_least_ = least;
+    waits_most_ = most;
+  }
+  void SetShares(std::vector<double> shares) {
+    shares_ = std::move(shares);
+    std::vector<Host> told = hosts_;
+    for (Host& host : told) host.link = 0;
+    keeper_.Begin(told, shares_);
+  }
   // The time of a round over the least possible one.
   double Ratio() const {
     return TimePerByte(hosts_, shares_) / ComputeShares(hosts_)->time_per_byte;
@@ -58,7 +69,8 @@ class Job {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       double load = hosts_[i].workers + shares_[i] * (workers - 2.0 * hosts_[i].workers);
       double used = load * rate / static_cast<double>(hosts_[i].link);
-      double seen = used + (1 - used) * std::uniform_real_distribution(0.1, 0.6)(random_);
+      double seen =
+          used + (1 - used) * std::uniform_real_distribution(waits_least_, waits_most_)(random_);
       if (of_workers > 0.999) seen = 1;
       double noise = 1 + std::uniform_real_distribution(-noise_, noise_)(random_);
       double busy = hosts_[i].servers > 0 && shares_[i] > 0 ? seen : 0;
@@ -85,6 +97,8 @@ class Job {
   int moves_ = 0;
   std::optional<size_t> liar_;
   double lie_ = 1;
+  double waits_least_ = 0.1;
+  double waits_most_ = 0.6;
 };
 
 std::vector<Host> Hosts(uint32_t workers, uint32_t servers) {
@@ -145,6 +159,24 @@ TEST(PlacementKeeperTest, AMoveBecauseOfAWrongRateIsUndone) {
     job.SetLink(6, kLink / 4);
     job.Run(30);
     EXPECT_LE(job.Ratio(), 1.06) << "a real change, seed " << seed;
+  }
+}
+
+TEST(PlacementKeeperTest, AWrongPlacementInWhichAllLookBusyIsLeft) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Job job(Hosts(4, 4), seed, 0.01);
+    job.SetLink(5, kLink / 2);
+    job.Run(60);
+    ASSERT_LT(job.Ratio(), 1.03) << "seed " << seed;
+    // The slow one gets a part too much, as after a wrong estimate. The pieces of the others wait.
+    const double slow = 1.15 / 7;
+    std::vector<double> shares(8, 0.0);
+    for (size_t i = 4; i < 8; ++i) shares[i] = i == 5 ? slow : (1 - slow) / 3;
+    job.SetShares(std::move(shares));
+    job.SetWaiting(0.9, 0.99);
+    ASSERT_GT(job.Ratio(), 1.1) << "seed " << seed;
+    job.Run(20);
+    EXPECT_LT(job.Ratio(), 1.03) << "seed " << seed;
   }
 }
 

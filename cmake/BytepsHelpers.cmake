@@ -133,12 +133,22 @@ macro(byteps_find_dependencies)
   endif()
 endmacro()
 
+# In batches (BYTEPS_SOURCES_IN_BATCHES) a library's files are compiled several at a time: half of
+# what a file costs is reading headers. Names in anonymous namespaces of a library must differ then.
+# What a batch hides, such as a missing include, the lane clang sees: it compiles each file alone.
 function(byteps_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(byteps_${name} STATIC ${ARG_SOURCES})
   target_include_directories(byteps_${name} PUBLIC ${PROJECT_SOURCE_DIR}
                              ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(byteps_${name} PUBLIC ${ARG_DEPS})
+  byteps_compile_in_batches(byteps_${name})
+endfunction()
+
+function(byteps_compile_in_batches target)
+  if(BYTEPS_SOURCES_IN_BATCHES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+  endif()
 endfunction()
 
 # What is compiled more often than it runs: hardly optimized, which takes a quarter less time.
@@ -146,7 +156,7 @@ set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-O1>)
 
 # What only tests use, besides what they test. Half of what such a file costs to compile is reading
 # the same headers: they are read once for all. In batches (BYTEPS_TESTS_IN_BATCHES) what else it
-# includes is read once for five files; names in their anonymous namespaces must differ then.
+# includes is read once for eight files; names in their anonymous namespaces must differ then.
 function(byteps_compile_for_tests target)
   if(NOT TARGET byteps_test_headers)
     file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc" "int main() { return 0; }\n")
@@ -167,7 +177,7 @@ function(byteps_compile_for_tests target)
     target_compile_options(${target} PRIVATE -fPIE)
   endif()
   if(BYTEPS_TESTS_IN_BATCHES)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 

@@ -11,9 +11,9 @@
 namespace byteps::sim {
 namespace {
 
-constexpr uint64_t kTensorBytes = 100'000'000;
+constexpr uint64_t kScaleTensorBytes = 100'000'000;
 constexpr double kBytesPerGbit = 1.25e8;
-constexpr double kRatioMax = 1.05;
+constexpr double kScaleRatioMax = 1.05;
 
 // Lengths only: the state machines decide, nobody adds.
 class NoArithmetic final : public protocol::Arithmetic {
@@ -37,7 +37,7 @@ struct Cell {
 
 // n workers and k helpers with one link rate; with k < n a server stands beside each worker too.
 double Bound(double n, double k, double link) {
-  double m = static_cast<double>(kTensorBytes);
+  double m = static_cast<double>(kScaleTensorBytes);
   return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * link);
 }
 
@@ -76,7 +76,7 @@ Cell Measure(uint32_t n, uint32_t k, const ScaleOptions& scale) {
     protocol::Operation operation;
     operation.id = id;
     operation.name = "gradient";
-    operation.spec.shape = {static_cast<int64_t>(kTensorBytes / 4)};
+    operation.spec.shape = {static_cast<int64_t>(kScaleTensorBytes / 4)};
     operation.input = input;
     operation.output = output;
     cluster.Submit(worker, when, std::move(operation));
@@ -116,7 +116,7 @@ int RunScale(const ScaleOptions& options) {
     for (uint32_t k : {n, n / 2, 0U}) {
       if (options.servers.value_or(k) != k) continue;
       Cell cell = Measure(n, k, options);
-      good = good && cell.ratio() <= kRatioMax;
+      good = good && cell.ratio() <= kScaleRatioMax;
       fmt::print("{:>8} {:>8} {:>10.3f} {:>10.3f} {:>7.4f} {:>12} {:>9.1f}\n", n, k,
                  cell.seconds * 1e3, cell.bound * 1e3, cell.ratio(), cell.events, cell.spent);
       std::fflush(stdout);

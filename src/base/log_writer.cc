@@ -20,12 +20,6 @@
 namespace byteps {
 namespace {
 
-struct Line {
-  LogWriter::Stream stream = LogWriter::Stream::kErr;
-  std::string text;
-  uint64_t dropped = 0;  // after this line
-};
-
 // A descriptor that cannot be written to loses the line: there is nowhere to say so.
 void WriteAll(int descriptor, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
@@ -44,6 +38,12 @@ void WriteAll(int descriptor, const std::string& text) {
 }  // namespace
 
 struct LogWriter::State : std::enable_shared_from_this<LogWriter::State> {
+  struct Line {
+    Stream stream = Stream::kErr;
+    std::string text;
+    uint64_t dropped = 0;  // after this line
+  };
+
   State(int out_descriptor, int err_descriptor) : out(out_descriptor), err(err_descriptor) {}
 
   void Run();

@@ -1,5 +1,8 @@
 #include "src/base/status.h"
 
+#include <cerrno>
+#include <cstring>
+
 namespace byteps {
 
 std::string_view StatusCodeName(StatusCode code) {
@@ -27,6 +30,10 @@ const std::string Status::kNoMessage;
 std::string Status::ToString() const {
   if (ok()) return "ok";
   return std::string(StatusCodeName(code_)) + ": " + message();
+}
+
+Status SystemError(StatusCode code, const std::string& what) {
+  return {code, what + ": " + std::strerror(errno)};
 }
 
 }  // namespace byteps

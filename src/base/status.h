@@ -64,6 +64,9 @@ class [[nodiscard]] Status {
   std::shared_ptr<const std::string> message_;  // copies share the text
 };
 
+// What a system call refused: `what`, and the text of errno.
+Status SystemError(StatusCode code, const std::string& what);
+
 // A value or the Status that says why there is none.
 template <typename T>
 class [[nodiscard]] Result {

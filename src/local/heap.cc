@@ -17,15 +17,11 @@ namespace byteps::local {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kLargePageBytes = uint64_t{2} << 20;
+constexpr uint64_t kLargeUnitBytes = uint64_t{2} << 20;
 // A rank has as many heaps in its address space as its machine has ranks.
 constexpr uint64_t kSpaceBytes = uint64_t{1} << 45;
 
 uint64_t UpTo(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-Status SystemError(const std::string& what) {
-  return {StatusCode::kExhausted, what + ": " + std::strerror(errno)};
-}
 
 }  // namespace
 
@@ -43,7 +39,7 @@ Result<std::shared_ptr<Heap>> Heap::Create(size_t bytes) {
   UniqueFd own(memfd_create("byteps heap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!own || ftruncate(own.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(own.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return SystemError("no memory that ranks could share (memfd_create)");
+    return SystemError(StatusCode::kExhausted, "no memory that ranks could share (memfd_create)");
   }
   // A seal against writing would keep this process from giving pages back. So the others get a
   // descriptor that was opened for reading, and the mode keeps them from opening another.
@@ -51,7 +47,8 @@ Result<std::shared_ptr<Heap>> Heap::Create(size_t bytes) {
   const std::string path = "/proc/self/fd/" + std::to_string(own.get());
   UniqueFd for_others(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!for_others) for_others = UniqueFd(fcntl(own.get(), F_DUPFD_CLOEXEC, 0));  // without /proc
-  if (!for_others) return SystemError("no descriptor for memory that ranks could share");
+  if (!for_others)
+    return SystemError(StatusCode::kExhausted, "no descriptor for memory that ranks could share");
   return std::make_shared<Heap>(std::move(own), std::move(for_others), bytes);
 }
 
@@ -68,7 +65,8 @@ Status Heap::MapIfFirst() {
   if (base_.load() != nullptr) return Status::Ok();
   void* address =
       mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, own_.get(), 0);
-  if (address == MAP_FAILED) return SystemError("no address space for shared tensors");
+  if (address == MAP_FAILED)
+    return SystemError(StatusCode::kExhausted, "no address space for shared tensors");
   madvise(address, bytes_, MADV_HUGEPAGE);  // a wish
   // A dump of the whole heap would touch all of it.
   madvise(address, bytes_, MADV_DONTDUMP);
@@ -86,7 +84,7 @@ void Heap::LetGoIfLast() {
 // The lowest place that is large enough.
 Result<ByteSpan> Heap::Take(size_t bytes) {
   MutexLock lock(mutex_);
-  const uint64_t unit = bytes < kLargePageBytes ? kPageBytes : kLargePageBytes;
+  const uint64_t unit = bytes < kLargeUnitBytes ? kPageBytes : kLargeUnitBytes;
   const uint64_t need = UpTo(std::max<uint64_t>(bytes, 1), kPageBytes);
   auto fits = [&](const auto& one) {
     return UpTo(one.first, unit) + need <= one.first + one.second;

@@ -9,7 +9,7 @@
 namespace byteps::local {
 namespace {
 
-constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr int kSealsOfSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ bool Heaps::Map(uint32_t rank) {
   struct stat about{};
   // A size that could change would make a reader fault.
   bool is_fixed = fstat(view.fd.get(), &about) == 0 &&
-                  (fcntl(view.fd.get(), F_GET_SEALS) & kSizeSeals) == kSizeSeals;
+                  (fcntl(view.fd.get(), F_GET_SEALS) & kSealsOfSize) == kSealsOfSize;
   if (!is_fixed || about.st_size <= 0) return false;
   const auto bytes = static_cast<size_t>(about.st_size);
   void* address = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, view.fd.get(), 0);

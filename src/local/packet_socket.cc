@@ -16,10 +16,6 @@ namespace {
 
 constexpr int kWaiting = 128;  // connections that nobody has accepted
 
-Status SystemError(StatusCode code, const std::string& what) {
-  return {code, what + ": " + std::strerror(errno)};
-}
-
 struct Address {
   sockaddr_un where = {};
   socklen_t bytes = 0;

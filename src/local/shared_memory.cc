@@ -16,10 +16,6 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // Below this a large page would be mostly empty.
 constexpr size_t kLargePageBytes = size_t{2} << 20;
 
-Status SystemError(StatusCode code, const std::string& what) {
-  return {code, what + ": " + std::strerror(errno)};
-}
-
 std::string Size(size_t bytes) { return std::to_string(bytes) + " bytes of shared memory"; }
 
 // Another descriptor of the same memory that cannot be mapped for writing.

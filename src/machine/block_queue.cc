@@ -7,8 +7,6 @@
 namespace byteps::machine {
 namespace {
 
-bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
-
 // Who fills a part. A piece without bytes needs one only, and the carrier is awake.
 RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
   if (facts.how == Combine::kLast) return Bit(last);

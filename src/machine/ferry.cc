@@ -11,8 +11,6 @@ namespace {
 
 using protocol::StageVerdict;
 
-bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
-
 Status Withdrawn() {
   return {StatusCode::kUnavailable,
           "a rank of this machine has ended the operation before it was complete"};

@@ -10,7 +10,7 @@ namespace byteps::machine {
 namespace {
 
 // The loop never blocks; it may have ended.
-constexpr Duration kLoopLimit = seconds(10);
+constexpr Duration kHeraldLimit = seconds(10);
 
 wire::Join HeraldOf(wire::Join join, const std::string& machine) {
   join.contributor = "machine " + machine;
@@ -49,7 +49,7 @@ Status Herald::failure() {
 }
 
 void Herald::Retire() {
-  (void)runtime::AskLoop(*loop_, kLoopLimit, [this] {
+  (void)runtime::AskLoop(*loop_, kHeraldLimit, [this] {
     link_.EndWithConnection();
     return Status::Ok();
   });

@@ -17,6 +17,9 @@
 
 namespace byteps::machine {
 
+// What moves bytes as they are, whatever their type, and does not add.
+inline bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
+
 using local::Bit;
 using local::FirstRanks;
 using local::Has;

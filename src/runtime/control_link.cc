@@ -8,10 +8,10 @@
 namespace byteps::runtime {
 namespace {
 
-constexpr Duration kPauseMin = milliseconds(20);
-constexpr Duration kPauseMax = milliseconds(500);
+constexpr Duration kControlPauseMin = milliseconds(20);
+constexpr Duration kControlPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
-constexpr Duration kAttemptLimit = seconds(5);
+constexpr Duration kFirstAttemptLimit = seconds(5);
 // Once there was a connection: after a cut the system itself would ask again later and later.
 constexpr Duration kAttemptAgainLimit = seconds(2);
 
@@ -25,12 +25,12 @@ void ControlLink::Start() {
   waiting_since_ = loop_.Now();
   give_up_ = waiting_since_ + options_.connect_limit;
   next_report_ = waiting_since_ + ReportEvery();
-  pause_ = kPauseMin;
+  pause_ = kControlPauseMin;
   Connect();
 }
 
 void ControlLink::Connect() {
-  Duration attempt = had_connection_ ? kAttemptAgainLimit : kAttemptLimit;
+  Duration attempt = had_connection_ ? kAttemptAgainLimit : kFirstAttemptLimit;
   Duration limit = std::min(attempt, give_up_ - loop_.Now());
   loop_.Connect(options_.coordinator, std::max<Duration>(limit, milliseconds(1)),
                 [this](Result<std::unique_ptr<transport::Connection>> connection) {
@@ -87,7 +87,7 @@ void ControlLink::Reconnect(const std::string& why) {
     waiting_since_ = loop_.Now();
     give_up_ = waiting_since_ + options_.patience;
     next_report_ = waiting_since_ + kReportEvery;
-    pause_ = kPauseMin;
+    pause_ = kControlPauseMin;
     log_.Warning("the connection to the coordinator (scheduler) at {} broke: {}; trying again",
                  options_.coordinator, why);
   }
@@ -111,7 +111,7 @@ void ControlLink::TryAgain(const Status& why) {
   }
   retry_ = loop_.After(std::min(pause_, std::max<Duration>(give_up_ - now, milliseconds(1))),
                        [this] { Connect(); });
-  pause_ = std::min(pause_ * 2, kPauseMax);
+  pause_ = std::min(pause_ * 2, kControlPauseMax);
 }
 
 Duration ControlLink::ReportEvery() const {

@@ -437,6 +437,10 @@ inline constexpr uint32_t kPieceBytesMax = uint32_t{64} << 20;
 
 // The largest control message a receiver accepts.
 inline constexpr size_t kControlBytesMax = size_t{16} << 20;
+// Where a sender may divide what it says: a message of this many bytes, and what a use, or the
+// number of a rank, takes of it at most.
+inline constexpr size_t kControlPartBytes = size_t{1} << 20;
+inline constexpr size_t kControlUseBytes = 32;
 
 std::vector<std::byte> EncodeControl(const Message& message);
 

@@ -33,7 +33,7 @@ bool NeedsRange(const DataHeader& header) {
   return header.offset != 0 || header.want_offset != 0 || header.want_bytes != header.piece_bytes;
 }
 
-Status Malformed(const std::string& what) {
+Status MalformedData(const std::string& what) {
   return {StatusCode::kProtocol, "malformed data header: " + what};
 }
 
@@ -41,46 +41,46 @@ Status Malformed(const std::string& what) {
 Status CheckKind(FrameKind kind, const DataHeader& header) {
   bool aborts = kind == FrameKind::kAbort;
   bool pushes = kind == FrameKind::kPush || aborts;
-  if (pushes && header.receipt != 0) return Malformed("a push has a receipt");
+  if (pushes && header.receipt != 0) return MalformedData("a push has a receipt");
   if (pushes && aborts != (header.status != StatusCode::kOk)) {
-    return Malformed("a push has a status, or an abort has none");
+    return MalformedData("a push has a status, or an abort has none");
   }
-  if (!pushes && header.process_set != 0) return Malformed("a verdict names a process set");
+  if (!pushes && header.process_set != 0) return MalformedData("a verdict names a process set");
   if (kind != FrameKind::kAnswer && header.unstable != 0) {
-    return Malformed("only answers count what is unstable");
+    return MalformedData("only answers count what is unstable");
   }
-  if (header.receipt > kGroupBytesMax) return Malformed("the receipt is too long");
+  if (header.receipt > kGroupBytesMax) return MalformedData("the receipt is too long");
   return Status::Ok();
 }
 
 Status CheckPayload(FrameKind kind, const DataHeader& header, size_t payload_bytes) {
   if (kind == FrameKind::kAbort) {
     bool text_only = header.encoded_bytes == 0 && payload_bytes <= kAbortTextMax;
-    return text_only ? Status::Ok() : Malformed("an abort has nothing but a text");
+    return text_only ? Status::Ok() : MalformedData("an abort has nothing but a text");
   }
   if (uint64_t{header.receipt} + header.encoded_bytes == payload_bytes) return Status::Ok();
-  return Malformed("it says " + std::to_string(header.receipt) + " and " +
-                   std::to_string(header.encoded_bytes) + " bytes of a payload of " +
-                   std::to_string(payload_bytes));
+  return MalformedData("it says " + std::to_string(header.receipt) + " and " +
+                       std::to_string(header.encoded_bytes) + " bytes of a payload of " +
+                       std::to_string(payload_bytes));
 }
 
 Status CheckRange(FrameKind kind, const DataHeader& header) {
   if (uint64_t{header.want_offset} + header.want_bytes > header.piece_bytes) {
-    return Malformed("the wanted span leaves the piece");
+    return MalformedData("the wanted span leaves the piece");
   }
   if (header.codec != 0) {
     bool all = header.want_offset == 0 && header.want_bytes == header.piece_bytes;
     if (header.offset != 0 || (!all && header.want_bytes != 0)) {
-      return Malformed("with a codec a piece is pushed and wanted whole");
+      return MalformedData("with a codec a piece is pushed and wanted whole");
     }
     bool error = header.status != StatusCode::kOk && kind != FrameKind::kAbort;
-    if (error) return Malformed("errors have no codec");
+    if (error) return MalformedData("errors have no codec");
     bool fits = header.encoded_bytes <= uint64_t{header.piece_bytes} + kCodecExtraBytesMax;
-    return fits ? Status::Ok() : Malformed("the codec has made the piece too large");
+    return fits ? Status::Ok() : MalformedData("the codec has made the piece too large");
   }
   if (header.status != StatusCode::kOk) return Status::Ok();  // a row of errors is no span
   if (uint64_t{header.offset} + header.encoded_bytes > header.piece_bytes) {
-    return Malformed("the payload leaves the piece");
+    return MalformedData("the payload leaves the piece");
   }
   return Status::Ok();
 }
@@ -115,15 +115,15 @@ size_t EncodeDataHeader(const DataHeader& header, ByteSpan out) {
 
 Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes) {
   if (bytes.size() != kDataHeaderBytes && bytes.size() != kDataHeaderBytesMax) {
-    return Malformed("its length is " + std::to_string(bytes.size()));
+    return MalformedData("its length is " + std::to_string(bytes.size()));
   }
   const std::byte* at = bytes.data();
   auto combine = static_cast<uint8_t>(at[kCombineAt]);
   auto dtype = static_cast<uint8_t>(at[kDtypeAt]);
   auto status = static_cast<uint8_t>(at[kStatusAt]);
-  if (combine >= kCombineCount) return Malformed("unknown combination");
-  if (dtype >= kDataTypeCount) return Malformed("unknown dtype");
-  if (status > static_cast<uint8_t>(kLastStatusCode)) return Malformed("unknown status");
+  if (combine >= kCombineCount) return MalformedData("unknown combination");
+  if (dtype >= kDataTypeCount) return MalformedData("unknown dtype");
+  if (status > static_cast<uint8_t>(kLastStatusCode)) return MalformedData("unknown status");
   DataHeader header;
   header.ref.tensor = GetLittle<uint32_t>(at + kTensorAt);
   header.ref.piece = GetLittle<uint32_t>(at + kPieceAt);

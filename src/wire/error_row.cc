@@ -16,7 +16,9 @@ constexpr size_t kCodeAt = 8;
 constexpr size_t kTextBytesAt = 12;
 constexpr size_t kTextAt = 16;
 
-Status Malformed(const std::string& what) { return {StatusCode::kProtocol, "malformed " + what}; }
+Status MalformedRow(const std::string& what) {
+  return {StatusCode::kProtocol, "malformed " + what};
+}
 
 }  // namespace
 
@@ -61,20 +63,21 @@ std::vector<std::byte> ErrorRow::Encode(uint64_t round) const {
 }
 
 Result<ErrorRow> ErrorRow::Decode(ConstByteSpan bytes, uint64_t round) {
-  if (bytes.empty() || bytes.size() > kErrorRowBytesMax) return Malformed("errors: wrong length");
+  if (bytes.empty() || bytes.size() > kErrorRowBytesMax)
+    return MalformedRow("errors: wrong length");
   ErrorRow row;
   while (!bytes.empty()) {
-    if (bytes.size() < kTextAt) return Malformed("errors: one breaks off");
+    if (bytes.size() < kTextAt) return MalformedRow("errors: one breaks off");
     auto from = GetLittle<uint64_t>(bytes.data() + kFromAt);
     auto code = GetLittle<uint32_t>(bytes.data() + kCodeAt);
     auto text_bytes = GetLittle<uint32_t>(bytes.data() + kTextBytesAt);
     bool known = code > 0 && code <= static_cast<uint32_t>(kLastStatusCode);
-    if (!known) return Malformed("error: unknown code " + std::to_string(code));
+    if (!known) return MalformedRow("error: unknown code " + std::to_string(code));
     if (text_bytes > std::min(bytes.size() - kTextAt, kErrorTextBytesMax)) {
-      return Malformed("error: its text breaks off");
+      return MalformedRow("error: its text breaks off");
     }
     bool later = row.errors_.empty() || from > row.errors_.back().from;
-    if (!later || from > round) return Malformed("errors: they are out of order");
+    if (!later || from > round) return MalformedRow("errors: they are out of order");
     std::string text(reinterpret_cast<const char*>(bytes.data() + kTextAt), text_bytes);
     row.errors_.push_back({from, Status(static_cast<StatusCode>(code), std::move(text))});
     bytes = bytes.subspan(kTextAt + text_bytes);

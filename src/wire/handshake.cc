@@ -11,7 +11,7 @@ constexpr uint32_t kMagic = 0x31535042;  // "BPS1"
 constexpr size_t kHelloFixedBytes = 56;
 constexpr size_t kWelcomeFixedBytes = 48;
 
-Status Malformed(const char* what) {
+Status MalformedHandshake(const char* what) {
   return {StatusCode::kProtocol, std::string("malformed ") + what};
 }
 
@@ -26,9 +26,9 @@ void PutText(std::vector<std::byte>& out, const std::string& text, size_t bytes_
 
 // The text must end exactly where the frame ends.
 Result<std::string> GetText(ConstByteSpan bytes, const char* what) {
-  if (bytes.size() < 2) return Malformed(what);
+  if (bytes.size() < 2) return MalformedHandshake(what);
   size_t length = GetLittle<uint16_t>(bytes.data());
-  if (bytes.size() != 2 + length) return Malformed(what);
+  if (bytes.size() != 2 + length) return MalformedHandshake(what);
   return std::string(reinterpret_cast<const char*>(bytes.data() + 2), length);
 }
 
@@ -57,13 +57,14 @@ std::vector<std::byte> EncodeHello(const Hello& hello) {
 }
 
 Result<Hello> DecodeHello(ConstByteSpan bytes) {
-  if (bytes.size() < 8 || GetLittle<uint32_t>(bytes.data()) != kMagic) return Malformed("hello");
+  if (bytes.size() < 8 || GetLittle<uint32_t>(bytes.data()) != kMagic)
+    return MalformedHandshake("hello");
   Hello hello;
   const std::byte* at = bytes.data();
   hello.version = GetLittle<uint16_t>(at + 4);
   if (hello.version != kWireVersion) return hello;
   if (bytes.size() < kHelloFixedBytes || !ValidRole(at[6]) || !ValidRole(at[7])) {
-    return Malformed("hello");
+    return MalformedHandshake("hello");
   }
   hello.role = static_cast<Role>(at[6]);
   hello.wanted_role = static_cast<Role>(at[7]);
@@ -76,7 +77,7 @@ Result<Hello> DecodeHello(ConstByteSpan bytes) {
   Result<std::string> job = GetText(bytes.subspan(kHelloFixedBytes), "hello");
   if (!job.ok()) return job.status();
   hello.job = std::move(job).value();
-  if (hello.job.size() > kJobIdBytesMax) return Malformed("hello");
+  if (hello.job.size() > kJobIdBytesMax) return MalformedHandshake("hello");
   return hello;
 }
 
@@ -94,11 +95,11 @@ std::vector<std::byte> EncodeWelcome(const Welcome& welcome) {
 
 Result<Welcome> DecodeWelcome(ConstByteSpan bytes) {
   if (bytes.size() < kWelcomeFixedBytes || GetLittle<uint32_t>(bytes.data()) != kMagic) {
-    return Malformed("welcome");
+    return MalformedHandshake("welcome");
   }
   const std::byte* at = bytes.data();
   if (static_cast<uint8_t>(at[6]) > static_cast<uint8_t>(kLastStatusCode)) {
-    return Malformed("welcome");
+    return MalformedHandshake("welcome");
   }
   Welcome welcome;
   welcome.code = static_cast<StatusCode>(at[6]);

@@ -12,7 +12,7 @@
 namespace byteps::cluster {
 namespace {
 
-constexpr size_t kFloats = 300000;
+constexpr size_t kLaneFloats = 300000;
 
 class Lanes : public ::testing::TestWithParam<Medium> {
  protected:
@@ -26,7 +26,7 @@ class Lanes : public ::testing::TestWithParam<Medium> {
     return options;
   }
 
-  static Bytes Ones() { return Encode(DataType::kFloat32, std::vector<double>(kFloats, 1)); }
+  static Bytes Ones() { return Encode(DataType::kFloat32, std::vector<double>(kLaneFloats, 1)); }
   static void ExpectSums(Cluster& cluster, const std::vector<uint32_t>& ranks, int count,
                          const std::string& name = "sum ") {
     for (int i = 0; i < count; ++i) {
@@ -39,7 +39,7 @@ class Lanes : public ::testing::TestWithParam<Medium> {
         ASSERT_TRUE(ticket->WaitStatus().ok()) << ticket->WaitStatus().ToString();
       }
       Bytes expected = Encode(DataType::kFloat32,
-                              std::vector<double>(kFloats, static_cast<double>(ranks.size())));
+                              std::vector<double>(kLaneFloats, static_cast<double>(ranks.size())));
       for (const Bytes& one : data) EXPECT_TRUE(one == expected) << i;
     }
   }
@@ -83,7 +83,7 @@ TEST_P(Lanes, PiecesMoveBetweenThemWhenServersComeAndGo) {
     }
     cluster.RestartServer();
     for (const TicketRef& ticket : tickets) ASSERT_TRUE(ticket->WaitStatus().ok());
-    Bytes expected = Encode(DataType::kFloat32, std::vector<double>(kFloats, 3));
+    Bytes expected = Encode(DataType::kFloat32, std::vector<double>(kLaneFloats, 3));
     for (const auto& of_rank : data) {
       for (const Bytes& one : of_rank) EXPECT_TRUE(one == expected);
     }
@@ -141,7 +141,7 @@ TEST_P(Lanes, WhoLeavesWhileOneOfThemStandsStillIsNotTakenForLost) {
 // However it ends: what was on its way to it goes nowhere.
 TEST_P(Lanes, NothingIsWrittenBehindTheEndOfAnOperation) {
   for (int how = 0; how < 5; ++how) {
-    const Bytes pattern = RandomBits(kFloats * sizeof(float), 7);
+    const Bytes pattern = RandomBits(kLaneFloats * sizeof(float), 7);
     std::vector<Bytes> data(40, Ones());
     {
       ClusterOptions options = Size(2, how == 1 ? 1 : 2, {3, 2});

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@shapes((1, 3), (4, 3))
+@shapes((4, 3))
 def test_every_operation(environment, workers, servers) -> None:
     expect_all_right(environment, "operations", workers, servers)
 
@@ -65,14 +65,14 @@ def test_every_operation_with_other_settings(environment, names) -> None:
     expect_all_right({**environment, **settings}, "operations", 3, 2)
 
 
-@shapes((1, 1), (3, 2))
+@shapes((3, 2))
 def test_training_equals_training_alone(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "training", workers, servers))
     assert code == 0, out + err
     assert out.count("all right") == workers
 
 
-@pytest.mark.parametrize("job_name", ["operations", "mismatches", "orders"])
+@pytest.mark.parametrize("job_name", ["operations", "mismatches", *["orders"] * FULL])
 def test_one_process_without_a_launcher(environment, job_name) -> None:
     expect_all_right_alone(environment, job_name)
 

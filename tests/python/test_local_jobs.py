@@ -12,6 +12,7 @@ import job_runs
 import pytest
 from job_runs import JOBS
 from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line
+from shapes import FULL
 from test_jobs import MISSING
 
 environment = job_runs.environment
@@ -37,15 +38,18 @@ def local_job(environment, name: str, workers: int, *options: str) -> subprocess
     ("name", "workers"),
     [
         ("operations", 4),
-        ("arrays", 3),
-        ("mismatches", 3),
         ("orders", 3),
-        ("collectives", 3),
         ("training_ways", 2),
-        ("layers", 3),
-        ("shared_tensors", 1),
-        ("shared_tensors", 2),
         ("shared_tensors", 3),
+        *[
+            ("arrays", 3),
+            ("mismatches", 3),
+            ("collectives", 3),
+            ("layers", 3),
+            ("shared_tensors", 1),
+            ("shared_tensors", 2),
+        ]
+        * FULL,
     ],
 )
 def test_all_right_without_servers(environment, name, workers) -> None:

@@ -15,6 +15,7 @@ import pytest
 import test_jobs
 from job_runs import JOBS
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
+from shapes import FULL
 
 environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
@@ -73,7 +74,7 @@ def worker_of(token: str, machine: int, rank: int) -> int:
     raise AssertionError(f"there is no worker {rank} on machine {machine}")
 
 
-@pytest.mark.parametrize("name", ["operations", "orders", "mismatches", "training"])
+@pytest.mark.parametrize("name", ["operations", "mismatches", *["orders", "training"] * FULL])
 def test_all_right(environment, name) -> None:
     with machines(environment, name, 2, 2) as started:
         told = [finish(one) for one in started]

@@ -13,6 +13,7 @@ import pytest
 import test_jobs
 from job_runs import JOBS, job, process_of
 from processes import finish, free_ports, wait_for_line
+from shapes import FULL
 
 plain_environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
@@ -49,7 +50,7 @@ def tcp_connections(process: int) -> int:
     return sum(fields[3] == ESTABLISHED and fields[9] in own for fields in map(str.split, rows))
 
 
-@pytest.mark.parametrize("tls", ["0", "1"])
+@pytest.mark.parametrize("tls", ["0", *["1"] * FULL])
 def test_every_operation(environment, tls) -> None:
     told = {**environment, "BYTEPS_LOG_LEVEL": "info", "BYTEPS_TLS": tls}
     code, out, err = finish(job(told, "operations", 3, 2))

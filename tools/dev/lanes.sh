@@ -52,8 +52,8 @@ lane_python() {
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
 lane_matrix() {
-  local files=(tests/python/test_jobs.py tests/python/test_torch_dist.py
-    tests/python/test_torch_life.py)
+  local files=(tests/python/test_{jobs,local_jobs,machines,seeing,shared_links}.py
+    tests/python/test_torch_{dist,life}.py)
   ensure_wheel || return
   LANE_LOGS+=("$LOGS/matrix.log")
   step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -v -ra \
@@ -74,8 +74,11 @@ lane_spec() {
     python3 -B spec/run.py --jobs "$(jobs_count)"
 }
 
+# Each file by itself, without batches: a missing include is seen here.
 lane_clang() {
-  build clang "building with clang, optimized" all && run_ctest clang "unit tests"
+  LANE_LOGS+=("$LOGS/lint-headers.log")
+  step "each header alone" lint-headers "$VENV/bin/python" tools/lint.py headers &&
+    build clang "building with clang, optimized" all && run_ctest clang "unit tests"
 }
 
 # Also the lane of -Wthread-safety: everything is compiled, not only the tests.

@@ -24,7 +24,7 @@ namespace {
 
 // What a message names of a circle.
 constexpr size_t kSidesMax = 4;
-constexpr size_t kRanksMax = 8;
+constexpr size_t kRanksOfCircleMax = 8;
 
 // An attempt fails from its earliest round on. The circle is in order.
 StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
@@ -179,10 +179,10 @@ WaitCircles::Mismatch WaitCircles::Within(const std::string& name, const Waits& 
 std::string WaitCircles::SideOf(const wire::NamedUse& use, const StuckRanks::Circle& circle) const {
   auto in = stuck_.In(use);
   std::string text = in.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < std::min(in.size(), kRanksMax); ++i) {
+  for (size_t i = 0; i < std::min(in.size(), kRanksOfCircleMax); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(in[i].first);
   }
-  if (in.size() > kRanksMax) text += " and others";
+  if (in.size() > kRanksOfCircleMax) text += " and others";
   text += (in.size() == 1 ? " waits for '" : " wait for '") + use.name + "'";
   std::string what = describe_(use, in[0].second->tensor);
   if (!what.empty()) text += " (" + what + ")";

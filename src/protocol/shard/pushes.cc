@@ -7,29 +7,31 @@
 namespace byteps::protocol {
 namespace {
 
-Status Wrong(const std::string& what) { return {StatusCode::kProtocol, "push refused: " + what}; }
+Status WrongPush(const std::string& what) {
+  return {StatusCode::kProtocol, "push refused: " + what};
+}
 
 }  // namespace
 
 Status Pushes::CheckHeader(const wire::DataHeader& header) const {
   if (header.generation != parts_.view.generation()) {
-    return Wrong("it belongs to another generation");
+    return WrongPush("it belongs to another generation");
   }
   if (header.codec == 0) return Status::Ok();
-  if (header.combine == Combine::kOverlay) return Wrong("what is overlaid has no codec");
+  if (header.combine == Combine::kOverlay) return WrongPush("what is overlaid has no codec");
   bool nothing = header.want_bytes == 0;
   bool all = header.want_offset == 0 && header.want_bytes == header.piece_bytes;
-  return nothing || all ? Status::Ok() : Wrong("it wants a part of what is encoded");
+  return nothing || all ? Status::Ok() : WrongPush("it wants a part of what is encoded");
 }
 
 Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
   Status checked = CheckHeader(header);
-  if (checked.ok() && header.status != StatusCode::kOk) return Wrong("it is no push");
+  if (checked.ok() && header.status != StatusCode::kOk) return WrongPush("it is no push");
   if (!checked.ok() || header.combine == Combine::kOverlay) return checked;
   bool whole = payload_bytes == header.piece_bytes;
   if (header.codec != 0) whole = payload_bytes == header.encoded_bytes;
   if (header.offset != 0 || !whole || header.piece_bytes % SizeOf(header.dtype) != 0) {
-    return Wrong("only a part of the piece was pushed");
+    return WrongPush("only a part of the piece was pushed");
   }
   return Status::Ok();
 }
@@ -39,8 +41,8 @@ Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) c
 Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
                           const wire::DataHeader& header) const {
   auto wrong = [&](const std::string& what, const std::string& other) {
-    return Wrong(parts_.members.NameOf(from) + " pushed " + what + " where " +
-                 parts_.attendance.PusherOf(round) + " pushed " + other);
+    return WrongPush(parts_.members.NameOf(from) + " pushed " + what + " where " +
+                     parts_.attendance.PusherOf(round) + " pushed " + other);
   };
   if (header.ref.round != round.ref().round) {
     return wrong("round " + std::to_string(header.ref.round),
@@ -74,10 +76,10 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   const VerdictTerms& terms = verdict.terms();
   if (header.combine != terms.combine || header.dtype != terms.dtype ||
       header.piece_bytes != terms.piece_bytes || header.codec != terms.codec) {
-    return Wrong("a repeat differs from what was decided");
+    return WrongPush("a repeat differs from what was decided");
   }
   if (verdict.empty() && header.want_bytes > 0) {
-    return Wrong("it wants what all who wanted it are said to have");
+    return WrongPush("it wants what all who wanted it are said to have");
   }
   return Status::Ok();
 }
@@ -178,7 +180,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
                          Time now) {
   Status checked = CheckHeader(header);
   if (!checked.ok()) return checked;
-  if (header.status == StatusCode::kOk) return Wrong("it asks for no error");
+  if (header.status == StatusCode::kOk) return WrongPush("it asks for no error");
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (!since.has_value() || IsInVain(header.ref)) return checked;

@@ -7,7 +7,7 @@
 namespace byteps::protocol {
 namespace {
 
-Status Wrong(const std::string& what) {
+Status WrongVerdict(const std::string& what) {
   return {StatusCode::kProtocol, "verdict refused: " + what};
 }
 
@@ -16,13 +16,13 @@ Status Wrong(const std::string& what) {
 Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
   const wire::DataHeader& header = incoming.header;
   if (header.generation != parts_.view.generation()) {
-    return Wrong("it belongs to another generation");
+    return WrongVerdict("it belongs to another generation");
   }
   size_t payload_bytes = incoming.payload_bytes;
   bool whole = ToldVerdict{header, BufferRef(), payload_bytes}.IsWhole();
   size_t bytes_max = size_t{piece_bytes_max_} + wire::kCodecExtraBytesMax + wire::kMembersMax;
   if (!whole || payload_bytes > bytes_max) {
-    return Wrong("it is not the whole verdict");
+    return WrongVerdict("it is not the whole verdict");
   }
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
@@ -31,8 +31,8 @@ Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
   uint64_t decided = piece == nullptr ? 0 : piece->verdict.round();
   bool retired = parts_.pieces.IsRetired(header.ref.tensor);
   if (parts_.view.AlwaysMine(*since) && header.ref.round > decided && !retired) {
-    return Wrong(parts_.members.NameOf(from) + " tells the verdict of round " +
-                 std::to_string(header.ref.round) + ", which nobody has decided");
+    return WrongVerdict(parts_.members.NameOf(from) + " tells the verdict of round " +
+                        std::to_string(header.ref.round) + ", which nobody has decided");
   }
   incoming.fate = Fate::kVerdict;
   incoming.keep = parts_.pool.Take(payload_bytes);

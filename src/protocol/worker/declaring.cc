@@ -5,11 +5,6 @@
 namespace byteps::protocol {
 namespace {
 
-// What one message to a coordinator holds, well below wire::kControlBytesMax.
-constexpr size_t kMessageBytes = size_t{1} << 20;
-// What a use takes in a message at most.
-constexpr size_t kUseBytes = 32;
-
 bool IsDeclaring(const Tensor& tensor) {
   return tensor.task != nullptr && !tensor.task->withdrawn.has_value() &&
          tensor.task->stage() == Stage::kDeclare;
@@ -93,7 +88,7 @@ std::vector<wire::Known> Declaring::Known() const {
   std::vector<wire::Known> parts(1);
   size_t bytes = 0;
   auto part = [&](size_t more) -> wire::Known& {
-    if (bytes + more > kMessageBytes && bytes > 0) {
+    if (bytes + more > wire::kControlPartBytes && bytes > 0) {
       parts.emplace_back();
       bytes = 0;
     }
@@ -101,7 +96,8 @@ std::vector<wire::Known> Declaring::Known() const {
     return parts.back();
   };
   for (const wire::DeclareFailed& failed : failures_) {
-    size_t more = failed.name.size() + failed.text.size() + kUseBytes * (1 + failed.also.size());
+    size_t more =
+        failed.name.size() + failed.text.size() + wire::kControlUseBytes * (1 + failed.also.size());
     for (const wire::NamedUse& also : failed.also) more += also.name.size();
     part(more + sizeof(TensorId) * failed.tensors.size()).failed.push_back(failed);
   }

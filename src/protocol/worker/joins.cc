@@ -7,23 +7,24 @@
 namespace byteps::protocol {
 namespace {
 
-Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
+Status InvalidJoin(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
 }  // namespace
 
 Status Joins::Check(const Operation& operation, size_t open) const {
   if (wants_) {
-    return Invalid("'" + operation.name +
-                   "' cannot begin: this rank has joined, and takes part again when all have; wait "
-                   "for the join (if that has failed, shut down)");
+    return InvalidJoin(
+        "'" + operation.name +
+        "' cannot begin: this rank has joined, and takes part again when all have; wait "
+        "for the join (if that has failed, shut down)");
   }
   if (!operations::RowOf(operation.spec.op).joins) return Status::Ok();
   if (operation.spec.group != 0) {
-    return Invalid("join is for all ranks and cannot be of a process set");
+    return InvalidJoin("join is for all ranks and cannot be of a process set");
   }
   if (open > 0) {
-    return Invalid("join '" + operation.name + "': " + std::to_string(open) +
-                   " operations of this rank have not ended; wait for them first");
+    return InvalidJoin("join '" + operation.name + "': " + std::to_string(open) +
+                       " operations of this rank have not ended; wait for them first");
   }
   if (done_ >= wire::kJoinsMax) {
     return {StatusCode::kExhausted, "join '" + operation.name + "': the ranks have joined " +

@@ -6,12 +6,7 @@
 namespace byteps::protocol {
 namespace {
 
-// What one message to a coordinator holds, well below wire::kControlBytesMax.
-constexpr size_t kMessageBytes = size_t{1} << 20;
-// What a use, or the number of a rank, takes in a message at most.
-constexpr size_t kUseBytes = 32;
-
-bool IsDeclaring(const Tensor& tensor) {
+bool IsAtItsName(const Tensor& tensor) {
   return tensor.task != nullptr && tensor.task->stage() == Stage::kDeclare;
 }
 
@@ -37,7 +32,7 @@ void Overdue::Look(Time now) {
     if (name->open == nullptr) continue;
     Task& task = *name->open->task;
     // What has no number yet was told when that was asked for.
-    if (task.seen && !task.reported && name->open->declared && !IsDeclaring(*name->open)) {
+    if (task.seen && !task.reported && name->open->declared && !IsAtItsName(*name->open)) {
       task.reported = true;
       late.push_back(name->open);
     }
@@ -65,16 +60,16 @@ void Overdue::Report(const std::vector<const Tensor*>& late) const {
         use.elsewhere.push_back({number, other.attempt, other.round});
       }
     }
-    bytes += use.name.size() + kUseBytes * (2 + use.elsewhere.size());
+    bytes += use.name.size() + wire::kControlUseBytes * (2 + use.elsewhere.size());
     overdue.uses.push_back(std::move(use));
     bool told = std::any_of(overdue.groups.begin(), overdue.groups.end(),
                             [&](const auto& set) { return set.number == course.process_set; });
     if (course.process_set != 0 && !told) {
       const PlacedSet& set = sets_.Of(course.process_set);
       overdue.groups.push_back({course.process_set, set.ranks});
-      bytes += kUseBytes + sizeof(uint32_t) * set.ranks.size();
+      bytes += wire::kControlUseBytes + sizeof(uint32_t) * set.ranks.size();
     }
-    if (bytes > kMessageBytes) send();
+    if (bytes > wire::kControlPartBytes) send();
   }
   send();
 }
@@ -128,7 +123,7 @@ bool Overdue::HasBegun(const wire::NamedUse& use) const {
   const Course* course = names_.FindCourse(use);
   if (course == nullptr) return false;
   const Tensor* open = course->name.open;
-  bool begins = open != nullptr && &open->course == course && IsDeclaring(*open);
+  bool begins = open != nullptr && &open->course == course && IsAtItsName(*open);
   uint64_t round = begins ? joins_.NextRound(course->round) : course->round;
   return !(wire::Use{course->process_set, course->attempt, round} < use.use);
 }

@@ -10,7 +10,7 @@
 namespace byteps::protocol {
 namespace {
 
-Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
+Status InvalidSet(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
 std::string NameOf(uint32_t number) { return "process set " + std::to_string(number); }
 
@@ -58,20 +58,20 @@ void PlacedSets::Resolve(PlacedSet& set) const {
 }
 
 Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
-  if (number == 0) return Invalid("process set 0 is all ranks; choose another number");
+  if (number == 0) return InvalidSet("process set 0 is all ranks; choose another number");
   if (sets_.contains(number)) {
-    return Invalid(NameOf(number) + " was added before; numbers are never used again");
+    return InvalidSet(NameOf(number) + " was added before; numbers are never used again");
   }
-  if (ranks.empty()) return Invalid(NameOf(number) + " has no ranks");
+  if (ranks.empty()) return InvalidSet(NameOf(number) + " has no ranks");
   PlacedSet set;
   set.ranks = ranks;
   Resolve(set);
   if (set.present.size() != ranks.size()) {
-    return Invalid(NameOf(number) + " has a rank that is not in the job, which has ranks 0 to " +
-                   std::to_string(roster_.size() - 1));
+    return InvalidSet(NameOf(number) + " has a rank that is not in the job, which has ranks 0 to " +
+                      std::to_string(roster_.size() - 1));
   }
   if (std::adjacent_find(set.ranks.begin(), set.ranks.end()) != set.ranks.end()) {
-    return Invalid(NameOf(number) + " has a rank twice");
+    return InvalidSet(NameOf(number) + " has a rank twice");
   }
   bool inside = set.self != kNoPlace;
   if (inside && inside_ >= wire::kGroupsMax) {
@@ -87,7 +87,7 @@ Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
 Status PlacedSets::Remove(uint32_t number) {
   auto found = sets_.find(number);
   if (found == sets_.end() || found->second.removed) {
-    return Invalid("there is no " + NameOf(number) + " to remove");
+    return InvalidSet("there is no " + NameOf(number) + " to remove");
   }
   found->second.removed = true;
   if (found->second.self != kNoPlace) --inside_;
@@ -102,15 +102,15 @@ Status PlacedSets::Check(const std::string& operation, uint32_t number) const {
   if (number == 0) return Status::Ok();
   auto found = sets_.find(number);
   if (found == sets_.end() || found->second.removed) {
-    return Invalid("'" + operation + "' is of " + NameOf(number) +
-                   ", which this rank does not know; add it on every rank first");
+    return InvalidSet("'" + operation + "' is of " + NameOf(number) +
+                      ", which this rank does not know; add it on every rank first");
   }
   const PlacedSet& set = found->second;
   if (set.self != kNoPlace) return Status::Ok();
   std::string ranks;
   for (uint32_t rank : set.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  return Invalid("'" + operation + "' is of " + NameOf(number) + ", which has ranks " + ranks +
-                 " and not rank " + std::to_string(rank_));
+  return InvalidSet("'" + operation + "' is of " + NameOf(number) + ", which has ranks " + ranks +
+                    " and not rank " + std::to_string(rank_));
 }
 
 std::vector<uint32_t> PlacedSets::Numbers() const {

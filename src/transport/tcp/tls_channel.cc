@@ -26,7 +26,7 @@ constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 // Several records to a system call: one for each costs a third more CPU over loopback. What is
 // sealed cannot be overtaken any more, and takes this much memory of each connection and direction.
 // Two pieces of 32 KB fit, with what stands before and around them.
-constexpr size_t kReadBufferBytes = size_t{80} * 1024;
+constexpr size_t kRecordsBytes = size_t{80} * 1024;
 constexpr size_t kSealedBytes = size_t{80} * 1024;
 // A process may have a thousand connections whose peers have proved nothing, so these get little
 // memory: more than all that a handshake says.
@@ -229,7 +229,7 @@ class TlsChannel final : public ByteChannel {
     // The handshake's buffers are empty, because OpenSSL has not read ahead. It makes larger ones.
     SSL_free_buffers(ssl_.get());
     SSL_set_read_ahead(ssl_.get(), 1);
-    SSL_set_default_read_buffer_len(ssl_.get(), kReadBufferBytes);
+    SSL_set_default_read_buffer_len(ssl_.get(), kRecordsBytes);
     open_ = true;
     return kThrough;
   }

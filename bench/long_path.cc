@@ -263,7 +263,7 @@ int main(int argc, char** argv) {
     const Span left = std::max<Span>(next - Clock::now(), kTurn);
     if (left <= kTurn) {
       const timespec pause{0, kTurn.count()};
-      nanosleep(&pause, nullptr);
+      ppoll(nullptr, 0, &pause, nullptr);
       inputs.back().revents = 0;
       if (poll(&inputs.back(), 1, 0) < 0) Die("poll");
     } else {

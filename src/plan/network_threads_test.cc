@@ -82,7 +82,7 @@ TEST(NetworkThreads, FarServersHaveAtLeastAsManyShardsAndEnoughConnectionsTogeth
       EXPECT_GE(shards, ChooseShards(share).count);
       EXPECT_EQ(shards % share.links, 0U);
       EXPECT_LE(shards, std::max(share.links, kNetworkThreadsMax) + share.links - 1);
-      if (shards < kNetworkThreadsMax) EXPECT_GE(shards * servers, kConnectionsOfLongPath);
+      EXPECT_GE(shards * servers, kConnectionsOfLongPath);
       EXPECT_LE(ChooseFarShards(share, servers + 1), shards);
       NetworkShare faster = share;
       faster.link_mbit += 500;

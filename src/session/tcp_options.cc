@@ -25,8 +25,8 @@ transport::TcpOptions TcpOptionsOf(const config::Options& options, Log& log) {
   }
   tcp.long_path = plan::kLongPath;
   // Shared: each loop has a copy of the options.
-  tcp.on_long_path = [&log, news = std::make_shared<LongPathNews>()](const auto& path) {
-    const std::optional<LongPathNews::Line> line = news->On(path);
+  tcp.on_long_path = [&log, teller = std::make_shared<LongPathNews>()](const auto& path) {
+    const std::optional<LongPathNews::Line> line = teller->On(path);
     if (!line.has_value()) return;
     line->is_warning ? log.Warning("{}", line->text) : log.Info("{}", line->text);
   };

@@ -9,10 +9,13 @@ namespace {
 using ::testing::HasSubstr;
 
 transport::TcpOptions OptionsFor(const std::string& congestion) {
-  static Log log("test", "fatal", true);
+  Log log("test", "fatal", true);
   config::Options options;
   if (!congestion.empty()) options.tcp_congestion = congestion;
-  return TcpOptionsOf(options, log);
+  transport::TcpOptions tcp = TcpOptionsOf(options, log);
+  tcp.on_long_path = nullptr;  // they hold the log
+  tcp.on_shortage = nullptr;
+  return tcp;
 }
 
 TEST(TcpOptionsTest, OnlyLongPathsGetAnotherCongestionControlByDefault) {
@@ -30,22 +33,22 @@ TEST(TcpOptionsTest, TheUserMayTakeTheSystemsOrNameOne) {
 }
 
 TEST(LongPathNewsTest, EachKindIsToldOnce) {
-  LongPathNews news;
+  LongPathNews teller;
   const transport::LongPath good{"10.0.0.1:9000", microseconds(50'100), "bbr", ""};
   const transport::LongPath bad{"10.0.0.2:9000", milliseconds(50), "cubic", "No such file"};
-  auto line = news.On(good);
+  auto line = teller.On(good);
   ASSERT_TRUE(line.has_value());
   EXPECT_FALSE(line->is_warning);
   EXPECT_EQ(line->text,
             "the path to 10.0.0.1:9000 is long, 50.1 ms there and back; its congestion control is "
             "bbr");
-  EXPECT_FALSE(news.On(good).has_value());
-  line = news.On(bad);
+  EXPECT_FALSE(teller.On(good).has_value());
+  line = teller.On(bad);
   ASSERT_TRUE(line.has_value());
   EXPECT_TRUE(line->is_warning);
   EXPECT_THAT(line->text, HasSubstr("congestion control is cubic, because the system does not let "
                                     "this process choose bbr (No such file)"));
-  EXPECT_FALSE(news.On(bad).has_value());
+  EXPECT_FALSE(teller.On(bad).has_value());
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ command_help() {
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
   bench NAME [ARGUMENT...]   core doctor kills lab long_paths seeing seeing_times stalls strangers
-                    torch window; results in bench-out/ or on the screen. bench plot draws those that
-                    are kept, for docs/performance.md
+                    torch window; results in bench-out/ or on the screen. bench plot draws those
+                    that are kept, for docs/performance.md
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site

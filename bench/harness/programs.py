@@ -21,6 +21,7 @@ BUILD = Path(os.environ.get("BENCH_BUILD", str(REPOSITORY / "build")))
 RESULTS = REPOSITORY / "bench-out"
 
 BENCH_SOCKET = BUILD / "bench" / "bench_socket"
+BENCH_LONG_PATH = BUILD / "bench" / "bench_long_path"
 BENCH_KERNELS = BUILD / "bench" / "bench_kernels"
 # Relative to a build folder, because another one may be measured beside.
 BENCH_PUSH_PULL = Path("bench/bench_push_pull")

@@ -273,8 +273,11 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,
      .text_limit = kNameLimit,
-     .text_allowed = IsPlainNameOrEmpty,
-     .help = "TCP congestion control, such as cubic or bbr. Not set: the system's."},
+     .text_allowed = IsPlainName,
+     .help =
+         "TCP congestion control, such as cubic or bbr; system: the system's. auto: bbr where a "
+         "packet and its acknowledgement take 5 ms or more and the system allows bbr, else "
+         "the system's. The log says at the level info what a long path got."},
     {.name = "tcp_notsent_lowat",
      .variable = "BYTEPS_TCP_NOTSENT_LOWAT",
      .field = &Options::tcp_notsent_lowat,

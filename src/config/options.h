@@ -52,7 +52,7 @@ struct Options {
   int64_t link_mbit = 0;
   bool numa = true;
   std::string local_reduce = "auto";
-  std::string tcp_congestion;
+  std::string tcp_congestion = "auto";
   int64_t tcp_notsent_lowat = 0;
 
   // How long to wait.

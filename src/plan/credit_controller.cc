@@ -10,6 +10,12 @@ namespace {
 // A new measurement moves the credit by this part of the difference.
 constexpr int64_t kSmoothing = 4;
 
+uint64_t BytesIn(Duration time, uint64_t bytes, Duration elapsed, uint64_t most) {
+  const Uint128 product =
+      Uint128{bytes} * static_cast<uint64_t>(time.count()) / static_cast<uint64_t>(elapsed.count());
+  return static_cast<uint64_t>(std::min<Uint128>(product, most));
+}
+
 }  // namespace
 
 CreditController::CreditController(const CreditOptions& options) : options_(options) {
@@ -28,13 +34,11 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
   if (measuring_) {
     const Duration elapsed = now - interval_start_;
     interval_bytes_ += bytes;
-    if (elapsed < options_.interval_min || elapsed <= Duration::zero()) return;
-    if (elapsed <= options_.interval_max) {
-      const Uint128 sample = Uint128{interval_bytes_} *
-                             static_cast<uint64_t>(options_.target.count()) /
-                             static_cast<uint64_t>(elapsed.count());
-      Learn(static_cast<uint64_t>(std::min<Uint128>(sample, highest_)));
-    }
+    // Answers of a long path come in bursts, a round trip apart.
+    const Duration shortest = std::max(options_.interval_min, round_trip_);
+    const Duration longest = std::max(options_.interval_max, 4 * round_trip_);
+    if (elapsed < shortest || elapsed <= Duration::zero()) return;
+    if (elapsed <= longest) Learn(interval_bytes_, elapsed);
   }
   measuring_ = true;
   interval_start_ = now;
@@ -42,8 +46,11 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
 }
 
 // A sample is cut to the bounds first, so that one burst cannot hold the credit up for long.
-void CreditController::Learn(uint64_t sample_bytes) {
-  const uint64_t sample = std::clamp(sample_bytes, lowest_, highest_);
+void CreditController::Learn(uint64_t bytes, Duration elapsed) {
+  const uint64_t usual = BytesIn(options_.target, bytes, elapsed, highest_);
+  const uint64_t path =
+      BytesIn(options_.round_trips * round_trip_, bytes, elapsed, options_.long_bytes_max);
+  const uint64_t sample = std::max({usual, path, lowest_});
   if (!measured_) {
     measured_ = true;
     credit_bytes_ = sample;

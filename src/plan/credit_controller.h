@@ -2,9 +2,11 @@
 //
 // Credit is a length of time, not a number of pieces: what the answers bring back in
 // `CreditOptions::target`. Less starves the links while a scheduler is late; more only queues, and
-// an urgent tensor waits behind what is queued. The rate is measured from answers while the window
-// is full; when it is not, the application sets the pace and nothing can be learnt.
-// Pure: time is an argument. A value; one owner, one thread.
+// an urgent tensor waits behind what is queued. On a long path it is several round trips: a packet
+// that is lost there comes a round trip later and all behind it waits for it, in both directions,
+// and the congestion control keeps a round trip of its own in the queues. The rate is measured from
+// answers while the window is full; when it is not, the application sets the pace and nothing can
+// be learnt. Pure: time is an argument. A value; one owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,9 @@ struct CreditOptions {
   Duration interval_max = milliseconds(400);
   uint64_t bytes_min = uint64_t{1} << 20;
   uint64_t bytes_max = uint64_t{4} << 20;
+  // Of the rate times the round trip there may be so much, whatever bytes_max says, up to ...
+  uint32_t round_trips = 8;
+  uint64_t long_bytes_max = uint64_t{64} << 20;
   // Every shard needs a piece on its way there and one on its way back, whatever bytes_max says.
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
@@ -35,11 +40,14 @@ class CreditController {
   // of credit just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
   void OnAnswered(Time now, uint64_t bytes, bool window_full);
 
+  // What the longest of the paths takes there and back; zero: not known.
+  void SetRoundTrip(Duration round_trip) { round_trip_ = round_trip; }
+
   // The credit to use now; at least 1.
   uint64_t credit_bytes() const { return credit_bytes_; }
 
  private:
-  void Learn(uint64_t sample_bytes);
+  void Learn(uint64_t bytes, Duration elapsed);
 
   CreditOptions options_;
   uint64_t lowest_ = 0;
@@ -49,6 +57,7 @@ class CreditController {
   bool measuring_ = false;
   Time interval_start_;
   uint64_t interval_bytes_ = 0;
+  Duration round_trip_{};
 };
 
 }  // namespace byteps::plan

@@ -107,6 +107,58 @@ TEST(CreditControllerTest, OneOddMeasurementMovesItByAQuarter) {
   EXPECT_LT(controller.credit_bytes(), learnt);
 }
 
+TEST(CreditControllerTest, ALongPathGetsEightRoundTrips) {
+  CreditController controller(Options());
+  controller.SetRoundTrip(milliseconds(50));
+  Time now;
+  // 65.5 MB/s: 3.3 MB in a round trip.
+  Receive(controller, now, microseconds(500), 10'000);
+  EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), kPiece * 800.0, kPiece);
+  // The path becomes short: the rate alone decides, as ever.
+  controller.SetRoundTrip(microseconds(100));
+  Receive(controller, now, microseconds(500), 10'000);
+  EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), kPiece * 80.0, 16);
+}
+
+// What comes back in a round trip is the credit itself while it is too small.
+TEST(CreditControllerTest, ACreditThatIsTheLimitGrowsUntilTheLinkIs) {
+  CreditController controller(Options());
+  const Duration round_trip = milliseconds(50);
+  controller.SetRoundTrip(round_trip);
+  Time now;
+  const double link = 62.5e6;
+  for (int i = 0; i < 40; ++i) {
+    const double rate = std::min(link, static_cast<double>(controller.credit_bytes()) /
+                                           std::chrono::duration<double>(round_trip).count());
+    Receive(controller, now, Duration(static_cast<int64_t>(kPiece / rate * 1e9)), 200);
+  }
+  EXPECT_GE(static_cast<double>(controller.credit_bytes()), 7.8 * link * 0.05);
+}
+
+TEST(CreditControllerTest, AFastLinkGetsWhatItsPathHolds) {
+  CreditOptions options = Options();
+  CreditController controller(options);
+  controller.SetRoundTrip(microseconds(500));
+  Time now;
+  // 100 Gbit/s and 0.5 ms: 6.25 MB in a round trip.
+  Receive(controller, now, Duration(2621), 100'000);
+  EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), 8 * 6.25e6, 1e5);
+  // A usual round trip is far below what 40 ms bring.
+  CreditController near(options);
+  near.SetRoundTrip(microseconds(40));
+  now = Time();
+  Receive(near, now, Duration(2621), 100'000);
+  EXPECT_EQ(near.credit_bytes(), 4 * kMiB);
+}
+
+TEST(CreditControllerTest, ALongPathHasABoundToo) {
+  CreditController controller(Options());
+  controller.SetRoundTrip(seconds(1));
+  Time now;
+  Receive(controller, now, microseconds(10), 1'000'000);
+  EXPECT_EQ(controller.credit_bytes(), Options().long_bytes_max);
+}
+
 RC_GTEST_PROP(CreditControllerTest, NoAnswersLeaveTheBounds, ()) {
   CreditOptions options = Options(*rc::gen::inRange(1U, 200U));
   CreditController controller(options);

@@ -38,6 +38,16 @@ NetworkThreads ChooseLanes(const NetworkShare& share, uint32_t shards) {
 
 NetworkThreads ChooseShards(const NetworkShare& share) { return Choose(share, kCoresPerShard); }
 
+// All servers together have the connections of a worker.
+uint32_t ChooseFarShards(const NetworkShare& share, uint32_t servers) {
+  const uint64_t parts =
+      std::max<uint64_t>((share.link_mbit + kMbitOfLongPath - 1) / kMbitOfLongPath, 1);
+  const uint64_t each = (kConnectionsOfLongPath * parts + servers - 1) / std::max(servers, 1U);
+  const auto most = static_cast<uint32_t>(std::min<uint64_t>(each, kNetworkThreadsMax));
+  const uint32_t of_links = (most + share.links - 1) / share.links * share.links;
+  return std::max(of_links, ChooseShards(share).count);
+}
+
 std::string WhyText(const NetworkThreads& chosen, const NetworkShare& share) {
   const std::string rate = std::to_string(share.link_mbit) + " Mbit/s";
   switch (chosen.limit) {

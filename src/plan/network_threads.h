@@ -6,6 +6,8 @@
 //   * A worker leaves three quarters of its cores to the computation, a server half of them to the
 //     kernel and its neighbours. But each link has one thread, however few cores there are.
 //   * A lane without a shard has nothing to do.
+//   * A server that is far away has more shards, because each is a connection of its own, and one
+//     connection does not fill a long path (docs/decisions/0034-long-paths.md).
 //
 // Pure.
 #pragma once
@@ -13,11 +15,18 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/time.h"
+
 namespace byteps::plan {
 
 inline constexpr uint64_t kMbitPerThread = 10'000;
 // Beyond these a thread more has not been measured.
 inline constexpr uint32_t kNetworkThreadsMax = 8;
+// A path with such a round trip is a long one.
+inline constexpr Duration kLongPath = milliseconds(5);
+// What a worker needs for each kMbitOfLongPath of a long path's rate, or if the rate is unknown.
+inline constexpr uint32_t kConnectionsOfLongPath = 4;
+inline constexpr uint64_t kMbitOfLongPath = 500;
 
 struct NetworkShare {
   uint32_t cores = 1;      // that this process may use
@@ -37,6 +46,8 @@ struct NetworkThreads {
 // `shards`: how many the job has at least.
 NetworkThreads ChooseLanes(const NetworkShare& share, uint32_t shards);
 NetworkThreads ChooseShards(const NetworkShare& share);
+// The same for a server on a long path, one of so many servers: also more than it has cores for.
+uint32_t ChooseFarShards(const NetworkShare& share, uint32_t servers);
 
 // Half a sentence for the log: "its link has 25000 Mbit/s, and a thread carries 10000".
 std::string WhyText(const NetworkThreads& chosen, const NetworkShare& share);

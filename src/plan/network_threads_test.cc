@@ -75,6 +75,32 @@ TEST(NetworkThreads, WhereNothingElseLimitsTheyCarryTheLinksAndNotMuchMore) {
   });
 }
 
+TEST(NetworkThreads, FarServersHaveAtLeastAsManyShardsAndEnoughConnectionsTogether) {
+  ForAll([](const NetworkShare& share) {
+    for (uint32_t servers : {1U, 2U, 3U, 4U, 5U, 64U}) {
+      const uint32_t shards = ChooseFarShards(share, servers);
+      EXPECT_GE(shards, ChooseShards(share).count);
+      EXPECT_EQ(shards % share.links, 0U);
+      EXPECT_LE(shards, std::max(share.links, kNetworkThreadsMax) + share.links - 1);
+      EXPECT_GE(shards * servers, kConnectionsOfLongPath);
+      EXPECT_LE(ChooseFarShards(share, servers + 1), shards);
+      NetworkShare faster = share;
+      faster.link_mbit += 500;
+      EXPECT_GE(ChooseFarShards(faster, servers), shards);
+    }
+  });
+}
+
+TEST(NetworkThreads, WhatFarServersGet) {
+  EXPECT_EQ(ChooseFarShards({2, 0, 1}, 1), 4U);
+  EXPECT_EQ(ChooseFarShards({2, 500, 1}, 1), 4U);
+  EXPECT_EQ(ChooseFarShards({2, 0, 1}, 2), 2U);
+  EXPECT_EQ(ChooseFarShards({2, 0, 1}, 4), 1U);
+  EXPECT_EQ(ChooseFarShards({2, 1'000, 1}, 1), 8U);
+  EXPECT_EQ(ChooseFarShards({2, 1'000, 1}, 4), 2U);
+  EXPECT_EQ(ChooseFarShards({2, 0, 3}, 1), 6U);
+}
+
 TEST(NetworkThreads, WhatTheUsualMachinesGet) {
   EXPECT_EQ(ChooseLanes({2, 0, 1}, 2).count, 1U);
   EXPECT_EQ(ChooseLanes({16, 1'000, 1}, 4).count, 1U);

@@ -56,6 +56,8 @@ class ControlLink final : public transport::FrameReceiver {
   void EndWithConnection();
   // "10.0.0.3": how the coordinator's network sees this host. REQUIRES: is_connected().
   std::string LocalAddress() const { return connection_->LocalAddress(); }
+  // As of transport::Connection. REQUIRES: is_connected().
+  Duration RoundTrip() const { return connection_->RoundTrip(); }
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
   void OnFrame() override;

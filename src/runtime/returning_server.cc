@@ -72,6 +72,9 @@ Status ReturningServer::RunOnce() {
   }
   Status ended = process->Run();
   MutexLock lock(mutex_);
+  // It may only come back with as many.
+  options_.join.shards = process->shards();
+  options_.far_shards = 0;
   process_.reset();
   return ended;
 }

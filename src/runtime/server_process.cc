@@ -24,7 +24,8 @@ Status OfFailedShard(const Status& why) {
 
 ServerProcess::ServerProcess(transport::Transport& transport, const ServerProcessOptions& options,
                              Log& log)
-    : options_(options),
+    : transport_(transport),
+      options_(options),
       log_(log),
       loop_(transport.MakeLoop()),
       control_(*loop_, options.control, log,
@@ -37,22 +38,27 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
           },
           [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello,
                  const std::string& peer) { OnBound(std::move(bound), hello, peer); }) {
+  MakeShards(options.join.shards);
+}
+
+ServerProcess::~ServerProcess() = default;
+
+// So that there are so many.
+void ServerProcess::MakeShards(uint32_t count) {
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
   };
   protocol::ShardOptions shard;
-  shard.codecs = options.codecs;
-  for (uint32_t i = 0; i < options.join.shards; ++i) {
-    if (options.timeline != nullptr) shard.watch = options.timeline->entries().NewRoundWatch();
+  shard.codecs = options_.codecs;
+  for (; shards_made_ < count; ++shards_made_) {
+    if (options_.timeline != nullptr) shard.watch = options_.timeline->entries().NewRoundWatch();
     shards_.push_back(std::make_unique<ShardThread>(
-        transport, shard, log, broken, [this](const Status& why) { OnShardFailed(why); },
-        [this, i] {
+        transport_, shard, log_, broken, [this](const Status& why) { OnShardFailed(why); },
+        [this, i = shards_made_] {
           if (options_.on_shard_thread != nullptr) options_.on_shard_thread(i);
         }));
   }
 }
-
-ServerProcess::~ServerProcess() = default;
 
 Result<std::string> ServerProcess::Listen(const std::string& address) {
   Result<std::unique_ptr<transport::Listener>> listener =
@@ -65,7 +71,6 @@ Result<std::string> ServerProcess::Listen(const std::string& address) {
 }
 
 Status ServerProcess::Run() {
-  for (auto& shard : shards_) shard->Start();
   control_.Start();
   loop_->Run();
   control_.Close();  // the coordinator waits for it
@@ -97,6 +102,9 @@ void ServerProcess::End(const Status& why) {
 void ServerProcess::OnReady() {
   if (!membership_.has_value()) {
     wire::Join join = options_.join;
+    join.shards = ShardCount();
+    MakeShards(join.shards);
+    for (auto& shard : shards_) shard->Start();
     if (Status announced = Announce(join); !announced.ok()) return End(announced);
     if (options_.shared_links) ListenShared();
     log_.Info("announcing {}", announced_);
@@ -104,6 +112,18 @@ void ServerProcess::OnReady() {
   }
   control_.Send(membership_->Greeting());
   for (const auto& [worker, suspect] : broken_) control_.Send(suspect);
+}
+
+// The way to the coordinator stands for the way to the workers, which are not known yet.
+uint32_t ServerProcess::ShardCount() {
+  const Duration round_trip = control_.RoundTrip();
+  if (round_trip < options_.long_path || options_.far_shards <= options_.join.shards) {
+    return options_.join.shards;
+  }
+  log_.Info(
+      "shards: {}, not {}, because the path to the scheduler is long ({:.1f} ms there and back)",
+      options_.far_shards, options_.join.shards, 1e3 * ToSeconds(round_trip));
+  return options_.far_shards;
 }
 
 // Listens at each address that workers are told.

@@ -11,6 +11,8 @@
 
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
+#include "src/base/time.h"
+#include "src/plan/network_threads.h"
 #include "src/protocol/codec.h"
 #include "src/protocol/control/membership.h"
 #include "src/protocol/shard/admission.h"
@@ -26,7 +28,11 @@ class ShardThread;
 
 struct ServerProcessOptions {
   ControlLinkOptions control;
-  wire::Join join;    // its addresses are filled in when the ports are known
+  wire::Join join;  // its addresses are filled in when the ports are known
+  // How many shards it has instead if a round trip to the coordinator takes `long_path` or more; 0:
+  // as many as on a short one.
+  uint32_t far_shards = 0;
+  Duration long_path = plan::kLongPath;
   uint16_t port = 0;  // to listen on, at the announced hosts if they are this one; 0: any
   // Workers of this host may come through shared memory, too: the transport has it.
   bool shared_links = false;
@@ -60,8 +66,13 @@ class ServerProcess {
   // Ends this process' part with `why`, from any thread.
   void Stop(const Status& why);
 
+  // How many it has. REQUIRES: Run has returned.
+  uint32_t shards() const { return shards_made_; }
+
  private:
   void OnReady();
+  void MakeShards(uint32_t count);
+  uint32_t ShardCount();
   Status Announce(wire::Join& join);
   void ListenShared();
   void OnMessage(const wire::Message& message);
@@ -76,6 +87,7 @@ class ServerProcess {
   // On the shard's thread, which has come to its end; takes no memory.
   void OnShardFailed(const Status& why);
 
+  transport::Transport& transport_;
   const ServerProcessOptions options_;
   Log& log_;
   std::unique_ptr<transport::Loop> loop_;
@@ -89,6 +101,7 @@ class ServerProcess {
   protocol::Admission admission_;
   wire::View view_;  // in force
   ShardId first_shard_ = 0;
+  uint32_t shards_made_ = 0;
   std::string announced_;  // its address, and why this one
   // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.
   std::map<uint64_t, wire::Suspect> broken_;

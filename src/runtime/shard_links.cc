@@ -15,6 +15,8 @@ constexpr Duration kAttemptLimit = seconds(2);
 // Where there is another way: a network that is down must not look like a server that is gone
 // (ShardLinkOptions::unreachable_after).
 constexpr Duration kAttemptOfManyLimit = milliseconds(400);
+// How often the round trips of the connections are looked at.
+constexpr Duration kLookEvery = seconds(1);
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 
 std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& options) {
@@ -120,6 +122,7 @@ void ShardLinks::CloseStale(const wire::View& view) {
 
 void ShardLinks::Connect(Slot slot) {
   slot_ = slot;
+  if (looking_ == nullptr) looking_ = loop_.Every(kLookEvery, [this] { LookAtPaths(); });
   for (ShardId shard : targets_.TakeNew()) {
     links_[shard] = std::make_unique<Link>(*this, shard);
     Link& link = *links_[shard];
@@ -190,6 +193,7 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   if (again) log_.Info("connected to {} again", NameOf(link));
   lane_.OnShardUp(shard);
   if (AllUp()) TellShared();
+  LookAtPaths();
   events_.on_links();
 }
 
@@ -267,6 +271,15 @@ void ShardLinks::OnOverdue(Link& link) {
   // Again and again: while the coordinator cannot reach it either, this does not count.
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   events_.on_suspect(*link.unreachable);
+}
+
+// The credit follows the longest path of the lane.
+void ShardLinks::LookAtPaths() {
+  Duration longest{};
+  ForEach([&](const Link& link) {
+    if (link.connection != nullptr) longest = std::max(longest, link.connection->RoundTrip());
+  });
+  lane_.OnRoundTrip(longest);
 }
 
 bool ShardLinks::AllUp() const {

@@ -85,6 +85,7 @@ class ShardLinks {
   void OnClosed(Link& link, const Status& why);
   void TryAgain(Link& link, const Status& why);
   void OnOverdue(Link& link);
+  void LookAtPaths();
   std::string NameOf(const Link& link) const;
   template <typename Use>
   void ForEach(Use use) const {
@@ -107,6 +108,7 @@ class ShardLinks {
   bool ignores_answers_ = false;
   // The server processes that are reached through shared memory, as the log has told.
   std::vector<uint64_t> told_shared_;
+  std::unique_ptr<transport::Loop::Timer> looking_;
   std::vector<std::unique_ptr<Link>> links_;  // by shard; null: of another lane, or closed
 };
 

@@ -144,6 +144,10 @@ Result<NetworkPlan> PlanNetwork(const config::Options& options, const HostNetwor
         worker ? plan::ChooseLanes(share, LeastShards(options, share)) : plan::ChooseShards(share);
     made.threads = chosen.count;
     why = plan::WhyText(chosen, share);
+    if (!worker) {
+      const auto servers = static_cast<uint32_t>(std::max<int64_t>(options.num_server, 1));
+      made.far_threads = plan::ChooseFarShards(share, servers);
+    }
   }
   if (made.threads < made.links.size()) {
     made.warning = std::to_string(made.links.size()) + " interfaces (BYTEPS_INTERFACES) share " +

@@ -27,6 +27,8 @@ struct NetworkLink {
 
 struct NetworkPlan {
   uint32_t threads = 1;
+  // Of a server whose way to the scheduler is long; 0: as many.
+  uint32_t far_threads = 0;
   // By interface. Thread i uses link i, counted around.
   std::vector<NetworkLink> links;
   bool named = false;   // the user has named the interfaces, so connections leave from them

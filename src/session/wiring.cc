@@ -20,6 +20,7 @@
 #include "src/runtime/server_timeline.h"
 #include "src/session/network_plan.h"
 #include "src/session/signal_thread.h"
+#include "src/session/tcp_options.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
 #include "src/transport/host_identity.h"
@@ -47,13 +48,7 @@ transport::TlsKey TlsKeyOf(const config::Options& options) {
 
 Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Options& options,
                                                             Log& log) {
-  transport::TcpOptions tcp;
-  tcp.congestion_control = options.tcp_congestion;
-  tcp.not_sent_low_water_bytes = static_cast<size_t>(options.tcp_notsent_lowat);
-  tcp.user_timeout = milliseconds(options.link_timeout_ms);
-  tcp.keepalive_idle = seconds(1);
-  tcp.keepalive_interval = seconds(1);
-  tcp.on_shortage = [&log](const std::string& text) { log.Error("{}", text); };
+  const transport::TcpOptions tcp = TcpOptionsOf(options, log);
   if (options.tls) return transport::MakeSharedTransport(tcp, TlsKeyOf(options));
   return transport::MakeSharedTransport(tcp);
 }
@@ -189,6 +184,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.join = JoinOf(options, incarnation);
   process.join.rank = static_cast<int32_t>(options.server_index);
   process.join.shards = plan->threads;
+  process.far_shards = plan->far_threads;
   process.port = static_cast<uint16_t>(options.port);
   process.announced_hosts = announced.value();
   process.on_shard_thread = BinderOf(plan.value());

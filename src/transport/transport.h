@@ -121,6 +121,9 @@ class Connection {
   // where nothing keeps others from listening. There once a frame has come.
   virtual ConstByteSpan ChannelBinding() const = 0;
 
+  // The least time of late that some bytes and the news that they are there took; zero: not known.
+  virtual Duration RoundTrip() const { return Duration::zero(); }
+
   // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
   // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What
   // has arrived already goes along; it waits there for Start. Limits go along. Users move a

@@ -293,5 +293,32 @@ TEST_P(Joining, TwentyGenerationsWithTheSameServers) {
   cluster.LeaveInOrder();
 }
 
+// Any path is long for this server.
+TEST(FarServers, HaveMoreShards) {
+  ClusterOptions size;
+  size.workers = 1;
+  Cluster cluster(size);
+  ASSERT_TRUE(cluster.StartServices().ok());
+  cluster.KillServer(0);
+  runtime::ServerProcessOptions far = cluster.ServerOptions();
+  far.far_shards = 3;
+  far.long_path = Duration(1);
+  cluster.StartServer(far);
+  ASSERT_TRUE(cluster.StartWorkers().ok());
+  std::vector<Bytes> data = {Encode(DataType::kFloat32, std::vector<double>(300'000, 1))};
+  EXPECT_TRUE(cluster.Submit(0, SumOf("w", data[0]))->WaitStatus().ok());
+  // The place of one that has another number is named with that.
+  runtime::ServerProcessOptions near = cluster.ServerOptions();
+  near.far_shards = 3;
+  near.long_path = kPatience;
+  near.join.rank = 0;
+  cluster.StartServer(near);
+  const Status refused = cluster.ServerEnd(2);
+  EXPECT_EQ(refused.code(), StatusCode::kRefused);
+  EXPECT_NE(refused.message().find("had 3 shards, you have 1"), std::string::npos)
+      << refused.message();
+  cluster.LeaveInOrder();
+}
+
 }  // namespace
 }  // namespace byteps::cluster

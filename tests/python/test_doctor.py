@@ -12,7 +12,7 @@ import pytest
 import test_jobs
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until_gone
 
-from byteps.cli.doctor import machine, report, scheduler_check, software, wire
+from byteps.cli.doctor import long_paths, machine, report, scheduler_check, software, wire
 from byteps.cli.doctor.remote import RemoteAgent
 from byteps.cli.doctor.survey import Link, Survey, bottleneck
 from byteps.cli.main import main
@@ -79,6 +79,29 @@ def test_small_limits_are_named() -> None:
         "--shm-size",
         "no route",
     ]
+
+
+def test_a_long_path_says_what_tcp_does_there_and_what_caps_it(tmp_path) -> None:
+    kernel = tmp_path / "proc/sys/net/ipv4"
+    kernel.mkdir(parents=True)
+    (kernel / "tcp_wmem").write_text("4096\t16384\t4194304\n")
+    (kernel / "tcp_rmem").write_text("4096\t131072\t6291456\n")
+    found = {"congestion_control": "cubic", **long_paths.facts(tmp_path)}
+    found["long_path_congestion"] = False
+    text = long_paths.warning("b", 50_000.0, found)
+    assert "the path to b takes 50 ms" in text
+    assert "cubic carries a small part" in text
+    assert "tcp_allowed_congestion_control='reno cubic bbr'" in text
+    assert long_paths.warning("b", 4_999.0, found) == ""
+    assert long_paths.warning("b", 50_000.0, {**found, "long_path_congestion": True}) == ""
+    hosts = {"a": {"machine": found}, "b": {"machine": found}}
+    links = [Link("a", "b", 50_000.0, 300.0, 300.0), Link("b", "a", 200.0, 300.0, 300.0)]
+    lines = report.describe_survey(Survey(hosts=hosts, links=links))
+    told = [line for line in lines if line.startswith("long path")]
+    assert len(told) == 1
+    assert "from a to b: jobs use cubic" in told[0]
+    assert "one connection carry 671 Mbit/s" in told[0]
+    assert long_paths.facts(tmp_path / "nothing")["tcp_send_bytes"] is None
 
 
 def test_what_is_needed_and_missing_is_named() -> None:

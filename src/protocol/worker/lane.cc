@@ -193,6 +193,8 @@ void Lane::OnStable(ShardId from, const wire::Progress& stable) {
   TellIfSettled();
 }
 
+void Lane::OnRoundTrip(Duration round_trip) { parts_->context.outbox.SetRoundTrip(round_trip); }
+
 void Lane::Resume(const PieceTicket& ticket, StageVerdict how, const Status& error) {
   parts_->walk.Resume(ticket, how, error);
 }

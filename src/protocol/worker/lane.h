@@ -95,6 +95,10 @@ class Lane {
   // All answers of `from` up to this number are with every member.
   void OnStable(ShardId from, const wire::Progress& stable);
 
+  // What the longest of the paths to its shards takes there and back, whenever the driver knows it
+  // anew.
+  void OnRoundTrip(Duration round_trip);
+
   // The stage in which the piece waits has ended; `error` with kFailed. No effect if it does not
   // wait there any more.
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);

@@ -17,6 +17,12 @@ void Outbox::Begin(uint32_t shards, uint32_t piece_bytes) {
   credit.shards = std::max<uint32_t>(1, shards);
   credit.piece_bytes_max = piece_bytes;
   credit_.emplace(credit);
+  credit_->SetRoundTrip(round_trip_);
+}
+
+void Outbox::SetRoundTrip(Duration round_trip) {
+  round_trip_ = round_trip;
+  if (credit_.has_value()) credit_->SetRoundTrip(round_trip);
 }
 
 uint32_t Outbox::CreditOf(const Spans& spans) {

@@ -2,6 +2,7 @@
 // answer that follows the links. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -36,11 +37,15 @@ class Outbox {
   // ... because its answer is here.
   void Answered(const Spans& spans, Time now);
 
+  // As of CreditController; also for the generations that follow.
+  void SetRoundTrip(Duration round_trip);
+
   // Pieces wait, and there is no credit for them.
   bool IsFull() const { return queue_.IsBlocked(credit_->credit_bytes()); }
   // All that waited has set out, and what is under way is the last window of a step.
   bool IsLastWindow() const {
-    return queue_.empty() && queue_.bytes_in_flight() <= options_.bytes_max;
+    const uint64_t window = std::max(options_.bytes_max, credit_->credit_bytes());
+    return queue_.empty() && queue_.bytes_in_flight() <= window;
   }
   uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
 
@@ -50,6 +55,7 @@ class Outbox {
   const plan::CreditOptions options_;
   plan::PriorityCreditQueue queue_;
   std::optional<plan::CreditController> credit_;
+  Duration round_trip_{};
 };
 
 }  // namespace byteps::protocol

@@ -91,5 +91,37 @@ TEST_F(OutboxTest, TheLastWindowIsWhenNothingWaits) {
   EXPECT_TRUE(outbox->IsLastWindow());
 }
 
+TEST_F(OutboxTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
+  plan::CreditOptions options;
+  options.bytes_min = options.bytes_max = 1024;
+  outbox.emplace(options);
+  outbox->SetRoundTrip(milliseconds(100));
+  const Spans spans = SpansWith(64, 64);
+  Time now;
+  for (int generation = 0; generation < 2; ++generation) {
+    outbox->Begin(1, 64);
+    for (uint32_t number = 0; number < 4000; ++number) {
+      outbox->Add(ExchangeOf(7, 0, 0), number, spans);
+    }
+    All();
+    EXPECT_LE(outbox->bytes_in_flight(), options.bytes_max);
+    // A piece comes back each millisecond.
+    for (int answer = 0; answer < 2500; ++answer) {
+      now += milliseconds(1);
+      outbox->Answered(spans, now);
+      All();
+    }
+    EXPECT_NEAR(static_cast<double>(outbox->bytes_in_flight()), 800 * 64, 8 * 64);
+    EXPECT_FALSE(outbox->IsLastWindow()) << "pieces wait";
+    while (!outbox->IsLastWindow()) {
+      now += milliseconds(1);
+      outbox->Answered(spans, now);
+      All();
+    }
+    EXPECT_GT(outbox->bytes_in_flight(), options.bytes_max) << "the window is the credit";
+    while (outbox->bytes_in_flight() > 0) outbox->Return(spans);
+  }
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "src/transport/tcp/socket_path.h"
+
 namespace byteps::transport {
 namespace {
 
@@ -30,9 +32,8 @@ size_t CeilMilliseconds(Duration duration) {
   return static_cast<size_t>(std::chrono::ceil<std::chrono::milliseconds>(duration).count());
 }
 
-Status SetCongestionControl(int socket, const std::string& name) {
-  auto size = static_cast<socklen_t>(name.size());
-  if (setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), size) == 0) return Status::Ok();
+Status UseCongestionControl(int socket, const std::string& name) {
+  if (SetCongestionControl(socket, name).ok()) return Status::Ok();
   std::ifstream file("/proc/sys/net/ipv4/tcp_available_congestion_control");
   std::string available;
   std::getline(file, available);
@@ -81,7 +82,7 @@ Status ApplySocketOptions(int socket, const TcpOptions& options) {
     TryNumber(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   }
   if (options.congestion_control.empty()) return Status::Ok();
-  return SetCongestionControl(socket, options.congestion_control);
+  return UseCongestionControl(socket, options.congestion_control);
 }
 
 void SetPortLater(int socket) { SetNumber(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); }

@@ -16,6 +16,7 @@
 #include "src/base/check.h"
 #include "src/transport/address.h"
 #include "src/transport/tcp/socket_options.h"
+#include "src/transport/tcp/socket_path.h"
 
 namespace byteps::transport {
 namespace {
@@ -33,6 +34,8 @@ constexpr size_t kSendParts = 255;
 // Payloads that are worth a system call of their own, and room for what stands before the next one.
 constexpr size_t kLargePayloadBytes = size_t{16} * 1024;
 constexpr size_t kHeaderReadBytes = 128;
+// A path whose round trip is not known is looked at again behind so many bytes.
+constexpr uint64_t kLookAtPathBytes = uint64_t{64} * 1024;
 
 asio::ip::address Unmapped(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
@@ -99,6 +102,7 @@ std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChan
 // Without a receiver a failure waits for one: the channel says it again.
 void TcpStream::Open() {
   if (!Reading()) return;
+  LookAtPath();
   int stop = channel_->Open();
   channel_open_ = stop == ByteChannel::kThrough;
   if (HasToWrite()) Flush();
@@ -337,6 +341,7 @@ void TcpStream::Flush() {
     ByteChannel::Passed passed = channel_->Send(std::span(parts).first(gathered.parts));
     batch_.Written(passed.bytes);
     written_bytes_ += passed.bytes;
+    if (written_bytes_ >= look_at_path_at_) LookAtPath();
     if (passed.stop == EAGAIN) return ArmWrite();
     if (passed.stop != ByteChannel::kThrough) return OnWriteFailed(passed.stop);
     written += passed.bytes;
@@ -381,6 +386,27 @@ void TcpStream::WatchProgress() {
     self->WatchProgress();
   });
 }
+
+// Once the round trip is known, which it mostly is when the connection is made, nothing is asked
+// any more.
+void TcpStream::LookAtPath() {
+  if (written_bytes_ < look_at_path_at_) return;
+  const TcpOptions& options = loop_.options();
+  const Duration round_trip = RoundTrip();
+  const bool known = round_trip > Duration::zero();
+  look_at_path_at_ = known ? UINT64_MAX : written_bytes_ + kLookAtPathBytes;
+  if (!known || round_trip < options.long_path) return;
+  LongPath path{peer_name_, round_trip, "", ""};
+  const std::string& wanted = options.long_path_congestion_control;
+  if (!wanted.empty()) {
+    const Status set = SetCongestionControl(socket_.native_handle(), wanted);
+    if (!set.ok()) path.trouble = set.message();
+  }
+  path.congestion_control = CongestionControlOf(socket_.native_handle());
+  if (options.on_long_path) options.on_long_path(path);
+}
+
+Duration TcpStream::RoundTrip() { return RoundTripOf(socket_.native_handle()); }
 
 // The peer may have said why before it left: what it sent is read to the end before the loss is
 // reported.

@@ -55,6 +55,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
   ConstByteSpan binding() const { return channel_->binding(); }
+  Duration RoundTrip();
   void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
   // The user let go: closes without a callback.
@@ -94,6 +95,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void ArmWrite();
   void WriteAgain();
   void WatchProgress();
+  void LookAtPath();
   void OnWriteFailed(int error);
   void ShutDownWrites();
 
@@ -119,6 +121,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   asio::steady_timer progress_;
   uint64_t written_bytes_ = 0;
   uint64_t written_at_last_look_ = 0;
+  uint64_t look_at_path_at_ = 0;  // when so many bytes are written
   bool watching_progress_ = false;
   size_t low_water_ = 1;  // what SO_RCVLOWAT is now
   size_t dropped_bytes_ = 0;
@@ -150,6 +153,7 @@ class TcpConnection final : public Connection {
   std::string PeerName() const override { return stream_->peer_name(); }
   std::string LocalAddress() const override { return stream_->local_address(); }
   ConstByteSpan ChannelBinding() const override { return stream_->binding(); }
+  Duration RoundTrip() const override { return stream_->RoundTrip(); }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.
     stream_->MoveTo(static_cast<TcpLoop&>(target), std::move(adopt));

@@ -14,10 +14,24 @@
 
 namespace byteps::transport {
 
+// A connection whose path is long, when that is known.
+struct LongPath {
+  std::string peer;
+  Duration round_trip{};           // the least that was seen
+  std::string congestion_control;  // which the connection has now
+  std::string trouble;             // why that is not the one for long paths; empty: it is
+};
+
 struct TcpOptions {
   // The kernel's congestion control ("cubic", "bbr"); empty: the system's default. One that the
   // system does not have makes Listen and Connect fail.
   std::string congestion_control;
+  // The one of connections whose round trip is `long_path` or more, as soon as it is known; empty:
+  // they keep theirs. They also keep theirs if the system does not let this process choose it.
+  std::string long_path_congestion_control;
+  Duration long_path = milliseconds(5);
+  // Takes each connection with a long path. Called on any loop's thread; may be empty.
+  std::function<void(const LongPath&)> on_long_path;
   // The kernel's buffers of one connection; 0: the kernel tunes them.
   size_t send_buffer_bytes = 0;
   size_t receive_buffer_bytes = 0;

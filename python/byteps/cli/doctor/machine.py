@@ -19,6 +19,7 @@ from byteps.cli.cores import (
     nodes,
     switch_or,
 )
+from byteps.cli.doctor import long_paths
 
 _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_BYTES = 15
@@ -44,6 +45,7 @@ def facts() -> dict[str, object]:
         "address_outwards": _address_outwards(),
         "congestion_control": _kernel("tcp_congestion_control"),
         "congestion_controls": _kernel("tcp_available_congestion_control").split(),
+        **long_paths.facts(),
     }
 
 

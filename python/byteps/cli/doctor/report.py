@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from byteps.cli.doctor import long_paths
 from byteps.cli.doctor.software import FRAMEWORKS
-from byteps.cli.doctor.survey import Survey
+from byteps.cli.doctor.survey import Link, Survey
 
 _LABEL_WIDTH = 14
 
@@ -79,6 +80,7 @@ def describe_survey(survey: Survey) -> list[str]:
             f"{_rate(link.push_pull_mbit):>14}"
         )
     lines.append("")
+    lines += [_long_path(link, survey) for link in survey.links if _is_long(link)]
     for host, mbit in survey.sum_mbit.items():
         lines.append(f"server of {host}: one shard takes in {_rate(mbit)}")
     lines.append(f"bottleneck: {survey.bottleneck}")
@@ -140,6 +142,25 @@ def _nodes(found: Mapping[str, Any]) -> str:
     if not found["numa_on"]:
         return f"{text}; BYTEPS_NUMA_ON=0, so nothing is bound to them"
     return f"{text}; workers, and lanes and shards near their network card, are bound to them"
+
+
+def _is_long(link: Link) -> bool:
+    return link.round_trip_us is not None and link.round_trip_us >= long_paths.LONG_US
+
+
+def _long_path(link: Link, survey: Survey) -> str:
+    assert link.round_trip_us is not None
+    source = survey.hosts[link.source]["machine"]
+    target = survey.hosts[link.target]["machine"]
+    control = source["congestion_control"]
+    if source["long_path_congestion"]:
+        control = long_paths.CONGESTION
+    most = long_paths.most_mbit(link.round_trip_us, source, target)
+    return (
+        f"long path from {link.source} to {link.target}: jobs use {control}; the limits of "
+        f"net.ipv4.tcp_wmem and tcp_rmem let one connection carry {_rate(most)}, and about half "
+        "of that if packets are lost"
+    )
 
 
 def _rate(mbit: float | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from byteps.cli.doctor import machine, software
+from byteps.cli.doctor import long_paths, machine, software
 from byteps.cli.doctor.remote import RemoteAgent
 
 _MARGIN_S = 90.0
@@ -118,6 +118,10 @@ def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> Link:
     link.problem = answer.get("error", "")
     if link.problem:
         survey.problems.append(f"from {source.host}: {link.problem}")
+    elif link.round_trip_us is not None:
+        facts = survey.hosts[source.host]["machine"]
+        text = long_paths.warning(target.host, link.round_trip_us, facts)
+        survey.problems += [f"{source.host}: {text}"] if text else []
     return link
 
 

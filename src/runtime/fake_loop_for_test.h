@@ -19,6 +19,7 @@ class FakeLoop final : public transport::Loop {
   void Stop() override { ++stops; }
   void Post(std::function<void()> work) override {
     if (has_no_memory) throw std::bad_alloc();
+    if (runs_at_once) return work();
     posted.push_back(std::move(work));
   }
   bool InLoop() const override { return true; }
@@ -57,6 +58,7 @@ class FakeLoop final : public transport::Loop {
   std::vector<std::string> connects;
   int stops = 0;
   bool has_no_memory = false;
+  bool runs_at_once = false;  // as if the loop had another thread
 };
 
 }  // namespace byteps::runtime

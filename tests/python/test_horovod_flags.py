@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from byteps.cli.horovod import translate
+from byteps.cli.horovod import FLAGS, translate
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError
 
@@ -35,6 +35,77 @@ def test_a_job_that_cannot_be_is_refused() -> None:
 def test_our_own_options_keep_their_values() -> None:
     line = ["--ssh", "--mpi", "-p", "22", "--", "--gloo"]
     assert translate(line).arguments == line
+
+
+@pytest.mark.parametrize(
+    ("flag", "variables"),
+    [
+        ("--network-interface eth0", {"DMLC_INTERFACE": "eth0"}),
+        ("--network-interfaces a,b", {"BYTEPS_INTERFACES": "a,b"}),
+        ("--no-stall-check", {"BYTEPS_STALL_CHECK_TIME": "0"}),
+        ("--stall-check-warning-time-seconds 9", {"BYTEPS_STALL_CHECK_TIME": "9"}),
+        ("--stall-check-shutdown-time-seconds 9", {"BYTEPS_OPERATION_TIMEOUT": "9"}),
+        ("--gloo-timeout-seconds=9", {"BYTEPS_OPERATION_TIMEOUT": "9"}),
+        ("--timeline-filename t", {"BYTEPS_TIMELINE": "t"}),
+        ("--verbose", {"BYTEPS_LOG_LEVEL": "info"}),
+        ("--log-without-timestamp", {"BYTEPS_LOG_HIDE_TIME": "1"}),
+        ("--log-hide-timestamp", {"BYTEPS_LOG_HIDE_TIME": "1"}),
+    ],
+)
+def test_what_each_flag_with_a_meaning_sets(flag, variables) -> None:
+    found = translate([*flag.split(), "-np", "2", "x", "--verbose"])
+    assert found.variables == variables
+    assert found.arguments == ["-np", "2", "x", "--verbose"]
+
+
+# As horovodrun's own help has them.
+SWITCHES = [
+    "--verbose",
+    "--no-stall-check",
+    "--log-without-timestamp",
+    "--log-hide-timestamp",
+    "-cb",
+    "--check-build",
+    "--mpi",
+    "--gloo",
+    "--jsrun",
+    "--tcp",
+    "--mpi-threads-disable",
+    "--disable-cache",
+    "--autotune",
+    "--no-autotune",
+    "--hierarchical-allreduce",
+    "--no-hierarchical-allreduce",
+    "--hierarchical-allgather",
+    "--no-hierarchical-allgather",
+    "--torus-allreduce",
+    "--no-torus-allreduce",
+    "--timeline-mark-cycles",
+    "--no-timeline-mark-cycles",
+    "--stall-check",
+    "--prefix-output-with-timestamp",
+]
+
+
+def test_which_flags_have_no_value() -> None:
+    assert sorted(name for name, flag in FLAGS.items() if not flag.takes_value) == sorted(SWITCHES)
+
+
+def test_a_flag_that_is_refused_says_why_before_anything_is_set() -> None:
+    refused = [name for name, flag in FLAGS.items() if flag.refused]
+    assert len(refused) == 9
+    for name in refused:
+        with pytest.raises(InvalidArgumentError, match=f"{name} of horovodrun cannot be here: "):
+            translate(["--verbose", name, "4", "x"])
+
+
+def test_options_of_ours_without_a_value_take_none() -> None:
+    for option in ("-h", "--help", "--print-config", "--servers=2"):
+        found = translate([option, "--mpi", "-np", "2", "x"])
+        assert found.arguments == [option, "-np", "2", "x"]
+        assert len(found.notices) == 1
+    assert translate(["--servers", "--mpi", "x"]).arguments == ["--servers", "--mpi", "x"]
+    assert translate(["-np"]).arguments == ["-np"]
 
 
 def test_variables_with_a_meaning_are_taken(monkeypatch) -> None:

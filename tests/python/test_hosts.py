@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import pytest
 
+from byteps.cli import agent, local_job
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
-from byteps.cli.remote_job import RemoteOptions, agent_command, carried_environment, placed
-from byteps.common.errors import InvalidArgumentError
+from byteps.cli.remote_job import (
+    RemoteOptions,
+    agent_command,
+    carried_environment,
+    job_variables,
+    placed,
+    real_name,
+    root_address,
+)
+from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 
 def test_a_list_of_hosts() -> None:
@@ -89,3 +101,114 @@ def test_no_secret_is_on_a_command_line() -> None:
     assert command[:3] == ["ssh", "-p", "22"]
     assert command[-2] == "a"
     assert "SECRET" not in " ".join(command)
+
+
+def test_the_user_has_the_first_word_about_ssh(monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "")
+    python = f"{sys.executable} -m byteps.cli.agent"
+    command = agent_command("a", False, ["ssh", "-o", "ConnectTimeout=1"])
+    assert command[:3] == ["ssh", "-o", "ConnectTimeout=1"]
+    assert command[3:-4] == [
+        *("-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
+        *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
+    ]
+    assert command[-4:] == ["-T", "--", "a", python]
+    assert agent_command("a", True, ["ssh"]) == python.split()
+    monkeypatch.setenv("PYTHONPATH", "/x::/y z")
+    assert agent_command("a", False, ["ssh"])[-1] == f"env 'PYTHONPATH=/x:/y z' {python}"
+
+
+def test_workers_of_several_hosts_have_numbers_by_machine() -> None:
+    parts = placed([Host("a", 2), Host("b", 2)], RemoteOptions(servers=0))
+    assert [part.label for part in parts] == ["host a", "host b"]
+    rows = [one for part in parts for one in part.processes]
+    assert [one["rank"] for one in rows] == [0, 1, 2, 3]
+    assert [one["environment"]["DMLC_WORKER_ID"] for one in rows] == ["0", "0", "1", "1"]
+    assert [one["environment"]["BYTEPS_LOCAL_RANK"] for one in rows] == ["0", "1", "0", "1"]
+
+
+def test_servers_have_numbers_and_their_hosts_a_name() -> None:
+    first, second, *_ = placed([Host("a", 1), Host("b", 1)], RemoteOptions())
+    assert first.label == "the servers of host a"
+    assert first.processes[1]["environment"] == {"DMLC_RANK": "0"}
+    assert second.processes[0]["environment"] == {"DMLC_RANK": "1"}
+    assert first.processes[0]["rank"] is None
+
+
+def test_one_host_with_servers_elsewhere_has_them() -> None:
+    assert labels([Host("a", 2)], server_hosts=["c"]) == [
+        ("scheduler", ["a scheduler"]),
+        ("server", ["c server 0"]),
+        ("worker", ["a worker 0", "a worker 1"]),
+    ]
+
+
+def test_what_describes_the_job(monkeypatch) -> None:
+    monkeypatch.delenv("BYTEPS_JOB_SECRET", raising=False)
+    hosts = [Host("a", 3), Host("b", 3)]
+    one, other = job_variables(hosts, 2, "10.0.0.1"), job_variables(hosts, 0, "127.0.0.1")
+    assert one["DMLC_NUM_WORKER"] == "2"
+    assert one["BYTEPS_LOCAL_SIZE"] == "3"
+    assert (one["DMLC_NUM_SERVER"], one["BYTEPS_FORCE_DISTRIBUTED"]) == ("2", "1")
+    assert (other["DMLC_NUM_SERVER"], other["BYTEPS_FORCE_DISTRIBUTED"]) == ("0", "0")
+    assert one["DMLC_PS_ROOT_URI"] == "10.0.0.1"
+    for name in ("BYTEPS_JOB_ID", "BYTEPS_JOB_SECRET"):
+        assert one[name] != other[name]
+    assert len(one["BYTEPS_JOB_SECRET"]) == 32
+    monkeypatch.setenv("BYTEPS_JOB_SECRET", "mine")
+    assert job_variables(hosts, 2, "10.0.0.1")["BYTEPS_JOB_SECRET"] == "mine"
+
+
+def ssh_that_says(tmp_path, text: str) -> list[str]:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\nprintf '{text}'\n")
+    program.chmod(0o755)
+    return [str(program)]
+
+
+def test_the_name_behind_an_alias_is_asked_of_ssh(tmp_path) -> None:
+    says = ssh_that_says(tmp_path, "user me\\nhostname 10.0.0.7\\nport 22\\n")
+    assert real_name("me@alias", says) == "10.0.0.7"
+    assert real_name("me@alias", ssh_that_says(tmp_path, "")) == "alias"
+    with pytest.raises(UnavailableError, match="no-such-ssh is not installed"):
+        real_name("a", ["no-such-ssh"])
+    assert real_name("me@a", ["/"]) == "a", "what cannot be run knows no aliases"
+
+
+def test_the_first_host_is_met_where_the_others_reach_it(tmp_path) -> None:
+    ssh = ssh_that_says(tmp_path, "hostname 127.0.0.5\\n")
+    here = Host("localhost", 1)
+    assert here.is_this_machine
+    assert root_address([Host("far", 1), here], ["far"], ssh) == "127.0.0.5"
+    assert root_address([here], [], ssh) == "127.0.0.1"
+    assert root_address([here, Host("far", 1)], ["far"], ssh).startswith("127.0.0.")
+    nowhere = ssh_that_says(tmp_path, "hostname no.such.host.invalid\\n")
+    with pytest.raises(UnavailableError, match=r"no\.such\.host\.invalid cannot be found"):
+        root_address([here, Host("far", 1)], ["far"], nowhere)
+
+
+def test_an_agent_gives_each_process_its_part_of_the_environment(monkeypatch) -> None:
+    monkeypatch.setattr(local_job, "find_program", lambda role: f"/programs/bps-{role}")
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
+    task: dict[str, Any] = {
+        "environment": {"A": "job", "B": "job"},
+        "command": ["python", "x.py"],
+        "processes": [
+            {"role": "worker", "label": "a worker 4", "rank": 4, "environment": {"B": "own"}},
+            {"role": "worker", "label": "a worker 5", "rank": 5, "environment": {}},
+            {"role": "server", "label": "a server 0", "rank": None, "environment": {}},
+        ],
+    }
+    here = {"A": "host", "C": "host", "BYTEPS_NUMA_ON": "0"}
+    first, second, server = agent.specs(task, here)
+    assert [first.environment[name] for name in "ABC"] == ["job", "own", "host"]
+    assert second.environment["B"] == "job"
+    assert (first.rank, second.rank, server.rank) == (4, 5, None)
+    assert [one.environment["DMLC_ROLE"] for one in (first, second, server)] == [
+        *("worker", "worker", "server")
+    ]
+    assert [one.environment.get("OMP_NUM_THREADS") for one in (first, server)] == ["4", "4"]
+    assert list(first.arguments) == ["python", "x.py"]
+    assert list(server.arguments) == ["/programs/bps-server"]
+    (alone,) = agent.specs({**task, "processes": task["processes"][2:]}, here)
+    assert "OMP_NUM_THREADS" not in alone.environment

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import selectors
+import struct
 import tempfile
+import termios
 from pathlib import Path
 
 import pytest
@@ -152,7 +155,8 @@ def test_colour_on_terminals_only() -> None:
     for descriptor in (primary, secondary, reader, writer):
         os.close(descriptor)
     assert prefix("worker 1", 0, coloured=False) == b"[worker 1] "
-    assert b"[worker 1]" in prefix("worker 1", 0, coloured=True)
+    assert prefix("worker 1", 1, coloured=True) == b"\x1b[32m[worker 1]\x1b[0m "
+    assert prefix("worker 7", 7, coloured=True) == b"\x1b[32m[worker 7]\x1b[0m "
 
 
 def test_ends_are_described() -> None:
@@ -177,11 +181,16 @@ def on_a_terminal(*chunks: bytes, has_input: bool = False) -> bytes:
         output.end_line()
         os.close(source)
         output.put(b"over\n")
-        os.set_blocking(reader, True)
-        received = b""
-        while not received.endswith(b"over\r\n"):
-            received += os.read(reader, 1 << 16)
-        return received.removesuffix(b"over\r\n")
+        return read_until(reader, b"over\r\n").removesuffix(b"over\r\n")
+
+
+def read_until(terminal: int, end: bytes) -> bytes:
+    """Return what has come, up to an end. A terminal delivers when it sees fit."""
+    os.set_blocking(terminal, True)
+    received = b""
+    while not received.endswith(end):
+        received += os.read(terminal, 1 << 16)
+    return received
 
 
 def test_progress_stays_in_its_place_on_a_terminal() -> None:
@@ -207,3 +216,157 @@ def test_lines_of_others_end_an_open_line() -> None:
         output.put_open(second, b"1%", is_progress=True)
         output.put_lines(b"line\n")
         assert os.read(reader, 1 << 16) == b"question \nline\n1%\r\x1b[Kline\n"
+
+
+def test_every_line_is_watched_and_every_byte_copied() -> None:
+    seen: list[bytes] = []
+    source, feed = os.pipe()
+    with tempfile.TemporaryFile() as target, tempfile.TemporaryFile() as copy:
+        to_copy = Output(copy.fileno())
+        forwarder = LineForwarder(source, Output(target.fileno()), b"> ", seen.append, to_copy)
+        for chunk in (b"a\r\nb", b"c\rd\n", b"rest"):
+            os.write(feed, chunk)
+            forwarder.forward()
+        forwarder.is_muted = True
+        os.close(feed)
+        assert not forwarder.forward()
+        os.close(source)
+        for file in (target, copy):
+            file.seek(0)
+        assert target.read() == b"> a\n> bc\n> d\n"
+        assert copy.read() == b"a\r\nbc\rd\nrest"
+    assert seen == [b"a", b"bc", b"d", b"rest"], "also what is muted"
+
+
+def test_a_muted_process_shows_neither_questions_nor_progress() -> None:
+    source, feed = os.pipe()
+    with unread("terminal") as (reader, writer):
+        output = Output(writer)
+        forwarder = LineForwarder(source, output, b"> ", has_input=True)
+        forwarder.is_muted = True
+        for chunk in (b"question? ", b"\r5%", b"\r6%\r"):
+            os.write(feed, chunk)
+            assert forwarder.forward()
+            forwarder.show()
+        output.put(b"over\n")
+        assert read_until(reader, b"over\r\n") == b"over\r\n"
+    os.close(feed)
+    os.close(source)
+
+
+def test_progress_is_no_wider_than_the_terminal() -> None:
+    source, feed = os.pipe()
+    with unread("terminal") as (reader, writer):
+        fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("4H", 10, 12, 0, 0))
+        coloured = prefix("a", 0, coloured=True)
+        output = Output(writer)
+        forwarder = LineForwarder(source, output, coloured)
+        os.write(feed, b"\r0123456789abc")
+        assert forwarder.forward()
+        forwarder.show()
+        output.put(b"|")
+        assert read_until(reader, b"|") == coloured + b"0123456|"
+    os.close(feed)
+    os.close(source)
+
+
+def test_only_progress_and_questions_wait_to_be_shown() -> None:
+    source, feed = os.pipe()
+    with unread("pipe") as (_, writer):
+        for has_input, chunk, waits in (
+            (False, b"question? ", False),
+            (True, b"question? ", True),
+            (True, b"line\n", False),
+            (True, b"1%\r2%", False),  # progress, which a pipe gets as lines
+        ):
+            forwarder = LineForwarder(source, Output(writer), b"> ", has_input=has_input)
+            os.write(feed, chunk)
+            assert forwarder.forward()
+            assert (forwarder.show_at is not None) == waits, chunk
+    os.close(feed)
+    os.close(source)
+
+
+def test_the_terminal_of_another_launcher_gets_progress_with_its_return() -> None:
+    source, feed = os.pipe()
+    with unread("pipe") as (reader, writer):
+        forwarder = LineForwarder(source, Output(writer), b"> ", relays=True)
+        for chunk in (b"1%\r", b"2%\r", b"done\n"):
+            os.write(feed, chunk)
+            assert forwarder.forward()
+        assert os.read(reader, 1 << 16) == b"> 1%\r> done\n"
+    os.close(feed)
+    os.close(source)
+
+
+def test_the_rest_of_a_pipe_is_read_unless_its_output_is_full() -> None:
+    with (
+        unread("pipe") as (reader, writer),
+        unread("pipe") as (source, feed),
+        unread("pipe") as (other, other_feed),
+        Path(os.devnull).open("wb") as null,
+        selectors.DefaultSelector() as selector,
+    ):
+        outputs = Outputs(selector, writer, null.fileno())
+        for pipe in (source, other):
+            outputs.forward(pipe, outputs.out, b"> ")
+        os.write(feed, b"line\nrest")
+        os.write(other_feed, b"of another\n")
+        outputs.listen()
+        outputs.read_rest(source)
+        assert os.read(reader, 1 << 16) == b"> line\n"
+        assert outputs.is_fed
+        os.close(feed)
+        outputs.read_rest(source)
+        assert os.read(reader, 1 << 16) == b"> rest\n", "it has ended"
+        assert {key.fileobj for key in selector.get_map().values()} == {other}
+        outputs.out.put(b"x" * 2_000_000)
+        outputs.read_rest(other)
+        assert os.read(other, 1 << 16) == b"of another\n", "it is still there"
+        outputs.end()
+        assert not outputs.is_fed
+        assert not selector.get_map()
+
+
+def test_an_output_that_was_added_is_closed_when_all_is_written() -> None:
+    with (
+        unread("pipe") as (reader, writer),
+        Path(os.devnull).open("wb") as null,
+        selectors.DefaultSelector() as selector,
+    ):
+        outputs = Outputs(selector, null.fileno(), null.fileno())
+        added = Output(os.dup(writer))
+        outputs.add(added)
+        added.put(b"x" * 500_000)
+        outputs.close(added)
+        os.fstat(added.descriptor)  # not yet
+        received = 0
+        while received < 500_000:
+            with contextlib.suppress(BlockingIOError):
+                received += len(os.read(reader, 1 << 16))
+            outputs.listen()
+            for key, _ in selector.select(0):
+                key.data()
+        outputs.listen()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(added.descriptor)
+        assert not selector.get_map()
+        assert not outputs.is_pending
+
+
+def test_whoever_is_muted_stays_so() -> None:
+    with unread("pipe") as (reader, writer), selectors.DefaultSelector() as selector:
+        outputs = Outputs(selector, writer, writer)
+        pipes = [os.pipe() for _ in range(3)]
+        for source, _ in pipes:
+            outputs.forward(source, outputs.out, b"> ")
+        outputs.mute([pipes[0][0]])
+        outputs.mute([pipes[1][0]])
+        for number, (source, feed) in enumerate(pipes):
+            os.write(feed, b"%d\n" % number)
+            outputs.read_rest(source)
+        assert os.read(reader, 1 << 16) == b"> 2\n"
+        outputs.end()
+        for ends in pipes:
+            for descriptor in ends:
+                os.close(descriptor)

@@ -16,7 +16,7 @@ constexpr Duration kAttemptLimit = seconds(2);
 // (ShardLinkOptions::unreachable_after).
 constexpr Duration kAttemptOfManyLimit = milliseconds(400);
 // How often the round trips of the connections are looked at.
-constexpr Duration kLookEvery = seconds(1);
+constexpr Duration kLookAtPathsEvery = seconds(1);
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 
 std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& options) {
@@ -122,7 +122,7 @@ void ShardLinks::CloseStale(const wire::View& view) {
 
 void ShardLinks::Connect(Slot slot) {
   slot_ = slot;
-  if (looking_ == nullptr) looking_ = loop_.Every(kLookEvery, [this] { LookAtPaths(); });
+  if (looking_ == nullptr) looking_ = loop_.Every(kLookAtPathsEvery, [this] { LookAtPaths(); });
   for (ShardId shard : targets_.TakeNew()) {
     links_[shard] = std::make_unique<Link>(*this, shard);
     Link& link = *links_[shard];

@@ -86,10 +86,10 @@ def measure(arguments: argparse.Namespace, congestion: str, report: Report) -> N
         for repeat in range(arguments.repeats):
             for name, job in jobs.items():
                 words = "exchange {0} 1" if name in plain else "run bytes{0} 1 {0}"
-                few = nbytes // 8
+                few = nbytes // 32 * 4
                 rate = few / job.run(words.format(few)).seconds
                 # A job that is far below the link exchanges less, so that it ends.
-                count = min(nbytes, max(few, int(rate * SLOW_RUN_S)))
+                count = min(nbytes, max(few, int(rate * SLOW_RUN_S) // 4 * 4))
                 busy, begin = busy_seconds(), time.monotonic()
                 seconds = job.run(words.format(count)).seconds
                 cores[name].append((busy_seconds() - busy) / (time.monotonic() - begin))

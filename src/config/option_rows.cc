@@ -321,7 +321,8 @@ constexpr OptionRow kRows[] = {
      .minimum = 100,
      .maximum = 3'600'000,
      .help = "Milliseconds after which a connection whose data stays unacknowledged counts as "
-             "broken, and is made again."},
+             "broken, and is made again. At least 4000 where a packet and its acknowledgement take "
+             "5 ms or more."},
     {.name = "coordinator_patience_s",
      .variable = "BYTEPS_COORDINATOR_PATIENCE",
      .field = &Options::coordinator_patience_s,

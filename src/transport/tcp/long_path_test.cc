@@ -1,4 +1,6 @@
 // What connections do whose path is long.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +30,21 @@ std::set<std::string> CongestionControls() {
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) continue;
     const std::string name = CongestionControlOf(fd);
     if (!name.empty()) found.insert(name);
+  }
+  return found;
+}
+
+// In milliseconds.
+std::set<int> UserTimeouts() {
+  std::set<int> found;
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t bytes = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) continue;
+    int timeout_ms = 0;
+    bytes = sizeof(timeout_ms);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &bytes) != 0) continue;
+    found.insert(timeout_ms);
   }
   return found;
 }
@@ -123,6 +140,18 @@ TEST_F(LongPathTest, AShortPathKeepsTheSystems) {
   EXPECT_EQ(CongestionControls(), std::set{CongestionControlOf(usual)});
   close(usual);
   EXPECT_TRUE(told().empty());
+}
+
+TEST_F(LongPathTest, APacketThatIsLostDoesNotEndAConnection) {
+  options_.user_timeout = milliseconds(900);
+  Exchange();
+  EXPECT_EQ(UserTimeouts(), std::set<int>{4000});
+}
+
+TEST_F(LongPathTest, ALongerTimeoutStays) {
+  options_.user_timeout = seconds(7);
+  Exchange();
+  EXPECT_EQ(UserTimeouts(), std::set<int>{7000});
 }
 
 TEST_F(LongPathTest, AConnectionKnowsItsRoundTrip) {

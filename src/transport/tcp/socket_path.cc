@@ -36,6 +36,11 @@ Duration RoundTripOf(int socket) {
   return FromKernel(info.tcpi_min_rtt);
 }
 
+void SetUserTimeout(int socket, Duration timeout) {
+  const auto limit_ms = static_cast<unsigned>(timeout / milliseconds(1));
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+}
+
 std::string CongestionControlOf(int socket) {
   char name[kNameBytes] = "";
   socklen_t bytes = sizeof(name) - 1;

@@ -16,6 +16,9 @@ Duration RoundTripOf(int socket);
 // Empty: not known, or no socket of TCP.
 std::string CongestionControlOf(int socket);
 
+// How long data, or a probe, may stay unacknowledged until the connection is lost.
+void SetUserTimeout(int socket, Duration timeout);
+
 // For what is sent from now on. The error is the system's own.
 Status SetCongestionControl(int socket, const std::string& name);
 

@@ -36,6 +36,9 @@ constexpr size_t kLargePayloadBytes = size_t{16} * 1024;
 constexpr size_t kHeaderReadBytes = 128;
 // A path whose round trip is not known is looked at again behind so many bytes.
 constexpr uint64_t kLookAtPathBytes = uint64_t{64} * 1024;
+// A long path loses packets: one probe that is lost must not end a connection, and what is repeated
+// three times, each time twice as late, has to come through.
+constexpr Duration kLongPathUserTimeout = seconds(4);
 
 asio::ip::address Unmapped(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
@@ -396,6 +399,9 @@ void TcpStream::LookAtPath() {
   const bool known = round_trip > Duration::zero();
   look_at_path_at_ = known ? UINT64_MAX : written_bytes_ + kLookAtPathBytes;
   if (!known || round_trip < options.long_path) return;
+  if (options.user_timeout > Duration::zero()) {
+    SetUserTimeout(socket_.native_handle(), std::max(options.user_timeout, kLongPathUserTimeout));
+  }
   LongPath path{peer_name_, round_trip, "", ""};
   const std::string& wanted = options.long_path_congestion_control;
   if (!wanted.empty()) {

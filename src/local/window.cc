@@ -49,6 +49,15 @@ std::string Names(RankSet ranks) {
 
 }  // namespace
 
+void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
+                  size_t elements) {
+  if (use.how == Combine::kAverage) {
+    kernels::Average(use.type, out, parts, elements, use.divisor);
+  } else {
+    kernels::Combine(use.how, use.type, out, parts, elements);
+  }
+}
+
 size_t Window::BytesFor(const WindowShape& shape) {
   return UpToLine(sizeof(WindowWords)) + shape.ranks * shape.blocks * shape.block_bytes;
 }
@@ -303,13 +312,7 @@ void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
   size_t count = 0;
   ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = InputOf(at, rank) + begin; });
   std::byte* out = PartOf(at, Lowest(at.use.bring)) + begin;
-  size_t elements = (end - begin) / SizeOf(at.use.type);
-  std::span<const std::byte* const> parts(inputs.data(), count);
-  if (at.use.how == Combine::kAverage) {
-    kernels::Average(at.use.type, out, parts, elements, at.use.divisor);
-  } else {
-    kernels::Combine(at.use.how, at.use.type, out, parts, elements);
-  }
+  CombineParts(at.use, out, {inputs.data(), count}, (end - begin) / SizeOf(at.use.type));
 }
 
 bool Window::Decide(const AdmittedUse& at, uint64_t what) {

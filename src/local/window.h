@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
@@ -21,6 +22,11 @@
 #include "src/local/window_layout.h"
 
 namespace byteps::local {
+
+// Sums, or what the use does, so many elements of each part, which come in the order of ranks.
+// `out` may be one of them.
+void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
+                  size_t elements);
 
 class Window {
  public:

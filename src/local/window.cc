@@ -384,19 +384,25 @@ uint32_t Window::Events() const { return words_.ranks[rank_].events.load(); }
 
 void Window::Sleep(uint32_t events, Time deadline) {
   RankWords& words = words_.ranks[rank_];
-  words.sleeps.store(1);
+  words.sleeps.fetch_add(1);
   while (words.events.load() == events && std::chrono::steady_clock::now() < deadline) {
     FutexWait(words.events, events, deadline);
   }
-  words.sleeps.store(0);
+  words.sleeps.fetch_sub(1);
 }
+
+void Window::SetAside(uint32_t events) {
+  FutexMove(words_.ranks[rank_].events, events, aside_);
+}
+
+void Window::PutBack() { FutexMove(aside_, 0, words_.ranks[rank_].events); }
 
 Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
   RankWords& words = words_.ranks[rank_];
-  words.sleeps.store(1);
+  words.sleeps.fetch_add(1);
   while (words.events.load() == events && lost() == 0) {
     if (std::chrono::steady_clock::now() >= deadline) {
-      words.sleeps.store(0);
+      words.sleeps.fetch_sub(1);
       RankSet awaited = at.number == 0 ? 0 : Awaited(at) & ~Bit(rank_);
       return {StatusCode::kDeadlineExceeded,
               awaited == 0 ? "no other rank of this machine went on in time"
@@ -406,7 +412,7 @@ Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
     }
     FutexWait(words.events, events, deadline);
   }
-  words.sleeps.store(0);
+  words.sleeps.fetch_sub(1);
   return Loss();
 }
 

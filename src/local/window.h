@@ -10,6 +10,7 @@
 // that a mistake of one does not make another one touch memory outside the window.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -98,6 +99,10 @@ class Window {
   void Notify(RankSet ranks) { Wake(ranks); }
   // Blocks until there was an event since, or the deadline has passed.
   void Sleep(uint32_t events, Time deadline);
+  // If there was no event since: threads of this process that Sleep, or Wait, do not hear of events
+  // any more, but of their deadlines only. PutBack: they do again, of those that come from then on.
+  void SetAside(uint32_t events);
+  void PutBack();
   // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
   // (kDeadlineExceeded). The texts name the ranks that `at` waits for; number 0: for anything.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);
@@ -136,6 +141,7 @@ class Window {
   };
   std::array<Given, kBlocksMax> given_{};
   uint32_t next_block_ = 0;
+  std::atomic<uint32_t> aside_{0};  // who is set aside sleeps here
 };
 
 }  // namespace byteps::local

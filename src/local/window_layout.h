@@ -17,7 +17,7 @@ inline constexpr uint32_t kUsesKept = 2 * kBlocksMax;
 // Of one rank: what it sleeps on.
 struct alignas(64) RankWords {
   std::atomic<uint32_t> events;  // counts what happened that may concern it; whoever did it writes
-  std::atomic<uint32_t> sleeps;  // it may be asleep; it alone writes
+  std::atomic<uint32_t> sleeps;  // so many of its threads may be asleep; it alone writes
   std::atomic<uint64_t> reads;   // ranks whose heaps it can read; it alone writes
 };
 

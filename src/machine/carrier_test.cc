@@ -153,7 +153,7 @@ TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
   for (uint32_t rank : {1, 0}) {
     EXPECT_TRUE(said.empty());
     std::memcpy(small.At(rank, 5), &parts[rank], 4);
-    one.OnWord(rank, Begun{{1, 1, 0}, facts, {5, 0, 4}}, now);
+    one.OnWord(rank, Begun{{1, 1, 0}, facts, 0, {5, 0, 4}}, now);
   }
   EXPECT_FALSE(one.Admit()) << "it needs no block";
   for (uint32_t rank : {0, 1}) {
@@ -165,7 +165,7 @@ TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
   }
   // Rank 0 has no place: a block takes them.
   one.OnWord(0, Begun{{2, 1, 0}, facts, {}}, now);
-  one.OnWord(1, Begun{{2, 1, 0}, facts, {5, 0, 4}}, now);
+  one.OnWord(1, Begun{{2, 1, 0}, facts, 0, {5, 0, 4}}, now);
   EXPECT_TRUE(one.Admit());
 }
 

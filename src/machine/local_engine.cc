@@ -403,9 +403,13 @@ bool LocalEngine::Leave() {
     status_port_.reset();  // the next session of this process may want it
     runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
   }
-  if (milestones_.WaitUntilLeft(until(options_.leave_limit))) return true;
-  runtime::PostOrStop(loop_, [this] { CutShort(); });
-  return milestones_.WaitUntilLeft(until(options_.end_limit));
+  bool left = milestones_.WaitUntilLeft(until(options_.leave_limit));
+  if (!left) {
+    runtime::PostOrStop(loop_, [this] { CutShort(); });
+    left = milestones_.WaitUntilLeft(until(options_.end_limit));
+  }
+  loop_.EndHelp();
+  return left;
 }
 
 // The carrier answers when it gives this rank no block any more. Until then all goes on.

@@ -200,7 +200,7 @@ TEST_F(RoundsTest, WhatIsOverAtOnceBeginsAnew) {
   is_over_at_once = true;
   for (int time = 0; time < 2; ++time) {
     for (uint32_t rank : {0, 1, 2}) {
-      rounds.OnBegun(rank, {Key(1), FactsOf(0b111), {rank + 4, 0, 64}});
+      rounds.OnBegun(rank, {Key(1), FactsOf(0b111), 0, {rank + 4, 0, 64}});
     }
   }
   EXPECT_EQ(complete.size(), 2u);

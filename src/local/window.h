@@ -66,6 +66,8 @@ class Window {
   // Sums a share, if all parts are there and a share is left. True if it did. A block has a share
   // for each 128 KB, at most one for each rank.
   bool SumShare(const AdmittedUse& at);
+  // Its first half: the share that is this rank's from now on, if one is left.
+  std::optional<uint32_t> ClaimShare(const AdmittedUse& at);
 
   // The result, or that there will be none, once it is decided.
   Decision decision(const AdmittedUse& at) const;
@@ -112,10 +114,9 @@ class Window {
   bool HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const;
   RankSet Owing(uint32_t block) const;
   RankSet OwingIn(const AdmittedUse& at) const;
-  bool IsNeeded(uint64_t number) const;
   std::optional<uint32_t> BlockFor(RankSet ranks);
   void TellCarrier();
-  std::optional<AdmittedUse> Read(uint64_t number) const;
+  std::optional<AdmittedUse> Read(uint32_t place, uint64_t number) const;
   bool IsSane(const AdmittedUse& at) const;
   std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
   const std::byte* InputOf(const AdmittedUse& at, uint32_t rank) const;
@@ -138,6 +139,7 @@ class Window {
   // other.
   struct Given {
     AdmittedUse before, last;
+    uint32_t count = 0;  // uses of the block so far
   };
   std::array<Given, kBlocksMax> given_{};
   uint32_t next_block_ = 0;

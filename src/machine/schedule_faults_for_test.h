@@ -2,6 +2,8 @@
 // of its part is written, half of a share is summed, or half of a result is copied out.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <bit>
 #include <cstring>
@@ -69,8 +71,7 @@ class StoppedStep {
     std::memset(window_.Part(at_).data(), 0xee, at_.use.bytes / 2);
   }
   void Claim() {
-    block().marks[window_.rank()].mark.store(at_.number << 2 | local::kIsSumming);
-    block().claimed.fetch_add(1);
+    EXPECT_EQ(window_.ClaimShare(at_), 0u);
     Sum(0, at_.use.bytes / 2);
   }
   void FinishSum() {

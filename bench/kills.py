@@ -6,15 +6,17 @@ Real processes on this machine: 4 workers sum one tensor without end on 4 server
 instant one process gets SIGKILL (servers and the scheduler are started again by `bps run`) or
 SIGSTOP, and SIGCONT when the others have gone on. `cut`: every process has a host of its own (a
 network namespace, needs root); the link of one goes down, and up when the others have gone on.
-Every sum of every worker is checked against what went in and its receipt, which names the ranks and
-the round.
+`machine-rank` and `machine`: two machines, each of 4 ranks that are one member; one rank is killed,
+or all ranks of a machine. Every sum of every worker is checked against what went in and its
+receipt, which names the ranks and the round.
 
 Times are of the slowest survivor, in ms; a round is the median one before or after, whichever is
 shorter. `next`: from the signal to the end of the next round, less a round. `stall`: what the round
 of the signal and the one after it took, less two rounds, and less what it took to look at a sum
 that is not like the others; it sees what `next` may miss. Counted, and 0 if all is well: sums that
 are wrong, rounds that members ended differently, sums that lack a survivor (`short`), hangs,
-processes left, frozen ones that did not learn that they are out (`unfenced`). Tables go to
+processes left, frozen ones that did not learn that they are out (`unfenced`), ranks beside a killed
+one whose error does not name it (`unnamed`). Tables go to
 bench-out/kills.md and bench-out/kills.json.
 """
 
@@ -39,10 +41,13 @@ from harness.report import Report
 sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 
 from harness.cut_job import CutJob
+from harness.machines_job import MachinesJob
 from kill_job import HangError, KillJob, Round
 
 WORKERS = 4
 SERVERS = 4
+MACHINES = 2
+MACHINE_RANKS = 4
 # So many in one job, each with another victim: `bps run` waits before it starts the same again.
 TRIALS_PER_JOB = 4
 HANG_LIMIT_S = 30.0
@@ -57,6 +62,8 @@ class Victim:
     role: str
     number: int = signal.SIGKILL
     cut: bool = False
+    of_machine: bool = False
+    whole_machine: bool = False
 
     @property
     def comes_back(self) -> bool:
@@ -65,6 +72,9 @@ class Victim:
 
     def strike(self, job: KillJob, label: str) -> float:
         """Do it; return when."""
+        if self.whole_machine and isinstance(job, MachinesJob):
+            ranks = job.machine_of(int(label.split()[1]))
+            return min(job.send(f"worker {rank}", self.number) for rank in ranks)
         if not isinstance(job, CutJob):
             return job.send(label, self.number)
         job.set_link(label, "down")
@@ -82,6 +92,13 @@ class Victim:
         """Return whether the job goes on with fewer; one trial in a job then."""
         return self.role == "worker"
 
+    @property
+    def choices(self) -> int:
+        """Return how many there are of its role."""
+        if self.of_machine:
+            return MACHINES * MACHINE_RANKS
+        return WORKERS if self.is_worker else SERVERS
+
 
 VICTIMS = {
     "worker": Victim("worker"),
@@ -91,6 +108,8 @@ VICTIMS = {
     "frozen-server": Victim("server", signal.SIGSTOP),
     "cut-worker": Victim("worker", cut=True),
     "cut-server": Victim("server", cut=True),
+    "machine-rank": Victim("worker", of_machine=True),
+    "machine": Victim("worker", of_machine=True, whole_machine=True),
 }
 
 
@@ -116,6 +135,7 @@ class Cell:
     short: int = 0
     hangs: int = 0
     leftovers: int = 0
+    unnamed: int = 0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -181,7 +201,11 @@ def bring_back(job: KillJob, victim: Victim, label: str) -> bool:
 
 def run_trial(job: KillJob, victim: Victim, label: str, chance: random.Random) -> Trial:
     """Signal one process at a random instant."""
-    ranks = [r for r in range(WORKERS) if label != f"worker {r}"]
+    gone: list[int] = []
+    if victim.is_worker:
+        number = int(label.split()[1])
+        gone = job.machine_of(number) if isinstance(job, MachinesJob) else [number]
+    ranks = [rank for rank in range(job.workers) if rank not in gone]
     process = job.process_of(label)
     log = job.logs[ranks[0]]
     job.run_for(SETTLE_S + chance.uniform(0, 2) * median_round(log.rounds))
@@ -214,6 +238,8 @@ def audit(job: KillJob, cell: Cell, kind: str) -> None:
 
 def start_job(folder: Path, victim: Victim, nbytes: int) -> KillJob:
     """Start a job that can go on without the victim."""
+    if victim.of_machine:
+        return MachinesJob(folder, nbytes, MACHINES, MACHINE_RANKS, SERVERS)
     if victim.cut:
         return CutJob(folder, nbytes, WORKERS, SERVERS)
     options = ["--restart", "1000", *(["--min-np", str(WORKERS - 1)] if victim.is_worker else [])]
@@ -225,7 +251,7 @@ def run_job(
 ) -> None:
     """Run one job with some trials."""
     victim, chance = VICTIMS[kind], random.Random(seed)
-    numbers = chance.sample(range(WORKERS if victim.is_worker else SERVERS), count)
+    numbers = chance.sample(range(victim.choices), count)
     with start_job(folder, victim, nbytes) as job:
         try:
             job.warm_up(rounds=5)
@@ -233,6 +259,10 @@ def run_job(
                 label = victim.role if victim.role == "scheduler" else f"{victim.role} {number}"
                 trial = run_trial(job, victim, label, chance)
                 cell.trials.append(trial)
+                if isinstance(job, MachinesJob) and not victim.whole_machine:
+                    unnamed = job.unnamed(number)
+                    cell.unnamed += len(unnamed)
+                    cell.problems += unnamed
                 report.say(
                     f"{nbytes} bytes, {kind}, trial {len(cell.trials)}, {label}: "
                     f"next {trial.next_s * 1e3:.1f} ms, stall {trial.stall_s * 1e3:.1f} ms, "
@@ -272,6 +302,7 @@ def row_of(kind: str, nbytes: int, cell: Cell) -> dict[str, Any]:
         "short": cell.short,
         "hangs": cell.hangs,
         "left": cell.leftovers,
+        "unnamed": cell.unnamed,
         "unfenced": sum(not trial.fenced for trial in cell.trials),
     }
 
@@ -310,7 +341,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = parse_arguments()
     settings = {key: value for key, value in vars(arguments).items() if key != "output"}
-    report = Report("Kills: 4 workers, 4 servers, times in ms", arguments.output, settings)
+    report = Report("Kills, times in ms", arguments.output, settings)
     bad = []
     try:
         for nbytes in (int(word) for word in arguments.sizes.split(",")):

@@ -188,6 +188,12 @@ class Rank {
       done = true;
       changed.notify_one();
     });
+    // As byteps_wait does.
+    auto is_done = [&] {
+      std::lock_guard<std::mutex> lock(mutex);
+      return done;
+    };
+    started_.engine->Help(is_done, Time::max());
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return done; });
     Check(how);

@@ -14,6 +14,7 @@ Model = Literal[
     "founding",
     "coupled",
     "collect",
+    "signs",
 ]
 Expected = Literal["pass", "violation"]
 
@@ -108,6 +109,9 @@ SMALL = (
     small("collect, shard lost", "collect", "LOSSES=1"),
     small("collect, rank leaves", "collect", "NR=2 LEAVES=1"),
     small("collect, alone", "collect", "ALONE=1 NR=2 ABORTS=1 FREEZES=1 THAWS=1"),
+    small("signs", "signs", ""),
+    small("signs, a rank joins", "signs", "SET_B=1 JOINS=1"),
+    small("signs, an error", "signs", "SET_B=1 ABORTS=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -213,4 +217,9 @@ MUTANTS = (
     mutant(92, "collect", "SET_B=1 FREEZES=1 FROZEN=2 CREDIT=2", "reserve for wanted pieces only"),
     mutant(93, "collect", "NR=2 LEAVES=1", "error overtakes the answer before"),
     mutant(94, "collect", "ABORTS=1", "lent memory taken back before the use is decided"),
+    mutant(95, "signs", "", "sign shown before the word can be heard"),
+    mutant(96, "signs", "", "looks at others before it shows its own sign"),
+    mutant(97, "signs", "", "second round takes the place of the first"),
+    mutant(98, "signs", "SET_B=1 JOINS=1", "waits for who has joined"),
+    mutant(99, "signs", "SET_B=1 ABORTS=1", "errors kept without a sign"),
 )

@@ -24,4 +24,10 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+void FutexMove(std::atomic<uint32_t>& from, uint32_t seen, std::atomic<uint32_t>& to) {
+  // The number of those to move stands where the other calls have a time.
+  constexpr long kMoved = INT_MAX;
+  syscall(SYS_futex, &from, FUTEX_CMP_REQUEUE, 0, kMoved, &to, seen);
+}
+
 }  // namespace byteps::local

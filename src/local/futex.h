@@ -15,4 +15,7 @@ void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Time deadline);
 // Wakes who sleeps on `word`, in any process. Does not block.
 void FutexWake(std::atomic<uint32_t>& word);
 
+// Who sleeps on `from` sleeps on `to` from now on, if `from` is `seen`. Does not block.
+void FutexMove(std::atomic<uint32_t>& from, uint32_t seen, std::atomic<uint32_t>& to);
+
 }  // namespace byteps::local

@@ -49,6 +49,15 @@ std::string Names(RankSet ranks) {
 
 }  // namespace
 
+void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
+                  size_t elements) {
+  if (use.how == Combine::kAverage) {
+    kernels::Average(use.type, out, parts, elements, use.divisor);
+  } else {
+    kernels::Combine(use.how, use.type, out, parts, elements);
+  }
+}
+
 size_t Window::BytesFor(const WindowShape& shape) {
   return UpToLine(sizeof(WindowWords)) + shape.ranks * shape.blocks * shape.block_bytes;
 }
@@ -66,10 +75,12 @@ Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* 
 std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   uint64_t number = words_.admitted.load(std::memory_order_relaxed) + 1;
   std::optional<uint32_t> block = BlockFor(use.ranks);
-  if (!block.has_value() || (number > kUsesKept && IsNeeded(number - kUsesKept))) return {};
+  if (!block.has_value()) return {};
   Given& given = given_[*block];
   AdmittedUse at = {number, *block, given.last.number, use};
-  UseWords& words = words_.uses[number % kUsesKept];
+  // A block that is given has one use at most that is not over, and this is not its place. So a
+  // rank that stands still keeps no words that others need.
+  UseWords& words = words_.uses[*block * kUsesOfBlock + given.count % kUsesOfBlock];
   // Who reads while this is overwritten sees another number before it sees other words.
   constexpr auto release = std::memory_order_release;
   words.number.store(0);
@@ -83,18 +94,11 @@ std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   words.generation.store(use.generation, release);
   words.round.store(use.round, release);
   words.number.store(number);
-  given = {.before = given.last, .last = at};
+  given = {.before = given.last, .last = at, .count = given.count + 1};
   next_block_ = (at.block + 1) % (shape_.blocks - 1);
   words_.admitted.store(number);
   Wake(use.ranks);
   return at;
-}
-
-// Whether its ranks may still have to read what it is.
-bool Window::IsNeeded(uint64_t number) const {
-  const UseWords& words = words_.uses[number % kUsesKept];
-  uint64_t block = words.block.load(std::memory_order_relaxed);
-  return words_.blocks[block].over.load() < number;
 }
 
 // A block that is free; one that will be when ranks of this use have done their part; the reserve,
@@ -151,8 +155,8 @@ RankSet Window::OwingIn(const AdmittedUse& at) const {
   return owing;
 }
 
-std::optional<AdmittedUse> Window::Read(uint64_t number) const {
-  const UseWords& words = words_.uses[number % kUsesKept];
+std::optional<AdmittedUse> Window::Read(uint32_t place, uint64_t number) const {
+  const UseWords& words = words_.uses[place];
   constexpr auto acquire = std::memory_order_acquire;
   if (words.number.load() != number) return {};
   AdmittedUse at = {number, static_cast<uint32_t>(words.block.load(acquire)),
@@ -175,20 +179,25 @@ std::optional<AdmittedUse> Window::Read(uint64_t number) const {
 }
 
 Result<std::optional<AdmittedUse>> Window::NextAfter(uint64_t number) {
-  uint64_t last = words_.admitted.load();
-  // What has been overwritten was over, so none of it concerned this rank.
-  uint64_t first = std::max(number + 1, last > kUsesKept ? last - kUsesKept + 1 : 1);
-  for (uint64_t next = first; next <= last; ++next) {
-    std::optional<AdmittedUse> at = Read(next);
+  // Behind it one may be complete, and one before that not yet.
+  const uint64_t last = words_.admitted.load();
+  std::optional<AdmittedUse> next;
+  uint32_t place_of_next = 0;
+  for (uint32_t place = 0; place < shape_.blocks * kUsesOfBlock; ++place) {
+    const uint64_t one = words_.uses[place].number.load();
+    if (one <= number || one > last || (next.has_value() && one > next->number)) continue;
+    // What is overwritten meanwhile was over, so it does not concern this rank.
+    std::optional<AdmittedUse> at = Read(place, one);
     if (!at.has_value() || !Has(at->use.ranks, rank_)) continue;
-    if (!IsSane(*at)) {
-      return Status(StatusCode::kInternal,
-                    "the window of this machine names a block, or bytes, "
-                    "that it does not have: restart the job");
-    }
-    return at;
+    next = at;
+    place_of_next = place;
   }
-  return std::optional<AdmittedUse>();
+  if (next.has_value() && !(IsSane(*next) && next->block == place_of_next / kUsesOfBlock)) {
+    return Status(StatusCode::kInternal,
+                  "the window of this machine names a block, or bytes, "
+                  "that it does not have: restart the job");
+  }
+  return next;
 }
 
 bool Window::IsSane(const AdmittedUse& at) const {
@@ -264,16 +273,25 @@ void Window::Filled(const AdmittedUse& at, uint64_t source) {
 }
 
 bool Window::SumShare(const AdmittedUse& at) {
-  BlockWords& words = WordsOf(at);
-  uint32_t shares = SharesOf(at.use);
-  bool is_there = IsOurs(at) && words.filled.load() == Count(at.use.bring);
-  if (!is_there || at.use.how == Combine::kOverlay || words.claimed.load() >= shares) return false;
-  Say(at, kIsSumming);
-  uint32_t share = words.claimed.fetch_add(1);
-  if (share < shares) SumPart(at, share);
+  const std::optional<uint32_t> share = ClaimShare(at);
+  if (!share.has_value()) return false;
+  SumPart(at, *share);
   Say(at, kHasFilled);
   TellCarrier();
-  return share < shares;
+  return true;
+}
+
+std::optional<uint32_t> Window::ClaimShare(const AdmittedUse& at) {
+  BlockWords& words = WordsOf(at);
+  const uint32_t shares = SharesOf(at.use);
+  bool is_there = IsOurs(at) && words.filled.load() == Count(at.use.bring);
+  if (!is_there || at.use.how == Combine::kOverlay || words.claimed.load() >= shares) return {};
+  Say(at, kIsSumming);
+  const uint32_t share = words.claimed.fetch_add(1);
+  if (share >= shares) Say(at, kHasFilled);
+  // With the last share all others owe nothing any more, however long this one takes.
+  if (share + 1 >= shares) TellCarrier();
+  return share < shares ? std::optional(share) : std::nullopt;
 }
 
 // This rank owes less: the carrier may have waited for that.
@@ -303,13 +321,7 @@ void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
   size_t count = 0;
   ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = InputOf(at, rank) + begin; });
   std::byte* out = PartOf(at, Lowest(at.use.bring)) + begin;
-  size_t elements = (end - begin) / SizeOf(at.use.type);
-  std::span<const std::byte* const> parts(inputs.data(), count);
-  if (at.use.how == Combine::kAverage) {
-    kernels::Average(at.use.type, out, parts, elements, at.use.divisor);
-  } else {
-    kernels::Combine(at.use.how, at.use.type, out, parts, elements);
-  }
+  CombineParts(at.use, out, {inputs.data(), count}, (end - begin) / SizeOf(at.use.type));
 }
 
 bool Window::Decide(const AdmittedUse& at, uint64_t what) {
@@ -381,19 +393,23 @@ uint32_t Window::Events() const { return words_.ranks[rank_].events.load(); }
 
 void Window::Sleep(uint32_t events, Time deadline) {
   RankWords& words = words_.ranks[rank_];
-  words.sleeps.store(1);
+  words.sleeps.fetch_add(1);
   while (words.events.load() == events && std::chrono::steady_clock::now() < deadline) {
     FutexWait(words.events, events, deadline);
   }
-  words.sleeps.store(0);
+  words.sleeps.fetch_sub(1);
 }
+
+void Window::SetAside(uint32_t events) { FutexMove(words_.ranks[rank_].events, events, aside_); }
+
+void Window::PutBack() { FutexMove(aside_, 0, words_.ranks[rank_].events); }
 
 Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
   RankWords& words = words_.ranks[rank_];
-  words.sleeps.store(1);
+  words.sleeps.fetch_add(1);
   while (words.events.load() == events && lost() == 0) {
     if (std::chrono::steady_clock::now() >= deadline) {
-      words.sleeps.store(0);
+      words.sleeps.fetch_sub(1);
       RankSet awaited = at.number == 0 ? 0 : Awaited(at) & ~Bit(rank_);
       return {StatusCode::kDeadlineExceeded,
               awaited == 0 ? "no other rank of this machine went on in time"
@@ -403,7 +419,7 @@ Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
     }
     FutexWait(words.events, events, deadline);
   }
-  words.sleeps.store(0);
+  words.sleeps.fetch_sub(1);
   return Loss();
 }
 

@@ -10,8 +10,10 @@
 // that a mistake of one does not make another one touch memory outside the window.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
@@ -21,6 +23,11 @@
 #include "src/local/window_layout.h"
 
 namespace byteps::local {
+
+// Sums, or what the use does, so many elements of each part, which come in the order of ranks.
+// `out` may be one of them.
+void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
+                  size_t elements);
 
 class Window {
  public:
@@ -59,6 +66,8 @@ class Window {
   // Sums a share, if all parts are there and a share is left. True if it did. A block has a share
   // for each 128 KB, at most one for each rank.
   bool SumShare(const AdmittedUse& at);
+  // Its first half: the share that is this rank's from now on, if one is left.
+  std::optional<uint32_t> ClaimShare(const AdmittedUse& at);
 
   // The result, or that there will be none, once it is decided.
   Decision decision(const AdmittedUse& at) const;
@@ -92,6 +101,10 @@ class Window {
   void Notify(RankSet ranks) { Wake(ranks); }
   // Blocks until there was an event since, or the deadline has passed.
   void Sleep(uint32_t events, Time deadline);
+  // If there was no event since: threads of this process that Sleep, or Wait, do not hear of events
+  // any more, but of their deadlines only. PutBack: they do again, of those that come from then on.
+  void SetAside(uint32_t events);
+  void PutBack();
   // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
   // (kDeadlineExceeded). The texts name the ranks that `at` waits for; number 0: for anything.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);
@@ -101,10 +114,9 @@ class Window {
   bool HasSaid(const AdmittedUse& at, uint32_t rank, uint64_t what) const;
   RankSet Owing(uint32_t block) const;
   RankSet OwingIn(const AdmittedUse& at) const;
-  bool IsNeeded(uint64_t number) const;
   std::optional<uint32_t> BlockFor(RankSet ranks);
   void TellCarrier();
-  std::optional<AdmittedUse> Read(uint64_t number) const;
+  std::optional<AdmittedUse> Read(uint32_t place, uint64_t number) const;
   bool IsSane(const AdmittedUse& at) const;
   std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
   const std::byte* InputOf(const AdmittedUse& at, uint32_t rank) const;
@@ -127,9 +139,11 @@ class Window {
   // other.
   struct Given {
     AdmittedUse before, last;
+    uint32_t count = 0;  // uses of the block so far
   };
   std::array<Given, kBlocksMax> given_{};
   uint32_t next_block_ = 0;
+  std::atomic<uint32_t> aside_{0};  // who is set aside sleeps here
 };
 
 }  // namespace byteps::local

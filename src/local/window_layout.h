@@ -11,13 +11,13 @@
 namespace byteps::local {
 
 inline constexpr uint32_t kBlocksMax = 16;
-// Uses that are not over are at most two for each block; others may be overwritten.
-inline constexpr uint32_t kUsesKept = 2 * kBlocksMax;
+// Of each block: the one that has it, and one that waits behind that. Others may be overwritten.
+inline constexpr uint32_t kUsesOfBlock = 2;
 
 // Of one rank: what it sleeps on.
 struct alignas(64) RankWords {
   std::atomic<uint32_t> events;  // counts what happened that may concern it; whoever did it writes
-  std::atomic<uint32_t> sleeps;  // it may be asleep; it alone writes
+  std::atomic<uint32_t> sleeps;  // so many of its threads may be asleep; it alone writes
   std::atomic<uint64_t> reads;   // ranks whose heaps it can read; it alone writes
 };
 
@@ -67,7 +67,7 @@ struct WindowWords {
   std::atomic<uint64_t> lenders;               // ranks that sum from their heaps; each adds itself
   std::atomic<uint32_t> awaits_less;           // the carrier waits for ranks to owe less; it writes
   std::array<RankWords, kLocalRanksMax> ranks;
-  std::array<UseWords, kUsesKept> uses;
+  std::array<UseWords, size_t{kUsesOfBlock} * kBlocksMax> uses;  // by block
   std::array<BlockWords, kBlocksMax> blocks;
 };
 

@@ -250,7 +250,7 @@ TEST_F(WindowTest, AnOverlayHasThePartsSideBySideWithTheirBits) {
 
 TEST_F(WindowTest, ManyUsesGoRoundAndWhoIsNotConcernedMayBeFarBehind) {
   Begin(2, 3);
-  for (uint64_t i = 1; i <= 5 * kUsesKept; ++i) {
+  for (uint64_t i = 1; i <= 100; ++i) {
     AdmittedUse at = *Of(0).Admit(Floats(1));
     EXPECT_EQ(at.number, i);
     Fill(0, at, {1, 2, 3});
@@ -262,10 +262,40 @@ TEST_F(WindowTest, ManyUsesGoRoundAndWhoIsNotConcernedMayBeFarBehind) {
   EXPECT_EQ(Of(1).NextAfter(0).value()->number, at.number);
 }
 
+TEST_F(WindowTest, WhoStandsStillKeepsItsBlockAndNothingElse) {
+  Begin(3, 3);
+  AdmittedUse held = *Of(0).Admit(Floats(0b101));
+  for (uint64_t i = 0; i < 200; ++i) {
+    std::optional<AdmittedUse> at = Of(0).Admit(Floats(0b11));
+    ASSERT_TRUE(at.has_value()) << "use " << i;
+    for (uint32_t rank : {0, 1}) {
+      EXPECT_EQ(Of(rank).NextAfter(held.number + i).value()->number, at->number);
+      Fill(rank, *at, {1, 2, 3});
+    }
+    EXPECT_TRUE(Of(0).SumShare(*at));
+    for (uint32_t rank : {0, 1}) Of(rank).Release(*at);
+  }
+  EXPECT_EQ(Of(2).NextAfter(0).value()->number, held.number);
+  EXPECT_EQ(Of(0).NextAfter(0).value()->number, held.number);
+}
+
+// Rank 2 may stop in its share.
+TEST_F(WindowTest, WhoTakesTheLastShareTellsTheCarrierThatOthersOweNothing) {
+  Begin(3, 2);
+  AdmittedUse held = *Of(0).Admit(Floats(0b111));
+  for (uint32_t rank : {0, 1, 2}) Fill(rank, held, {1, 2, 3});
+  EXPECT_FALSE(Of(0).Admit(Floats(0b11)).has_value()) << "ranks 0 and 1 might still sum";
+  const uint32_t events = Of(0).Events();
+  EXPECT_EQ(Of(2).ClaimShare(held), 0u);
+  EXPECT_NE(Of(0).Events(), events);
+  EXPECT_FALSE(Of(1).ClaimShare(held).has_value());
+  EXPECT_TRUE(Of(0).Admit(Floats(0b11)).has_value());
+}
+
 TEST_F(WindowTest, UsesThatCannotBeAreRefused) {
   Begin(2, 2);
-  AdmittedUse at = *Of(0).Admit(Floats(3));
-  UseWords& words = reinterpret_cast<WindowWords*>(memory_.bytes().data())->uses[at.number];
+  ASSERT_TRUE(Of(0).Admit(Floats(3)).has_value());
+  UseWords& words = reinterpret_cast<WindowWords*>(memory_.bytes().data())->uses[0];
   auto refused = [&](std::atomic<uint64_t>& word, uint64_t value) {
     uint64_t before = word.exchange(value);
     bool is_refused = Of(1).NextAfter(0).status().code() == StatusCode::kInternal;

@@ -17,30 +17,37 @@ RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
 
 }  // namespace
 
-void BlockQueue::Add(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last) {
-  Pieces pieces;
-  pieces.facts = facts;
-  pieces.ranks = ranks;
-  pieces.bring = BringOf(facts, ranks, last);
-  pieces.number = key.first_piece;
-  queue_.emplace(Urgency{-int64_t{facts.priority}, facts.order, key}, std::move(pieces));
-}
-
-local::BlockUse BlockQueue::UseOf(const RoundKey& key, const Pieces& pieces) const {
-  const RoundFacts& facts = pieces.facts;
+local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last,
+                       size_t bytes) {
   local::BlockUse use;
-  use.ranks = pieces.ranks;
-  use.bring = pieces.bring;
-  use.bytes = facts.pieces[pieces.run].bytes;
+  use.ranks = ranks;
+  use.bring = BringOf(facts, ranks, last);
+  use.bytes = bytes;
   bool moves = MovesBytes(facts.how) || use.bytes == 0;
   use.type = moves ? DataType::kUint8 : facts.type;
   use.how = moves ? Combine::kOverlay : facts.how;
   // Who has joined counts, as it does for the shards of a job with servers.
   use.divisor = static_cast<uint32_t>(std::popcount(facts.ranks));
   use.tensor = key.tensor;
-  use.piece = pieces.number;
   use.round = key.use;
   use.generation = key.first_piece;
+  return use;
+}
+
+void BlockQueue::Add(const RoundKey& key, const CompleteRound& round) {
+  Pieces pieces;
+  pieces.facts = round.facts;
+  pieces.ranks = round.ranks;
+  pieces.last = round.last;
+  pieces.number = key.first_piece;
+  const Urgency urgency{-int64_t{round.facts.priority}, round.facts.order, key};
+  queue_.emplace(urgency, std::move(pieces));
+}
+
+local::BlockUse BlockQueue::UseOf(const RoundKey& key, const Pieces& pieces) {
+  const size_t bytes = pieces.facts.pieces[pieces.run].bytes;
+  local::BlockUse use = UseFor(key, pieces.facts, pieces.ranks, pieces.last, bytes);
+  use.piece = pieces.number;
   return use;
 }
 

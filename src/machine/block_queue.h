@@ -12,18 +12,22 @@
 #include <vector>
 
 #include "src/local/window.h"
+#include "src/machine/rounds.h"
 #include "src/machine/words.h"
 
 namespace byteps::machine {
+
+// The use of a block, or of what is like one, for a piece of so many bytes of such a round.
+local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last,
+                       size_t bytes);
 
 class BlockQueue {
  public:
   // The carrier's window.
   explicit BlockQueue(local::Window& window) : window_(window) {}
 
-  // All of these ranks have begun the round. Of a join, `last` has joined last. REQUIRES: it has
-  // pieces.
-  void Add(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last);
+  // REQUIRES: it has pieces.
+  void Add(const RoundKey& key, const CompleteRound& round);
   // Gives blocks to pieces as long as there are any. True: it gave one.
   bool Admit();
   // The round shall end in an error: no piece of it gets a block any more, and one at least is
@@ -45,7 +49,7 @@ class BlockQueue {
   struct Pieces {
     RoundFacts facts;
     RankSet ranks = 0;
-    RankSet bring = 0;
+    uint32_t last = 0;
     size_t run = 0;         // of facts.pieces
     uint32_t run_done = 0;  // of its pieces
     uint32_t number = 0;    // of the next piece
@@ -56,7 +60,7 @@ class BlockQueue {
     RoundKey key;
   };
 
-  local::BlockUse UseOf(const RoundKey& key, const Pieces& pieces) const;
+  static local::BlockUse UseOf(const RoundKey& key, const Pieces& pieces);
   bool AdmitFrom(const RoundKey& key, Pieces& pieces);
   void DropOver();
 

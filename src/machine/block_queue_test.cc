@@ -26,7 +26,7 @@ class BlockQueueTest : public testing::Test {
     RoundFacts facts = FactsOf(ranks, {{pieces, 128}});
     facts.priority = priority;
     facts.order = tensor;
-    queue.Add(Key(tensor), facts, ranks, 0);
+    queue.Add(Key(tensor), {facts, ranks, 0, {}});
   }
   // What was admitted since; (tensor, piece).
   std::vector<std::pair<TensorId, uint32_t>> Admitted() {
@@ -118,13 +118,13 @@ TEST_F(BlockQueueTest, WhoBringsDependsOnTheOperation) {
   RoundFacts facts = FactsOf(0b111, {{1, 8}});
   facts.how = Combine::kOverlay;
   facts.root = 2;
-  queue.Add(Key(1), facts, 0b111, 0);
+  queue.Add(Key(1), {facts, 0b111, 0, {}});
   facts.root = kNoRank;
   facts.how = Combine::kLast;
-  queue.Add(Key(2), facts, 0b111, 1);
-  queue.Add(Key(3), FactsOf(0b110, {{1, 0}}), 0b110, 2);
+  queue.Add(Key(2), {facts, 0b111, 1, {}});
+  queue.Add(Key(3), {FactsOf(0b110, {{1, 0}}), 0b110, 2, {}});
   facts.how = Combine::kAverage;
-  queue.Add(Key(4), facts, 0b011, 1);
+  queue.Add(Key(4), {facts, 0b011, 1, {}});
   std::vector<RankSet> bring(5);
   std::vector<uint32_t> divisors(5);
   uint64_t last = 0;

@@ -30,8 +30,8 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
     : options_(options),
       say_(std::move(say)),
       blocks_(window),
-      rounds_({[this](const RoundKey& key, const RoundFacts& facts, RankSet all, uint32_t last) {
-                 blocks_.Add(key, facts, all, last);
+      rounds_({[this](const RoundKey& key, const CompleteRound& round) {
+                 return OnComplete(key, round);
                },
                [this](const RoundKey& key) { return blocks_.BreakOff(key); },
                [this](const RoundKey& key, RankSet to, const Status& why) {
@@ -48,6 +48,20 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
 void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
   now_ = now;
   std::visit([&](const auto& one) { On(rank, one); }, word);
+}
+
+// What is small overtakes what waits for blocks: it costs less than to ask which is more urgent.
+bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
+  const std::vector<RoundFacts::Run>& pieces = round.facts.pieces;
+  if (pieces.size() == 1 && pieces[0].count == 1) {
+    local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
+    if (options_.small.Combine(use, round.parts)) {
+      SayTo(round.ranks, Combined{key, round.ranks});
+      return true;
+    }
+  }
+  blocks_.Add(key, round);
+  return false;
 }
 
 bool Carrier::Admit() {

@@ -30,6 +30,7 @@ struct CarrierOptions {
   // CoordinatorOptions has it. `report` gets lines for people; null: nobody does.
   Duration stall_after{};
   std::function<void(const std::string&)> report = nullptr;
+  SmallMemory small{};
 };
 
 class Carrier {
@@ -43,6 +44,8 @@ class Carrier {
   bool Admit();
   // No complete round of any rank is under way.
   bool IsIdle() const { return blocks_.IsIdle(); }
+  // Rounds::KeepsErrors.
+  bool KeepsErrors() const { return rounds_.KeepsErrors(); }
   // The carrier's own rank leaves, so nobody carries any more.
   void Close();
 
@@ -62,6 +65,7 @@ class Carrier {
   void On(uint32_t rank, const wire::Message& message);
   // Only a carrier says these.
   void On(uint32_t, const Failed&) {}
+  void On(uint32_t, const Combined&) {}
   void On(uint32_t, const MayLeave&) {}
   void On(uint32_t, const CarrierLeaves&) {}
   void On(uint32_t, const JobOver&) {}
@@ -75,6 +79,7 @@ class Carrier {
   void On(uint32_t, const Ended&) {}
   void On(uint32_t, const IsSettled&) {}
 
+  bool OnComplete(const RoundKey& key, const CompleteRound& round);
   void SayTo(RankSet ranks, const Word& word);
   void Deliver(const protocol::Declarations::Answers& answers);
 

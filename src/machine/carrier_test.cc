@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -138,6 +139,34 @@ TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
     ASSERT_NE(failed, nullptr);
     EXPECT_EQ(failed->code, StatusCode::kOutOfStep) << failed->text;
   }
+}
+
+TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
+  std::vector<std::byte> memory(SmallMemory::BytesFor(2));
+  const SmallMemory small(memory, 2);
+  Carrier one(window.of(0), {.ranks = 2, .piece_bytes_max = 4096, .small = small},
+              [this](uint32_t rank, const Word& word) { said[rank].push_back(word); });
+  RoundFacts facts;
+  facts.ranks = 0b11;
+  facts.pieces = {{1, 4}};
+  const float parts[] = {1, 2};
+  for (uint32_t rank : {1, 0}) {
+    EXPECT_TRUE(said.empty());
+    std::memcpy(small.At(rank, 5), &parts[rank], 4);
+    one.OnWord(rank, Begun{{1, 1, 0}, facts, 0, {5, 0, 4}}, now);
+  }
+  EXPECT_FALSE(one.Admit()) << "it needs no block";
+  for (uint32_t rank : {0, 1}) {
+    ASSERT_NE(Last<Combined>(rank), nullptr);
+    EXPECT_EQ(Last<Combined>(rank)->ranks, 0b11u);
+    float sum = 0;
+    std::memcpy(&sum, small.At(rank, 5), 4);
+    EXPECT_EQ(sum, 3);
+  }
+  // Rank 0 has no place: a block takes them.
+  one.OnWord(0, Begun{{2, 1, 0}, facts, {}}, now);
+  one.OnWord(1, Begun{{2, 1, 0}, facts, 0, {5, 0, 4}}, now);
+  EXPECT_TRUE(one.Admit());
 }
 
 }  // namespace

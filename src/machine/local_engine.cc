@@ -1,11 +1,9 @@
 #include "src/machine/local_engine.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 #include <variant>
 
-#include "src/machine/heap_memory.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 #include "src/runtime/status_pages.h"
@@ -82,12 +80,14 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
            [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       front_(FrontOptionsFor(options), arithmetic_, *this),
       accountant_(front_.uses(), operations_),
-      lane_(window_, options.size,
+      lane_(window_, options.size, room_.Small(),
             {[this](const Word& word) { mail_.Say(word); },
-             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); }}),
-      mail_(room_, window_, options.size,
-            {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
-             [this](const Word& word) { OnWord(word); }}),
+             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
+             [this](const RoundKey& key, bool join_is_over) { mail_.Ended(key, join_is_over); }}),
+      mail_(
+          room_, window_, options.size,
+          {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
+           [this](const Word& word) { OnWord(word); }, [this] { return carrier_->KeepsErrors(); }}),
       pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
       ticker_(
           loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
@@ -96,7 +96,8 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
     carrier_ = std::make_unique<Carrier>(
         window_,
         CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
-                       options.stall_after, [this](const std::string& text) { Report(text); }},
+                       options.stall_after, [this](const std::string& text) { Report(text); },
+                       room_.Small()},
         [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); });
   }
 }
@@ -170,6 +171,7 @@ bool LocalEngine::Step() {
   }
   bool did = Hear();
   did = (!over_ && IsCarrier() && carrier_->Admit()) || did;
+  mail_.Flush();  // others go on meanwhile
   if (!over_) {
     Result<bool> stepped = lane_.Step(loop_.Now());
     if (!stepped.ok()) {
@@ -192,7 +194,9 @@ bool LocalEngine::Step() {
 bool LocalEngine::ShortStep() {
   if (over_ || window_.lost() != 0) return true;
   if (IsCarrier()) {
-    Hear();
+    // Until nothing comes: what others said meanwhile may be what the carrier is not woken for.
+    while (!over_ && Hear()) {
+    }
     if (!over_) carrier_->Admit();
   }
   mail_.Flush();
@@ -215,7 +219,9 @@ bool LocalEngine::Hear() {
 }
 
 void LocalEngine::OnWord(const Word& word) {
-  if (const auto* failed = std::get_if<Failed>(&word)) {
+  if (const auto* combined = std::get_if<Combined>(&word)) {
+    if (Status taken = lane_.OnCombined(*combined, loop_.Now()); !taken.ok()) Fail(taken);
+  } else if (const auto* failed = std::get_if<Failed>(&word)) {
     lane_.OnFailed(*failed, loop_.Now());
   } else if (std::holds_alternative<MayLeave>(word)) {
     may_leave_ = true;
@@ -301,8 +307,10 @@ void LocalEngine::Beat() {
   mail_.Say(wire::Message(accountant_.Tell()));
 }
 
-// Who had its part of a sum may end at once: what lies in the window is good.
+// Who had its part of a sum may end at once: what lies in the window, or was said, is good.
 void LocalEngine::TakeWhatIsThere() {
+  Hear();
+  if (over_) return;
   Result<bool> stepped = true;
   while (stepped.ok() && stepped.value()) stepped = lane_.Step(loop_.Now());
   DeliverToFront();
@@ -331,9 +339,11 @@ void LocalEngine::Fail(const Status& why) {
   End(why);
 }
 
-// Nothing touches users' memory any more when they are told.
+// Nothing touches users' memory any more when they are told. The carrier may have said results
+// right before: those operations have ended well.
 void LocalEngine::End(const Status& why) {
   if (over_) return;
+  DeliverToFront();
   over_ = true;
   if (!leaves_ && front_.open_operations() > 0) log_.Error("the job is over: {}", why.message());
   beat_.reset();
@@ -393,9 +403,13 @@ bool LocalEngine::Leave() {
     status_port_.reset();  // the next session of this process may want it
     runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
   }
-  if (milestones_.WaitUntilLeft(until(options_.leave_limit))) return true;
-  runtime::PostOrStop(loop_, [this] { CutShort(); });
-  return milestones_.WaitUntilLeft(until(options_.end_limit));
+  bool left = milestones_.WaitUntilLeft(until(options_.leave_limit));
+  if (!left) {
+    runtime::PostOrStop(loop_, [this] { CutShort(); });
+    left = milestones_.WaitUntilLeft(until(options_.end_limit));
+  }
+  loop_.EndHelp();
+  return left;
 }
 
 // The carrier answers when it gives this rank no block any more. Until then all goes on.
@@ -461,40 +475,6 @@ void LocalEngine::Finish(const Status& how) noexcept {
   }
   operations_.EndAll(how.ok() ? shut_down_ : how);
   milestones_.SetLeft();
-}
-
-Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& options, Log& log) {
-  local::MeetingOptions meeting;
-  meeting.job = options.job;
-  meeting.secret = options.secret;
-  meeting.group = "workers of one machine";
-  meeting.rank = options.rank;
-  meeting.size = options.size;
-  meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
-  meeting.terms = "BytePS " + options.version;
-  meeting.go_on = options.go_on;
-  meeting.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
-  if (log.RewritesWaiting()) meeting.tell_every = seconds(1);
-  Result<local::Meeting> met =
-      local::Meet(meeting, std::chrono::steady_clock::now() + options.start_limit);
-  if (!met.ok()) return met.status();
-  log.WaitIsOver();
-  try {
-    auto memory = std::make_shared<HeapMemory>(met->heap);
-    auto engine = std::make_unique<LocalEngine>(options, std::move(met).value(), log);
-    Status started = engine->Start();
-    if (!started.ok()) return started;
-    runtime::StartedEngine result;
-    result.engine = std::move(engine);
-    result.memory = std::move(memory);
-    result.standing = {options.rank, options.size, {}};
-    for (uint32_t rank = 0; rank < options.size; ++rank) result.standing.ranks.push_back(rank);
-    return result;
-  } catch (const std::system_error& thrown) {
-    return Status(StatusCode::kExhausted,
-                  std::string("this system has no thread left for a worker (") + thrown.what() +
-                      "); raise its limit (ulimit -u)");
-  }
 }
 
 }  // namespace byteps::machine

@@ -77,6 +77,9 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   Status RemoveProcessSet(uint32_t number) override;
   std::vector<uint32_t> Members() override;
   void GiveUp(const std::string& why) override;
+  void Help(const std::function<bool()>& over, Time deadline) override {
+    loop_.Help(over, deadline);
+  }
   bool Leave() override;
 
  private:

@@ -2,11 +2,12 @@
 
 #include <optional>
 #include <utility>
+#include <variant>
 
 namespace byteps::machine {
 
 MailRoom::MailRoom(const SharedRoom& room, local::Window& window, uint32_t ranks, Events events)
-    : window_(window), events_(std::move(events)) {
+    : window_(window), events_(std::move(events)), signs_(room.signs(), window.rank()) {
   const uint32_t own = window.rank();
   if (!IsCarrier()) {
     lines_.push_back(std::make_unique<MailLine>(room.ToCarrier(own), room.ToRank(own)));
@@ -18,10 +19,27 @@ MailRoom::MailRoom(const SharedRoom& room, local::Window& window, uint32_t ranks
 }
 
 void MailRoom::Say(const Word& word) {
+  Note(word);
   if (IsCarrier()) {
     own_words_.push_back(word);
   } else {
     lines_[kCarrierRank]->Send(EncodeWord(word));
+  }
+}
+
+// The carrier itself hears all others after it has shown what it has begun.
+void MailRoom::Note(const Word& word) {
+  if (const auto* begun = std::get_if<Begun>(&word)) {
+    if (IsCarrier()) {
+      (void)signs_.Begin(begun->key, begun->facts.ranks);
+    } else {
+      begun_.push_back({begun->key, begun->facts.ranks});
+    }
+    return;
+  }
+  wakes_ = true;
+  if (std::holds_alternative<Joined>(word) || std::holds_alternative<Leaves>(word)) {
+    signs_.Excuse();
   }
 }
 
@@ -33,7 +51,13 @@ void MailRoom::SayTo(uint32_t rank, const Word& word) {
   }
 }
 
+void MailRoom::Ended(const RoundKey& key, bool join_is_over) {
+  signs_.End(key);
+  if (join_is_over) signs_.TakePartAgain();
+}
+
 bool MailRoom::Flush() {
+  if (!IsCarrier()) return FlushToCarrier();
   local::RankSet put = 0;
   bool all = true;
   for (uint32_t rank = 0; rank < lines_.size(); ++rank) {
@@ -41,6 +65,21 @@ bool MailRoom::Flush() {
     all = all && lines_[rank]->IsFlushed();
   }
   if (put != 0) window_.Notify(put);
+  return all;
+}
+
+bool MailRoom::FlushToCarrier() {
+  MailLine& line = *lines_[kCarrierRank];
+  line.Flush();
+  const bool all = line.IsFlushed();
+  // What fills the ring may be what the carrier was not woken for.
+  bool wakes = wakes_ || !all;
+  if (all) {
+    for (const Begins& one : begun_) wakes = signs_.Begin(one.key, one.ranks) || wakes;
+    begun_.clear();
+    wakes_ = false;
+  }
+  if (wakes) window_.Notify(local::Bit(kCarrierRank));
   return all;
 }
 
@@ -53,7 +92,7 @@ Status MailRoom::Hear(const std::function<bool()>& goes_on, bool& heard) {
     heard = true;
     Word word = std::move(own_words_.front());
     own_words_.pop_front();
-    events_.to_carrier(kCarrierRank, word);
+    TellCarrier(kCarrierRank, word);
   }
   while (!own_answers_.empty() && goes_on()) {
     heard = true;
@@ -62,6 +101,13 @@ Status MailRoom::Hear(const std::function<bool()>& goes_on, bool& heard) {
     events_.to_rank(word);
   }
   return Status::Ok();
+}
+
+void MailRoom::TellCarrier(uint32_t rank, const Word& word) {
+  events_.to_carrier(rank, word);
+  const bool keeps = events_.keeps_errors != nullptr && events_.keeps_errors();
+  if (keeps != keeps_errors_) signs_.KeepErrors(keeps);
+  keeps_errors_ = keeps;
 }
 
 Status MailRoom::HearFrom(uint32_t rank, const std::function<bool()>& goes_on, bool& heard) {
@@ -75,7 +121,7 @@ Status MailRoom::HearFrom(uint32_t rank, const std::function<bool()>& goes_on, b
     if (!word.ok()) {
       status = word.status();
     } else if (IsCarrier()) {
-      events_.to_carrier(rank, word.value());
+      TellCarrier(rank, word.value());
     } else {
       events_.to_rank(word.value());
     }

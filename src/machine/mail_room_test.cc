@@ -23,11 +23,13 @@ class MailRoomTest : public testing::Test {
       rooms.push_back(std::make_unique<MailRoom>(
           room, *windows.back(), kMailRanks,
           MailRoom::Events{[this](uint32_t from, const Word& word) {
-                             asked.emplace_back(from, std::get<GaveUp>(word).why);
+                             const auto* gave_up = std::get_if<GaveUp>(&word);
+                             asked.emplace_back(from, gave_up == nullptr ? "" : gave_up->why);
                            },
                            [this, rank](const Word& word) {
                              told.emplace_back(rank, std::get<GaveUp>(word).why);
-                           }}));
+                           },
+                           [this] { return keeps_errors; }}));
     }
   }
   // True: there was something.
@@ -46,8 +48,18 @@ class MailRoomTest : public testing::Test {
   SharedRoom room{std::as_writable_bytes(std::span(lines_)), SharedRoom::ShapeFor(kMailRanks)};
   std::vector<std::unique_ptr<local::Window>> windows;
   std::vector<std::unique_ptr<MailRoom>> rooms;
+  // Whether the carrier is woken for it.
+  bool Begin(uint32_t rank, TensorId tensor) {
+    const uint32_t before = windows[0]->Events();
+    RoundFacts facts;
+    facts.ranks = 0b111;
+    rooms[rank]->Say(Begun{{tensor, 1, 0}, facts, {}});
+    EXPECT_TRUE(rooms[rank]->Flush());
+    return windows[0]->Events() != before;
+  }
   Said asked;
   Said told;
+  bool keeps_errors = false;
 };
 
 TEST_F(MailRoomTest, TheCarrierHearsAllRanksItsOwnToo) {
@@ -105,6 +117,57 @@ TEST_F(MailRoomTest, NonsenseIsAnError) {
   line.Flush();
   bool heard = false;
   EXPECT_EQ(rooms[0]->Hear([] { return true; }, heard).code(), StatusCode::kProtocol);
+}
+
+TEST_F(MailRoomTest, TheCarrierSleepsUntilTheLastRankHasBegun) {
+  EXPECT_FALSE(Begin(1, 1));
+  EXPECT_FALSE(Begin(0, 1));
+  EXPECT_TRUE(Begin(2, 1));
+  EXPECT_TRUE(Hear(0));
+  EXPECT_EQ(asked.size(), 3u);
+  rooms[1]->Ended({1, 1, 0}, false);
+  EXPECT_FALSE(Begin(2, 2));
+  rooms[2]->Say(GaveUp{"now"});
+  EXPECT_TRUE(Begin(2, 3)) << "it has more to hear";
+}
+
+TEST_F(MailRoomTest, ForRanksThatNobodyWaitsForTheCarrierIsWoken) {
+  rooms[2]->Say(Joined());
+  rooms[2]->Flush();
+  EXPECT_TRUE(Begin(1, 1));
+  rooms[2]->Ended({9, 1, 0}, true);
+  EXPECT_FALSE(Begin(1, 2));
+  rooms[2]->Say(Leaves());
+  rooms[2]->Flush();
+  EXPECT_TRUE(Begin(1, 3));
+}
+
+TEST_F(MailRoomTest, AnErrorThatIsKeptIsFetched) {
+  rooms[2]->Say(GaveUp{"why"});
+  rooms[2]->Flush();
+  keeps_errors = true;
+  Hear(0);
+  EXPECT_TRUE(Begin(1, 1));
+  rooms[2]->Say(GaveUp{"again"});
+  rooms[2]->Flush();
+  keeps_errors = false;
+  Hear(0);
+  EXPECT_FALSE(Begin(1, 2));
+}
+
+// What fills the ring is what the carrier sleeps through.
+TEST_F(MailRoomTest, AFullRingWakesTheCarrier) {
+  bool woken = false;
+  for (TensorId tensor = 1; !woken; ++tensor) {
+    ASSERT_LT(tensor, kRingBytes);
+    const uint32_t before = windows[0]->Events();
+    RoundFacts facts;
+    facts.ranks = 0b111;
+    rooms[1]->Say(Begun{{tensor, 1, 0}, facts, {}});
+    const bool fits = rooms[1]->Flush();
+    woken = windows[0]->Events() != before;
+    EXPECT_EQ(woken, !fits);
+  }
 }
 
 }  // namespace

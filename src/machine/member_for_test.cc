@@ -104,8 +104,10 @@ class Call {
     changed_.notify_all();
   }
 
-  Status Wait() {
+  // `helps`: does the engine's work meanwhile, as a user's thread that waits does.
+  Status Wait(runtime::Engine& engine, bool helps) {
     auto deadline = std::chrono::steady_clock::now() + kLong;
+    if (helps) engine.Help([this] { return IsDone(); }, deadline);
     MutexLock lock(mutex_);
     while (!done_) {
       if (!lock.WaitUntil(changed_, deadline) && !done_) {
@@ -119,6 +121,10 @@ class Call {
   }
 
  private:
+  bool IsDone() {
+    MutexLock lock(mutex_);
+    return done_;
+  }
   void GiveBack() {
     if (memory_ != nullptr) memory_->Give(reinterpret_cast<std::byte*>(input_.data()));
     memory_ = nullptr;
@@ -258,7 +264,7 @@ class Member {
     }
     Status first;
     for (const auto& call : calls) {
-      Status status = call->Wait();
+      Status status = call->Wait(engine_, own_() % 2 == 0);
       if (first.ok()) first = status;
     }
     return first;
@@ -283,7 +289,7 @@ class Member {
     operation.spec.dtype = DataType::kInt64;
     engine_.Submit(std::move(operation),
                    [call](protocol::Outcome outcome) { call->Done(std::move(outcome)); });
-    Status joined = call->Wait();
+    Status joined = call->Wait(engine_, true);
     if (!joined.ok()) return joined;
     Draw draw;
     draw.name = "step";
@@ -295,7 +301,7 @@ class Member {
     auto call = std::make_shared<Call>(draw, ranks, role_.rank, &memory_);
     engine_.Submit(call->Make(),
                    [call](protocol::Outcome outcome) { call->Done(std::move(outcome)); });
-    return call->Wait();
+    return call->Wait(engine_, true);
   }
 
   const Role role_;

@@ -32,6 +32,10 @@ void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
   if (is_new) round.facts = begun.facts;
   round.begun |= Bit(rank);
   round.last.Take(rank, begun.operations);
+  if (begun.part.place != kNoPlace) {
+    if (round.parts.size() <= rank) round.parts.resize(size_t{rank} + 1);
+    round.parts[rank] = begun.part;
+  }
   if (!round.failure.ok()) events_.failed(begun.key, Bit(rank), round.failure);
   Look(place);
 }
@@ -54,7 +58,7 @@ void Rounds::OnLeft(uint32_t rank) {
     bool concerned = round.is_complete && (round.begun & Bit(rank)) != 0;
     if (concerned && events_.break_off(place->first)) {
       events_.failed(place->first, round.begun & ~left_, ErrorOfLeftRank(rank));
-      rounds_.erase(place);
+      Erase(place);
     }
     place = next;
   }
@@ -72,7 +76,7 @@ void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
   }
   if (!events_.break_off(abort.key)) return;
   events_.failed(abort.key, round.begun, abort.why);
-  rounds_.erase(place);
+  Erase(place);
 }
 
 void Rounds::Retire(TensorId tensor, uint64_t use) {
@@ -81,7 +85,7 @@ void Rounds::Retire(TensorId tensor, uint64_t use) {
        place != rounds_.end() && place->first.tensor == tensor;) {
     auto next = std::next(place);
     // Each rank is told of that by the names, and withdraws.
-    if (!place->second.is_complete || events_.break_off(place->first)) rounds_.erase(place);
+    if (!place->second.is_complete || events_.break_off(place->first)) Erase(place);
     place = next;
   }
 }
@@ -110,7 +114,7 @@ void Rounds::Look(Place place) {
     return Fail(place, ErrorOfLeftRank(static_cast<uint32_t>(std::countr_zero(gone))));
   }
   if (!round.failure.ok()) {
-    if ((missing & ~left_) == 0) rounds_.erase(place);  // nobody is left to be told
+    if ((missing & ~left_) == 0) Erase(place);  // nobody is left to be told
     return;
   }
   if (missing != 0) return;
@@ -120,14 +124,23 @@ void Rounds::Look(Place place) {
   round.is_complete = true;
   if (round.facts.how == Combine::kLast) joined_ = 0;
   const RankSet ranks = round.facts.ranks & round.begun;
-  events_.complete(place->first, round.facts, ranks, round.last.who());
+  if (events_.complete(place->first,
+                       {round.facts, ranks, round.last.who(), std::move(round.parts)})) {
+    Erase(place);
+  }
 }
 
 void Rounds::Fail(Place place, const Status& why) {
   Round& round = place->second;
   round.failure = why;
+  ++errors_;
   events_.failed(place->first, round.begun, why);
   Look(place);
+}
+
+void Rounds::Erase(Place place) {
+  if (!place->second.failure.ok()) --errors_;
+  rounds_.erase(place);
 }
 
 }  // namespace byteps::machine

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/machine/words.h"
@@ -16,12 +17,20 @@
 
 namespace byteps::machine {
 
+// What all ranks that take part have begun.
+struct CompleteRound {
+  RoundFacts facts;
+  RankSet ranks = 0;
+  uint32_t last = 0;             // who has begun it as the last one
+  std::vector<SmallPart> parts;  // by rank
+};
+
 class Rounds {
  public:
   struct Events {
-    // All that take part have begun it: `ranks`. They get bytes, or OnOver follows. Of a join,
-    // `last` is who has joined last.
-    std::function<void(const RoundKey&, const RoundFacts&, RankSet ranks, uint32_t last)> complete;
+    // All that take part have begun it. True: it is over at once. Else its ranks get bytes, or
+    // OnOver follows.
+    std::function<bool(const RoundKey&, const CompleteRound&)> complete;
     // The round of these ranks, which is complete, shall end in an error. False: it will end in
     // order, because some rank may have a part of the result already.
     std::function<bool(const RoundKey&)> break_off;
@@ -41,12 +50,15 @@ class Rounds {
   void OnOver(const RoundKey& key) { rounds_.erase(key); }
 
   RankSet left() const { return left_; }
+  // Whether an error is kept for ranks that begin its round later.
+  bool KeepsErrors() const { return errors_ != 0; }
 
  private:
   struct Round {
     RoundFacts facts;
     RankSet begun = 0;
     wire::LastToJoin last;
+    std::vector<SmallPart> parts;  // by rank
     bool is_complete = false;
     Status failure;
   };
@@ -56,12 +68,14 @@ class Rounds {
   void Look(Place place);
   void LookAtAll();
   void Fail(Place place, const Status& why);
+  void Erase(Place place);
 
   const Events events_;
   std::map<RoundKey, Round> rounds_;
   std::map<TensorId, uint64_t> retired_;  // from which use on
   RankSet joined_ = 0;
   RankSet left_ = 0;
+  size_t errors_ = 0;  // rounds with a failure
 };
 
 // "0, 2, 3": local ranks for people.

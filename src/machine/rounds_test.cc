@@ -46,8 +46,12 @@ class RoundsTest : public testing::Test {
   std::vector<Error> failed;
   std::vector<TensorId> broken_off;
   bool can_break_off = true;
-  Rounds rounds{{[this](const RoundKey& key, const RoundFacts&, RankSet ranks, uint32_t last) {
-                   complete.push_back({key.tensor, ranks, last});
+  bool is_over_at_once = false;
+  std::vector<SmallPart> parts;
+  Rounds rounds{{[this](const RoundKey& key, const CompleteRound& round) {
+                   complete.push_back({key.tensor, round.ranks, round.last});
+                   parts = round.parts;
+                   return is_over_at_once;
                  },
                  [this](const RoundKey& key) {
                    broken_off.push_back(key.tensor);
@@ -190,6 +194,27 @@ TEST_F(RoundsTest, RanksThatDisagreeAreForgotten) {
   Begin(2, 1);
   Begin(0, 1);
   EXPECT_TRUE(complete.empty()) << "what was under way meanwhile counts no more";
+}
+
+TEST_F(RoundsTest, WhatIsOverAtOnceBeginsAnew) {
+  is_over_at_once = true;
+  for (int time = 0; time < 2; ++time) {
+    for (uint32_t rank : {0, 1, 2}) {
+      rounds.OnBegun(rank, {Key(1), FactsOf(0b111), 0, {rank + 4, 0, 64}});
+    }
+  }
+  EXPECT_EQ(complete.size(), 2u);
+  EXPECT_EQ(parts, (std::vector<SmallPart>{{4, 0, 64}, {5, 0, 64}, {6, 0, 64}}));
+}
+
+TEST_F(RoundsTest, KeepsErrorsUntilTheLastRankHasBegun) {
+  Begin(0, 1);
+  EXPECT_FALSE(rounds.KeepsErrors());
+  rounds.OnAbort(0, {Key(1), Late("late")});
+  Begin(1, 1);
+  EXPECT_TRUE(rounds.KeepsErrors());
+  Begin(2, 1);
+  EXPECT_FALSE(rounds.KeepsErrors());
 }
 
 }  // namespace

@@ -10,12 +10,14 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "src/local/heaps_for_test.h"
 #include "src/local/window.h"
+#include "src/machine/schedule_faults_for_test.h"
 #include "src/machine/shared_room.h"
 #include "src/machine/words.h"
 #include "src/protocol/worker/exchange.h"
@@ -93,8 +95,33 @@ struct ScheduledPart final : protocol::SpanSource {
   mutable std::vector<float> output;
   std::vector<ShardId> homes;
   protocol::Exchange exchange;
+  bool has_begun = false;
   int ends = 0;
   Status status;
+};
+
+// One rank stops in the middle of a step, or between two. It is killed, or goes on when nothing
+// else can be done.
+struct ScheduledFault {
+  uint32_t rank = 0;
+  int not_before = 0;              // in turns
+  std::optional<HalfStep> within;  // between two steps, if the rank has had none for long
+  bool is_killed = false;
+};
+inline constexpr int kWaitForStepTurns = 300;
+
+// What the schedule asks of the parts of a machine.
+struct ScheduledMachine {
+  std::function<void(ScheduledPart&)> begin;
+  std::function<void(ScheduledPart&)> give_up;
+  // True: there may be more to do.
+  std::function<bool(uint32_t rank)> step;
+  // A rank was lost: this one takes what lies in the window.
+  std::function<void(uint32_t rank)> take_what_is_there;
+  // And then ends what it has still open.
+  std::function<void(ScheduledPart&)> withdraw;
+  // What else there is.
+  std::vector<std::function<bool()>> others;
 };
 
 struct alignas(64) ScheduledLine {
@@ -107,6 +134,7 @@ class Schedule {
   Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape)
       : random(seed * 0x9e3779b97f4a7c15 + 1),
         count_(count),
+        shape_(shape),
         lines_(SharedRoom::BytesFor(shape) / sizeof(ScheduledLine) + 1),
         heaps_(count),
         room(std::as_writable_bytes(std::span(lines_)), shape) {
@@ -116,80 +144,163 @@ class Schedule {
     }
     sleeping_.assign(count, false);
     seen_.assign(count, 0);
+    is_over_.assign(count, false);
     RollOps();
   }
 
   uint64_t Below(uint64_t end) { return random() % end; }
 
   // Until nothing can be done any more.
-  void Run(const std::function<void(ScheduledPart&)>& begin,
-           const std::function<void(ScheduledPart&)>& give_up,
-           const std::function<bool(uint32_t)>& step,
-           const std::vector<std::function<bool()>>& others) {
+  void Run(const ScheduledMachine& machine) {
     for (int turn = 0; turn < kTurnsMax; ++turn) {
-      std::vector<std::function<void()>> choices;
-      for (uint32_t rank = 0; rank < count_; ++rank) {
-        if (!to_begin_[rank].empty() && Below(4) == 0) {
-          choices.emplace_back([&, rank] {
-            ScheduledPart& part = *to_begin_[rank].front();
-            to_begin_[rank].pop_front();
-            begin(part);
-            sleeping_[rank] = false;  // its thread has a post
-            if (Below(12) == 0) {
-              part.op.is_aborted = true;
-              give_up(part);
-            }
-          });
-        }
-        if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
-          choices.emplace_back([&, rank] {
-            seen_[rank] = windows[rank]->Events();
-            sleeping_[rank] = !step(rank);
-          });
-        }
-      }
-      if (!choices.empty() && (others.empty() || Below(3) != 0)) {
+      if (fault_.has_value() && !is_struck_) Strike(turn);
+      std::vector<std::function<void()>> choices = ChoicesOf(machine);
+      if (!choices.empty() && (machine.others.empty() || stopped_ == 0 || Below(3) != 0)) {
         choices[Below(choices.size())]();
         continue;
       }
       bool did = false;
-      for (size_t i = 0, first = others.empty() ? 0 : Below(others.size()); i < others.size(); ++i)
-        did = did || others[(first + i) % others.size()]();
-      if (did || !choices.empty()) continue;
-      if (std::ranges::all_of(to_begin_, [](const auto& left) { return left.empty(); })) return;
+      // What else there is belongs to the carrier's process.
+      const size_t count = stopped_ == 0 ? 0 : machine.others.size();
+      for (size_t i = 0, first = count == 0 ? 0 : Below(count); i < count; ++i)
+        did = did || machine.others[(first + i) % count]();
+      if (did || !choices.empty() || !HasBegunAll()) continue;
+      if (!is_struck_ || fault_->is_killed || stopped_ == kNobody) return;
+      CheckBesideTheFrozen();
+      Thaw();
     }
     ADD_FAILURE() << "after " << kTurnsMax << " turns there is still something to do";
   }
   void Wake(uint32_t rank) { sleeping_[rank] = false; }
+
+  void SetFault(const ScheduledFault& fault) { fault_ = fault; }
 
   void OnTold(const protocol::FrontMail& mail, uint32_t rank) {
     const auto* done = std::get_if<protocol::to_front::PartDone>(&mail);
     if (done == nullptr) return;
     for (const auto& part : parts) {
       if (part->rank != rank || part->exchange.serial != done->serial) continue;
-      ++part->ends;
-      part->status = done->status;
-      std::ranges::fill(part->input, 1e9F);  // its user has it again, and others must not read it
+      End(*part, done->status);
     }
   }
 
   void Check() const {
     for (const auto& part : parts) {
+      if (part->rank == killed_) continue;
       const std::string what = "tensor " + std::to_string(part->op.tensor) + ", rank " +
                                std::to_string(part->rank) + ": " + part->status.ToString();
       ASSERT_EQ(part->ends, 1) << what;
       const auto& first =
           *std::ranges::find_if(parts, [&](const auto& one) { return &one->op == &part->op; });
-      EXPECT_EQ(part->status, first->status) << what;
+      // Who has its part when a rank is lost ends well, and others do not.
+      if (killed_ == kNobody) {
+        EXPECT_EQ(part->status, first->status) << what;
+      }
       if (!part->status.ok()) {
-        EXPECT_TRUE(part->op.is_aborted) << what;
+        EXPECT_TRUE(part->op.is_aborted || part->status == Lost()) << what;
+        EXPECT_TRUE(part->status != Lost() || killed_ != kNobody) << what;
         continue;
       }
       EXPECT_EQ(part->output, std::vector<float>(part->output.size(), part->Expected())) << what;
     }
   }
+  bool was_struck_within() const { return within_.has_value(); }
 
  private:
+  static constexpr uint32_t kNobody = UINT32_MAX;
+  static Status Lost() { return {StatusCode::kPeerLost, "a rank of the schedule was killed"}; }
+
+  static void End(ScheduledPart& part, const Status& how) {
+    ++part.ends;
+    part.status = how;
+    std::ranges::fill(part.input, 1e9F);  // its user has it again, and others must not read it
+  }
+  bool HasBegunAll() const {
+    for (uint32_t rank = 0; rank < count_; ++rank) {
+      if (rank != stopped_ && !is_over_[rank] && !to_begin_[rank].empty()) return false;
+    }
+    return true;
+  }
+
+  std::vector<std::function<void()>> ChoicesOf(const ScheduledMachine& machine) {
+    std::vector<std::function<void()>> choices;
+    for (uint32_t rank = 0; rank < count_; ++rank) {
+      if (rank == stopped_ || is_over_[rank]) continue;
+      if (!to_begin_[rank].empty() && Below(4) == 0) {
+        choices.emplace_back([&, rank] { BeginNext(machine, rank); });
+      }
+      if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
+        choices.emplace_back([&, rank] {
+          seen_[rank] = windows[rank]->Events();
+          if (windows[rank]->lost() != 0) return EndAll(machine, rank);
+          sleeping_[rank] = !machine.step(rank);
+        });
+      }
+    }
+    return choices;
+  }
+  void BeginNext(const ScheduledMachine& machine, uint32_t rank) {
+    ScheduledPart& part = *to_begin_[rank].front();
+    to_begin_[rank].pop_front();
+    part.has_begun = true;
+    machine.begin(part);
+    sleeping_[rank] = false;  // its thread has a post
+    if (Below(12) != 0) return;
+    part.op.is_aborted = true;
+    machine.give_up(part);
+  }
+  void EndAll(const ScheduledMachine& machine, uint32_t rank) {
+    machine.take_what_is_there(rank);
+    for (const auto& part : parts) {
+      if (part->rank != rank || part->ends != 0) continue;
+      if (part->has_begun) machine.withdraw(*part);
+      End(*part, Lost());
+    }
+    is_over_[rank] = true;
+  }
+
+  void Strike(int turn) {
+    const ScheduledFault& fault = *fault_;
+    if (turn < fault.not_before) return;
+    const bool waits = turn < fault.not_before + kWaitForStepTurns;
+    local::Window& window = *windows[fault.rank];
+    within_.emplace(room, shape_, window, heaps_);
+    const bool is_within = fault.within.has_value() && within_->Begin(*fault.within);
+    if (!is_within) within_.reset();
+    if (fault.within.has_value() && !is_within && waits) return;
+    is_struck_ = true;
+    stopped_ = fault.rank;
+    if (!fault.is_killed) return;
+    killed_ = fault.rank;
+    windows[(fault.rank + 1) % count_]->MarkLost(fault.rank);
+  }
+  // Ranks do not wait for one that they do not need, unless it had all blocks, with the reserve,
+  // when it stopped: a third rank that was late may have brought that about. Without the carrier
+  // nothing begins.
+  void CheckBesideTheFrozen() const {
+    if (stopped_ == 0 || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
+    for (const auto& part : parts) {
+      if (std::ranges::find(part->op.ranks, stopped_) != part->op.ranks.end()) continue;
+      EXPECT_EQ(part->ends, 1) << "tensor " << part->op.tensor << " waits for rank " << stopped_
+                               << ", which takes no part in it";
+    }
+  }
+  // How many it has to release.
+  static uint32_t BlocksOf(local::Window& window) {
+    uint32_t blocks = 0;
+    uint64_t number = 0;
+    while (std::optional<local::AdmittedUse> at = window.NextAfter(number).value()) {
+      number = at->number;
+      if (window.IsOurs(*at) && !window.IsOver(*at)) ++blocks;
+    }
+    return blocks;
+  }
+  void Thaw() {
+    if (within_.has_value()) within_->Finish();
+    sleeping_[stopped_] = false;
+    stopped_ = kNobody;
+  }
+
   void RollOps() {
     to_begin_.resize(count_);
     for (TensorId tensor = 1; tensor <= 12; ++tensor) {
@@ -223,6 +334,7 @@ class Schedule {
 
   std::mt19937_64 random;
   const uint32_t count_;
+  const local::WindowShape shape_;
   std::vector<ScheduledLine> lines_;
   local::HeapsForTest heaps_;
 
@@ -236,6 +348,12 @@ class Schedule {
   std::vector<std::deque<ScheduledPart*>> to_begin_;
   std::vector<bool> sleeping_;
   std::vector<uint32_t> seen_;
+  std::vector<bool> is_over_;  // of ranks that have heard of a loss
+  std::optional<ScheduledFault> fault_;
+  std::optional<StoppedStep> within_;
+  bool is_struck_ = false;
+  uint32_t stopped_ = kNobody;
+  uint32_t killed_ = kNobody;
 };
 
 }  // namespace byteps::machine

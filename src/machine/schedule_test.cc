@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,60 +41,123 @@ to_lane::AddProcessSet SetOf(const RolledOp& op, bool one_slot) {
   return set;
 }
 
-class Schedules : public testing::TestWithParam<int> {};
+// Of some schedules no round is small; of others some ranks have no place now and then.
+SmallMemory SmallMemoryOf(const SharedRoom& room, uint64_t seed) {
+  return room.Small(static_cast<uint32_t>(seed / 3 % 4));
+}
 
-// As LocalEngine puts them together.
-TEST_P(Schedules, OfAMachineWithoutServers) {
-  for (uint64_t seed = 0; seed < 250; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto count = static_cast<uint32_t>(GetParam());
-    Schedule ranks(seed, count, SmallShape(count, seed));
-    std::unique_ptr<Carrier> carrier;
-    std::vector<std::unique_ptr<MailRoom>> mail;
-    std::vector<std::unique_ptr<WindowLane>> lanes;
-    for (uint32_t rank = 0; rank < count; ++rank) {
-      mail.push_back(std::make_unique<MailRoom>(
-          ranks.room, *ranks.windows[rank], count,
-          MailRoom::Events{
-              [&](uint32_t from, const Word& word) { carrier->OnWord(from, word, {}); },
-              [&, rank](const Word& word) {
-                if (const auto* failed = std::get_if<Failed>(&word)) {
-                  lanes[rank]->OnFailed(*failed, Time());
-                }
-              }}));
-      lanes.push_back(std::make_unique<WindowLane>(
-          *ranks.windows[rank], count,
-          WindowLane::Events{
-              [&, rank](const Word& word) { mail[rank]->Say(word); },
-              [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); }}));
+// `lane_of`: by rank.
+template <typename LaneOf>
+ScheduledMachine MachineOf(LaneOf lane_of) {
+  ScheduledMachine machine;
+  machine.begin = [lane_of](ScheduledPart& part) {
+    lane_of(part.rank).OnMail(to_lane::Begin{&part.exchange});
+  };
+  machine.give_up = [lane_of](ScheduledPart& part) {
+    lane_of(part.rank).OnMail(to_lane::Abort{
+        part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
+  };
+  machine.withdraw = [lane_of](ScheduledPart& part) {
+    lane_of(part.rank).OnMail(to_lane::Withdraw{&part.exchange});
+  };
+  return machine;
+}
+
+// Which rank stops, when, in the middle of what, and whether it goes on.
+ScheduledFault FaultOf(uint64_t seed, uint32_t count) {
+  std::mt19937_64 random(seed * 31 + 7);
+  ScheduledFault fault;
+  fault.rank = static_cast<uint32_t>(random() % count);
+  fault.not_before = static_cast<int>(random() % 150);
+  const uint64_t within = random() % 4;
+  if (within < 3) fault.within = static_cast<HalfStep>(within);
+  fault.is_killed = random() % 2 == 0;
+  return fault;
+}
+
+constexpr uint64_t kSeeds = 250;
+// A campaign gives other numbers than 0: --gtest_random_seed=N.
+uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
+
+class Schedules : public testing::TestWithParam<int> {
+ protected:
+  void ForSeeds(const std::function<void(uint64_t seed, uint32_t count)>& play) {
+    const uint64_t first = FirstSeed();
+    for (uint64_t seed = first; seed < first + kSeeds && !HasFailure(); ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      play(seed, static_cast<uint32_t>(GetParam()));
     }
-    carrier = std::make_unique<Carrier>(
-        *ranks.windows[0], CarrierOptions{.ranks = count, .piece_bytes_max = kScheduledBytes},
-        [&](uint32_t to, const Word& word) { mail[0]->SayTo(to, word); });
-    for (const auto& op : ranks.ops) {
-      if (op->process_set == 0) continue;
-      for (auto& lane : lanes) lane->OnMail(SetOf(*op, false));
-    }
-    ranks.Run(
-        [&](ScheduledPart& part) { lanes[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
-        [&](ScheduledPart& part) {
-          lanes[part.rank]->OnMail(to_lane::Abort{
-              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
-        },
-        [&](uint32_t rank) {
-          bool did = false;
-          EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
-          if (rank == kCarrierRank) did = carrier->Admit() || did;
-          Result<bool> stepped = lanes[rank]->Step(Time());
-          EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
-          did = stepped.value() || did;
-          mail[rank]->Flush();
-          return did;
-        },
-        {});
-    ranks.Check();
-    if (HasFailure()) return;
   }
+};
+
+// As LocalEngine puts them together. Whether a rank was stopped in the middle of a step.
+bool PlayWithoutServers(uint64_t seed, uint32_t count, std::optional<ScheduledFault> fault) {
+  Schedule ranks(seed, count, SmallShape(count, seed));
+  if (fault.has_value()) ranks.SetFault(*fault);
+  std::unique_ptr<Carrier> carrier;
+  std::vector<std::unique_ptr<MailRoom>> mail;
+  std::vector<std::unique_ptr<WindowLane>> lanes;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    mail.push_back(std::make_unique<MailRoom>(
+        ranks.room, *ranks.windows[rank], count,
+        MailRoom::Events{[&](uint32_t from, const Word& word) { carrier->OnWord(from, word, {}); },
+                         [&, rank](const Word& word) {
+                           if (const auto* failed = std::get_if<Failed>(&word)) {
+                             lanes[rank]->OnFailed(*failed, Time());
+                           } else if (const auto* combined = std::get_if<Combined>(&word)) {
+                             EXPECT_TRUE(lanes[rank]->OnCombined(*combined, Time()).ok());
+                           }
+                         },
+                         [&] { return carrier->KeepsErrors(); }}));
+    lanes.push_back(std::make_unique<WindowLane>(
+        *ranks.windows[rank], count, SmallMemoryOf(ranks.room, seed),
+        WindowLane::Events{
+            [&, rank](const Word& word) { mail[rank]->Say(word); },
+            [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); },
+            [&, rank](const RoundKey& key, bool is_over) { mail[rank]->Ended(key, is_over); }}));
+  }
+  carrier =
+      std::make_unique<Carrier>(*ranks.windows[0],
+                                CarrierOptions{.ranks = count,
+                                               .piece_bytes_max = kScheduledBytes,
+                                               .small = SmallMemoryOf(ranks.room, seed)},
+                                [&](uint32_t to, const Word& word) { mail[0]->SayTo(to, word); });
+  for (const auto& op : ranks.ops) {
+    if (op->process_set == 0) continue;
+    for (auto& lane : lanes) lane->OnMail(SetOf(*op, false));
+  }
+  ScheduledMachine machine = MachineOf([&](uint32_t rank) -> auto& { return *lanes[rank]; });
+  machine.step = [&](uint32_t rank) {
+    bool did = false;
+    EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+    if (rank == kCarrierRank) did = carrier->Admit() || did;
+    Result<bool> stepped = lanes[rank]->Step(Time());
+    EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+    did = stepped.value() || did;
+    mail[rank]->Flush();
+    return did;
+  };
+  machine.take_what_is_there = [&](uint32_t rank) {
+    bool did = false;
+    EXPECT_TRUE(mail[rank]->Hear([] { return true; }, did).ok());
+    while (lanes[rank]->Step(Time()).value()) {
+    }
+  };
+  ranks.Run(machine);
+  ranks.Check();
+  return ranks.was_struck_within();
+}
+
+TEST_P(Schedules, OfAMachineWithoutServers) {
+  ForSeeds([](uint64_t seed, uint32_t count) { PlayWithoutServers(seed, count, std::nullopt); });
+}
+
+TEST_P(Schedules, OfAMachineWithoutServersOneOfWhoseRanksStops) {
+  uint64_t within = 0;
+  ForSeeds([&](uint64_t seed, uint32_t count) {
+    if (PlayWithoutServers(seed, count, FaultOf(seed, count))) ++within;
+  });
+  EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
 }
 
 // What a lane does for the carrier, whose machine is the only member: what it has pushed is the
@@ -260,17 +325,18 @@ class MemberMachine {
     }
   }
 
-  void Run() {
-    ranks_.Run(
-        [this](ScheduledPart& part) { lanes_[part.rank]->OnMail(to_lane::Begin{&part.exchange}); },
-        [this](ScheduledPart& part) {
-          lanes_[part.rank]->OnMail(to_lane::Abort{
-              part.op.tensor, part.exchange.serial, {StatusCode::kDeadlineExceeded, "late"}});
-        },
-        [this](uint32_t rank) { return Step(rank); },
-        {[this] { return TakeTold(); },
-         [this] { return shards_.Step([this](uint64_t end) { return ranks_.Below(end); }); }});
+  // As PlayWithoutServers.
+  bool Run(std::optional<ScheduledFault> fault) {
+    if (fault.has_value()) ranks_.SetFault(*fault);
+    ScheduledMachine machine = MachineOf([this](uint32_t rank) -> auto& { return *lanes_[rank]; });
+    machine.step = [this](uint32_t rank) { return Step(rank); };
+    machine.take_what_is_there = [this](uint32_t rank) { lanes_[rank]->IgnoreAnswers(); };
+    machine.others = {
+        [this] { return TakeTold(); },
+        [this] { return shards_.Step([this](uint64_t end) { return ranks_.Below(end); }); }};
+    ranks_.Run(machine);
     ranks_.Check();
+    return ranks_.was_struck_within();
   }
 
  private:
@@ -327,11 +393,15 @@ class MemberMachine {
 };
 
 TEST_P(Schedules, OfAMachineThatIsOneMember) {
-  for (uint64_t seed = 0; seed < 250; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    MemberMachine(seed, static_cast<uint32_t>(GetParam())).Run();
-    if (HasFailure()) return;
-  }
+  ForSeeds([](uint64_t seed, uint32_t count) { MemberMachine(seed, count).Run({}); });
+}
+
+TEST_P(Schedules, OfAMachineThatIsOneMemberOneOfWhoseRanksStops) {
+  uint64_t within = 0;
+  ForSeeds([&](uint64_t seed, uint32_t count) {
+    if (MemberMachine(seed, count).Run(FaultOf(seed, count))) ++within;
+  });
+  EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, testing::Values(2, 3, 4));

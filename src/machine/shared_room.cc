@@ -25,12 +25,14 @@ local::WindowShape SharedRoom::ShapeFor(uint32_t ranks) {
 }
 
 size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
-  return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) +
-         2 * size_t{shape.ranks} * sizeof(RingWords);
+  return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) + sizeof(SignWords) +
+         2 * size_t{shape.ranks} * sizeof(RingWords) + SmallMemory::BytesFor(shape.ranks);
 }
 
 SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
-    : memory_(memory), window_bytes_(UpToLine(local::Window::BytesFor(shape))) {
+    : memory_(memory),
+      ranks_(shape.ranks),
+      window_bytes_(UpToLine(local::Window::BytesFor(shape))) {
   assert(memory.size() >= BytesFor(shape));
 }
 
@@ -45,9 +47,20 @@ PulseWords& SharedRoom::pulse() const {
   return *reinterpret_cast<PulseWords*>(memory_.data() + window_bytes_);
 }
 
-ByteRing SharedRoom::Ring(uint32_t number) const {
-  std::byte* rings = memory_.data() + window_bytes_ + sizeof(PulseWords);
-  return ByteRing(reinterpret_cast<RingWords*>(rings)[number]);
+SignWords& SharedRoom::signs() const {
+  return *reinterpret_cast<SignWords*>(memory_.data() + window_bytes_ + sizeof(PulseWords));
+}
+
+RingWords* SharedRoom::rings() const {
+  std::byte* begin = memory_.data() + window_bytes_ + sizeof(PulseWords) + sizeof(SignWords);
+  return reinterpret_cast<RingWords*>(begin);
+}
+
+ByteRing SharedRoom::Ring(uint32_t number) const { return ByteRing(rings()[number]); }
+
+SmallMemory SharedRoom::Small(uint32_t places) const {
+  auto* begin = reinterpret_cast<std::byte*>(rings() + 2 * size_t{ranks_});
+  return {ByteSpan(begin, SmallMemory::BytesFor(ranks_)), ranks_, places};
 }
 
 }  // namespace byteps::machine

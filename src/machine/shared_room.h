@@ -1,5 +1,5 @@
 // What stands where in the memory that the ranks of a machine share: the window, their signs of
-// life, and the rings between each rank and the carrier.
+// life, what they have begun, the rings between each rank and the carrier, and small parts.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,10 @@
 
 #include "src/base/types.h"
 #include "src/local/window.h"
+#include "src/machine/begun_signs.h"
 #include "src/machine/byte_ring.h"
 #include "src/machine/pulse.h"
+#include "src/machine/small_parts.h"
 
 namespace byteps::machine {
 
@@ -28,14 +30,19 @@ class SharedRoom {
 
   ByteSpan window() const;
   PulseWords& pulse() const;
+  SignWords& signs() const;
+  // Of which so many places of each rank are used.
+  SmallMemory Small(uint32_t places = kSmallPlaces) const;
   // From a rank to the carrier, and from the carrier to the rank.
   ByteRing ToCarrier(uint32_t rank) const { return Ring(2 * rank); }
   ByteRing ToRank(uint32_t rank) const { return Ring(2 * rank + 1); }
 
  private:
   ByteRing Ring(uint32_t number) const;
+  RingWords* rings() const;
 
   const ByteSpan memory_;
+  const uint32_t ranks_;
   const size_t window_bytes_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace byteps::machine {
@@ -29,6 +30,20 @@ TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
     EXPECT_EQ(room.ToCarrier(rank).Write(much), kRingBytes);
     EXPECT_EQ(room.ToRank(rank).Write(much), kRingBytes);
   }
+  const SmallMemory small = room.Small();
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (uint32_t place = 0; place < kSmallPlaces; ++place) {
+      std::fill_n(small.At(rank, place), kSmallBytesMax, std::byte{2});
+    }
+  }
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    bool wake = false;
+    std::vector<std::byte> back(kRingBytes);
+    EXPECT_EQ(room.ToRank(rank).Read(back, wake), kRingBytes);
+    EXPECT_EQ(back, much);
+  }
+  EXPECT_EQ(room.signs().excused.load(), 0u);
+  EXPECT_EQ(room.signs().keeps_errors.load(), 0u);
   EXPECT_EQ(room.pulse().first_loss.load(), 0u);
   EXPECT_EQ(room.pulse().ranks.back().beats.load(), 0u);
   EXPECT_EQ(room.window().back(), std::byte{0});

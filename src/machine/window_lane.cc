@@ -1,6 +1,8 @@
 #include "src/machine/window_lane.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -33,11 +35,14 @@ RoundFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
 
 }  // namespace
 
-WindowLane::WindowLane(local::Window& window, uint32_t ranks, Events events)
+WindowLane::WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small,
+                       Events events)
     : window_(window),
       rank_(window.rank()),
       rank_count_(ranks),
+      small_(small),
       events_(std::move(events)),
+      places_(small.places()),
       work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
                      [this](BlockWork::Taken& taken) { Fill(taken); },
                      [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
@@ -69,9 +74,24 @@ void WindowLane::On(const protocol::to_lane::Begin& mail) {
   Open& open = open_[key];
   open = Open();
   open.exchange = &exchange;
+  open.part = PutSmall(exchange);
   keys_[exchange.serial] = key;
-  events_.say(
-      Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)), OperationsOf(exchange)});
+  events_.say(Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
+                    OperationsOf(exchange), open.part});
+}
+
+// Where there is no place the round has a block.
+SmallPart WindowLane::PutSmall(const protocol::Exchange& exchange) {
+  if (exchange.count != 1) return {};
+  const protocol::Spans spans = exchange.spans->SpansOf(exchange.first_piece);
+  if (spans.piece_bytes > kSmallBytesMax) return {};
+  const std::optional<uint32_t> place = places_.Take();
+  if (!place.has_value()) return {};
+  if (!spans.push.empty()) {
+    std::memcpy(small_.At(rank_, *place) + spans.push_offset, spans.push.data(), spans.push.size());
+  }
+  return {*place, static_cast<uint32_t>(spans.push_offset),
+          static_cast<uint32_t>(spans.push.size())};
 }
 
 void WindowLane::On(const protocol::to_lane::Withdraw& mail) {
@@ -96,8 +116,29 @@ void WindowLane::OnFailed(const Failed& failed, Time now) {
   if (one != open_.end()) End(one, failed.status, now);
 }
 
+Status WindowLane::OnCombined(const Combined& combined, Time now) {
+  auto one = open_.find(combined.key);
+  if (one == open_.end()) return Status::Ok();
+  Open& open = one->second;
+  const protocol::Spans spans = open.exchange->spans->SpansOf(open.exchange->first_piece);
+  if (open.part.place == kNoPlace) {
+    return {StatusCode::kProtocol,
+            "the carrier of this machine has combined a part that this rank "
+            "did not bring: restart the job"};
+  }
+  if (!spans.want.empty()) {
+    const std::byte* result = small_.At(rank_, open.part.place);
+    std::memcpy(spans.want.data(), result + spans.want_offset, spans.want.size());
+  }
+  open.ranks = combined.ranks;
+  End(one, Status::Ok(), now);
+  return Status::Ok();
+}
+
 // From now on nothing here touches the exchange's memory.
-void WindowLane::Forget(Exchanges::iterator one) {
+void WindowLane::Forget(Exchanges::iterator one, bool join_is_over) {
+  if (one->second.part.place != kNoPlace) places_.GiveBack(one->second.part.place);
+  if (events_.ended != nullptr) events_.ended(one->first, join_is_over);
   work_.Forget(*one->second.exchange);
   keys_.erase(one->second.exchange->serial);
   open_.erase(one);
@@ -116,7 +157,7 @@ void WindowLane::End(Exchanges::iterator one, const Status& how, Time now) {
   }
   part.status = how;
   part.now = now;
-  Forget(one);
+  Forget(one, how.ok() && exchange.tensor.combine == Combine::kLast);
   events_.tell_front(std::move(part));
 }
 

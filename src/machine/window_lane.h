@@ -28,13 +28,17 @@ class WindowLane {
   struct Events {
     std::function<void(const Word&)> say;                 // to the carrier
     std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+    // A round has ended here, well or not; and it was the end of a join, for all.
+    std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
   };
-  // Of a job of so many ranks.
-  WindowLane(local::Window& window, uint32_t ranks, Events events);
+  // Of a job of so many ranks. `small`: where small parts go.
+  WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   // The carrier says that a round has ended so.
   void OnFailed(const Failed& failed, Time now);
+  // The result of a round is in this rank's place for it. kProtocol: it has none.
+  Status OnCombined(const Combined& combined, Time now);
 
   // As BlockWork::Step.
   Result<bool> Step(Time now);
@@ -51,6 +55,7 @@ class WindowLane {
     uint32_t done = 0;       // pieces of which this rank has what it wants
     bool is_broken = false;  // a piece has no result: the carrier says why
     RankSet ranks = 0;
+    SmallPart part;
   };
   using Exchanges = std::map<RoundKey, Open>;
   void On(const protocol::to_lane::AddProcessSet& mail);
@@ -68,7 +73,8 @@ class WindowLane {
   void On(const protocol::to_lane::Stop&) {}
 
   RankSet RanksOf(uint32_t set) const;
-  void Forget(Exchanges::iterator one);
+  SmallPart PutSmall(const protocol::Exchange& exchange);
+  void Forget(Exchanges::iterator one, bool join_is_over = false);
   void End(Exchanges::iterator one, const Status& how, Time now);
   const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
@@ -78,7 +84,9 @@ class WindowLane {
   local::Window& window_;
   const uint32_t rank_;
   const uint32_t rank_count_;
+  const SmallMemory small_;
   const Events events_;
+  SmallPlaces places_;  // of this rank
   Exchanges open_;
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;

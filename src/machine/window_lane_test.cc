@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <variant>
 #include <vector>
@@ -52,7 +53,7 @@ class WindowLaneTest : public testing::Test {
       ranks.push_back(std::make_unique<Rank>());
       Rank& one = *ranks.back();
       one.lane = std::make_unique<WindowLane>(
-          window.of(rank), 2,
+          window.of(rank), 2, SmallMemory(),
           WindowLane::Events{
               [&one](const Word& word) { one.said.push_back(word); },
               [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }});
@@ -65,7 +66,7 @@ class WindowLaneTest : public testing::Test {
   // The carrier has heard both.
   void Complete() {
     const auto& begun = std::get<Begun>(ranks[0]->said.front());
-    queue.Add(begun.key, begun.facts, 0b11, 1);
+    queue.Add(begun.key, {begun.facts, 0b11, 1, {}});
   }
   // All that can be done. The lanes of these ranks run.
   void RunAll(RankSet running = 0b11) {
@@ -216,6 +217,40 @@ TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   size_t before = ranks[0]->said.size();
   lane(0).OnMail(protocol::to_lane::Joined());
   EXPECT_EQ(ranks[0]->said.size(), before);
+}
+
+TEST_F(WindowLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {
+  std::vector<std::byte> memory(SmallMemory::BytesFor(2));
+  SmallMemory small(memory, 2, 1);
+  std::vector<RoundKey> ended;
+  Rank one;
+  one.lane = std::make_unique<WindowLane>(
+      window.of(1), 2, small,
+      WindowLane::Events{[&one](const Word& word) { one.said.push_back(word); },
+                         [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); },
+                         [&ended](const RoundKey& key, bool) { ended.push_back(key); }});
+  Exchanged mine(1, 1, 5);
+  Exchanged next(2, 1, 6);
+  next.exchange.use = 2;
+  one.lane->OnMail(protocol::to_lane::Begin{&mine.exchange});
+  EXPECT_EQ(std::get<Begun>(one.said[0]).part, (SmallPart{0, 0, kPieceBytes}));
+  EXPECT_EQ(std::memcmp(small.At(1, 0), mine.input.data(), kPieceBytes), 0);
+  one.lane->OnMail(protocol::to_lane::Begin{&next.exchange});
+  EXPECT_EQ(std::get<Begun>(one.said[1]).part, SmallPart()) << "no place is left";
+  EXPECT_EQ(one.lane->OnCombined({{7, 2, 0}, 0b11}, Time()).code(), StatusCode::kProtocol);
+  const std::vector<float> sum(kPieceBytes / sizeof(float), 11);
+  std::memcpy(small.At(1, 0), sum.data(), kPieceBytes);
+  EXPECT_TRUE(one.lane->OnCombined({kKey, 0b11}, Time()).ok());
+  EXPECT_EQ(mine.output, sum);
+  const auto& done = std::get<protocol::to_front::PartDone>(one.told.back());
+  EXPECT_TRUE(done.status.ok());
+  EXPECT_EQ(done.receipt->List(), (std::vector<Slot>{0, 1}));
+  EXPECT_EQ(ended, std::vector<RoundKey>{kKey});
+  EXPECT_TRUE(one.lane->OnCombined({kKey, 0b11}, Time()).ok()) << "it has ended";
+  Exchanged last(3, 1, 7);
+  last.exchange.use = 3;
+  one.lane->OnMail(protocol::to_lane::Begin{&last.exchange});
+  EXPECT_EQ(std::get<Begun>(one.said.back()).part.place, 0u) << "it is free again";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/machine/word_loop.h"
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -31,6 +32,11 @@ WordLoop::WordLoop(local::Window& window, Steps steps)
 WordLoop::~WordLoop() = default;
 
 void WordLoop::Run() {
+  // Nobody else may end what helpers wait for.
+  struct Ends {
+    WordLoop& loop;
+    ~Ends() { loop.EndHelp(); }
+  } ends{*this};
   while (true) {
     uint32_t events = window_.Events();
     Time until;
@@ -43,6 +49,7 @@ void WordLoop::Run() {
       thread_.store(0);
       if (!did && stopped_.load()) return;
       runs_ = true;
+      if (did && is_helped_.load()) Wake();  // what the helper waits for may be over
       if (did) continue;
       until = sleeps_until_ = FirstDue();
     }
@@ -90,6 +97,51 @@ void WordLoop::RunOffered() {
   thread_.store(0);
   lock.unlock();
   if (more) Wake();
+}
+
+void WordLoop::Help(const std::function<bool()>& over, Time deadline) {
+  if (InLoop() || is_helped_.exchange(true)) return;
+  constexpr int kTurnsAfterwards = 2;  // so that the loop's own thread need not be woken
+  uint32_t seen = 0;
+  Helped turn;
+  for (int turns = 0; turns < kTurnsAfterwards;) {
+    seen = window_.Events();
+    turn = HelpOnce();
+    if (!turn.may_go_on) break;
+    if (over() || help_is_over_.load() || stopped_.load() || Now() >= deadline) {
+      if (!turn.did) break;
+      ++turns;
+    } else if (!turn.did) {
+      window_.SetAside(seen);
+      window_.Sleep(seen, std::min(deadline, turn.due));
+    }
+  }
+  window_.PutBack();
+  is_helped_.store(false);
+  const bool more = turn.did || turn.is_due_early || stopped_.load();
+  if (more || window_.Events() != seen) Wake();
+}
+
+WordLoop::Helped WordLoop::HelpOnce() {
+  std::unique_lock<std::mutex> lock(owner_, std::try_to_lock);
+  Helped turn;
+  if (!lock.owns_lock() || !runs_ || thrown_ != nullptr) return turn;
+  thread_.store(ThisThread());
+  try {
+    turn.did = RunOnce() || HasPosted();
+  } catch (...) {
+    thrown_ = std::current_exception();
+  }
+  thread_.store(0);
+  turn.due = FirstDue();
+  turn.is_due_early = turn.due < sleeps_until_;
+  turn.may_go_on = thrown_ == nullptr;
+  return turn;
+}
+
+void WordLoop::EndHelp() {
+  help_is_over_.store(true);
+  Wake();
 }
 
 void WordLoop::Stop() {

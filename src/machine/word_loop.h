@@ -1,9 +1,10 @@
 // The loop of a rank's thread: it sleeps on the rank's word in the window, so whoever does
 // something that concerns the rank wakes it there, in any process. It has no connections.
 //
-// While the thread sleeps, a thread that has posted something may run it itself (Offer): a wake-up
-// costs more than many an operation has to do. One thread at a time does the loop's work, and for
-// what runs there it makes no difference which.
+// While the thread sleeps, a thread that has posted something may run it itself (Offer), and one
+// that waits for something may do all of the loop's work (Help): a wake-up costs more than many an
+// operation has to do. One thread at a time does the loop's work, and for what runs there it makes
+// no difference which.
 #pragma once
 
 #include <atomic>
@@ -40,6 +41,13 @@ class WordLoop final : public transport::Loop {
   // Calls `post`, which posts something, and runs all that was posted on the calling thread if the
   // loop's own sleeps; else wakes it. From any thread but from inside the loop's work.
   void Offer(const std::function<void()>& post);
+  // Does the loop's work on the calling thread, and sleeps on the rank's word in place of the
+  // loop's own thread, until `over` says that it is enough, or until the deadline. Comes back early
+  // if another thread does the work just now, or after EndHelp. From any thread but from inside the
+  // loop's work; `over` must not block.
+  void Help(const std::function<bool()>& over, Time deadline);
+  // Who helps comes back, and nobody does any more. Does not block.
+  void EndHelp();
   bool InLoop() const override;
   // Whether the loop's work is done by another thread than that of Run just now. REQUIRES: InLoop.
   bool IsLent() const { return is_lent_; }
@@ -68,6 +76,14 @@ class WordLoop final : public transport::Loop {
   Time FirstDue() const;
   bool HasPosted();
   void RunOffered();
+  // One turn of the loop on the thread of a helper.
+  struct Helped {
+    bool may_go_on = false;  // else another thread does the work, or the loop does not run
+    bool did = true;
+    Time due{};                 // when there is more to do
+    bool is_due_early = false;  // before the loop's own thread wakes by itself
+  };
+  Helped HelpOnce();
   void Wake() { window_.Notify(local::Bit(window_.rank())); }
 
   local::Window& window_;
@@ -81,7 +97,9 @@ class WordLoop final : public transport::Loop {
   bool runs_ = false;          // of the owner: Run has begun and not ended
   std::exception_ptr thrown_;  // of the owner: by what was offered; Run throws it again
   std::atomic<bool> stopped_{false};
-  std::atomic<uint64_t> thread_{0};  // the owner's
+  std::atomic<uint64_t> thread_{0};     // the owner's
+  std::atomic<bool> is_helped_{false};  // a thread is in Help
+  std::atomic<bool> help_is_over_{false};
   std::atomic<uint32_t> offers_{0};  // threads that will run, or wake the loop for, what they post
 
   Mutex mutex_;

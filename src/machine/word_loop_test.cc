@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <new>
@@ -119,6 +120,109 @@ TEST_F(WordLoopTest, WhatIsThrownOnAnotherThreadEndsTheLoop) {
   std::thread running([this] { EXPECT_THROW(loop.Run(), std::bad_alloc); });
   begun.get_future().get();
   loop.Offer([this] { loop.Post([] { throw std::bad_alloc(); }); });
+  running.join();
+}
+
+// Each time another thread posts while this one waits; and while nobody does.
+TEST_F(WordLoopTest, WhoWaitsDoesTheWorkMeanwhileAndTheLoopsThreadAfterwards) {
+  std::thread running([this] { loop.Run(); });
+  int runs_here = 0;
+  std::atomic<int> runs{0};
+  for (int time = 0; time < 1000; ++time) {
+    std::thread posting;
+    auto post = [&, here = std::this_thread::get_id()] {
+      loop.Post([&, here] {
+        if (std::this_thread::get_id() == here) ++runs_here;
+        runs.fetch_add(1);
+        runs.notify_all();
+      });
+    };
+    if (time % 10 == 0) {
+      post();
+    } else {
+      loop.Help(
+          [&] {
+            if (!posting.joinable()) posting = std::thread(post);
+            return runs.load() > time;
+          },
+          Time::max());
+      if (!posting.joinable()) post();
+    }
+    runs.wait(time);  // Help may have come back early
+    if (posting.joinable()) posting.join();
+  }
+  loop.Stop();
+  running.join();
+  EXPECT_EQ(runs.load(), 1000);
+  EXPECT_GT(runs_here, 0);
+}
+
+TEST_F(WordLoopTest, WhoHelpsComesBackAtTheDeadlineAndWhenTheLoopEnds) {
+  auto never = [] { return false; };
+  loop.Help(never, Time::max());  // nothing runs yet
+  std::promise<void> begun;
+  loop.Post([&] { begun.set_value(); });
+  std::thread running([this] { loop.Run(); });
+  begun.get_future().get();
+  loop.Help(never, loop.Now() + milliseconds(1));
+  bool asked = false;
+  std::thread stopping;
+  loop.Help(
+      [&] {
+        if (!std::exchange(asked, true)) stopping = std::thread([this] { loop.Stop(); });
+        return false;
+      },
+      Time::max());
+  if (stopping.joinable()) stopping.join();
+  loop.Stop();  // if the loop's own thread was at work, nobody was asked
+  running.join();
+  loop.Help(never, Time::max());
+}
+
+TEST_F(WordLoopTest, AHelpersTimerRingsInTime) {
+  std::promise<void> begun;
+  std::unique_ptr<transport::Loop::Timer> timer;
+  std::atomic<bool> rung{false};
+  loop.Post([&] {
+    timer = loop.After(milliseconds(20), [&] { rung.store(true); });
+    begun.set_value();
+  });
+  std::thread running([this] { loop.Run(); });
+  begun.get_future().get();
+  while (!rung.load()) loop.Help([&] { return rung.load(); }, Time::max());
+  loop.Stop();
+  running.join();
+}
+
+// The loop's own thread sleeps for longer.
+TEST_F(WordLoopTest, ATimerThatAHelperHasBegunRingsInTimeWhenTheHelperIsGone) {
+  auto late = loop.After(seconds(1000), [] {});
+  std::promise<void> begun;
+  std::promise<void> rung;
+  std::unique_ptr<transport::Loop::Timer> timer;
+  loop.Post([&] { begun.set_value(); });
+  std::thread running([this] { loop.Run(); });
+  begun.get_future().get();
+  std::atomic<bool> done{false};
+  std::thread posting;
+  loop.Help(
+      [&] {
+        if (posting.joinable()) return done.load();
+        posting = std::thread([&] {
+          loop.Post([&] {
+            timer = loop.After(milliseconds(1), [&] { rung.set_value(); });
+            done.store(true);
+          });
+        });
+        return false;
+      },
+      Time::max());
+  if (!posting.joinable()) {  // the loop's own thread was at work
+    loop.Post([&] { timer = loop.After(milliseconds(1), [&] { rung.set_value(); }); });
+  }
+  rung.get_future().get();
+  if (posting.joinable()) posting.join();
+  loop.Stop();
   running.join();
 }
 

@@ -54,6 +54,9 @@ class Writer {
     Put(word.key);
     Put(word.facts);
     Put(word.operations);
+    Put(word.part.place);
+    Put(word.part.offset);
+    Put(word.part.bytes);
   }
   void Put(const Joined&) {}
   void Put(const Abort& word) {
@@ -114,6 +117,10 @@ class Writer {
     Put(static_cast<uint8_t>(word.mixed ? 1 : 0));
   }
   void Put(const IsSettled& word) { Put(word.question); }
+  void Put(const Combined& word) {
+    Put(word.key);
+    Put(word.ranks);
+  }
   void Put(const MayLeave&) {}
   void Put(const CarrierLeaves&) {}
   void Put(const JobOver& word) { Put(word.status); }
@@ -238,6 +245,9 @@ Word ReadWord(size_t kind, Reader& reader) {
       begun.key = reader.Key();
       begun.facts = reader.Facts();
       begun.operations = reader.Get<uint32_t>();
+      for (uint32_t* number : {&begun.part.place, &begun.part.offset, &begun.part.bytes}) {
+        *number = reader.Get<uint32_t>();
+      }
       return begun;
     }
     case 1: return Joined();
@@ -282,7 +292,11 @@ Word ReadWord(size_t kind, Reader& reader) {
       ended.mixed = reader.Flag();
       return ended;
     }
-    default: return IsSettled{reader.Get<uint64_t>()};
+    case 16: return IsSettled{reader.Get<uint64_t>()};
+    default: {
+      RoundKey key = reader.Key();
+      return Combined{key, reader.Get<uint64_t>()};
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/local/window.h"
+#include "src/machine/small_parts.h"
 #include "src/wire/control.h"
 
 namespace byteps::machine {
@@ -127,6 +128,7 @@ struct Begun {
   RoundKey key;
   RoundFacts facts;
   uint32_t operations = 0;  // of a join: in so many this rank has taken part (wire/join_word.h)
+  SmallPart part;           // what the rank brings, if it is small
 };
 // Until the next join of all, this rank takes part in nothing else.
 struct Joined {};
@@ -147,6 +149,11 @@ struct Failed {
   RoundKey key;
   Status status;
 };
+// The round is over, and the rank's place (SmallPart) has the result.
+struct Combined {
+  RoundKey key;
+  RankSet ranks = 0;  // who took part
+};
 // No use of a block that names the rank is admitted from now on.
 struct MayLeave {};
 // No use of a block is admitted from now on.
@@ -158,7 +165,7 @@ struct JobOver {
 // Both ways: names.
 using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave, CarrierLeaves,
                           JobOver, BegunUpward, JoinedUpward, SetAdded, SetRemoved, Retired,
-                          AsksSettled, Ended, IsSettled, wire::Message>;
+                          AsksSettled, Ended, IsSettled, Combined, wire::Message>;
 
 std::vector<std::byte> EncodeWord(const Word& word);
 // kProtocol for what is none.

@@ -48,10 +48,14 @@ Kind Back(const Kind& word) {
 }
 
 TEST(Words, ComeBackAsTheyWere) {
-  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5});
+  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5, {3, 8, 16}});
   EXPECT_EQ(begun.key, kRoundOfWords);
   EXPECT_EQ(begun.facts, Facts());
   EXPECT_EQ(begun.operations, 5u);
+  EXPECT_EQ(begun.part, (SmallPart{3, 8, 16}));
+  Combined combined = Back(Combined{kRoundOfWords, 0b1001});
+  EXPECT_EQ(combined.key, kRoundOfWords);
+  EXPECT_EQ(combined.ranks, 0b1001u);
   Abort abort = Back(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "too late")});
   EXPECT_EQ(abort.key, kRoundOfWords);
   EXPECT_EQ(abort.why, Status(StatusCode::kDeadlineExceeded, "too late"));
@@ -90,7 +94,8 @@ TEST(Words, ComeBackAsTheyWere) {
 }
 
 TEST(Words, WhatIsNoneIsRefused) {
-  std::vector<Word> words = {Begun{kRoundOfWords, Facts(), 0},
+  std::vector<Word> words = {Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}},
+                             Combined{kRoundOfWords, 0b1001},
                              Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")},
                              BegunUpward{kRoundOfWords, Upward(), 8, 16},
                              SetAdded{4, {0, 2}, {1, 5}},

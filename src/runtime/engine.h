@@ -25,8 +25,8 @@ namespace byteps::runtime {
 // All methods may be called from any thread.
 class Engine {
  public:
-  // How an operation ended; called once, on a thread of the engine, never under a lock. Must not
-  // throw: where there is no memory operations end all the same.
+  // How an operation ended; called once, on a thread of the engine or of one that helps it, never
+  // under a lock. Must not throw: where there is no memory operations end all the same.
   using Done = std::function<void(protocol::Outcome)>;
 
   virtual ~Engine() = default;
@@ -46,6 +46,12 @@ class Engine {
   virtual std::vector<uint32_t> Members() = 0;
   // This process cannot go on: the job loses it, with this reason. Does not block; Leave follows.
   virtual void GiveUp(const std::string& why) = 0;
+  // The calling thread waits for an operation, and may do the engine's work meanwhile. Blocks until
+  // `over`, which must not block, or the deadline; or comes back early, at once where there is
+  // nothing to help with, and in all cases when Leave has come back.
+  virtual void Help(const std::function<bool()>& over, Time deadline) {
+    (void)over, (void)deadline;
+  }
   // Leaves the job in order: what is open ends with kShutdown, unless it is done before. Waits, for
   // a bounded time, until nobody needs what this process still holds. Idempotent; every call waits
   // for the same end. True: no operation is open, now and later. False: the engine's thread has

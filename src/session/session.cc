@@ -24,9 +24,13 @@ Session::Session(const config::Options& options, Parts parts)
       standing_(parts.started.standing),
       memory_(std::move(parts.started.memory)),
       admission_(standing_.rank, standing_.ranks),
-      engine_(std::move(parts.started.engine)) {}
+      engine_(std::move(parts.started.engine)),
+      helpers_(std::make_shared<Helpers>(*engine_)) {}
 
-Session::~Session() { Shutdown(); }
+Session::~Session() {
+  Shutdown();
+  helpers_->End();
+}
 
 // In a timeline; the engine may know better when it began.
 runtime::TimelineEntry Session::EntryOf(const protocol::Operation& operation) const {
@@ -67,7 +71,7 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   Result<std::unique_ptr<Completion>> completion = MakeCompletion(std::move(on_complete));
   if (!completion.ok()) return completion.status();
   Completion* to_number = completion.value().get();
-  auto started = std::make_shared<StartedOperation>(std::move(completion).value());
+  auto started = std::make_shared<StartedOperation>(std::move(completion).value(), helpers_);
   if (to_number != nullptr && timeline_->on()) started->Record(EntryOf(operation));
   Result<const Admission::Open*> admitted = admission_.Admit(operation);
   if (!admitted.ok()) return admitted.status();

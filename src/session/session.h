@@ -19,6 +19,7 @@
 #include "src/runtime/timeline_log.h"
 #include "src/session/admission.h"
 #include "src/session/completion_thread.h"
+#include "src/session/helpers.h"
 #include "src/session/speed_meter.h"
 #include "src/session/started_operation.h"
 #include "src/session/wide_average.h"
@@ -117,6 +118,7 @@ class Session {
   // In this order: the engine ends first, and with it what is still open; then that is told.
   CompletionThread completions_;
   std::unique_ptr<runtime::Engine> engine_;
+  const std::shared_ptr<Helpers> helpers_;  // shared with operations
 };
 
 }  // namespace byteps::session

@@ -36,6 +36,10 @@ Status StartedOperation::Wait(milliseconds limit) {
   // operation at last.
   bool limited = limit.count() >= 0 && limit < kNoLimit;
   auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
+  if (helpers_ != nullptr && limit.count() != 0) {
+    helpers_->Help([this] { return progress() != Progress::kRunning; },
+                   limited ? deadline : Time::max());
+  }
   MutexLock lock(mutex_);
   while (!ended_) {
     auto until = limited ? deadline : std::chrono::steady_clock::now() + seconds(3600);

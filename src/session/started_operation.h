@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/base/status.h"
@@ -14,6 +15,7 @@
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/timeline_log.h"
 #include "src/session/completion_thread.h"
+#include "src/session/helpers.h"
 
 namespace byteps::session {
 
@@ -25,9 +27,11 @@ enum class Progress : uint8_t { kRunning, kDone, kFailed };
 
 class StartedOperation {
  public:
-  // `completion`: what the user wants to be called, or null.
-  explicit StartedOperation(std::unique_ptr<Completion> completion)
-      : completion_(std::move(completion)) {}
+  // `completion`: what the user wants to be called, or null. `helpers`: of the engine that it is
+  // submitted to, or null.
+  explicit StartedOperation(std::unique_ptr<Completion> completion,
+                            std::shared_ptr<Helpers> helpers = nullptr)
+      : helpers_(std::move(helpers)), completion_(std::move(completion)) {}
 
   // It has ended: everybody who waits comes back. Returns what is to be called now, or null.
   // REQUIRES: called once. Does not block and needs no memory.
@@ -42,14 +46,15 @@ class StartedOperation {
 
   Progress progress();
 
-  // Blocks until it has ended or `limit` (negative: none) is over, then kDeadlineExceeded. Returns
-  // how it ended.
+  // Blocks until it has ended or `limit` (negative: none) is over, then kDeadlineExceeded; helps
+  // the engine meanwhile. Returns how it ended.
   Status Wait(milliseconds limit);
 
   // What it brought; null while it runs. Valid and unchanged as long as this object.
   const protocol::Outcome* outcome();
 
  private:
+  const std::shared_ptr<Helpers> helpers_;
   Mutex mutex_;
   std::condition_variable changed_;
   bool ended_ BYTEPS_GUARDED_BY(mutex_) = false;

@@ -1,9 +1,10 @@
 """A worker of a job in which processes die: sums tensors whose values name the round and the ranks.
 
-Rank r contributes to round s, at index i: 16 * ((i mod 1024) + (s mod 1024)) + 2^r. A sum modulo 16
-is therefore the set of ranks in it, and the rest must agree with their number and the round. All
-values are exact in float32. What each round brought is told on the socket in argv[1], as JSON; a
-byte from there asks to stop, which all workers do after the same round: index 0 adds up the wishes.
+Rank r contributes to round s, at index i: 256 * ((i mod 1024) + (s mod 1024)) + 2^r. A sum modulo
+256 is therefore the set of ranks in it, and the rest must agree with their number and the round.
+All values are exact in float32. What each round brought is told on the socket in argv[1], as JSON;
+a byte from there asks to stop, which all workers do after the same round: index 0 adds up the
+wishes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
 
 PERIOD = 1024
-RANKS_MAX = 4
+RANKS_MAX = 8
+MASKS = 1 << RANKS_MAX
 Flags = npt.NDArray[np.bool_]
 
 
@@ -38,13 +40,15 @@ class Rounds:
         self.input = np.empty(count, np.float32)
         self.output = np.empty(count, np.float32)
         self._expected = np.empty(count, np.float32)
-        self._base = np.float32(16) * (np.arange(count) % PERIOD).astype(np.float32)
+        self._base = np.float32(MASKS) * (np.arange(count) % PERIOD).astype(np.float32)
         self._before = (1 << session.size) - 1  # the ranks of the last round
         self.fill(0, stop=False)
 
     def fill(self, step: int, stop: bool) -> None:
         """Make this rank's contribution."""
-        np.add(self._base, np.float32(16 * (step % PERIOD) + (1 << self.session.rank)), self.input)
+        np.add(
+            self._base, np.float32(MASKS * (step % PERIOD) + (1 << self.session.rank)), self.input
+        )
         self.input[0] = float(stop)
 
     def run(self) -> list[int]:
@@ -63,7 +67,7 @@ class Rounds:
     def check(self, step: int, receipt: list[int]) -> tuple[str, str]:
         """Return what is wrong with the sum (nothing: empty) and what the sum was."""
         mask = sum(1 << rank for rank in receipt)
-        shift = 16 * (step % PERIOD)
+        shift = MASKS * (step % PERIOD)
         if not mask & (1 << self.session.rank):
             return f"the receipt {receipt} lacks this rank", ""
         if mask & ~self._before:
@@ -89,7 +93,7 @@ class Rounds:
 
     def _check_elements(self, mask: int, shift: int) -> tuple[str, str]:
         """Look at every element alone."""
-        masks = (self.output % 16).astype(np.int64)
+        masks = (self.output % MASKS).astype(np.int64)
         members = sum((masks >> rank) & 1 for rank in range(RANKS_MAX))
         right = self._base * members + members * shift + masks == self.output
         right &= (masks & mask == mask) & (masks & ~self._before == 0)

@@ -1,0 +1,32 @@
+// Threads that wait for operations, and help their engine meanwhile (Engine::Help), until it goes.
+//
+// Thread-safe. It outlives the engine: whoever comes later waits without helping.
+#pragma once
+
+#include <functional>
+
+#include "src/base/time.h"
+#include "src/runtime/engine.h"
+#include "src/session/call_gate.h"
+
+namespace byteps::session {
+
+class Helpers {
+ public:
+  explicit Helpers(runtime::Engine& engine) : engine_(engine) {}
+
+  // Engine::Help, if the engine is there.
+  void Help(const std::function<bool()>& over, Time deadline) {
+    if (!gate_.Enter()) return;
+    engine_.Help(over, deadline);
+    gate_.Leave();
+  }
+  // Blocks until nobody is inside the engine any more. REQUIRES: called once, after Engine::Leave.
+  void End() { gate_.Shut(); }
+
+ private:
+  CallGate gate_;
+  runtime::Engine& engine_;
+};
+
+}  // namespace byteps::session

@@ -50,6 +50,43 @@ TEST(ExchangeMeterTest, AStandstillIsNoSlowLink) {
   EXPECT_EQ(meter.Take()->active, milliseconds(10));
 }
 
+TEST(ExchangeMeterTest, APauseOfAQuarterOfASecondIsStillPartOfTheLink) {
+  for (int pause : {250, 251}) {
+    ExchangeMeter meter(milliseconds(10));
+    meter.Begin(1);
+    meter.OnAnswered(0, 1000, true, At(0));
+    meter.OnAnswered(0, 1000, true, At(pause));
+    EXPECT_EQ(meter.Take().has_value(), pause == 250);
+  }
+}
+
+TEST(ExchangeMeterTest, WhileNothingIsUnderWayNothingIsMeasured) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(2);
+  for (ShardId shard : {0U, 1U}) meter.OnPush(shard);
+  meter.OnAnswered(0, 1000, true, At(0));
+  meter.OnIdle();
+  meter.OnAnswered(0, 1000, true, At(20));
+  EXPECT_FALSE(meter.Take().has_value()) << "the pause was the program's";
+  meter.OnAnswered(0, 1000, true, At(30));
+  auto sample = meter.Take();
+  ASSERT_TRUE(sample.has_value());
+  EXPECT_EQ(sample->active, milliseconds(10));
+  EXPECT_EQ(sample->shards[1].busy, milliseconds(0)) << "what was pushed before is not awaited";
+}
+
+TEST(ExchangeMeterTest, AMeasurementThatIsBegunAnewHasNothingOfBefore) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(1);
+  meter.OnAnswered(0, 1000, true, At(0));
+  meter.OnAnswered(0, 1000, true, At(8));
+  meter.Restart();
+  meter.OnAnswered(0, 1000, true, At(12));
+  EXPECT_FALSE(meter.Take().has_value());
+  meter.OnAnswered(0, 1000, true, At(22));
+  EXPECT_EQ(meter.Take()->shards[0].bytes, 1000u);
+}
+
 TEST(ExchangeMeterTest, WhatWasUnderWayBeforeIsForgotten) {
   ExchangeMeter meter(milliseconds(10));
   meter.Begin(2);

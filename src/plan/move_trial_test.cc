@@ -27,6 +27,16 @@ TEST(MoveTrialTest, AMoveThatDoesNotPayIsUndoneAfterThreeSeries) {
   EXPECT_FALSE(trial.MayMove());
 }
 
+// A quarter of what was promised, less two parts in a hundred that may be noise.
+TEST(MoveTrialTest, HowMuchAMoveMustPay) {
+  for (double pace : {102.9, 103.1}) {
+    MoveTrial trial;
+    trial.Begin(kBefore, 100, 1.2);
+    trial.Observe(pace);
+    EXPECT_EQ(trial.MayMove(), pace > 103);
+  }
+}
+
 // Series until the next move may be made, if the job goes on with this pace.
 int WaitOf(MoveTrial& trial, double pace) {
   int series = 0;
@@ -58,7 +68,9 @@ TEST(MoveTrialTest, AJobThatHasBecomeSlowerMayMoveAtOnce) {
   MoveInVain(trial);
   EXPECT_EQ(WaitOf(trial, 89), 3);
   MoveInVain(trial);
-  EXPECT_EQ(WaitOf(trial, 91), 80);
+  EXPECT_EQ(WaitOf(trial, 89), 3) << "the slow series before do not count";
+  MoveInVain(trial);
+  EXPECT_EQ(WaitOf(trial, 90), 160) << "a tenth is no change";
 }
 
 TEST(MoveTrialTest, OneSlowSeriesIsNoChange) {

@@ -150,6 +150,9 @@ def test_the_carrier_is_near_the_network(machine) -> None:
     machine.write("sys/class/net/eth1/device/numa_node", "1")
     machine.write("proc/net/route", "Iface\tDestination\neth1\t00000000\t0100000A")
     assert machine.cores(2) == ["8-15", "0-7"]
+    routes = "Iface\tDestination\neth0\t0000000A\t0\neth0\neth1\t00000000\t0100000A"
+    machine.write("proc/net/route", routes)
+    assert machine.cores(2) == ["8-15", "0-7"], "only the default route leads to all networks"
     assert machine.cores(2, BYTEPS_INTERFACES="eth0,eth1") == ["0-7", "8-15"]
     assert machine.cores(2, BYTEPS_INTERFACES="veth0") == ["0-7", "8-15"]
 

@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from byteps.cli.lost_processes import describe_status
-from byteps.cli.output import LineForwarder, Output, Outputs, prefix, use_colour
+from byteps.cli.output import (
+    LineForwarder,
+    Output,
+    Outputs,
+    may_read_input,
+    prefix,
+    use_colour,
+)
 
 
 def forwarded(*chunks: bytes) -> bytes:
@@ -157,6 +164,24 @@ def test_colour_on_terminals_only() -> None:
     assert prefix("worker 1", 0, coloured=False) == b"[worker 1] "
     assert prefix("worker 1", 1, coloured=True) == b"\x1b[32m[worker 1]\x1b[0m "
     assert prefix("worker 7", 7, coloured=True) == b"\x1b[32m[worker 7]\x1b[0m "
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "foreground", "may"),
+    [(False, 9, True), (True, 5, True), (True, 9, False), (True, None, True)],
+)
+def test_a_launcher_in_the_background_leaves_the_terminal_alone(
+    monkeypatch, is_terminal, foreground, may
+) -> None:
+    def group_of_terminal(descriptor: int) -> int:
+        if foreground is None:
+            raise OSError(errno.ENOTTY, "the terminal of another session")
+        return foreground
+
+    monkeypatch.setattr(os, "isatty", lambda descriptor: is_terminal)
+    monkeypatch.setattr(os, "tcgetpgrp", group_of_terminal)
+    monkeypatch.setattr(os, "getpgrp", lambda: 5)
+    assert may_read_input() is may
 
 
 def test_ends_are_described() -> None:

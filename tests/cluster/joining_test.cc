@@ -317,7 +317,6 @@ TEST(FarServers, HaveMoreShards) {
   EXPECT_EQ(refused.code(), StatusCode::kRefused);
   EXPECT_NE(refused.message().find("had 3 shards, you have 1"), std::string::npos)
       << refused.message();
-  cluster.LeaveInOrder();
 }
 
 }  // namespace

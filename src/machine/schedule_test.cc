@@ -63,6 +63,18 @@ ScheduledMachine MachineOf(LaneOf lane_of) {
   return machine;
 }
 
+// Which rank stops, when, in the middle of what, and whether it goes on.
+ScheduledFault FaultOf(uint64_t seed, uint32_t count) {
+  std::mt19937_64 random(seed * 31 + 7);
+  ScheduledFault fault;
+  fault.rank = static_cast<uint32_t>(random() % count);
+  fault.not_before = static_cast<int>(random() % 150);
+  const uint64_t within = random() % 4;
+  if (within < 3) fault.within = static_cast<HalfStep>(within);
+  fault.is_killed = random() % 2 == 0;
+  return fault;
+}
+
 constexpr uint64_t kSeeds = 250;
 // A campaign gives other numbers than 0: --gtest_random_seed=N.
 uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
@@ -138,6 +150,14 @@ bool PlayWithoutServers(uint64_t seed, uint32_t count, std::optional<ScheduledFa
 
 TEST_P(Schedules, OfAMachineWithoutServers) {
   ForSeeds([](uint64_t seed, uint32_t count) { PlayWithoutServers(seed, count, std::nullopt); });
+}
+
+TEST_P(Schedules, OfAMachineWithoutServersOneOfWhoseRanksStops) {
+  uint64_t within = 0;
+  ForSeeds([&](uint64_t seed, uint32_t count) {
+    if (PlayWithoutServers(seed, count, FaultOf(seed, count))) ++within;
+  });
+  EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
 }
 
 // What a lane does for the carrier, whose machine is the only member: what it has pushed is the
@@ -374,6 +394,14 @@ class MemberMachine {
 
 TEST_P(Schedules, OfAMachineThatIsOneMember) {
   ForSeeds([](uint64_t seed, uint32_t count) { MemberMachine(seed, count).Run({}); });
+}
+
+TEST_P(Schedules, OfAMachineThatIsOneMemberOneOfWhoseRanksStops) {
+  uint64_t within = 0;
+  ForSeeds([&](uint64_t seed, uint32_t count) {
+    if (MemberMachine(seed, count).Run(FaultOf(seed, count))) ++within;
+  });
+  EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, testing::Values(2, 3, 4));

@@ -143,7 +143,7 @@ void Uplink::On(uint32_t rank, const Abort& word) {
   if (found == rounds_.end() || (found->second.begun & Bit(rank)) == 0) return;
   Round& round = found->second;
   RankSet missing = round.is_open ? 0 : Missing(round);
-  std::string whom = missing == 0 ? "" : "; its machine has no part of rank " + NamesOf(missing);
+  const std::string whom = missing == 0 ? "" : LackOf(missing);
   AskForError(word.key, round, {word.why.code(), word.why.message() + whom});
 }
 
@@ -340,6 +340,14 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
                                                "is a fault of the program"};
   }
   if (ended.status.ok() && end->receipt != nullptr) ended.receipt = end->receipt->List();
+  // Another machine has asked for it, and no shard knows which rank of this one has not come.
+  const RankSet missing = round.is_open ? 0 : Missing(round) & ~left_;
+  if (ended.status.code() == StatusCode::kDeadlineExceeded && missing != 0) {
+    const std::string text = ended.status.message();
+    const bool says_it = text.find(LackOf(missing)) != std::string::npos;
+    const std::string who = "; of this machine rank " + NamesOf(missing) + " has not begun it";
+    if (!says_it) ended.status = {StatusCode::kDeadlineExceeded, text + who};
+  }
   if (round.facts.how == Combine::kLast && ended.status.ok()) {
     joined_ = 0;
     lanes_.Tell(protocol::to_lane::Joined());
@@ -371,6 +379,10 @@ std::string Uplink::NamesOf(RankSet ranks) const {
     text += (text.empty() ? "" : ", ") + std::to_string(rank);
   }
   return text;
+}
+
+std::string Uplink::LackOf(RankSet missing) const {
+  return "; its machine has no part of rank " + NamesOf(missing);
 }
 
 void Uplink::SayTo(RankSet ranks, const Word& word) {

@@ -93,6 +93,7 @@ class Uplink {
   // A rank of this process set that has left the job, wherever it was.
   std::optional<uint32_t> GoneOf(uint32_t process_set) const;
   std::string NamesOf(RankSet ranks) const;
+  std::string LackOf(RankSet missing) const;
   void SayTo(RankSet ranks, const Word& word);
 
   const uint32_t first_rank_;

@@ -196,5 +196,28 @@ TEST_F(UplinkTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
   EXPECT_EQ(ToldTo<JobOver>(1)[0].status.message(), "worker 0 was lost");
 }
 
+// The shard has named all ranks of this machine.
+TEST_F(UplinkTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+  const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; no part of rank (2, 3)");
+  EndExchange(theirs);
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(0)[0].status.message(),
+            theirs.message() + "; of this machine rank 3 has not begun it");
+}
+
+TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+  const Status own(StatusCode::kDeadlineExceeded,
+                   "rank 2 has waited; its machine has no part of rank 3");
+  EndExchange(own);
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(0)[0].status, own);
+}
+
 }  // namespace
 }  // namespace byteps::machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,13 @@ pytestmark = test_jobs.pytestmark
 
 @contextmanager
 def machines(
-    environment, name: str, count: int, ranks: int, servers: int = 1, **options: str
+    environment,
+    name: str,
+    count: int,
+    ranks: int,
+    servers: int = 1,
+    arguments: tuple[str, ...] = (),
+    **options: str,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Start services, and a launcher for each machine; yields these launchers.
 
@@ -49,7 +56,7 @@ def machines(
         )
 
     services = [start("scheduler"), *(start("server") for _ in range(servers))]
-    script = (sys.executable, str(JOBS / f"{name}.py"))
+    script = (sys.executable, str(JOBS / f"{name}.py"), *arguments)
     started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(count)]
     try:
         yield started
@@ -115,3 +122,14 @@ def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment
     assert "worker 2" in told[0][1] or "worker 3" in told[0][1]
     # Its launcher ends the other rank at once, which may be before that one can say why.
     assert f"local rank {rank} was killed by signal 9" in told[1][1]
+
+
+def test_a_rank_that_does_not_come_is_named(environment) -> None:
+    limit = {"BYTEPS_OPERATION_TIMEOUT": "3"}
+    with machines(environment, "stalling", 2, 2, arguments=("3", "60"), **limit) as started:
+        told = [finish(one) for one in started]
+    for code, out, _ in told:
+        assert code != 0, out
+        assert "has waited longer than the limit" in out
+    assert re.search(r"no part of rank (\(2, 3\)|3)", told[0][1]), told[0][1]
+    assert re.search(r"(of this machine rank 3|no part of rank 3)", told[1][1]), told[1][1]

@@ -1,6 +1,8 @@
 #include "src/protocol/shard/attendance.h"
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "src/protocol/never_complete.h"
 
@@ -61,17 +63,29 @@ bool Attendance::IsWaitedFor(const Piece& piece, Slot slot) const {
 }
 
 std::string Attendance::MissingRanks(const Piece& piece, bool exempt) const {
-  constexpr int kNamedMax = 16;
+  constexpr size_t kNamedMax = 16;
   const ProcessSet& set = piece.round->set();
-  std::string who;
-  int count = 0;
+  std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < members_.rank_count(); ++rank) {
     Slot slot = members_.SlotOf(rank);
     if (slot == kNoSlot || !set.IncludesRank(rank) || !IsMissing(*piece.round, slot)) continue;
-    if (IsExempt(piece, slot) != exempt) continue;
-    if (++count <= kNamedMax) who += (who.empty() ? "" : ", ") + std::to_string(rank);
+    if (IsExempt(piece, slot) == exempt) missing.push_back(rank);
   }
-  if (count > kNamedMax) who += " and " + std::to_string(count - kNamedMax) + " more";
+  const size_t named = std::min(missing.size(), kNamedMax);
+  auto together = [&](size_t one, size_t other) {
+    return other < named && members_.SlotOf(missing[one]) == members_.SlotOf(missing[other]);
+  };
+  bool has_brackets = false;
+  std::string who;
+  for (size_t i = 0; i < named; ++i) {
+    const bool opens = !exempt && together(i, i + 1) && (i == 0 || !together(i, i - 1));
+    const bool closes = !exempt && i > 0 && together(i, i - 1) && !together(i, i + 1);
+    who += (i == 0 ? "" : ", ") + std::string(opens ? "(" : "") + std::to_string(missing[i]) +
+           (closes ? ")" : "");
+    has_brackets = has_brackets || opens;
+  }
+  if (missing.size() > named) who += " and " + std::to_string(missing.size() - named) + " more";
+  if (has_brackets) who += "; of ranks in brackets, which sum together, one at least is missing";
   return who;
 }
 

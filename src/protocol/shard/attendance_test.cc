@@ -64,7 +64,8 @@ TEST(AttendanceTest, NamesTheRanksThatAreMissing) {
   Room room(ViewOfContributors({2, 1, 1}));
   Piece& piece = room.Open({7, 0, 1}, 1);
   room.Arrive(piece, 1, "\x01", 1);
-  EXPECT_EQ(room.attendance.MissingRanks(piece, false), "0, 1, 3");
+  EXPECT_EQ(room.attendance.MissingRanks(piece, false),
+            "(0, 1), 3; of ranks in brackets, which sum together, one at least is missing");
   EXPECT_EQ(room.attendance.PusherOf(*piece.round), "worker 2");
   room.members.NoteJoin(0, 1);
   EXPECT_EQ(room.attendance.MissingRanks(piece, true), "0, 1");
@@ -82,7 +83,8 @@ TEST(AttendanceTest, ALongListOfRanksIsCut) {
   Room room(ViewOfContributors({20, 1}));
   Piece& piece = room.Open({7, 0, 1}, 1);
   EXPECT_EQ(room.attendance.MissingRanks(piece, false),
-            "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 5 more");
+            "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) and 5 more; of ranks in "
+            "brackets, which sum together, one at least is missing");
 }
 
 TEST(AttendanceTest, WhoseJoinMayHaveCrossedItsVerdictIsNotExempt) {

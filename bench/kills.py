@@ -35,6 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from harness.command import settings_of
 from harness.programs import REPOSITORY, RESULTS
 from harness.report import Report
 
@@ -340,7 +341,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse_arguments()
-    settings = {key: value for key, value in vars(arguments).items() if key != "output"}
+    settings = settings_of(arguments)
     report = Report("Kills, times in ms", arguments.output, settings)
     bad = []
     try:

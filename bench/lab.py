@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-from typing import Any
 
+from harness.command import end_on_signals, settings_of
 from harness.lab import Lab
 from harness.network import SUBNETS, LinkOptions, Network, remove_leftovers
 from harness.programs import RESULTS, BenchError, require_programs
@@ -106,22 +105,6 @@ def run_rate(mbit: int, arguments: argparse.Namespace, report: Report) -> None:
                 ROWS[row](lab, report)
 
 
-def end_on_signals() -> None:
-    """Let signals end this in order: what was set up is taken down again."""
-
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-
-
-def describe(arguments: argparse.Namespace) -> dict[str, Any]:
-    shown = dict(vars(arguments))
-    shown.pop("output")
-    return shown
-
-
 def main() -> int:
     arguments = parse_arguments()
     require_programs()
@@ -130,7 +113,7 @@ def main() -> int:
         return 2
     end_on_signals()
     remove_leftovers()
-    report = Report("Lab: push_pull on limited links", arguments.output, describe(arguments))
+    report = Report("Lab: push_pull on limited links", arguments.output, settings_of(arguments))
     try:
         for mbit in arguments.mbit.split(","):
             run_rate(int(mbit), arguments, report)

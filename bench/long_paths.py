@@ -18,14 +18,13 @@ import argparse
 import os
 import sys
 import time
-from typing import Any
 
+from harness.command import end_on_signals, settings_of
 from harness.jobs import Job, Meeting, median, start_byteps
 from harness.long_path import LongPath, PathOptions, start_plain
 from harness.network import remove_leftovers
 from harness.programs import BENCH_LONG_PATH, RESULTS, BenchError, Fleet, require_programs
 from harness.report import Report, busy_seconds
-from lab import end_on_signals
 
 PORT = 9200
 CHANGE_S = 15.0
@@ -145,12 +144,6 @@ def measure_change(arguments: argparse.Namespace, congestion: str, report: Repor
         )
 
 
-def describe(arguments: argparse.Namespace) -> dict[str, Any]:
-    shown = dict(vars(arguments))
-    shown.pop("output")
-    return shown
-
-
 def main() -> int:
     arguments = parse_arguments()
     require_programs()
@@ -162,7 +155,7 @@ def main() -> int:
         return 2
     end_on_signals()
     remove_leftovers()
-    report = Report("Long paths: push_pull with loss", arguments.output, describe(arguments))
+    report = Report("Long paths: push_pull with loss", arguments.output, settings_of(arguments))
     try:
         for congestion in arguments.congestion.split(","):
             measure(arguments, congestion, report)

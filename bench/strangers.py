@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import strangers
+from harness.command import settings_of
 from harness.jobs import free_port
 from harness.programs import BPS_SCHEDULER, BPS_SERVER, BUILD, REPOSITORY, RESULTS
 from harness.report import Report
@@ -346,7 +347,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse_arguments()
-    settings = {key: value for key, value in vars(arguments).items() if key != "output"}
+    settings = settings_of(arguments)
     title = f"Strangers: {WORKERS} workers, {SERVERS} servers, {FILES} files, steps in ms"
     report = Report(title, arguments.output, settings)
     bad = []

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from harness.command import settings_of
 from harness.jobs import median
 from harness.programs import RESULTS
 from harness.report import Report
@@ -169,7 +170,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = parse_arguments()
     torch.set_num_threads(1)
-    settings = {key: value for key, value in vars(arguments).items() if key != "output"}
+    settings = settings_of(arguments)
     report = Report("torch: a step with one worker and no server", arguments.output, settings)
     shapes = [shape for _, shape in load_shapes(arguments.model).tensors]
     gradients.StepExchange = Everybody  # type: ignore[misc]

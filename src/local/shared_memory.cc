@@ -4,8 +4,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 

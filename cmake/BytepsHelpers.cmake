@@ -175,6 +175,8 @@ endfunction()
 
 # What is compiled more often than it runs: hardly optimized, which takes a quarter less time.
 set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-O1>)
+# Tests say themselves where they fail: without debugging symbols they take a seventh less.
+set(BYTEPS_COMPILE_TESTS "$<$<CONFIG:RelWithDebInfo>:-O1;-g0>")
 
 # What only tests use, besides what they test. Half of what such a file costs to compile is reading
 # the same headers: they are read once for all. In batches (BYTEPS_TESTS_IN_BATCHES) what else it
@@ -183,14 +185,14 @@ function(byteps_compile_for_tests target)
   if(NOT TARGET byteps_test_headers)
     file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc" "int main() { return 0; }\n")
     add_executable(byteps_test_headers EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/test_headers.cc")
-    target_compile_options(byteps_test_headers PRIVATE ${BYTEPS_COMPILE_QUICKLY})
+    target_compile_options(byteps_test_headers PRIVATE ${BYTEPS_COMPILE_TESTS})
     target_link_libraries(byteps_test_headers PRIVATE GTest::gmock GTest::gtest_main)
     target_precompile_headers(
       byteps_test_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <deque> <functional>
       <map> <memory> <optional> <set> <span> <string> <thread> <unordered_map> <variant> <vector>)
   endif()
   target_compile_options( # GoogleTest's as well: the headers fit no others
-    ${target} PRIVATE ${BYTEPS_COMPILE_QUICKLY}
+    ${target} PRIVATE ${BYTEPS_COMPILE_TESTS}
     $<TARGET_PROPERTY:GTest::gmock,INTERFACE_COMPILE_OPTIONS>)
   target_precompile_headers(${target} REUSE_FROM byteps_test_headers)
   get_target_property(type ${target} TYPE)

@@ -14,7 +14,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS, job
+from job_runs import JOBS, job, warm_python
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
 from shapes import FULL
 
@@ -26,7 +26,7 @@ pytestmark = test_jobs.pytestmark
 def local_job(environment, name: str, workers: int, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
     return subprocess.Popen(
-        [*command, sys.executable, str(JOBS / f"{name}.py"), *arguments],
+        [*command, *warm_python(), str(JOBS / f"{name}.py"), *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

@@ -4,16 +4,19 @@ To import a framework takes 2 to 8 seconds of a core, most of what a rank of a s
 process imports them once, and each rank is a fork of it:
 
     python warm_python.py serve ADDRESS MODULE...     imports the modules, then forks
-    python -SE warm_python.py run ADDRESS PROGRAM...  in place of `python PROGRAM...`: a small process
-                                                      that lives, and ends, as the fork does
+    python -SE warm_python.py run ADDRESS PROGRAM...  in place of `python PROGRAM...`: a small
+                                                      process that lives and ends as the fork does
 
 The fork has the standard files, the environment and the folder of the small process; signals
 reach it, and it is killed when the small process is. What it is not: a child of the launcher.
 A test that kills ranks, or looks at them in /proc, starts a Python of its own.
 """
 
+# The small process imports as little as it can:
+# ruff: noqa: PTH100, PTH109, PTH120, PTH123
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -92,9 +95,12 @@ def serve(address: str) -> None:
                 request, files = receive(connection)
                 process = os.fork()
                 if process == 0:
-                    events.close()
                     for other in (listener, connection, *processes):
                         other.close()
+                    for ended in events.get_map().values():
+                        if ended.data is not None:
+                            os.close(ended.fd)
+                    events.close()
                     become(request, files)
                     return
                 for file in files:
@@ -108,10 +114,8 @@ def serve(address: str) -> None:
                 os.close(key.fd)
                 _, status = os.waitpid(processes.pop(connection), 0)
                 code = os.waitstatus_to_exitcode(status)
-                try:
+                with contextlib.suppress(OSError):  # the small process was killed before
                     connection.sendall(code.to_bytes(4, "little", signed=True))
-                except OSError:
-                    pass  # the small process was killed before
                 if connection in {entry.fileobj for entry in events.get_map().values()}:
                     events.unregister(connection)
                 connection.close()

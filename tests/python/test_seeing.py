@@ -14,7 +14,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS, job, warm_python
+from job_runs import COLD_PYTHON, JOBS, job, warm_python
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
 from shapes import FULL
 
@@ -157,9 +157,9 @@ def test_nothing_of_the_secret_is_shown(environment, tmp_path) -> None:
     port = str(free_ports(1)[0])
     go_on = tmp_path / "go_on"
     go_on.touch()
-    process = job(
-        environment | {"BYTEPS_STATUS_PORT": port}, "straggling", 2, 1, arguments=("0", str(go_on))
-    )
+    shown = environment | {"BYTEPS_STATUS_PORT": port}
+    arguments = ("0", str(go_on))
+    process = job(shown, "straggling", 2, 1, arguments=arguments, python=COLD_PYTHON)
     wait_for_line(process, "the job runs")
     wait_until(lambda: state(port)["epoch"] > 0)
     member = state(port)["members"][0]["process"]

@@ -52,7 +52,8 @@ def environment():
     assert wait_until_gone(carriers(token)) == {}
 
 
-# For ranks that a test kills or looks at, and for what comes before the import of a framework.
+# For ranks that a test kills or looks at, that measure their memory (a fork reads the pages of its
+# libraries one by one), and for what comes before the import of a framework.
 COLD_PYTHON = [sys.executable]
 
 

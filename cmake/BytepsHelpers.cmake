@@ -147,10 +147,10 @@ function(byteps_library name)
   target_link_libraries(byteps_${name} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# byteps_batches(OUT NAME FILES...): sets OUT to what is to be compiled for these files: one file that
-# includes up to ten of them. CMake's own batches (UNITY_BUILD) lie in the folder of each build, and
-# ccache takes a file's place into account; these lie in one place for all builds of the checkout,
-# so the wheel's build finds what the gcc build has compiled.
+# byteps_batches(OUT NAME FILES...): sets OUT to what is to be compiled for these files: one file
+# that includes up to ten of them. CMake's own batches (UNITY_BUILD) lie in the folder of each
+# build, and ccache takes a file's place into account; these lie in one place for all builds of the
+# checkout, so the wheel's build finds what the gcc build has compiled.
 function(byteps_batches out name)
   set(files ${ARGN})
   set(batches)

@@ -64,7 +64,9 @@ def become(request: list[str], files: list[int]) -> None:
     folder, count, *rest = request
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(variable.split("=", 1) for variable in rest[int(count) :])
+    for variable in rest[int(count) :]:
+        name, _, value = variable.partition("=")
+        os.environ[name] = value
     sys.argv = rest[: int(count)]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     if os.environ.get("PYTHONUNBUFFERED"):

@@ -57,16 +57,19 @@ def environment():
 COLD_PYTHON = [sys.executable]
 
 
+def framework_here() -> str:
+    """Return the framework that this Python has to test byteps with."""
+    names = ("tensorflow", "torch", "jax", "mxnet", "numpy")
+    return next(name for name in names if importlib.util.find_spec(name))
+
+
 @functools.cache
-def warm_python() -> list[str]:
-    """Return the words that start a Python which has its frameworks; see warm_python.py."""
+def warm_server(framework: str) -> list[str]:
     script = str(Path(__file__).with_name("warm_python.py"))
     address = f"{tempfile.mkdtemp(prefix='warm-python-')}/socket"
-    names = ("numpy", "torch", "tensorflow", "jax", "mxnet")
-    modules = [name for name in names if importlib.util.find_spec(name)]
     # It ends when this process does: then its input ends.
     server = subprocess.Popen(
-        [sys.executable, script, "serve", address, *modules],
+        [sys.executable, script, "serve", address, framework],
         env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
         cwd="/",
         stdin=subprocess.PIPE,
@@ -75,6 +78,11 @@ def warm_python() -> list[str]:
     )
     wait_for_line(server, "ready")
     return [sys.executable, "-SE", script, "run", address]
+
+
+def warm_python(framework: str = "") -> list[str]:
+    """Return the words that start a Python which has imported a framework; see warm_python.py."""
+    return warm_server(framework or framework_here())
 
 
 def job(
@@ -88,7 +96,9 @@ def job(
 ) -> subprocess.Popen[str]:
     counts = ["-np", str(workers), "--servers", str(servers)]
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
-    program = [*(python or warm_python()), str(JOBS / f"{job_name}.py")]
+    # TensorFlow imports Keras, which takes its backend from the environment then.
+    python = python or warm_python(environment.get("KERAS_BACKEND", ""))
+    program = [*python, str(JOBS / f"{job_name}.py")]
     return subprocess.Popen(
         [*command, *options, *program, *arguments],
         env=environment,

@@ -63,6 +63,8 @@ TEST(CApiAlone, NothingIsAskedOfANullPointer) {
   EXPECT_EQ(byteps_size(nullptr), -1);
   EXPECT_EQ(byteps_local_rank(nullptr), -1);
   EXPECT_EQ(byteps_local_size(nullptr), -1);
+  EXPECT_EQ(byteps_machine(nullptr), -1);
+  EXPECT_EQ(byteps_machine_size(nullptr, 0), -1);
   EXPECT_EQ(byteps_shutdown(nullptr, nullptr), BYTEPS_INVALID_ARGUMENT);
   byteps_close(nullptr);
 }

@@ -15,6 +15,14 @@ from dataclasses import dataclass, field
 
 from byteps.common.errors import InvalidArgumentError, RefusedError
 from byteps.common.launch_environment import LOOPBACK
+from byteps.common.layout import (
+    LOCAL_SIZE_VARIABLE,
+    LOCAL_SIZES_VARIABLE,
+    MACHINES_MAX,
+    SIZES_EXPECTED,
+    Layout,
+    read_sizes,
+)
 
 SERVERS_VARIABLE = "BYTEPS_SERVERS"
 LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"
@@ -27,6 +35,12 @@ _HOST_VARIABLES = ("DMLC_PS_ROOT_URI", "MASTER_ADDR")
 _PORT_FIRST, _PORTS = 20000, 10000
 
 Environment = Mapping[str, str]
+
+
+def _equal_sizes(environment: Environment, size: int, local_size: int) -> tuple[int, ...] | None:
+    """Return the workers of all machines if they can be equal."""
+    del environment
+    return (local_size,) * (size // local_size) if size % local_size == 0 else None
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,9 @@ class Launcher:
     job: tuple[str, ...]
     # A variable with a random text that only the job's processes know; empty: there is none.
     secret: str = ""
+    # Returns the workers of all machines, from the number of all and that of this machine; None:
+    # the launcher does not say them.
+    sizes: Callable[[Environment, int, int], tuple[int, ...] | None] = _equal_sizes
     # Whether the ranks of each machine follow one another, which all processes of a machine know.
     in_blocks: Callable[[Environment, Place], bool] = lambda environment, place: True
     # Whether `first_host` names the launcher's machine, on which rank 0 need not be.
@@ -64,11 +81,12 @@ class Place:
     size: int
     local_rank: int
     local_size: int
+    layout: Layout
 
     @property
     def machines(self) -> int:
         """Return the number of machines."""
-        return self.size // self.local_size
+        return self.layout.machines
 
 
 @dataclass(frozen=True)
@@ -138,14 +156,35 @@ def _place(launcher: Launcher, environment: Environment) -> Place:
     if not 1 <= local_size <= size or local_rank >= local_size or rank >= size:
         raise _refused(launcher, size, f"rank {rank} of {size}, local rank {local_rank} of "
                        f"{local_size} cannot be")  # fmt: skip
-    if size % local_size != 0:
+    layout = Layout(_sizes(launcher, environment, size, local_size))
+    return Place(rank, size, local_rank, local_size, layout)
+
+
+def _sizes(
+    launcher: Launcher, environment: Environment, size: int, local_size: int
+) -> tuple[int, ...]:
+    """Return the workers of all machines: what the user says, or what the launcher says."""
+    text = environment.get(LOCAL_SIZES_VARIABLE, "").strip()
+    if text:
+        told = read_sizes(text)
+        if told is None:
+            raise InvalidArgumentError(
+                f"{LOCAL_SIZES_VARIABLE} is {text!r}; it must be {SIZES_EXPECTED}."
+            )
+        if sum(told) != size:
+            raise _refused(launcher, size, f"{LOCAL_SIZES_VARIABLE}={text} has {sum(told)}")
+        return told
+    sizes = launcher.sizes(environment, size, local_size)
+    if sizes is None:
         raise _refused(
             launcher,
             size,
             f"this machine has {local_size} of them, so the machines have different numbers of "
-            "processes. BytePS needs the same number on each machine",
+            "processes, and no variable says how many each has. Set "
+            f"{LOCAL_SIZES_VARIABLE} for all processes, to the numbers of all machines in the "
+            "order of their ranks, such as 2,1",
         )
-    return Place(rank, size, local_rank, local_size)
+    return sizes
 
 
 class _Described:
@@ -162,14 +201,14 @@ class _Described:
         place, environment = self._place, self._environment
         one_machine = place.machines == 1
         # On one machine the rank is the number within the machine, however ranks are dealt.
-        machine = 0 if one_machine else self._launcher.machine(environment, place)
+        machine = 0 if one_machine else self._machine()
         servers = self._servers()
         variables = {
-            "DMLC_NUM_WORKER": str(place.machines),
+            **place.layout.variables(),
             "DMLC_NUM_SERVER": str(servers),
             "DMLC_WORKER_ID": str(machine),
             "BYTEPS_LOCAL_RANK": str(place.rank if one_machine else place.local_rank),
-            "BYTEPS_LOCAL_SIZE": str(place.local_size),
+            LOCAL_SIZE_VARIABLE: str(place.local_size),
             **self._global_rank(machine),
             "BYTEPS_JOB_ID": environment.get("BYTEPS_JOB_ID") or self._hash("job"),
             **self._secret(),
@@ -195,6 +234,19 @@ class _Described:
             names_come_late=late,
         )
 
+    def _machine(self) -> int:
+        place = self._place
+        machine = self._launcher.machine(self._environment, place)
+        sizes = place.layout.sizes
+        if machine >= len(sizes) or sizes[machine] != place.local_size:
+            listed = ",".join(map(str, sizes))
+            raise self._refused(
+                f"machine {machine} has {place.local_size} of them, and {LOCAL_SIZES_VARIABLE} "
+                f"would be {listed}. Set it for all processes, to the numbers of all machines in "
+                "the order of their ranks"
+            )
+        return machine
+
     def _global_rank(self, machine: int) -> dict[str, str]:
         """Return the rank, if it does not follow from the machine and the number within it.
 
@@ -202,7 +254,7 @@ class _Described:
         so: one process alone cannot know whether all of them follow one another.
         """
         place = self._place
-        follows = place.rank == machine * place.local_size + place.local_rank
+        follows = place.rank == place.layout.first_rank(machine) + place.local_rank
         if place.machines > 1 and follows and self._launcher.in_blocks(self._environment, place):
             return {}
         return {"BYTEPS_GLOBAL_RANK": str(place.rank)}
@@ -293,6 +345,15 @@ def _torch_local_size(environment: Environment, size: int) -> int:
     return _needed_number(_TORCH, "LOCAL_WORLD_SIZE", environment)
 
 
+def _torch_sizes(environment: Environment, size: int, local_size: int) -> tuple[int, ...] | None:
+    """Return the workers of all machines: torchrun says of how many machines they are."""
+    if number_of(environment.get("GROUP_WORLD_SIZE", "")) != 2 or local_size == size:
+        return _equal_sizes(environment, size, local_size)
+    machine = _needed_number(_TORCH, "GROUP_RANK", environment)
+    rest = size - local_size
+    return (local_size, rest) if machine == 0 else (rest, local_size)
+
+
 def _torch_machine(environment: Environment, place: Place) -> int:
     for name in ("GROUP_RANK", "NODE_RANK"):  # torchrun, Ray
         if environment.get(name):
@@ -302,7 +363,7 @@ def _torch_machine(environment: Environment, place: Place) -> int:
 
 def _machine_in_blocks(launcher: Launcher, place: Place) -> int:
     """Return the machine if the first ranks are on the first machine, and so on."""
-    machine, local_rank = divmod(place.rank, place.local_size)
+    machine, local_rank = place.layout.places()[place.rank]
     if local_rank != place.local_rank:
         raise _refused(
             launcher,
@@ -345,7 +406,7 @@ def _mpi_in_blocks(environment: Environment, place: Place) -> bool:
 def _mpi_machine(environment: Environment, place: Place) -> int:
     if _mpi_in_blocks(environment, place):
         return _machine_in_blocks(_OPEN_MPI, place)
-    local_rank, machine = divmod(place.rank, place.machines)  # mpirun --map-by node
+    machine, local_rank = place.layout.places_in_turn()[place.rank]  # mpirun --map-by node
     if local_rank != place.local_rank:
         raise _refused(_OPEN_MPI, place.size, "the ranks are not dealt to the machines in turn")
     return machine
@@ -364,21 +425,26 @@ def _mpi_first_host(environment: Environment) -> str:
 # Slurm.
 
 
-def _slurm_local_size(environment: Environment, size: int) -> int:
+def _slurm_sizes(environment: Environment, size: int, local_size: int) -> tuple[int, ...]:
     """Return the tasks of each node, from a text such as `2(x3)` or `4,2(x2)`."""
+    del local_size
     text = environment.get("SLURM_STEP_TASKS_PER_NODE", "")
     words = re.fullmatch(r"(\d+(\(x\d+\))?)(,\d+(\(x\d+\))?)*", text)
     if words is None:
         raise _refused(_SLURM, size, f"SLURM_STEP_TASKS_PER_NODE is {text!r}")
-    counts = {int(word.partition("(")[0]) for word in text.split(",")}
-    if len(counts) > 1:
-        raise _refused(
-            _SLURM,
-            size,
-            f"SLURM_STEP_TASKS_PER_NODE is {text}. BytePS needs the same number of tasks on each "
-            "node: use --ntasks-per-node",
-        )
-    return counts.pop()
+    sizes: list[int] = []
+    for word in text.split(","):
+        tasks, _, times = word.rstrip(")").partition("(x")
+        sizes += [int(tasks)] * min(int(times or 1), MACHINES_MAX)
+    if sum(sizes) != size:
+        raise _refused(_SLURM, size, f"SLURM_STEP_TASKS_PER_NODE={text} has {sum(sizes)}")
+    return tuple(sizes)
+
+
+def _slurm_local_size(environment: Environment, size: int) -> int:
+    sizes = _slurm_sizes(environment, size, 0)
+    node = _needed_number(_SLURM, "SLURM_NODEID", environment)
+    return sizes[node] if node < len(sizes) else 0
 
 
 def _slurm_machine(environment: Environment, place: Place) -> int:
@@ -388,7 +454,7 @@ def _slurm_machine(environment: Environment, place: Place) -> int:
 
 def _slurm_in_blocks(environment: Environment, place: Place) -> bool:
     """Return whether the ranks of this node, a text such as `4,5,6,7`, follow one another."""
-    first = _needed_number(_SLURM, "SLURM_NODEID", environment) * place.local_size
+    first = place.layout.first_rank(_needed_number(_SLURM, "SLURM_NODEID", environment))
     numbers = [number_of(text) for text in environment.get("SLURM_GTIDS", "").split(",")]
     return numbers == list(range(first, first + place.local_size))
 
@@ -407,6 +473,7 @@ _TORCH = Launcher(
     rank="RANK",
     local_rank="LOCAL_RANK",
     local_size=_torch_local_size,
+    sizes=_torch_sizes,
     machine=_torch_machine,
     first_host=lambda environment: environment.get("MASTER_ADDR", ""),
     job=("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
@@ -442,6 +509,7 @@ _SLURM = Launcher(
     rank="SLURM_PROCID",
     local_rank="SLURM_LOCALID",
     local_size=_slurm_local_size,
+    sizes=_slurm_sizes,
     machine=_slurm_machine,
     in_blocks=_slurm_in_blocks,
     first_host=_slurm_first_host,

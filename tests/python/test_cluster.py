@@ -204,7 +204,7 @@ def test_of_machines_that_no_launcher_describes_the_user_says_the_numbers() -> N
     dealt = [mpi(r, 6, local, sizes[node], **policy) for r, (node, local) in enumerate(turns)]
     assert of_all(dealt, "DMLC_WORKER_ID") == list("012022")
     assert of_all(dealt, "BYTEPS_GLOBAL_RANK") == list("012345")
-    for launcher in (mpi(0, 5, 0, 3), torch(0, 5, 3), torch(0, 6, 4, GROUP_WORLD_SIZE="3")):
+    for launcher in (mpi(0, 5, 0, 3), torch(0, 5, 3), torch(0, 6, 3, GROUP_WORLD_SIZE="3")):
         with pytest.raises(RefusedError, match=r"different numbers.*Set BYTEPS_LOCAL_SIZES.*2,1"):
             described_job(launcher)
 
@@ -217,6 +217,7 @@ def test_numbers_of_the_user_that_cannot_be_are_refused() -> None:
 
     assert "BYTEPS_LOCAL_SIZES=2,2 has 4" in refusal("2,2")
     assert "machine 0 has 2 of them, and BYTEPS_LOCAL_SIZES would be 1,2" in refusal("1,2")
+    assert "this machine has 2 of them, and BYTEPS_LOCAL_SIZES=3" in refusal("3")
     for bad in ("2,x", "2,0", "2;1", "2,1025"):
         assert f"BYTEPS_LOCAL_SIZES is '{bad}'" in refusal(bad, InvalidArgumentError)
 

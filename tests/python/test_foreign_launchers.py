@@ -9,6 +9,7 @@ import sys
 
 import job_runs
 import pytest
+import slurm_cluster
 import test_cluster
 import test_jobs
 from job_runs import JOBS
@@ -28,6 +29,11 @@ pytestmark = test_jobs.pytestmark
 PROGRAM = str(JOBS / "meeting.py")
 needs_mpi = pytest.mark.skipif(
     shutil.which("mpirun") is None, reason="mpirun is not installed (Debian: openmpi-bin)"
+)
+
+
+needs_slurm = pytest.mark.skipif(
+    bool(slurm_cluster.why_not()), reason=f"no Slurm: {slurm_cluster.why_not()}"
 )
 
 
@@ -174,7 +180,9 @@ def test_machines_of_which_no_launcher_says_enough(environment) -> None:
     wrong = [start({**environment, **one}, sys.executable, PROGRAM) for one in own]
     ends = [finish(worker) for worker in wrong]
     assert all(code != 0 for code, _, _ in ends), ends
-    both = "told of 4 machines with 1 worker each, the coordinator of 2 machines with 2 workers each"
+    both = (
+        "told of 4 machines with 1 worker each, the coordinator of 2 machines with 2 workers each"
+    )
     refused = [err for _, _, err in ends if both in err and "BYTEPS_LOCAL_SIZES" in err]
     assert refused, ends
 
@@ -209,3 +217,21 @@ def test_a_killed_mpirun_leaves_no_server(environment) -> None:
     wait_for_line(job, "all right 1/2")
     job.send_signal(signal.SIGKILL)
     job.communicate(timeout=LIMIT_S)  # the fixture sees that nothing is left
+
+
+@needs_slurm
+def test_srun_with_different_numbers_of_tasks(environment, tmp_path) -> None:
+    cluster = slurm_cluster.SlurmCluster(tmp_path)
+    try:
+        # The nodes have names that nobody resolves: all of them are this machine.
+        environment = {**environment, **cluster.environment, "MASTER_ADDR": "127.0.0.1"}
+        code, out, err = finish(
+            start(
+                environment, "srun", "-N2", "-n3", "--kill-on-bad-exit=1", sys.executable, PROGRAM
+            )
+        )
+    finally:
+        cluster.stop()
+    assert code == 0, out + err
+    for line in ("0/3, 0/2 on 0/2", "1/3, 1/2 on 0/2", "2/3, 0/1 on 1/2"):
+        assert f"all right {line}, 2 servers" in out, out + err

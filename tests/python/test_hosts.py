@@ -132,7 +132,12 @@ def test_hosts_may_have_different_numbers_of_workers() -> None:
     parts = placed(hosts, RemoteOptions(servers=0))
     rows = [one for part in parts for one in part.processes]
     assert [one["rank"] for one in rows] == [0, 1, 2, 3]
-    assert [one["label"] for one in rows] == ["a worker 0", "b worker 1", "b worker 2", "c worker 3"]
+    assert [one["label"] for one in rows] == [
+        "a worker 0",
+        "b worker 1",
+        "b worker 2",
+        "c worker 3",
+    ]
     assert [one["environment"]["DMLC_WORKER_ID"] for one in rows] == ["0", "1", "1", "2"]
     assert [one["environment"]["BYTEPS_LOCAL_RANK"] for one in rows] == ["0", "0", "1", "0"]
     assert [one["environment"]["BYTEPS_LOCAL_SIZE"] for one in rows] == ["1", "2", "2", "1"]

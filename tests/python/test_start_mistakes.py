@@ -157,7 +157,9 @@ def test_workers_that_disagree_about_the_machines(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
     scheduler = mistaken.start("scheduler", BYTEPS_LOCAL_SIZES="2,1")
     said = ended(mistaken.start("worker", DMLC_WORKER_ID="1", BYTEPS_LOCAL_SIZES="1,2"))
-    both = "you were told of machines with 1,2 workers, the coordinator of machines with 2,1 workers"
+    both = (
+        "you were told of machines with 1,2 workers, the coordinator of machines with 2,1 workers"
+    )
     assert both in said
     assert "DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZES" in said
     assert both in ended(scheduler)

@@ -21,14 +21,14 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
-from byteps.common.cluster import MIN_WORKERS_VARIABLE, number_of, servers_needed
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
+from byteps.common.launchers import number_of
 from byteps.common.layout import (
     LOCAL_SIZE_MAX,
     LOCAL_SIZE_VARIABLE,
     LOCAL_SIZES_VARIABLE,
-    SIZES_EXPECTED,
-    read_sizes,
+    told_sizes,
 )
 from byteps.common.programs import exec_program
 
@@ -96,17 +96,15 @@ def local_size(environment: Mapping[str, str]) -> int:
 
 def _listed_size(environment: Mapping[str, str]) -> int | None:
     """Return what BYTEPS_LOCAL_SIZES says of this machine; None if it is not set."""
-    text = environment.get(LOCAL_SIZES_VARIABLE, "").strip()
-    if not text:
-        return None
-    sizes = read_sizes(text)
+    sizes = told_sizes(environment)
     if sizes is None:
-        raise BytepsError(f"{LOCAL_SIZES_VARIABLE} is {text!r}; it must be {SIZES_EXPECTED}.")
-    machine = number_of(environment.get("DMLC_WORKER_ID") or "0")
+        return None
+    text = environment.get("DMLC_WORKER_ID") or "0"
+    machine = number_of(text)
     if machine is None or machine >= len(sizes):
         raise BytepsError(
-            f"DMLC_WORKER_ID is {environment.get('DMLC_WORKER_ID')!r}, but "
-            f"{LOCAL_SIZES_VARIABLE}={text} has machines 0 to {len(sizes) - 1}."
+            f"DMLC_WORKER_ID is {text!r}, but {LOCAL_SIZES_VARIABLE} has machines 0 to "
+            f"{len(sizes) - 1}."
         )
     return sizes[machine]
 

@@ -211,9 +211,9 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: object
     """Join a job of the given size after `suspend`, with the names declared in the same order.
 
     `num_workers` is what DMLC_NUM_WORKER says: the machines with workers, each of which has
-    BYTEPS_LOCAL_SIZE of them, or as many as BYTEPS_LOCAL_SIZES says. All processes of the job, servers too, must be started for the new
-    size. No state of the model moves: broadcast it again. `context` is accepted for programs
-    written for the original.
+    BYTEPS_LOCAL_SIZE of them, or as many as BYTEPS_LOCAL_SIZES says. All processes of the job,
+    servers too, must be started for the new size. No state of the model moves: broadcast it again.
+    `context` is accepted for programs written for the original.
 
     Example::
 

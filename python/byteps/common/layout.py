@@ -5,14 +5,16 @@ The library has the same from the same variables (src/base/machine_layout.h).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from byteps.common.errors import InvalidArgumentError
 
 LOCAL_SIZE_VARIABLE = "BYTEPS_LOCAL_SIZE"
 LOCAL_SIZES_VARIABLE = "BYTEPS_LOCAL_SIZES"
 # As the library's options have them (src/config/option_rows.cc).
 LOCAL_SIZE_MAX = 1024
 MACHINES_MAX = 65536
-SIZES_EXPECTED = f"numbers from 1 to {LOCAL_SIZE_MAX}, separated by commas, one for each machine"
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,17 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
     sizes = tuple(int(word) for word in words)
     fits = all(1 <= size <= LOCAL_SIZE_MAX for size in sizes) and len(sizes) <= MACHINES_MAX
     return sizes if fits else None
+
+
+def told_sizes(environment: Mapping[str, str]) -> tuple[int, ...] | None:
+    """Return the list that somebody has set; None: nobody has. Raises InvalidArgumentError."""
+    text = environment.get(LOCAL_SIZES_VARIABLE, "").strip()
+    if not text:
+        return None
+    sizes = read_sizes(text)
+    if sizes is None:
+        raise InvalidArgumentError(
+            f"{LOCAL_SIZES_VARIABLE} is {text!r}; it must be numbers from 1 to {LOCAL_SIZE_MAX}, "
+            "separated by commas, one for each machine."
+        )
+    return sizes

@@ -114,10 +114,10 @@ def _torch_sizes(environment: Environment, size: int, local_size: int) -> tuple[
     machines = number_of(environment.get("GROUP_WORLD_SIZE", ""))
     if not machines or machines * local_size == size:
         return _equal_sizes(environment, size, local_size)
-    if machines != 2:
+    rest = size - local_size
+    if machines != 2 or rest == 0:
         return None
     machine = needed_number(_TORCH, "GROUP_RANK", environment)
-    rest = size - local_size
     return (local_size, rest) if machine == 0 else (rest, local_size)
 
 

@@ -52,7 +52,9 @@ TEST_F(JoinCheckTest, AWorkerWithAnotherLayoutIsToldBoth) {
   EXPECT_TRUE(Has(Reason(with({1, 1, 2}, 4)),
                   "machines with 1,1,2 workers, the coordinator of 2 worker machines"));
   roster.Add(9, with({2, 1})).standing = Standing::kWaiting;
-  EXPECT_EQ(Reason(with({2, 1})), "");
+  wire::Join second = with({2, 1});
+  second.rank = 1;
+  EXPECT_EQ(Reason(second), "");
   EXPECT_TRUE(Has(Reason(with({1, 2})),
                   "told of machines with 1,2 workers, the others of machines with 2,1 workers; "
                   "DMLC_NUM_WORKER"));

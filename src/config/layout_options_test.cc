@@ -49,7 +49,8 @@ TEST(LayoutOptionsTest, ServicesNeedNotBeToldAndAreComparedIfTheyAre) {
     EXPECT_EQ(LayoutOf(told.value()), MachineLayout({2, 1}));
     EXPECT_EQ(Unequal({{"DMLC_ROLE", role}, {"BYTEPS_LOCAL_SIZE", "2"}})->local_sizes, "2,1");
     EXPECT_TRUE(Unequal({{"DMLC_ROLE", role}, {"BYTEPS_LOCAL_SIZES", ""}}).ok());
-    EXPECT_THAT(RefusalOf({{"DMLC_ROLE", role}, {"DMLC_NUM_WORKER", "3"}}), HasSubstr("2 machines"));
+    EXPECT_THAT(RefusalOf({{"DMLC_ROLE", role}, {"DMLC_NUM_WORKER", "3"}}),
+                HasSubstr("2 machines"));
   }
 }
 
@@ -69,7 +70,8 @@ TEST(LayoutOptionsTest, ContradictionsNameBothSides) {
   EXPECT_THAT(RefusalOf({{"DMLC_WORKER_ID", "2"}}), HasSubstr("num_worker=2"));
   EXPECT_THAT(RefusalOf({{"BYTEPS_GLOBAL_RANK", "3"}}), HasSubstr("must be below 3"));
   for (const char* bad : {"2,0", "2,,1", "2,1025", "2;1", "2,1,,", ",", "-1,2", "2(x2)"}) {
-    EXPECT_THAT(RefusalOf({{"BYTEPS_LOCAL_SIZES", bad}}), HasSubstr("numbers from 1 to 1024")) << bad;
+    EXPECT_THAT(RefusalOf({{"BYTEPS_LOCAL_SIZES", bad}}), HasSubstr("numbers from 1 to 1024"))
+        << bad;
   }
 }
 

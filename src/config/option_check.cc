@@ -73,11 +73,10 @@ Status CheckLayout(const Options& options) {
   const auto machine = static_cast<uint64_t>(options.worker_id);
   if (options.role != Role::kWorker || machine >= layout.machines()) return Status::Ok();
   if (layout.SizeOf(machine) == options.local_size) return Status::Ok();
-  return Contradiction(
-      fmt::format("local_size={} (BYTEPS_LOCAL_SIZE) must be {}, or not set: local_sizes={} "
-                  "(BYTEPS_LOCAL_SIZES) says so of worker_id={} (DMLC_WORKER_ID)",
-                  options.local_size, layout.SizeOf(machine), options.local_sizes,
-                  options.worker_id));
+  return Contradiction(fmt::format(
+      "local_size={} (BYTEPS_LOCAL_SIZE) must be {}, or not set: local_sizes={} "
+      "(BYTEPS_LOCAL_SIZES) says so of worker_id={} (DMLC_WORKER_ID)",
+      options.local_size, layout.SizeOf(machine), options.local_sizes, options.worker_id));
 }
 
 Status CheckWorker(const Options& options) {

@@ -108,8 +108,7 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
            std::to_string(kWorkersMax);
   }
   const bool counted = join.local_sizes.size() > 1;  // machine by machine, and so compared
-  if (join.worker_count == 0 ||
-      (!counted && join.worker_count % options_.worker_machines != 0)) {
+  if (join.worker_count == 0 || (!counted && join.worker_count % options_.worker_machines != 0)) {
     return "you were told of " + std::to_string(join.worker_count) +
            " workers, the coordinator of " + std::to_string(options_.worker_machines) +
            " worker machines; DMLC_NUM_WORKER must be the same everywhere";
@@ -117,7 +116,8 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   if (join.worker_count != worker_count.value_or(join.worker_count)) {
     return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
            std::to_string(*worker_count) +
-           "; DMLC_NUM_WORKER, and BYTEPS_LOCAL_SIZE or BYTEPS_LOCAL_SIZES, must be the same everywhere";
+           "; DMLC_NUM_WORKER, and BYTEPS_LOCAL_SIZE or BYTEPS_LOCAL_SIZES, must be the same "
+           "everywhere";
   }
   if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
     return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";

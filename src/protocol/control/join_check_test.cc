@@ -86,8 +86,8 @@ TEST_F(JoinCheckTest, EqualNumbersOfWorkersOnOtherMachinesAreAnotherLayout) {
 }
 
 TEST_F(JoinCheckTest, ALayoutThatCannotBeIsRefused) {
-  for (const std::vector<uint32_t>& sizes : std::vector<std::vector<uint32_t>>{
-           {0}, {3}, {2, 0}, {1, 2}, {UINT32_MAX, 3}, {1, 0, 1}}) {
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{0}, {3}, {2, 0}, {1, 2}, {UINT32_MAX, 3}, {1, 0, 1}}) {
     wire::Join join = JoinOf(Role::kWorker, 1, 0);
     join.local_sizes = sizes;
     EXPECT_TRUE(Has(Reason(join), "fault of the program")) << sizes.front();

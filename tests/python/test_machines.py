@@ -125,10 +125,11 @@ def test_only_machines_of_several_workers_are_one_member(environment) -> None:
 
 @pytest.mark.parametrize("machine", [0, 1])
 def test_a_killed_worker_ends_a_job_of_unequal_machines(environment, machine) -> None:
-    with machines(environment, "steps", (2, 1)) as started:
-        for one in started:
-            wait_for_line(one, "stepping")
-            wait_for_line(one, "stepping")
+    sizes = (2, 1)
+    with machines(environment, "steps", sizes) as started:
+        for size, one in zip(sizes, started, strict=True):
+            for _ in range(size):
+                wait_for_line(one, "stepping")
         os.kill(worker_of(environment[TOKEN_VARIABLE], machine, 0), signal.SIGKILL)
         told = [finish(one) for one in started]
     assert all(code != 0 for code, _, _ in told)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from byteps.common.cluster import described_job
@@ -207,6 +212,17 @@ def test_of_machines_that_no_launcher_describes_the_user_says_the_numbers() -> N
     for launcher in (mpi(0, 5, 0, 3), torch(0, 5, 3), torch(0, 6, 3, GROUP_WORLD_SIZE="3")):
         with pytest.raises(RefusedError, match=r"different numbers.*Set BYTEPS_LOCAL_SIZES.*2,1"):
             described_job(launcher)
+
+
+def test_the_example_for_ray_says_how_many_workers_each_node_has(monkeypatch) -> None:
+    ray = SimpleNamespace(remote=lambda **options: lambda cls: cls)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "ray_workers.py"))
+    places = [("a", "10.0.0.1", 1), ("a", "10.0.0.1", 2), ("b", "10.0.0.2", 1)]
+    ranks = example["variables_of"](places)
+    assert of_all(ranks, "BYTEPS_LOCAL_SIZES") == ["2,1"] * 3
+    assert of_all(ranks, "DMLC_WORKER_ID") == ["0", "0", "1"]
+    assert of_all(ranks, "BYTEPS_LOCAL_RANK") == ["0", "1", "0"]
 
 
 def test_numbers_of_the_user_that_cannot_be_are_refused() -> None:

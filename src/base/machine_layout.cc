@@ -1,6 +1,8 @@
 #include "src/base/machine_layout.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <numeric>
 #include <utility>
 

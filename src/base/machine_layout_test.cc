@@ -1,6 +1,9 @@
 #include "src/base/machine_layout.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <random>
+#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "src/base/machine_layout.h"
 #include "src/protocol/control/waiting_contributors.h"

@@ -61,6 +61,18 @@ TEST(LayoutOptionsTest, EqualNumbersAreTheOldContract) {
   EXPECT_EQ(LayoutOf(listed.value()), MachineLayout::Equal(2, 2));
 }
 
+TEST(LayoutOptionsTest, AListOfOneMachineNeedsNoServer) {
+  const Result<Options> options = Unequal({{"DMLC_NUM_WORKER", "1"},
+                                           {"DMLC_NUM_SERVER", "0"},
+                                           {"BYTEPS_LOCAL_SIZES", "3"},
+                                           {"DMLC_WORKER_ID", "0"},
+                                           {"BYTEPS_LOCAL_RANK", "2"}});
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_TRUE(SumsLocally(options.value()));
+  EXPECT_EQ(options->local_size, 3);
+  EXPECT_EQ(GlobalRank(options.value()), 2);
+}
+
 TEST(LayoutOptionsTest, ContradictionsNameBothSides) {
   EXPECT_THAT(RefusalOf({{"DMLC_NUM_WORKER", "3"}}),
               AllOf(HasSubstr("local_sizes=2,1"), HasSubstr("num_worker=3")));

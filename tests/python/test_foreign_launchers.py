@@ -230,6 +230,7 @@ def test_srun_with_different_numbers_of_tasks(environment, tmp_path) -> None:
                 environment, "srun", "-N2", "-n3", "--kill-on-bad-exit=1", sys.executable, PROGRAM
             )
         )
+        wait_until(cluster.is_idle)  # else the daemons of the step outlive the cluster
     finally:
         cluster.stop()
     assert code == 0, out + err

@@ -1,5 +1,6 @@
 # The project's own CMake words. A folder's CMakeLists.txt is a list of files and nothing else:
-#   byteps_library(NAME SOURCES ... DEPS ... )   static library byteps_NAME, private to the build
+#   byteps_library(NAME SOURCES ... ALONE ... DEPS ...)   static library byteps_NAME, private to the
+#                                                build; ALONE: files not compiled with others
 #   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest;
 #                                                PARTS n: as n tests that may run side by side
 #   byteps_compile_for_tests(TARGET)             of a target that only tests use: quickly, with the
@@ -136,23 +137,46 @@ endmacro()
 # In batches (BYTEPS_SOURCES_IN_BATCHES) a library's files are compiled several at a time: half of
 # what a file costs is reading headers. Names in anonymous namespaces of a library must differ then.
 # What a batch hides, such as a missing include, the lane clang sees: it compiles each file alone.
+# ALONE: files that share a batch with no other.
 function(byteps_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(byteps_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS" ${ARGN})
+  byteps_batches(sources ${name} ${ARG_SOURCES})
+  add_library(byteps_${name} STATIC ${sources} ${ARG_ALONE})
   target_include_directories(byteps_${name} PUBLIC ${PROJECT_SOURCE_DIR}
                              ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(byteps_${name} PUBLIC ${ARG_DEPS})
-  byteps_compile_in_batches(byteps_${name})
 endfunction()
 
-function(byteps_compile_in_batches target)
-  if(BYTEPS_SOURCES_IN_BATCHES)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
-  endif()
+# byteps_batches(OUT NAME FILES...): sets OUT to what is to be compiled for these files: one file
+# that includes up to ten of them. CMake's own batches (UNITY_BUILD) lie in the folder of each
+# build, and ccache takes a file's place into account; these lie in one place for all builds of the
+# checkout, so the wheel's build finds what the gcc build has compiled.
+function(byteps_batches out name)
+  set(files ${ARGN})
+  set(batches)
+  list(LENGTH files left)
+  while(BYTEPS_SOURCES_IN_BATCHES AND left GREATER 1)
+    list(SUBLIST files 0 10 batch)
+    list(TRANSFORM batch REPLACE "^.+$" "#include \"${CMAKE_CURRENT_SOURCE_DIR}/\\0\"\n")
+    list(JOIN batch "" text)
+    list(LENGTH batches number)
+    set(place "${PROJECT_SOURCE_DIR}/build/batches/${name}_${number}.cc")
+    file(CONFIGURE OUTPUT "${place}" CONTENT "${text}" @ONLY)
+    list(APPEND batches "${place}")
+    if(left LESS_EQUAL 10)
+      set(files)
+      break()
+    endif()
+    list(SUBLIST files 10 -1 files)
+    list(LENGTH files left)
+  endwhile()
+  set(${out} ${batches} ${files} PARENT_SCOPE)
 endfunction()
 
 # What is compiled more often than it runs: hardly optimized, which takes a quarter less time.
 set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-O1>)
+# Tests say themselves where they fail: without debugging symbols they take a seventh less.
+set(BYTEPS_COMPILE_TESTS "$<$<CONFIG:RelWithDebInfo>:-O1;-g0>")
 
 # What only tests use, besides what they test. Half of what such a file costs to compile is reading
 # the same headers: they are read once for all. In batches (BYTEPS_TESTS_IN_BATCHES) what else it
@@ -161,14 +185,14 @@ function(byteps_compile_for_tests target)
   if(NOT TARGET byteps_test_headers)
     file(WRITE "${PROJECT_BINARY_DIR}/test_headers.cc" "int main() { return 0; }\n")
     add_executable(byteps_test_headers EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/test_headers.cc")
-    target_compile_options(byteps_test_headers PRIVATE ${BYTEPS_COMPILE_QUICKLY})
+    target_compile_options(byteps_test_headers PRIVATE ${BYTEPS_COMPILE_TESTS})
     target_link_libraries(byteps_test_headers PRIVATE GTest::gmock GTest::gtest_main)
     target_precompile_headers(
       byteps_test_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <deque> <functional>
       <map> <memory> <optional> <set> <span> <string> <thread> <unordered_map> <variant> <vector>)
   endif()
   target_compile_options( # GoogleTest's as well: the headers fit no others
-    ${target} PRIVATE ${BYTEPS_COMPILE_QUICKLY}
+    ${target} PRIVATE ${BYTEPS_COMPILE_TESTS}
     $<TARGET_PROPERTY:GTest::gmock,INTERFACE_COMPILE_OPTIONS>)
   target_precompile_headers(${target} REUSE_FROM byteps_test_headers)
   get_target_property(type ${target} TYPE)
@@ -176,7 +200,7 @@ function(byteps_compile_for_tests target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIE)
   endif()
-  if(BYTEPS_TESTS_IN_BATCHES)
+  if(BYTEPS_TESTS_IN_BATCHES AND NOT type STREQUAL "STATIC_LIBRARY") # that is in batches already
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +21,7 @@ JOBS = Path(__file__).with_name("jobs")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@functools.cache
 def what_is_missing(framework: str) -> str:
     """Return why whole jobs with a framework cannot run here; empty when they can."""
     script = (
@@ -34,15 +39,42 @@ def what_is_missing(framework: str) -> str:
     return (result.stderr.strip() or f"it ended with {result.returncode}").splitlines()[-1]
 
 
+def clean_environment() -> dict[str, str]:
+    ours = ("DMLC_", "BYTEPS_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
 @pytest.fixture
 def environment():
     """The environment of a job, of which no process may be left at the end of the test."""
     token = uuid.uuid4().hex
-    kept = {
-        k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_", "PYTHONPATH"))
-    }
-    yield {**kept, TOKEN_VARIABLE: token, "OMP_NUM_THREADS": "1"}
+    yield {**clean_environment(), TOKEN_VARIABLE: token, "OMP_NUM_THREADS": "1"}
     assert wait_until_gone(carriers(token)) == {}
+
+
+# For ranks that a test kills or looks at, that measure their memory (a fork reads the pages of its
+# libraries one by one), and for what comes before the import of a framework.
+COLD_PYTHON = [sys.executable]
+
+
+@functools.cache
+def warm_python() -> list[str]:
+    """Return the words that start a Python which has its frameworks; see warm_python.py."""
+    script = str(Path(__file__).with_name("warm_python.py"))
+    address = f"{tempfile.mkdtemp(prefix='warm-python-')}/socket"
+    names = ("numpy", "torch", "tensorflow", "jax", "mxnet")
+    modules = [name for name in names if importlib.util.find_spec(name)]
+    # It ends when this process does: then its input ends.
+    server = subprocess.Popen(
+        [sys.executable, script, "serve", address, *modules],
+        env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_line(server, "ready")
+    return [sys.executable, "-SE", script, "run", address]
 
 
 def job(
@@ -52,11 +84,13 @@ def job(
     servers: int,
     *options: str,
     arguments: tuple[str, ...] = (),
+    python: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
     counts = ["-np", str(workers), "--servers", str(servers)]
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
+    program = [*(python or warm_python()), str(JOBS / f"{job_name}.py")]
     return subprocess.Popen(
-        [*command, *options, sys.executable, str(JOBS / f"{job_name}.py"), *arguments],
+        [*command, *options, *program, *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -> None:
-    code, _, err = finish(job(environment, "ends", 2, 1, arguments=("disagree",)))
+    cold = job_runs.COLD_PYTHON
+    code, _, err = finish(job(environment, "ends", 2, 1, arguments=("disagree",), python=cold))
     assert code == 1
     for rank in range(2):
         label = f"[worker {rank}] "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import test_jobs
-from job_runs import expect_programs_end, program_of_page
+from job_runs import expect_programs_end, program_of_page, warm_python
 from processes import LIMIT_S
 
 environment = test_jobs.environment
@@ -25,7 +25,7 @@ def example(environment, name: str, *arguments: str, servers: int = 0) -> str:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "byteps.cli", "run", *counts),
-            *(sys.executable, str(EXAMPLES / name), *arguments),
+            *(*warm_python(), str(EXAMPLES / name), *arguments),
         ],
         env=environment,
         cwd="/",

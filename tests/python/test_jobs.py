@@ -10,6 +10,7 @@ from pathlib import Path
 import job_runs
 import pytest
 from job_runs import (
+    COLD_PYTHON,
     expect_all_right,
     expect_all_right_alone,
     job,
@@ -79,7 +80,7 @@ def test_one_process_without_a_launcher(environment, job_name) -> None:
 
 @pytest.mark.parametrize("victim", ["worker 1", "server 0", "scheduler"])
 def test_a_killed_process_ends_the_job_by_name(environment, victim) -> None:
-    process = job(environment, "steps", 2, 1, "--restart", "0")
+    process = job(environment, "steps", 2, 1, "--restart", "0", python=COLD_PYTHON)
     for _ in range(2):
         wait_for_line(process, "stepping")
     os.kill(process_of(environment, victim), signal.SIGKILL)

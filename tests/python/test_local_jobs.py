@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import job_runs
 import pytest
-from job_runs import JOBS
+from job_runs import COLD_PYTHON, JOBS, warm_python
 from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line
 from shapes import FULL
 from test_jobs import MISSING
@@ -22,10 +23,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def local_job(environment, name: str, workers: int, *options: str) -> subprocess.Popen[str]:
+def local_job(
+    environment, name: str, workers: int, *options: str, python: Sequence[str] = COLD_PYTHON
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers), *options]
     return subprocess.Popen(
-        [*command, sys.executable, str(JOBS / f"{name}.py")],
+        [*command, *python, str(JOBS / f"{name}.py")],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,
@@ -54,7 +57,7 @@ def local_job(environment, name: str, workers: int, *options: str) -> subprocess
 )
 def test_all_right_without_servers(environment, name, workers) -> None:
     settings = {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"} if name == "collectives" else None
-    code, out, err = finish(local_job(settings or environment, name, workers))
+    code, out, err = finish(local_job(settings or environment, name, workers, python=warm_python()))
     assert code == 0, out + err
     for rank in range(workers):
         assert f"[worker {rank}] all right {rank}/{workers}" in out
@@ -64,7 +67,7 @@ def test_all_right_without_servers(environment, name, workers) -> None:
 
 
 def test_training_equals_training_alone(environment) -> None:
-    code, out, err = finish(local_job(environment, "training", 3))
+    code, out, err = finish(local_job(environment, "training", 3, python=warm_python()))
     assert code == 0, out + err
     assert out.count("all right") == 3
 
@@ -125,7 +128,7 @@ def test_a_worker_that_is_killed_while_others_read_its_tensor(environment) -> No
 
 
 def test_two_jobs_of_one_user_never_meet(environment) -> None:
-    jobs = [local_job(environment, "arrays", 2) for _ in range(2)]
+    jobs = [local_job(environment, "arrays", 2, python=warm_python()) for _ in range(2)]
     for job in jobs:
         code, out, err = finish(job)
         assert code == 0, out + err

@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS
+from job_runs import COLD_PYTHON, JOBS, warm_python
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
 from shapes import FULL
 
@@ -31,6 +31,7 @@ def machines(
     sizes: tuple[int, ...],
     servers: int = 1,
     arguments: tuple[str, ...] = (),
+    python: Sequence[str] = (),
     **options: str,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Start services, and a launcher for each machine with its workers; yields these launchers.
@@ -57,7 +58,7 @@ def machines(
         )
 
     services = [start("scheduler"), *(start("server") for _ in range(servers))]
-    script = (sys.executable, str(JOBS / f"{name}.py"), *arguments)
+    script = (*(python or warm_python()), str(JOBS / f"{name}.py"), *arguments)
     started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
     try:
         yield started
@@ -126,7 +127,7 @@ def test_only_machines_of_several_workers_are_one_member(environment) -> None:
 @pytest.mark.parametrize("machine", [0, 1])
 def test_a_killed_worker_ends_a_job_of_unequal_machines(environment, machine) -> None:
     sizes = (2, 1)
-    with machines(environment, "steps", sizes) as started:
+    with machines(environment, "steps", sizes, python=COLD_PYTHON) as started:
         for size, one in zip(sizes, started, strict=True):
             for _ in range(size):
                 wait_for_line(one, "stepping")
@@ -160,7 +161,7 @@ def test_each_machine_says_once_what_it_is(environment, options, line) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment, rank) -> None:
-    with machines(environment, "steps", (2, 2)) as started:
+    with machines(environment, "steps", (2, 2), python=COLD_PYTHON) as started:
         for one in started:
             wait_for_line(one, "stepping")
             wait_for_line(one, "stepping")

@@ -31,9 +31,9 @@ STARTS = 100 if FULL else 10
 # A busy machine may need longer; the full run is for one that has nothing else to do.
 END_LIMIT_S = 5.0 if FULL else LIMIT_S
 
-MISSING = what_is_missing("torch")
+MISSING = what_is_missing("numpy")
 pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+    bool(MISSING), reason=f"byteps and numpy are not installed in this Python: {MISSING}"
 )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS, job
+from job_runs import COLD_PYTHON, JOBS, job, warm_python
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
 from shapes import FULL
 
@@ -26,7 +26,7 @@ pytestmark = test_jobs.pytestmark
 def local_job(environment, name: str, workers: int, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
     return subprocess.Popen(
-        [*command, sys.executable, str(JOBS / f"{name}.py"), *arguments],
+        [*command, *warm_python(), str(JOBS / f"{name}.py"), *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,
@@ -157,9 +157,9 @@ def test_nothing_of_the_secret_is_shown(environment, tmp_path) -> None:
     port = str(free_ports(1)[0])
     go_on = tmp_path / "go_on"
     go_on.touch()
-    process = job(
-        environment | {"BYTEPS_STATUS_PORT": port}, "straggling", 2, 1, arguments=("0", str(go_on))
-    )
+    shown = environment | {"BYTEPS_STATUS_PORT": port}
+    arguments = ("0", str(go_on))
+    process = job(shown, "straggling", 2, 1, arguments=arguments, python=COLD_PYTHON)
     wait_for_line(process, "the job runs")
     wait_until(lambda: state(port)["epoch"] > 0)
     member = state(port)["members"][0]["process"]
@@ -247,7 +247,9 @@ def test_a_timeline_has_the_servers_with_queueing_and_service_apart(
     if together == "0":
         waits = [one["WAIT"] for one in rounds.values()]
         assert sum(e["args"]["last"] == 1 for e in waits) > len(waits) / 2
-        assert sorted(e["dur"] for e in waits)[len(waits) // 2] >= 40_000
+        assert (
+            sorted(e["dur"] for e in waits)[len(waits) // 2] >= 100_000
+        )  # half as late as the rank
     for (piece, number), stages in rounds.items():
         mine = [e for (p, r, _), e in pushes.items() if (p, r) == (piece, number)]
         assert mine

@@ -11,7 +11,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from job_runs import JOBS, job, process_of
+from job_runs import COLD_PYTHON, JOBS, job, process_of
 from processes import finish, free_ports, wait_for_line
 from shapes import FULL
 
@@ -79,7 +79,15 @@ def test_of_the_workers_that_are_one_member_the_carrier_reaches_them(environment
 def test_a_worker_has_no_tcp_connection_to_a_server_of_its_host(
     environment, shared, connections
 ) -> None:
-    process = job({**environment, "BYTEPS_SHARED_LINKS": shared}, "steps", 2, 2, "--restart", "0")
+    process = job(
+        {**environment, "BYTEPS_SHARED_LINKS": shared},
+        "steps",
+        2,
+        2,
+        "--restart",
+        "0",
+        python=COLD_PYTHON,
+    )
     for _ in range(2):
         wait_for_line(process, "stepping")
     assert tcp_connections(process_of(environment, "worker 1")) == connections
@@ -90,7 +98,7 @@ def test_a_worker_has_no_tcp_connection_to_a_server_of_its_host(
 
 
 def test_a_server_that_is_started_again_is_reached_in_the_same_way(environment) -> None:
-    process = job({**environment, "BYTEPS_LOG_LEVEL": "info"}, "steps", 1, 2)
+    process = job({**environment, "BYTEPS_LOG_LEVEL": "info"}, "steps", 1, 2, python=COLD_PYTHON)
     wait_for_line(process, REACHED)
     wait_for_line(process, "stepping")
     os.kill(process_of(environment, "server 0"), signal.SIGKILL)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import job_runs
 import pytest
-from job_runs import job
+from job_runs import COLD_PYTHON, job
 from processes import finish, free_ports
 from shapes import shapes
 from test_jobs import MISSING
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 @shapes((2, 1))
 def test_joining_leaving_resuming_and_forking(environment, workers, servers) -> None:
-    code, out, err = finish(job(environment, "life", workers, servers))
+    code, out, err = finish(job(environment, "life", workers, servers, python=COLD_PYTHON))
     assert code == 0, out + err
     assert out.count("all right") == workers
 
@@ -37,7 +37,7 @@ def test_joining_and_leaving_without_a_launcher(environment) -> None:
         "DMLC_NUM_SERVER": "1",
     }
     serve = [sys.executable, "-c", "import byteps.server"]
-    worker = [sys.executable, str(JOBS / "life.py")]
+    worker = [*COLD_PYTHON, str(JOBS / "life.py")]
     started = [
         subprocess.Popen(
             command,
@@ -76,7 +76,7 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idl
 
 @shapes((2, 1))
 def test_without_numpy(environment, workers, servers) -> None:
-    code, out, err = finish(job(environment, "without_numpy", workers, servers))
+    code, out, err = finish(job(environment, "without_numpy", workers, servers, python=COLD_PYTHON))
     assert code == 0, out + err
     assert out.count("all right") == workers
 

@@ -2,8 +2,7 @@
 # CMake builds, one folder per flavour: build (gcc), build/asan, tsan, clang, fuzz and aarch64.
 
 # The wheel and the gcc build compile the same files with the same flags, in folders of different
-# depth: with absolute paths, and without the folder in the hash, ccache answers for the second. It
-# does not for batches, which CMake writes into the folder of each build.
+# depth: with absolute paths, and without the folder in the hash, ccache answers for the second.
 export CCACHE_NOHASHDIR=1
 export CCACHE_BASEDIR=
 

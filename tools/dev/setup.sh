@@ -164,8 +164,7 @@ wheel_key() {
   done | hash_of
 }
 
-# The flags are those of the main build. ccache answers for what is compiled alone; batches lie in
-# another folder here, so they are compiled again.
+# The flags are those of the main build, so ccache answers for what that has compiled.
 build_wheel() {
   rm -rf "$WHEELS"
   "$VENV/bin/python" -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps \

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import time
 
-import torch
+import numpy as np
 
-import byteps.torch as bps
+import byteps.numpy as bps
 
 late, pause_s = int(sys.argv[1]), float(sys.argv[2])
 bps.init()
 for step in range(3):
-    bps.push_pull(torch.ones(1000), name=f"layer.{step}")
+    bps.push_pull(np.ones(1000), name=f"layer.{step}")
 if bps.rank() == late:
     time.sleep(pause_s)
-bps.push_pull(torch.ones(1000), name="the.planted.one")
+bps.push_pull(np.ones(1000), name="the.planted.one")
 print("all steps are done", flush=True)
 bps.shutdown()

@@ -1,0 +1,134 @@
+"""The Python that tests start ranks with behaves as one that was started for the rank alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import LIMIT_S, finish, wait_for_line, wait_until_gone
+
+SCRIPT = Path(__file__).with_name("warm_python.py")
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    address = str(tmp_path_factory.mktemp("warm") / "socket")
+    server = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "serve", address, "json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_line(server, "ready")
+    yield [sys.executable, "-SE", str(SCRIPT), "run", address]
+    finish(server)
+
+
+@pytest.fixture
+def start(words: list[str], tmp_path: Path) -> Start:
+    def start(text: str) -> subprocess.Popen[str]:
+        program = tmp_path / "program.py"
+        program.write_text(f"import os, signal, sys\n{text}\n")
+        return subprocess.Popen(
+            [*words, str(program), "first", "second"],
+            env={"LC_ALL": "C.UTF-8", "ONLY": "this"},
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def test_a_program_has_its_arguments_files_environment_and_folder(start, tmp_path) -> None:
+    process = start(
+        "print(sys.argv[1:], sorted(os.environ), os.getcwd(), __name__, __file__, sys.path[0])\n"
+        "print('json' in sys.modules, input(), file=sys.stderr)"
+    )
+    out, err = process.communicate("a line\n", timeout=LIMIT_S)
+    program = f"{tmp_path}/program.py"
+    assert out == (
+        f"['first', 'second'] ['LC_ALL', 'ONLY'] {tmp_path} __main__ {program} {tmp_path}\n"
+    )
+    assert err == "True a line\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("sys.exit(3)", 3),
+        ("raise SystemExit('a text')", 1),
+        ("[][0]", 1),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGABRT)", -signal.SIGABRT),
+    ],
+)
+def test_it_ends_as_the_program_does(start, text, code) -> None:
+    ended, _, err = finish(start(text))
+    assert ended == code, err
+    assert ("IndexError" in err) == ("[][0]" in text)
+
+
+def test_what_runs_at_the_end_of_python_runs(start) -> None:
+    code, out, _ = finish(start("import atexit; atexit.register(print, 'at the end')"))
+    assert (code, out) == (0, "at the end\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_signals_reach_the_program(start, number, code) -> None:
+    process = start("print('waits', flush=True)\nsignal.pause()")
+    wait_for_line(process, "waits")
+    process.send_signal(number)
+    assert finish(process)[0] == code
+
+
+def test_a_program_is_killed_with_what_stands_for_it(start) -> None:
+    process = start("print(f'{os.getpid()} waits', flush=True)\nsignal.pause()")
+    program = int(wait_for_line(process, "waits").split()[0])
+    process.kill()
+    assert wait_until_gone({program: "the program"}) == {}
+    finish(process)
+
+
+def test_programs_end_with_the_server(words, tmp_path) -> None:
+    address = str(tmp_path / "socket")
+    server = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "serve", address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_line(server, "ready")
+    program = tmp_path / "program.py"
+    program.write_text("import signal\nprint('waits', flush=True)\nsignal.pause()\n")
+    process = subprocess.Popen(
+        [*words[:-1], address, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_line(process, "waits")
+    assert finish(server)[0] == 0
+    code, _, err = finish(process)
+    assert code != 0
+    assert "the server of this test has ended" in err
+
+
+def test_one_server_serves_several_at_once(start) -> None:
+    processes = [start("print('waits', flush=True)\nsignal.pause()") for _ in range(3)]
+    for process in processes:
+        wait_for_line(process, "waits")
+    for process in processes:
+        os.kill(process.pid, signal.SIGTERM)
+        assert finish(process)[0] == -signal.SIGTERM

@@ -42,7 +42,7 @@ TEST(LayoutOptionsTest, AWorkerFindsItsPlaceInTheList) {
   EXPECT_TRUE(Unequal({{"BYTEPS_LOCAL_SIZE", "1"}}).ok()) << "it may be told, too";
 }
 
-TEST(LayoutOptionsTest, ServicesNeedNotBeToldAndAreComparedIfTheyAre) {
+TEST(LayoutOptionsTest, ServicesNeedNotBeToldAndAreToldRightIfTheyAre) {
   for (const char* role : {"server", "scheduler"}) {
     const Result<Options> told = Unequal({{"DMLC_ROLE", role}});
     ASSERT_TRUE(told.ok()) << told.status().ToString();

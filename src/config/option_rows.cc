@@ -124,9 +124,9 @@ constexpr OptionRow kRows[] = {
      .text_limit = "numbers from 1 to 1024, separated by commas, one for each machine",
      .text_allowed = IsLocalSizesOrEmpty,
      .help = "Worker processes on each machine, in the order of worker_id, where machines have "
-             "different numbers: 2,1. The same on all workers; servers and the scheduler compare "
-             "it if it is set for them. Each worker finds its local_size in it. Not set: "
-             "local_size on each machine."},
+             "different numbers: 2,1. The same on all workers; a scheduler that has it, too, "
+             "compares it. Each worker finds its local_size in it. Not set: local_size on each "
+             "machine."},
     {.name = "global_rank",
      .variable = "BYTEPS_GLOBAL_RANK",
      .field = &Options::global_rank,

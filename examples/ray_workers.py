@@ -55,6 +55,8 @@ def variables_of(places: list[tuple[str, str, int]]) -> list[dict[str, str]]:
                 "LOCAL_RANK": str(sum(other == node for other, _, _ in places[:rank])),
                 "LOCAL_WORLD_SIZE": str(counts[node]),
                 "NODE_RANK": str(nodes.index(node)),
+                # Nodes may have different numbers of workers.
+                "BYTEPS_LOCAL_SIZES": ",".join(str(counts[node]) for node in nodes),
                 "MASTER_ADDR": places[0][1],
                 "MASTER_PORT": str(places[0][2]),
                 "BYTEPS_JOB_SECRET": secret,

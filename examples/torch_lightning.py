@@ -43,7 +43,7 @@ class BytepsEnvironment(ClusterEnvironment):
         return bps.local_rank()
 
     def node_rank(self) -> int:
-        return bps.rank() // bps.local_size()
+        return bps.cross_rank()
 
 
 class Line(lightning.LightningModule):
@@ -73,7 +73,7 @@ def main() -> None:
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=bps.local_size(),
-        num_nodes=bps.size() // bps.local_size(),
+        num_nodes=bps.cross_size(),
         strategy=DDPStrategy(
             cluster_environment=BytepsEnvironment(), process_group_backend="byteps"
         ),

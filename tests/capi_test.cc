@@ -63,6 +63,8 @@ TEST(CApiAlone, NothingIsAskedOfANullPointer) {
   EXPECT_EQ(byteps_size(nullptr), -1);
   EXPECT_EQ(byteps_local_rank(nullptr), -1);
   EXPECT_EQ(byteps_local_size(nullptr), -1);
+  EXPECT_EQ(byteps_machine(nullptr), -1);
+  EXPECT_EQ(byteps_machine_size(nullptr, 0), -1);
   EXPECT_EQ(byteps_shutdown(nullptr, nullptr), BYTEPS_INVALID_ARGUMENT);
   byteps_close(nullptr);
 }
@@ -338,6 +340,9 @@ TEST_F(CApi, AClosedSessionIsFoundClosed) {
   EXPECT_EQ(byteps_shutdown(session_, &error_), BYTEPS_SHUTDOWN);
   byteps_release(session_, handle);
   EXPECT_EQ(byteps_rank(session_), 0);
+  EXPECT_EQ(byteps_machine(session_), 0);
+  EXPECT_EQ(byteps_machine_size(session_, 0), 1);
+  for (int32_t none : {-1, 1}) EXPECT_EQ(byteps_machine_size(session_, none), -1);
   byteps_close(session_);
 }
 

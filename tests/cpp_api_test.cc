@@ -52,6 +52,8 @@ TEST(SessionTest, OpensWithSettingsAndClosesOnce) {
     EXPECT_EQ(session.Size(), 4);
     EXPECT_EQ(session.LocalRank(), 1);
     EXPECT_EQ(session.LocalSize(), 2);
+    EXPECT_EQ(session.Machine(), 1);
+    EXPECT_THAT(session.MachineSizes(), ElementsAre(2, 2));
     session.Declare("w");
     Session moved = std::move(session);
     EXPECT_EQ(job.closes, 0);

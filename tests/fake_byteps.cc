@@ -98,6 +98,8 @@ int32_t byteps_rank(const byteps_session*) { return 3; }
 int32_t byteps_size(const byteps_session*) { return 4; }
 int32_t byteps_local_rank(const byteps_session*) { return 1; }
 int32_t byteps_local_size(const byteps_session*) { return 2; }
+int32_t byteps_machine(const byteps_session*) { return 1; }
+int32_t byteps_machine_size(const byteps_session*, int32_t machine) { return machine < 2 ? 2 : -1; }
 
 byteps_code byteps_declare(byteps_session* session, const char* name, byteps_error*) {
   session->job->declared.emplace_back(name);

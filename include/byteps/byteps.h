@@ -260,6 +260,10 @@ BYTEPS_API int32_t byteps_rank(const byteps_session* session);
 BYTEPS_API int32_t byteps_size(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_rank(const byteps_session* session);
 BYTEPS_API int32_t byteps_local_size(const byteps_session* session);
+/* Which machine of the job this process is on, and how many workers a machine has (-1 if the job
+ * has no machine of this number). As above. */
+BYTEPS_API int32_t byteps_machine(const byteps_session* session);
+BYTEPS_API int32_t byteps_machine_size(const byteps_session* session, int32_t machine);
 
 /* The ranks that take part in the job now, the lowest first, as byteps_handle_members writes them:
  * those of the last view that this process knows. Ranks are never given anew. */

@@ -255,6 +255,18 @@ class Session {
   int LocalRank() const { return byteps_local_rank(session_.get()); }
   int LocalSize() const { return byteps_local_size(session_.get()); }
 
+  // Which machine of the job this process is on.
+  int Machine() const { return byteps_machine(session_.get()); }
+  // How many workers each machine has.
+  std::vector<int> MachineSizes() const {
+    std::vector<int> sizes;
+    for (int machine = 0;; ++machine) {
+      const int size = byteps_machine_size(session_.get(), machine);
+      if (size < 0) return sizes;
+      sizes.push_back(size);
+    }
+  }
+
   // The ranks that take part in the job now: those of the last view that this process knows.
   std::vector<int> Members() const {
     return internal::Ranks(

@@ -77,6 +77,14 @@ class Session {
   int32_t size() const { return byteps_size(session_); }
   int32_t local_rank() const { return byteps_local_rank(session_); }
   int32_t local_size() const { return byteps_local_size(session_); }
+  int32_t machine() const { return byteps_machine(session_); }
+  std::vector<int32_t> machine_sizes() const {
+    std::vector<int32_t> sizes;
+    for (int32_t machine = 0; byteps_machine_size(session_, machine) >= 0; ++machine) {
+      sizes.push_back(byteps_machine_size(session_, machine));
+    }
+    return sizes;
+  }
 
   void Declare(const std::string& name) {
     CheckProcess();
@@ -330,6 +338,8 @@ void BindSession(nb::module_& module) {
       .def_prop_ro("size", &Session::size)
       .def_prop_ro("local_rank", &Session::local_rank)
       .def_prop_ro("local_size", &Session::local_size)
+      .def_prop_ro("machine", &Session::machine)
+      .def_prop_ro("machine_sizes", &Session::machine_sizes)
       .def("declare", &Session::Declare, nb::arg("name"))
       .def("start", &Session::Start, nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),

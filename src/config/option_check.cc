@@ -60,6 +60,25 @@ Status CheckTrace(const Options& options) {
                   options.trace_start_step, options.trace_end_step));
 }
 
+// Of all roles: whoever is told the list is told it right.
+Status CheckLayout(const Options& options) {
+  if (options.local_sizes.empty()) return Status::Ok();
+  const MachineLayout layout = LayoutOf(options);
+  if (layout.machines() != static_cast<uint64_t>(options.num_worker)) {
+    return Contradiction(
+        fmt::format("local_sizes={} (BYTEPS_LOCAL_SIZES) has a number for each of {} machines, but "
+                    "num_worker={} (DMLC_NUM_WORKER)",
+                    options.local_sizes, layout.machines(), options.num_worker));
+  }
+  const auto machine = static_cast<uint64_t>(options.worker_id);
+  if (options.role != Role::kWorker || machine >= layout.machines()) return Status::Ok();
+  if (layout.SizeOf(machine) == options.local_size) return Status::Ok();
+  return Contradiction(fmt::format(
+      "local_size={} (BYTEPS_LOCAL_SIZE) must be {}, or not set: local_sizes={} "
+      "(BYTEPS_LOCAL_SIZES) says so of worker_id={} (DMLC_WORKER_ID)",
+      options.local_size, layout.SizeOf(machine), options.local_sizes, options.worker_id));
+}
+
 Status CheckWorker(const Options& options) {
   if (options.local_rank >= options.local_size) {
     return Contradiction(
@@ -75,7 +94,7 @@ Status CheckWorker(const Options& options) {
   }
   if (GlobalRank(options) >= WorkerCount(options)) {
     return Contradiction(
-        fmt::format("global_rank={} must be below num_worker * local_size = {} "
+        fmt::format("global_rank={} must be below {}, the number of workers of the job "
                     "(BYTEPS_GLOBAL_RANK)",
                     GlobalRank(options), WorkerCount(options)));
   }
@@ -130,6 +149,7 @@ Status CheckHeartbeats(const Options& options) {
 }  // namespace
 
 Status CheckOptions(const Options& options, const GivenOptions& given) {
+  if (const Status status = CheckLayout(options); !status.ok()) return status;
   if (const Status status = CheckComplete(options, given); !status.ok()) return status;
   if (const Status status = CheckServers(options); !status.ok()) return status;
   if (const Status status = CheckTls(options); !status.ok()) return status;

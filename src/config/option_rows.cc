@@ -12,6 +12,7 @@ namespace byteps::config {
 namespace {
 
 constexpr int64_t kMachinesMax = 65536;
+constexpr int64_t kLocalSizeMax = 1024;
 constexpr int64_t kDay = 86400;
 constexpr int64_t kStepsMax = 1'000'000'000;
 constexpr size_t kInterfacesMax = 8;
@@ -52,6 +53,18 @@ bool IsInterfacesOrEmpty(std::string_view text) {
   const std::vector<std::string_view> names = SplitList(text);
   return names.size() <= kInterfacesMax && std::ranges::all_of(names, [&](std::string_view name) {
            return IsPlainName(name) && std::ranges::count(names, name) == 1;
+         });
+}
+
+// "2,1": a number for each machine.
+bool IsLocalSizesOrEmpty(std::string_view text) {
+  const std::vector<std::string_view> numbers = SplitList(text);
+  constexpr auto kCountMax = static_cast<size_t>(kMachinesMax);
+  return numbers.size() <= kCountMax && std::ranges::all_of(numbers, [](std::string_view one) {
+           int64_t number = 0;
+           const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), number);
+           return error == std::errc() && end == one.data() + one.size() && number >= 1 &&
+                  number <= kLocalSizeMax;
          });
 }
 
@@ -96,21 +109,31 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_LOCAL_RANK",
      .field = &Options::local_rank,
      .readers = kByWorker,
-     .maximum = 1023,
+     .maximum = kLocalSizeMax - 1,
      .help = "Which process of its machine this is; below local_size."},
     {.name = "local_size",
      .variable = "BYTEPS_LOCAL_SIZE",
      .field = &Options::local_size,
      .readers = kByWorker,
      .minimum = 1,
-     .maximum = 1024,
+     .maximum = kLocalSizeMax,
      .help = "Worker processes on each machine."},
+    {.name = "local_sizes",
+     .variable = "BYTEPS_LOCAL_SIZES",
+     .field = &Options::local_sizes,
+     .text_limit = "numbers from 1 to 1024, separated by commas, one for each machine",
+     .text_allowed = IsLocalSizesOrEmpty,
+     .help = "Worker processes on each machine, in the order of worker_id, where machines have "
+             "different numbers: 2,1. The same on all workers; a scheduler that has it, too, "
+             "compares it. Each worker finds its local_size in it. Not set: local_size on each "
+             "machine."},
     {.name = "global_rank",
      .variable = "BYTEPS_GLOBAL_RANK",
      .field = &Options::global_rank,
      .readers = kByWorker,
-     .maximum = kMachinesMax * 1024 - 1,
-     .help = "This worker's rank. Not set: worker_id * local_size + local_rank."},
+     .maximum = kMachinesMax * kLocalSizeMax - 1,
+     .help = "This worker's rank. Not set: the first machine has the first ranks, and so on "
+             "(worker_id * local_size + local_rank, if machines are equal)."},
     {.name = "servers",
      .variable = "BYTEPS_SERVERS",
      .field = &Options::servers,
@@ -267,8 +290,8 @@ constexpr OptionRow kRows[] = {
          "workers, in a job that may go on without single workers (min_workers), and with a "
          "global_rank on several machines. 0: never, so the job needs servers. 1: also if "
          "min_workers lets the job go on without a whole machine, and with a global_rank that is "
-         "worker_id * local_size + local_rank. The same on all workers. If they do not, the log "
-         "says why."},
+         "the one that follows from worker_id and local_rank. The same on all workers. If they "
+         "do not, the log says why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

@@ -86,6 +86,10 @@ std::string AllowedText(const OptionRow& row) {
   if (row.name == "address_cidr") {
     return "10.0.0.0/" + std::to_string(*rc::gen::inRange(0, 33));
   }
+  if (row.name == "local_sizes") {
+    return std::to_string(*rc::gen::inRange(1, 1025)) + "," +
+           std::to_string(*rc::gen::inRange(1, 1025));
+  }
   return *rc::gen::resize(
       40, rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::inRange('a', 'z'))));
 }

@@ -1,8 +1,10 @@
 #include "src/config/options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -122,6 +124,14 @@ void TellAboutOtherVariables(const Environment& environment, Options& options) {
   }
 }
 
+// Each worker finds its number in the list. What contradicts the list is refused later.
+void DeriveLocalSize(const GivenOptions& given, Options& options) {
+  if (options.local_sizes.empty() || given.contains("local_size")) return;
+  const MachineLayout layout = LayoutOf(options);
+  const auto machine = static_cast<uint64_t>(options.worker_id);
+  if (machine < layout.machines()) options.local_size = layout.SizeOf(machine);
+}
+
 // Patience follows the interval: many jobs set only the interval.
 void DeriveHeartbeatTimeouts(const GivenOptions& given, Options& options) {
   if (!given.contains("heartbeat_timeout_ms")) {
@@ -149,6 +159,7 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
     const Status set = SetOption(row, source->text, source->origin, source->factor, options);
     if (!set.ok()) return set;
   }
+  DeriveLocalSize(given, options);
   DeriveHeartbeatTimeouts(given, options);
   WarnAboutUnknownVariables(environment, options);
   TellAboutOtherVariables(environment, options);
@@ -159,6 +170,16 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
   }
   return options;
 }
+
+namespace {
+
+// REQUIRES: the machine is one of the job's.
+int64_t RankInOrder(const Options& options) {
+  const uint64_t first = LayoutOf(options).FirstRank(static_cast<uint64_t>(options.worker_id));
+  return static_cast<int64_t>(first) + options.local_rank;
+}
+
+}  // namespace
 
 bool IsDistributed(const Options& options) {
   return options.force_distributed || (WorkerCount(options) > 1 && !SumsLocally(options));
@@ -172,6 +193,18 @@ bool SumsLocally(const Options& options) {
 
 namespace {
 
+bool CanSum(uint32_t size) { return size > 1 && size <= kLocalWorkersMax; }
+
+bool SomeMachineCanSum(const MachineLayout& layout) {
+  return std::ranges::any_of(layout.sizes(), CanSum);
+}
+
+std::string WhyCannotSum(int64_t size) {
+  if (size == 1) return "this machine has one worker";
+  return fmt::format("this machine has {} workers, and at most {} can share memory", size,
+                     kLocalWorkersMax);
+}
+
 // Where any loss ends the job, a machine's may.
 bool MayLoseWorkers(const Options& options) {
   return options.min_workers > 0 && options.min_workers < WorkerCount(options);
@@ -179,11 +212,7 @@ bool MayLoseWorkers(const Options& options) {
 
 // Of what all workers of the job know alike.
 std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
-  if (options.local_size == 1) return "this machine has one worker";
-  if (options.local_size > kLocalWorkersMax) {
-    return fmt::format("this machine has {} workers, and at most {} can share memory",
-                       options.local_size, kLocalWorkersMax);
-  }
+  if (!SomeMachineCanSum(LayoutOf(options))) return WhyCannotSum(options.local_size);
   if (WorkerCount(options) > kSharingWorkersMax) {
     return fmt::format("the job has {} workers, and machines share memory in jobs of at most {}",
                        WorkerCount(options), kSharingWorkersMax);
@@ -191,22 +220,22 @@ std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   if (MayLoseWorkers(options) && options.local_reduce == "auto") {
     return fmt::format(
         "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers; with "
-        "local_reduce=1 (BYTEPS_LOCAL_REDUCE) the job would lose all {} workers of a machine "
-        "together",
-        options.min_workers, options.local_size);
+        "local_reduce=1 (BYTEPS_LOCAL_REDUCE) the job would lose all workers of a machine together",
+        options.min_workers);
   }
   return std::nullopt;
 }
 
 // Of what the workers of a machine know alike.
 std::optional<std::string> WhyThisMachineDoesNot(const Options& options) {
+  if (!CanSum(static_cast<uint32_t>(options.local_size))) return WhyCannotSum(options.local_size);
   if (MayLoseWorkers(options) && options.min_workers > WorkerCount(options) - options.local_size) {
     return fmt::format(
         "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers, but not "
         "without the {} of a machine",
         options.min_workers, options.local_size);
   }
-  const int64_t place = options.worker_id * options.local_size + options.local_rank;
+  const int64_t place = RankInOrder(options);
   // One worker alone may have the right number by chance.
   if (options.local_reduce == "auto" && options.global_rank.has_value() && options.num_worker > 1) {
     return fmt::format(
@@ -216,11 +245,16 @@ std::optional<std::string> WhyThisMachineDoesNot(const Options& options) {
   }
   if (GlobalRank(options) != place) {
     return fmt::format(
-        "global_rank={} (BYTEPS_GLOBAL_RANK) is not worker_id * local_size + local_rank = {}, and "
-        "the ranks of a machine must follow one another",
+        "global_rank={} (BYTEPS_GLOBAL_RANK) is not {}, which follows from worker_id and "
+        "local_rank, and the ranks of a machine must follow one another",
         GlobalRank(options), place);
   }
   return std::nullopt;
+}
+
+std::optional<std::string> WhyApart(const Options& options) {
+  std::optional<std::string> why = WhyMachinesDoNotSum(options);
+  return why.has_value() ? why : WhyThisMachineDoesNot(options);
 }
 
 }  // namespace
@@ -231,14 +265,14 @@ bool MachinesSum(const Options& options) {
 }
 
 bool IsOneOfMachine(const Options& options) {
-  return MachinesSum(options) && !WhyNotOneOfMachine(options).has_value();
+  return MachinesSum(options) && !WhyApart(options).has_value();
 }
 
 std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
   if (options.local_reduce == "0" || !IsDistributed(options)) return std::nullopt;
-  if (options.local_size == 1 && options.local_reduce == "auto") return std::nullopt;
-  std::optional<std::string> why = WhyMachinesDoNotSum(options);
-  return why.has_value() ? why : WhyThisMachineDoesNot(options);
+  const bool others_may = options.local_reduce == "auto" || SomeMachineCanSum(LayoutOf(options));
+  if (options.local_size == 1 && others_may) return std::nullopt;
+  return WhyApart(options);
 }
 
 int64_t PieceBytesMax(const Options& options) {
@@ -252,10 +286,24 @@ std::vector<std::string> Interfaces(const Options& options) {
   return names;
 }
 
-int64_t WorkerCount(const Options& options) { return options.num_worker * options.local_size; }
+MachineLayout LayoutOf(const Options& options) {
+  if (options.local_sizes.empty()) {
+    return MachineLayout::Equal(static_cast<uint32_t>(options.num_worker),
+                                static_cast<uint32_t>(options.local_size));
+  }
+  std::vector<uint32_t> sizes;
+  for (const std::string_view text : SplitList(options.local_sizes)) {
+    std::from_chars(text.data(), text.data() + text.size(), sizes.emplace_back(1));
+  }
+  return MachineLayout(std::move(sizes));
+}
+
+int64_t WorkerCount(const Options& options) {
+  return static_cast<int64_t>(LayoutOf(options).workers());
+}
 
 int64_t GlobalRank(const Options& options) {
-  return options.global_rank.value_or(options.worker_id * options.local_size + options.local_rank);
+  return options.global_rank.value_or(RankInOrder(options));
 }
 
 int64_t CreditBytes(const Options& options) {

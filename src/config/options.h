@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/machine_layout.h"
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/config/environment.h"
@@ -27,6 +28,7 @@ struct Options {
   int64_t worker_id = 0;
   int64_t local_rank = 0;
   int64_t local_size = 1;
+  std::string local_sizes;  // of all machines, where they differ; then local_size follows
   std::optional<int64_t> global_rank;
   std::optional<int64_t> servers;
   bool force_distributed = false;
@@ -130,7 +132,11 @@ std::optional<std::string> WhyNotOneOfMachine(const Options& options);
 // The largest piece of a tensor: the same for all workers of a job.
 int64_t PieceBytesMax(const Options& options);
 
-// Worker processes in the whole job: every machine runs local_size of them.
+// How the workers of the job are spread over its machines. For a server and the scheduler: as far
+// as they were told.
+MachineLayout LayoutOf(const Options& options);
+
+// Worker processes in the whole job.
 int64_t WorkerCount(const Options& options);
 
 // This process' rank among them.

@@ -128,6 +128,15 @@ int32_t byteps_local_rank(const byteps_session* session) {
 int32_t byteps_local_size(const byteps_session* session) {
   return session == nullptr ? -1 : session->standing().local_size;
 }
+int32_t byteps_machine(const byteps_session* session) {
+  return session == nullptr ? -1 : session->standing().machine;
+}
+int32_t byteps_machine_size(const byteps_session* session, int32_t machine) {
+  if (session == nullptr || machine < 0) return -1;
+  const byteps::MachineLayout& layout = session->standing().layout;
+  const auto number = static_cast<uint64_t>(machine);
+  return number < layout.machines() ? static_cast<int32_t>(layout.SizeOf(number)) : -1;
+}
 
 byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capacity, size_t* count,
                            byteps_error* error) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "byteps/byteps.h"
+#include "src/base/machine_layout.h"
 #include "src/session/c_error.h"
 #include "src/session/call_gate.h"
 #include "src/session/session.h"
@@ -20,6 +21,8 @@ struct byteps_session {
     int32_t size;
     int32_t local_rank;
     int32_t local_size;
+    int32_t machine;
+    byteps::MachineLayout layout;
   };
 
   // REQUIRES: CountForks has succeeded.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/base/machine_layout.h"
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/config/options.h"
@@ -49,7 +50,10 @@ class Session {
   int rank() const { return static_cast<int>(standing_.rank); }
   int size() const { return static_cast<int>(standing_.size); }
   int local_rank() const { return local_rank_; }
-  int local_size() const { return local_size_; }
+  int local_size() const { return static_cast<int>(layout_.SizeOf(machine_)); }
+  const MachineLayout& layout() const { return layout_; }
+  // Which of the layout's machines this process is on.
+  uint64_t machine() const { return machine_; }
 
   void Declare(const std::string& name);
 
@@ -101,7 +105,8 @@ class Session {
   const std::unique_ptr<Log> log_;
   const std::unique_ptr<runtime::TimelineLog> timeline_;  // outlives the engine, which writes it
   const int local_rank_;
-  const int local_size_;
+  const uint64_t machine_;
+  const MachineLayout layout_;
   const bool telemetry_on_;
   const bool machines_sum_;
   const runtime::Standing standing_;

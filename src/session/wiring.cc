@@ -145,7 +145,9 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
                                               static_cast<uint16_t>(options.root_port));
   process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
   // A launcher that starts everything also says how many workers a machine has.
-  process.protocol.worker_machines = static_cast<uint32_t>(config::WorkerCount(options));
+  const MachineLayout layout = config::LayoutOf(options);
+  process.protocol.worker_machines = static_cast<uint32_t>(layout.workers());
+  if (layout.largest() > 1) process.protocol.local_sizes = layout.sizes();
   process.protocol.server_count = static_cast<uint32_t>(options.num_server);
   process.protocol.version = kVersion;
   process.protocol.start_timeout = seconds(options.start_timeout_s);
@@ -308,6 +310,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   worker.join.worker_count = static_cast<uint32_t>(config::WorkerCount(options));
   worker.join.local_rank = static_cast<uint32_t>(options.local_rank);
   worker.join.local_size = static_cast<uint32_t>(options.local_size);
+  worker.join.local_sizes = config::LayoutOf(options).sizes();
   if (options.shared_links) worker.shards.shared_host = worker.join.host;
   worker.protocol.credit.fixed_bytes = static_cast<uint64_t>(config::CreditBytes(options));
   worker.protocol.watch = [&timeline](uint32_t) { return timeline.NewPieceWatch(); };

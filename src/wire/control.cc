@@ -36,6 +36,8 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   flatbuffers::Offset<flatbuffers::String> contributor;  // absent for most
   if (!m.contributor.empty()) contributor = b.CreateString(m.contributor);
   auto more_addresses = Strings(b, m.more_addresses);
+  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> local_sizes;  // absent for servers
+  if (!m.local_sizes.empty()) local_sizes = b.CreateVector(m.local_sizes);
   fb::JoinBuilder join(b);
   join.add_role(static_cast<uint8_t>(m.role));
   join.add_rank(m.rank);
@@ -57,6 +59,7 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_machines_sum(m.machines_sum);
   join.add_meets(m.meets);
   join.add_more_addresses(more_addresses);
+  join.add_local_sizes(local_sizes);
   return join.Finish();
 }
 

@@ -61,6 +61,8 @@ struct Join {
   bool meets = false;
   // Servers whose host has several interfaces: addresses of the others, in the same form.
   std::vector<std::string> more_addresses;
+  // Workers: how many each machine of the job has, as MachineLayout::sizes; empty: not said.
+  std::vector<uint32_t> local_sizes;
 
   friend bool operator==(const Join&, const Join&) = default;
 };

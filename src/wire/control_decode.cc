@@ -68,6 +68,7 @@ Result<Join> Read(const fb::Join& m) {
   join.machines_sum = m.machines_sum();
   join.meets = m.meets();
   join.more_addresses = Texts(m.more_addresses());
+  join.local_sizes = Numbers(m.local_sizes());
   return join;
 }
 

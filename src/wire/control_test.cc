@@ -12,6 +12,7 @@ std::vector<Message> OneOfEach() {
   Join join{Role::kServer, 3,       42, "host-a", "10.0.0.1:99", 2,          500, 17, 4, 2,
             32768,         "0.1.0", 0,  1,        "node-a",      "node-a/0", 4};
   join.more_addresses = {"10.1.0.1:99", "[fd00::1]:98"};
+  join.local_sizes = {2, 1};
   View view;
   view.epoch = 5;
   view.generation = 2;

@@ -110,6 +110,7 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.identity = identity();
   process.identity.incarnation = RandomIncarnation();
   process.protocol.worker_machines = options_.workers;
+  if (options_.medium == Medium::kMachines) process.protocol.local_sizes = Layout().sizes();
   process.protocol.server_count = options_.servers;
   process.protocol.version = kVersion;
   process.protocol.start_timeout = options_.start_timeout;
@@ -196,6 +197,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.piece_bytes_max = options_.piece_bytes_max;
   worker.join.version = kVersion;
   worker.join.local_rank = 1;  // says nothing about waiting
+  if (options_.medium == Medium::kMachines) worker.join.local_sizes = Layout().sizes();
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
   worker.protocol.overdue_after = kOverdueAfter;
@@ -226,6 +228,15 @@ Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   return machine::StartLocalEngine(local, log_);
 }
 
+MachineLayout Cluster::Layout() const {
+  std::vector<uint32_t> sizes = options_.machine_sizes;
+  for (uint32_t rank = 0; options_.machine_sizes.empty() && rank < options_.workers;) {
+    sizes.push_back(std::min(options_.machine_ranks, options_.workers - rank));
+    rank += sizes.back();
+  }
+  return MachineLayout(std::move(sizes));
+}
+
 Result<runtime::StartedEngine> Cluster::StartInMachine(
     std::unique_ptr<transport::Transport> transport, uint32_t rank) {
   machine::MachineOptions machine;
@@ -233,10 +244,13 @@ Result<runtime::StartedEngine> Cluster::StartInMachine(
   machine.job = "cluster-test " + std::to_string(getpid());
   machine.secret = identity().secret;
   machine.version = kVersion;
-  machine.machine = std::to_string(rank / options_.machine_ranks);
-  machine.local_rank = rank % options_.machine_ranks;
-  machine.first_rank = rank - machine.local_rank;
-  machine.local_size = std::min(options_.machine_ranks, options_.workers - machine.first_rank);
+  const MachineLayout layout = Layout();
+  uint64_t number = 0;
+  while (layout.FirstRank(number + 1) <= rank) ++number;
+  machine.machine = std::to_string(number);
+  machine.first_rank = static_cast<uint32_t>(layout.FirstRank(number));
+  machine.local_rank = rank - machine.first_rank;
+  machine.local_size = layout.SizeOf(number);
   if (machine.local_size == 1) {
     return runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
   }

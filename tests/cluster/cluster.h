@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/base/machine_layout.h"
 #include "src/base/thread_annotations.h"
 #include "src/runtime/coordinator_process.h"
 #include "src/runtime/engine.h"
@@ -56,7 +57,8 @@ inline std::string NameOf(const Setting& setting) {
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;
-  uint32_t machine_ranks = 2;  // of kMachines: of each machine; the last may have fewer
+  uint32_t machine_ranks = 2;           // of kMachines: of each machine; the last may have fewer
+  std::vector<uint32_t> machine_sizes;  // the same, if they differ in another way
   uint32_t servers = 1;
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
@@ -210,6 +212,7 @@ class Cluster {
   std::string ListenAddress() const;
   Result<Worker> MakeWorker(uint32_t rank);
   Result<runtime::StartedEngine> StartLocal(uint32_t rank);
+  MachineLayout Layout() const;  // of kMachines
   Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transport> transport,
                                                 uint32_t rank);
   void RunOnThreadOf(uint32_t worker, std::function<void()> work);

@@ -46,6 +46,21 @@ struct Shape {
   uint32_t servers;
 };
 
+// A rank alone on its machine is a plain member, also if it is rank 0.
+TEST_F(Machines, SumWhereMachinesHaveDifferentNumbersOfRanks) {
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{2, 1}, {1, 2, 1}, {1, 3, 2}}) {
+    const MachineLayout layout(sizes);
+    ClusterOptions options = Size(static_cast<uint32_t>(layout.workers()), 1, 2);
+    options.machine_sizes = sizes;
+    Cluster cluster(options);
+    Status started = cluster.Start();
+    ASSERT_TRUE(started.ok()) << started.ToString();
+    for (int use = 0; use < 3; ++use) ExpectSums(cluster, 100000, "sum");
+    cluster.LeaveInOrder();
+  }
+}
+
 // 2 x 2, 2 x 4, 3 + 1, one machine, and 1 + 1.
 TEST_F(Machines, SumOverMachinesOfAnyNumberOfRanks) {
   for (Shape shape :

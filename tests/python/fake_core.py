@@ -91,11 +91,13 @@ class World:
 class FakeSession:
     rank = 0
     local_rank = 0
+    machine = 0
     address = 77
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.size = self.local_size = world.size
+        self.machine_sizes = [world.size]
         self._operations: dict[int, Started] = {}
         self._down = False
 

@@ -62,7 +62,7 @@ class SlurmCluster:
         self._start("slurmctld", "-D", "-c")
         for node in ("n1", "n2", "n3"):
             self._start("slurmd", "-D", "-N", node)
-        wait_until(self._is_idle)
+        wait_until(self.is_idle)
 
     def _start(self, *command: str) -> None:
         program = shutil.which(command[0], path=_PATH)
@@ -78,7 +78,8 @@ class SlurmCluster:
                 )
             )
 
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
+        """Return whether all nodes are up and no step is left on them."""
         for process in self._processes:
             assert process.poll() is None, self.logs()
         told = subprocess.run(

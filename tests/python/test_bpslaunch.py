@@ -47,11 +47,26 @@ def bpslaunch(environment, *command: str):
         ({"NVIDIA_VISIBLE_DEVICES": "all"}, 1),
         ({"NVIDIA_VISIBLE_DEVICES": "void"}, 1),
         ({"BYTEPS_LOCAL_SIZE": "4"}, 4),
+        ({"BYTEPS_LOCAL_SIZES": "3,1", "DMLC_WORKER_ID": "1"}, 1),
+        ({"BYTEPS_LOCAL_SIZES": "3,1", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_SIZE": "3"}, 3),
         ({"BYTEPS_LOCAL_SIZE": "2", "NVIDIA_VISIBLE_DEVICES": "0,1,2"}, 2),
     ],
 )
 def test_number_of_workers_on_the_machine(variables, expected) -> None:
     assert local_size(variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "more", "text"),
+    [
+        ("2,x", {}, "BYTEPS_LOCAL_SIZES is '2,x'"),
+        ("2,1", {"BYTEPS_LOCAL_SIZE": "2"}, "BYTEPS_LOCAL_SIZE is 2.* gives machine 1 1 workers"),
+        ("2", {}, "DMLC_WORKER_ID is .1., .* has machines 0 to 0"),
+    ],
+)
+def test_numbers_of_machines_that_cannot_be_are_refused(sizes, more, text) -> None:
+    with pytest.raises(BytepsError, match=text):
+        local_size({"BYTEPS_LOCAL_SIZES": sizes, "DMLC_WORKER_ID": "1", **more})
 
 
 def test_a_local_size_that_is_no_number_is_refused() -> None:

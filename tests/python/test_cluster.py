@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from byteps.common.cluster import described_job
@@ -143,8 +148,94 @@ def test_slurm_says_nodes_and_tasks() -> None:
     assert of_all(tasks, "DMLC_PS_ROOT_URI") == ["login"] * 6
     one = {**tasks[0], "SLURM_STEP_NODELIST": "gpu-a[07-09,12],login"}
     assert variables(one)["DMLC_PS_ROOT_URI"] == "gpu-a07"
-    with pytest.raises(RefusedError, match="--ntasks-per-node"):
-        described_job(slurm(0, 0, 0, "2,1", 3))
+
+
+UNEQUAL = ("2,1,3", ((0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)))
+
+
+def expect_unequal(ranks: list[dict[str, str]], machines: str, named: bool = False) -> None:
+    assert of_all(ranks, "DMLC_NUM_WORKER") == ["3"] * 6
+    assert of_all(ranks, "DMLC_NUM_SERVER") == ["3"] * 6
+    assert of_all(ranks, "BYTEPS_LOCAL_SIZES") == ["2,1,3"] * 6
+    assert of_all(ranks, "DMLC_WORKER_ID") == list(machines)
+    sizes = ["213"[int(machine)] for machine in machines]
+    assert of_all(ranks, "BYTEPS_LOCAL_SIZE") == sizes
+    assert ["BYTEPS_GLOBAL_RANK" in variables(one) for one in ranks] == [named] * 6
+    jobs = [described_job(one) for one in ranks]
+    starters = [(job.has_scheduler, job.servers) for job in jobs if job and job.servers]
+    assert starters == [(True, [0]), (False, [1]), (False, [2])]
+
+
+def test_slurm_says_how_many_tasks_each_node_has() -> None:
+    _, places = UNEQUAL
+    ids = ("0,1", "2", "3,4,5")
+    ranks = [slurm(rank, node, local, "2,1,3", 6) for rank, (node, local) in enumerate(places)]
+    told = [{**one, "SLURM_GTIDS": ids[int(one["SLURM_NODEID"])]} for one in ranks]
+    expect_unequal(told, "001222")
+    expect_unequal(ranks, "001222", named=True)
+    assert variables(slurm(8, 3, 0, "3(x2),1(x4)", 10))["BYTEPS_LOCAL_SIZES"] == "3,3,1,1,1,1"
+    with pytest.raises(RefusedError, match="SLURM_STEP_TASKS_PER_NODE=2,1 has 3"):
+        described_job(slurm(0, 0, 0, "2,1", 4))
+    with pytest.raises(RefusedError, match="cannot be"):
+        described_job(slurm(0, 2, 0, "2,1", 3))
+
+
+def test_torchrun_says_enough_of_two_machines() -> None:
+    def ranks(first: int, second: int) -> list[dict[str, str]]:
+        sizes, size = (first, second), first + second
+        places = [(node, local) for node in (0, 1) for local in range(sizes[node])]
+        own = [
+            {"LOCAL_RANK": str(local), "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": "2"}
+            for node, local in places
+        ]
+        return [{**torch(r, size, sizes[places[r][0]]), **one} for r, one in enumerate(own)]
+
+    for first, second in ((2, 1), (1, 2), (3, 1), (1, 3)):  # 1 of 4 may look like 4 machines
+        job = ranks(first, second)
+        size = first + second
+        assert of_all(job, "BYTEPS_LOCAL_SIZES") == [f"{first},{second}"] * size
+        assert of_all(job, "DMLC_WORKER_ID") == ["0"] * first + ["1"] * second
+        assert not any("BYTEPS_GLOBAL_RANK" in variables(one) for one in job)
+    assert "BYTEPS_LOCAL_SIZES" not in variables(ranks(2, 2)[0])
+
+
+def test_of_machines_that_no_launcher_describes_the_user_says_the_numbers() -> None:
+    told, places = UNEQUAL
+    sizes = (2, 1, 3)
+    own = [mpi(r, 6, local, sizes[node]) for r, (node, local) in enumerate(places)]
+    expect_unequal([{**one, "BYTEPS_LOCAL_SIZES": told} for one in own], "001222")
+    policy = {"OMPI_MCA_rmaps_base_mapping_policy": "node", "BYTEPS_LOCAL_SIZES": told}
+    turns = [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (2, 2)]
+    dealt = [mpi(r, 6, local, sizes[node], **policy) for r, (node, local) in enumerate(turns)]
+    assert of_all(dealt, "DMLC_WORKER_ID") == list("012022")
+    assert of_all(dealt, "BYTEPS_GLOBAL_RANK") == list("012345")
+    for launcher in (mpi(0, 5, 0, 3), torch(0, 5, 3), torch(0, 6, 3, GROUP_WORLD_SIZE="3")):
+        with pytest.raises(RefusedError, match=r"different numbers.*Set BYTEPS_LOCAL_SIZES.*2,1"):
+            described_job(launcher)
+
+
+def test_the_example_for_ray_says_how_many_workers_each_node_has(monkeypatch) -> None:
+    ray = SimpleNamespace(remote=lambda **options: lambda cls: cls)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "ray_workers.py"))
+    places = [("a", "10.0.0.1", 1), ("a", "10.0.0.1", 2), ("b", "10.0.0.2", 1)]
+    ranks = example["variables_of"](places)
+    assert of_all(ranks, "BYTEPS_LOCAL_SIZES") == ["2,1"] * 3
+    assert of_all(ranks, "DMLC_WORKER_ID") == ["0", "0", "1"]
+    assert of_all(ranks, "BYTEPS_LOCAL_RANK") == ["0", "1", "0"]
+
+
+def test_numbers_of_the_user_that_cannot_be_are_refused() -> None:
+    def refusal(sizes: str, error: type[Exception] = RefusedError) -> str:
+        with pytest.raises(error) as caught:
+            described_job(mpi(0, 3, 0, 2, BYTEPS_LOCAL_SIZES=sizes))
+        return str(caught.value)
+
+    assert "BYTEPS_LOCAL_SIZES=2,2 has 4" in refusal("2,2")
+    assert "machine 0 has 2 of them, and BYTEPS_LOCAL_SIZES would be 1,2" in refusal("1,2")
+    assert "this machine has 2 of them, and BYTEPS_LOCAL_SIZES=3" in refusal("3")
+    for bad in ("2,x", "2,0", "2;1", "2,1025"):
+        assert f"BYTEPS_LOCAL_SIZES is '{bad}'" in refusal(bad, InvalidArgumentError)
 
 
 # The ranks of a machine sum together where no rank is named.
@@ -191,8 +282,6 @@ def test_what_is_missing_is_named() -> None:
         described_job({"RANK": "0", "WORLD_SIZE": "2"})
     with pytest.raises(RefusedError, match="LOCAL_WORLD_SIZE is 'x', which is no number"):
         described_job(torch(0, 2, 2, LOCAL_WORLD_SIZE="x"))
-    with pytest.raises(RefusedError, match="different numbers of processes"):
-        described_job(mpi(0, 5, 0, 3))
     with pytest.raises(RefusedError, match="Set MASTER_ADDR"):
         described_job(mpi(0, 4, 0, 2, OMPI_MCA_orte_hnp_uri=""))
     with pytest.raises(RefusedError, match=r"rank 7 of 4.* cannot be.*DMLC_NUM_WORKER=1"):

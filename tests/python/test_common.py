@@ -304,27 +304,18 @@ def test_a_timeline_has_every_operation(core, tmp_path) -> None:
     assert [rows[e["pid"]] for e in begins] == ["a", "b", "a again"]
 
 
-def test_machines_are_counted_by_their_workers(core, monkeypatch) -> None:
-    monkeypatch.delenv("DMLC_WORKER_ID", raising=False)
+def test_machines_are_those_of_the_library(core) -> None:
     default.init()
     session = default.current()
-    for size, local_size, rank, expected in (
-        (4, 2, 3, (1, 2, True)),
-        (2, 2, 1, (0, 1, True)),
-        (3, 2, 2, (1, 2, False)),
-        (3, 1, 2, (2, 3, True)),
+    for machine, sizes, is_equal in (
+        (1, [2, 2], True),
+        (0, [2], True),
+        (1, [2, 1], False),
+        (2, [1, 1, 1], True),
     ):
-        session.size, session.local_size, session.rank = size, local_size, rank
+        session.machine, session.machine_sizes = machine, sizes
         found = (default.cross_rank(), default.cross_size(), default.is_homogeneous())
-        assert found == expected
-
-
-def test_a_machine_is_what_was_said_whatever_the_order_of_ranks(core, monkeypatch) -> None:
-    monkeypatch.setenv("DMLC_WORKER_ID", "1")
-    default.init()
-    session = default.current()
-    session.size, session.local_size, session.rank = 4, 2, 1  # ranks 1 and 3 are on machine 1
-    assert (default.cross_rank(), default.cross_size()) == (1, 2)
+        assert found == (machine, len(sizes), is_equal)
 
 
 @pytest.mark.parametrize(

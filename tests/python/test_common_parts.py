@@ -35,7 +35,6 @@ from byteps.common.call import (
 from byteps.common.cluster import (
     Job,
     described_job,
-    number_of,
     port_of,
     servers_needed,
 )
@@ -46,6 +45,7 @@ from byteps.common.errors import (
 )
 from byteps.common.exchange_options import ExchangeOptions, check_passes, is_whole
 from byteps.common.last_words import LastWords
+from byteps.common.launchers import number_of
 from byteps.common.reduction import Average, Max, Min, Sum
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.types import DataType, Operation
@@ -58,12 +58,6 @@ def test_where_the_programs_are(monkeypatch) -> None:
     assert environment.program_dir() == Path("/elsewhere")
     monkeypatch.delenv("BYTEPS_PROGRAM_DIR")
     assert environment.program_dir() == Path(errors.__file__).parents[1] / "bin"
-
-
-def test_the_machine_is_a_number_or_not_said(monkeypatch) -> None:
-    for text, number in (("3", 3), (" 3 ", 3), ("", None), ("x", None), ("²", None)):
-        monkeypatch.setenv("DMLC_WORKER_ID", text)
-        assert environment.machine() == number
 
 
 def test_the_steps_of_a_trace(monkeypatch) -> None:

@@ -9,6 +9,7 @@ import sys
 
 import job_runs
 import pytest
+import slurm_cluster
 import test_cluster
 import test_jobs
 from job_runs import JOBS
@@ -28,6 +29,11 @@ pytestmark = test_jobs.pytestmark
 PROGRAM = str(JOBS / "meeting.py")
 needs_mpi = pytest.mark.skipif(
     shutil.which("mpirun") is None, reason="mpirun is not installed (Debian: openmpi-bin)"
+)
+
+
+needs_slurm = pytest.mark.skipif(
+    bool(slurm_cluster.why_not()), reason=f"no Slurm: {slurm_cluster.why_not()}"
 )
 
 
@@ -141,6 +147,46 @@ def test_two_torchruns_are_two_machines(environment) -> None:
         assert f"all right {node}/2, 0/1 on {node}/2, 2 servers" in out
 
 
+def test_two_torchruns_with_different_numbers_of_processes(environment) -> None:
+    meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_ports(1)[0])]
+    sizes = (1, 3)  # where a fourth of all might be one of four machines
+    nodes = [
+        torchrun(
+            environment, "--nnodes", "2", "--node-rank", str(node), *meeting,
+            "--nproc-per-node", str(size), PROGRAM,
+        )
+        for node, size in enumerate(sizes)
+    ]  # fmt: skip
+    told = [finish(process) for process in nodes]
+    assert all(code == 0 for code, _, _ in told), told
+    assert "all right 0/4, 0/1 on 0/2, 2 servers" in told[0][1]
+    for local_rank in range(3):
+        assert f"all right {1 + local_rank}/4, {local_rank}/3 on 1/2, 2 servers" in told[1][1]
+
+
+def test_machines_of_which_no_launcher_says_enough(environment) -> None:
+    # As mpirun would on three machines with 2, 1 and 1 slots: four ranks might be 2 machines of 2.
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
+    own = [test_cluster.torch(rank, 4, 2, **meeting) for rank in range(2)]
+    alone = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    own += [{**own[0], **alone, "RANK": str(n + 1), "GROUP_RANK": str(n)} for n in (1, 2)]
+    environment = {**environment, "BYTEPS_START_TIMEOUT": "20"}
+    told = {"BYTEPS_LOCAL_SIZES": "2,1,1"}
+    right = [start({**environment, **one, **told}, sys.executable, PROGRAM) for one in own]
+    ends = [finish(worker) for worker in right]
+    assert all(code == 0 for code, _, _ in ends), ends
+    assert "all right 3/4, 0/1 on 2/3, 3 servers" in ends[3][1]
+    # Without the numbers the two kinds of machines think of different jobs.
+    wrong = [start({**environment, **one}, sys.executable, PROGRAM) for one in own]
+    ends = [finish(worker) for worker in wrong]
+    assert all(code != 0 for code, _, _ in ends), ends
+    both = (
+        "told of 4 machines with 1 worker each, the coordinator of 2 machines with 2 workers each"
+    )
+    refused = [err for _, _, err in ends if both in err and "BYTEPS_LOCAL_SIZES" in err]
+    assert refused, ends
+
+
 def mpirun(environment, *arguments: str) -> subprocess.Popen[str]:
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return start({**environment, **as_root}, "mpirun", "--oversubscribe", *arguments)
@@ -171,3 +217,22 @@ def test_a_killed_mpirun_leaves_no_server(environment) -> None:
     wait_for_line(job, "all right 1/2")
     job.send_signal(signal.SIGKILL)
     job.communicate(timeout=LIMIT_S)  # the fixture sees that nothing is left
+
+
+@needs_slurm
+def test_srun_with_different_numbers_of_tasks(environment, tmp_path) -> None:
+    cluster = slurm_cluster.SlurmCluster(tmp_path)
+    try:
+        # The nodes have names that nobody resolves: all of them are this machine.
+        environment = {**environment, **cluster.environment, "MASTER_ADDR": "127.0.0.1"}
+        code, out, err = finish(
+            start(
+                environment, "srun", "-N2", "-n3", "--kill-on-bad-exit=1", sys.executable, PROGRAM
+            )
+        )
+        wait_until(cluster.is_idle)  # else the daemons of the step outlive the cluster
+    finally:
+        cluster.stop()
+    assert code == 0, out + err
+    for line in ("0/3, 0/2 on 0/2", "1/3, 1/2 on 0/2", "2/3, 0/1 on 1/2"):
+        assert f"all right {line}, 2 servers" in out, out + err

@@ -61,6 +61,19 @@ def test_a_job_on_two_hosts(environment, server) -> None:
         assert line in out.splitlines(), out + err
 
 
+def test_hosts_with_different_numbers_of_workers(environment, server) -> None:
+    hosts = "127.0.0.2:2,127.0.0.3:2"
+    arguments = ["--hosts", hosts, "-np", "3", sys.executable, PROGRAM]
+    code, out, err = finish(start(environment, server, *arguments))
+    assert code == 0, out + err
+    for line in (
+        "[127.0.0.2 worker 0] all right 0/3, 0/2 on 0/2, 2 servers",
+        "[127.0.0.2 worker 1] all right 1/3, 1/2 on 0/2, 2 servers",
+        "[127.0.0.3 worker 2] all right 2/3, 0/1 on 1/2, 2 servers",
+    ):
+        assert line in out.splitlines(), out + err
+
+
 def test_servers_on_a_third_host_and_this_machine_as_a_host(environment, server, tmp_path) -> None:
     (tmp_path / "hosts").write_text("localhost slots=1\nalias slots=1\n")
     where = ["--hostfile", str(tmp_path / "hosts"), "--server-hosts", "127.0.0.4"]

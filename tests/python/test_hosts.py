@@ -56,8 +56,8 @@ def test_hosts_are_filled_in_their_order() -> None:
     assert fill(hosts, 2) == [Host("a", 2)]
     with pytest.raises(InvalidArgumentError, match="room for 4 workers"):
         fill(hosts, 5)
-    with pytest.raises(InvalidArgumentError, match=r"different numbers of workers \(a 2, b 1\)"):
-        fill(hosts, 3)
+    assert fill(hosts, 3) == [Host("a", 2), Host("b", 1)]
+    assert fill([Host("a", 1), Host("b", 3)], None) == [Host("a", 1), Host("b", 3)]
 
 
 def labels(hosts: list[Host], **options) -> list[tuple[str, list[str]]]:
@@ -125,6 +125,26 @@ def test_workers_of_several_hosts_have_numbers_by_machine() -> None:
     assert [one["rank"] for one in rows] == [0, 1, 2, 3]
     assert [one["environment"]["DMLC_WORKER_ID"] for one in rows] == ["0", "0", "1", "1"]
     assert [one["environment"]["BYTEPS_LOCAL_RANK"] for one in rows] == ["0", "1", "0", "1"]
+
+
+def test_hosts_may_have_different_numbers_of_workers() -> None:
+    hosts = [Host("a", 1), Host("b", 2), Host("c", 1)]
+    parts = placed(hosts, RemoteOptions(servers=0))
+    rows = [one for part in parts for one in part.processes]
+    assert [one["rank"] for one in rows] == [0, 1, 2, 3]
+    assert [one["label"] for one in rows] == [
+        "a worker 0",
+        "b worker 1",
+        "b worker 2",
+        "c worker 3",
+    ]
+    assert [one["environment"]["DMLC_WORKER_ID"] for one in rows] == ["0", "1", "1", "2"]
+    assert [one["environment"]["BYTEPS_LOCAL_RANK"] for one in rows] == ["0", "0", "1", "0"]
+    assert [one["environment"]["BYTEPS_LOCAL_SIZE"] for one in rows] == ["1", "2", "2", "1"]
+    told = job_variables(hosts, 3, "10.0.0.1")
+    assert (told["DMLC_NUM_WORKER"], told["BYTEPS_LOCAL_SIZES"]) == ("3", "1,2,1")
+    assert "BYTEPS_LOCAL_SIZE" not in told, "each worker has its own"
+    assert "BYTEPS_LOCAL_SIZES" not in carried_environment({"BYTEPS_LOCAL_SIZES": "2,1"})
 
 
 def test_servers_have_numbers_and_their_hosts_a_name() -> None:

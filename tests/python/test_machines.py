@@ -18,6 +18,8 @@ from job_runs import COLD_PYTHON, JOBS, warm_python
 from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
 from shapes import FULL
 
+from byteps.common.layout import Layout
+
 environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
@@ -26,24 +28,22 @@ pytestmark = test_jobs.pytestmark
 def machines(
     environment,
     name: str,
-    count: int,
-    ranks: int,
+    sizes: tuple[int, ...],
     servers: int = 1,
     arguments: tuple[str, ...] = (),
     python: Sequence[str] = (),
     **options: str,
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """Start services, and a launcher for each machine; yields these launchers.
+    """Start services, and a launcher for each machine with its workers; yields these launchers.
 
     The machines are on one host, and know of each other only what the contract says.
     """
     common = {
         **environment,
-        "DMLC_NUM_WORKER": str(count),
+        **Layout(sizes).variables(),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_PS_ROOT_URI": "127.0.0.1",
         "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
-        "BYTEPS_LOCAL_SIZE": str(ranks),
         **options,
     }
 
@@ -59,7 +59,7 @@ def machines(
 
     services = [start("scheduler"), *(start("server") for _ in range(servers))]
     script = (*(python or warm_python()), str(JOBS / f"{name}.py"), *arguments)
-    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(count)]
+    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
     try:
         yield started
     finally:
@@ -84,11 +84,59 @@ def worker_of(token: str, machine: int, rank: int) -> int:
 
 @pytest.mark.parametrize("name", ["operations", "mismatches", *["orders", "training"] * FULL])
 def test_all_right(environment, name) -> None:
-    with machines(environment, name, 2, 2) as started:
+    with machines(environment, name, (2, 2)) as started:
         told = [finish(one) for one in started]
     for code, out, _ in told:
         assert code == 0, out
         assert out.count("all right") == 2, out
+
+
+# A machine of one rank is a plain member.
+@pytest.mark.parametrize(
+    ("sizes", "servers", "name", "options"),
+    [
+        ((2, 1), 1, "operations", {}),
+        ((3, 1), 2, "operations", {}),
+        ((1, 2, 1), 1, "operations", {}),
+        ((1, 2), 1, "mismatches", {}),
+        *[((2, 3, 1), 3, "operations", {}), ((1, 3), 2, "orders", {})] * FULL,
+        *[((2, 1), 2, "training", {})] * FULL,
+        *[((2, 1), 1, "operations", {"BYTEPS_LOCAL_REDUCE": "0"})] * FULL,
+    ],
+)
+def test_machines_with_different_numbers_of_workers(
+    environment, sizes, servers, name, options
+) -> None:
+    with machines(environment, name, sizes, servers, **options) as started:
+        told = [finish(one) for one in started]
+    for size, (code, out, _) in zip(sizes, told, strict=True):
+        assert code == 0, out
+        assert out.count("all right") == size, out
+
+
+def test_only_machines_of_several_workers_are_one_member(environment) -> None:
+    line = "workers of this machine are one member of the job"
+    told = {"BYTEPS_LOG_LEVEL": "info"}
+    with machines(environment, "small", (1, 2), **told) as started:
+        (_, alone, _), (_, pair, _) = [finish(one) for one in started]
+    assert line not in alone, alone
+    assert "a member of the job by itself" not in alone, alone
+    assert f"the 2 {line}" in pair, pair
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+def test_a_killed_worker_ends_a_job_of_unequal_machines(environment, machine) -> None:
+    sizes = (2, 1)
+    with machines(environment, "steps", sizes, python=COLD_PYTHON) as started:
+        for size, one in zip(sizes, started, strict=True):
+            for _ in range(size):
+                wait_for_line(one, "stepping")
+        os.kill(worker_of(environment[TOKEN_VARIABLE], machine, 0), signal.SIGKILL)
+        told = [finish(one) for one in started]
+    assert all(code != 0 for code, _, _ in told)
+    lost = "worker 2" if machine == 1 else "worker [01]"  # of a machine any rank may be named
+    assert re.search(lost, told[1 - machine][1]), told[1 - machine][1]
+    assert "local rank 0 was killed by signal 9" in told[machine][1]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +152,7 @@ def test_all_right(environment, name) -> None:
 )
 def test_each_machine_says_once_what_it_is(environment, options, line) -> None:
     told = {**options, "BYTEPS_LOG_LEVEL": "info"}
-    with machines(environment, "small", 2, 2, **told) as started:
+    with machines(environment, "small", (2, 2), **told) as started:
         ends = [finish(one) for one in started]
     for code, out, _ in ends:
         assert code == 0, out
@@ -113,7 +161,7 @@ def test_each_machine_says_once_what_it_is(environment, options, line) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment, rank) -> None:
-    with machines(environment, "steps", 2, 2, python=COLD_PYTHON) as started:
+    with machines(environment, "steps", (2, 2), python=COLD_PYTHON) as started:
         for one in started:
             wait_for_line(one, "stepping")
             wait_for_line(one, "stepping")
@@ -128,7 +176,7 @@ def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment
 
 def test_a_rank_that_does_not_come_is_named(environment) -> None:
     limit = {"BYTEPS_OPERATION_TIMEOUT": "3"}
-    with machines(environment, "stalling", 2, 2, arguments=("3", "60"), **limit) as started:
+    with machines(environment, "stalling", (2, 2), arguments=("3", "60"), **limit) as started:
         told = [finish(one) for one in started]
     for code, out, _ in told:
         assert code != 0, out

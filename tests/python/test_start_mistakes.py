@@ -153,6 +153,26 @@ def test_workers_that_disagree_about_their_number(mistaken) -> None:
     ended(first)
 
 
+def test_workers_that_disagree_about_the_machines(mistaken) -> None:
+    mistaken.told["DMLC_NUM_WORKER"] = "2"
+    scheduler = mistaken.start("scheduler", BYTEPS_LOCAL_SIZES="2,1")
+    said = ended(mistaken.start("worker", DMLC_WORKER_ID="1", BYTEPS_LOCAL_SIZES="1,2"))
+    both = (
+        "you were told of machines with 1,2 workers, the coordinator of machines with 2,1 workers"
+    )
+    assert both in said
+    assert "DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZES" in said
+    assert both in ended(scheduler)
+
+
+def test_numbers_of_machines_that_contradict_each_other(mistaken) -> None:
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_WORKER_ID": "1", "BYTEPS_LOCAL_SIZES": "2,1"}
+    said = ended(mistaken.start("worker", BYTEPS_LOCAL_SIZE="2"))
+    assert "local_size=2 (BYTEPS_LOCAL_SIZE) must be 1, or not set: local_sizes=2,1" in said
+    said = ended(mistaken.start("scheduler", DMLC_NUM_WORKER="3"))
+    assert "local_sizes=2,1 (BYTEPS_LOCAL_SIZES) has a number for each of 2 machines, but" in said
+
+
 def test_a_worker_s_number_twice(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
     scheduler = mistaken.start("scheduler")

@@ -80,6 +80,7 @@ AREAS = (
         pytest=(
             "test_common*.py",
             "test_cluster.py",
+            "test_layout.py",
             "test_timeline.py",
             "test_torch_o*.py",
             "test_torch_sessions.py",

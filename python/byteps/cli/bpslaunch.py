@@ -21,15 +21,20 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
-from byteps.common.cluster import MIN_WORKERS_VARIABLE, number_of, servers_needed
+from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import BytepsError
+from byteps.common.launchers import number_of
+from byteps.common.layout import (
+    LOCAL_SIZE_MAX,
+    LOCAL_SIZE_VARIABLE,
+    LOCAL_SIZES_VARIABLE,
+    told_sizes,
+)
 from byteps.common.programs import exec_program
 
 ROLES = ("worker", "server", "scheduler")
 _JOB_VARIABLES = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT")
 _GRACE_S = 3.0
-# As the library's option has it (src/config/option_rows.cc).
-_LOCAL_SIZE_MAX = 1024
 _HELP = """
 bpslaunch COMMAND [ARGUMENT...]: start one role of a job, as the environment says: DMLC_ROLE is
 worker, server or scheduler; DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT
@@ -60,17 +65,26 @@ def missing_variables(role: str, environment: Mapping[str, str]) -> list[str]:
 def local_size(environment: Mapping[str, str]) -> int:
     """Return how many workers run on this machine.
 
-    BYTEPS_LOCAL_SIZE says it; otherwise there is one for each device in NVIDIA_VISIBLE_DEVICES.
+    BYTEPS_LOCAL_SIZES or BYTEPS_LOCAL_SIZE says it; otherwise there is one for each device in
+    NVIDIA_VISIBLE_DEVICES.
     """
-    explicit = environment.get("BYTEPS_LOCAL_SIZE")
+    listed = _listed_size(environment)
+    explicit = environment.get(LOCAL_SIZE_VARIABLE)
     if explicit:
         size = number_of(explicit)
-        if size is None or not 1 <= size <= _LOCAL_SIZE_MAX:
+        if size is None or not 1 <= size <= LOCAL_SIZE_MAX:
             raise BytepsError(
-                f"BYTEPS_LOCAL_SIZE is {explicit!r}; it must be a number from 1 to "
-                f"{_LOCAL_SIZE_MAX}."
+                f"{LOCAL_SIZE_VARIABLE} is {explicit!r}; it must be a number from 1 to "
+                f"{LOCAL_SIZE_MAX}."
             )
-        return size
+        if listed in (None, size):
+            return size
+        raise BytepsError(
+            f"{LOCAL_SIZE_VARIABLE} is {size}, but {LOCAL_SIZES_VARIABLE} gives machine "
+            f"{environment.get('DMLC_WORKER_ID')} {listed} workers; set only one of them."
+        )
+    if listed is not None:
+        return listed
     devices = environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
     if devices in ("", "all", "none", "void"):  # container images set these words
         return 1
@@ -78,6 +92,21 @@ def local_size(environment: Mapping[str, str]) -> int:
     if count == 0:
         raise BytepsError(f"NVIDIA_VISIBLE_DEVICES is {devices!r}, which names no device.")
     return count
+
+
+def _listed_size(environment: Mapping[str, str]) -> int | None:
+    """Return what BYTEPS_LOCAL_SIZES says of this machine; None if it is not set."""
+    sizes = told_sizes(environment)
+    if sizes is None:
+        return None
+    text = environment.get("DMLC_WORKER_ID") or "0"
+    machine = number_of(text)
+    if machine is None or machine >= len(sizes):
+        raise BytepsError(
+            f"DMLC_WORKER_ID is {text!r}, but {LOCAL_SIZES_VARIABLE} has machines 0 to "
+            f"{len(sizes) - 1}."
+        )
+    return sizes[machine]
 
 
 def min_workers(environment: Mapping[str, str]) -> int:
@@ -111,7 +140,7 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
     share_cores(shared, size)
     specs = []
     for rank in range(size):
-        local = {"BYTEPS_LOCAL_RANK": str(rank), "BYTEPS_LOCAL_SIZE": str(size)}
+        local = {"BYTEPS_LOCAL_RANK": str(rank), LOCAL_SIZE_VARIABLE: str(size)}
         extra = {"PYTHONUNBUFFERED": "1", **local}
         specs.append(ProcessSpec(f"local rank {rank}", command, {**shared, **extra}))
     return bound(specs, environment)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.layout import LOCAL_SIZE_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9_.@%-]+|\[[0-9A-Fa-f:.%]+\]")
-_SLOTS_MAX = 1024
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Host:
 
 def _host(word: str, slots: str, where: str) -> Host:
     number = int(slots) if slots.isascii() and slots.isdigit() and len(slots) <= 6 else 0
-    if _NAME.fullmatch(word) is None or word.startswith("-") or not 1 <= number <= _SLOTS_MAX:
+    if _NAME.fullmatch(word) is None or word.startswith("-") or not 1 <= number <= LOCAL_SIZE_MAX:
         raise InvalidArgumentError(
             f"{where}: a host is NAME:N, with the number N of its workers; this is "
             f"'{word}:{slots}'."
@@ -91,10 +91,4 @@ def fill(hosts: Sequence[Host], num_workers: int | None) -> list[Host]:
         if left > 0:
             filled.append(Host(host.name, min(host.slots, left)))
             left -= host.slots
-    if len({host.slots for host in filled}) > 1:
-        counts = ", ".join(f"{host.name} {host.slots}" for host in filled)
-        raise InvalidArgumentError(
-            f"the hosts would have different numbers of workers ({counts}). BytePS needs the same "
-            "number on each host; change --hosts or -np."
-        )
     return filled

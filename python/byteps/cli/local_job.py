@@ -12,6 +12,7 @@ from byteps.cli.cores import bound
 from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import MIN_WORKERS_VARIABLE
 from byteps.common.launch_environment import LOOPBACK
+from byteps.common.layout import LOCAL_SIZES_VARIABLE
 from byteps.common.programs import find_program
 
 # What an outer job may have left in the environment and would mislead this one.
@@ -20,6 +21,7 @@ NOT_INHERITED = (
     "BYTEPS_GLOBAL_RANK",
     "BYTEPS_INTERFACES",
     "BYTEPS_LOCAL_RANK",
+    LOCAL_SIZES_VARIABLE,
     "DMLC_INTERFACE",
     "DMLC_NODE_HOST",
     "DMLC_PORT",

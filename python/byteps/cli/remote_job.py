@@ -23,6 +23,7 @@ from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import port_of, servers_needed
 from byteps.common.errors import UnavailableError
 from byteps.common.launch_environment import LOOPBACK, source_towards
+from byteps.common.layout import LOCAL_SIZE_VARIABLE, Layout
 
 _SSH_OPTIONS = {
     "BatchMode": "yes",  # no question that nobody would answer
@@ -120,24 +121,33 @@ def placed(hosts: Sequence[Host], options: RemoteOptions) -> list[Part]:
         alone = len(hosts) == 1 and not options.server_hosts
         count = servers_needed(hosts[0].slots, os.environ) if alone else len(server_hosts)
     parts = _services(hosts, server_hosts, count)
+    layout = layout_of(hosts)
     for machine, host in enumerate(hosts):
         workers = []
         for local_rank in range(host.slots):
-            rank = machine * host.slots + local_rank
-            numbers = {"DMLC_WORKER_ID": str(machine), "BYTEPS_LOCAL_RANK": str(local_rank)}
+            rank = layout.first_rank(machine) + local_rank
+            numbers = {
+                "DMLC_WORKER_ID": str(machine),
+                "BYTEPS_LOCAL_RANK": str(local_rank),
+                LOCAL_SIZE_VARIABLE: str(host.slots),
+            }
             workers.append(_process(host.name, "worker", f"worker {rank}", rank, **numbers))
         parts.append(Part(host.name, "worker", workers))
     return parts
 
 
+def layout_of(hosts: Sequence[Host]) -> Layout:
+    """Return how many workers each host has."""
+    return Layout(tuple(host.slots for host in hosts))
+
+
 def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, str]:
     """Return the variables that describe the job, the same on all hosts."""
     return {
-        "DMLC_NUM_WORKER": str(len(hosts)),
+        **layout_of(hosts).variables(),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_PS_ROOT_URI": root,
         "DMLC_PS_ROOT_PORT": str(port_of(secrets.randbits(32))),
-        "BYTEPS_LOCAL_SIZE": str(hosts[0].slots),
         "BYTEPS_FORCE_DISTRIBUTED": "1" if servers else "0",
         "BYTEPS_JOB_ID": secrets.token_hex(8),
         "BYTEPS_JOB_SECRET": os.environ.get("BYTEPS_JOB_SECRET") or secrets.token_hex(16),

@@ -211,9 +211,9 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: object
     """Join a job of the given size after `suspend`, with the names declared in the same order.
 
     `num_workers` is what DMLC_NUM_WORKER says: the machines with workers, each of which has
-    BYTEPS_LOCAL_SIZE of them. All processes of the job, servers too, must be started for the new
-    size. No state of the model moves: broadcast it again. `context` is accepted for programs
-    written for the original.
+    BYTEPS_LOCAL_SIZE of them, or as many as BYTEPS_LOCAL_SIZES says. All processes of the job,
+    servers too, must be started for the new size. No state of the model moves: broadcast it again.
+    `context` is accepted for programs written for the original.
 
     Example::
 
@@ -312,19 +312,17 @@ def cross_rank() -> int:
 
         assert bps.cross_rank() < bps.cross_size()
     """
-    session = current()
-    return session.rank // session.local_size if session.machine is None else session.machine
+    return current().machine
 
 
 def cross_size() -> int:
-    """Return the number of machines; every machine has the same number of workers.
+    """Return the number of machines.
 
     Example::
 
-        assert bps.cross_size() * bps.local_size() == bps.size()
+        assert bps.cross_rank() < bps.cross_size()
     """
-    session = current()
-    return -(-session.size // session.local_size)
+    return len(current().machine_sizes)
 
 
 def is_homogeneous() -> bool:
@@ -332,10 +330,10 @@ def is_homogeneous() -> bool:
 
     Example::
 
-        assert bps.is_homogeneous()
+        if bps.is_homogeneous():
+            assert bps.cross_size() * bps.local_size() == bps.size()
     """
-    session = current()
-    return session.size % session.local_size == 0
+    return len(set(current().machine_sizes)) == 1
 
 
 def declare(name: str, atomic: bool = False) -> int:

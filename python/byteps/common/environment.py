@@ -21,12 +21,6 @@ def role(default: str) -> str:
     return os.environ.get("DMLC_ROLE") or default
 
 
-def machine() -> int | None:
-    """Return the number of this worker's machine, if it was said; the native library checks it."""
-    text = os.environ.get("DMLC_WORKER_ID", "").strip()
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
 def switch(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether a variable that is on or off is on, read as the native library reads one."""
     text = environment.get(name, "").strip()

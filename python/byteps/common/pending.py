@@ -35,6 +35,7 @@ class Handle(int, Generic[Result]):
     def members(self) -> list[int]:
         """The ranks whose contributions are in every part of the result; none when it failed.
 
+        Where the ranks of a machine sum first, those that have joined are named with the others.
         Raises ValueError while the operation is on its way.
         """
         if self._receipt.ranks is not None:

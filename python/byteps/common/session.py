@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from byteps.common import environment
 from byteps.common.errors import BytepsError, DeadlineError, DuplicateNameError, OutOfStepError
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
 from byteps.common.request import Request, shortened
@@ -51,7 +50,8 @@ class Session:
         self.size = self._native.size
         self.local_rank = self._native.local_rank
         self.local_size = self._native.local_size
-        self.machine = environment.machine()  # None: not said
+        self.machine = self._native.machine
+        self.machine_sizes = self._native.machine_sizes  # how many workers each machine has
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
         self.given = GivenNames()

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
@@ -34,6 +35,8 @@ struct CoordinatorOptions {
   // What this process was told; the workers' own word on the number of ranks per machine completes
   // it: worker_count is a multiple of worker_machines.
   uint32_t worker_machines = 1;
+  // The workers of each machine, as MachineLayout::sizes, if this process was told; else nothing.
+  std::vector<uint32_t> local_sizes;
   uint32_t server_count = 1;
   std::string version;
   // The job goes on while it has this many workers; 0 = all: losing one ends it, and workers are

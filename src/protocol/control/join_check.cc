@@ -1,7 +1,11 @@
 #include "src/protocol/control/join_check.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
+#include "src/base/machine_layout.h"
 #include "src/protocol/control/waiting_contributors.h"
 
 namespace byteps::protocol {
@@ -17,6 +21,23 @@ std::string NumberOfItsOwn(Role role) {
   return role == Role::kWorker
              ? "; give each worker a DMLC_WORKER_ID and a BYTEPS_LOCAL_RANK of its own"
              : "; give each server a DMLC_RANK of its own, or none";
+}
+
+// REQUIRES: these numbers of machines are those of so many workers.
+MachineLayout LayoutOf(const std::vector<uint32_t>& sizes, uint32_t workers) {
+  if (sizes.size() > 1) return MachineLayout(sizes);
+  return MachineLayout::Equal(workers / sizes.front(), sizes.front());
+}
+
+MachineLayout LayoutOf(const wire::Join& join) {
+  return LayoutOf(join.local_sizes, join.worker_count);
+}
+
+bool IsSound(const wire::Join& join) {
+  const std::vector<uint32_t>& sizes = join.local_sizes;
+  if (join.worker_count == 0 || std::ranges::find(sizes, 0U) != sizes.end()) return false;
+  if (sizes.size() == 1) return join.worker_count % sizes.front() == 0;
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == join.worker_count;
 }
 
 }  // namespace
@@ -38,6 +59,10 @@ std::optional<std::string> JoinCheck::InNumbers(const wire::Join& join,
     return "this job runs version " + options_.version + ", you run " + join.version +
            "; install the same version everywhere";
   }
+  if (join.role == Role::kWorker && !join.local_sizes.empty()) {
+    std::optional<std::string> reason = InLayout(join);
+    if (reason.has_value()) return reason;
+  }
   if (join.server_count != options_.server_count) {
     return "you were told of " + std::to_string(join.server_count) +
            " servers, the coordinator of " + std::to_string(options_.server_count) +
@@ -51,13 +76,41 @@ std::optional<std::string> JoinCheck::InNumbers(const wire::Join& join,
   return InWorkerNumbers(join, worker_count);
 }
 
+// Before other numbers: a launcher that tells machines different layouts tells them other
+// differences, too, that follow.
+std::optional<std::string> JoinCheck::InLayout(const wire::Join& join) const {
+  if (!IsSound(join)) {
+    return "its machines do not have " + std::to_string(join.worker_count) +
+           " workers together; this is a fault of the program";
+  }
+  const bool equal = join.local_sizes.size() == 1;
+  const std::vector<uint32_t>& told = options_.local_sizes;
+  const wire::Join* other = JoinOfAWorker(roster_);
+  // Else it is refused for that, whoever has come before it.
+  const bool fits = !equal || join.worker_count % options_.worker_machines == 0;
+  std::string wanted;
+  if (!told.empty() && told != join.local_sizes) {
+    wanted = "the coordinator of " + LayoutOf(told, options_.worker_machines).Text();
+  } else if (told.empty() && !equal && join.local_sizes.size() != options_.worker_machines) {
+    wanted = "the coordinator of " + std::to_string(options_.worker_machines) + " worker machines";
+  } else if (fits && other != nullptr && !other->local_sizes.empty() &&
+             LayoutOf(*other) != LayoutOf(join)) {
+    wanted = "the others of " + LayoutOf(*other).Text();
+  }
+  if (wanted.empty()) return std::nullopt;
+  return "you were told of " + LayoutOf(join).Text() + ", " + wanted +
+         "; DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZE must be the same everywhere, or, where machines "
+         "have different numbers of workers, DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZES";
+}
+
 std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
                                                       std::optional<uint32_t> worker_count) const {
   if (join.worker_count > kWorkersMax) {
     return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
            std::to_string(kWorkersMax);
   }
-  if (join.worker_count == 0 || join.worker_count % options_.worker_machines != 0) {
+  const bool counted = join.local_sizes.size() > 1;  // machine by machine, and so compared
+  if (join.worker_count == 0 || (!counted && join.worker_count % options_.worker_machines != 0)) {
     return "you were told of " + std::to_string(join.worker_count) +
            " workers, the coordinator of " + std::to_string(options_.worker_machines) +
            " worker machines; DMLC_NUM_WORKER must be the same everywhere";
@@ -65,7 +118,8 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   if (join.worker_count != worker_count.value_or(join.worker_count)) {
     return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
            std::to_string(*worker_count) +
-           "; DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZE must be the same everywhere";
+           "; DMLC_NUM_WORKER, and BYTEPS_LOCAL_SIZE or BYTEPS_LOCAL_SIZES, must be the same "
+           "everywhere";
   }
   if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
     return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
@@ -76,8 +130,7 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
     return std::string(join.machines_sum
                            ? "the workers of your machine sum first, those of other machines do not"
                            : "the workers of other machines sum first, those of yours do not") +
-           "; BYTEPS_LOCAL_REDUCE, BYTEPS_LOCAL_SIZE and BYTEPS_MIN_WORKERS must be the same for "
-           "all workers";
+           "; BYTEPS_LOCAL_REDUCE and BYTEPS_MIN_WORKERS must be the same for all workers";
   }
   if (join.piece_bytes_max != other->piece_bytes_max) {
     return "your partition is " + std::to_string(join.piece_bytes_max) +
@@ -107,7 +160,7 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
   if (worker && options_.min_workers > 0 && running) return std::nullopt;
   if (roster_.Count(join.role, false) >= expected) {
     return "all its places are taken: more processes were started than DMLC_NUM_WORKER, "
-           "BYTEPS_LOCAL_SIZE and DMLC_NUM_SERVER say";
+           "BYTEPS_LOCAL_SIZE (or BYTEPS_LOCAL_SIZES) and DMLC_NUM_SERVER say";
   }
   return std::nullopt;
 }

@@ -42,6 +42,7 @@ class JoinCheck {
                                        std::optional<uint32_t> worker_count) const;
   std::optional<std::string> InWorkerNumbers(const wire::Join& join,
                                              std::optional<uint32_t> worker_count) const;
+  std::optional<std::string> InLayout(const wire::Join& join) const;
   std::optional<std::string> InContributor(const wire::Join& join) const;
   std::optional<std::string> InPlaces(const wire::Join& join, bool running) const;
   std::optional<std::string> InServerPlaces(const wire::Join& join) const;

@@ -38,6 +38,62 @@ TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
   EXPECT_TRUE(Has(Reason(other), "0 shards"));
 }
 
+TEST_F(JoinCheckTest, AWorkerWithAnotherLayoutIsToldBoth) {
+  auto with = [](std::vector<uint32_t> sizes, uint32_t workers = 3) {
+    wire::Join join = JoinOf(Role::kWorker, 1, 0);
+    join.local_sizes = std::move(sizes);
+    join.worker_count = workers;
+    return join;
+  };
+  worker_count.reset();
+  // The coordinator was told of two machines, and not how many workers each has.
+  EXPECT_EQ(Reason(with({2, 1})), "");
+  EXPECT_EQ(Reason(with({2}, 4)), "");
+  EXPECT_TRUE(Has(Reason(with({1, 1, 2}, 4)),
+                  "machines with 1,1,2 workers, the coordinator of 2 worker machines"));
+  roster.Add(9, with({2, 1})).standing = Standing::kWaiting;
+  wire::Join second = with({2, 1});
+  second.rank = 1;
+  EXPECT_EQ(Reason(second), "");
+  EXPECT_TRUE(Has(Reason(with({1, 2})),
+                  "told of machines with 1,2 workers, the others of machines with 2,1 workers; "
+                  "DMLC_NUM_WORKER"));
+  EXPECT_TRUE(Has(Reason(with({1}, 4)), "4 machines with 1 worker each, the others of machines"));
+  EXPECT_TRUE(Has(Reason(with({1})), "3 workers, the coordinator of 2 worker machines"));
+  EXPECT_TRUE(Has(Reason(with({2}, 4)), "BYTEPS_LOCAL_SIZES"));
+  options.local_sizes = {1, 2};
+  options.worker_machines = 3;
+  EXPECT_TRUE(Has(Reason(with({2, 1})), "the coordinator of machines with 1,2 workers"));
+}
+
+// Two machines of a launcher that tells neither how many workers the other has: 2, 1 and 1 are not
+// 4 machines with 1 each.
+TEST_F(JoinCheckTest, EqualNumbersOfWorkersOnOtherMachinesAreAnotherLayout) {
+  wire::Join join = JoinOf(Role::kWorker, 9, 0);
+  join.worker_count = 4;
+  join.local_sizes = {2};
+  worker_count = 4;
+  roster.Add(9, join).standing = Standing::kWaiting;
+  join = JoinOf(Role::kWorker, 1, 2);
+  join.worker_count = 4;
+  join.server_count = 4;  // follows from the layout
+  join.local_sizes = {1};
+  EXPECT_TRUE(Has(Reason(join),
+                  "4 machines with 1 worker each, the others of 2 machines with 2 workers each"));
+  options.local_sizes = {2};
+  options.worker_machines = 4;
+  EXPECT_TRUE(Has(Reason(join), "the coordinator of 2 machines with 2 workers each"));
+}
+
+TEST_F(JoinCheckTest, ALayoutThatCannotBeIsRefused) {
+  for (const std::vector<uint32_t>& sizes :
+       std::vector<std::vector<uint32_t>>{{0}, {3}, {2, 0}, {1, 2}, {UINT32_MAX, 3}, {1, 0, 1}}) {
+    wire::Join join = JoinOf(Role::kWorker, 1, 0);
+    join.local_sizes = sizes;
+    EXPECT_TRUE(Has(Reason(join), "fault of the program")) << sizes.front();
+  }
+}
+
 TEST_F(JoinCheckTest, APlaceIsTakenOnceAndFreeAgainWhenItsWorkerGoes) {
   Add(roster, Role::kWorker, 9, Standing::kIn, 1);
   EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1, 1)), "taken by worker 1"));

@@ -11,14 +11,22 @@ import torch_features
 import byteps.torch as bps
 
 
+def place_of(rank: int, size: int) -> tuple[int, int, int]:
+    """Return the machine, the local rank and the local size that a rank should have."""
+    told = os.environ.get("BYTEPS_LOCAL_SIZES")
+    ranks = int(os.environ.get("BYTEPS_LOCAL_SIZE", size))
+    sizes = [int(n) for n in told.split(",")] if told else [ranks] * (size // ranks)
+    assert (bps.cross_size(), bps.is_homogeneous()) == (len(sizes), len(set(sizes)) == 1)
+    return [(m, local, n) for m, n in enumerate(sizes) for local in range(n)][rank]
+
+
 def run(*modules: ModuleType, times: int = 1) -> None:
     torch.set_num_threads(1)
     torch_features.say_what_is_skipped()
     for _ in range(times):  # init after shutdown works
         bps.init()
         rank, size = bps.rank(), bps.size()
-        ranks = int(os.environ.get("BYTEPS_LOCAL_SIZE", size))  # of a machine
-        assert (bps.local_rank(), bps.local_size()) == (rank % ranks, ranks)
+        assert (bps.cross_rank(), bps.local_rank(), bps.local_size()) == place_of(rank, size)
         for module in modules:
             for name, check in sorted(vars(module).items()):
                 if name.startswith("check_"):

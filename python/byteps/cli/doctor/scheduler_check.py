@@ -63,6 +63,7 @@ def _knock(host: str, port: int) -> tuple[bool, str]:
         "num_server=1",
         "worker_id=0",
         "local_size=1",
+        "local_sizes=",
         "local_rank=0",
         "force_distributed=1",
         f"job_id=doctor-{secrets.token_hex(4)}",

@@ -10,6 +10,7 @@ import tensorflow as tf
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
 from byteps.common.calls import broadcast_call
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, has_others
 from byteps.common.types import Operation
 from byteps.numpy.weights import check_replicas as check_arrays
@@ -74,6 +75,11 @@ def _values_of_root(
     variables: Sequence[Any], root_rank: int, name: str, process_set: ProcessSet
 ) -> list[Any]:
     root = checked_root(root_rank, process_set)
+    for variable in variables:
+        if not hasattr(variable, "assign"):
+            raise InvalidArgumentError(
+                f"{name} takes a list of variables; this one has a {type(variable).__name__}."
+            )
     if tf.executing_eagerly():
         detail = f"root {root}; {len(variables)} variables"
         meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))

@@ -32,7 +32,7 @@ def concurrent(gate: Any) -> Any:
 def _lower(ctx: Any, gate: Any) -> Any:
     xla.register()
     rule = jax.ffi.ffi_lowering(xla.KEEP_TARGET, operand_output_aliases={0: 0})
-    room = np.zeros(_BYTES, np.uint8)
+    room: Any = np.zeros(_BYTES, np.uint8)
     wide = ctx.replace(avals_in=[*ctx.avals_in, jax.core.ShapedArray(room.shape, room.dtype)])
     results = rule(wide, gate, mlir.ir_constant(room))
     for _ in range(_OPERATIONS - 1):

@@ -1,5 +1,7 @@
-"""What ranks compare before they exchange several tensors: otherwise one that has more of them would
-wait for those that the others do not have."""
+"""What ranks compare before they exchange several tensors.
+
+Otherwise a rank that has more tensors than the others would wait for theirs in vain.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from byteps.tensorflow.graph import number_of_exchange
 def agreed(call: Call, described: Sequence[tuple[str, Sequence[object]]], names: str = "") -> Any:
     """Let the ranks compare tensors, of which `described` has the type and the shape.
 
-    A rank that has others is a MismatchError on every rank. Eagerly this blocks and returns None. In
-    a graph it returns what the exchanges come after. REQUIRES: in a graph, the call has a name.
+    A rank that has other tensors is a MismatchError on every rank. Eagerly this blocks and returns
+    None. In a graph it returns what the exchanges come after. REQUIRES: in a graph, the call has a
+    name.
     """
     detail = f"{describe_tensors(described)}; {names}".removesuffix("; ")
     question = replace(

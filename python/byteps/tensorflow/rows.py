@@ -72,8 +72,7 @@ def grouped_allgather(
 
 
 def _calls_of_group(base: Call, count: int) -> list[Call]:
-    """Return the calls of the members. In graphs they are named after their tensors if the group has
-    no name."""
+    """Return the calls of the members: without names if the group has none."""
     return calls_of_group(base, count) if base.name else [replace(base) for _ in range(count)]
 
 

@@ -34,7 +34,7 @@ def broadcast_(
 
         bps.broadcast_([weights, bias], root_rank=0)
     """
-    variables = list(variables)
+    variables = _listed(variables)
     if len({_is_resource(variable) for variable in variables}) > 1:
         raise ValueError("resource variables and reference variables cannot be mixed in one call.")
     values = _values_of_root(variables, root_rank, name or "broadcast_", process_set)
@@ -63,7 +63,7 @@ def broadcast_variables(
     del inplace, scope
     if isinstance(process_set, str):
         process_set = global_process_set
-    variables = list(variables)
+    variables = _listed(variables)
     if tf.executing_eagerly() and not has_others(process_set):
         return None
     values = _values_of_root(variables, root_rank, "broadcast_variables", process_set)
@@ -71,15 +71,21 @@ def broadcast_variables(
     return None if tf.executing_eagerly() else tf.group(*assigned)
 
 
+def _listed(variables: Iterable[Any]) -> list[Any]:
+    """Return the variables; raise if they are none."""
+    others = [variables] if hasattr(variables, "assign") else list(variables)
+    for other in others:
+        if other is variables or not hasattr(other, "assign"):
+            raise InvalidArgumentError(
+                f"a broadcast takes a list of variables; here is a {type(other).__name__}."
+            )
+    return others
+
+
 def _values_of_root(
     variables: Sequence[Any], root_rank: int, name: str, process_set: ProcessSet
 ) -> list[Any]:
     root = checked_root(root_rank, process_set)
-    for variable in variables:
-        if not hasattr(variable, "assign"):
-            raise InvalidArgumentError(
-                f"{name} takes a list of variables; this one has a {type(variable).__name__}."
-            )
     if tf.executing_eagerly():
         detail = f"root {root}; {len(variables)} variables"
         meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))

@@ -52,7 +52,8 @@ class Distributed:
 
     def __reduce__(self) -> Any:
         """Save as the optimizer that this one was made of: it loads without byteps."""
-        load, arguments = super().__reduce__()  # type: ignore[misc]
+        saved: Any = super().__reduce__()
+        load, arguments = saved
         return getattr(type(self).__mro__[2], load.__name__), arguments
 
     # State beside that of the class: sums of the passes of a step.

@@ -79,3 +79,5 @@ def test_wrong_arguments_are_named() -> None:
         schedule_arguments((), {})
     with pytest.raises(ValueError, match="warmup_epochs is -1"):
         warmup_arguments((-1,), {})
+    with pytest.raises(ValueError, match="initial_lr is 'fast'"):
+        warmup_arguments(["fast"], {})

@@ -60,7 +60,7 @@ def places_by_kind(kinds: Iterable[Kind]) -> dict[Kind, list[int]]:
     return places
 
 
-def describe_tensors(tensors: Sequence[tuple[str, Sequence[int]]]) -> str:
+def describe_tensors(tensors: Sequence[tuple[str, Sequence[object]]]) -> str:
     """Return how many tensors of which (type, shape) a group has, in words."""
-    texts = [f"{dtype}{list(shape)}" for dtype, shape in tensors]
+    texts = [f"{dtype}[{', '.join(map(str, shape))}]" for dtype, shape in tensors]
     return f"{len(tensors)} tensors: {', '.join(texts)}"

@@ -18,6 +18,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet
 from byteps.common.program_exchange import Exchange
 from byteps.common.types import Operation, moved_as, moved_detail
+from byteps.jax.concurrent import concurrent
 from byteps.jax.primitive import exchange
 from byteps.jax.together import together
 from byteps.jax.xla import next_number
@@ -42,6 +43,8 @@ def exchange_all(
     if check:
         agree = replace(what, operation=Operation.BARRIER, detail=check)
         gate = exchange(jnp.zeros((), jnp.uint8), gate, agree)
+    if _is_uneven(call, arrays):
+        gate = concurrent(gate)
     started = [
         _start(array, gate, call, what.part(path, priority=priority))
         for array, path, priority in zip(arrays, paths, priorities, strict=True)
@@ -50,6 +53,12 @@ def exchange_all(
     if len(started) > 1:
         results = together([one.sent for one in started], results)
     return [one.finish(result) for one, result in zip(started, results, strict=True)]
+
+
+def _is_uneven(call: Call, arrays: Sequence[Any]) -> bool:
+    """Return whether ranks get results of other shapes."""
+    size = call.process_set.size()
+    return call.operation is Operation.REDUCESCATTER and any(a.shape[0] % size for a in arrays)
 
 
 def _ticket(process_set: ProcessSet) -> Any:

@@ -19,6 +19,7 @@ from byteps.common.splits import rows_of
 from byteps.common.types import Operation
 from byteps.common.xla import TARGET
 from byteps.jax import eager, xla
+from byteps.jax.concurrent import concurrent
 
 exchange_p = Primitive("byteps_exchange")
 
@@ -129,6 +130,8 @@ def _of_gather(cotangent: Any, _: Any, gate: Any, what: Exchange) -> Any:
 
 def _of_scatter(cotangent: Any, x: Any, gate: Any, what: Exchange) -> Any:
     rows = _rows_of_ranks(what, x.shape[0])
+    if len(set(rows)) > 1:
+        gate = concurrent(gate)
     back = replace(what, operation=Operation.ALLGATHER, combine=Operation.SUM, rows=rows)
     whole = exchange(cotangent, gate, back)
     return whole * _size(what) if what.combine is Operation.SUM else whole

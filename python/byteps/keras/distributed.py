@@ -44,6 +44,18 @@ class Distributed:
         """Do not exchange the gradient of a variable, which this rank alone has."""
         self.byteps_part.register_local(var)
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Copy what the class copies, which is the config; the copy is distributed, too."""
+        del memo
+        own: Any = self
+        return type(own).from_config(own.get_config())
+
+    def __reduce__(self) -> Any:
+        """Save as the optimizer that this one was made of: it loads without byteps."""
+        saved: Any = super().__reduce__()
+        load, arguments = saved
+        return getattr(type(self).__mro__[2], load.__name__), arguments
+
     # State beside that of the class: sums of the passes of a step.
 
     def build(self, variables: Sequence[Any]) -> None:

@@ -113,7 +113,16 @@ def _bound(
         if name in given:
             raise TypeError(f"{function} got two values for '{name}'.")
         given[name] = value
+    _check_rate(function, given.get("initial_lr"))
     return {**defaults, **given}
+
+
+def _check_rate(function: str, rate: Any) -> None:
+    try:
+        if rate is not None:
+            float(rate)
+    except (TypeError, ValueError):
+        raise ValueError(f"{function}: initial_lr is {rate!r}; it must be a number.") from None
 
 
 def _is_number(value: object) -> bool:

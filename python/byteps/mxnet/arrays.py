@@ -149,6 +149,9 @@ def _joined(arrays: Sequence[Array]) -> Array:
 def _cut(flat: Array, arrays: Sequence[Array]) -> list[Array]:
     ends = list(itertools.accumulate(array.size for array in arrays))
     return [
+        # MXNet refuses a slice without elements.
         nd.slice_axis(flat, axis=0, begin=end - array.size, end=end).reshape(array.shape)
+        if array.size
+        else nd.zeros(array.shape, dtype=array.dtype)
         for array, end in zip(arrays, ends, strict=True)
     ]

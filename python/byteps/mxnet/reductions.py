@@ -119,6 +119,7 @@ def grouped_allreduce(
         loss, accuracy = bps.grouped_allreduce([loss, accuracy], name="metrics")
     """
     call = _call(average, op, name, priority, prescale_factor, postscale_factor, process_set)
+    tensors = list(tensors)
     results = exchange_group(call, [classic(tensor) for tensor in tensors])
     return [like(result, tensor) for result, tensor in zip(results, tensors, strict=True)]
 
@@ -141,10 +142,11 @@ def grouped_allreduce_(
         bps.grouped_allreduce_([loss, accuracy], name="metrics")
     """
     call = _call(average, op, name, priority, prescale_factor, postscale_factor, process_set)
+    tensors = list(tensors)
     arrays = [classic(tensor) for tensor in tensors]
     for result, array in zip(exchange_group(call, arrays), arrays, strict=True):
         result.copyto(array)
-    return list(tensors)
+    return tensors
 
 
 def _call(

@@ -72,6 +72,7 @@ def grouped_allgather(
         inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
     """
     call = replace(gather_call(name, process_set), priority=priority)
+    tensors = list(tensors)
     values = [classic(tensor).asnumpy() for tensor in tensors]
     results = _result(start_group_gather(call, values))
     return [like(_of_numpy(rows), tensor) for rows, tensor in zip(results, tensors, strict=True)]
@@ -197,6 +198,7 @@ def grouped_reducescatter(
         parts = bps.grouped_reducescatter([weights, biases], name="parts")
     """
     call = _scatter_call(op, name, priority, process_set, prescale_factor, postscale_factor)
+    tensors = list(tensors)
     parts = _result(start_group_scatter(call, [classic(t).asnumpy() for t in tensors]))
     return [like(_of_numpy(rows), tensor) for rows, tensor in zip(parts, tensors, strict=True)]
 

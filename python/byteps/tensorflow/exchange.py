@@ -25,11 +25,20 @@ from byteps.tensorflow.errors import with_tensorflow_errors
 _TYPES = [kind.name.lower() for kind in DataType]
 # They only move bytes: types that a server cannot add up may go as others.
 _MOVES = (Operation.BROADCAST, Operation.ALLGATHER, Operation.ALLTOALL)
+_INSTEAD = {
+    "RaggedTensor": "Exchange its flat_values and its nested_row_lengths().",
+    "SparseTensor": "Exchange tf.sparse.to_dense(tensor), or its indices and its values.",
+}
 
 
 def as_tensor(value: Any, call: Call) -> Any:
     """Return the tensor of a value; raise if it cannot be exchanged."""
-    tensor = tf.convert_to_tensor(value)
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        kind = type(value).__name__
+        more = _INSTEAD.get(kind, "allgather_object and broadcast_object take any object.")
+        raise InvalidArgumentError(f"a {kind} cannot be exchanged. {more}") from error
     if tensor.dtype.name not in _TYPES and not _goes_as_other(tensor, call):
         raise InvalidArgumentError(
             f"tensors of {tensor.dtype.name} cannot be exchanged. Types: {', '.join(_TYPES)}; "

@@ -12,6 +12,7 @@ from byteps.common.call import Call
 from byteps.common.exchange_options import ExchangeOptions, is_whole
 from byteps.common.gradient_exchange import gradient_call
 from byteps.common.process_sets import has_others
+from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.exchange import as_tensor, named, number, same
 from byteps.tensorflow.sparse import allreduce_slices, as_dense
 
@@ -73,30 +74,44 @@ class GradientCombiner:
     def combine(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Return the combinations; None stays None.
 
-        All ranks must have gradients of the same variables, in the same order.
+        A rank that has gradients of other variables is a MismatchError on every rank.
         """
         options = self._options
         results = self.as_chosen(gradients)
         if not has_others(options.process_set):
             return results
-        dense: list[int] = []
-        for i, (gradient, variable) in enumerate(zip(results, variables, strict=True)):
-            if gradient is None:
-                continue
-            if variable in self.local:
-                results[i] = self._local(gradient)
-            elif isinstance(gradient, tf.IndexedSlices):
-                # Priorities are for tensors that servers add up; these are gathered.
-                results[i] = allreduce_slices(
-                    gradient, options.op, self._named(i, gradient.values), "Gradient",
-                    process_set=options.process_set,
-                )  # fmt: skip
-            else:
-                dense.append(i)
-        for places in self._units(dense, variables):
-            for i, result in zip(places, self._exchange(places, results), strict=True):
-                results[i] = result
+        there = [i for i, gradient in enumerate(results) if gradient is not None]
+        shared = [i for i in there if variables[i] not in self.local]
+        for i in there:
+            if variables[i] in self.local:
+                results[i] = self._local(results[i])
+        if not shared:
+            return results
+        before = self._agreed(shared, results)
+        with after(before):
+            dense: list[int] = []
+            for i in shared:
+                gradient = results[i]
+                if isinstance(gradient, tf.IndexedSlices):
+                    # Priorities are for tensors that servers add up; these are gathered.
+                    results[i] = allreduce_slices(
+                        gradient, options.op, self._named(i, gradient.values), "Gradient",
+                        process_set=options.process_set,
+                    )  # fmt: skip
+                else:
+                    dense.append(i)
+            for places in self._units(dense, variables):
+                found = self._exchange(places, results, gate_of(before))
+                for i, result in zip(places, found, strict=True):
+                    results[i] = result
         return results
+
+    def _agreed(self, places: Sequence[int], gradients: Sequence[Any]) -> Any:
+        """Let the ranks compare which gradients they have."""
+        call = gradient_call(self._options, "", 0)
+        call.name = named(f"{self._name}.gradients", "", gradients[places[0]])
+        kinds = [described(gradients[i]) for i in places]
+        return agreed(call, kinds, "of sources " + " ".join(map(str, places)))
 
     def as_chosen(self, gradients: Sequence[Any]) -> list[Any]:
         """Return the gradients, those of rows as tensors if the user wants that."""
@@ -132,7 +147,7 @@ class GradientCombiner:
             units.setdefault(group_of.get(id(variables[i]), f"alone {i}"), []).append(i)
         return list(units.values())
 
-    def _exchange(self, places: Sequence[int], gradients: Sequence[Any]) -> list[Any]:
+    def _exchange(self, places: Sequence[int], gradients: Sequence[Any], gate: Any) -> list[Any]:
         compression = self._options.compression
         calls, sent, contexts = [], [], []
         for i in places:
@@ -141,7 +156,7 @@ class GradientCombiner:
             calls.append(call)
             sent.append(as_tensor(tensor, call))
             contexts.append(context)
-        results = same(calls, sent)
+        results = same(calls, sent, gate)
         return [
             compression.decompress(one, context)
             for one, context in zip(results, contexts, strict=True)

@@ -17,6 +17,9 @@ from byteps.tensorflow.library import operations
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 _NOT_IN_NODES = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 _COUNT = re.compile(r"_\d+$")
+# The name of a tensor that a tf.function has taken from outside. The number is one that the process
+# counts, which differs between ranks.
+_CAPTURED = re.compile(r"\d+(:\d+)?")
 _GATE = "_byteps_gate"
 
 
@@ -29,6 +32,8 @@ def name_in_graph(name: str | None, kind: str, tensor: Any, ignore_name_scope: b
     graph = tf.compat.v1.get_default_graph()
     if name is None:
         text = getattr(tensor, "name", "")
+        if _CAPTURED.fullmatch(text):
+            text = "captured"
         name = f"BytePS{kind}_{_NOT_IN_NAMES.sub('_', text)}"
     text = _NOT_IN_NODES.sub("_", name)
     full: str = graph.unique_name(text if text[:1].isalnum() else f"BytePS{text}")

@@ -56,6 +56,8 @@ def begin(part: _core.KernelPart) -> None:
     inputs = part.inputs
     dtype, shape, source = inputs[0]
     if call.operation in (Operation.ALLGATHER, Operation.ALLTOALL):
+        if call.operation is Operation.ALLGATHER:
+            shape = shape or [1]  # a number is one row
         call.splits = _splits(call, shape, inputs[1])
         part.expect_result()
         target = 0

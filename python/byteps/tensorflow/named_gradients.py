@@ -13,15 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.barriers import meet
 from byteps.common.call import Call
 from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.groups import describe_tensors
-from byteps.common.types import Operation
-from byteps.tensorflow import compiled
+from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, same
-from byteps.tensorflow.graph import number_of_exchange
 from byteps.tensorflow.sparse import allreduce_slices
 
 
@@ -34,9 +30,8 @@ def combine_named(
     The gradients travel when all ranks have come with the same ones, by name, shape and type. A
     rank that has others is a MismatchError on every rank.
     """
-    before = _agreed(call, names, gradients)
-    gate = before[0] if before and compiled.is_here() else None
-    with tf.control_dependencies(before):
+    before = agreed(call, [described(gradient) for gradient in gradients], " ".join(names))
+    with after(before):
         results: list[Any] = list(gradients)
         dense = []
         for place, (name, gradient) in enumerate(zip(names, gradients, strict=True)):
@@ -56,7 +51,7 @@ def combine_named(
                 calls.append(one)
                 sent.append(as_tensor(wire, one))
                 contexts.append(context)
-            found = same(calls, sent, gate) if calls else []
+            found = same(calls, sent, gate_of(before)) if calls else []
             for place, result, context in zip(places, found, contexts, strict=True):
                 results[place] = options.compression.decompress(result, context)
     return results
@@ -77,26 +72,3 @@ def _without_scopes() -> contextlib.AbstractContextManager[Any]:
         None
     )
     return found
-
-
-def _agreed(call: Call, names: Sequence[str], gradients: Sequence[Any]) -> list[Any]:
-    """Let the ranks compare what they will send; return what this takes place before, in a
-    graph."""
-    described = describe_tensors([_described(gradient) for gradient in gradients])
-    detail = f"{described}; {' '.join(names)}"
-    question = replace(
-        call, operation=Operation.BARRIER, detail=detail, prescale=1.0, postscale=1.0
-    )
-    if tf.executing_eagerly():
-        meet(question)
-        return []
-    if compiled.is_here():
-        return [compiled.agree(question)]
-    # An operation that TensorFlow keeps, although nobody uses its result.
-    return [number_of_exchange(question)]
-
-
-def _described(gradient: Any) -> tuple[str, list[Any]]:
-    if isinstance(gradient, tf.IndexedSlices):
-        return f"rows of {gradient.values.dtype.name}", ["*", *gradient.values.shape[1:].as_list()]
-    return gradient.dtype.name, ["?" if n is None else n for n in gradient.shape.as_list()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ from byteps.common.compression import Compressor, check_compression
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp, choose_op
+from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, calls_of_group, named, same
@@ -111,35 +113,38 @@ def grouped_allreduce(
         loss, accuracy = bps.grouped_allreduce([loss, accuracy], name="metrics")
     """
     del device_dense, device_sparse
-    if not tensors:
+    values = list(tensors)
+    if not values:
         return tensors
+    check_compression(compression)
     chosen = choose_op(average, op)
     factors = (prescale_factor, postscale_factor)
     call = reduce_call(chosen, name, *factors, process_set)
-    results: list[Any] = [None] * len(tensors)
-    dense = [i for i, one in enumerate(tensors) if not isinstance(one, tf.IndexedSlices)]
-    for i, one in enumerate(tensors):
-        if i not in dense:
-            own = None if name is None else f"{name}_{i + 1}of{len(tensors)}"
-            results[i] = allreduce_slices(one, chosen, own, "Allreduce", factors, process_set)
-    found = _exchange_group(call, [tensors[i] for i in dense], compression, ignore_name_scope)
+    dense = [i for i, one in enumerate(values) if not isinstance(one, tf.IndexedSlices)]
+    for i in dense:
+        values[i] = as_tensor(values[i], call)
+    base = replace(call, name=named(name, "GroupedAllreduce", values[0], ignore_name_scope))
+    has_shapes = tf.executing_eagerly()
+    before = agreed(base, [described(one, has_shapes) for one in values])
+    with after(before):
+        for i, one in enumerate(values):
+            if i not in dense:
+                own = None if name is None else f"{name}_{i + 1}of{len(values)}"
+                values[i] = allreduce_slices(one, chosen, own, "Allreduce", factors, process_set)
+        found = _exchange_group(base, [values[i] for i in dense], compression, gate_of(before))
     for i, result in zip(dense, found, strict=True):
-        results[i] = result
-    return results
+        values[i] = result
+    return values
 
 
 def _exchange_group(
     call: Call,
-    values: Sequence[Any],
+    tensors: Sequence[Any],
     compression: Compressor | type[Compressor],
-    ignore_name_scope: bool,
+    gate: Any,
 ) -> list[Any]:
-    if not values:
-        return []
-    check_compression(compression)
-    pairs = [compression.compress(as_tensor(value, call)) for value in values]
-    call.name = named(call.name, "GroupedAllreduce", pairs[0][0], ignore_name_scope)
-    results = same(calls_of_group(call, len(pairs)), [sent for sent, _ in pairs])
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    results = same(calls_of_group(call, len(pairs)), [sent for sent, _ in pairs], gate)
     return [
         compression.decompress(result, context)
         for result, (_, context) in zip(results, pairs, strict=True)

@@ -15,7 +15,8 @@ from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import Average, ReduceOp
 from byteps.common.splits import check_has_rows, checked_splits
 from byteps.common.types import Operation
-from byteps.tensorflow import eager, exchange
+from byteps.tensorflow import compiled, eager, exchange
+from byteps.tensorflow.agreement import after, agreed, described
 from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, calls_of_group, named, same
@@ -60,13 +61,29 @@ def grouped_allgather(
 
         inputs, labels = bps.grouped_allgather([inputs, labels], name="batch")
     """
-    calls = calls_of_group(gather_call(name, process_set), len(tensors)) if name else None
-    return [
-        _allgather(
-            gather_call(None, process_set) if calls is None else calls[i], one, ignore_name_scope
-        )
-        for i, one in enumerate(tensors)
-    ]
+    base = gather_call(name, process_set)
+    values = [as_tensor(tensor, base) for tensor in tensors]
+    calls = _calls_of_group(base, len(values))
+    with _after_agreement(base, "GroupedAllgather", values, ignore_name_scope):
+        return [
+            _allgather(call, value, ignore_name_scope)
+            for call, value in zip(calls, values, strict=True)
+        ]
+
+
+def _calls_of_group(base: Call, count: int) -> list[Call]:
+    """Return the calls of the members: without names if the group has none."""
+    return calls_of_group(base, count) if base.name else [replace(base) for _ in range(count)]
+
+
+def _after_agreement(base: Call, kind: str, values: Sequence[Any], ignore_scope: bool) -> Any:
+    """Return a context: what is made in it comes after all ranks have the same tensors."""
+    if not values:
+        return after(None)
+    compiled.refuse(f"an exchange of rows ({base.operation.name.lower()})")
+    call = replace(base, name=named(base.name, kind, values[0], ignore_scope))
+    has_shapes = tf.executing_eagerly()
+    return after(agreed(call, [described(one, has_shapes, has_rows=True) for one in values]))
 
 
 @with_tensorflow_errors
@@ -183,7 +200,9 @@ def grouped_reducescatter(
     """
     del device_dense
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    calls = calls_of_group(call, len(tensors)) if name else [replace(call) for _ in tensors]
-    return [
-        _reducescatter(one, value, compression) for one, value in zip(calls, tensors, strict=True)
-    ]
+    values = [as_tensor(tensor, call) for tensor in tensors]
+    with _after_agreement(call, "GroupedReducescatter", values, ignore_scope=False):
+        return [
+            _reducescatter(one, value, compression)
+            for one, value in zip(_calls_of_group(call, len(values)), values, strict=True)
+        ]

@@ -10,6 +10,7 @@ import tensorflow as tf
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
 from byteps.common.calls import broadcast_call
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, has_others
 from byteps.common.types import Operation
 from byteps.numpy.weights import check_replicas as check_arrays
@@ -33,7 +34,7 @@ def broadcast_(
 
         bps.broadcast_([weights, bias], root_rank=0)
     """
-    variables = list(variables)
+    variables = _listed(variables)
     if len({_is_resource(variable) for variable in variables}) > 1:
         raise ValueError("resource variables and reference variables cannot be mixed in one call.")
     values = _values_of_root(variables, root_rank, name or "broadcast_", process_set)
@@ -62,12 +63,23 @@ def broadcast_variables(
     del inplace, scope
     if isinstance(process_set, str):
         process_set = global_process_set
-    variables = list(variables)
+    variables = _listed(variables)
     if tf.executing_eagerly() and not has_others(process_set):
         return None
     values = _values_of_root(variables, root_rank, "broadcast_variables", process_set)
     assigned = [_assign(variable, value) for variable, value in zip(variables, values, strict=True)]
     return None if tf.executing_eagerly() else tf.group(*assigned)
+
+
+def _listed(variables: Iterable[Any]) -> list[Any]:
+    """Return the variables; raise if they are none."""
+    others = [variables] if hasattr(variables, "assign") else list(variables)
+    for other in others:
+        if other is variables or not hasattr(other, "assign"):
+            raise InvalidArgumentError(
+                f"a broadcast takes a list of variables; here is a {type(other).__name__}."
+            )
+    return others
 
 
 def _values_of_root(

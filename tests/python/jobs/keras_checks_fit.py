@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,10 @@ def check_classes_and_configs(rank: int, size: int) -> None:
         again = type(made).from_config(made.get_config())
         assert type(again) is type(made)
         assert again.get_config() == made.get_config()
+        copied = copy.deepcopy(made)
+        assert type(copied) is type(made)
+        assert copied.get_config() == made.get_config()
+        assert type(pickle.loads(pickle.dumps(made))) is type(optimizer)
         saved, usual = (keras.optimizers.serialize(one) for one in (made, optimizer))
         for key in ("module", "class_name", "config"):
             assert saved[key] == usual[key], (saved, usual)

@@ -75,6 +75,8 @@ def check_types(rank: int, size: int) -> None:
         assert values(rows)[0][:, 0].tolist() == [value for value in one for _ in range(3)]
         copied = everywhere(f"copy {kind}", partial(bps.broadcast, root_rank=size - 1), mine)
         assert (values(copied)[0] == one[-1]).all()
+    ragged = tf.ragged.constant([[1.0], []])
+    refused(tf.errors.InvalidArgumentError, "flat_values", lambda: bps.allreduce(ragged))
     refused(
         tf.errors.InvalidArgumentError, "complex64", lambda: bps.allreduce(tf.complex(1.0, 1.0))
     )
@@ -146,6 +148,8 @@ def check_rows(rank: int, size: int) -> None:
     assert uneven.numpy()[:, 0].tolist() == [r for r in range(size) for _ in range(r)]
     numbers = everywhere("numbers", bps.allgather, tf.constant(rank))
     assert numbers.numpy().tolist() == list(range(size))
+    unknown = tf.function(bps.allgather, input_signature=[tf.TensorSpec(None, tf.int32)])
+    assert unknown(tf.constant(rank)).numpy().tolist() == list(range(size))
     mine = tf.range(2.0 * size) + 100.0 * rank
     rows = everywhere("alltoall", bps.alltoall, mine)
     assert rows.numpy().tolist() == [100 * r + 2 * rank + i for r in range(size) for i in range(2)]
@@ -169,6 +173,44 @@ def check_slices(rank: int, size: int) -> None:
     both = bps.grouped_allreduce([tf.ones(2), mine], op=bps.Sum)
     assert isinstance(both[1], tf.IndexedSlices)
     assert both[0].numpy().tolist() == [size, size]
+
+
+def check_groups_that_differ(rank: int, size: int) -> None:
+    """A rank that has more tensors than the others does not wait for these in vain."""
+    if size == 1:
+        return
+    count = 3 if rank == 0 else 2
+    variables = [tf.Variable(tf.ones(3)) for _ in range(3)]
+
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(one * one) for one in variables[:count]])
+        found = bps.DistributedGradientTape(tape).gradient(loss, variables)
+        return [one for one in found if one is not None]
+
+    calls: dict[str, Callable[[], Any]] = {"gradients": gradients}
+    for call in (bps.grouped_allreduce, bps.grouped_allgather, bps.grouped_reducescatter):
+        calls[call.__name__] = partial(call, [tf.ones([size])] * count, name="odd group")
+    for call in calls.values():
+        for way in (call, tf.function(call)):
+            refused(tf.errors.FailedPreconditionError, "3 tensors", way)
+    count = 3
+    for way in (gradients, tf.function(gradients)):
+        assert [one.numpy().tolist() for one in way()] == [[2.0] * 3] * 3
+
+
+def check_tensors_from_outside(rank: int, size: int) -> None:
+    """Ranks pair what a tf.function takes from outside, whatever they have made before."""
+    other = tf.constant(1.0)
+    for _ in range(rank):
+        tf.function(lambda: other + 1)()
+    tensors = [tf.constant([float(i)]) for i in range(4)]
+
+    @tf.function
+    def sums() -> list[Any]:
+        return [bps.allreduce(tensor, op=bps.Sum) for tensor in tensors]
+
+    assert [one.tolist() for one in values(sums())] == [[size * i] for i in range(4)]
 
 
 def check_gradients(rank: int, size: int) -> None:
@@ -323,6 +365,7 @@ def check_variables(rank: int, size: int) -> None:
     if size > 1:
         mine[0].assign(tf.fill([3], float(rank)))
         refused(bps.ReplicasDifferError, "different values", lambda: bps.check_replicas(mine))
+    refused(ValueError, "list of variables", lambda: bps.broadcast_variables(mine[0], 0))
     refused(RuntimeError, "broadcast_variables", lambda: bps.broadcast_global_variables(0))
     with tf.Graph().as_default():
         variable = tf.compat.v1.get_variable("v", initializer=tf.constant(float(rank)))
@@ -351,6 +394,8 @@ def check_join(rank: int, size: int) -> None:
         if rank == late:
             total = bps.allreduce(tf.ones(2), op=bps.Average, name="while others have joined")
             assert np.allclose(total, 1 / size)
+            group = bps.grouped_allreduce([tf.ones(2), tf.ones(3)], name="group meanwhile")
+            assert np.allclose(group[1], 1 / size)
         assert int(join()) == late or size == 1
     assert bps.allreduce(tf.ones(1)).numpy() == 1
 

@@ -49,6 +49,14 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   settling_ = true;
 }
 
+// A server that has pieces and answers none has a backlog, as a slow one has after pieces have
+// moved away from it. Until it is gone the traffic is not that of the shares in force.
+bool PlacementKeeper::AllAnswer(std::span<const Traffic> traffic) const {
+  for (size_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].servers > 0 && shares_[i] > 0 && traffic[i].rate <= 0) return false;
+  return true;
+}
+
 // True when a series is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
   if (samples_ == 0) sum_ = 0;
@@ -112,7 +120,7 @@ std::vector<Host> PlacementKeeper::HostsAsKnown() const {
 std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic) {
   double job_rate = 0;
   for (const Traffic& one : traffic) job_rate += one.rate;
-  if (job_rate <= 0) return std::nullopt;
+  if (job_rate <= 0 || !AllAnswer(traffic)) return std::nullopt;
   // What is under way when pieces move is sent again.
   if (std::exchange(settling_, false)) return std::nullopt;
   if (!Collect(traffic, job_rate)) return std::nullopt;

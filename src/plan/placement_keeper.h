@@ -56,6 +56,7 @@ class PlacementKeeper {
 
  private:
   void Forget();
+  bool AllAnswer(std::span<const Traffic> traffic) const;
   bool Collect(std::span<const Traffic> traffic, double job_rate);
   void Learn(std::span<const Traffic> traffic);
   std::vector<Host> HostsAsKnown() const;

@@ -180,6 +180,19 @@ TEST(PlacementKeeperTest, AWrongPlacementInWhichAllLookBusyIsLeft) {
   }
 }
 
+// Mbit/s and busy part of four servers of 200 Mbit/s each, measured after the link of the second
+// one had become four times as slow and its pieces had moved: it still had a backlog.
+TEST(PlacementKeeperTest, ABacklogSaysNothingAboutOtherServers) {
+  PlacementKeeper keeper;
+  std::vector<Host> hosts(8);
+  for (size_t i = 0; i < 8; ++i) hosts[i] = {0, i < 4 ? 1U : 0U, i < 4 ? 0U : 1U};
+  keeper.Begin(hosts, {0, 0, 0, 0, 0.309, 0.074, 0.309, 0.308});
+  const std::vector<Traffic> traffic = {{120, 0},   {120, 0}, {120, 0},       {120, 0},
+                                        {190.6, 1}, {0, 1},   {140.3, 0.641}, {150.6, 0.605}};
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(keeper.Observe(traffic).has_value());
+  EXPECT_EQ(keeper.rates(), std::vector<double>(8, 0));
+}
+
 TEST(PlacementKeeperTest, ServersBesideWorkersTakeWhatASlowOneCannot) {
   for (double part : {0.5, 0.25}) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {

@@ -322,6 +322,20 @@ def check_absent_names(rank: int, size: int) -> None:
     disagreements.check_absent_names(TENSORFLOW)
 
 
+def check_one_session_after_another(rank: int, size: int) -> None:
+    """A trace works on in a later session."""
+    program = tf.function(partial(bps.allreduce, name="later", op=bps.Sum))
+    ask = tf.function(bps.size_op)
+    for _ in range(2):
+        assert program(tf.ones(2)).numpy().tolist() == [size] * 2
+        assert int(ask()) == size
+        bps.barrier(name="before the next session")
+        bps.shutdown()
+        for call in (partial(program, tf.ones(2)), ask):
+            refused(tf.errors.FailedPreconditionError, "bps.init()", call)
+        bps.init()
+
+
 def check_errors(rank: int, size: int) -> None:
     refused(ValueError, "supersedes", lambda: bps.allreduce(1.0, average=True, op=bps.Sum))
     refused(ValueError, "Adasum", lambda: _as_value(lambda: bps.allreduce(1.0, op=bps.Adasum)))

@@ -38,11 +38,23 @@ def example(environment, name: str, *arguments: str, servers: int = 0) -> str:
     return done.stdout
 
 
+def what_is_not_sharded() -> str:
+    """Return why the example of FSDP2 cannot run here; empty when it can."""
+    if test_jobs.MISSING:
+        return test_jobs.MISSING
+    from torch_features import NO_SHARDED, fully_shard
+
+    return NO_SHARDED if fully_shard is None else ""
+
+
+needs_sharding = pytest.mark.skipif(bool(what_is_not_sharded()), reason=what_is_not_sharded())
+
+
 @pytest.mark.parametrize(
     ("name", "servers"),
     [
         ("torch_ddp.py", 0),
-        ("torch_fsdp.py", 0),
+        pytest.param("torch_fsdp.py", 0, marks=needs_sharding),
         ("torch_cross_barrier.py", 2),
         ("torch_accumulation.py", 1),
     ],

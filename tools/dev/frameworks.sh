@@ -7,8 +7,8 @@
 # one is here, with the same tests.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
-readonly TORCH_TESTS="tests/python/test_checkpoints.py tests/python/test_jobs.py
-  tests/python/test_torch_*.py"
+readonly TORCH_TESTS="tests/python/test_checkpoints.py tests/python/test_examples.py
+  tests/python/test_jobs.py tests/python/test_torch_*.py"
 FRAMEWORK_VERSIONS=new
 FRAMEWORK_NAMES=""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from byteps.common.errors import BytepsError, error_from_code
+from byteps.common.errors import BytepsError, NotInitializedError, error_from_code
 
 # What the native module writes: XlaCall::Fail and KernelRun::End.
 _TEXT = re.compile(r"byteps error (\d+): (.*)", re.DOTALL)
@@ -27,4 +27,8 @@ def error_of(error: BaseException) -> BytepsError | None:
     if isinstance(error, BytepsError):
         return error
     found = _TEXT.search(str(error))
-    return None if found is None else error_from_code(int(found[1]), _PLACE.sub("", found[2]))
+    if found is None:
+        return None
+    message = _PLACE.sub("", found[2])
+    missing = NotInitializedError()
+    return missing if message == str(missing) else error_from_code(int(found[1]), message)

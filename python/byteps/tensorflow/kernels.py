@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from byteps.common import default
 from byteps.common.call import Call, request_of
-from byteps.common.errors import InvalidArgumentError
+from byteps.common.errors import InvalidArgumentError, MismatchError, NotInitializedError
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.program_exchange import exchange_of
 from byteps.common.session import Session
@@ -34,6 +34,13 @@ _DATA_TYPES = {
     19: DataType.FLOAT16,
 }
 
+
+class _NotInitializedHereError(NotInitializedError):
+    """The same, with a code that TensorFlow takes for a failed precondition."""
+
+    code = MismatchError.code
+
+
 UNKNOWN_SET = -3  # what Horovod's operations answer
 NOT_INITIALIZED = -1
 
@@ -41,11 +48,14 @@ NOT_INITIALIZED = -1
 def begin(part: _core.KernelPart) -> None:
     """Start what a part of an operation says. The native module calls this, on any thread of
     TensorFlow; what it raises becomes the error of the operation."""
-    if not part.text.startswith("{"):
-        part.answer(answer(part.text))
-        return
+    try:
+        if not part.text.startswith("{"):
+            part.answer(answer(part.text))
+            return
+        session = default.current()
+    except NotInitializedError as error:
+        raise _NotInitializedHereError from error
     call = exchange_of(part.text).call(0)
-    session = default.current()
     if call.operation in (Operation.BARRIER, Operation.JOIN):
         if call.operation is Operation.JOIN:
             # Ranks have made different numbers of calls without a name.

@@ -7,13 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.barriers import meet
-from byteps.common.call import Call, checked_root
+from byteps.common.call import checked_root
 from byteps.common.calls import broadcast_call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set, has_others
-from byteps.common.types import Operation
 from byteps.numpy.weights import check_replicas as check_arrays
+from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.eager import host_array
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, calls_of_group, named, same
@@ -86,15 +85,16 @@ def _values_of_root(
     variables: Sequence[Any], root_rank: int, name: str, process_set: ProcessSet
 ) -> list[Any]:
     root = checked_root(root_rank, process_set)
-    if tf.executing_eagerly():
-        detail = f"root {root}; {len(variables)} variables"
-        meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))
-    if not variables:
-        return []
     call = broadcast_call(root, name, process_set)
     tensors = [as_tensor(variable, call) for variable in variables]
-    call.name = named(name, "BroadcastVariables", tensors[0])
-    return same(calls_of_group(call, len(tensors)), tensors)
+    if not tensors and not tf.executing_eagerly():
+        return []
+    call.name = named(name, "BroadcastVariables", None)
+    before = agreed(call, [described(tensor) for tensor in tensors], f"root {root}")
+    if not tensors:
+        return []
+    with after(before):
+        return same(calls_of_group(call, len(tensors)), tensors, gate_of(before))
 
 
 def _is_resource(variable: Any) -> bool:

@@ -188,6 +188,16 @@ def check_groups_that_differ(rank: int, size: int) -> None:
         found = bps.DistributedGradientTape(tape).gradient(loss, variables)
         return [one for one in found if one is not None]
 
+    def broadcast_in_a_graph() -> None:
+        with tf.Graph().as_default():
+            for i in range(count):
+                tf.compat.v1.get_variable(f"odd_{i}", [2])
+            send = bps.broadcast_global_variables(0)
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                session.run(send)
+
+    refused(tf.errors.FailedPreconditionError, "3 tensors", broadcast_in_a_graph)
     calls: dict[str, Callable[[], Any]] = {"gradients": gradients}
     for call in (bps.grouped_allreduce, bps.grouped_allgather, bps.grouped_reducescatter):
         calls[call.__name__] = partial(call, [tf.ones([size])] * count, name="odd group")
@@ -320,6 +330,20 @@ def check_disagreements(rank: int, size: int) -> None:
 
 def check_absent_names(rank: int, size: int) -> None:
     disagreements.check_absent_names(TENSORFLOW)
+
+
+def check_one_session_after_another(rank: int, size: int) -> None:
+    """A trace works on in a later session."""
+    program = tf.function(partial(bps.allreduce, name="later", op=bps.Sum))
+    ask = tf.function(bps.size_op)
+    for _ in range(2):
+        assert program(tf.ones(2)).numpy().tolist() == [size] * 2
+        assert int(ask()) == size
+        bps.barrier(name="before the next session")
+        bps.shutdown()
+        for call in (partial(program, tf.ones(2)), ask):
+            refused(tf.errors.FailedPreconditionError, "bps.init()", call)
+        bps.init()
 
 
 def check_errors(rank: int, size: int) -> None:

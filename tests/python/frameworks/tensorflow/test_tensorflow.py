@@ -62,6 +62,9 @@ def test_errors_of_graphs_become_errors_of_byteps() -> None:
     found = bps.error_of(tf.errors.FailedPreconditionError(None, None, text))
     assert type(found) is bps.MismatchError
     assert str(found) == "ranks disagree"
+    text = f"byteps error 2: {bps.NotInitializedError()}"
+    error = tf.errors.FailedPreconditionError(None, None, text)
+    assert type(bps.error_of(error)) is bps.NotInitializedError
 
 
 def test_a_tape_keeps_its_class_and_its_recording(core: object) -> None:

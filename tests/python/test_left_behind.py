@@ -77,7 +77,7 @@ def test_without_servers(environment, killed) -> None:
 @pytest.mark.parametrize("killed", [[(0, 0)], [(1, 1)], [(0, 1), (1, 0)]])
 def test_with_servers(environment, killed) -> None:
     token = environment[TOKEN_VARIABLE]
-    with machines(environment, "steps", 2, 2, python=job_runs.COLD_PYTHON) as started:
+    with machines(environment, "steps", (2, 2), python=job_runs.COLD_PYTHON) as started:
         for one in started:
             for _ in range(2):
                 wait_for_line(one, "stepping")

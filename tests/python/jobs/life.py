@@ -20,6 +20,8 @@ GROWTH_KB_MAX = 4096
 # The session that was left last may have a connection to the coordinator, or not any more.
 NEW_DESCRIPTORS_MAX = 1
 PATIENCE_S = 60.0
+# A thread of a library may begin late; what a cycle leaves behind would be 40 of them.
+NEW_THREADS_MAX = 1
 
 
 def usage() -> tuple[int, int, int]:
@@ -51,11 +53,11 @@ def check_cycles() -> None:
         cycle()
     after = usage()
     deadline = time.monotonic() + PATIENCE_S
-    while after[1] > before[1] and time.monotonic() < deadline:
+    while after[1] > before[1] + NEW_THREADS_MAX and time.monotonic() < deadline:
         time.sleep(0.01)  # a thread that has done its work may still be ending
         after = usage()
     assert after[0] - before[0] <= GROWTH_KB_MAX, (before, after)
-    assert after[1] <= before[1], (before, after)
+    assert after[1] <= before[1] + NEW_THREADS_MAX, (before, after)
     assert after[2] <= before[2] + NEW_DESCRIPTORS_MAX, (before, after)
 
 

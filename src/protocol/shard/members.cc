@@ -75,6 +75,11 @@ void Members::NoteJoin(Slot slot, uint64_t number, RankSet ranks) {
   last_join_ = std::max(last_join_, number);
 }
 
+bool Members::HaveAllJoined(Slot slot) const {
+  const std::vector<uint32_t>& ranks = members_[slot].ranks;
+  return std::ranges::all_of(ranks, [&](uint32_t rank) { return HasJoined(slot, rank); });
+}
+
 void Members::ForgetConnection(Slot slot) {
   members_[slot].epoch = 0;
   members_[slot].resynced = 0;

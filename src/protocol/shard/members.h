@@ -57,6 +57,8 @@ class Members {
     const Member& member = members_[slot];
     return member.joined > 0 && (member.joined_ranks.empty() || member.joined_ranks.Contains(rank));
   }
+  // The same of all its ranks. A machine of which some have not still takes part.
+  bool HaveAllJoined(Slot slot) const;
   // The highest number of a join that anybody told.
   uint64_t last_join() const { return last_join_; }
   // Its connection is gone: on the next one it says again which view it has and what it holds.

@@ -69,8 +69,9 @@ bool Verdict::Covers(uint64_t round) const {
 }
 
 bool Verdict::Needs(Slot slot, const Members& members) const {
-  return members.IsServed(slot) && receipt_->Contains(slot) &&
-         (terms_.combine == Combine::kLast || members.joined(slot) <= wire::JoinsOf(terms_.round));
+  if (!members.IsServed(slot) || !receipt_->Contains(slot)) return false;
+  if (terms_.combine == Combine::kLast) return true;
+  return members.joined(slot) <= wire::JoinsOf(terms_.round) || !members.HaveAllJoined(slot);
 }
 
 bool Verdict::AddHolder(Slot slot, const Members& members) {

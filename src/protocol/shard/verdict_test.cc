@@ -53,6 +53,19 @@ TEST_F(VerdictTest, WhoIsLostOrHasLeftOrJoinedDoesNotNeedIt) {
   EXPECT_EQ(verdict.lacking(), 0u) << "a join needs that nothing is open";
 }
 
+// If its owner forgot it, and the server died before the machine had its answer, the machine would
+// push again and nobody would answer.
+TEST_F(VerdictTest, AMachineNeedsItUntilAllOfItsRanksHaveJoined) {
+  members.SetView(ViewOfContributors({2, 1}), true);
+  SetBytes(4);
+  members.NoteJoin(0, 1, RankSet::FromBitmap(BitmapOf({0})));
+  verdict.Recount(members);
+  EXPECT_EQ(verdict.lacking(), 2u) << "rank 1 works on";
+  members.NoteJoin(0, 1, RankSet::FromBitmap(BitmapOf({0, 1})));
+  verdict.Recount(members);
+  EXPECT_EQ(verdict.lacking(), 1u);
+}
+
 TEST_F(VerdictTest, OfErrorsInARowEachRoundKeepsItsOwn) {
   AddError(4, "first");
   AddError(6, "second");

@@ -80,10 +80,11 @@ class Session {
   int32_t machine() const { return byteps_machine(session_); }
   std::vector<int32_t> machine_sizes() const {
     std::vector<int32_t> sizes;
-    for (int32_t machine = 0; byteps_machine_size(session_, machine) >= 0; ++machine) {
-      sizes.push_back(byteps_machine_size(session_, machine));
+    for (int32_t machine = 0;; ++machine) {
+      const int32_t size = byteps_machine_size(session_, machine);
+      if (size < 0) return sizes;
+      sizes.push_back(size);
     }
-    return sizes;
   }
 
   void Declare(const std::string& name) {

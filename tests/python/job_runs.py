@@ -8,14 +8,21 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until_gone
+from processes import (
+    LIMIT_S,
+    TOKEN_VARIABLE,
+    carriers,
+    clean_environment,
+    finish,
+    wait_for_line,
+    wait_until_gone,
+)
 
 JOBS = Path(__file__).with_name("jobs")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -37,11 +44,6 @@ def what_is_missing(framework: str) -> str:
     if result.returncode == 0:
         return ""
     return (result.stderr.strip() or f"it ended with {result.returncode}").splitlines()[-1]
-
-
-def clean_environment() -> dict[str, str]:
-    ours = ("DMLC_", "BYTEPS_", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 @pytest.fixture
@@ -66,10 +68,10 @@ def framework_here() -> str:
 @functools.cache
 def warm_server(framework: str) -> list[str]:
     script = str(Path(__file__).with_name("warm_python.py"))
-    address = f"{tempfile.mkdtemp(prefix='warm-python-')}/socket"
+    name = uuid.uuid4().hex
     # It ends when this process does: then its input ends.
     server = subprocess.Popen(
-        [sys.executable, script, "serve", address, framework],
+        [sys.executable, script, "serve", name, framework],
         env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
         cwd="/",
         stdin=subprocess.PIPE,
@@ -77,7 +79,7 @@ def warm_server(framework: str) -> list[str]:
         text=True,
     )
     wait_for_line(server, "ready")
-    return [sys.executable, "-SE", script, "run", address]
+    return [sys.executable, "-SE", script, "run", name]
 
 
 def warm_python(framework: str = "") -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, clean_environment
 
 WORKER = Path(__file__).with_name("jobs") / "kills.py"
 
@@ -87,11 +87,6 @@ class KillJob:
         self._listener.bind(str(path))
         self._listener.listen()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        kept = {
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith(("DMLC_", "BYTEPS_", "PYTHONPATH"))
-        }
         counts = ["-np", str(workers), "--servers", str(servers)]
         command = [sys.executable, "-m", "byteps.cli", "run", "--grace", "1", *counts, *options]
         command += [sys.executable, str(WORKER), str(path), str(nbytes)]
@@ -100,7 +95,12 @@ class KillJob:
         one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             command,
-            env={**kept, **one_thread, **(environment or {}), TOKEN_VARIABLE: self.token},
+            env={
+                **clean_environment(),
+                **one_thread,
+                **(environment or {}),
+                TOKEN_VARIABLE: self.token,
+            },
             cwd="/",
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

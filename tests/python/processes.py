@@ -20,6 +20,12 @@ SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
 
 
+def clean_environment() -> dict[str, str]:
+    """Return this process' environment without what belongs to a job."""
+    ours = ("DMLC_", "BYTEPS_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
 def command_line(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 

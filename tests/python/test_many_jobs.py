@@ -20,6 +20,7 @@ from processes import (
     LIMIT_S,
     TOKEN_VARIABLE,
     carriers,
+    clean_environment,
     finish,
     wait_for_line,
     wait_until_gone,
@@ -39,12 +40,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def environment(tmp_path):
-    kept = {
-        k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_", "PYTHONPATH"))
-    }
     token = uuid.uuid4().hex
     yield {
-        **kept,
+        **clean_environment(),
         TOKEN_VARIABLE: token,
         "TMPDIR": str(tmp_path),
         "BYTEPS_LOG_LEVEL": "info",  # says the ports

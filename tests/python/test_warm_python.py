@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,16 +18,16 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    address = str(tmp_path_factory.mktemp("warm") / "socket")
+def words() -> Iterator[list[str]]:
+    name = uuid.uuid4().hex
     server = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "serve", address, "json"],
+        [sys.executable, str(SCRIPT), "serve", name, "json"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     wait_for_line(server, "ready")
-    yield [sys.executable, "-SE", str(SCRIPT), "run", address]
+    yield [sys.executable, "-SE", str(SCRIPT), "run", name]
     finish(server)
 
 
@@ -102,9 +103,9 @@ def test_a_program_is_killed_with_what_stands_for_it(start) -> None:
 
 
 def test_programs_end_with_the_server(words, tmp_path) -> None:
-    address = str(tmp_path / "socket")
+    name = uuid.uuid4().hex
     server = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "serve", address],
+        [sys.executable, str(SCRIPT), "serve", name, "json"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -113,7 +114,7 @@ def test_programs_end_with_the_server(words, tmp_path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import signal\nprint('waits', flush=True)\nsignal.pause()\n")
     process = subprocess.Popen(
-        [*words[:-1], address, str(program)],
+        [*words[:-1], name, str(program)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

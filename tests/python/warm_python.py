@@ -1,11 +1,11 @@
-"""Python with its frameworks imported already, for the ranks of jobs that tests run.
+"""Python with a framework imported already, for the ranks of jobs that tests run.
 
-To import a framework takes 2 to 8 seconds of a core, most of what a rank of a short job costs. One
-process imports them once, and each rank is a fork of it:
+To import a framework takes 3 to 12 seconds of a core, most of what a rank of a short job costs. One
+process imports it once, and each rank is a fork of it:
 
-    python warm_python.py serve ADDRESS MODULE...     imports the modules, then forks
-    python -SE warm_python.py run ADDRESS PROGRAM...  in place of `python PROGRAM...`: a small
-                                                      process that lives and ends as the fork does
+    python warm_python.py serve NAME MODULE        imports the module, then forks
+    python -SE warm_python.py run NAME PROGRAM...  in place of `python PROGRAM...`: a small process
+                                                   that lives and ends as the fork does
 
 The fork has the standard files, the environment and the folder of the small process; signals
 reach it, and it is killed when the small process is. What it is not: a child of the launcher.
@@ -26,13 +26,18 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signa
 LENGTH_BYTES = 8
 
 
-def run(address: str, words: list[str]) -> int:
+def place_of(name: str) -> str:
+    """Return where a server listens: no file, so nothing is left of it."""
+    return f"\0warm-python {name}"
+
+
+def run(name: str, words: list[str]) -> int:
     """Have a program run by a fork of the server; return its exit code, or end by its signal."""
     server = socket.socket(socket.AF_UNIX)
-    server.connect(address)
+    server.connect(place_of(name))
     for number in PASSED_ON:
         signal.signal(number, lambda number, _: server.sendall(bytes([number])))
-    variables = [f"{name}={value}" for name, value in os.environ.items()]
+    variables = [f"{key}={value}" for key, value in os.environ.items()]
     parts = [os.getcwd(), str(len(words)), *words, *variables]
     request = "\0".join(parts).encode(errors="surrogateescape")
     socket.send_fds(server, [len(request).to_bytes(LENGTH_BYTES, "little")], [0, 1, 2])
@@ -73,67 +78,83 @@ def become(request: list[str], files: list[int]) -> None:
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
 
 
-def serve(address: str) -> None:
-    """Fork for each small process until the input ends. Returns in the forks only."""
-    import selectors
+class Server:
+    """Forks for each small process until the input ends."""
 
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen(64)
-    print("ready", flush=True)
-    events = selectors.DefaultSelector()
-    events.register(listener, selectors.EVENT_READ)
-    events.register(sys.stdin, selectors.EVENT_READ)
-    # A fork has two entries: its small process, and the descriptor that tells of its end.
-    processes: dict[socket.socket, int] = {}
-    while True:
-        for key, _ in events.select():
-            if key.fileobj is sys.stdin:
-                for process in processes.values():
-                    os.kill(process, signal.SIGKILL)
-                os._exit(0)
-            if key.fileobj is listener:
-                connection, _ = listener.accept()
-                request, files = receive(connection)
-                process = os.fork()
-                if process == 0:
-                    for other in (listener, connection, *processes):
-                        other.close()
-                    for ended in events.get_map().values():
-                        if ended.data is not None:
-                            os.close(ended.fd)
-                    events.close()
-                    become(request, files)
-                    return
-                for file in files:
-                    os.close(file)
-                processes[connection] = process
-                events.register(connection, selectors.EVENT_READ)
-                events.register(os.pidfd_open(process), selectors.EVENT_READ, connection)
-            elif key.data is not None:  # the fork has ended
-                connection = key.data
-                events.unregister(key.fileobj)
-                os.close(key.fd)
-                _, status = os.waitpid(processes.pop(connection), 0)
-                code = os.waitstatus_to_exitcode(status)
-                with contextlib.suppress(OSError):  # the small process was killed before
-                    connection.sendall(code.to_bytes(4, "little", signed=True))
-                if connection in {entry.fileobj for entry in events.get_map().values()}:
-                    events.unregister(connection)
-                connection.close()
-            elif key.fileobj in processes:
-                number = key.fileobj.recv(1)  # type: ignore[union-attr]
-                if not number:
-                    events.unregister(key.fileobj)
-                os.kill(processes[key.fileobj], number[0] if number else signal.SIGKILL)
+    def __init__(self, name: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(place_of(name))
+        self._listener.listen(64)
+        self._forks: dict[socket.socket, int] = {}  # the small process of each
+        self._events = selectors.DefaultSelector()
+        self._events.register(self._listener, selectors.EVENT_READ)
+        self._events.register(sys.stdin, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        """Return in the forks only."""
+        while True:
+            for key, _ in self._events.select():
+                if key.fileobj is sys.stdin:
+                    for fork in self._forks.values():
+                        os.kill(fork, signal.SIGKILL)
+                    os._exit(0)
+                if key.fileobj is self._listener:
+                    if self._fork():
+                        return
+                elif key.data is not None:
+                    self._on_end(key.fd, key.data)
+                elif key.fileobj in self._forks:
+                    self._pass_on(key.fileobj)  # type: ignore[arg-type]
+
+    def _fork(self) -> bool:
+        """Return whether this is the fork."""
+        connection, _ = self._listener.accept()
+        request, files = receive(connection)
+        fork = os.fork()
+        if fork == 0:
+            for other in (self._listener, connection, *self._forks):
+                other.close()
+            for end in self._events.get_map().values():
+                if end.data is not None:
+                    os.close(end.fd)
+            self._events.close()
+            become(request, files)
+            return True
+        for file in files:
+            os.close(file)
+        self._forks[connection] = fork
+        self._events.register(connection, selectors.EVENT_READ)
+        self._events.register(os.pidfd_open(fork), selectors.EVENT_READ, connection)
+        return False
+
+    def _on_end(self, descriptor: int, connection: socket.socket) -> None:
+        self._events.unregister(descriptor)
+        os.close(descriptor)
+        _, status = os.waitpid(self._forks.pop(connection), 0)
+        code = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(OSError):  # the small process was killed before
+            connection.sendall(code.to_bytes(4, "little", signed=True))
+        with contextlib.suppress(KeyError):  # the same
+            self._events.unregister(connection)
+        connection.close()
+
+    def _pass_on(self, connection: socket.socket) -> None:
+        """Give the fork a signal, or kill it if the small process was killed."""
+        number = connection.recv(1)
+        if not number:
+            self._events.unregister(connection)
+        os.kill(self._forks[connection], number[0] if number else signal.SIGKILL)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "run":
         sys.exit(run(sys.argv[2], sys.argv[3:]))
-    for module in sys.argv[3:]:
-        __import__(module)
-    serve(sys.argv[2])
+    import selectors
+
+    __import__(sys.argv[3])
+    server = Server(sys.argv[2])
+    print("ready", flush=True)
+    server.run()
     __file__ = sys.argv[0]
     with open(__file__, "rb") as program:
         exec(compile(program.read(), __file__, "exec"))

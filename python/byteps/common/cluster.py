@@ -1,9 +1,8 @@
 """Jobs that launchers of other systems have started.
 
 Such a launcher gives each process its rank, and starts no servers. From its variables, which stand
-in the table of launchers.py, `described_job` makes the variables of a job of
-BytePS. Every process computes the same job by itself; nothing is exchanged for it. Programs in C
-keep the bare contract.
+in the table of launchers.py, `described_job` makes the variables of a job of BytePS. Every process
+computes the same job by itself; nothing is exchanged for it. Programs in C keep the bare contract.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class CoordinatorDriver {
 
 struct CoordinatorOptions {
   // What this process was told; the workers' own word on the number of ranks per machine completes
-  // it: worker_count is a multiple of worker_machines.
+  // it: worker_count is a multiple of worker_machines if machines are equal.
   uint32_t worker_machines = 1;
   // The workers of each machine, as MachineLayout::sizes, if this process was told; else nothing.
   std::vector<uint32_t> local_sizes;

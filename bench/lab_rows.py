@@ -12,7 +12,7 @@ from typing import Any
 from harness.jobs import Job, has_openmpi, start_sockets
 from harness.lab import Lab, Series, add, measure_in_turn, optimal_seconds
 from harness.layers import write_layers
-from harness.programs import EMULATED_WORKER, Fleet
+from harness.programs import BITS_WORKER, EMULATED_WORKER, BenchError, Fleet
 from harness.report import Report
 from harness.shapes import load_shapes, write_lines
 
@@ -24,6 +24,9 @@ SMALL_REPEATS = 2000
 CREDITS = ("65536", "131072", "262144", "524288", "1048576", "4194304")
 EMULATED = ("vgg16", "resnet50")
 EMULATED_STEPS = 5
+PIECES = ("4096", "32768", "1048576")
+LAYOUTS = 1000
+LAYOUT_VALUES = 1024
 
 
 def start_peers(lab: Lab, fleet: Fleet, folder: Path) -> list[Job]:
@@ -229,6 +232,35 @@ def run_row_21(lab: Lab, report: Report) -> None:
     add_pairs(report, lab, 21, f"found / {best.name}", found, best)
 
 
+def run_row_31(lab: Lab, report: Report) -> None:
+    """part of the sums whose last bits change with the layout, the piece, and the servers"""
+    bits: set[str] = set()
+    for servers in range(len(lab.servers) + 1):
+        for piece in PIECES:
+            with lab.smaller(len(lab.workers), servers) as part, Fleet() as fleet:
+                job = part.start_byteps(
+                    fleet,
+                    f"BYTEPS_PARTITION_BYTES={piece}",
+                    program=[sys.executable, BITS_WORKER, "byteps"],
+                )
+                bits |= _count_differing(part, report, job, f"pieces of {piece}")
+    if len(bits) > 1:
+        raise BenchError(f"row 31: {len(bits)} different sums of the same values")
+    with Fleet() as fleet:
+        _count_differing(lab, report, lab.start_gloo(fleet, [BITS_WORKER, "gloo"]), "ring")
+
+
+def _count_differing(lab: Lab, report: Report, job: Job, name: str) -> set[str]:
+    """Put the part of differing sums into the report; return the sums of the first layout."""
+    series = Series(f"{LAYOUTS} layouts, {name}", job.kind)
+    sample = job.run(f"run layouts {LAYOUTS} 1")
+    for answer in sample.answers:
+        series.take(answer["differing"] / (LAYOUTS * LAYOUT_VALUES), sample)
+    report.say(f"{job.kind}, {len(lab.servers)} servers, {name}: {max(series.ratios):.4f} differ")
+    add(report, lab, 31, series, 4 * LAYOUT_VALUES)
+    return {answer["bits"] for answer in sample.answers}
+
+
 def run_row_32(lab: Lab, report: Report) -> None:
     """with --links 2 or more: a job on one link of each host, and on all; time / t_opt of one"""
     interfaces = lab.workers[0].interfaces
@@ -264,6 +296,7 @@ ROWS: dict[int, Callable[[Lab, Report], None]] = {
     13: run_row_13,
     20: run_row_20,
     21: run_row_21,
+    31: run_row_31,
     32: run_row_32,
 }
 

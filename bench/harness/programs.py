@@ -29,6 +29,7 @@ BPS_SERVER = Path("apps/bps-server")
 BPS_SCHEDULER = Path("apps/bps-scheduler")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
 EMULATED_WORKER = REPOSITORY / "bench" / "emulated_worker.py"
+BITS_WORKER = REPOSITORY / "bench" / "bits_worker.py"
 BENCH_OPENMPI = BUILD / "bench" / "bench_openmpi"
 
 ANSWER_LIMIT_S = 600.0

@@ -2,10 +2,10 @@
 
     bits_worker.py byteps|gloo
 
-Reads "run LAYOUTS COUNT FIRST" from stdin: exchange layouts FIRST to FIRST + COUNT. Every rank has
-values of its own, the same in all layouts. A layout puts them at a place of its own into a tensor of
-a length of its own, and the ranks begin at moments of their own. The answer counts the sums whose
-bits are not those of the first layout. Started by lab.py.
+Reads "run LAYOUTS COUNT FIRST" from stdin: exchange COUNT layouts, from number FIRST on. Every rank
+has values of its own, the same in all layouts. A layout puts them at a place of its own into a
+tensor of a length of its own, and the ranks begin at moments of their own. The answer counts the
+sums whose bits are not those of the first layout. Started by lab.py.
 """
 
 from __future__ import annotations

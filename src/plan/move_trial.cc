@@ -6,10 +6,8 @@
 namespace byteps::plan {
 namespace {
 
-// A move pays if the job becomes faster by a quarter of what was promised, less what may be noise,
-// in one of so many series.
+// A move pays if the job becomes faster by a quarter of what was promised in one of so many series.
 constexpr double kPart = 0.25;
-constexpr double kNoise = 0.02;
 constexpr uint32_t kSeriesOfTrial = 3;
 // After a move in vain, series until the next one; twice as many after each further one.
 constexpr uint32_t kWait = 40;
@@ -23,7 +21,7 @@ constexpr uint32_t kSlowSeries = 3;
 void MoveTrial::Begin(std::vector<double> shares, double pace, double gain) {
   before_ = std::move(shares);
   pace_ = pace;
-  wanted_ = pace * (1 + kPart * (gain - 1) - kNoise);
+  wanted_ = pace * (1 + kPart * (gain - 1));
   series_ = 0;
 }
 

@@ -20,7 +20,7 @@ struct ShardOptions {
   // ... and then again: the first time may have met a worker whose connection was not up yet.
   Duration want_again_after = seconds(1);
   // How long news of stability waits for an answer that could carry it.
-  Duration stable_after = milliseconds(1);
+  Duration stable_after = milliseconds(10);
   // What is postponed of one member until a view comes. A correct one has its credit on the way,
   // what others want, and what it repeats: should it have more than this, it says it again when the
   // view is here.

@@ -61,7 +61,7 @@ struct LaneOptions {
   uint32_t lanes = 1;
   plan::CreditOptions credit;
   // An answer is acknowledged on its own when no push has carried the news for this long.
-  Duration acknowledge_after = milliseconds(2);
+  Duration acknowledge_after = milliseconds(10);
   const Codecs* codecs = &Codecs::None();  // outlive the lane
   // Null: a piece's path is the exchange, with a codec's stages around it if its tensor has one.
   MakePiecePaths paths;

@@ -64,8 +64,9 @@ TEST_F(WorkerAnswersTest, AnAcknowledgementGoesAloneWhenNoPushCarriesIt) {
   Declared("w", 7);
   EXPECT_EQ(worker->NextTick(), kStart + milliseconds(500)) << "only a look for what does not end";
   EXPECT_TRUE(Answer(driver.pushes[0], "y"));
-  ASSERT_EQ(worker->NextTick(), kStart + milliseconds(2));
-  worker->OnTick(kStart + milliseconds(2));
+  const Duration after = LaneOptions().acknowledge_after;
+  ASSERT_EQ(worker->NextTick(), kStart + after);
+  worker->OnTick(kStart + after);
   EXPECT_EQ(driver.acks, (std::vector<std::pair<ShardId, uint64_t>>{{0, 1}}));
   EXPECT_FALSE(worker->NextTick().has_value());
 }

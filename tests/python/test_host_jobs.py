@@ -134,8 +134,23 @@ def test_the_first_failure_ends_all_hosts_with_its_code_and_its_words(environmen
     job = start(environment, server, "--hosts", TWO, sys.executable, "-c", script)
     code, out, err = finish(job)
     assert code == 1, out + err
-    assert "(ValueError: no such file: x); ending the job" in err
-    assert "host 127.0.0.3 ended with exit code 1; ending the job" in err
+    assert re.fullmatch(
+        r"\[bps\] 127\.0\.0\.3 worker [23] ended with exit code 1 "
+        r"\(ValueError: no such file: x\); ending the job",
+        err.splitlines()[-1],
+    )
+
+
+def test_the_last_line_names_the_cause_and_not_who_heard_of_it(environment, server) -> None:
+    script = "import byteps.numpy as bps, numpy as np\nbps.init()\nfor i in range(10**6):\n"
+    script += '    if bps.rank() == 3 and i == 50: raise RuntimeError("no disk")\n'
+    script += '    bps.push_pull(np.ones(4), name="x")'
+    code, out, err = finish(
+        start(environment, server, "--hosts", TWO, sys.executable, "-c", script)
+    )
+    assert code == 1, out + err
+    last = "127.0.0.3 worker 3 ended with exit code 1 (RuntimeError: no disk); ending the job"
+    assert err.splitlines()[-1] == f"[bps] {last}"
 
 
 def test_an_exit_code_comes_through(environment, server) -> None:

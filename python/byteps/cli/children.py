@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from byteps.cli.last_error import LastError
+from byteps.cli.last_error import LastError, LastWord
 from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import Output
 
@@ -81,6 +81,14 @@ class Child:
                 f"without a question, as in: ssh -o BatchMode=yes {host} true)"
             )
         return describe_status(self.spec.label, self.status or 0)
+
+    @property
+    def how_and_why(self) -> str:
+        """Return the same with the reason, if it has said one. An agent's is all that counts."""
+        said = self.last_error.text
+        if self.spec.task is not None and said:
+            return said
+        return f"{self.how_it_ended} ({said})" if said else self.how_it_ended
 
     @property
     def outputs(self) -> list[int]:
@@ -179,6 +187,7 @@ def start_child(
             os.close(descriptor)
     child = Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
     if spec.task is not None and process.stdin is not None:
+        child.last_error = LastWord()
         child.words = Output(process.stdin.fileno())
         child.words.put(spec.task.encode() + b"\n")
     return child

@@ -1,4 +1,4 @@
-"""What a worker's standard error says about why it ends."""
+"""What the standard error of a worker, or of an agent, says about why it ends."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _HEARD = re.compile(
     rb"^(?:byteps\.common\.errors\.|RuntimeError: .*: )"
     rb"(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b"
 )
+# The last thing that an agent says before it ends its part of the job.
+_END = re.compile(rb"^\[bps on [^\]]*\] (.*); ending the job$")
+_END_OF_ANOTHER = re.compile(rb"\((?:PeerLost|Evicted|Unavailable|Shutdown)Error\b")
 _LENGTH_MAX = 200
 
 
@@ -40,3 +43,23 @@ class LastError:
     def is_heard(self) -> bool:
         """Whether it tells of the end of another process."""
         return _HEARD.match(self._line) is not None
+
+
+class LastWord(LastError):
+    """Why an agent ends its part of the job: which of its processes ended, and how."""
+
+    def note(self, line: bytes) -> None:
+        """Look at a line of standard error."""
+        found = _END.match(line.rstrip())
+        if found is not None:
+            self._line = found[1]
+
+    @property
+    def text(self) -> str:
+        """What it has said; empty if that was nothing."""
+        return self._line.decode(errors="replace")
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether that process has heard of the end of another one."""
+        return _END_OF_ANOTHER.search(self._line) is not None

@@ -346,8 +346,7 @@ class Supervisor:
     def _react(self, child: Child) -> None:
         loss = self._loss(child)
         reaction = self._judge_of_losses.judge(loss)
-        why = f" ({child.last_error.text})" if child.last_error.text else ""
-        text = f"{child.how_it_ended}{why}; {reaction.text}"
+        text = f"{child.how_and_why}; {reaction.text}"
         if reaction.action == Action.END:
             self._outcome.failed.append(loss.label)
             self._fail(text, loss.status if loss.status > 0 else 128 - loss.status)

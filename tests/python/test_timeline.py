@@ -299,6 +299,21 @@ def test_the_original_s_trace_has_stages_of_the_steps_between(tmp_path) -> None:
     ]  # fmt: skip
 
 
+def test_a_record_that_begins_anew_in_its_file_has_nothing_of_the_one_before(
+    core, tmp_path
+) -> None:
+    default.init()
+    default.start_timeline(str(tmp_path / "t.json"))
+    core.entries = [("byteps.old", PIECE, 0, 0, 7, 0, 256, 1, 64, [1, 2, 3, 4, 5])]
+    default.start_timeline(str(tmp_path / "t.json"))
+    core.entries = [("byteps.w", PIECE, 0, 0, 7, 0, 256, 1, 64, [1, 2, 3, 4, 5])]
+    default.stop_timeline()
+    events = events_of(tmp_path / "t.json")
+    names = {e["args"].get("name") for e in events if e.get("name") == "process_name"}
+    assert names == {None, "w"}
+    default.shutdown()
+
+
 def test_the_session_takes_what_the_library_keeps(core, tmp_path) -> None:
     default.init()
     assert not core.records

@@ -416,6 +416,7 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """
     del mark_cycles
     session = current()
+    session.record(None)  # what it still has belongs to its file, which may be the same one
     session.record(Timeline(file_of_rank(file_path, session.rank), session.rank))
 
 

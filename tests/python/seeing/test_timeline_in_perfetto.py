@@ -28,10 +28,15 @@ pytestmark = [
     pytest.mark.skipif(bool(browser.why_not()), reason=browser.why_not()),
 ]
 
-# Shows the rows of the ranks.
-EXPAND = """[...document.querySelectorAll("*")].filter(
-  one => one.childElementCount === 0 && one.textContent === "expand_more"
-)[0].click()"""
+# Shows the rows of the ranks, by the arrow beside their group's name.
+EXPAND = """{
+  const texts = [...document.querySelectorAll("*")].filter(one => one.childElementCount === 0);
+  const top = one => one.getBoundingClientRect().top;
+  const named = texts.filter(one => one.textContent.startsWith("ranks")).map(top);
+  const arrows = texts.filter(one => one.textContent === "expand_more");
+  const away = one => Math.min(...named.map(height => Math.abs(height - top(one))));
+  arrows.sort((a, b) => away(a) - away(b))[0].click();
+}"""
 PROGRAM = str(Path(__file__).with_name("training.py"))
 
 

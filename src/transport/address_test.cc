@@ -35,6 +35,10 @@ TEST(ParseHostPortTest, RefusesTheRestAndNamesIt) {
   }
 }
 
+TEST(ParseHostPortTest, SaysThatABracketIsOpen) {
+  EXPECT_NE(ParseHostPort("[::1:80").status().message().find("']' is missing"), std::string::npos);
+}
+
 TEST(CidrTest, ContainsWhatBeginsAlike) {
   struct Case {
     const char* cidr;

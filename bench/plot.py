@@ -193,6 +193,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines.append("|" + "---|" * 7)
     for row in rows:
         for name, group in kept(row["row"]).items():
+            if row.get("one rank") and " ranks" in name:
+                continue  # has limits and goals of its own
             points = answers(row, group)
             if not points:
                 continue

@@ -6,7 +6,7 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec frameworks; about 25 minutes
+  test              the default lanes: lint gcc python sim spec frameworks; about 20 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
                     seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;

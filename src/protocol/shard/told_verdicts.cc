@@ -85,6 +85,7 @@ void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
   const Receipt& everybody = parts_.members.everybody();
   if (receipt == nullptr || *receipt == *everybody) receipt = everybody;
   Verdict& verdict = piece.verdict;
+  if (!verdict.stable()) parts_.delivery.NotePassed();
   if (told.IsError()) return verdict.SetErrors(terms, receipt, parts_.members, told.errors());
   if (told.IsEmpty()) return verdict.SetEmpty(terms, receipt, parts_.members);
   verdict.SetBytes(terms, receipt, parts_.members,

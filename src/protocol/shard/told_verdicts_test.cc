@@ -67,6 +67,17 @@ TEST_F(ToldVerdictsTest, WhatWasDecidedHereIsNotTakenFromAnother) {
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{1, 2, 2})) << "each is told its number";
 }
 
+TEST_F(ToldVerdictsTest, WhoToldAnEarlierVerdictHearsThatAllHaveIt) {
+  EXPECT_TRUE(Tell(0, Header(1), "\x05").ok());
+  EXPECT_FALSE(room.answers.due().has_value()) << "some lack it";
+  EXPECT_TRUE(Tell(1, Header(2), "\x09").ok());
+  ASSERT_TRUE(room.answers.due().has_value())
+      << "who tells the second proves that all have the first";
+  room.answers.Tick(*room.answers.due());
+  while (room.answers.due().has_value()) room.answers.Tick(*room.answers.due());
+  EXPECT_EQ(room.driver.stable, (std::vector<std::pair<Slot, uint64_t>>{{0, 1}}));
+}
+
 TEST_F(ToldVerdictsTest, OfAPieceThatNobodyElseOwnedNobodyCanHoldMore) {
   Room first(ViewFor(3, 1));
   ToldVerdicts always_mine{{first.pool, first.arithmetic, rules, first.view, first.members,

@@ -18,6 +18,10 @@ void Play::NoteHit(const FaultEvent& event) {
   // Stops and jumps of the coordinator's clock cost nobody anything.
   if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
   if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
+  // So many reports at once, which a job sends in half a minute, fill a slow link for a while.
+  const ClusterOptions& cluster = script_.cluster;
+  bool thin = cluster.host_links[cluster.coordinator_host] < 1e6;
+  if (event.fault == Fault::kMove && thin) coordinator_slow_ = true;
   // Who finds the one that has fewer members may be left behind, or lose its job.
   if (event.fault == Fault::kRival) coordinator_hit_ = true;
   auto hit = [&](uint32_t node) {

@@ -32,9 +32,10 @@ lane_gcc() {
   build gcc "building with gcc" all && run_ctest gcc "unit tests"
 }
 
-# -v: the log of a run that is cut short says which tests had failed.
+# -v: the log of a run that is cut short says which tests had failed. Three at a time for two cores:
+# the jobs of the tests wait about half of their time.
 lane_python() {
-  local folders=()
+  local folders=() at_once=$(($(jobs_count) * 3 / 2))
   if [[ ! -f pyproject.toml ]]; then
     echo "lane python: skipped, there is no pyproject.toml"
     return
@@ -46,7 +47,7 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$(jobs_count)" --ignore="$FRAMEWORK_TESTS" --ignore="$SEEING_TESTS" \
+    --durations=10 -n "$at_once" --ignore="$FRAMEWORK_TESTS" --ignore="$SEEING_TESTS" \
     "${folders[@]}"
 }
 

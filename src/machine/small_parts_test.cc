@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace byteps::machine {
@@ -13,7 +15,8 @@ constexpr uint32_t kSmallRanks = 3;
 class SmallPartsTest : public testing::Test {
  protected:
   void Put(uint32_t rank, uint32_t place, std::vector<float> values, uint32_t offset = 0) {
-    std::memcpy(small.At(rank, place) + offset, values.data(), values.size() * sizeof(float));
+    auto bytes = std::as_bytes(std::span(values));
+    std::copy(bytes.begin(), bytes.end(), small.At(rank, place) + offset);
     parts.resize(kSmallRanks);
     parts[rank] = {place, offset, static_cast<uint32_t>(values.size() * sizeof(float))};
   }

@@ -82,11 +82,14 @@ lane_clang() {
     build clang "building with clang, optimized" all && run_ctest clang "unit tests"
 }
 
-# Also the lane of -Wthread-safety: everything is compiled, not only the tests. As without ASan, who
-# asks for more memory than there is gets an error; the process does not end.
+# Of the sanitizers: as without them, who asks for more memory than there is gets an error, and the
+# process does not end.
+readonly SANITIZER_OPTIONS=allocator_may_return_null=1
+
+# Also the lane of -Wthread-safety: everything is compiled, not only the tests.
 lane_asan() {
   build asan "building with clang, -Wthread-safety, ASan, UBSan" all &&
-    ASAN_OPTIONS=allocator_may_return_null=1 run_ctest asan "unit tests under ASan and UBSan"
+    ASAN_OPTIONS=$SANITIZER_OPTIONS run_ctest asan "unit tests under ASan and UBSan"
 }
 
 lane_tsan() {
@@ -95,7 +98,7 @@ lane_tsan() {
   mapfile -t targets < <(targets_of tsan test_ | grep -E "^test_$THREADED")
   if ((${#targets[@]} == 0)); then return; fi
   build tsan "building with TSan" "${targets[@]}" &&
-    run_ctest tsan "threaded tests under TSan" -R "^$THREADED"
+    TSAN_OPTIONS=$SANITIZER_OPTIONS run_ctest tsan "threaded tests under TSan" -R "^$THREADED"
 }
 
 lane_tidy() {

@@ -6,6 +6,8 @@
 namespace byteps::sim {
 namespace {
 
+constexpr double kThinLink = 1e6;  // bytes per second
+
 bool IsAtNode(Fault fault) {
   return fault == Fault::kCutControl || fault == Fault::kLag || fault == Fault::kSlowLink ||
          fault == Fault::kClock || fault == Fault::kPartition;
@@ -18,9 +20,9 @@ void Play::NoteHit(const FaultEvent& event) {
   // Stops and jumps of the coordinator's clock cost nobody anything.
   if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
   if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
-  // So many reports at once, which a job sends in half a minute, fill a slow link for a while.
+  // What a job reports in half a minute is reported at once here: it fills a thin link for a while.
   const ClusterOptions& cluster = script_.cluster;
-  bool thin = cluster.host_links[cluster.coordinator_host] < 1e6;
+  bool thin = cluster.host_links[cluster.coordinator_host] < kThinLink;
   if (event.fault == Fault::kMove && thin) coordinator_slow_ = true;
   // Who finds the one that has fewer members may be left behind, or lose its job.
   if (event.fault == Fault::kRival) coordinator_hit_ = true;

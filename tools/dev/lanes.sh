@@ -11,6 +11,10 @@ readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
 
 readonly SEEING_TESTS=tests/python/seeing
 
+# As without sanitizers, who asks for more memory than there is gets an error, and the process does
+# not end.
+readonly SANITIZER_OPTIONS=allocator_may_return_null=1
+
 LANE_LOGS=()
 
 # run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as most of the
@@ -32,8 +36,8 @@ lane_gcc() {
   build gcc "building with gcc" all && run_ctest gcc "unit tests"
 }
 
-# -v: the log of a run that is cut short says which tests had failed. Three at a time for two cores:
-# the jobs of the tests wait about half of their time.
+# -v: the log of a run that is cut short says which tests had failed. More at a time than there are
+# cores: the jobs of the tests wait about half of their time.
 lane_python() {
   local folders=() at_once=$(($(jobs_count) * 3 / 2))
   if [[ ! -f pyproject.toml ]]; then
@@ -81,10 +85,6 @@ lane_clang() {
   step "each header alone" lint-headers "$VENV/bin/python" tools/lint.py headers &&
     build clang "building with clang, optimized" all && run_ctest clang "unit tests"
 }
-
-# Of the sanitizers: as without them, who asks for more memory than there is gets an error, and the
-# process does not end.
-readonly SANITIZER_OPTIONS=allocator_may_return_null=1
 
 # Also the lane of -Wthread-safety: everything is compiled, not only the tests.
 lane_asan() {

@@ -26,8 +26,8 @@ class VerdictDelivery {
   // Nobody needs the verdict any more: idle members are answered now, and who told it need not keep
   // it.
   void Drop(Piece& piece);
-  // A later verdict takes the place of one that some were not known to hold. Who tells the later
-  // one proves that all have the former: those that still keep it are told.
+  // A later verdict takes the place of one that some were not known to hold. That may have made
+  // answers stable, which is news to those that still keep the former.
   void NotePassed() { answers_.NoteStable(now_); }
 
   // These four are true when with this everybody holds the verdict, and it was not so before: an

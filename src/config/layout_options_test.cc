@@ -102,7 +102,6 @@ TEST(LayoutOptionsTest, MachinesSumIfOneOfThemCan) {
     EXPECT_TRUE(is_one({{"DMLC_WORKER_ID", "0"}, {"BYTEPS_LOCAL_REDUCE", how}}));
     EXPECT_FALSE(is_one({{"BYTEPS_LOCAL_REDUCE", how}})) << "a plain member";
   }
-  EXPECT_FALSE(is_one({{"DMLC_WORKER_ID", "0"}, {"BYTEPS_GLOBAL_RANK", "0"}}));
   EXPECT_FALSE(MachinesSum(Unequal({{"BYTEPS_LOCAL_REDUCE", "0"}}).value()));
   const Options large = Unequal({{"BYTEPS_LOCAL_SIZES", "2,65"}}).value();
   EXPECT_TRUE(MachinesSum(large));

@@ -133,7 +133,8 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker,
      .maximum = kMachinesMax * kLocalSizeMax - 1,
      .help = "This worker's rank. Not set: the first machine has the first ranks, and so on "
-             "(worker_id * local_size + local_rank, if machines are equal)."},
+             "(worker_id * local_size + local_rank, if machines are equal). The ranks of a machine "
+             "need not follow one another, but go up with their local_rank."},
     {.name = "servers",
      .variable = "BYTEPS_SERVERS",
      .field = &Options::servers,
@@ -287,11 +288,9 @@ constexpr OptionRow kRows[] = {
          "Whether the workers of one machine exchange tensors in memory that they share. In a "
          "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
          "except on a machine with more than 64 workers, in a job with servers and more than 181 "
-         "workers, in a job that may go on without single workers (min_workers), and with a "
-         "global_rank on several machines. 0: never, so the job needs servers. 1: also if "
-         "min_workers lets the job go on without a whole machine, and with a global_rank that is "
-         "the one that follows from worker_id and local_rank. The same on all workers. If they "
-         "do not, the log says why."},
+         "workers, and in a job that may go on without single workers (min_workers). 0: never, so "
+         "the job needs servers. 1: also if min_workers lets the job go on without a whole "
+         "machine. The same on all workers. If they do not, the log says why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

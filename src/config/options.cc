@@ -235,20 +235,6 @@ std::optional<std::string> WhyThisMachineDoesNot(const Options& options) {
         "without the {} of a machine",
         options.min_workers, options.local_size);
   }
-  const int64_t place = RankInOrder(options);
-  // One worker alone may have the right number by chance.
-  if (options.local_reduce == "auto" && options.global_rank.has_value() && options.num_worker > 1) {
-    return fmt::format(
-        "global_rank={} (BYTEPS_GLOBAL_RANK) is set, so the ranks of a machine need not follow one "
-        "another; if they do, set local_reduce=1 (BYTEPS_LOCAL_REDUCE), or no global rank",
-        GlobalRank(options));
-  }
-  if (GlobalRank(options) != place) {
-    return fmt::format(
-        "global_rank={} (BYTEPS_GLOBAL_RANK) is not {}, which follows from worker_id and "
-        "local_rank, and the ranks of a machine must follow one another",
-        GlobalRank(options), place);
-  }
   return std::nullopt;
 }
 

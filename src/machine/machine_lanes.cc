@@ -1,6 +1,7 @@
 #include "src/machine/machine_lanes.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <system_error>
 
@@ -19,11 +20,9 @@ using protocol::ErrorOfLeftRank;
 // How long a process that ends waits for the others to have what it brings.
 constexpr Duration kEndLimit = seconds(2);
 
-Status RankWasLost(uint32_t first_rank, local::RankSet lost) {
-  uint32_t rank = first_rank;
-  while (!Has(lost, rank - first_rank)) ++rank;
+Status RankWasLost(const std::string& name) {
   return {StatusCode::kPeerLost,
-          "worker " + std::to_string(rank) +
+          name +
               " was lost: its process has ended. The ranks of its machine sum together, so they "
               "come and go together: this one is out of the job, too; start the job again from a "
               "checkpoint"};
@@ -38,11 +37,6 @@ class SharedTransport final : public transport::Transport {
  private:
   const std::shared_ptr<transport::Transport> inner_;  // with a herald, for a while
 };
-
-// A rank of another machine of the job would wait for the wrong processes.
-std::string TermsOf(const MachineOptions& options) {
-  return "BytePS " + options.version + ", first rank " + std::to_string(options.first_rank);
-}
 
 }  // namespace
 
@@ -60,7 +54,7 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
       uplink_(IsCarrier()
                   ? std::make_unique<Uplink>(
-                        options.first_rank, options.local_size, lanes_->front_lanes(),
+                        options.local_size, lanes_->front_lanes(),
                         ShapeFor(options.local_size).block_bytes, *ferry_,
                         Uplink::Events{[this](uint32_t lane, protocol::LaneMail mail) {
                                          lanes_->Send(lane, std::move(mail));
@@ -73,7 +67,7 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
                                        }})
                   : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
-      lane_(window_, options.local_size, ferry_.get(),
+      lane_(window_, ferry_.get(),
             {[this](const Word& word) { mail_.Say(word); },
              [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
       mail_(room_, window_, options.local_size,
@@ -241,7 +235,7 @@ void MachineLanes::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!IsCarrier()) TellLost(ErrorOfLeftRank(options_.first_rank));
+    if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.of_job().RankOf(kCarrierRank)));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     may_leave_ = true;
     if (!IsCarrier()) TellLost(over->status);
@@ -257,7 +251,8 @@ void MachineLanes::OnLoss() {
   over_ = true;
   heaps_.Close();
   lane_.IgnoreAnswers();
-  TellLost(RankWasLost(options_.first_rank, window_.lost()));
+  const auto first = static_cast<uint32_t>(std::countr_zero(window_.lost()));
+  TellLost(RankWasLost(lane_.of_job().NameOf(first)));
 }
 
 void MachineLanes::Fail(const Status& why) {
@@ -287,7 +282,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.rank = machine.local_rank;
   meet.size = machine.local_size;
   meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
-  meet.terms = TermsOf(machine);
+  meet.terms = "BytePS " + machine.version;
   options.join.local_rank = machine.local_rank;
   options.join.local_size = machine.local_size;
   // The coordinator says who is missing. The herald goes after the engine has joined, or failed to.

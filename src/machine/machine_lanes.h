@@ -42,7 +42,6 @@ struct MachineOptions {
   std::string machine;  // tells machines of one job apart that may be on one host
   uint32_t local_rank = 0;
   uint32_t local_size = 2;  // at most local::kLocalRanksMax
-  uint32_t first_rank = 0;  // of the machine's, which follow one another
 };
 
 // As runtime::StartWorkerEngine, with the other ranks of the machine as one member of the job:

@@ -287,7 +287,7 @@ to_lane::View ViewOfMachine(uint32_t ranks) {
   view->epoch = view->generation = view->began = 1;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     wire::WorkerInfo worker;
-    worker.rank = rank;
+    worker.rank = worker.local_rank = rank;
     worker.slot = 0;
     view->workers.push_back(worker);
   }
@@ -306,7 +306,7 @@ class MemberMachine {
                 [this](protocol::FrontMail told) {
                   inbox_.emplace_back([this, told = std::move(told)] { uplink_.OnMail(told); });
                 }),
-        uplink_(0, count, 1, shape_.block_bytes, ferry_,
+        uplink_(count, 1, shape_.block_bytes, ferry_,
                 {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
                  [this](uint32_t to, const Word& word) {
                    posts_.emplace_back([this, to, word] { mail_[0]->SayTo(to, word); });
@@ -352,7 +352,7 @@ class MemberMachine {
                            }
                          }}));
     lanes_.push_back(std::make_unique<UpwardLane>(
-        *ranks_.windows[rank], count_, rank == kCarrierRank ? &ferry_ : nullptr,
+        *ranks_.windows[rank], rank == kCarrierRank ? &ferry_ : nullptr,
         UpwardLane::Events{
             [this, rank](const Word& word) { mail_[rank]->Say(word); },
             [this, rank](const protocol::FrontMail& told) { ranks_.OnTold(told, rank); }}));

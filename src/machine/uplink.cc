@@ -47,10 +47,8 @@ class Uplink::RunSpans final : public protocol::SpanSource {
   uint32_t end_ = 0;
 };
 
-Uplink::Uplink(uint32_t first_rank, uint32_t ranks, uint32_t lanes, size_t piece_bytes_max,
-               Ferry& ferry, Events events)
-    : first_rank_(first_rank),
-      ranks_(ranks),
+Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events)
+    : ranks_(ranks),
       lane_count_(lanes),
       ferry_(ferry),
       events_(std::move(events)),
@@ -65,6 +63,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   bool begins = slot_ == kNoSlot || mail.view->generation != generation_;
   slot_ = mail.slot;
   generation_ = mail.view->generation;
+  of_job_.Take(mail.view->workers, slot_);
   gone_.clear();
   for (const wire::WorkerInfo& worker : mail.view->workers) {
     if (worker.left) gone_.push_back(worker.rank);
@@ -132,7 +131,7 @@ void Uplink::On(uint32_t rank, const JoinedUpward& word) {
   protocol::to_lane::Joined mail{join_number_, {}};
   if ((FirstRanks(ranks_) & ~left_ & ~joined_) != 0) {
     for (RankSet left = joined_; left != 0; left &= left - 1) {
-      mail.ranks.Insert(first_rank_ + static_cast<uint32_t>(std::countr_zero(left)));
+      mail.ranks.Insert(of_job_.RankOf(static_cast<uint32_t>(std::countr_zero(left))));
     }
   }
   lanes_.Tell(mail);
@@ -153,7 +152,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   asks_.erase(rank);
   for (auto& [key, round] : rounds_) {
     if (!round.is_open || round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
-    round.broken = ErrorOfLeftRank(first_rank_ + rank);
+    round.broken = ErrorOfLeftRank(of_job_.RankOf(rank));
     ferry_.Close(key);
     AskForError(key, round, round.broken);
   }
@@ -238,7 +237,7 @@ void Uplink::Look(const RoundKey& key) {
     std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
     RankSet here = missing & left_;
     if (!gone.has_value() && here != 0) {
-      gone = first_rank_ + static_cast<uint32_t>(std::countr_zero(here));
+      gone = of_job_.RankOf(static_cast<uint32_t>(std::countr_zero(here)));
     }
     if (gone.has_value()) AskForError(key, round, ErrorOfLeftRank(*gone));
     return;
@@ -248,7 +247,7 @@ void Uplink::Look(const RoundKey& key) {
       std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
   const bool has_bytes = !round.facts.pieces.empty() && round.facts.pieces[0].bytes != 0;
   if (from_here && !brings && has_bytes)
-    return AskForError(key, round, ErrorOfJoinedRoot(NamesOf(joined_ & round.facts.ranks)));
+    return AskForError(key, round, ErrorOfJoinedRoot(of_job_.NamesOf(joined_ & round.facts.ranks)));
   OpenFerry(key, round);
   Begin(key, round);
 }
@@ -345,7 +344,8 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   if (ended.status.code() == StatusCode::kDeadlineExceeded && missing != 0) {
     const std::string text = ended.status.message();
     const bool says_it = text.find(LackOf(missing)) != std::string::npos;
-    const std::string who = "; of this machine rank " + NamesOf(missing) + " has not begun it";
+    const std::string who =
+        "; of this machine rank " + of_job_.NamesOf(missing) + " has not begun it";
     if (!says_it) ended.status = {StatusCode::kDeadlineExceeded, text + who};
   }
   if (round.facts.how == Combine::kLast && ended.status.ok()) {
@@ -371,18 +371,8 @@ void Uplink::Close(const Status& why) {
   SayTo(FirstRanks(ranks_), has_left ? Word(CarrierLeaves()) : Word(JobOver{why}));
 }
 
-// "4, 6": ranks of the job.
-std::string Uplink::NamesOf(RankSet ranks) const {
-  std::string text;
-  for (; ranks != 0; ranks &= ranks - 1) {
-    const auto rank = first_rank_ + static_cast<uint32_t>(std::countr_zero(ranks));
-    text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  return text;
-}
-
 std::string Uplink::LackOf(RankSet missing) const {
-  return "; its machine has no part of rank " + NamesOf(missing);
+  return "; its machine has no part of rank " + of_job_.NamesOf(missing);
 }
 
 void Uplink::SayTo(RankSet ranks, const Word& word) {

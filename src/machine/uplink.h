@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/machine/ferry.h"
+#include "src/machine/machine_ranks.h"
 #include "src/machine/words.h"
 #include "src/protocol/worker/exchanges.h"
 #include "src/protocol/worker/lane_mailing.h"
@@ -35,10 +36,8 @@ class Uplink {
     // What is the own front's business.
     std::function<void(protocol::FrontMail)> to_front;
   };
-  // Of so many ranks, which follow one another in the job from `first_rank` on, with pieces of at
-  // most so many bytes. `ferry` outlives it.
-  Uplink(uint32_t first_rank, uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry,
-         Events events);
+  // Of so many ranks, with pieces of at most so many bytes. `ferry` outlives it.
+  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
   ~Uplink();
 
   void OnView(const protocol::to_lane::View& mail);
@@ -92,11 +91,9 @@ class Uplink {
   void Settle();
   // A rank of this process set that has left the job, wherever it was.
   std::optional<uint32_t> GoneOf(uint32_t process_set) const;
-  std::string NamesOf(RankSet ranks) const;
   std::string LackOf(RankSet missing) const;
   void SayTo(RankSet ranks, const Word& word);
 
-  const uint32_t first_rank_;
   const uint32_t ranks_;
   const uint32_t lane_count_;
   Ferry& ferry_;
@@ -108,6 +105,7 @@ class Uplink {
 
   uint32_t generation_ = 0;
   Slot slot_ = kNoSlot;
+  MachineRanks of_job_;
   bool closed_ = false;
   std::deque<std::pair<uint32_t, Word>> early_;  // before the first view
   Rounds rounds_;

@@ -37,6 +37,7 @@ class UplinkTest : public testing::Test {
       wire::WorkerInfo worker;
       worker.rank = rank;
       worker.slot = rank / 2 * 2;
+      worker.local_rank = rank % 2;
       worker.left = others_left && rank == 1;
       view->workers.push_back(worker);
     }
@@ -92,8 +93,7 @@ class UplinkTest : public testing::Test {
   Ferry ferry{window.of(0)};
   std::vector<protocol::LaneMail> mails;
   std::vector<std::pair<uint32_t, Word>> told;
-  Uplink uplink{2,
-                kRanksUp,
+  Uplink uplink{kRanksUp,
                 1,
                 ShapeUp().block_bytes,
                 ferry,

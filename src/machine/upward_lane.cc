@@ -35,10 +35,9 @@ bool IsAlike(const UpwardFacts::Run& one, UpwardFacts::Run other) {
 
 }  // namespace
 
-UpwardLane::UpwardLane(local::Window& window, uint32_t ranks, Ferry* ferry, Events events)
+UpwardLane::UpwardLane(local::Window& window, Ferry* ferry, Events events)
     : window_(window),
       rank_(window.rank()),
-      rank_count_(ranks),
       ferry_(ferry),
       events_(std::move(events)),
       work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
@@ -61,11 +60,9 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
     return events_.tell_front(std::move(nothing));
   }
   std::vector<uint32_t> ranks;
-  first_rank_ = UINT32_MAX;
-  for (const wire::WorkerInfo& worker : wire::WorkersOfGeneration(view)) {
-    ranks.push_back(worker.rank);
-    if (worker.slot == mail.slot) first_rank_ = std::min(first_rank_, worker.rank);
-  }
+  const std::vector<wire::WorkerInfo> workers = wire::WorkersOfGeneration(view);
+  for (const wire::WorkerInfo& worker : workers) ranks.push_back(worker.rank);
+  of_job_.Take(workers, mail.slot);
   std::ranges::sort(ranks);
   sets_.clear();
   told_homes_.clear();
@@ -76,9 +73,9 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
 UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
   Set set;
   for (uint32_t place = 0; place < ranks.size(); ++place) {
-    uint32_t rank = ranks[place];
-    if (rank < first_rank_ || rank >= first_rank_ + rank_count_) continue;
-    set.ranks |= Bit(rank - first_rank_);
+    const std::optional<uint32_t> number = of_job_.NumberOf(ranks[place]);
+    if (!number.has_value()) continue;
+    set.ranks |= Bit(*number);
     set.places.push_back(place);
   }
   return set;

@@ -15,6 +15,7 @@
 #include "src/local/window.h"
 #include "src/machine/block_work.h"
 #include "src/machine/ferry.h"
+#include "src/machine/machine_ranks.h"
 #include "src/machine/words.h"
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/mail.h"
@@ -27,9 +28,8 @@ class UpwardLane {
     std::function<void(const Word&)> say;                 // to the carrier
     std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
   };
-  // Of a machine of so many ranks; the job's ranks of a machine follow one another. `ferry`: at the
-  // carrier; null elsewhere.
-  UpwardLane(local::Window& window, uint32_t ranks, Ferry* ferry, Events events);
+  // `ferry`: at the carrier; null elsewhere.
+  UpwardLane(local::Window& window, Ferry* ferry, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const Ended& ended, Time now);
@@ -40,6 +40,7 @@ class UpwardLane {
   void IgnoreAnswers() { ignores_answers_ = true; }
   // Whether this rank has released all blocks that it was named in.
   bool IsDrained() const { return work_.IsDrained(); }
+  const MachineRanks& of_job() const { return of_job_; }
 
  private:
   using Exchanges = std::map<RoundKey, const protocol::Exchange*>;
@@ -72,12 +73,11 @@ class UpwardLane {
 
   local::Window& window_;
   const uint32_t rank_;
-  const uint32_t rank_count_;
   Ferry* const ferry_;
   const Events events_;
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;
-  uint32_t first_rank_ = 0;  // of this machine
+  MachineRanks of_job_;
   Exchanges open_;
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;

@@ -44,6 +44,25 @@ void ZeroOfTheAbsent(const Work& work, const std::vector<bool>& present) {
   }
 }
 
+// That the ranks from one place to another have told, without the last.
+uint64_t RowsOf(const Work& work, uint32_t begin, uint32_t end) {
+  uint64_t rows = 0;
+  for (uint32_t place = begin; place < end; ++place) rows += work.table[place];
+  return rows;
+}
+
+// The sections of an alltoall: for each receiver one for each run of senders, and one more, because
+// the run in which the receiver stands itself has one before it and one behind it.
+uint32_t SectionsOfReceiver(const Place& place) { return place.RunCount() + 1; }
+
+PlaceRun SendersOf(const Place& place, uint32_t receiver, uint32_t section) {
+  const uint32_t own = place.RunOf(receiver);
+  PlaceRun senders = place.Run(section <= own ? section : section - 1);
+  if (section == own) senders.end = receiver;
+  if (section == own + 1) senders.begin = receiver + 1;
+  return senders;
+}
+
 }  // namespace
 
 Part PartIn(uint64_t offset, uint32_t bytes, uint64_t own_begin, uint64_t own_end) {
@@ -109,34 +128,40 @@ LaidOut LayOutGather(const Work& work, const std::vector<bool>& present, uint64_
                    "the table of rows of " + Called(work) + " came back with other own rows", true);
   }
   layout.extent.bytes = layout.result_bytes = *bytes;
+  const uint32_t runs = work.place.RunCount();
+  for (uint32_t number = 0; runs > 1 && number < runs; ++number) {
+    const PlaceRun run = work.place.Run(number);
+    layout.extent.sections.push_back(RowsOf(work, run.begin, run.end) * row_bytes);
+  }
   layout.own = ConstByteSpan(work.input, work.rows * row_bytes);
   layout.own_offset = rows_before * row_bytes;
   return laid;
 }
 
-// The pieces cover the result; a rank pushes what of its own rows lies in a piece.
+// The pieces cover the result; a rank pushes what of its own rows lies in a piece. A section has
+// the rows of one run of places.
 Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
   const uint64_t row_bytes = BytesOf(work.spec);
-  uint64_t own_begin = 0;
-  for (uint32_t i = 0; i < work.place.self; ++i) own_begin += work.table[i] * row_bytes;
+  const uint64_t own_begin = RowsOf(work, 0, work.place.self) * row_bytes;
   const uint64_t own_bytes = work.table[work.place.self] * row_bytes;
-  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + own_bytes);
+  const uint64_t offset =
+      piece.offset + RowsOf(work, 0, work.place.Run(piece.section).begin) * row_bytes;
+  Part part = PartIn(offset, piece.bytes, own_begin, own_begin + own_bytes);
   Spans spans;
   spans.piece_bytes = piece.bytes;
   if (part.bytes > 0) {
-    spans.push_offset = static_cast<uint32_t>(part.begin - piece.offset);
+    spans.push_offset = static_cast<uint32_t>(part.begin - offset);
     spans.push = ConstByteSpan(work.input + (part.begin - own_begin), part.bytes);
   }
   // A piece that is all mine was copied when the result was laid out.
   if (spans.push.size() == piece.bytes) return spans;
-  spans.want = ByteSpan(work.gathered + piece.offset, piece.bytes);
+  spans.want = ByteSpan(work.gathered + offset, piece.bytes);
   return spans;
 }
 
 bool BringsGathered(const Work& work, uint32_t place) { return work.table[place] > 0; }
 
-// Two sections for each receiver: what comes from senders before it, and from senders behind it.
-// Its own rows do not travel, and those for somebody who takes no part are sent to nobody.
+// A receiver's own rows do not travel, and those for somebody who takes no part are sent to nobody.
 LaidOut LayOutAlltoall(const Work& work, const std::vector<bool>& present, uint64_t most) {
   ZeroOfTheAbsent(work, present);
   const uint64_t count = work.place.count();
@@ -166,13 +191,17 @@ LaidOut LayOutAlltoall(const Work& work, const std::vector<bool>& present, uint6
   }
   LaidOut laid;
   Layout& layout = laid.layout;
-  for (uint64_t to = 0; to < count; ++to) {
-    uint64_t sums[2] = {0, 0};
-    for (uint64_t from = 0; present[to] && from < count; ++from) {
-      if (from != to) sums[from > to ? 1 : 0] += rows(from, to) * row_bytes;
+  const uint32_t sections = SectionsOfReceiver(work.place);
+  for (uint32_t to = 0; to < count; ++to) {
+    for (uint32_t section = 0; section < sections; ++section) {
+      const PlaceRun senders = SendersOf(work.place, to, section);
+      uint64_t sum = 0;
+      for (uint32_t from = senders.begin; present[to] && from < senders.end; ++from) {
+        sum += rows(from, to) * row_bytes;
+      }
+      layout.extent.sections.push_back(sum);
+      layout.extent.bytes += sum;
     }
-    layout.extent.sections.insert(layout.extent.sections.end(), {sums[0], sums[1]});
-    layout.extent.bytes += sums[0] + sums[1];
   }
   uint64_t input_rows = 0;
   uint64_t result_rows = 0;
@@ -190,26 +219,28 @@ LaidOut LayOutAlltoall(const Work& work, const std::vector<bool>& present, uint6
 
 Spans SpansOfAlltoall(const Work& work, const plan::SectionPiece& piece) {
   const uint64_t count = work.place.count();
-  const uint64_t self = work.place.self;
+  const uint32_t self = work.place.self;
   const uint64_t row_bytes = BytesOf(work.spec);
-  const uint64_t receiver = piece.section / 2;
-  const bool behind = piece.section % 2 != 0;
-  auto rows = [&](uint64_t from) { return work.table[from * count + receiver]; };
+  const uint32_t sections = SectionsOfReceiver(work.place);
+  const uint32_t receiver = piece.section / sections;
+  const PlaceRun senders = SendersOf(work.place, receiver, piece.section % sections);
+  auto rows_of = [&](uint32_t begin, uint32_t end) {
+    uint64_t rows = 0;
+    for (uint32_t from = begin; from < end; ++from) rows += work.table[from * count + receiver];
+    return rows;
+  };
   Spans spans;
   spans.piece_bytes = piece.bytes;
   if (piece.bytes == 0) return spans;
   if (self == receiver) {
-    uint64_t before = 0;
-    for (uint64_t from = 0; behind && from <= receiver; ++from) before += rows(from);
-    spans.want = ByteSpan(work.gathered + before * row_bytes + piece.offset, piece.bytes);
+    const uint64_t before = rows_of(0, senders.begin) * row_bytes;
+    spans.want = ByteSpan(work.gathered + before + piece.offset, piece.bytes);
     return spans;
   }
-  if (behind != (self > receiver)) return spans;
-  uint64_t own_begin = 0;
-  for (uint64_t from = behind ? receiver + 1 : 0; from < self; ++from) {
-    own_begin += rows(from) * row_bytes;
-  }
-  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_begin + rows(self) * row_bytes);
+  if (!senders.Has(self)) return spans;
+  const uint64_t own_begin = rows_of(senders.begin, self) * row_bytes;
+  const uint64_t own_end = own_begin + rows_of(self, self + 1) * row_bytes;
+  Part part = PartIn(piece.offset, piece.bytes, own_begin, own_end);
   if (part.bytes == 0) return spans;
   uint64_t input_rows = 0;
   for (uint64_t to = 0; to < receiver; ++to) input_rows += work.splits[to];

@@ -74,11 +74,14 @@ std::string Describe(const wire::TensorSpec& spec);
 
 Combine CombineOf(const wire::TensorSpec& spec);
 
-// Own numbers, as they are laid into the table at this rank's place; they lie in `work`.
+// Own numbers; they lie in `work`.
 // REQUIRES: sizes_first.
 std::span<const uint64_t> Told(const Work& work);
-// The table of told numbers travels as one piece of overlaid bytes, in front of all others.
+// Own numbers, into a table that is to travel. It travels as one piece of overlaid bytes, in front
+// of all others, and is put into the order of the places when all of it is here.
+void LayOwnNumbers(const Work& work);
 Spans SpansOfTable(const Work& work);
+void OrderTable(const Work& work);
 
 // This rank wants nothing of the piece and has not all of it: of the verdict it has the receipt
 // alone.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <numeric>
 
 #include "src/operations/check.h"
 #include "src/operations/row.h"
@@ -42,6 +44,16 @@ class Job {
     }
     present.assign(ranks.size(), true);
   }
+  // Some ranks are of one contributor, whose number is its lowest place.
+  void Group() {
+    std::vector<Slot> lowest(3, kNoSlot);
+    for (uint32_t place = 0; place < size(); ++place) {
+      Slot& slot = lowest[*rc::gen::inRange<size_t>(0, lowest.size())];
+      slot = std::min(slot, place);
+      slots_.push_back(slot);
+    }
+    rows_ = RowsByContributor(slots_);
+  }
 
   const Row& row() const { return RowOf(spec_.op); }
   Rank& operator[](size_t place) { return ranks_[place]; }
@@ -50,7 +62,7 @@ class Job {
   Work WorkOf(Rank& rank) {
     return {.spec = spec_,
             .name = "x",
-            .place = {numbers_, rank.place},
+            .place = {numbers_, rank.place, rows_},
             .input = rank.input.data(),
             .output = rank.output.data(),
             .rows = rank.rows,
@@ -76,6 +88,7 @@ class Job {
 
   // All that are present play it to the end.
   void Play() {
+    Group();
     Begin();
     if (row().sizes_first) Tell();
     for (Rank& rank : ranks_) {
@@ -112,13 +125,14 @@ class Job {
     for (Rank& rank : ranks_) {
       uint64_t count = row().told(ranks_.size());
       rank.table.assign(count * ranks_.size(), 0);
-      Work work = WorkOf(rank);  // what is told lies in it
-      std::span<const uint64_t> own = Told(work);
-      RC_ASSERT(own.size() == count);
-      std::ranges::copy(own, rank.table.begin() + static_cast<ptrdiff_t>(rank.place * count));
+      RC_ASSERT(Told(WorkOf(rank)).size() == count);
+      LayOwnNumbers(WorkOf(rank));
     }
     const int least = Whole() ? 1 : 0;  // where nobody lays a number
     Exchange(Combine::kOverlay, least, [&](Rank& rank) { return SpansOfTable(WorkOf(rank)); });
+    for (Rank& rank : ranks_) {
+      if (present[rank.place]) OrderTable(WorkOf(rank));
+    }
   }
 
   void LayOut(Rank& rank) {
@@ -141,6 +155,7 @@ class Job {
   void Exchange(Combine combine, int least, SpansOf spans_of) {
     Bytes piece;
     std::vector<int> brought;
+    std::map<Slot, std::vector<Part>> pushed;
     const bool overlays = combine == Combine::kOverlay;
     for (Rank& rank : ranks_) {
       if (!present[rank.place]) continue;
@@ -153,6 +168,9 @@ class Job {
       RC_ASSERT(spans.want_offset + spans.want.size() <= piece.size());
       RC_ASSERT(spans.want.empty() || !IsEmpty(spec_, spans));
       RC_ASSERT(overlays || spans.push.size() == piece.size());
+      if (!spans.push.empty()) {
+        pushed[slots_[rank.place]].push_back({spans.push_offset, spans.push.size()});
+      }
       for (size_t i = 0; i < spans.push.size(); ++i) {
         std::byte& byte = piece[spans.push_offset + i];
         int sum = (overlays ? 0 : static_cast<int>(byte)) + static_cast<int>(spans.push[i]);
@@ -162,6 +180,7 @@ class Job {
     }
     for (int times : brought) RC_ASSERT(times >= (overlays ? std::min(least, 1) : least));
     for (int times : brought) RC_ASSERT(times <= (overlays ? 1 : least));
+    for (auto& [slot, parts] : pushed) RC_ASSERT(!overlays || !Whole() || IsOneSpan(parts));
     for (Rank& rank : ranks_) {
       if (present[rank.place]) Take(rank, spans_of(rank), piece);
     }
@@ -178,6 +197,12 @@ class Job {
     if (!IsEmpty(spec_, spans) && Whole()) RC_ASSERT(std::ranges::equal(VerdictIn(spans), piece));
   }
 
+  static bool IsOneSpan(std::vector<Part>& parts) {
+    std::ranges::sort(parts, {}, &Part::begin);
+    auto gap = std::ranges::adjacent_find(
+        parts, [](Part one, Part next) { return one.begin + one.bytes != next.begin; });
+    return gap == parts.end();
+  }
   static const std::byte* Table(const Rank& rank) {
     return reinterpret_cast<const std::byte*>(rank.table.data());
   }
@@ -187,6 +212,8 @@ class Job {
   wire::TensorSpec spec_;
   std::vector<Rank> ranks_;
   std::vector<uint32_t> numbers_;
+  std::vector<Slot> slots_;  // by place
+  std::vector<uint32_t> rows_;
 };
 
 std::vector<uint32_t> AnyRanks() {
@@ -297,7 +324,9 @@ RC_GTEST_PROP(SpansTest, AnAlltoallGivesEachRankWhatIsForIt, ()) {
   const uint64_t row_bytes = TensorBytes(spec).value();
   const std::vector<uint64_t>& sections = job[0].layout.extent.sections;
   for (size_t to = 0; to < job.size(); ++to) {
-    if (!job.present[to]) RC_ASSERT(sections[2 * to] + sections[2 * to + 1] == 0u);
+    const auto each = static_cast<ptrdiff_t>(sections.size() / job.size());
+    const auto first = sections.begin() + static_cast<ptrdiff_t>(to) * each;
+    if (!job.present[to]) RC_ASSERT(std::accumulate(first, first + each, uint64_t{0}) == 0u);
     if (!job.present[to]) continue;
     Bytes expected;
     for (size_t from = 0; from < job.size(); ++from) {

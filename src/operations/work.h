@@ -9,19 +9,10 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/operations/cut.h"
+#include "src/operations/place.h"
 #include "src/wire/control.h"
 
 namespace byteps::operations {
-
-// Who takes part in an operation, and this rank's place among them.
-struct Place {
-  std::span<const uint32_t> ranks;  // by place, ascending: those of the process set that there are
-  uint32_t self = 0;
-
-  uint32_t count() const { return static_cast<uint32_t>(ranks.size()); }
-  // REQUIRES: this rank takes part.
-  uint32_t rank() const { return ranks[self]; }
-};
 
 // One operation as one rank sees it.
 struct Work {
@@ -33,7 +24,8 @@ struct Work {
   uint64_t rows = 0;                 // where sizes are told first: of this rank's input
   std::span<const uint64_t> splits;  // alltoall: of these, those for each place
   // Numbers that the ranks tell each other first: for each place a row of numbers, as many as
-  // Row::told says. Of a join: this rank, and then the one that joined last.
+  // Row::told says. While they travel they are in the order of Place::rows. Of a join: this rank,
+  // and then the one that joined last.
   std::span<uint64_t> table;
   std::byte* gathered = nullptr;  // a result of a size of its own: Layout::result_bytes
 };

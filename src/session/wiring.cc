@@ -238,7 +238,6 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   machine.machine = std::to_string(options.worker_id) + " of " + config::RootAddress(options);
   machine.local_rank = static_cast<uint32_t>(options.local_rank);
   machine.local_size = static_cast<uint32_t>(options.local_size);
-  machine.first_rank = static_cast<uint32_t>(config::GlobalRank(options) - options.local_rank);
   if (machine.local_rank == machine::kCarrierRank) {
     worker.leave_limit = kCarrierLeaveLimit;
     log.Info("the {} workers of this machine are one member of the job", options.local_size);

@@ -24,7 +24,7 @@ constexpr const char* kHost = "here";
 
 std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
-  if (medium == Medium::kTcp || medium == Medium::kMachines) return transport::MakeTcpTransport({});
+  if (medium == Medium::kTcp || HasMachines(medium)) return transport::MakeTcpTransport({});
   if (medium == Medium::kShared) return transport::MakeSharedTransport({});
   if (medium == Medium::kWindow) return nullptr;
   auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
@@ -110,7 +110,7 @@ Status Cluster::StartCoordinator(const std::string& address) {
   process.identity = identity();
   process.identity.incarnation = RandomIncarnation();
   process.protocol.worker_machines = options_.workers;
-  if (options_.medium == Medium::kMachines) process.protocol.local_sizes = Layout().sizes();
+  if (HasMachines(options_.medium)) process.protocol.local_sizes = Layout().sizes();
   process.protocol.server_count = options_.servers;
   process.protocol.version = kVersion;
   process.protocol.start_timeout = options_.start_timeout;
@@ -197,7 +197,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.piece_bytes_max = options_.piece_bytes_max;
   worker.join.version = kVersion;
   worker.join.local_rank = 1;  // says nothing about waiting
-  if (options_.medium == Medium::kMachines) worker.join.local_sizes = Layout().sizes();
+  if (HasMachines(options_.medium)) worker.join.local_sizes = Layout().sizes();
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
   worker.protocol.overdue_after = kOverdueAfter;
@@ -237,6 +237,20 @@ MachineLayout Cluster::Layout() const {
   return MachineLayout(std::move(sizes));
 }
 
+std::pair<uint32_t, uint32_t> Cluster::PlaceOf(uint32_t rank) const {
+  const MachineLayout layout = Layout();
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  for (uint32_t machine = 0; machine < layout.machines(); ++machine) {
+    for (uint32_t local = 0; local < layout.SizeOf(machine); ++local) {
+      places.emplace_back(machine, local);
+    }
+  }
+  if (options_.medium == Medium::kInTurn) {
+    std::ranges::sort(places, {}, [](auto place) { return std::pair(place.second, place.first); });
+  }
+  return places[rank];
+}
+
 Result<runtime::StartedEngine> Cluster::StartInMachine(
     std::unique_ptr<transport::Transport> transport, uint32_t rank) {
   machine::MachineOptions machine;
@@ -244,13 +258,10 @@ Result<runtime::StartedEngine> Cluster::StartInMachine(
   machine.job = "cluster-test " + std::to_string(getpid());
   machine.secret = identity().secret;
   machine.version = kVersion;
-  const MachineLayout layout = Layout();
-  uint64_t number = 0;
-  while (layout.FirstRank(number + 1) <= rank) ++number;
+  const auto [number, local_rank] = PlaceOf(rank);
   machine.machine = std::to_string(number);
-  machine.first_rank = static_cast<uint32_t>(layout.FirstRank(number));
-  machine.local_rank = rank - machine.first_rank;
-  machine.local_size = layout.SizeOf(number);
+  machine.local_rank = local_rank;
+  machine.local_size = Layout().SizeOf(number);
   if (machine.local_size == 1) {
     return runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
   }
@@ -265,7 +276,7 @@ Result<Cluster::Worker> Cluster::MakeWorker(uint32_t rank) {
   } else {
     auto transport = std::make_unique<SharedTransport>(transport_, true);
     worker.transport = transport.get();
-    started = options_.medium == Medium::kMachines
+    started = HasMachines(options_.medium)
                   ? StartInMachine(std::move(transport), rank)
                   : runtime::StartWorkerEngine(std::move(transport), WorkerOptions(rank), log_);
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/log.h"
@@ -27,7 +28,11 @@
 namespace byteps::cluster {
 
 // kShared: the workers reach the servers through shared memory, and the coordinator through TCP.
-enum class Medium : uint8_t { kTcp, kTls, kShared, kInproc, kWindow, kMachines };
+// kMachines: the ranks of a machine follow one another; kInTurn: the machines get them in turn.
+enum class Medium : uint8_t { kTcp, kTls, kShared, kInproc, kWindow, kMachines, kInTurn };
+inline bool HasMachines(Medium medium) {
+  return medium == Medium::kMachines || medium == Medium::kInTurn;
+}
 inline const char* NameOf(Medium medium) {
   switch (medium) {
     case Medium::kTcp: return "Tcp";
@@ -35,6 +40,7 @@ inline const char* NameOf(Medium medium) {
     case Medium::kShared: return "Shared";
     case Medium::kWindow: return "Window";
     case Medium::kMachines: return "Machines";
+    case Medium::kInTurn: return "InTurn";
     case Medium::kInproc: break;
   }
   return "Inproc";
@@ -57,7 +63,7 @@ inline std::string NameOf(const Setting& setting) {
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;
-  uint32_t machine_ranks = 2;           // of kMachines: of each machine; the last may have fewer
+  uint32_t machine_ranks = 2;  // of each machine, where there are some; the last may have fewer
   std::vector<uint32_t> machine_sizes;  // the same, if they differ in another way
   uint32_t servers = 1;
   uint32_t shards = 1;
@@ -212,7 +218,8 @@ class Cluster {
   std::string ListenAddress() const;
   Result<Worker> MakeWorker(uint32_t rank);
   Result<runtime::StartedEngine> StartLocal(uint32_t rank);
-  MachineLayout Layout() const;  // of kMachines
+  MachineLayout Layout() const;
+  std::pair<uint32_t, uint32_t> PlaceOf(uint32_t rank) const;  // machine and number on it
   Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transport> transport,
                                                 uint32_t rank);
   void RunOnThreadOf(uint32_t worker, std::function<void()> work);

@@ -122,10 +122,21 @@ TEST_F(Machines, WhatARankHasNotBegunIsNotSent) {
   cluster.LeaveInOrder();
 }
 
-// Ranks 2 and 3 are one member; `victim` is one of them.
+// Ranks 2 and 3 are one member, or in turn 1 and 3; `victim` is one of them.
 TEST_F(Machines, ARankThatDiesTakesItsMachineAlongAndTheOthersGoOn) {
-  for (uint32_t victim : {2u, 3u}) {
+  struct Case {
+    Medium medium;
+    uint32_t victim;
+    uint32_t sibling;
+    std::vector<uint32_t> others;
+  };
+  for (const Case& one : std::vector<Case>{{Medium::kMachines, 2, 3, {0, 1}},
+                                           {Medium::kMachines, 3, 2, {0, 1}},
+                                           {Medium::kInTurn, 1, 3, {0, 2}},
+                                           {Medium::kInTurn, 3, 1, {0, 2}}}) {
+    const uint32_t victim = one.victim;
     ClusterOptions options = Size(4, 2, 2);
+    options.medium = one.medium;
     options.min_workers = 2;
     Cluster cluster(options);
     Status begun = cluster.Start();
@@ -133,7 +144,7 @@ TEST_F(Machines, ARankThatDiesTakesItsMachineAlongAndTheOthersGoOn) {
     ExpectSums(cluster, 1000, "before");
     std::vector<Bytes> data(4, Filled(1, 50000));
     std::vector<TicketRef> tickets;
-    for (uint32_t rank : {0u, 1u, 5 - victim}) {
+    for (uint32_t rank : {one.others[0], one.others[1], one.sibling}) {
       tickets.push_back(cluster.Submit(rank, SumOf("w", data[rank])));
     }
     cluster.KillWorker(victim);
@@ -141,12 +152,12 @@ TEST_F(Machines, ARankThatDiesTakesItsMachineAlongAndTheOthersGoOn) {
     EXPECT_FALSE(sibling.ok());
     EXPECT_NE(sibling.message().find("worker " + std::to_string(victim)), std::string::npos)
         << sibling.ToString();
-    for (uint32_t rank : {0u, 1u}) {
-      const protocol::Outcome* outcome = tickets[rank]->Wait();
+    for (size_t i : {0u, 1u}) {
+      const protocol::Outcome* outcome = tickets[i]->Wait();
       ASSERT_NE(outcome, nullptr);
       ASSERT_TRUE(outcome->status.ok()) << outcome->status.ToString();
       EXPECT_EQ(outcome->members, 2u);
-      EXPECT_TRUE(data[rank] == Filled(2, 50000));
+      EXPECT_TRUE(data[one.others[i]] == Filled(2, 50000));
     }
   }
 }

@@ -84,7 +84,7 @@ class Mismatch : public ::testing::TestWithParam<Medium> {
 
 INSTANTIATE_TEST_SUITE_P(Media, Mismatch,
                          ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow,
-                                           Medium::kMachines),
+                                           Medium::kMachines, Medium::kInTurn),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Mismatch, EveryRankIsToldWhateverDiffersAndTheNameWorksAgain) {

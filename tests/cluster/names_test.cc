@@ -114,7 +114,7 @@ class Names : public ::testing::TestWithParam<Medium> {
 
 INSTANTIATE_TEST_SUITE_P(Media, Names,
                          ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow,
-                                           Medium::kMachines),
+                                           Medium::kMachines, Medium::kInTurn),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Names, ANameMayStandForSomethingElseEachTime) {

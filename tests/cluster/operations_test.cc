@@ -33,7 +33,7 @@ class Operations : public ::testing::TestWithParam<Medium> {
 
 INSTANTIATE_TEST_SUITE_P(Media, Operations,
                          ::testing::Values(Medium::kTcp, Medium::kInproc, Medium::kWindow,
-                                           Medium::kMachines),
+                                           Medium::kMachines, Medium::kInTurn),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 // 0 to 4; exact in every type, and so is everything that two of them can become.

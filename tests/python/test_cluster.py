@@ -137,7 +137,7 @@ def test_open_mpi_has_a_secret_of_its_own_and_ranks_in_blocks_or_in_turn() -> No
     policy = {"OMPI_MCA_rmaps_base_mapping_policy": "node"}
     turns = [mpi(rank, 6, rank // 3, 2, **policy) for rank in range(6)]
     assert of_all(turns, "DMLC_WORKER_ID") == ["0", "1", "2", "0", "1", "2"]
-    assert of_all(turns, "BYTEPS_GLOBAL_RANK") == list("012345")
+    assert global_ranks(turns) == list("012345")
     with pytest.raises(RefusedError, match="the ranks of a machine do not follow each other"):
         described_job(mpi(1, 4, 0, 2))
 
@@ -150,17 +150,32 @@ def test_slurm_says_nodes_and_tasks() -> None:
     assert variables(one)["DMLC_PS_ROOT_URI"] == "gpu-a07"
 
 
+def global_ranks(ranks: list[dict[str, str]]) -> list[str]:
+    """Return the rank of each process, as the library finds it."""
+    found = []
+    for one in map(variables, ranks):
+        sizes = one.get("BYTEPS_LOCAL_SIZES")
+        machine, local = int(one["DMLC_WORKER_ID"]), int(one["BYTEPS_LOCAL_RANK"])
+        if sizes:
+            first = sum(map(int, sizes.split(",")[:machine]))
+        else:
+            first = machine * int(one["BYTEPS_LOCAL_SIZE"])
+        found.append(one.get("BYTEPS_GLOBAL_RANK", str(first + local)))
+    return found
+
+
 UNEQUAL = ("2,1,3", ((0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)))
 
 
-def expect_unequal(ranks: list[dict[str, str]], machines: str, named: bool = False) -> None:
+def expect_unequal(ranks: list[dict[str, str]], machines: str) -> None:
     assert of_all(ranks, "DMLC_NUM_WORKER") == ["3"] * 6
     assert of_all(ranks, "DMLC_NUM_SERVER") == ["3"] * 6
     assert of_all(ranks, "BYTEPS_LOCAL_SIZES") == ["2,1,3"] * 6
     assert of_all(ranks, "DMLC_WORKER_ID") == list(machines)
     sizes = ["213"[int(machine)] for machine in machines]
     assert of_all(ranks, "BYTEPS_LOCAL_SIZE") == sizes
-    assert ["BYTEPS_GLOBAL_RANK" in variables(one) for one in ranks] == [named] * 6
+    assert global_ranks(ranks) == list("012345")
+    assert not any("BYTEPS_GLOBAL_RANK" in variables(one) for one in ranks)
     jobs = [described_job(one) for one in ranks]
     starters = [(job.has_scheduler, job.servers) for job in jobs if job and job.servers]
     assert starters == [(True, [0]), (False, [1]), (False, [2])]
@@ -168,11 +183,8 @@ def expect_unequal(ranks: list[dict[str, str]], machines: str, named: bool = Fal
 
 def test_slurm_says_how_many_tasks_each_node_has() -> None:
     _, places = UNEQUAL
-    ids = ("0,1", "2", "3,4,5")
     ranks = [slurm(rank, node, local, "2,1,3", 6) for rank, (node, local) in enumerate(places)]
-    told = [{**one, "SLURM_GTIDS": ids[int(one["SLURM_NODEID"])]} for one in ranks]
-    expect_unequal(told, "001222")
-    expect_unequal(ranks, "001222", named=True)
+    expect_unequal(ranks, "001222")
     assert variables(slurm(8, 3, 0, "3(x2),1(x4)", 10))["BYTEPS_LOCAL_SIZES"] == "3,3,1,1,1,1"
     with pytest.raises(RefusedError, match="SLURM_STEP_TASKS_PER_NODE=2,1 has 3"):
         described_job(slurm(0, 0, 0, "2,1", 4))
@@ -208,7 +220,7 @@ def test_of_machines_that_no_launcher_describes_the_user_says_the_numbers() -> N
     turns = [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (2, 2)]
     dealt = [mpi(r, 6, local, sizes[node], **policy) for r, (node, local) in enumerate(turns)]
     assert of_all(dealt, "DMLC_WORKER_ID") == list("012022")
-    assert of_all(dealt, "BYTEPS_GLOBAL_RANK") == list("012345")
+    assert global_ranks(dealt) == list("012345")
     for launcher in (mpi(0, 5, 0, 3), torch(0, 5, 3), torch(0, 6, 3, GROUP_WORLD_SIZE="3")):
         with pytest.raises(RefusedError, match=r"different numbers.*Set BYTEPS_LOCAL_SIZES.*2,1"):
             described_job(launcher)
@@ -238,26 +250,11 @@ def test_numbers_of_the_user_that_cannot_be_are_refused() -> None:
         assert f"BYTEPS_LOCAL_SIZES is '{bad}'" in refusal(bad, InvalidArgumentError)
 
 
-# The ranks of a machine sum together where no rank is named.
-def test_a_rank_is_named_where_the_ranks_of_a_machine_need_not_follow_one_another() -> None:
-    def named(environments: list[dict[str, str]]) -> list[bool]:
-        return ["BYTEPS_GLOBAL_RANK" in variables(one) for one in environments]
-
-    assert named([torch(rank, 4, 2) for rank in range(4)]) == [False] * 4
-    assert named([mpi(rank, 4, rank % 2, 2) for rank in range(4)]) == [False] * 4
-    # Rank 0 of a job that deals the ranks in turn has the number that it would have in blocks.
-    policy = {"OMPI_MCA_rmaps_base_mapping_policy": "node"}
-    assert named([mpi(rank, 4, rank // 2, 2, **policy) for rank in range(4)]) == [True] * 4
-    blocks = ["0,1", "0,1", "2,3", "2,3"]
-    tasks = [slurm(rank, rank // 2, rank % 2, "2(x2)", 4) for rank in range(4)]
-    told = [{**task, "SLURM_GTIDS": ids} for task, ids in zip(tasks, blocks, strict=True)]
-    assert named(told) == [False] * 4
-    assert named(tasks) == [True] * 4, "nobody knows"
+def test_srun_may_deal_the_ranks_in_turn() -> None:
     turns = [slurm(rank, rank % 2, rank // 2, "2(x2)", 4) for rank in range(4)]
-    ids = ["0,2", "1,3", "0,2", "1,3"]
-    assert named([{**t, "SLURM_GTIDS": one} for t, one in zip(turns, ids, strict=True)]) == (
-        [True] * 4
-    )
+    assert of_all(turns, "DMLC_WORKER_ID") == list("0101")
+    assert of_all(turns, "BYTEPS_LOCAL_RANK") == list("0011")
+    assert global_ranks(turns) == list("0123")
 
 
 def test_a_pod_of_kubeflow_is_a_machine_with_one_process() -> None:

@@ -187,6 +187,26 @@ def test_machines_of_which_no_launcher_says_enough(environment) -> None:
     assert refused, ends
 
 
+def test_ranks_that_are_dealt_to_the_machines_in_turn_sum_on_each_machine(environment) -> None:
+    # As mpirun --map-by node would on two machines.
+    told = {
+        "MASTER_ADDR": "127.0.0.1",
+        "PMIX_NAMESPACE": environment[TOKEN_VARIABLE],
+        "OMPI_MCA_rmaps_base_mapping_policy": "node",
+        "BYTEPS_LOG_LEVEL": "info",
+        "TEST_RANKS_IN_TURN": "1",
+    }
+    program = str(JOBS / "operations.py")
+    ranks = [test_cluster.mpi(rank, 4, rank // 2, 2, **told) for rank in range(4)]
+    workers = [start({**environment, **one}, sys.executable, program) for one in ranks]
+    ends = [finish(worker) for worker in workers]
+    for code, out, err in ends:
+        assert code == 0, out + err
+        assert "all right" in out
+    lines = "".join(out for _, out, _ in ends)
+    assert lines.count("are one member of the job") == 4, lines  # started twice
+
+
 def mpirun(environment, *arguments: str) -> subprocess.Popen[str]:
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return start({**environment, **as_root}, "mpirun", "--oversubscribe", *arguments)

@@ -190,14 +190,9 @@ class _Described:
         return machine
 
     def _global_rank(self, machine: int) -> dict[str, str]:
-        """Return the rank, if it does not follow from the machine and the number within it.
-
-        Where each rank is named, the ranks of a machine do not sum together unless the user says
-        so: one process alone cannot know whether all of them follow one another.
-        """
+        """Return the rank, if it does not follow from the machine and the number within it."""
         place = self._place
-        follows = place.rank == place.layout.first_rank(machine) + place.local_rank
-        if place.machines > 1 and follows and self._launcher.in_blocks(self._environment, place):
+        if place.rank == place.layout.first_rank(machine) + place.local_rank:
             return {}
         return {"BYTEPS_GLOBAL_RANK": str(place.rank)}
 

@@ -45,8 +45,6 @@ class Launcher:
     # Returns the workers of all machines, from the number of all and that of this machine; None:
     # the launcher does not say them.
     sizes: Callable[[Environment, int, int], tuple[int, ...] | None] = _equal_sizes
-    # Whether the ranks of each machine follow one another, which all processes of a machine know.
-    in_blocks: Callable[[Environment, Place], bool] = lambda environment, place: True
     # Whether `first_host` names the launcher's machine, on which rank 0 need not be.
     guesses_host: bool = False
     # Whether the launcher ends what a machine's processes leave behind when the last has ended.
@@ -165,13 +163,8 @@ def _mpi_local_size(environment: Environment, size: int) -> int:
     return needed_number(_OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE", environment)
 
 
-def _mpi_in_blocks(environment: Environment, place: Place) -> bool:
-    del place
-    return not environment.get("OMPI_MCA_rmaps_base_mapping_policy", "").startswith("node")
-
-
 def _mpi_machine(environment: Environment, place: Place) -> int:
-    if _mpi_in_blocks(environment, place):
+    if not environment.get("OMPI_MCA_rmaps_base_mapping_policy", "").startswith("node"):
         return _machine_in_blocks(_OPEN_MPI, place)
     machine, local_rank = place.layout.places_in_turn()[place.rank]  # mpirun --map-by node
     if local_rank != place.local_rank:
@@ -219,13 +212,6 @@ def _slurm_machine(environment: Environment, place: Place) -> int:
     return needed_number(_SLURM, "SLURM_NODEID", environment)
 
 
-def _slurm_in_blocks(environment: Environment, place: Place) -> bool:
-    """Return whether the ranks of this node, a text such as `4,5,6,7`, follow one another."""
-    first = place.layout.first_rank(needed_number(_SLURM, "SLURM_NODEID", environment))
-    numbers = [number_of(text) for text in environment.get("SLURM_GTIDS", "").split(",")]
-    return numbers == list(range(first, first + place.local_size))
-
-
 def _slurm_first_host(environment: Environment) -> str:
     """Return the first name of a list such as `gpu[07-09,12],login`."""
     text = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
@@ -263,7 +249,6 @@ _OPEN_MPI = Launcher(
     local_rank="OMPI_COMM_WORLD_LOCAL_RANK",
     local_size=_mpi_local_size,
     machine=_mpi_machine,
-    in_blocks=_mpi_in_blocks,
     first_host=_mpi_first_host,
     job=("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"),
     secret="OMPI_MCA_orte_precondition_transports",
@@ -278,7 +263,6 @@ _SLURM = Launcher(
     local_size=_slurm_local_size,
     sizes=_slurm_sizes,
     machine=_slurm_machine,
-    in_blocks=_slurm_in_blocks,
     first_host=_slurm_first_host,
     job=("SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
     ends_leftovers=True,

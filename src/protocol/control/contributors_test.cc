@@ -142,6 +142,25 @@ TEST_F(ContributorsTest, WhatItsProcessesSayOfItMustAgree) {
   EXPECT_NE(To<wire::Refused>(15)[0].text.find("are here already"), std::string::npos);
 }
 
+TEST_F(ContributorsTest, ItsRanksNeedNotFollowOneAnotherButGoUpWithLocalRanks) {
+  wire::Join later = JoinAs(3, "a");
+  Say(13, later);
+  Say(12, JoinAs(2, "b"));
+  wire::Join below = JoinAs(1, "b");
+  below.local_rank = 1;
+  Say(11, below);
+  ASSERT_EQ(To<wire::Refused>(11).size(), 1u);
+  const std::string why = To<wire::Refused>(11)[0].text;
+  EXPECT_NE(why.find("local rank 1"), std::string::npos) << why;
+  EXPECT_NE(why.find("worker 2"), std::string::npos) << why;
+  EXPECT_NE(why.find("BYTEPS_LOCAL_REDUCE=0"), std::string::npos) << why;
+  below.rank = 0;
+  below.local_rank = 0;
+  below.contributor = below.node = below.host = "a";
+  Say(10, below);
+  EXPECT_TRUE(To<wire::Refused>(10).empty()) << "ranks 0 and 3";
+}
+
 TEST_F(ContributorsTest, ItIsLostWithAnyOfItsProcessesAndTheOthersAreToldWhy) {
   StartAll();
   Exit(13);

@@ -33,6 +33,13 @@ MachineLayout LayoutOf(const wire::Join& join) {
   return LayoutOf(join.local_sizes, join.worker_count);
 }
 
+// The lowest rank of a contributor is its carrier (quorum.h), and on a machine that is the first
+// worker.
+bool InOtherOrder(const wire::Join& a, const wire::Join& b) {
+  if (a.rank < 0 || b.rank < 0 || a.local_rank == b.local_rank) return false;
+  return (a.rank < b.rank) != (a.local_rank < b.local_rank);
+}
+
 bool IsSound(const wire::Join& join) {
   const std::vector<uint32_t>& sizes = join.local_sizes;
   if (join.worker_count == 0 || std::ranges::find(sizes, 0U) != sizes.end()) return false;
@@ -187,6 +194,14 @@ std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) cons
              "machine its own number, or set BYTEPS_LOCAL_REDUCE=0 for all workers";
     }
     if (one.IsWhole()) return "all " + size + " processes of its machine are here already";
+    for (const Member* other : one.processes) {
+      if (!InOtherOrder(join, other->join)) continue;
+      return "it has local rank " + std::to_string(join.local_rank) + ", and " + NameOf(*other) +
+             " of its machine has local rank " + std::to_string(other->join.local_rank) +
+             "; where the workers of a machine sum together, ranks must go up with local ranks: "
+             "change BYTEPS_GLOBAL_RANK or BYTEPS_LOCAL_RANK, or set BYTEPS_LOCAL_REDUCE=0 for "
+             "all workers";
+    }
   }
   return std::nullopt;
 }

@@ -144,12 +144,18 @@ void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t ep
   for (const WaitingContributor& one : WaitingContributors(roster)) {
     if (!one.IsWhole()) continue;
     if (slot >= wire::kMembersMax) break;
+    std::set<uint32_t> ranks;
     for (const Member* member : one.processes) {
       uint32_t rank = member->join.rank >= 0 ? static_cast<uint32_t>(member->join.rank) : 0;
       if (taken.contains(rank)) rank = 0;
       while (taken.contains(rank)) ++rank;
       taken.insert(rank);
-      next.workers.push_back(InfoOf(*member, slot, rank));
+      ranks.insert(rank);
+    }
+    // The first process has the lowest (quorum.h).
+    auto rank = ranks.begin();
+    for (const Member* member : one.processes) {
+      next.workers.push_back(InfoOf(*member, slot, *rank++));
     }
     ++slot;
   }

@@ -75,6 +75,28 @@ TEST(NextViewTest, WhoIsLetInGetsANewSlotAndItsRankOrTheLowestFreeOne) {
   EXPECT_TRUE(next.gone.empty());
 }
 
+// Rank 5 is taken, so the contributor gets ranks 0 and 4; the first process is its carrier.
+TEST(NextViewTest, OfAContributorTheFirstProcessGetsTheLowestRank) {
+  Roster roster;
+  Add(roster, Role::kWorker, 11, Standing::kWaiting, 4);
+  Add(roster, Role::kWorker, 12, Standing::kWaiting, 5);
+  for (uint64_t id : {11u, 12u}) {
+    wire::Join& join = roster.Find(id)->join;
+    join.contributor = "a";
+    join.contributor_size = 2;
+    join.local_rank = id == 11 ? 0 : 1;
+  }
+  wire::View next = JobView(4, 2, 1);
+  next.workers[0].rank = 5;
+  next.workers[1].rank = 1;
+  AdmitWorkers(next, roster, 7, 5);
+  ASSERT_EQ(next.workers.size(), 4u);
+  EXPECT_EQ(next.workers[2].incarnation, 11u);
+  EXPECT_EQ(next.workers[2].rank, 0u);
+  EXPECT_EQ(next.workers[3].incarnation, 12u);
+  EXPECT_EQ(next.workers[3].rank, 4u);
+}
+
 TEST(NextViewTest, SharesFollowTheLinksOfTheHosts) {
   Roster roster;
   roster.Add(102, JoinOf(Role::kServer, 102)).join.link_mbit = 4000;

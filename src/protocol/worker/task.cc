@@ -17,7 +17,7 @@ Task::Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& proces
       deal(tensor_deal),
       work{.spec = spec,
            .name = operation.name,
-           .place = {process_set.present, process_set.self},
+           .place = {process_set.present, process_set.self, process_set.rows},
            .input = operation.input,
            .output = operation.output,
            .rows = operation.rows,
@@ -39,10 +39,9 @@ Spans Task::SpansOfPlace(uint32_t number, uint32_t place) const {
 }
 
 void Task::MakeTable() {
-  std::span<const uint64_t> own = operations::Told(work);
-  table.assign(work.place.count() * own.size(), 0);
-  std::ranges::copy(own, table.begin() + static_cast<ptrdiff_t>(work.place.self * own.size()));
+  table.assign(work.place.count() * operations::Told(work).size(), 0);
   work.table = table;
+  operations::LayOwnNumbers(work);
 }
 
 // By place; empty where nothing was told first.
@@ -63,6 +62,7 @@ std::vector<bool> Task::WhoTakesPart() {
 }
 
 Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
+  if (row.sizes_first) operations::OrderTable(work);
   const std::vector<bool> present = WhoTakesPart();
   operations::LaidOut laid = row.lay_out(work, present, result_bytes_max);
   if (!laid.status.ok()) return {laid.status, laid.only_here};

@@ -17,7 +17,10 @@ def place_of(rank: int, size: int) -> tuple[int, int, int]:
     ranks = int(os.environ.get("BYTEPS_LOCAL_SIZE", size))
     sizes = [int(n) for n in told.split(",")] if told else [ranks] * (size // ranks)
     assert (bps.cross_size(), bps.is_homogeneous()) == (len(sizes), len(set(sizes)) == 1)
-    return [(m, local, n) for m, n in enumerate(sizes) for local in range(n)][rank]
+    places = [(m, local, n) for m, n in enumerate(sizes) for local in range(n)]
+    if "TEST_RANKS_IN_TURN" in os.environ:  # the machines get the ranks in turn
+        places.sort(key=lambda place: (place[1], place[0]))
+    return places[rank]
 
 
 def run(*modules: ModuleType, times: int = 1) -> None:

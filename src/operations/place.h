@@ -1,0 +1,48 @@
+// Who takes part in an operation, and where among them this rank stands.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/types.h"
+
+namespace byteps::operations {
+
+// Ranks that stand behind one another: places from `begin` to `end`, without the last.
+struct PlaceRun {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  bool Has(uint32_t place) const { return begin <= place && place < end; }
+  friend bool operator==(const PlaceRun&, const PlaceRun&) = default;
+};
+
+// A value that borrows.
+//
+// The ranks of one contributor bring one span of each piece. Where other ranks stand between them,
+// `rows` orders all ranks contributor by contributor: tables travel in that order, and pieces end
+// where a run of ranks ends that stand behind one another in both orders.
+struct Place {
+  std::span<const uint32_t> ranks;  // by place, ascending: those of the process set that there are
+  uint32_t self = 0;
+  std::span<const uint32_t> rows;  // by place; empty: the places themselves
+
+  uint32_t count() const { return static_cast<uint32_t>(ranks.size()); }
+  // REQUIRES: this rank takes part.
+  uint32_t rank() const { return ranks[self]; }
+  uint32_t RowOf(uint32_t place) const { return rows.empty() ? place : rows[place]; }
+
+  // One if contributors' ranks follow one another. Each of these looks at all places.
+  uint32_t RunCount() const;
+  // REQUIRES: number < RunCount().
+  PlaceRun Run(uint32_t number) const;
+  // The number of the run that has this place.
+  uint32_t RunOf(uint32_t place) const;
+};
+
+// Place::rows, from each place's contributor: who has the lowest place comes first. Empty if the
+// ranks of each follow one another.
+std::vector<uint32_t> RowsByContributor(std::span<const Slot> slots);
+
+}  // namespace byteps::operations

@@ -112,8 +112,9 @@ ShardLinks::~ShardLinks() = default;
 
 void ShardLinks::CloseStale(const wire::View& view) {
   for (ShardId shard : targets_.End(view)) {
-    if (shard >= links_.size() || links_[shard] == nullptr) continue;
-    bool was_up = links_[shard]->connection != nullptr;
+    const Link* link = Find(shard);
+    if (link == nullptr) continue;
+    bool was_up = link->connection != nullptr;
     links_[shard].reset();
     if (was_up) lane_.OnShardDown(shard);
   }
@@ -151,9 +152,9 @@ void ShardLinks::Begin(Link& link) {
 
 void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
                              Result<std::unique_ptr<transport::Connection>> connection) {
-  bool awaited = shard < links_.size() && links_[shard] != nullptr;
-  if (!awaited || links_[shard]->attempt != attempt) return;
-  Link& link = *links_[shard];
+  Link* awaited = Find(shard);
+  if (awaited == nullptr || awaited->attempt != attempt) return;
+  Link& link = *awaited;
   if (!connection.ok()) {
     if (link.shared) return TryTcp(link, connection.status());
     TakeNextPath(link);
@@ -289,8 +290,12 @@ bool ShardLinks::AllUp() const {
 }
 
 transport::Connection* ShardLinks::To(ShardId shard) {
-  bool known = shard < links_.size() && links_[shard] != nullptr;
-  return known ? links_[shard]->connection.get() : nullptr;
+  Link* link = Find(shard);
+  return link == nullptr ? nullptr : link->connection.get();
+}
+
+ShardLinks::Link* ShardLinks::Find(ShardId shard) const {
+  return shard < links_.size() ? links_[shard].get() : nullptr;
 }
 
 void ShardLinks::Detach(ConstByteSpan memory) {

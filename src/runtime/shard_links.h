@@ -75,6 +75,8 @@ class ShardLinks {
  private:
   struct Link;
 
+  // Null: another lane has it, or it is closed.
+  Link* Find(ShardId shard) const;
   void Begin(Link& link);
   void TryTcp(Link& link, const Status& why);
   void TakeNextPath(Link& link);

@@ -286,6 +286,14 @@ TEST_F(ShardLinksTest, AHandshakeThatIsUnderWayIsNotBegunTwice) {
   EXPECT_EQ(loop.attempts.size(), 1u);
 }
 
+TEST_F(ShardLinksTest, AnAttemptThatEndsWhenTheLaneIsClosedIsDropped) {
+  Start(OneServer({"s:1"}));
+  runner->Close();
+  const auto peer = Answer();
+  EXPECT_EQ(peer->connection, nullptr);
+  EXPECT_TRUE(evicted.empty());
+}
+
 TEST_F(ShardLinksTest, AClosedLaneConnectsToNobody) {
   loop.failure = kDown;
   Start(OneServer({"s:1"}));

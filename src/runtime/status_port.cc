@@ -182,13 +182,10 @@ bool StatusPort::Read(Guest& guest, Time now) {
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   guest.request.append(bytes, static_cast<size_t>(count));
   if (guest.request.size() > kRequestBytesMax) return false;
-  const bool is_http = guest.request.starts_with("GET ");
   const bool whole = guest.request.find("\r\n\r\n") != std::string::npos ||
                      guest.request.find("\n\n") != std::string::npos;
-  // Who has closed its half, or has said something else, gets the page.
-  if (count == 0 || whole || (!is_http && guest.request.find('\n') != std::string::npos)) {
-    Answer(guest, now);
-  }
+  // Who speaks no HTTP gets the page when the limit has passed.
+  if (count == 0 || whole) Answer(guest, now);
   return true;
 }
 

@@ -81,9 +81,8 @@ Result<Struct> ReadSized(const Struct& from) {
   const size_t common = std::min(from.struct_size, sizeof(Struct));
   const auto* bytes = reinterpret_cast<const std::byte*>(&from);
   std::memcpy(static_cast<void*>(&own), bytes, common);
-  if (common < sizeof(Struct)) {
-    std::memset(reinterpret_cast<std::byte*>(&own) + common, 0, sizeof(Struct) - common);
-  }
+  auto* of_own = reinterpret_cast<std::byte*>(&own);
+  std::fill(of_own + common, of_own + sizeof(Struct), std::byte{0});
   const bool known = std::all_of(bytes + common, bytes + from.struct_size,
                                  [](std::byte byte) { return byte == std::byte{0}; });
   if (known) return own;

@@ -184,6 +184,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.control.connect_limit = kPatience;
   worker.control.patience = options_.coordinator_patience;
   worker.control.silence_max = kPatience;
+  worker.control.alive_every = options_.alive_every;
   worker.shards.unreachable_after = options_.unreachable_after;
   worker.shards.first_unreachable_after = kPatience;
   if (options_.medium == Medium::kShared) worker.shards.shared_host = kHost;

@@ -79,6 +79,7 @@ struct ClusterOptions {
   Duration grace = milliseconds(100);  // for one closed connection
   // Until a worker says that a server to which its connection broke cannot be reached.
   Duration unreachable_after = seconds(1);
+  Duration alive_every = milliseconds(200);  // of workers
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};

@@ -357,5 +357,19 @@ TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   }
 }
 
+// Nobody says anything else meanwhile, so no other event takes the news along.
+TEST(QuietJob, WhatTakesTooLongEnds) {
+  ClusterOptions options;
+  options.alive_every = 2 * kPatience;
+  options.operation_limit = seconds(2);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(2, Encode(DataType::kFloat32, std::vector<double>(10, 1)));
+  Status ended = cluster.Submit(0, SumOf("w", data[0]))->WaitStatus();
+  EXPECT_EQ(ended.code(), StatusCode::kDeadlineExceeded) << ended.ToString();
+  EXPECT_EQ(cluster.Submit(1, SumOf("w", data[1]))->WaitStatus(), ended);
+  cluster.LeaveInOrder();
+}
+
 }  // namespace
 }  // namespace byteps::cluster

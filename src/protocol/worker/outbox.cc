@@ -16,13 +16,13 @@ void Outbox::Begin(uint32_t shards, uint32_t piece_bytes) {
   plan::CreditOptions credit = options_;
   credit.shards = std::max<uint32_t>(1, shards);
   credit.piece_bytes_max = piece_bytes;
-  credit_.emplace(credit);
-  credit_->SetRoundTrip(round_trip_);
+  credit_ = plan::CreditController(credit);
+  credit_.SetRoundTrip(round_trip_);
 }
 
 void Outbox::SetRoundTrip(Duration round_trip) {
   round_trip_ = round_trip;
-  if (credit_.has_value()) credit_->SetRoundTrip(round_trip);
+  credit_.SetRoundTrip(round_trip);
 }
 
 uint32_t Outbox::CreditOf(const Spans& spans) {
@@ -36,7 +36,7 @@ Outbox::Ticket Outbox::Add(const Exchange& exchange, uint32_t number, const Span
 }
 
 std::optional<Outbox::Departure> Outbox::Next() {
-  auto entry = queue_.Pop(credit_->credit_bytes());
+  auto entry = queue_.Pop(credit_.credit_bytes());
   if (!entry.has_value()) return std::nullopt;
   return Departure{static_cast<TensorId>(entry->task >> 32), static_cast<uint32_t>(entry->task)};
 }
@@ -44,7 +44,7 @@ std::optional<Outbox::Departure> Outbox::Next() {
 void Outbox::Answered(const Spans& spans, Time now) {
   bool window_full = IsFull();
   Return(spans);
-  credit_->OnAnswered(now, CreditOf(spans), window_full);
+  credit_.OnAnswered(now, CreditOf(spans), window_full);
 }
 
 }  // namespace byteps::protocol

@@ -21,7 +21,7 @@ class Outbox {
     uint32_t number = 0;
   };
 
-  explicit Outbox(const plan::CreditOptions& options) : options_(options) {}
+  explicit Outbox(const plan::CreditOptions& options) : options_(options), credit_(options) {}
 
   // A generation begins, with so many shards in this lane and pieces of a usual step of this size.
   void Begin(uint32_t shards, uint32_t piece_bytes);
@@ -41,10 +41,10 @@ class Outbox {
   void SetRoundTrip(Duration round_trip);
 
   // Pieces wait, and there is no credit for them.
-  bool IsFull() const { return queue_.IsBlocked(credit_->credit_bytes()); }
+  bool IsFull() const { return queue_.IsBlocked(credit_.credit_bytes()); }
   // All that waited has set out, and what is under way is the last window of a step.
   bool IsLastWindow() const {
-    const uint64_t window = std::max(options_.bytes_max, credit_->credit_bytes());
+    const uint64_t window = std::max(options_.bytes_max, credit_.credit_bytes());
     return queue_.empty() && queue_.bytes_in_flight() <= window;
   }
   uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
@@ -54,7 +54,7 @@ class Outbox {
 
   const plan::CreditOptions options_;
   plan::PriorityCreditQueue queue_;
-  std::optional<plan::CreditController> credit_;
+  plan::CreditController credit_;  // of the generation
   Duration round_trip_{};
 };
 

@@ -18,6 +18,8 @@ from job_runs import COLD_PYTHON, JOBS, job, warm_python
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
 from shapes import FULL
 
+from byteps.__version__ import __version__
+
 environment = job_runs.environment
 NOISE_US = 30_000  # by which clocks of a busy machine may be taken for another time
 pytestmark = test_jobs.pytestmark
@@ -80,6 +82,7 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     worker = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 1)
     assert worker["late"]["tensor"] == "byteps.gradient"
     text = page(port)
+    assert text.startswith(f"BytePS {__version__}, job ")
     assert re.search(r"late: rank 1 by \d+ ms on average", text), text
     assert f"3 of 3 workers, {servers} of {servers} servers" in text
     metrics = page(port, "/metrics")

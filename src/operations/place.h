@@ -21,17 +21,17 @@ struct PlaceRun {
 // A value that borrows.
 //
 // The ranks of one contributor bring one span of each piece. Where other ranks stand between them,
-// `rows` orders all ranks contributor by contributor: tables travel in that order, and pieces end
+// `turns` orders all ranks contributor by contributor: tables travel in that order, and pieces end
 // where a run of ranks ends that stand behind one another in both orders.
 struct Place {
   std::span<const uint32_t> ranks;  // by place, ascending: those of the process set that there are
   uint32_t self = 0;
-  std::span<const uint32_t> rows;  // by place; empty: the places themselves
+  std::span<const uint32_t> turns;  // by place; empty: the places themselves
 
   uint32_t count() const { return static_cast<uint32_t>(ranks.size()); }
   // REQUIRES: this rank takes part.
   uint32_t rank() const { return ranks[self]; }
-  uint32_t RowOf(uint32_t place) const { return rows.empty() ? place : rows[place]; }
+  uint32_t TurnOf(uint32_t place) const { return turns.empty() ? place : turns[place]; }
 
   // One if contributors' ranks follow one another. Each of these looks at all places.
   uint32_t RunCount() const;
@@ -41,8 +41,8 @@ struct Place {
   uint32_t RunOf(uint32_t place) const;
 };
 
-// Place::rows, from each place's contributor: who has the lowest place comes first. Empty if the
+// Place::turns, from each place's contributor: who has the lowest place comes first. Empty if the
 // ranks of each follow one another.
-std::vector<uint32_t> RowsByContributor(std::span<const Slot> slots);
+std::vector<uint32_t> TurnsByContributor(std::span<const Slot> slots);
 
 }  // namespace byteps::operations

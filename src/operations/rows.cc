@@ -142,17 +142,17 @@ std::span<const uint64_t> Told(const Work& work) {
 
 void LayOwnNumbers(const Work& work) {
   std::span<const uint64_t> own = Told(work);
-  const size_t row = work.place.RowOf(work.place.self);
-  std::ranges::copy(own, work.table.subspan(row * own.size(), own.size()).begin());
+  const size_t turn = work.place.TurnOf(work.place.self);
+  std::ranges::copy(own, work.table.subspan(turn * own.size(), own.size()).begin());
 }
 
 void OrderTable(const Work& work) {
-  if (work.place.rows.empty()) return;
+  if (work.place.turns.empty()) return;
   const std::vector<uint64_t> travelled(work.table.begin(), work.table.end());
   const size_t numbers = travelled.size() / work.place.count();
   for (uint32_t place = 0; place < work.place.count(); ++place) {
-    const auto row = std::span(travelled).subspan(work.place.RowOf(place) * numbers, numbers);
-    std::ranges::copy(row, work.table.subspan(place * numbers, numbers).begin());
+    const auto told = std::span(travelled).subspan(work.place.TurnOf(place) * numbers, numbers);
+    std::ranges::copy(told, work.table.subspan(place * numbers, numbers).begin());
   }
 }
 
@@ -161,7 +161,7 @@ Spans SpansOfTable(const Work& work) {
   size_t own_bytes = bytes.size() / work.place.count();
   Spans spans;
   spans.piece_bytes = static_cast<uint32_t>(bytes.size());
-  spans.push_offset = static_cast<uint32_t>(work.place.RowOf(work.place.self) * own_bytes);
+  spans.push_offset = static_cast<uint32_t>(work.place.TurnOf(work.place.self) * own_bytes);
   spans.push = bytes.subspan(spans.push_offset, own_bytes);
   spans.want = bytes;
   return spans;

@@ -52,7 +52,7 @@ class Job {
       slot = std::min(slot, place);
       slots_.push_back(slot);
     }
-    rows_ = RowsByContributor(slots_);
+    turns_ = TurnsByContributor(slots_);
   }
 
   const Row& row() const { return RowOf(spec_.op); }
@@ -62,7 +62,7 @@ class Job {
   Work WorkOf(Rank& rank) {
     return {.spec = spec_,
             .name = "x",
-            .place = {numbers_, rank.place, rows_},
+            .place = {numbers_, rank.place, turns_},
             .input = rank.input.data(),
             .output = rank.output.data(),
             .rows = rank.rows,
@@ -213,7 +213,7 @@ class Job {
   std::vector<Rank> ranks_;
   std::vector<uint32_t> numbers_;
   std::vector<Slot> slots_;  // by place
-  std::vector<uint32_t> rows_;
+  std::vector<uint32_t> turns_;
 };
 
 std::vector<uint32_t> AnyRanks() {

@@ -24,7 +24,7 @@ struct Work {
   uint64_t rows = 0;                 // where sizes are told first: of this rank's input
   std::span<const uint64_t> splits;  // alltoall: of these, those for each place
   // Numbers that the ranks tell each other first: for each place a row of numbers, as many as
-  // Row::told says. While they travel they are in the order of Place::rows. Of a join: this rank,
+  // Row::told says. While they travel they are in the order of Place::turns. Of a join: this rank,
   // and then the one that joined last.
   std::span<uint64_t> table;
   std::byte* gathered = nullptr;  // a result of a size of its own: Layout::result_bytes

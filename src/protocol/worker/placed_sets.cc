@@ -56,7 +56,7 @@ void PlacedSets::Resolve(PlacedSet& set) const {
     set.slots.Insert(found->slot);
     set.slots_are_ranks = set.slots_are_ranks && found->slot == rank;
   }
-  set.rows = operations::RowsByContributor(set.slot_of);
+  set.turns = operations::TurnsByContributor(set.slot_of);
 }
 
 Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {

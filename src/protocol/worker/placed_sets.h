@@ -21,7 +21,7 @@ struct PlacedSet {
   std::vector<uint32_t> present;  // those of the generation, by place
   std::vector<Slot> slot_of;      // the same
   // By place: the order contributor by contributor (operations/place.h). Empty: that of the places.
-  std::vector<uint32_t> rows;
+  std::vector<uint32_t> turns;
   uint32_t self = kNoPlace;  // this rank's place
   SlotSet slots;
   bool slots_are_ranks = true;  // each contributor is one process and has its rank's number

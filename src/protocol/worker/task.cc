@@ -17,7 +17,7 @@ Task::Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& proces
       deal(tensor_deal),
       work{.spec = spec,
            .name = operation.name,
-           .place = {process_set.present, process_set.self, process_set.rows},
+           .place = {process_set.present, process_set.self, process_set.turns},
            .input = operation.input,
            .output = operation.output,
            .rows = operation.rows,

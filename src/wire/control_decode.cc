@@ -336,13 +336,17 @@ Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
   return Message(Unbegun{ReadNamed(*m.stuck()), *std::move(uses)});
 }
 
-Rates Read(const fb::Rates& m) {
+Result<Message> Decode(const fb::Rates& m) {
   Rates rates{m.epoch(), {}};
-  if (m.shards() == nullptr) return rates;
+  if (m.shards() == nullptr) return Message(std::move(rates));
+  // The verifier looks at where the list begins, and not at where its structs do.
+  if (reinterpret_cast<uintptr_t>(m.shards()->Data()) % alignof(fb::ShardRate) != 0) {
+    return Malformed("a list that is not aligned");
+  }
   for (const fb::ShardRate* one : *m.shards()) {
     rates.shards.push_back({one->shard(), one->bytes(), one->busy_us(), one->active_us()});
   }
-  return rates;
+  return Message(std::move(rates));
 }
 
 Result<Message> Decode(const fb::Suspect& m) {
@@ -404,7 +408,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
     case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
-    case fb::Body_Rates: return Message(Read(*message->body_as_Rates()));
+    case fb::Body_Rates: return Decode(*message->body_as_Rates());
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

@@ -98,6 +98,20 @@ TEST(ControlTest, MisalignedBytesDecodeToo) {
   EXPECT_TRUE(DecodeControl(ConstByteSpan(shifted).subspan(1)).ok());
 }
 
+// Wherever a number that may be an offset leads four bytes further: structs would be read from
+// where they cannot lie.
+TEST(ControlTest, AListThatIsNotAlignedIsNone) {
+  const std::vector<std::byte> sound = EncodeControl(Rates{6, {{1, 1, 3, 4}, {5, 6, 7, 8}}});
+  int refused = 0;
+  for (size_t at = 0; at + 4 <= sound.size(); at += 4) {
+    std::vector<std::byte> bytes = sound;
+    bytes[at] = static_cast<std::byte>(std::to_integer<int>(bytes[at]) + 4);
+    const Result<Message> decoded = DecodeControl(bytes);
+    if (decoded.status().message().find("not aligned") != std::string::npos) ++refused;
+  }
+  EXPECT_EQ(refused, 1);
+}
+
 RC_GTEST_PROP(ControlTest, DamagedBytesAreAMessageOrAnError, ()) {
   std::vector<Message> messages = OneOfEach();
   auto bytes = EncodeControl(messages[*rc::gen::inRange<size_t>(0, messages.size())]);

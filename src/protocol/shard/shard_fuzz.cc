@@ -48,6 +48,7 @@ class Play {
     ++view_.epoch;
     view_.began = view_.epoch;
     ++view_.generation;
+    view_.gone.clear();
     shard_.OnView(view_, 0);
     if (shard_.open_rounds() != 0 || pool_.bytes_in_use() != 0) std::abort();
   }
@@ -88,6 +89,7 @@ class Play {
       view_.workers[slot].left = true;
     } else if (view_.workers.size() > 1) {
       receiving_.erase(view_.workers.back().slot);
+      view_.gone.push_back(view_.workers.back());
       view_.workers.pop_back();
     }
     shard_.OnView(view_, 0);

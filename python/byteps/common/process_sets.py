@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from byteps.common.errors import InvalidArgumentError, NotInitializedError
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
@@ -39,7 +39,7 @@ class ProcessSet:
         if len(set(given)) != len(given):
             raise ValueError(f"a rank is twice in the process set {given}.")
         self.process_set_id: int | None = None
-        self._number: int | None = None  # as the session knows it
+        self._number = 0  # as the session knows it, if there is an id
         self._ranks = sorted(given)
         self._session: Session | None = None
 
@@ -93,7 +93,6 @@ class _Everybody(ProcessSet):
     def __init__(self) -> None:
         super().__init__([])
         self.process_set_id = 0
-        self._number = 0
 
     @property
     def ranks(self) -> list[int]:
@@ -134,7 +133,7 @@ class _Registered:
 
     def drop(self) -> None:
         for item in self.objects:
-            item.process_set_id = item._number = item._session = None
+            item.process_set_id = item._session = None
 
 
 class ProcessSets:
@@ -242,15 +241,13 @@ def number_of(process_set: ProcessSet) -> int:
             f"this process is not in the {process_set.in_words()}; only its ranks make calls with "
             "it."
         )
-    if process_set._number is None:
-        raise NotInitializedError
     return process_set._number
 
 
 def registered_number(process_set: ProcessSet) -> int | None:
     """Return the number that the session knows the set by, None if it is not registered. No other
     set of the session ever has it, while an id may be that of a set that was removed."""
-    return process_set._number
+    return None if process_set.process_set_id is None else process_set._number
 
 
 def has_others(process_set: ProcessSet) -> bool:

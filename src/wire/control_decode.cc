@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "src/wire/control.h"
 #include "src/wire/control_generated.h"
@@ -14,13 +15,18 @@ namespace {
 std::string Text(const flatbuffers::String* text) { return text == nullptr ? "" : text->str(); }
 
 // The verifier sees to the place of a vector's length, not of its elements: they may be misaligned.
+template <typename T, typename Vector>
+std::vector<T> Elements(const Vector* elements) {
+  static_assert(std::endian::native == std::endian::little && std::is_trivially_copyable_v<T>);
+  if (elements == nullptr || elements->size() == 0) return {};
+  std::vector<T> values(elements->size());
+  std::memcpy(values.data(), elements->Data(), values.size() * sizeof(T));
+  return values;
+}
+
 template <typename T>
 std::vector<T> Numbers(const flatbuffers::Vector<T>* numbers) {
-  static_assert(std::endian::native == std::endian::little);
-  if (numbers == nullptr || numbers->size() == 0) return {};
-  std::vector<T> values(numbers->size());
-  std::memcpy(values.data(), numbers->Data(), values.size() * sizeof(T));
-  return values;
+  return Elements<T>(numbers);
 }
 
 Status Malformed(const char* what) {
@@ -336,17 +342,12 @@ Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
   return Message(Unbegun{ReadNamed(*m.stuck()), *std::move(uses)});
 }
 
-Result<Message> Decode(const fb::Rates& m) {
+Rates Read(const fb::Rates& m) {
   Rates rates{m.epoch(), {}};
-  if (m.shards() == nullptr) return Message(std::move(rates));
-  // The verifier looks at where the list begins, and not at where its structs do.
-  if (reinterpret_cast<uintptr_t>(m.shards()->Data()) % alignof(fb::ShardRate) != 0) {
-    return Malformed("a list that is not aligned");
+  for (const fb::ShardRate& one : Elements<fb::ShardRate>(m.shards())) {
+    rates.shards.push_back({one.shard(), one.bytes(), one.busy_us(), one.active_us()});
   }
-  for (const fb::ShardRate* one : *m.shards()) {
-    rates.shards.push_back({one->shard(), one->bytes(), one->busy_us(), one->active_us()});
-  }
-  return Message(std::move(rates));
+  return rates;
 }
 
 Result<Message> Decode(const fb::Suspect& m) {
@@ -408,7 +409,7 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Overdue: return Decode(*message->body_as_Overdue(), bytes.size());
     case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
-    case fb::Body_Rates: return Decode(*message->body_as_Rates());
+    case fb::Body_Rates: return Message(Read(*message->body_as_Rates()));
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

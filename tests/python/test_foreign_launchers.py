@@ -239,20 +239,35 @@ def test_a_killed_mpirun_leaves_no_server(environment) -> None:
     job.communicate(timeout=LIMIT_S)  # the fixture sees that nothing is left
 
 
-@needs_slurm
-def test_srun_with_different_numbers_of_tasks(environment, tmp_path) -> None:
+@pytest.fixture
+def srun(environment, tmp_path):
+    """Run srun on a Slurm of this machine's own; return what it wrote."""
     cluster = slurm_cluster.SlurmCluster(tmp_path)
-    try:
+
+    def run(*arguments: str, **more: str) -> str:
         # The nodes have names that nobody resolves: all of them are this machine.
-        environment = {**environment, **cluster.environment, "MASTER_ADDR": "127.0.0.1"}
-        code, out, err = finish(
-            start(
-                environment, "srun", "-N2", "-n3", "--kill-on-bad-exit=1", sys.executable, PROGRAM
-            )
-        )
+        told = {**environment, **cluster.environment, "MASTER_ADDR": "127.0.0.1", **more}
+        code, out, err = finish(start(told, "srun", "--kill-on-bad-exit=1", *arguments))
+        assert code == 0, out + err
+        return out
+
+    try:
+        yield run
         wait_until(cluster.is_idle)  # else the daemons of the step outlive the cluster
     finally:
         cluster.stop()
-    assert code == 0, out + err
+
+
+@needs_slurm
+def test_srun_with_different_numbers_of_tasks(srun) -> None:
+    out = srun("-N2", "-n3", sys.executable, PROGRAM)
     for line in ("0/3, 0/2 on 0/2", "1/3, 1/2 on 0/2", "2/3, 0/1 on 1/2"):
-        assert f"all right {line}, 2 servers" in out, out + err
+        assert f"all right {line}, 2 servers" in out, out
+
+
+@needs_slurm
+def test_srun_that_deals_the_ranks_in_turn(srun) -> None:
+    out = srun("-N2", "-n4", "-m", "cyclic", sys.executable, PROGRAM, BYTEPS_LOG_LEVEL="info")
+    for line in ("0/4, 0/2 on 0/2", "1/4, 0/2 on 1/2", "2/4, 1/2 on 0/2", "3/4, 1/2 on 1/2"):
+        assert f"all right {line}, 2 servers" in out, out
+    assert out.count("the 2 workers of this machine are one member of the job") == 2, out

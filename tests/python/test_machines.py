@@ -176,7 +176,7 @@ def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment
 
 def test_a_rank_that_does_not_come_is_named(environment) -> None:
     limit = {"BYTEPS_OPERATION_TIMEOUT": "3"}
-    with machines(environment, "stalling", (2, 2), arguments=("3", "60"), **limit) as started:
+    with machines(environment, "stalling", (2, 2), arguments=("3", "20"), **limit) as started:
         told = [finish(one) for one in started]
     for code, out, _ in told:
         assert code != 0, out

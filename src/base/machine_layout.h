@@ -1,5 +1,6 @@
-// How many workers each machine of a job has, and which ranks they are: the first machine has the
-// first ranks, and so on. Everything that turns machines into ranks asks here.
+// How many workers each machine of a job has, and which ranks they have unless somebody tells them
+// other ones: the first machine has the first ranks, and so on. Everything that turns machines into
+// ranks asks here.
 #pragma once
 
 #include <cstdint>

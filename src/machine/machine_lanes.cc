@@ -235,7 +235,7 @@ void MachineLanes::OnWord(const Word& word) {
     may_leave_ = true;
   } else if (std::holds_alternative<CarrierLeaves>(word)) {
     may_leave_ = true;
-    if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.of_job().RankOf(kCarrierRank)));
+    if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     may_leave_ = true;
     if (!IsCarrier()) TellLost(over->status);
@@ -252,7 +252,7 @@ void MachineLanes::OnLoss() {
   heaps_.Close();
   lane_.IgnoreAnswers();
   const auto first = static_cast<uint32_t>(std::countr_zero(window_.lost()));
-  TellLost(RankWasLost(lane_.of_job().NameOf(first)));
+  TellLost(RankWasLost(lane_.machine_ranks().NameOf(first)));
 }
 
 void MachineLanes::Fail(const Status& why) {

@@ -1,5 +1,5 @@
-// Which ranks of the job the ranks of a machine are. They need not follow one another; who has a
-// lower number on the machine has a lower rank of the job.
+// Which ranks of the job the workers of a machine have, by local rank. They go up with the local
+// ranks, and need not follow one another.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ class MachineRanks {
   // rank.
   void Take(const std::vector<wire::WorkerInfo>& workers, Slot slot);
 
-  // Numbers on the machine, which those of `RankSet` are.
-  std::optional<uint32_t> NumberOf(uint32_t rank) const;
+  // The local rank; none for ranks of other machines.
+  std::optional<uint32_t> LocalRankOf(uint32_t rank) const;
   // The rank of the job; kNoRank before a view has said it.
-  uint32_t RankOf(uint32_t number) const;
+  uint32_t RankOf(uint32_t local_rank) const;
   // "worker 5", or before a view has said it "the worker with local rank 1".
-  std::string NameOf(uint32_t number) const;
+  std::string NameOf(uint32_t local_rank) const;
   // "4, 6": ranks of the job.
-  std::string NamesOf(RankSet numbers) const;
+  std::string NamesOf(RankSet local_ranks) const;
 
  private:
-  std::vector<uint32_t> ranks_;  // by number
+  std::vector<uint32_t> ranks_;  // by local rank
 };
 
 }  // namespace byteps::machine

@@ -22,16 +22,16 @@ TEST(MachineRanksTest, HasTheRanksOfItsSlot) {
   MachineRanks ranks;
   ranks.Take(DealtInTurn(), 1);
   EXPECT_EQ(ranks.RankOf(2), 5u);
-  EXPECT_EQ(ranks.NumberOf(3), 1u);
-  EXPECT_EQ(ranks.NumberOf(2), std::nullopt) << "it is of the other machine";
+  EXPECT_EQ(ranks.LocalRankOf(3), 1u);
+  EXPECT_EQ(ranks.LocalRankOf(2), std::nullopt) << "it is of the other machine";
   EXPECT_EQ(ranks.NameOf(2), "worker 5");
   EXPECT_EQ(ranks.NamesOf(0b101), "1, 5");
 }
 
-TEST(MachineRanksTest, BeforeAViewItKnowsNumbersOnTheMachineOnly) {
+TEST(MachineRanksTest, BeforeAViewItKnowsLocalRanksOnly) {
   MachineRanks ranks;
   EXPECT_EQ(ranks.RankOf(1), kNoRank);
-  EXPECT_EQ(ranks.NumberOf(0), std::nullopt);
+  EXPECT_EQ(ranks.LocalRankOf(0), std::nullopt);
   EXPECT_EQ(ranks.NameOf(1), "the worker with local rank 1");
 }
 
@@ -51,8 +51,8 @@ TEST(MachineRanksTest, WhatNoMachineCanHaveIsPassedOver) {
   workers[2].local_rank = UINT32_MAX;
   MachineRanks ranks;
   ranks.Take(workers, 0);
-  EXPECT_EQ(ranks.NumberOf(2), std::nullopt);
-  EXPECT_EQ(ranks.NumberOf(4), 2u);
+  EXPECT_EQ(ranks.LocalRankOf(2), std::nullopt);
+  EXPECT_EQ(ranks.LocalRankOf(4), 2u);
 }
 
 }  // namespace

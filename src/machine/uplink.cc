@@ -63,7 +63,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   bool begins = slot_ == kNoSlot || mail.view->generation != generation_;
   slot_ = mail.slot;
   generation_ = mail.view->generation;
-  of_job_.Take(mail.view->workers, slot_);
+  machine_ranks_.Take(mail.view->workers, slot_);
   gone_.clear();
   for (const wire::WorkerInfo& worker : mail.view->workers) {
     if (worker.left) gone_.push_back(worker.rank);
@@ -131,7 +131,7 @@ void Uplink::On(uint32_t rank, const JoinedUpward& word) {
   protocol::to_lane::Joined mail{join_number_, {}};
   if ((FirstRanks(ranks_) & ~left_ & ~joined_) != 0) {
     for (RankSet left = joined_; left != 0; left &= left - 1) {
-      mail.ranks.Insert(of_job_.RankOf(static_cast<uint32_t>(std::countr_zero(left))));
+      mail.ranks.Insert(machine_ranks_.RankOf(static_cast<uint32_t>(std::countr_zero(left))));
     }
   }
   lanes_.Tell(mail);
@@ -152,7 +152,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   asks_.erase(rank);
   for (auto& [key, round] : rounds_) {
     if (!round.is_open || round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
-    round.broken = ErrorOfLeftRank(of_job_.RankOf(rank));
+    round.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
     ferry_.Close(key);
     AskForError(key, round, round.broken);
   }
@@ -237,7 +237,7 @@ void Uplink::Look(const RoundKey& key) {
     std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
     RankSet here = missing & left_;
     if (!gone.has_value() && here != 0) {
-      gone = of_job_.RankOf(static_cast<uint32_t>(std::countr_zero(here)));
+      gone = machine_ranks_.RankOf(static_cast<uint32_t>(std::countr_zero(here)));
     }
     if (gone.has_value()) AskForError(key, round, ErrorOfLeftRank(*gone));
     return;
@@ -247,7 +247,8 @@ void Uplink::Look(const RoundKey& key) {
       std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
   const bool has_bytes = !round.facts.pieces.empty() && round.facts.pieces[0].bytes != 0;
   if (from_here && !brings && has_bytes)
-    return AskForError(key, round, ErrorOfJoinedRoot(of_job_.NamesOf(joined_ & round.facts.ranks)));
+    return AskForError(key, round,
+                       ErrorOfJoinedRoot(machine_ranks_.NamesOf(joined_ & round.facts.ranks)));
   OpenFerry(key, round);
   Begin(key, round);
 }
@@ -345,7 +346,7 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
     const std::string text = ended.status.message();
     const bool says_it = text.find(LackOf(missing)) != std::string::npos;
     const std::string who =
-        "; of this machine rank " + of_job_.NamesOf(missing) + " has not begun it";
+        "; of this machine rank " + machine_ranks_.NamesOf(missing) + " has not begun it";
     if (!says_it) ended.status = {StatusCode::kDeadlineExceeded, text + who};
   }
   if (round.facts.how == Combine::kLast && ended.status.ok()) {
@@ -372,7 +373,7 @@ void Uplink::Close(const Status& why) {
 }
 
 std::string Uplink::LackOf(RankSet missing) const {
-  return "; its machine has no part of rank " + of_job_.NamesOf(missing);
+  return "; its machine has no part of rank " + machine_ranks_.NamesOf(missing);
 }
 
 void Uplink::SayTo(RankSet ranks, const Word& word) {

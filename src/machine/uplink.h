@@ -105,7 +105,7 @@ class Uplink {
 
   uint32_t generation_ = 0;
   Slot slot_ = kNoSlot;
-  MachineRanks of_job_;
+  MachineRanks machine_ranks_;
   bool closed_ = false;
   std::deque<std::pair<uint32_t, Word>> early_;  // before the first view
   Rounds rounds_;

@@ -62,7 +62,7 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
   std::vector<uint32_t> ranks;
   const std::vector<wire::WorkerInfo> workers = wire::WorkersOfGeneration(view);
   for (const wire::WorkerInfo& worker : workers) ranks.push_back(worker.rank);
-  of_job_.Take(workers, mail.slot);
+  machine_ranks_.Take(workers, mail.slot);
   std::ranges::sort(ranks);
   sets_.clear();
   told_homes_.clear();
@@ -73,9 +73,9 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
 UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
   Set set;
   for (uint32_t place = 0; place < ranks.size(); ++place) {
-    const std::optional<uint32_t> number = of_job_.NumberOf(ranks[place]);
-    if (!number.has_value()) continue;
-    set.ranks |= Bit(*number);
+    const std::optional<uint32_t> local_rank = machine_ranks_.LocalRankOf(ranks[place]);
+    if (!local_rank.has_value()) continue;
+    set.ranks |= Bit(*local_rank);
     set.places.push_back(place);
   }
   return set;

@@ -40,7 +40,7 @@ class UpwardLane {
   void IgnoreAnswers() { ignores_answers_ = true; }
   // Whether this rank has released all blocks that it was named in.
   bool IsDrained() const { return work_.IsDrained(); }
-  const MachineRanks& of_job() const { return of_job_; }
+  const MachineRanks& machine_ranks() const { return machine_ranks_; }
 
  private:
   using Exchanges = std::map<RoundKey, const protocol::Exchange*>;
@@ -77,7 +77,7 @@ class UpwardLane {
   const Events events_;
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;
-  MachineRanks of_job_;
+  MachineRanks machine_ranks_;
   Exchanges open_;
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;

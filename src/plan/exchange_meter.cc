@@ -16,8 +16,11 @@ void ExchangeMeter::Begin(size_t shards) {
 }
 
 void ExchangeMeter::Restart() {
-  measured_ = {std::vector<Shard>(open_.size()), {}};
+  measured_ = {};
+  measured_.shards.resize(open_.size());
   last_.reset();
+  burst_.reset();
+  after_restart_ = true;
 }
 
 void ExchangeMeter::Drop(ShardId shard) {
@@ -36,10 +39,25 @@ void ExchangeMeter::OnMoved(ShardId shard) {
 void ExchangeMeter::OnIdle() {
   open_.assign(open_.size(), 0);
   last_.reset();
+  after_restart_ = false;
+  if (!burst_.has_value()) return;
+  measured_.burst_bytes += burst_->bytes;
+  measured_.bursts += burst_->end - burst_->begin;
+  burst_.reset();
+}
+
+void ExchangeMeter::AddToBurst(uint64_t bytes, bool full, Time now) {
+  if (burst_.has_value()) {
+    burst_->bytes += bytes;
+    burst_->end = now;
+  } else if (full && !after_restart_) {
+    burst_ = Burst{now, now, 0};
+  }
 }
 
 void ExchangeMeter::OnAnswered(ShardId shard, uint64_t bytes, bool full, Time now) {
   if (shard >= open_.size()) return;
+  AddToBurst(bytes, full, now);
   if (!full) {
     last_.reset();
   } else {
@@ -58,7 +76,9 @@ void ExchangeMeter::OnAnswered(ShardId shard, uint64_t bytes, bool full, Time no
 
 std::optional<ExchangeMeter::Sample> ExchangeMeter::Take() {
   if (measured_.active < length_) return std::nullopt;
-  return std::exchange(measured_, {std::vector<Shard>(open_.size()), {}});
+  Sample taken = std::exchange(measured_, {});
+  measured_.shards.resize(open_.size());
+  return taken;
 }
 
 }  // namespace byteps::plan

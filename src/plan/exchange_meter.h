@@ -6,6 +6,10 @@
 // all the time: its bytes over the time are what the link carries. Of one that others hold up it is
 // a part of the time, and its link could carry more.
 //
+// A burst is what is exchanged from the first answer for which the credit was used up until nothing
+// is under way: a step, for most programs. Its last part, in which all wait for the shard that is
+// the latest, is in no other number.
+//
 // Time gets on with answers only. Pure: time is an argument. One owner, one thread.
 #pragma once
 
@@ -28,6 +32,9 @@ class ExchangeMeter {
   struct Sample {
     std::vector<Shard> shards;  // by ShardId
     Duration active{};
+    // Of the bursts that came to their end.
+    uint64_t burst_bytes = 0;
+    Duration bursts{};
   };
 
   // A sample is this long at least.
@@ -36,7 +43,8 @@ class ExchangeMeter {
   // Forgets everything: a generation with so many shards begins. Of other shards nothing is
   // measured.
   void Begin(size_t shards);
-  // Another view is in force: what was measured before says nothing of it.
+  // Another view is in force: what was measured before says nothing of it. The next burst begins
+  // when nothing of before is under way.
   void Restart();
   // What was pushed to this shard is not answered any more.
   void Drop(ShardId shard);
@@ -52,10 +60,19 @@ class ExchangeMeter {
   std::optional<Sample> Take();
 
  private:
+  struct Burst {
+    Time begin;
+    Time end;
+    uint64_t bytes = 0;
+  };
+  void AddToBurst(uint64_t bytes, bool full, Time now);
+
   Duration length_;
   Sample measured_;
   std::vector<uint32_t> open_;  // by shard: pieces between push and answer
   std::optional<Time> last_;    // answer; unless the credit was not used up then
+  std::optional<Burst> burst_;
+  bool after_restart_ = true;  // nothing was idle since
 };
 
 }  // namespace byteps::plan

@@ -104,5 +104,44 @@ TEST(ExchangeMeterTest, WhatWasUnderWayBeforeIsForgotten) {
   EXPECT_EQ(meter.Take()->shards[1].busy, milliseconds(0));
 }
 
+TEST(ExchangeMeterTest, ABurstLastsUntilNothingIsUnderWay) {
+  ExchangeMeter meter(milliseconds(100));
+  meter.Begin(1);
+  meter.OnIdle();
+  meter.OnAnswered(0, 1000, false, At(0));
+  meter.OnAnswered(0, 1000, true, At(100));  // it begins here
+  meter.OnAnswered(0, 2000, true, At(140));
+  meter.OnAnswered(0, 3000, false, At(160));
+  meter.OnAnswered(0, 4000, false, At(190));
+  meter.OnIdle();
+  meter.OnAnswered(0, 1000, true, At(500));
+  meter.OnAnswered(0, 1000, true, At(570));
+  auto sample = meter.Take();
+  ASSERT_TRUE(sample.has_value());
+  EXPECT_EQ(sample->active, milliseconds(110)) << "the rest is no time in which all were held up";
+  EXPECT_EQ(sample->burst_bytes, 9000u);
+  EXPECT_EQ(sample->bursts, milliseconds(90));
+  meter.OnAnswered(0, 1000, true, At(700));
+  EXPECT_EQ(meter.Take()->burst_bytes, 0u) << "the second one has not ended";
+  meter.OnIdle();
+  meter.OnAnswered(0, 1000, true, At(800));
+  meter.OnAnswered(0, 1000, true, At(900));
+  EXPECT_EQ(meter.Take()->bursts, milliseconds(200));
+}
+
+TEST(ExchangeMeterTest, ABurstInWhichTheViewChangedIsNotCounted) {
+  ExchangeMeter meter(milliseconds(10));
+  meter.Begin(1);
+  meter.OnIdle();
+  meter.OnAnswered(0, 1000, true, At(0));
+  meter.Restart();
+  for (int ms : {10, 20}) meter.OnAnswered(0, 1000, true, At(ms));
+  meter.OnIdle();
+  EXPECT_EQ(meter.Take()->bursts, milliseconds(0));
+  for (int ms : {100, 115}) meter.OnAnswered(0, 1000, true, At(ms));
+  meter.OnIdle();
+  EXPECT_EQ(meter.Take()->bursts, milliseconds(15));
+}
+
 }  // namespace
 }  // namespace byteps::plan

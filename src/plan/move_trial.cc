@@ -9,39 +9,62 @@ namespace {
 // A move pays if the job becomes faster by a quarter of what was promised in one of so many series.
 constexpr double kPart = 0.25;
 constexpr uint32_t kSeriesOfTrial = 3;
+// After so many series without the end of a burst the pace between the ends must do.
+constexpr uint32_t kSilentMax = 12;
 // After a move in vain, series until the next one; twice as many after each further one.
 constexpr uint32_t kWait = 40;
 constexpr uint32_t kDoublingsMax = 6;
-// A job that is slower than this, in so many series, has changed: then there is no wait.
+// If it becomes slower than this by a move that promised little, that ends at once. A job that is
+// slower than this for so many series without a move has changed: then there is no wait.
 constexpr double kSlower = 0.9;
 constexpr uint32_t kSlowSeries = 3;
 
 }  // namespace
 
-void MoveTrial::Begin(std::vector<double> shares, double pace, double gain) {
+void MoveTrial::Begin(std::vector<double> shares, const Pace& pace, double gain) {
   before_ = std::move(shares);
   pace_ = pace;
-  wanted_ = pace * (1 + kPart * (gain - 1));
+  wanted_ = 1 + kPart * (gain - 1);
+  promised_much_ = gain > kMuch;
   series_ = 0;
+  silent_ = 0;
 }
 
-bool MoveTrial::HasChanged(double pace) {
-  slow_ = pace < kSlower * pace_ ? slow_ + 1 : 0;
+bool MoveTrial::HasChanged(const Pace& pace) {
+  slow_ = pace.full < kSlower * pace_.full ? slow_ + 1 : 0;
   return slow_ >= kSlowSeries;
 }
 
-std::optional<std::vector<double>> MoveTrial::Observe(double pace) {
+// The pace in parts of that before the move, unless this series says nothing of it.
+std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
+  const double full = pace.full / pace_.full;
+  if (pace_.bursts <= 0 || silent_ >= kSilentMax) return full;
+  if (promised_much_) return std::max(full, pace.bursts / pace_.bursts);
+  if (pace.bursts > 0) return pace.bursts / pace_.bursts;
+  ++silent_;
+  return std::nullopt;
+}
+
+// Where much was promised, what slows the job down is other work on the processors.
+bool MoveTrial::Harms(const Pace& pace) const {
+  const bool in_bursts = pace.bursts > 0 && pace.bursts < kSlower * pace_.bursts;
+  return !promised_much_ && (in_bursts || pace.full < kSlower * pace_.full);
+}
+
+std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
   if (before_.empty()) {
     if (waits_ > 0) --waits_;
     if (waits_ > 0 && HasChanged(pace)) waits_ = 0;
     return std::nullopt;
   }
-  if (pace >= wanted_) {
+  const std::optional<double> part = PartOfBefore(pace);
+  if (part.has_value() && *part >= wanted_) {
     before_.clear();
     in_vain_ = 0;
     return std::nullopt;
   }
-  if (++series_ < kSeriesOfTrial) return std::nullopt;
+  if (part.has_value()) ++series_;
+  if (series_ < kSeriesOfTrial && !Harms(pace)) return std::nullopt;
   waits_ = kWait << std::min(in_vain_++, kDoublingsMax);
   slow_ = 0;
   return std::exchange(before_, {});

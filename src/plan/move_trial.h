@@ -11,32 +11,48 @@
 
 namespace byteps::plan {
 
+// Bytes of tensors per second; 0: nothing is known.
+struct Pace {
+  // While the credit is used up. Much is seen there, and soon.
+  double full = 0;
+  // Of whole bursts (exchange_meter.h). What a move brings that promises little is seen only there:
+  // a server that is a little too slow lets the others wait at the end of a step.
+  double bursts = 0;
+};
+
+// What promises more than this is no guess, and is seen at any time.
+inline constexpr double kMuch = 1.4;
+
 class MoveTrial {
  public:
   // What is known is forgotten.
   void Forget() { *this = {}; }
 
-  // Pieces move away from these shares, with which the job exchanged `pace` bytes of tensors per
-  // second in its best series, because a round seems to become faster by `gain`.
-  void Begin(std::vector<double> shares, double pace, double gain);
+  // Pieces move away from these shares, with which `pace` was the job's best, because a round seems
+  // to become faster by `gain`.
+  void Begin(std::vector<double> shares, const Pace& pace, double gain);
 
   // A series with the shares in force is complete; `pace` is the job's in it. The shares
   // to go back to, if the last move did not pay.
-  std::optional<std::vector<double>> Observe(double pace);
+  std::optional<std::vector<double>> Observe(const Pace& pace);
 
   // Whether pieces may move.
   bool MayMove() const { return before_.empty() && waits_ == 0; }
 
  private:
-  bool HasChanged(double pace);
+  bool HasChanged(const Pace& pace);
+  std::optional<double> PartOfBefore(const Pace& pace);
+  bool Harms(const Pace& pace) const;
 
   // The move that is on trial.
   std::vector<double> before_;  // empty: none
-  double wanted_ = 0;           // the pace that shows that it pays
-  uint32_t series_ = 0;
+  Pace pace_;                   // of the job before it
+  double wanted_ = 0;           // the part of that which shows that it pays
+  bool promised_much_ = false;
+  uint32_t series_ = 0;  // that said something
+  uint32_t silent_ = 0;  // and that did not
 
   // Since the last one that did not pay.
-  double pace_ = 0;       // of the job before it
   uint32_t waits_ = 0;    // series until the next move
   uint32_t slow_ = 0;     // series one after the other that were much slower than `pace_`
   uint32_t in_vain_ = 0;  // moves one after the other that did not pay

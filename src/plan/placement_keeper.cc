@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace byteps::plan {
 namespace {
 
-constexpr uint32_t kSamplesOfSeries = 4;
-// A move must make a round this much faster, and so many series must agree about it. One series is
-// enough for a gain that is too great for noise.
+constexpr size_t kSamplesOfSeries = 4;
+// A move must make a round this much faster, and so many series must agree about it, and the pace
+// of a whole burst must be known, by which it will be judged; unless there is none for long. One
+// series is enough for a gain that is too great for noise.
 constexpr double kGainMin = 1.03;
-constexpr double kGainGreat = 1.25;
 constexpr uint32_t kAgree = 3;
+constexpr uint32_t kAgreeWithoutBursts = 12;
 constexpr uint32_t kMovesMax = 6;
 constexpr uint32_t kSeriesPerMove = 40;
 // As busy as the busiest, but for what measuring costs.
@@ -20,10 +22,18 @@ constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
 constexpr double kBusyMin = 0.6;
 // An estimate that is wrong by more than this is replaced.
-constexpr double kChange = 0.2;
+constexpr double kChange = 0.3;
 constexpr double kRateSmoothing = 0.5;
+// A link that carries this much more than its limit has another one.
+constexpr double kMore = 1.05;
 // The rate of a link that nothing is known about and that must not be the limit.
 constexpr uint64_t kNoLimit = uint64_t{1} << 50;
+
+double JobRate(std::span<const Traffic> traffic) {
+  double sum = 0;
+  for (const Traffic& one : traffic) sum += one.rate;
+  return sum;
+}
 
 }  // namespace
 
@@ -31,6 +41,7 @@ void PlacementKeeper::Forget() {
   rates_.assign(hosts_.size(), 0);
   at_limit_.assign(hosts_.size(), false);
   more_.assign(hosts_.size(), 0);
+  guesses_.assign(hosts_.size(), 0);
   agree_ = 0;
   moves_left_ = kMovesMax;
   series_ = 0;
@@ -45,7 +56,9 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   // In a job of other members the pace says nothing about a move.
   if (!std::exchange(moving_, false) || !same) trial_.Forget();
   agree_ = 0;
-  samples_ = 0;
+  samples_.clear();
+  bursts_ = 0;
+  bursts_of_series_ = 0;
   settling_ = true;
 }
 
@@ -58,16 +71,24 @@ bool PlacementKeeper::AllAnswer(std::span<const Traffic> traffic) const {
 }
 
 // True when a series is complete.
-bool PlacementKeeper::Collect(std::span<const Traffic> traffic, double job_rate) {
-  if (samples_ == 0) sum_ = 0;
-  sum_ += job_rate;
-  if (samples_ == 0 || job_rate > fastest_) {
-    fastest_ = job_rate;
-    traffic_.assign(traffic.begin(), traffic.end());
+bool PlacementKeeper::Collect(std::span<const Traffic> traffic) {
+  if (samples_.size() == kSamplesOfSeries) samples_.clear();
+  samples_.emplace_back(traffic.begin(), traffic.end());
+  return samples_.size() == kSamplesOfSeries;
+}
+
+std::vector<Traffic> PlacementKeeper::TrafficOfSeries() const {
+  std::vector<Traffic> of_series(hosts_.size());
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    auto second_best = [&](double Traffic::* number) {
+      std::vector<double> all;
+      for (const auto& sample : samples_) all.push_back(sample[i].*number);
+      std::ranges::nth_element(all, all.begin() + 1, std::greater());
+      return all[1];
+    };
+    of_series[i] = {second_best(&Traffic::rate), second_best(&Traffic::busy)};
   }
-  if (++samples_ < kSamplesOfSeries) return false;
-  samples_ = 0;
-  return true;
+  return of_series;
 }
 
 void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
@@ -92,70 +113,93 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
         rates_[i] += kRateSmoothing * (one.rate - rates_[i]);
       at_limit_[i] = true;
       more_[i] = 0;
+      guesses_[i] = 0;
+    } else if (at_limit_[i]) {
+      if (one.rate > kMore * rates_[i]) rates_[i] = one.rate;
+      // Idle time is a hint, and no more: a link whose rate is regulated is idle between two bursts
+      // of packets. So two series must say it.
+      const double least = one.rate / std::max(busy, kBusyMin);
+      const double both = std::min(least, std::exchange(more_[i], least));
+      guesses_[i] = std::max(guesses_[i], rates_[i]);
+      guesses_[i] += kRateSmoothing * std::max(0.0, both - guesses_[i]);
     } else {
       // Its link was busy for no longer than its shards were, and for less where pieces wait for
       // each other. Only where nothing better is known that is guessed.
       const double part = std::max(busy, kBusyMin);
-      double least = one.rate / (at_limit_[i] ? part : part * part);
-      // A limit that was seen is given up when two series say so.
-      const double before = std::exchange(more_[i], least);
-      if (at_limit_[i]) least = std::min(least, before);
       const double step = rates_[i] > 0 ? kRateSmoothing : 1;
-      rates_[i] += step * std::max(0.0, least - rates_[i]);
+      rates_[i] += step * std::max(0.0, one.rate / (part * part) - rates_[i]);
     }
   }
 }
 
-std::vector<Host> PlacementKeeper::HostsAsKnown() const {
+std::vector<Host> PlacementKeeper::HostsAsKnown(bool guess) const {
   double fastest = *std::ranges::max_element(rates_);
   std::vector<Host> hosts = hosts_;
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (hosts[i].link != 0) continue;
-    const double rate = at_limit_[i] ? rates_[i] : fastest;
+    double rate = at_limit_[i] ? rates_[i] : fastest;
+    if (guess) rate = std::max(rate, guesses_[i]);
     hosts[i].link = hosts[i].servers == 0 ? kNoLimit : static_cast<uint64_t>(std::max(rate, 1.0));
   }
   return hosts;
 }
 
-std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic) {
-  double job_rate = 0;
-  for (const Traffic& one : traffic) job_rate += one.rate;
-  if (job_rate <= 0 || !AllAnswer(traffic)) return std::nullopt;
+std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic, double in_bursts) {
+  bursts_of_series_ = std::max(bursts_of_series_, in_bursts);
+  if (JobRate(traffic) <= 0 || !AllAnswer(traffic)) return std::nullopt;
   // What is under way when pieces move is sent again.
   if (std::exchange(settling_, false)) return std::nullopt;
-  if (!Collect(traffic, job_rate)) return std::nullopt;
-  Learn(traffic_);
+  if (!Collect(traffic)) return std::nullopt;
+  Learn(TrafficOfSeries());
   if (moves_left_ == kMovesMax) series_ = 0;
   if (++series_ > kSeriesPerMove) {
     ++moves_left_;
     series_ = 0;
   }
-  // Of the whole series: where one link is too slow, a round begins fast and ends slowly.
-  const double pace = sum_ / kSamplesOfSeries / LoadPerByte(hosts_, shares_);
+  const Pace pace = PaceOfSeries();
   std::optional<std::vector<double>> back = trial_.Observe(pace);
   moves_back_ = moving_ = back.has_value();
   if (moves_back_) return SharesOf(hosts_, std::move(back).value());
   return trial_.MayMove() ? Improve(pace) : std::nullopt;
 }
 
-std::optional<Shares> PlacementKeeper::Improve(double pace) {
-  if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
-  const std::vector<Host> hosts = HostsAsKnown();
+// Of all samples: where one link is too slow, a round begins fast and ends slowly.
+Pace PlacementKeeper::PaceOfSeries() {
+  double sum = 0;
+  for (const auto& sample : samples_) sum += JobRate(sample);
+  if (bursts_of_series_ > 0) bursts_ = bursts_of_series_;
+  return {sum / kSamplesOfSeries / LoadPerByte(hosts_, shares_),
+          std::exchange(bursts_of_series_, 0)};
+}
+
+// The best shares for links as these, and in `gain_` what they are worth.
+std::optional<Shares> PlacementKeeper::BestFor(const std::vector<Host>& hosts) {
   Result<Shares> best = ComputeShares(hosts);
   if (!best.ok() || best->time_per_byte <= 0) return std::nullopt;
   gain_ = TimePerByte(hosts, shares_) / TimePerByte(hosts, best->host_share);
-  if (gain_ < kGainMin) {
+  return std::move(best).value();
+}
+
+std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
+  if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
+  std::optional<Shares> best = BestFor(HostsAsKnown(false));
+  // Where the placement is right for what is known, what is guessed may be tried.
+  if (best.has_value() && gain_ < kGainMin) best = BestFor(HostsAsKnown(true));
+  if (!best.has_value() || gain_ < kGainMin) {
     agree_ = 0;
     return std::nullopt;
   }
-  pace_ = agree_ == 0 ? pace : std::max(pace_, pace);
+  if (agree_ == 0) pace_ = {};
+  pace_.full = std::max(pace_.full, pace.full);
+  pace_.bursts = std::max(pace_.bursts, bursts_);
   ++agree_;
-  if (agree_ < (gain_ >= kGainGreat ? 1 : kAgree) || moves_left_ == 0) return std::nullopt;
+  const uint32_t agree = gain_ > kMuch ? 1 : bursts_ > 0 ? kAgree : kAgreeWithoutBursts;
+  if (agree_ < agree || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
   --moves_left_;
   trial_.Begin(shares_, pace_, gain_);
   moving_ = true;
-  return std::move(best).value();
+  return best;
 }
 
 }  // namespace byteps::plan

@@ -4,18 +4,20 @@
 // What a sample of the traffic shows of a host whose servers combine:
 //   * Its servers were as busy as any: they hold up the others, or nobody does, and its link
 //     carries what it carried.
-//   * They were less busy: others held them up. Its link carries more than it did, by as much as
-//     they were idle, and not less than it was once seen to carry.
+//   * They were less busy: others held them up. Its link may carry more than it did, by as much as
+//     they were idle, and does not carry less than it was once seen to. Of a link that was seen at
+//     its limit that is a guess, which is tried only where the placement is right for what is
+//     known.
 // A link that was never seen at its limit counts as the fastest one: the rates of machines in one
 // job are mostly equal. A worker's link without a server beside it never counts as the limit: where
 // it is one, no placement helps.
 //
-// Of several samples, a series, only the one counts in which the job was fastest: a processor that
-// is busy with other work slows a job down, and never makes it faster. One series moves pieces if
-// much is to be gained; if little, several series must agree. Moves are rationed: there are a few
-// for the start and for real changes, and a new one for every so many series, so that no noise
-// moves pieces to and fro for long. A move after which the job is not faster is undone
-// (move_trial.h).
+// Of several samples, a series, the second best number of each host counts: a processor that is
+// busy with other work makes a link look slow and idle, and never fast, and the best sample is the
+// one that by luck ended just after a piece. One series moves pieces if much is to be gained; if
+// little, several series must agree. Moves are rationed: there are a few for the start and for real
+// changes, and a new one for every so many series, so that no noise moves pieces to and fro for
+// long. A move after which the job is not faster is undone (move_trial.h).
 //
 // Pure: no clock. A value; one thread at a time.
 #pragma once
@@ -44,8 +46,9 @@ class PlacementKeeper {
   void Begin(std::vector<Host> hosts, std::vector<double> shares);
 
   // The next sample. The shares to move to, if that is worth it; Begin tells when that is done.
+  // `in_bursts` is the pace of the bursts that ended (move_trial.h); 0: none did.
   // REQUIRES: one entry for each host.
-  std::optional<Shares> Observe(std::span<const Traffic> traffic);
+  std::optional<Shares> Observe(std::span<const Traffic> traffic, double in_bursts = 0);
 
   // Whether the last move that Observe asked for undoes the one before it.
   bool moves_back() const { return moves_back_; }
@@ -57,10 +60,13 @@ class PlacementKeeper {
  private:
   void Forget();
   bool AllAnswer(std::span<const Traffic> traffic) const;
-  bool Collect(std::span<const Traffic> traffic, double job_rate);
+  bool Collect(std::span<const Traffic> traffic);
+  std::vector<Traffic> TrafficOfSeries() const;
   void Learn(std::span<const Traffic> traffic);
-  std::vector<Host> HostsAsKnown() const;
-  std::optional<Shares> Improve(double pace);
+  std::vector<Host> HostsAsKnown(bool guess) const;
+  std::optional<Shares> BestFor(const std::vector<Host>& hosts);
+  Pace PaceOfSeries();
+  std::optional<Shares> Improve(const Pace& pace);
 
   std::vector<Host> hosts_;
   std::vector<double> shares_;
@@ -68,17 +74,17 @@ class PlacementKeeper {
   std::vector<bool> at_limit_;  // it was seen there
   // What it seemed to carry in the series before, beyond its limit; or 0.
   std::vector<double> more_;
+  std::vector<double> guesses_;  // what it may carry, beyond its limit; or 0
   double gain_ = 1;
-  uint32_t samples_ = 0;          // of this series
-  double sum_ = 0;                // of the job rates in them
-  double fastest_ = 0;            // job rate in them, ...
-  std::vector<Traffic> traffic_;  // ... and what it was like
-  uint32_t agree_ = 0;            // series one after the other in which moving was worth it
+  std::vector<std::vector<Traffic>> samples_;  // of this series
+  uint32_t agree_ = 0;  // series one after the other in which moving was worth it
   uint32_t moves_left_ = 0;
   uint32_t series_ = 0;  // since there was one more
   bool settling_ = false;
   MoveTrial trial_;
-  double pace_ = 0;      // the best of the series that agree, in bytes of tensors per second
+  Pace pace_;          // the best of the series that agree
+  double bursts_ = 0;  // the last pace of bursts that is known of these shares
+  double bursts_of_series_ = 0;
   bool moving_ = false;  // the next Begin is the answer to Observe
   bool moves_back_ = false;
 };

@@ -282,7 +282,7 @@ Encoded Encode(Builder& b, const Rates& m) {
     shards.emplace_back(one.bytes, one.busy_us, one.active_us, one.shard);
   }
   auto list = b.CreateVectorOfStructs(shards);
-  return {fb::Body_Rates, fb::CreateRates(b, m.epoch, list).Union()};
+  return {fb::Body_Rates, fb::CreateRates(b, m.epoch, list, m.burst_bytes, m.burst_us).Union()};
 }
 
 }  // namespace

@@ -415,6 +415,9 @@ struct ShardRate {
 struct Rates {
   uint64_t epoch = 0;
   std::vector<ShardRate> shards;
+  // Of the bursts that have ended (plan/exchange_meter.h).
+  uint64_t burst_bytes = 0;
+  uint64_t burst_us = 0;
   friend bool operator==(const Rates&, const Rates&) = default;
 };
 

@@ -343,7 +343,7 @@ Result<Message> Decode(const fb::Unbegun& m, size_t message_bytes) {
 }
 
 Rates Read(const fb::Rates& m) {
-  Rates rates{m.epoch(), {}};
+  Rates rates{m.epoch(), {}, m.burst_bytes(), m.burst_us()};
   for (const fb::ShardRate& one : Elements<fb::ShardRate>(m.shards())) {
     rates.shards.push_back({one.shard(), one.bytes(), one.busy_us(), one.active_us()});
   }

@@ -60,7 +60,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
                   {{"v", {0, 1, 2}}}},
       wire::Suspect{byteps::Role::kServer, 1, 9, wire::Suspicion::kClosed, "closed"},
       wire::JobOver{byteps::StatusCode::kPeerLost, "lost"},
-      wire::Rates{6, {{1, 4096, 900, 1000}}},
+      wire::Rates{6, {{1, 4096, 900, 1000}}, 8192, 2000},
   };
   auto bytes = wire::EncodeControl(examples[seed / 64 % std::size(examples)]);
   if (bytes.size() > size_max) return LLVMFuzzerMutate(data, size, size_max);

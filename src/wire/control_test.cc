@@ -60,7 +60,7 @@ std::vector<Message> OneOfEach() {
           Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
           Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}},
           StillKnown{1, 4194305, {77, 78}},
-          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}}};
+          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}, 8192, 2000}};
 }
 
 TEST(ControlTest, EverySuspicionSurvivesTheWire) {

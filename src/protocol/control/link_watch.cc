@@ -67,6 +67,7 @@ void LinkWatch::OnView(const wire::View& view) {
   for (const wire::Contributor& one : wire::ContributorsOf(view)) {
     if (!one.carrier().left) sample_[one.carrier().incarnation];
   }
+  BeginSample();
   std::vector<plan::Host> hosts = map_.hosts();
   for (plan::Host& host : hosts) host.link *= kBytesPerSecondOfMbit;
   for (size_t i = 0; i < view.servers.size(); ++i) {
@@ -87,9 +88,19 @@ void LinkWatch::Hear(uint64_t worker, const wire::Rates& rates) {
     sum.busy_us += std::min(rate.busy_us, rate.active_us);
     sum.active_us += rate.active_us;
   }
+  burst_bytes_ += rates.burst_bytes;
+  burst_us_ += rates.burst_us;
   if (!IsComplete()) return;
-  wanted_ = keeper_.Observe(TrafficOfSample());
+  const double in_bursts =
+      burst_us_ > 0 ? 1e6 * static_cast<double>(burst_bytes_) / static_cast<double>(burst_us_) : 0;
+  wanted_ = keeper_.Observe(TrafficOfSample(), in_bursts);
+  BeginSample();
+}
+
+void LinkWatch::BeginSample() {
   for (auto& [incarnation, sums] : sample_) sums.clear();
+  burst_bytes_ = 0;
+  burst_us_ = 0;
 }
 
 // Every worker has measured every shard that lives for long enough.

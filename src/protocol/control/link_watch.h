@@ -42,6 +42,7 @@ class LinkWatch {
     uint64_t busy_us = 0;
     uint64_t active_us = 0;
   };
+  void BeginSample();
   bool IsComplete() const;
   std::vector<plan::Traffic> TrafficOfSample() const;
   std::string Describe(const wire::View& next) const;
@@ -53,6 +54,8 @@ class LinkWatch {
   HostMap map_;
   plan::PlacementKeeper keeper_;
   std::map<uint64_t, std::vector<Sum>> sample_;  // by worker that pushes, and by shard
+  uint64_t burst_bytes_ = 0;                     // of the sample, of all workers
+  uint64_t burst_us_ = 0;
   std::optional<plan::Shares> wanted_;
 };
 

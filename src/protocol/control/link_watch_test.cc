@@ -74,6 +74,31 @@ TEST_F(LinkWatchTest, ADeadServerGetsNothingAndAMoveGivesItItsPartAgain) {
   EXPECT_GT(next.servers[3].placed_weights[0], next.servers[0].placed_weights[0]);
 }
 
+// Pieces have moved, little was promised, and only whole bursts say that nothing came of it.
+TEST_F(LinkWatchTest, WholeBurstsTellWhatAMoveWasWorth) {
+  for (uint64_t after : {800'000, 1'300'000}) {
+    LinkWatch fresh{options, driver, roster};
+    auto hear = [&](uint64_t epoch, uint64_t bytes, uint64_t busy_of_others) {
+      for (uint64_t worker : {1, 2}) {
+        wire::Rates rates{epoch, {}, bytes, 1'000'000};
+        for (ShardId shard = 0; shard < 4; ++shard) {
+          rates.shards.push_back(
+              {shard, 25'000'000, shard == 0 ? 1'000'000 : busy_of_others, 1'000'000});
+        }
+        fresh.Hear(worker, rates);
+      }
+    };
+    fresh.OnView(Spread(3));
+    for (int i = 0; i < 60 && !fresh.Wants(); ++i) hear(3, 1'000'000, 850'000);
+    ASSERT_TRUE(fresh.Wants());
+    wire::View next = Spread(4);
+    fresh.Place(next, 4);
+    fresh.OnView(next);
+    for (int i = 0; i < 9 && !fresh.Wants(); ++i) hear(4, after, 1'000'000);
+    EXPECT_EQ(fresh.Wants(), after < 1'000'000);
+  }
+}
+
 TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsSample) {
   watch.OnView(Spread(3));
   wire::Rates one{3,

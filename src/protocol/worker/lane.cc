@@ -171,6 +171,8 @@ void Lane::Parts::TellRates() {
   };
   to_front::Measured measured;
   measured.rates.epoch = context.epoch;
+  measured.rates.burst_bytes = sample->burst_bytes;
+  measured.rates.burst_us = in_us(sample->bursts);
   for (ShardId shard = context.options.lane; shard < sample->shards.size();
        shard += context.options.lanes) {
     const plan::ExchangeMeter::Shard& one = sample->shards[shard];

@@ -51,8 +51,8 @@ lane_python() {
   if ((${#folders[@]} == 0)); then return; fi
   LANE_LOGS+=("$LOGS/pytest.log")
   step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$at_once" --ignore="$FRAMEWORK_TESTS" --ignore="$SEEING_TESTS" \
-    "${folders[@]}"
+    --durations=10 -n "$at_once" --dist worksteal --ignore="$FRAMEWORK_TESTS" \
+    --ignore="$SEEING_TESTS" "${folders[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.

@@ -183,9 +183,11 @@ void MachineLanes::Close(const Status& why) {
   if (lanes_ != nullptr) {
     uplink_->Close(why);
     lanes_->Close(why);
-  } else {
+  } else if (why.code() == StatusCode::kShutdown) {
     Post([this] { mail_.Say(Leaves()); });
   }
+  // Why else this rank goes the carrier hears from the coordinator, and says it to all. If it heard
+  // first that this rank has left, the others would hear a wrong reason.
 }
 
 // A process that has not left in order is lost to the others of its machine.

@@ -9,8 +9,6 @@ namespace {
 // A move pays if the job becomes faster by a quarter of what was promised in one of so many series.
 constexpr double kPart = 0.25;
 constexpr uint32_t kSeriesOfTrial = 3;
-// After so many series without the end of a burst the pace between the ends must do.
-constexpr uint32_t kSilentMax = 12;
 // After a move in vain, series until the next one; twice as many after each further one.
 constexpr uint32_t kWait = 40;
 constexpr uint32_t kDoublingsMax = 6;
@@ -24,8 +22,7 @@ constexpr uint32_t kSlowSeries = 3;
 void MoveTrial::Begin(std::vector<double> shares, const Pace& pace, double gain) {
   before_ = std::move(shares);
   pace_ = pace;
-  wanted_ = 1 + kPart * (gain - 1);
-  promised_much_ = gain > kMuch;
+  gain_ = gain;
   series_ = 0;
   silent_ = 0;
 }
@@ -38,8 +35,8 @@ bool MoveTrial::HasChanged(const Pace& pace) {
 // The pace in parts of that before the move, unless this series says nothing of it.
 std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
   const double full = pace.full / pace_.full;
-  if (pace_.bursts <= 0 || silent_ >= kSilentMax) return full;
-  if (promised_much_) return std::max(full, pace.bursts / pace_.bursts);
+  if (pace_.bursts <= 0 || silent_ >= kSeriesWithoutBursts) return full;
+  if (PromisedMuch()) return std::max(full, pace.bursts / pace_.bursts);
   if (pace.bursts > 0) return pace.bursts / pace_.bursts;
   ++silent_;
   return std::nullopt;
@@ -48,7 +45,7 @@ std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
 // Where much was promised, what slows the job down is other work on the processors.
 bool MoveTrial::Harms(const Pace& pace) const {
   const bool in_bursts = pace.bursts > 0 && pace.bursts < kSlower * pace_.bursts;
-  return !promised_much_ && (in_bursts || pace.full < kSlower * pace_.full);
+  return !PromisedMuch() && (in_bursts || pace.full < kSlower * pace_.full);
 }
 
 std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
@@ -58,7 +55,7 @@ std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
     return std::nullopt;
   }
   const std::optional<double> part = PartOfBefore(pace);
-  if (part.has_value() && *part >= wanted_) {
+  if (part.has_value() && *part >= 1 + kPart * (gain_ - 1)) {
     before_.clear();
     in_vain_ = 0;
     return std::nullopt;

@@ -22,6 +22,8 @@ struct Pace {
 
 // What promises more than this is no guess, and is seen at any time.
 inline constexpr double kMuch = 1.4;
+// After so many series in which no burst has ended the pace between the ends must do.
+inline constexpr uint32_t kSeriesWithoutBursts = 12;
 
 class MoveTrial {
  public:
@@ -40,6 +42,7 @@ class MoveTrial {
   bool MayMove() const { return before_.empty() && waits_ == 0; }
 
  private:
+  bool PromisedMuch() const { return gain_ > kMuch; }
   bool HasChanged(const Pace& pace);
   std::optional<double> PartOfBefore(const Pace& pace);
   bool Harms(const Pace& pace) const;
@@ -47,10 +50,9 @@ class MoveTrial {
   // The move that is on trial.
   std::vector<double> before_;  // empty: none
   Pace pace_;                   // of the job before it
-  double wanted_ = 0;           // the part of that which shows that it pays
-  bool promised_much_ = false;
-  uint32_t series_ = 0;  // that said something
-  uint32_t silent_ = 0;  // and that did not
+  double gain_ = 1;             // that was promised
+  uint32_t series_ = 0;         // that said something
+  uint32_t silent_ = 0;         // and that did not
 
   // Since the last one that did not pay.
   uint32_t waits_ = 0;    // series until the next move

@@ -14,7 +14,6 @@ constexpr size_t kSamplesOfSeries = 4;
 // series is enough for a gain that is too great for noise.
 constexpr double kGainMin = 1.03;
 constexpr uint32_t kAgree = 3;
-constexpr uint32_t kAgreeWithoutBursts = 12;
 constexpr uint32_t kMovesMax = 6;
 constexpr uint32_t kSeriesPerMove = 40;
 // As busy as the busiest, but for what measuring costs.
@@ -193,7 +192,7 @@ std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   pace_.full = std::max(pace_.full, pace.full);
   pace_.bursts = std::max(pace_.bursts, bursts_);
   ++agree_;
-  const uint32_t agree = gain_ > kMuch ? 1 : bursts_ > 0 ? kAgree : kAgreeWithoutBursts;
+  const uint32_t agree = gain_ > kMuch ? 1 : bursts_ > 0 ? kAgree : kSeriesWithoutBursts;
   if (agree_ < agree || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
   --moves_left_;

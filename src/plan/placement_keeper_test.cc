@@ -64,6 +64,16 @@ class Job {
     for (int i = 0; i < 4 * series; ++i) Step();
   }
 
+  // In how many of so many series a round took longer than `most` of the least time.
+  int RunAndCountSlow(int series, double most) {
+    int slow = 0;
+    for (int i = 0; i < series; ++i) {
+      Run(1);
+      if (Ratio() > most) ++slow;
+    }
+    return slow;
+  }
+
  private:
   void Step() {
     double workers = 0;
@@ -189,11 +199,7 @@ TEST(PlacementKeeperTest, AMoveBecauseOfAWrongRateIsUndone) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job(Hosts(4, 4), seed, 0.01);
     job.Lie(5, 0.4);
-    int slow = 0;
-    for (int i = 0; i < 400; ++i) {
-      job.Run(1);
-      if (job.Ratio() > 1.02) ++slow;
-    }
+    const int slow = job.RunAndCountSlow(400, 1.02);
     EXPECT_GE(job.moves(), 2) << "seed " << seed;  // there and back
     EXPECT_LE(slow, 20) << "seed " << seed;
     job.TellTheTruth();
@@ -243,11 +249,7 @@ TEST(PlacementKeeperTest, ALinkThatSeemsIdleAtItsLimitIsNotTakenForAFasterOne) {
     job.SetLink(5, kLink / 4);
     job.Run(20);
     job.SetRegulated(5, 0.5);
-    int slow = 0;
-    for (int i = 0; i < 400; ++i) {
-      job.Run(1);
-      if (job.Ratio() > 1.06) ++slow;
-    }
+    const int slow = job.RunAndCountSlow(400, 1.06);
     EXPECT_LE(slow, 30) << "seed " << seed;
     EXPECT_LE(job.moves(), 16) << "seed " << seed;
   }

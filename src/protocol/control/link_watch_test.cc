@@ -22,16 +22,21 @@ wire::View Spread(uint64_t epoch) {
 
 class LinkWatchTest : public testing::Test {
  protected:
-  // A sample of both workers in which server 0 holds up the others.
-  void HearOf(uint64_t epoch, uint64_t busy_of_others = 600'000) {
+  // A sample of both workers in which server 0 holds up the others; and the bytes of a burst of a
+  // second, unless 0.
+  static void Hear(LinkWatch& watch, uint64_t epoch, uint64_t busy_of_others,
+                   uint64_t burst_bytes) {
     for (uint64_t worker : {1, 2}) {
-      wire::Rates rates{epoch, {}};
+      wire::Rates rates{epoch, {}, burst_bytes, burst_bytes == 0 ? 0U : 1'000'000U};
       for (ShardId shard = 0; shard < 4; ++shard) {
         rates.shards.push_back(
             {shard, 25'000'000, shard == 0 ? 1'000'000 : busy_of_others, 1'000'000});
       }
       watch.Hear(worker, rates);
     }
+  }
+  void HearOf(uint64_t epoch, uint64_t busy_of_others = 600'000) {
+    Hear(watch, epoch, busy_of_others, 0);
   }
 
   CoordinatorOptions options;
@@ -78,23 +83,13 @@ TEST_F(LinkWatchTest, ADeadServerGetsNothingAndAMoveGivesItItsPartAgain) {
 TEST_F(LinkWatchTest, WholeBurstsTellWhatAMoveWasWorth) {
   for (uint64_t after : {800'000, 1'300'000}) {
     LinkWatch fresh{options, driver, roster};
-    auto hear = [&](uint64_t epoch, uint64_t bytes, uint64_t busy_of_others) {
-      for (uint64_t worker : {1, 2}) {
-        wire::Rates rates{epoch, {}, bytes, 1'000'000};
-        for (ShardId shard = 0; shard < 4; ++shard) {
-          rates.shards.push_back(
-              {shard, 25'000'000, shard == 0 ? 1'000'000 : busy_of_others, 1'000'000});
-        }
-        fresh.Hear(worker, rates);
-      }
-    };
     fresh.OnView(Spread(3));
-    for (int i = 0; i < 60 && !fresh.Wants(); ++i) hear(3, 1'000'000, 850'000);
+    for (int i = 0; i < 60 && !fresh.Wants(); ++i) Hear(fresh, 3, 850'000, 1'000'000);
     ASSERT_TRUE(fresh.Wants());
     wire::View next = Spread(4);
     fresh.Place(next, 4);
     fresh.OnView(next);
-    for (int i = 0; i < 9 && !fresh.Wants(); ++i) hear(4, after, 1'000'000);
+    for (int i = 0; i < 9 && !fresh.Wants(); ++i) Hear(fresh, 4, 1'000'000, after);
     EXPECT_EQ(fresh.Wants(), after < 1'000'000);
   }
 }

@@ -166,13 +166,14 @@ void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
     machine_.OnLost(id, why.ok() ? "the connection was closed" : why.message(), loop_->Now());
   }
   ticker_.Arm();
-  if (outcome_.has_value() && members_.empty()) loop_->Stop();
+  StopIfAllKnow();
 }
 
 // The launcher saw one of its processes end.
 void CoordinatorProcess::OnExit(uint32_t process, std::optional<uint32_t> rank) {
   machine_.OnProcessEnded({options_.host, process, rank}, loop_->Now());
   ticker_.Arm();
+  StopIfAllKnow();
 }
 
 void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {
@@ -191,13 +192,18 @@ void CoordinatorProcess::Report(const std::string& text) {
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 
-// Everybody has been told; the loop ends when the news is out.
+// Who is connected has been told; the loop ends when the news is out, and who comes back for it has
+// had the time.
 void CoordinatorProcess::Finish(const Status& how) {
   outcome_ = how;
   if (!how.ok()) log_.Error("the job is over: {}", how.message());
   for (auto& [id, member] : members_) member->connection->CloseAfterFlush(kFarewellLimit);
-  if (members_.empty()) return loop_->Stop();
   farewell_ = loop_->After(kFarewellLimit, [this] { loop_->Stop(); });
+  loop_->Post([this] { StopIfAllKnow(); });
+}
+
+void CoordinatorProcess::StopIfAllKnow() {
+  if (outcome_.has_value() && members_.empty() && !machine_.HasToTellAnyone()) loop_->Stop();
 }
 
 }  // namespace byteps::runtime

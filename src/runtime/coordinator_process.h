@@ -57,6 +57,7 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   Status ShowStatus();
   StatusPage Page();
   void OnExit(uint32_t process, std::optional<uint32_t> rank);
+  void StopIfAllKnow();
 
   void Send(protocol::ConnectionId to, const wire::Message& message) override;
   void Disconnect(protocol::ConnectionId id) override;

@@ -164,7 +164,10 @@ void Coordinator::ReportStalls() {
 void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   if (job_end_.IsOver()) {  // who could not be told hears it when it comes back
     const auto* report = std::get_if<wire::Report>(&message);
-    if (report != nullptr) reporting_.TellIfLeftBehind(from, *report);
+    if (report != nullptr) {
+      suspicions_.Back(report->self.incarnation, clock_.now());
+      reporting_.TellIfLeftBehind(from, *report);
+    }
     if (IsAnyOf<wire::Join, wire::Report>(message)) driver_.Send(from, job_end_.message());
     return;
   }

@@ -89,6 +89,9 @@ class Coordinator {
   uint64_t term() const { return views_.term(); }
   // It asks members what was decided; view() may be older than what is in force.
   bool recovering() const { return views_.IsRecovering(); }
+  // The job is over, and a member whose connection is closed has still to hear so: it may be back
+  // in a moment.
+  bool HasToTellAnyone() const { return job_end_.IsOver() && suspicions_.IsAnyAway(); }
 
  private:
   void BeginCall(Time now) { clock_.Advance(now); }

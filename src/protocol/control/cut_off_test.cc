@@ -100,5 +100,29 @@ TEST_F(CutOffTest, AllServersMayEndWhileNoWorkerIsThere) { AllServersEnd(Duratio
 // The second one has been taken for lost when the launcher says that it has ended.
 TEST_F(CutOffTest, ThatOneHasEndedMayBeHeardLate) { AllServersEnd(milliseconds(150)); }
 
+// The coordinator's process stays for a moment: who finds nobody would look for it in vain.
+TEST_F(CutOffTest, WhoIsAwayWhenTheJobEndsIsToldWhenItIsBack) {
+  options.min_workers = 0;
+  StartJob();
+  Lose(12);
+  EXPECT_FALSE(coordinator().HasToTellAnyone()) << "the job goes on";
+  Suspect(10, Role::kWorker, 0, Suspicion::kGaveUp);
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_TRUE(coordinator().HasToTellAnyone());
+  Reconnect(12, 112);
+  ASSERT_EQ(To<wire::JobOver>(112).size(), 1u);
+  EXPECT_FALSE(coordinator().HasToTellAnyone());
+}
+
+TEST_F(CutOffTest, NobodyWaitsToTellAProcessThatHasEnded) {
+  options.min_workers = 0;
+  StartJob();
+  Lose(12);
+  Suspect(10, Role::kWorker, 0, Suspicion::kGaveUp);
+  const wire::WorkerInfo& away = coordinator().view().workers[2];
+  coordinator().OnProcessEnded({away.host, away.process, away.rank}, now);
+  EXPECT_FALSE(coordinator().HasToTellAnyone());
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -39,7 +39,11 @@ void Losses::TakeEnds() {
   if (parts_.views.in_force().epoch == 0) return;
   bool keep = parts_.views.IsRecovering();
   for (const ProcessEnds::End& end : parts_.ends.Take(parts_.views.in_force(), keep)) {
-    if (!parts_.job_end.IsOver()) Lose(end.incarnation, end.why, true);
+    if (parts_.job_end.IsOver()) {
+      parts_.suspicions.Forget(end.incarnation);  // nobody waits to tell it the end
+    } else {
+      Lose(end.incarnation, end.why, true);
+    }
   }
 }
 

@@ -81,8 +81,11 @@ void Suspicions::HintExit(uint64_t who, Time now) {
 
 bool Suspicions::IsAway(uint64_t who) const {
   auto found = watched_.find(who);
-  return found != watched_.end() &&
-         (found->second.cut_off || found->second.parties.contains(kOwnConnection));
+  return found != watched_.end() && found->second.IsAway();
+}
+
+bool Suspicions::IsAnyAway() const {
+  return std::ranges::any_of(watched_, [](const auto& entry) { return entry.second.IsAway(); });
 }
 
 std::optional<Time> Suspicions::HeardAt(uint64_t who) const {

@@ -60,6 +60,7 @@ class Suspicions {
   void HintExit(uint64_t who, Time now);
   // Its connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
+  bool IsAnyAway() const;
   // When it was heard last; none: it is not watched.
   std::optional<Time> HeardAt(uint64_t who) const;
   // Because nothing came through.
@@ -77,6 +78,7 @@ class Suspicions {
     uint64_t company = 0;
     Duration silence_max{};
     Time heard{};
+    bool IsAway() const { return cut_off || parties.contains(kOwnConnection); }
     bool IsGone() const {
       return parties.contains(kOwnConnection) && (parties.size() >= 2 || exit_hint);
     }

@@ -265,7 +265,7 @@ void WorkerEngine::End(const Status& why) {
   settle_limit_.reset();
   control_.Close();
   gone_ = gone_ || leaves;
-  StopFront(leave_is_out_ ? ShutDown() : why);
+  StopFront(why);
   milestones_.SetStarted(why);
 }
 

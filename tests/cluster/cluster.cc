@@ -409,6 +409,15 @@ void Cluster::FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate) {
   servers_[server]->transport.Freeze(gate);
 }
 
+void Cluster::FreezeCoordinator(const std::shared_ptr<Gate>& gate) {
+  coordinator_transport_->PostTo(0, [gate] { gate->Wait(); });
+}
+
+// Its first loop is that of the control connection.
+void Cluster::FreezeServerControl(uint32_t server, const std::shared_ptr<Gate>& gate) {
+  servers_[server]->transport.PostTo(0, [gate] { gate->Wait(); });
+}
+
 void Cluster::FreezeLane(uint32_t worker, uint32_t lane, const std::shared_ptr<Gate>& gate) {
   workers_[worker].transport->PostTo(lane, [gate] { gate->Wait(); });
 }
@@ -431,6 +440,9 @@ void Cluster::Cut(uint32_t worker, uint32_t server) {
 void Cluster::CutControl(uint32_t worker) {
   if (workers_[worker].transport == nullptr) return;  // there is none
   workers_[worker].transport->Cut(coordinator_address_);
+  auto done = std::make_shared<Gate>();
+  workers_[worker].transport->PostTo(0, [done] { done->Open(); });  // that of the connection
+  EXPECT_TRUE(done->Wait());
 }
 
 void Cluster::Block(uint32_t worker, uint32_t server) {

@@ -181,6 +181,9 @@ class Cluster {
   // Stand still, as a stopped process does, until the gate opens.
   void FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate);
   void FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate);
+  void FreezeCoordinator(const std::shared_ptr<Gate>& gate);
+  // What the server hears of the coordinator; its shards go on.
+  void FreezeServerControl(uint32_t server, const std::shared_ptr<Gate>& gate);
   // One lane of a worker; the first one has the thread of the engine.
   void FreezeLane(uint32_t worker, uint32_t lane, const std::shared_ptr<Gate>& gate);
   // Something is thrown on the thread of a lane.
@@ -190,7 +193,7 @@ class Cluster {
 
   // Breaks the connections between the two.
   void Cut(uint32_t worker, uint32_t server);
-  // The same of a worker and the coordinator.
+  // The same of a worker and the coordinator; it is closed when this returns.
   void CutControl(uint32_t worker);
   // Breaks them, and refuses new ones from now on.
   void Block(uint32_t worker, uint32_t server);

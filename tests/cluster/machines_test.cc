@@ -182,6 +182,39 @@ TEST_F(Machines, ARankThatDiesEndsAJobThatNeedsAll) {
   EXPECT_NE(tickets[2]->WaitStatus().message().find("worker 3"), std::string::npos);
 }
 
+// Rank 0 carries the others. It hears from the coordinator only when it is connected again, and the
+// server does later; until then a rank that has gone must not look like one that left in order.
+TEST_F(Machines, AllHearWhyARankHasGivenUp) {
+  for (bool leaves_then : {false, true}) {
+    ClusterOptions options = Size(3, 3, 1);
+    options.alive_every = kPatience;  // the coordinator sees nothing of rank 0 but the cut
+    options.leave_limit = milliseconds(1);
+    Cluster cluster(options);
+    ASSERT_TRUE(cluster.Start().ok());
+    ExpectSums(cluster, 1000, "sum");
+    std::vector<Bytes> data(3, Filled(1, 1000));
+    std::vector<TicketRef> tickets;
+    for (uint32_t rank : {0u, 2u}) {
+      tickets.push_back(cluster.Submit(rank, SumOf("sum", data[rank])));
+    }
+    auto server = std::make_shared<Gate>();
+    auto coordinator = std::make_shared<Gate>();
+    cluster.FreezeServerControl(0, server);
+    cluster.FreezeCoordinator(coordinator);
+    cluster.CutControl(0);
+    cluster.engine(1).GiveUp("an exception ended it: no data");
+    if (leaves_then) EXPECT_TRUE(cluster.engine(1).Leave());
+    coordinator->Open();
+    for (const TicketRef& ticket : tickets) {
+      Status ended = ticket->WaitStatus();
+      EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.ToString();
+      EXPECT_NE(ended.message().find("an exception ended it: no data"), std::string::npos)
+          << ended.ToString();
+    }
+    server->Open();
+  }
+}
+
 TEST_F(Machines, SeveralGenerationsWithTheSameServers) {
   Cluster cluster(Size(4, 2, 2));
   ASSERT_TRUE(cluster.Start().ok());

@@ -19,10 +19,11 @@ constexpr uint32_t kSlowSeries = 3;
 
 }  // namespace
 
-void MoveTrial::Begin(std::vector<double> shares, const Pace& pace, double gain) {
+void MoveTrial::Begin(std::vector<double> shares, const Pace& pace, double gain, bool is_known) {
   before_ = std::move(shares);
   pace_ = pace;
   gain_ = gain;
+  is_known_ = is_known;
   series_ = 0;
   silent_ = 0;
 }
@@ -49,6 +50,7 @@ bool MoveTrial::Harms(const Pace& pace) const {
 }
 
 std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
+  has_paid_ = false;
   if (before_.empty()) {
     if (waits_ > 0) --waits_;
     if (waits_ > 0 && HasChanged(pace)) waits_ = 0;
@@ -57,7 +59,9 @@ std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
   const std::optional<double> part = PartOfBefore(pace);
   if (part.has_value() && *part >= 1 + kPart * (gain_ - 1)) {
     before_.clear();
+    has_paid_ = true;
     in_vain_ = 0;
+    waits_ = 0;
     return std::nullopt;
   }
   if (part.has_value()) ++series_;

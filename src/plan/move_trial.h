@@ -31,15 +31,22 @@ class MoveTrial {
   void Forget() { *this = {}; }
 
   // Pieces move away from these shares, with which `pace` was the job's best, because a round seems
-  // to become faster by `gain`.
-  void Begin(std::vector<double> shares, const Pace& pace, double gain);
+  // to become faster by `gain`. `is_known`: if that is wrong nothing is known, and nothing moves
+  // for a while.
+  void Begin(std::vector<double> shares, const Pace& pace, double gain, bool is_known = true);
 
   // A series with the shares in force is complete; `pace` is the job's in it. The shares
   // to go back to, if the last move did not pay.
   std::optional<std::vector<double>> Observe(const Pace& pace);
 
   // Whether pieces may move.
-  bool MayMove() const { return before_.empty() && waits_ == 0; }
+  bool MayMove() const { return before_.empty() && !(waits() && is_known_); }
+  // What was wrong about the last move is known now.
+  void EndWait() { waits_ = 0; }
+  // The last move was in vain not long ago.
+  bool waits() const { return waits_ > 0; }
+  // The last series has shown that the last move was right.
+  bool has_paid() const { return has_paid_; }
 
  private:
   bool PromisedMuch() const { return gain_ > kMuch; }
@@ -51,8 +58,10 @@ class MoveTrial {
   std::vector<double> before_;  // empty: none
   Pace pace_;                   // of the job before it
   double gain_ = 1;             // that was promised
-  uint32_t series_ = 0;         // that said something
-  uint32_t silent_ = 0;         // and that did not
+  bool is_known_ = true;
+  uint32_t series_ = 0;  // that said something
+  uint32_t silent_ = 0;  // and that did not
+  bool has_paid_ = false;
 
   // Since the last one that did not pay.
   uint32_t waits_ = 0;    // series until the next move

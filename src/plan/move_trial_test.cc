@@ -114,6 +114,36 @@ TEST(MoveTrialTest, AfterEachMoveInVainTheWaitIsTwiceAsLong) {
   EXPECT_EQ(WaitOf(trial, 100), 40) << "one has paid since";
 }
 
+TEST(MoveTrialTest, AfterAGuessInVainWhatIsKnownMayMove) {
+  MoveTrial trial;
+  trial.Begin(kBefore, {100}, 1.2, false);
+  EXPECT_EQ(trial.Observe({50}), kBefore);
+  EXPECT_TRUE(trial.MayMove());
+  EXPECT_TRUE(trial.waits()) << "with the same guess";
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(trial.Observe({100}).has_value());
+  EXPECT_FALSE(trial.waits());
+}
+
+TEST(MoveTrialTest, NobodyWaitsWhenItIsKnownWhatWasWrong) {
+  MoveTrial trial;
+  trial.Begin(kBefore, {100}, 1.2);
+  EXPECT_EQ(trial.Observe({50}), kBefore);
+  EXPECT_FALSE(trial.MayMove());
+  trial.EndWait();
+  EXPECT_TRUE(trial.MayMove());
+}
+
+TEST(MoveTrialTest, OnlyTheSeriesThatEndsATrialSaysThatItPaid) {
+  MoveTrial trial;
+  trial.Begin(kBefore, {100}, 1.2);
+  EXPECT_FALSE(trial.Observe({101}).has_value());
+  EXPECT_FALSE(trial.has_paid());
+  EXPECT_FALSE(trial.Observe({120}).has_value());
+  EXPECT_TRUE(trial.has_paid());
+  EXPECT_FALSE(trial.Observe({120}).has_value());
+  EXPECT_FALSE(trial.has_paid());
+}
+
 TEST(MoveTrialTest, AJobThatHasBecomeSlowerMayMoveAtOnce) {
   MoveTrial trial;
   MoveInVain(trial);

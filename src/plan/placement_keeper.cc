@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kSamplesOfSeries = 4;
 // A move must make a round this much faster, and so many series must agree about it, and the pace
 // of a whole burst must be known, by which it will be judged; unless there is none for long. One
-// series is enough for a gain that is too great for noise.
+// series is enough for a gain that is too great for noise, and after a guess that was right.
 constexpr double kGainMin = 1.03;
 constexpr uint32_t kAgree = 3;
 constexpr uint32_t kMovesMax = 6;
@@ -20,11 +20,13 @@ constexpr uint32_t kSeriesPerMove = 40;
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
 constexpr double kBusyMin = 0.6;
+// A link that is more idle than it was at its limit, by this, may be faster now.
+constexpr double kMoreIdle = 0.8;
 // An estimate that is wrong by more than this is replaced.
 constexpr double kChange = 0.3;
 constexpr double kRateSmoothing = 0.5;
-// A link that carries this much more than its limit has another one.
-constexpr double kMore = 1.05;
+// A link that carries this much more than its limit has another one, which nobody knows.
+constexpr double kMore = 1.15;
 // The rate of a link that nothing is known about and that must not be the limit.
 constexpr uint64_t kNoLimit = uint64_t{1} << 50;
 
@@ -39,8 +41,9 @@ double JobRate(std::span<const Traffic> traffic) {
 void PlacementKeeper::Forget() {
   rates_.assign(hosts_.size(), 0);
   at_limit_.assign(hosts_.size(), false);
-  more_.assign(hosts_.size(), 0);
-  guesses_.assign(hosts_.size(), 0);
+  guesses_.assign(hosts_.size(), {});
+  tried_.clear();
+  known_.clear();
   agree_ = 0;
   moves_left_ = kMovesMax;
   series_ = 0;
@@ -111,24 +114,50 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
       else if (!less)
         rates_[i] += kRateSmoothing * (one.rate - rates_[i]);
       at_limit_[i] = true;
-      more_[i] = 0;
-      guesses_[i] = 0;
-    } else if (at_limit_[i]) {
-      if (one.rate > kMore * rates_[i]) rates_[i] = one.rate;
+      guesses_[i] = {.busy_at_limit = guesses_[i].busy_at_limit};
+    } else if (at_limit_[i] && one.rate <= kMore * rates_[i]) {
       // Idle time is a hint, and no more: a link whose rate is regulated is idle between two bursts
-      // of packets. So two series must say it.
-      const double least = one.rate / std::max(busy, kBusyMin);
-      const double both = std::min(least, std::exchange(more_[i], least));
-      guesses_[i] = std::max(guesses_[i], rates_[i]);
-      guesses_[i] += kRateSmoothing * std::max(0.0, both - guesses_[i]);
+      // of packets, in one series and not in the next. So two in a row must say it; and after a
+      // guess in vain, that it is more idle now.
+      Guess& guess = guesses_[i];
+      guess.busy_of_two = std::max(busy, std::exchange(guess.busy, busy));
+      double part = guess.busy_of_two;
+      if (guess.busy_at_limit < 1) part = part < kMoreIdle * guess.busy_at_limit ? kBusyMin : 1;
+      guess.rate = one.rate / std::max(part, kBusyMin);
     } else {
+      at_limit_[i] = false;
       // Its link was busy for no longer than its shards were, and for less where pieces wait for
       // each other. Only where nothing better is known that is guessed.
       const double part = std::max(busy, kBusyMin);
       const double step = rates_[i] > 0 ? kRateSmoothing : 1;
-      rates_[i] += step * std::max(0.0, one.rate / (part * part) - rates_[i]);
+      const double limit = FastestLimit();
+      double carries = one.rate / (part * part);
+      // It seems to carry less than others do: then it need not be faster than they are.
+      if (one.rate / part < limit) carries = std::min(carries, limit);
+      rates_[i] += step * std::max(0.0, carries - rates_[i]);
     }
   }
+}
+
+// So idle is a link that carries no more: only one that becomes more idle may be faster. And with a
+// limit that nobody knew before the trial the next move is another one.
+void PlacementKeeper::LearnFromTrialInVain() {
+  for (size_t i = 0; i < tried_.size(); ++i) {
+    double& busy = guesses_[i].busy_at_limit;
+    if (tried_[i].rate > 0) busy = std::min(busy, tried_[i].busy_of_two);
+  }
+  for (size_t i = 0; i < known_.size(); ++i) {
+    if (at_limit_[i] && !known_[i]) trial_.EndWait();
+  }
+}
+
+// Of all links that were seen at their limits; 0: none was.
+double PlacementKeeper::FastestLimit() const {
+  double fastest = 0;
+  for (size_t i = 0; i < rates_.size(); ++i) {
+    if (at_limit_[i]) fastest = std::max(fastest, rates_[i]);
+  }
+  return fastest;
 }
 
 std::vector<Host> PlacementKeeper::HostsAsKnown(bool guess) const {
@@ -137,7 +166,7 @@ std::vector<Host> PlacementKeeper::HostsAsKnown(bool guess) const {
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (hosts[i].link != 0) continue;
     double rate = at_limit_[i] ? rates_[i] : fastest;
-    if (guess) rate = std::max(rate, guesses_[i]);
+    if (guess) rate = std::max(rate, guesses_[i].rate);
     hosts[i].link = hosts[i].servers == 0 ? kNoLimit : static_cast<uint64_t>(std::max(rate, 1.0));
   }
   return hosts;
@@ -158,7 +187,13 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic,
   const Pace pace = PaceOfSeries();
   std::optional<std::vector<double>> back = trial_.Observe(pace);
   moves_back_ = moving_ = back.has_value();
-  if (moves_back_) return SharesOf(hosts_, std::move(back).value());
+  if (moves_back_) {
+    LearnFromTrialInVain();
+    return SharesOf(hosts_, std::move(back).value());
+  }
+  if (!trial_.waits()) {
+    for (Guess& guess : guesses_) guess.busy_at_limit = 1;
+  }
   return trial_.MayMove() ? Improve(pace) : std::nullopt;
 }
 
@@ -183,7 +218,8 @@ std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   std::optional<Shares> best = BestFor(HostsAsKnown(false));
   // Where the placement is right for what is known, what is guessed may be tried.
-  if (best.has_value() && gain_ < kGainMin) best = BestFor(HostsAsKnown(true));
+  const bool guess = best.has_value() && gain_ < kGainMin;
+  if (guess) best = BestFor(HostsAsKnown(true));
   if (!best.has_value() || gain_ < kGainMin) {
     agree_ = 0;
     return std::nullopt;
@@ -192,11 +228,14 @@ std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   pace_.full = std::max(pace_.full, pace.full);
   pace_.bursts = std::max(pace_.bursts, bursts_);
   ++agree_;
-  const uint32_t agree = gain_ > kMuch ? 1 : bursts_ > 0 ? kAgree : kSeriesWithoutBursts;
+  const bool sure = gain_ > kMuch || (!tried_.empty() && trial_.has_paid());
+  const uint32_t agree = sure ? 1 : bursts_ > 0 ? kAgree : kSeriesWithoutBursts;
   if (agree_ < agree || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
   --moves_left_;
-  trial_.Begin(shares_, pace_, gain_);
+  trial_.Begin(shares_, pace_, gain_, !guess);
+  tried_ = guess ? guesses_ : std::vector<Guess>();
+  known_ = at_limit_;
   moving_ = true;
   return best;
 }

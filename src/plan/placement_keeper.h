@@ -7,7 +7,7 @@
 //   * They were less busy: others held them up. Its link may carry more than it did, by as much as
 //     they were idle, and does not carry less than it was once seen to. Of a link that was seen at
 //     its limit that is a guess, which is tried only where the placement is right for what is
-//     known.
+//     known. If the link then carries much more than that limit, its limit is not known any more.
 // A link that was never seen at its limit counts as the fastest one: the rates of machines in one
 // job are mostly equal. A worker's link without a server beside it never counts as the limit: where
 // it is one, no placement helps.
@@ -63,6 +63,8 @@ class PlacementKeeper {
   bool Collect(std::span<const Traffic> traffic);
   std::vector<Traffic> TrafficOfSeries() const;
   void Learn(std::span<const Traffic> traffic);
+  void LearnFromTrialInVain();
+  double FastestLimit() const;
   std::vector<Host> HostsAsKnown(bool guess) const;
   std::optional<Shares> BestFor(const std::vector<Host>& hosts);
   Pace PaceOfSeries();
@@ -72,9 +74,17 @@ class PlacementKeeper {
   std::vector<double> shares_;
   std::vector<double> rates_;
   std::vector<bool> at_limit_;  // it was seen there
-  // What it seemed to carry in the series before, beyond its limit; or 0.
-  std::vector<double> more_;
-  std::vector<double> guesses_;  // what it may carry, beyond its limit; or 0
+  // What it may carry, beyond its limit; or 0. For how much of the time it was busy then: in the
+  // last series, in the busier one of the last two, and when its limit had not changed.
+  struct Guess {
+    double rate = 0;
+    double busy = 1;
+    double busy_of_two = 1;
+    double busy_at_limit = 1;
+  };
+  std::vector<Guess> guesses_;
+  std::vector<Guess> tried_;  // that are on trial; empty: none is
+  std::vector<bool> known_;   // `at_limit_` before the trial
   double gain_ = 1;
   std::vector<std::vector<Traffic>> samples_;  // of this series
   uint32_t agree_ = 0;  // series one after the other in which moving was worth it

@@ -41,8 +41,10 @@ class MoveTrial {
 
   // Whether pieces may move.
   bool MayMove() const { return before_.empty() && !(waits() && is_known_); }
-  // What was wrong about the last move is known now.
-  void EndWait() { waits_ = 0; }
+  // What was wrong about the last move is known now. Not believed twice in a row.
+  void EndWait() {
+    if (in_vain_ == 1) waits_ = 0;
+  }
   // The last move was in vain not long ago.
   bool waits() const { return waits_ > 0; }
   // The last series has shown that the last move was right.

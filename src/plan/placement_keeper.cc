@@ -140,14 +140,17 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
 }
 
 // So idle is a link that carries no more: only one that becomes more idle may be faster. And with a
-// limit that nobody knew before the trial the next move is another one.
+// limit that nobody knew before the trial the next move is another one. What was known holds: a
+// link that gets too much right after a move carries less than it can.
 void PlacementKeeper::LearnFromTrialInVain() {
   for (size_t i = 0; i < tried_.size(); ++i) {
     double& busy = guesses_[i].busy_at_limit;
     if (tried_[i].rate > 0) busy = std::min(busy, tried_[i].busy_of_two);
   }
   for (size_t i = 0; i < known_.size(); ++i) {
-    if (at_limit_[i] && !known_[i]) trial_.EndWait();
+    if (!at_limit_[i]) continue;
+    if (known_[i] == 0) trial_.EndWait();
+    rates_[i] = std::max(rates_[i], known_[i]);
   }
 }
 
@@ -235,7 +238,10 @@ std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   --moves_left_;
   trial_.Begin(shares_, pace_, gain_, !guess);
   tried_ = guess ? guesses_ : std::vector<Guess>();
-  known_ = at_limit_;
+  known_.assign(hosts_.size(), 0);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (at_limit_[i]) known_[i] = rates_[i];
+  }
   moving_ = true;
   return best;
 }

@@ -83,8 +83,8 @@ class PlacementKeeper {
     double busy_at_limit = 1;
   };
   std::vector<Guess> guesses_;
-  std::vector<Guess> tried_;  // that are on trial; empty: none is
-  std::vector<bool> known_;   // `at_limit_` before the trial
+  std::vector<Guess> tried_;   // that are on trial; empty: none is
+  std::vector<double> known_;  // the limits before the trial; 0: not seen
   double gain_ = 1;
   std::vector<std::vector<Traffic>> samples_;  // of this series
   uint32_t agree_ = 0;  // series one after the other in which moving was worth it

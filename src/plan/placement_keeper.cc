@@ -116,27 +116,35 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
       at_limit_[i] = true;
       guesses_[i] = {.busy_at_limit = guesses_[i].busy_at_limit};
     } else if (at_limit_[i] && one.rate <= kMore * rates_[i]) {
-      // Idle time is a hint, and no more: a link whose rate is regulated is idle between two bursts
-      // of packets, in one series and not in the next. So two in a row must say it; and after a
-      // guess in vain, that it is more idle now.
-      Guess& guess = guesses_[i];
-      guess.busy_of_two = std::max(busy, std::exchange(guess.busy, busy));
-      double part = guess.busy_of_two;
-      if (guess.busy_at_limit < 1) part = part < kMoreIdle * guess.busy_at_limit ? kBusyMin : 1;
-      guess.rate = one.rate / std::max(part, kBusyMin);
+      GuessBeyondLimit(i, one.rate, busy);
     } else {
-      at_limit_[i] = false;
-      // Its link was busy for no longer than its shards were, and for less where pieces wait for
-      // each other. Only where nothing better is known that is guessed.
-      const double part = std::max(busy, kBusyMin);
-      const double step = rates_[i] > 0 ? kRateSmoothing : 1;
-      const double limit = FastestLimit();
-      double carries = one.rate / (part * part);
-      // It seems to carry less than others do: then it need not be faster than they are.
-      if (one.rate / part < limit) carries = std::min(carries, limit);
-      rates_[i] += step * std::max(0.0, carries - rates_[i]);
+      GuessLimit(i, one.rate, busy);
     }
   }
+}
+
+// Idle time is a hint, and no more: a link whose rate is regulated is idle between two bursts of
+// packets, in one series and not in the next. So two in a row must say it; and after a guess in
+// vain, that it is more idle now.
+void PlacementKeeper::GuessBeyondLimit(size_t host, double rate, double busy) {
+  Guess& guess = guesses_[host];
+  guess.busy_of_two = std::max(busy, std::exchange(guess.busy, busy));
+  double part = guess.busy_of_two;
+  if (guess.busy_at_limit < 1) part = part < kMoreIdle * guess.busy_at_limit ? kBusyMin : 1;
+  guess.rate = rate / std::max(part, kBusyMin);
+}
+
+// Its link was busy for no longer than its shards were, and for less where pieces wait for each
+// other. Only where nothing better is known that is guessed.
+void PlacementKeeper::GuessLimit(size_t host, double rate, double busy) {
+  at_limit_[host] = false;
+  const double part = std::max(busy, kBusyMin);
+  const double limit = FastestLimit();
+  double carries = rate / (part * part);
+  // It seems to carry less than others do: then it need not be faster than they are.
+  if (rate / part < limit) carries = std::min(carries, limit);
+  const double step = rates_[host] > 0 ? kRateSmoothing : 1;
+  rates_[host] += step * std::max(0.0, carries - rates_[host]);
 }
 
 // So idle is a link that carries no more: only one that becomes more idle may be faster. And with a

@@ -63,6 +63,8 @@ class PlacementKeeper {
   bool Collect(std::span<const Traffic> traffic);
   std::vector<Traffic> TrafficOfSeries() const;
   void Learn(std::span<const Traffic> traffic);
+  void GuessBeyondLimit(size_t host, double rate, double busy);
+  void GuessLimit(size_t host, double rate, double busy);
   void LearnFromTrialInVain();
   double FastestLimit() const;
   std::vector<Host> HostsAsKnown(bool guess) const;
@@ -74,13 +76,12 @@ class PlacementKeeper {
   std::vector<double> shares_;
   std::vector<double> rates_;
   std::vector<bool> at_limit_;  // it was seen there
-  // What it may carry, beyond its limit; or 0. For how much of the time it was busy then: in the
-  // last series, in the busier one of the last two, and when its limit had not changed.
+  // Of a link that may carry more than its limit. `busy`: for which part of the time it was.
   struct Guess {
-    double rate = 0;
-    double busy = 1;
-    double busy_of_two = 1;
-    double busy_at_limit = 1;
+    double rate = 0;           // that it may carry; 0: no more than its limit
+    double busy = 1;           // in the last series
+    double busy_of_two = 1;    // in the busier one of the last two
+    double busy_at_limit = 1;  // when a guess was in vain; 1: none was
   };
   std::vector<Guess> guesses_;
   std::vector<Guess> tried_;   // that are on trial; empty: none is

@@ -248,14 +248,20 @@ TEST(PlacementKeeperTest, WhatOnlyTheEndOfAStepShowsIsFollowed) {
   }
 }
 
+// Server 5 is placed for a quarter of the rate, and its link is idle for half of the time.
+Job JobWithARegulatedLink(uint64_t seed) {
+  Job job(Hosts(4, 4), seed, 0.01);
+  job.SetLink(5, kLink / 4);
+  job.Run(20);
+  job.SetRegulated(5, 0.5);
+  return job;
+}
+
 // A link whose rate is regulated is idle between two bursts of packets, and yet at its limit. That
 // it carries more is tried now and then, and nobody waits for it for long.
 TEST(PlacementKeeperTest, ALinkThatSeemsIdleAtItsLimitIsNotTakenForAFasterOne) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    Job job(Hosts(4, 4), seed, 0.01);
-    job.SetLink(5, kLink / 4);
-    job.Run(20);
-    job.SetRegulated(5, 0.5);
+    Job job = JobWithARegulatedLink(seed);
     const int slow = job.RunAndCountSlow(400, 1.06);
     EXPECT_LE(slow, 30) << "seed " << seed;
     EXPECT_LE(job.moves(), 16) << "seed " << seed;
@@ -266,10 +272,7 @@ TEST(PlacementKeeperTest, ALinkThatSeemsIdleAtItsLimitIsNotTakenForAFasterOne) {
 // faster.
 TEST(PlacementKeeperTest, AFasterLinkIsFoundSoonAfterAGuessInVain) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    Job job(Hosts(4, 4), seed, 0.01);
-    job.SetLink(5, kLink / 4);
-    job.Run(20);
-    job.SetRegulated(5, 0.5);
+    Job job = JobWithARegulatedLink(seed);
     const int moves = job.moves();
     job.Run(20);
     EXPECT_EQ(job.moves(), moves + 2) << "there and back, seed " << seed;
@@ -282,10 +285,7 @@ TEST(PlacementKeeperTest, AFasterLinkIsFoundSoonAfterAGuessInVain) {
 // A trial that harms ends so soon that its link is seen only right after the move.
 TEST(PlacementKeeperTest, WhatIsSeenInATrialInVainIsNotBelieved) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    Job job(Hosts(4, 4), seed, 0.01);
-    job.SetLink(5, kLink / 4);
-    job.Run(20);
-    job.SetRegulated(5, 0.5);
+    Job job = JobWithARegulatedLink(seed);
     job.SetAfterMove(0.65);
     const int moves = job.moves();
     job.Run(39);

@@ -4,7 +4,8 @@
                      [--beside BUILD]
 
 Every repeat runs a case of byteps, of byteps without shared memory, of the same with BYTEPS_TLS=1,
-of Gloo and of plain sockets one after the other, so a slow moment of the machine hits all of them.
+of byteps whose workers are one member of the job (BYTEPS_LOCAL_REDUCE=1), of Gloo and of plain
+sockets one after the other, so a slow moment of the machine hits all of them.
 Plain sockets move the same bytes to as many servers and back, without adding anything up. CPU
 seconds are of all processes of a job, servers included, per GB of gradient (bytes of the tensor
 times workers). Tables go to
@@ -58,19 +59,26 @@ def start_jobs(
     """Start one job of every kind; all of them stay, only one works at a time."""
     here = Place()
 
-    def start_build(build: Path, options: dict[str, str] | None = None) -> Job:
-        places = (here, [here] * servers, [here] * workers)
+    def start_build(build: Path, options: dict[str, str] | None = None, ranks: int = 1) -> Job:
+        places = (here, [here] * servers, [here] * (workers // ranks))
         meeting = Meeting(LOOPBACK, free_port())
         options = {"DMLC_NODE_HOST": LOOPBACK, **(options or {})}
-        return start_byteps(fleet, meeting, *places, options, build)
+        return start_byteps(fleet, meeting, *places, options, build, ranks)
+
+    def start_machine(build: Path) -> Job:
+        return start_build(build, {"BYTEPS_LOCAL_REDUCE": "1"}, ranks=workers)
 
     tcp = {"BYTEPS_SHARED_LINKS": "0"}
     jobs = [start_build(BUILD), replace(start_build(BUILD, tcp), kind="byteps, TCP")]
+    if workers > 1:
+        jobs.append(replace(start_machine(BUILD), kind="byteps, one member"))
     if not arguments.no_tls:
         tls = {**tcp, "BYTEPS_TLS": "1"}
         jobs.append(replace(start_build(BUILD, tls), kind="byteps, TLS"))
     if arguments.beside is not None:
         jobs.append(replace(start_build(arguments.beside), kind="beside"))
+        if workers > 1:
+            jobs.append(replace(start_machine(arguments.beside), kind="beside, one member"))
     jobs.append(start_sockets(fleet, [(here, LOOPBACK)] * servers, [here] * workers))
     if not arguments.no_gloo and workers > 1:
         jobs.append(start_gloo(fleet, Meeting(LOOPBACK, free_port()), [here] * workers))

@@ -143,6 +143,7 @@ class Member {
     bool has_share = may_stop && Stops() && role_.state == "summing";
     if (has_share) TakeAShare(at);
     window_.Filled(at);
+    window_.WakeSleepers();
     if (has_share) Mark(at, kIsSumming);
     if (may_stop) MaybeStop("filled");
     if (may_stop) MaybeStop("summing");
@@ -163,6 +164,7 @@ class Member {
     while (true) {
       uint32_t events = window_.Events();
       if (window_.SumShare(at)) continue;
+      window_.WakeSleepers();
       if (window_.decision(at) != Decision::kOpen) break;
       Status waited = window_.Wait(events, at, deadline);
       if (!waited.ok()) return waited;
@@ -179,6 +181,7 @@ class Member {
     MaybeStop("reading");
     std::memcpy(values.data(), result.data(), result.size());
     window_.Release(at);
+    window_.WakeSleepers();
     MaybeStop("released");
     float sum = 0;
     for (uint32_t rank = 0; rank < role_.size; ++rank) {

@@ -18,6 +18,7 @@ Status Reducer::Run(const Reduction& what, Time deadline) {
   taken_up_ = 0;
   uint32_t read = 0;
   while (read < cut_.pieces) {
+    window_.WakeSleepers();
     uint32_t events = window_.Events();
     if (SumOne()) continue;
     Result<bool> has_read = ReadOne(what);
@@ -31,6 +32,7 @@ Status Reducer::Run(const Reduction& what, Time deadline) {
     Status waited = window_.Wait(events, oldest, deadline);
     if (!waited.ok()) return GiveUp(std::move(waited));
   }
+  window_.WakeSleepers();
   return Status::Ok();
 }
 
@@ -128,6 +130,7 @@ Status Reducer::GiveUp(Status why) {
     if (window_.IsOurs(one.at)) window_.Withdraw(one.at);
   }
   open_.clear();
+  window_.WakeSleepers();
   return why;
 }
 

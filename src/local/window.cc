@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/kernels/kernels.h"
@@ -97,7 +98,7 @@ std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   given = {.before = given.last, .last = at, .count = given.count + 1};
   next_block_ = (at.block + 1) % (shape_.blocks - 1);
   words_.admitted.store(number);
-  Wake(use.ranks);
+  Tell(use.ranks);
   return at;
 }
 
@@ -268,7 +269,7 @@ void Window::Filled(const AdmittedUse& at, uint64_t source) {
   if (at.use.how == Combine::kOverlay) {
     Decide(at, kIsSum);
   } else if (SharesOf(at.use) > 1) {
-    Wake(at.use.ranks);
+    Tell(at.use.ranks);
   }
 }
 
@@ -296,7 +297,7 @@ std::optional<uint32_t> Window::ClaimShare(const AdmittedUse& at) {
 
 // This rank owes less: the carrier may have waited for that.
 void Window::TellCarrier() {
-  if (words_.awaits_less.load() != 0) Wake(Bit(kCarrier));
+  if (words_.awaits_less.load() != 0) Tell(Bit(kCarrier));
 }
 
 void Window::SumPart(const AdmittedUse& at, uint32_t share) {
@@ -329,7 +330,7 @@ bool Window::Decide(const AdmittedUse& at, uint64_t what) {
   uint64_t before = decision.load();
   bool first =
       before >> 2 != at.number && decision.compare_exchange_strong(before, at.number << 2 | what);
-  if (first) Wake(at.use.ranks);
+  if (first) Tell(at.use.ranks);
   return first;
 }
 
@@ -356,8 +357,19 @@ void Window::Release(const AdmittedUse& at) {
   words.summed.store(0);
   words.released.store(0);
   words.over.store(at.number);
-  // Whoever is next may be any of them; and the carrier may have waited for a block.
-  Wake(~RankSet{0});
+  // The carrier may have waited for a block, and others for this one.
+  Tell(Bit(kCarrier) | WaitingBehind(at));
+}
+
+// If the carrier gives the block just now, either this sees the use, or its ranks, which that
+// wakes, see that the block is theirs.
+RankSet Window::WaitingBehind(const AdmittedUse& at) const {
+  RankSet ranks = 0;
+  for (uint32_t i = 0; i < kUsesOfBlock; ++i) {
+    const UseWords& words = words_.uses[at.block * kUsesOfBlock + i];
+    if (words.number.load() > at.number) ranks |= words.ranks.load();
+  }
+  return ranks;
 }
 
 void Window::Leave() { words_.left.fetch_or(Bit(rank_)); }
@@ -365,7 +377,7 @@ void Window::Leave() { words_.left.fetch_or(Bit(rank_)); }
 void Window::MarkLost(uint32_t rank) {
   if (Has(words_.left.load(), rank)) return;
   words_.lost.fetch_or(Bit(rank));
-  Wake(~RankSet{0});
+  Notify(~RankSet{0});
 }
 
 RankSet Window::lost() const { return words_.lost.load(); }
@@ -380,14 +392,20 @@ Status Window::Loss() const {
 
 RankSet Window::Awaited(const AdmittedUse& at) const { return IsOurs(at) ? OwingIn(at) : 0; }
 
-void Window::Wake(RankSet ranks) {
-  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
-    if (!Has(ranks, rank)) continue;
-    RankWords& words = words_.ranks[rank];
-    words.events.fetch_add(1);
-    if (words.sleeps.load() != 0) FutexWake(words.events);
-  }
+RankSet Window::CountEvent(RankSet ranks) {
+  RankSet asleep = 0;
+  ForEach(ranks & FirstRanks(shape_.ranks), [&](uint32_t rank) {
+    words_.ranks[rank].events.fetch_add(1);
+    if (words_.ranks[rank].sleeps.load() != 0) asleep |= Bit(rank);
+  });
+  return asleep;
 }
+
+void Window::Wake(RankSet ranks) {
+  ForEach(ranks, [&](uint32_t rank) { FutexWake(words_.ranks[rank].events); });
+}
+
+void Window::WakeSleepers() { Wake(std::exchange(to_wake_, 0)); }
 
 uint32_t Window::Events() const { return words_.ranks[rank_].events.load(); }
 
@@ -405,6 +423,7 @@ void Window::SetAside(uint32_t events) { FutexMove(words_.ranks[rank_].events, e
 void Window::PutBack() { FutexMove(aside_, 0, words_.ranks[rank_].events); }
 
 Status Window::Wait(uint32_t events, const AdmittedUse& at, Time deadline) {
+  WakeSleepers();
   RankWords& words = words_.ranks[rank_];
   words.sleeps.fetch_add(1);
   while (words.events.load() == events && lost() == 0) {

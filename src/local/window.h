@@ -97,8 +97,12 @@ class Window {
 
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
   uint32_t Events() const;
-  // An event for these ranks, of whatever it is that they look at. Any thread.
-  void Notify(RankSet ranks) { Wake(ranks); }
+  // Wakes the ranks that sleep although there were events for them by what was done here. Until
+  // then these are only counted: a thread that does one thing after the other wakes others once,
+  // and has to call this before it sleeps. Wait does.
+  void WakeSleepers();
+  // An event for these ranks, of whatever it is that they look at; wakes them. Any thread.
+  void Notify(RankSet ranks) { Wake(CountEvent(ranks)); }
   // Blocks until there was an event since, or the deadline has passed.
   void Sleep(uint32_t events, Time deadline);
   // If there was no event since: threads of this process that Sleep, or Wait, do not hear of events
@@ -116,6 +120,7 @@ class Window {
   RankSet OwingIn(const AdmittedUse& at) const;
   std::optional<uint32_t> BlockFor(RankSet ranks);
   void TellCarrier();
+  RankSet WaitingBehind(const AdmittedUse& at) const;
   std::optional<AdmittedUse> Read(uint32_t place, uint64_t number) const;
   bool IsSane(const AdmittedUse& at) const;
   std::byte* PartOf(const AdmittedUse& at, uint32_t rank) const;
@@ -127,7 +132,10 @@ class Window {
   void Combined(const AdmittedUse& at, size_t begin, size_t end);
   bool Decide(const AdmittedUse& at, uint64_t what);
   void Say(const AdmittedUse& at, uint64_t what);
+  // Returns who may be asleep.
+  RankSet CountEvent(RankSet ranks);
   void Wake(RankSet ranks);
+  void Tell(RankSet ranks) { to_wake_ |= CountEvent(ranks); }
 
   const WindowShape shape_;
   const uint32_t rank_;
@@ -135,6 +143,7 @@ class Window {
   std::byte* const parts_;
   Heaps* const heaps_;
   RankSet seen_lenders_ = 0;
+  RankSet to_wake_ = 0;
   // The carrier's: the last two uses that were given each block; the last may wait behind the
   // other.
   struct Given {

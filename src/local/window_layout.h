@@ -10,7 +10,7 @@
 
 namespace byteps::local {
 
-inline constexpr uint32_t kBlocksMax = 16;
+inline constexpr uint32_t kBlocksMax = 32;
 // Of each block: the one that has it, and one that waits behind that. Others may be overwritten.
 inline constexpr uint32_t kUsesOfBlock = 2;
 

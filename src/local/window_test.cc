@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -422,6 +423,7 @@ TEST_F(WindowTest, WhoWaitsIsWoken) {
   std::thread other([&] {
     Fill(1, at, {1, 2, 3});
     EXPECT_TRUE(Of(1).SumShare(at));
+    Of(1).WakeSleepers();
   });
   while (Of(0).decision(at) == Decision::kOpen) {
     uint32_t events = Of(0).Events();
@@ -429,6 +431,21 @@ TEST_F(WindowTest, WhoWaitsIsWoken) {
     ASSERT_TRUE(Of(0).Wait(events, at, In(kLong)).ok());
   }
   other.join();
+}
+
+TEST_F(WindowTest, ABlockThatIsOverConcernsTheCarrierAndWhoIsNext) {
+  Begin(3, 2);
+  for (uint32_t next : {0, 1}) {
+    AdmittedUse at = *Of(0).Admit(Floats(7));
+    if (next == 1) ASSERT_TRUE(Of(0).Admit(Floats(7)).has_value()) << "behind it";
+    for (uint32_t rank : {0, 1, 2}) Fill(rank, at, {1, 2, 3});
+    ASSERT_TRUE(Of(2).SumShare(at));
+    for (uint32_t rank : {0, 1}) Of(rank).Release(at);
+    const std::array before = {Of(0).Events(), Of(1).Events(), Of(2).Events()};
+    Of(2).Release(at);
+    EXPECT_EQ(Of(0).Events(), before[0] + 1);
+    for (uint32_t rank : {1, 2}) EXPECT_EQ(Of(rank).Events(), before[rank] + next);
+  }
 }
 
 TEST_F(WindowTest, WhoSleepsIsWokenByAnyEvent) {

@@ -99,29 +99,32 @@ bool Ferry::AdmitOne(const Piece& piece, const FerryRound& round, std::vector<Ra
 
 bool Ferry::Admit() {
   bool did = EndSpreads();
-  std::vector<Piece> ended;
   {
     MutexLock lock(mutex_);
     std::vector<RankSet> stuck;
+    std::optional<RoundKey> waits;  // the round of the last piece without a block
     for (auto next = waiting_.begin(); next != waiting_.end();) {
+      if (waits == next->key) {
+        ++next;
+        continue;
+      }
       auto round = rounds_.find(next->key);
       bool over = round == rounds_.end() && next->way == Way::kSpread;
       bool gone = over || (round != rounds_.end() && AdmitOne(*next, round->second, stuck, over));
       if (!gone) {
+        if (round != rounds_.end()) waits = next->key;
         ++next;
         continue;
       }
       did = true;
-      if (over) ended.push_back(*next);
+      if (over) ended_.push_back({next->ticket, next->resume, {}});
       next = waiting_.erase(next);
     }
   }
-  for (const Piece& piece : ended) piece.resume(piece.ticket, StageVerdict::kDone, {});
   return did;
 }
 
 bool Ferry::EndSpreads() {
-  std::vector<Piece> ended;
   bool did = false;
   {
     MutexLock lock(mutex_);
@@ -129,12 +132,11 @@ bool Ferry::EndSpreads() {
       auto one = next++;
       const Given& given = one->second;
       if (given.piece.way != Way::kSpread || !window_.IsOver(given.at)) continue;
-      if (!given.is_off) ended.push_back(given.piece);
+      if (!given.is_off) ended_.push_back({given.piece.ticket, given.piece.resume, {}});
       given_.erase(one);
       did = true;
     }
   }
-  for (const Piece& piece : ended) piece.resume(piece.ticket, StageVerdict::kDone, {});
   return did;
 }
 
@@ -179,9 +181,15 @@ void Ferry::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result
     is_off = given_.at(at.number).is_off;
     given_.erase(at.number);
   }
-  if (is_off) return;
-  if (is_sum) return piece.resume(piece.ticket, StageVerdict::kDone, {});
-  piece.resume(piece.ticket, StageVerdict::kFailed, Withdrawn());
+  if (!is_off) ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
+}
+
+void Ferry::Resume() {
+  for (const Ended& one : ended_) {
+    const bool is_done = one.error.ok();
+    one.resume(one.ticket, is_done ? StageVerdict::kDone : StageVerdict::kFailed, one.error);
+  }
+  ended_.clear();
 }
 
 void Ferry::CopyOut(const Piece& piece, const FerryRound& round, ConstByteSpan result) const {

@@ -74,6 +74,9 @@ class Ferry {
 
   // On the window's thread: gives blocks, and looks which answers all have read. True: did any.
   bool Admit();
+  // On the window's thread: continues the pieces that have ended. Of several at once, because each
+  // time may wake a lane.
+  void Resume();
   // Fills the carrier's part with an answer. False: that was called off.
   bool Fill(const local::AdmittedUse& at, ByteSpan part);
   // What was collected. `result` is empty after an error.
@@ -86,6 +89,11 @@ class Ferry {
     bool is_off = false;
   };
   using Pieces = std::map<uint64_t, Given>;  // by use
+  struct Ended {
+    protocol::PieceTicket ticket;
+    protocol::ResumePiece resume;
+    Status error;
+  };
 
   local::BlockUse UseOf(const Piece& piece, const FerryRound& round) const;
   bool AdmitOne(const Piece& piece, const FerryRound& round, std::vector<RankSet>& stuck,
@@ -96,6 +104,7 @@ class Ferry {
   void CallOffIf(Which which);
 
   local::Window& window_;
+  std::vector<Ended> ended_;  // of the window's thread
   Mutex mutex_;
   std::condition_variable copied_;
   std::map<RoundKey, FerryRound> rounds_ BYTEPS_GUARDED_BY(mutex_);

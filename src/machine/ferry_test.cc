@@ -90,6 +90,8 @@ TEST_F(FerryTest, WhatIsPushedWaitsForAllAndIsTheirSum) {
   ASSERT_EQ(window.of(0).decision(*at), local::Decision::kSum);
   ferry.Take(*at, true, window.of(0).ResultOf(*at));
   EXPECT_EQ(sum, std::vector<std::byte>(16, std::byte{3}));
+  EXPECT_TRUE(told.empty()) << "lanes are told of all that has ended at once";
+  ferry.Resume();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].how, StageVerdict::kDone);
 }
@@ -126,10 +128,24 @@ TEST_F(FerryTest, AnAnswerIsOverWhenAllHaveReadIt) {
   EXPECT_TRUE(std::ranges::equal(window.of(1).ResultOf(*at), answer));
   window.of(0).Release(*at);
   EXPECT_FALSE(ferry.Admit());
+  ferry.Resume();
   EXPECT_TRUE(told.empty());
   window.of(1).Release(*at);
   EXPECT_TRUE(ferry.Admit());
+  ferry.Resume();
   EXPECT_EQ(told.size(), 1u);
+}
+
+TEST_F(FerryTest, WithoutARoundAnswersAreOverAndWhatIsPushedWaits) {
+  std::vector<std::byte> bytes(16);
+  ferry.Open(kRoundOnFerry, Round(0b11));
+  EXPECT_TRUE(ferry.Begin(Collects(bytes, 1)));
+  EXPECT_TRUE(ferry.Begin(Spreads(bytes, 2)));
+  ferry.Close(kRoundOnFerry);
+  EXPECT_TRUE(ferry.Admit());
+  ferry.Resume();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].entry, 2u);
 }
 
 TEST_F(FerryTest, WhatIsCalledOffIsNotTouchedAndNotTold) {
@@ -148,6 +164,7 @@ TEST_F(FerryTest, WhatIsCalledOffIsNotTouchedAndNotTold) {
   FillAll(*first);
   ferry.Take(*first, true, window.of(0).ResultOf(*first));
   EXPECT_FALSE(ferry.Fill(*second, window.of(0).Part(*second)));
+  ferry.Resume();
   EXPECT_EQ(sum, std::vector<std::byte>(16));
   EXPECT_TRUE(told.empty());
 }
@@ -160,6 +177,7 @@ TEST_F(FerryTest, ARankThatWithdrawsFailsThePiece) {
   auto at = NextUse(1);
   ASSERT_TRUE(at.has_value() && window.of(1).Withdraw(*at));
   ferry.Take(*at, false, {});
+  ferry.Resume();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].how, StageVerdict::kFailed);
 }
@@ -170,7 +188,9 @@ TEST_F(FerryTest, WhatHasNoBytesOnlyWaitsForTheRound) {
   EXPECT_FALSE(ferry.Admit());
   ferry.Open(kRoundOnFerry, Round(0b11));
   EXPECT_TRUE(ferry.Admit());
-  EXPECT_EQ(told.size(), 1u);
+  ferry.Resume();
+  ferry.Resume();
+  EXPECT_EQ(told.size(), 1u) << "once";
   EXPECT_FALSE(ferry.Begin(Collects(nothing, 2))) << "it goes on at once";
   ferry.Close(kRoundOnFerry);
   EXPECT_TRUE(ferry.Begin(Collects(nothing, 3)));

@@ -19,6 +19,8 @@ using protocol::ErrorOfLeftRank;
 
 // How long a process that ends waits for the others to have what it brings.
 constexpr Duration kEndLimit = seconds(2);
+// Things that a rank does in blocks before it looks for other work and wakes others.
+constexpr int kStepsOfTurn = 32;
 
 Status RankWasLost(const std::string& name) {
   return {StatusCode::kPeerLost,
@@ -80,7 +82,8 @@ local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
   local::WindowShape shape;
   shape.ranks = ranks;
   shape.block_bytes = kUpwardPieceBytesMax;
-  shape.blocks = 8;
+  // Many, so that there is much to do in a turn. They are touched as far as their pieces reach.
+  shape.blocks = 32;
   return shape;
 }
 
@@ -217,7 +220,7 @@ bool MachineLanes::Step() {
   bool did = false;
   Status heard = mail_.Hear([this] { return !over_; }, did);
   if (ferry_ != nullptr) did = ferry_->Admit() || did;
-  Result<bool> stepped = lane_.Step();
+  Result<bool> stepped = StepLane();
   if (!stepped.ok() || !heard.ok()) {
     Fail(heard.ok() ? stepped.status() : heard);
     return true;
@@ -225,6 +228,19 @@ bool MachineLanes::Step() {
   did = stepped.value() || did;
   bool all_said = mail_.Flush();
   if (!did && leaves_ && all_said) LeaveIfDone();
+  if (ferry_ != nullptr) ferry_->Resume();
+  return did;
+}
+
+// Others are woken once for all of it.
+Result<bool> MachineLanes::StepLane() {
+  bool did = false;
+  for (int i = 0; i < kStepsOfTurn; ++i) {
+    Result<bool> stepped = lane_.Step();
+    if (!stepped.ok()) return stepped;
+    if (!stepped.value()) break;
+    did = true;
+  }
   return did;
 }
 

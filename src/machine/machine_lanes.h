@@ -83,6 +83,7 @@ class MachineLanes final : public runtime::WorkerLanes {
 
   // On the window's thread.
   bool Step();
+  Result<bool> StepLane();
   void OnWord(const Word& word);
   void OnLoss();
   void TellLost(const Status& why);

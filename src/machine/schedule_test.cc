@@ -370,6 +370,7 @@ class MemberMachine {
     EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
     did = stepped.value() || did;
     mail_[rank]->Flush();
+    if (rank == kCarrierRank) ferry_.Resume();
     return did;
   }
   bool TakeTold() {

@@ -62,7 +62,9 @@ Time WordLoop::FirstDue() const { return dues_.empty() ? Time::max() : dues_.beg
 bool WordLoop::RunOnce() {
   bool did = RunPosted();
   did = RunDue() || did;
-  return steps_.step() || did;
+  did = steps_.step() || did;
+  window_.WakeSleepers();
+  return did;
 }
 
 void WordLoop::Offer(const std::function<void()>& post) {
@@ -90,6 +92,7 @@ void WordLoop::RunOffered() {
     }
     more = steps_.short_step == nullptr || steps_.short_step() || HasPosted();
     more = more || FirstDue() < sleeps_until_;
+    window_.WakeSleepers();
   } catch (...) {
     thrown_ = std::current_exception();
   }

@@ -61,6 +61,32 @@ TEST_F(WordLoopTest, AnEventOfAnotherRankIsFollowedByAStep) {
   running.join();
 }
 
+TEST_F(WordLoopTest, WhatATurnHasDoneInTheWindowWakesOthersBehindIt) {
+  std::promise<void> seen;
+  bool told = false;
+  std::atomic<bool> has_looked{false};
+  WordLoop other(window.of(1), {[&] {
+                                  bool now = window.of(1).NextAfter(0).value().has_value();
+                                  if (now && !std::exchange(told, true)) seen.set_value();
+                                  has_looked = true;
+                                  return false;
+                                },
+                                nullptr});
+  std::thread sleeping([&] { other.Run(); });
+  std::thread running([this] { loop.Run(); });
+  while (!has_looked) std::this_thread::yield();
+  loop.Post([this] {
+    local::BlockUse use;
+    use.ranks = use.bring = 0b11;
+    use.bytes = 64;
+    EXPECT_TRUE(window.of(0).Admit(use).has_value());
+  });
+  EXPECT_EQ(seen.get_future().wait_for(seconds(60)), std::future_status::ready);
+  for (WordLoop* one : {&loop, &other}) one->Stop();
+  sleeping.join();
+  running.join();
+}
+
 TEST_F(WordLoopTest, TimersRingInTheirOrderAndNotWhenTheyAreGone) {
   auto late = loop.After(milliseconds(20), [this] {
     order += "c";

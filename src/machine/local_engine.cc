@@ -171,7 +171,8 @@ bool LocalEngine::Step() {
   }
   bool did = Hear();
   did = (!over_ && IsCarrier() && carrier_->Admit()) || did;
-  mail_.Flush();  // others go on meanwhile
+  mail_.Flush();
+  window_.WakeSleepers();  // others go on meanwhile
   if (!over_) {
     Result<bool> stepped = lane_.Step(loop_.Now());
     if (!stepped.ok()) {

@@ -97,9 +97,9 @@ class Window {
 
   // The count of events of this rank. Read it, look what can be done, and Wait with it.
   uint32_t Events() const;
-  // Wakes the ranks that sleep although there were events for them by what was done here. Until
-  // then these are only counted: a thread that does one thing after the other wakes others once,
-  // and has to call this before it sleeps. Wait does.
+  // Wakes the ranks that what was done here concerns, if they sleep. Their events are counted at
+  // once, and this wakes them: so who does several things wakes others once. REQUIRES: this comes
+  // before the thread sleeps. Wait does it, Sleep does not.
   void WakeSleepers();
   // An event for these ranks, of whatever it is that they look at; wakes them. Any thread.
   void Notify(RankSet ranks) { Wake(CountEvent(ranks)); }
@@ -135,6 +135,7 @@ class Window {
   // Returns who may be asleep.
   RankSet CountEvent(RankSet ranks);
   void Wake(RankSet ranks);
+  // An event, of which WakeSleepers tells who sleeps.
   void Tell(RankSet ranks) { to_wake_ |= CountEvent(ranks); }
 
   const WindowShape shape_;
@@ -143,7 +144,7 @@ class Window {
   std::byte* const parts_;
   Heaps* const heaps_;
   RankSet seen_lenders_ = 0;
-  RankSet to_wake_ = 0;
+  RankSet to_wake_ = 0;  // that may sleep, and had an event since WakeSleepers
   // The carrier's: the last two uses that were given each block; the last may wait behind the
   // other.
   struct Given {

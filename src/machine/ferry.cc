@@ -102,7 +102,8 @@ bool Ferry::Admit() {
   {
     MutexLock lock(mutex_);
     std::vector<RankSet> stuck;
-    std::optional<RoundKey> waits;  // the round of the last piece without a block
+    // The round of the last piece without a block: many of one round wait behind each other.
+    std::optional<RoundKey> waits;
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       if (waits == next->key) {
         ++next;
@@ -173,15 +174,14 @@ void Ferry::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result
     copying_ = at.number;
   }
   if (is_sum) CopyOut(piece, round, result);
-  bool is_off = false;
   {
     MutexLock lock(mutex_);
     copying_ = 0;
     copied_.notify_all();
-    is_off = given_.at(at.number).is_off;
     given_.erase(at.number);
   }
-  if (!is_off) ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
+  // Of what was called off meanwhile the lane does not hear: it has abandoned the ticket.
+  ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
 }
 
 void Ferry::Resume() {

@@ -26,7 +26,7 @@ class WordLoop final : public transport::Loop {
  public:
   struct Steps {
     // Called after each event, on the loop's thread, until it says that there is nothing to do
-    // before the next one.
+    // before the next one. Behind each call the loop wakes ranks that have had events by it.
     std::function<bool()> step;
     // Called behind what an Offer has run, in place of `step`: true, if `step` must follow. Does
     // what is short. Null: `step` follows always.

@@ -17,14 +17,8 @@ from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.pending import Handle
 from byteps.common.program_exchange import Exchange
 from byteps.common.types import Operation
-from byteps.numpy.arrays import (
-    Array,
-    aligned_room,
-    start_alltoall,
-    start_exchange,
-    start_gather,
-    start_scatter,
-)
+from byteps.numpy.arrays import start_alltoall, start_exchange, start_gather, start_scatter
+from byteps.numpy.memory import Array
 
 
 class Started:
@@ -71,7 +65,7 @@ def _start(call: Call, array: jax.Array) -> Handle[Any]:
     start = _STARTS.get(call.operation)
     if start is not None:
         return start(call, values)
-    return start_exchange(call, values, aligned_room(values.shape, values.dtype))
+    return start_exchange(call, values)
 
 
 def _start_alltoall(call: Call, array: Array) -> Handle[Any]:

@@ -19,12 +19,11 @@ from byteps.common.call import Call, divisor, is_cut, start, sum_of
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.flight import Flight
 from byteps.common.groups import describe_tensors, places_by_kind, start_group
-from byteps.common.part_frames import heads, parts_of
+from byteps.common.part_frames import Part, heads, parts_of
 from byteps.common.pending import Handle
 from byteps.common.splits import check_has_rows, rows_of
 from byteps.common.types import DataType, Operation, moved_as, moved_detail
-
-Array = np.ndarray[Any, Any]
+from byteps.numpy.memory import Array, aligned, aligned_copy, new_array
 
 _HOST = 1  # kDLCPU
 _DEVICE = "cpu"
@@ -130,18 +129,6 @@ def _is_plain(array: Array) -> bool:
     return bool(array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative)
 
 
-# Frameworks share host memory only at such addresses.
-_SHARED_ALIGNMENT = 64
-
-
-def aligned_room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array, without values yet, that frameworks can take over without a copy."""
-    size_bytes = math.prod(shape) * dtype.itemsize
-    memory: Array = np.empty(size_bytes + _SHARED_ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _SHARED_ALIGNMENT
-    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
-
-
 def _memory(array: Array) -> Array:
     """Return contiguous memory with the array's values: its own where possible."""
     if _is_plain(array):
@@ -191,7 +178,7 @@ def start_exchange(call: Call, array: Array, output: Array | None = None) -> Han
     if is_cut(call, dtype):
         return _start_cut(call, dtype, array, output)
     source = scaled(_memory(array), call.prescale)
-    result = np.empty(array.shape, _own_type(array)) if output is None else output
+    result = new_array(array.shape, _own_type(array)) if output is None else output
     target = result if _is_plain(result) else np.empty(array.shape, _own_type(array))
 
     def finish(_: Flight) -> Array:
@@ -209,7 +196,7 @@ def _own_type(array: Array) -> np.dtype[Any]:
 
 def _start_cut(call: Call, dtype: DataType, array: Array, output: Array | None) -> Handle[Array]:
     total = scaled(array.astype(np.int64, order="C"), call.prescale)
-    result = np.empty(array.shape, _own_type(array)) if output is None else output
+    result = new_array(array.shape, _own_type(array)) if output is None else output
 
     def finish(flight: Flight) -> Array:
         result[...] = scaled(_cut_average(call, total, flight.members()), call.postscale)
@@ -228,7 +215,7 @@ def start_group_exchange(
     for array in arrays:
         data_type(array)
         _check_scalable(array, call)
-    results = [np.empty(a.shape, _own_type(a)) for a in arrays] if outputs is None else outputs
+    results = [new_array(a.shape, _own_type(a)) for a in arrays] if outputs is None else outputs
     call = replace(call, detail=_describe(arrays))
     # Without arrays, too: the others may have some, and must be told.
     places = list(places_by_kind(_own_type(array) for array in arrays).values()) or [[]]
@@ -319,7 +306,7 @@ def _start_rows(
 
 def _received(flight: Flight, like: Array) -> Array:
     size_bytes, count = flight.rows()
-    rows = np.empty((count, *like.shape[1:]), like.dtype)
+    rows = new_array((count, *like.shape[1:]), like.dtype)
     flight.copy_rows(_address(rows), size_bytes)
     return rows
 
@@ -337,14 +324,22 @@ def start_group_gather(call: Call, arrays: Sequence[Array]) -> Handle[list[Array
 
     def finish(joined: Array, _: list[int]) -> list[Array]:
         received = bytes_at(_address(joined), joined.size)
-        return [
-            np.frombuffer(
-                b"".join(received[part.begin : part.end] for part in parts), array.dtype
-            ).reshape((sum(part.rows for part in parts), *array.shape[1:])).copy()
-            for array, parts in zip(rows, parts_of(received, lengths), strict=True)
-        ]  # fmt: skip
+        pairs = zip(rows, parts_of(received, lengths), strict=True)
+        return [_unpacked(joined, parts, array) for array, parts in pairs]
 
     return _start_rows(call, sent, finish)
+
+
+def _unpacked(joined: Array, parts: Sequence[Part], like: Array) -> Array:
+    """Return the rows that stand in some parts of `joined`, which is bytes."""
+    found = new_array((sum(part.rows for part in parts), *like.shape[1:]), like.dtype)
+    room: Array = found.reshape(-1).view(np.uint8)
+    begin = 0
+    for part in parts:
+        count = part.end - part.begin
+        room[begin : begin + count] = joined[part.begin : part.end]
+        begin += count
+    return found
 
 
 def start_scatter(call: Call, array: Array) -> Handle[Array]:
@@ -354,11 +349,11 @@ def start_scatter(call: Call, array: Array) -> Handle[Array]:
     _check_scalable(array, call)
     source = scaled(_memory(array), call.prescale)
     rows = rows_of(call.process_set.rank(), call.process_set.size(), len(array))
-    target = np.empty((rows, *array.shape[1:]), source.dtype)
+    target = new_array((rows, *array.shape[1:]), source.dtype)
     places = (_address(source), _address(target))
 
     def finish(_: Flight) -> Array:
-        return scaled(target, call.postscale)
+        return aligned(scaled(target, call.postscale))
 
     return start(call, _DEVICE, dtype, array.shape, *places, finish, (array, source, target))
 
@@ -413,4 +408,4 @@ class _ScatterPack:
     def parts(self) -> list[Array]:
         """Return this rank's rows of each array."""
         pieces = _cut([math.prod(s) for s in self._shapes], scaled(self._target, self._postscale))
-        return [p.reshape(s).copy() for p, s in zip(pieces, self._shapes, strict=True)]
+        return [aligned_copy(p.reshape(s)) for p, s in zip(pieces, self._shapes, strict=True)]

@@ -9,8 +9,9 @@ from byteps.common.calls import push_pull_call, reduce_call
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.reduction import ReduceOp, choose_op
-from byteps.numpy.arrays import Array, as_array, start_exchange, start_group_exchange, writable
+from byteps.numpy.arrays import as_array, start_exchange, start_group_exchange, writable
 from byteps.numpy.handles import synchronize
+from byteps.numpy.memory import Array
 
 
 def push_pull_async(

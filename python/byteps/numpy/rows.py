@@ -13,7 +13,6 @@ from byteps.common.reduction import Average, ReduceOp
 from byteps.common.splits import check_has_rows, checked_splits
 from byteps.common.types import Operation
 from byteps.numpy.arrays import (
-    Array,
     as_array,
     start_alltoall,
     start_exchange,
@@ -24,6 +23,7 @@ from byteps.numpy.arrays import (
     writable,
 )
 from byteps.numpy.handles import synchronize
+from byteps.numpy.memory import Array
 
 
 def allgather_async(

@@ -10,7 +10,8 @@ import numpy as np
 
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.numpy.arrays import Array, data_type_of
+from byteps.numpy.arrays import data_type_of
+from byteps.numpy.memory import Array
 
 
 def empty_shared(shape: int | Sequence[int], dtype: Any = np.float64) -> Array:

@@ -12,7 +12,8 @@ from byteps.common.calls import broadcast_call
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.replicas import compare, digest
 from byteps.common.types import Operation
-from byteps.numpy.arrays import Array, as_array, start_exchange, writable
+from byteps.numpy.arrays import as_array, start_exchange, writable
+from byteps.numpy.memory import Array
 
 
 def broadcast_parameters(

@@ -12,14 +12,8 @@ from byteps.common import default
 from byteps.common.call import Call
 from byteps.common.pending import Handle
 from byteps.common.types import Operation
-from byteps.numpy.arrays import (
-    Array,
-    aligned_room,
-    start_alltoall,
-    start_counted_gather,
-    start_exchange,
-    start_scatter,
-)
+from byteps.numpy.arrays import start_alltoall, start_counted_gather, start_exchange, start_scatter
+from byteps.numpy.memory import Array, aligned
 
 # Below, a copy costs less than sharing the memory.
 _SHARED_BYTES_MIN = 4096
@@ -36,7 +30,10 @@ def host_array(tensor: Any) -> Array:
 
 def tensor_of(array: Array) -> Any:
     """Return a tensor with the values of an array that nobody else uses: mostly in its memory."""
-    if array.nbytes >= _SHARED_BYTES_MIN and array.flags.c_contiguous:
+    # TensorFlow does not look whether memory that it takes over is aligned. Its kernels do, and end
+    # the process.
+    array = aligned(array)
+    if array.nbytes >= _SHARED_BYTES_MIN:
         try:
             return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
         except (BufferError, TypeError, RuntimeError, tf.errors.OpError):
@@ -47,18 +44,14 @@ def tensor_of(array: Array) -> Any:
 def exchange_same(calls: Sequence[Call], tensors: Sequence[Any]) -> list[Any]:
     """Return the results of exchanges that are all on their way at once."""
     handles: list[Handle[Array]] = []
-    rooms = []
     try:
         for call, tensor in zip(calls, tensors, strict=True):
-            array = host_array(tensor)
-            rooms.append(aligned_room(array.shape, array.dtype))
-            handles.append(start_exchange(call, array, rooms[-1]))
+            handles.append(start_exchange(call, host_array(tensor)))
     except Exception:
         for handle in handles:
             default.pending().abandon(handle)
         raise
-    default.pending().synchronize_all(handles)
-    return [tensor_of(room) for room in rooms]
+    return [tensor_of(array) for array in default.pending().synchronize_all(handles)]
 
 
 def exchange_rows(call: Call, tensor: Any) -> tuple[Any, Any]:

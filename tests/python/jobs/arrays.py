@@ -68,6 +68,31 @@ def check_types(rank: int, size: int) -> None:
         refused(bps.MismatchError, "uint32", partial(bps.broadcast, odd, 0, name="odd kind"))
 
 
+def check_that_frameworks_can_take_results_over(rank: int, size: int) -> None:
+    """Results begin where frameworks share memory, whatever their sizes and those before them."""
+    calls: dict[str, Callable[[np.ndarray], object]] = {
+        "sum": partial(bps.allreduce, op=bps.Sum),
+        "scaled sum": partial(bps.allreduce, op=bps.Sum, postscale_factor=2.0),
+        "mean": bps.push_pull,
+        "copy": partial(bps.broadcast, root_rank=0),
+        "rows": bps.allgather,
+        "dealt": lambda array: bps.alltoall(array, [1] * (size - 1) + [len(array) - size + 1]),
+        "part": partial(bps.reducescatter, op=bps.Sum),
+        "scaled part": partial(bps.reducescatter, op=bps.Sum, postscale_factor=2.0),
+        "sums": lambda array: bps.grouped_allreduce([array, array[1:]], op=bps.Sum),
+        "all rows": lambda array: bps.grouped_allgather([array, array[1:]]),
+        "parts": lambda array: bps.grouped_reducescatter([array, array[1:]], op=bps.Sum),
+    }
+    for dtype in ("uint8", "float32"):
+        for length in (17, 5001):
+            memory = np.ones(length + 1, dtype)[1:]  # odd, too
+            for name, call in calls.items():
+                found = call(memory)
+                for one in found if isinstance(found, (list, tuple)) else [found]:
+                    is_counts = one.dtype == np.int32
+                    assert is_counts or one.ctypes.data % 64 == 0, (name, dtype, length)
+
+
 def check_averages_of_integers(rank: int, size: int) -> None:
     mine = np.array([-3 - rank, 3 + rank, -size], np.int32)
     total = -3 * size - size * (size - 1) // 2

@@ -45,10 +45,10 @@ def test_calls_before_init_say_so_while_tracing(core: object) -> None:
 def test_room_for_results_is_where_xla_shares_it() -> None:
     import numpy as np
 
-    from byteps.numpy.arrays import aligned_room
+    from byteps.numpy.memory import new_array
 
     for count in (1, 7, 1000):
-        room = aligned_room((count, 3), np.dtype(np.float16))
+        room = new_array((count, 3), np.dtype(np.float16))
         assert room.shape == (count, 3)
         assert room.ctypes.data % 64 == 0
 

@@ -59,6 +59,10 @@ def test_collectives_of_one_process(environment) -> None:
     expect_all_right_alone(environment, "collectives")
 
 
+def test_no_tensor_is_kept_after_its_user_has_let_go(environment) -> None:
+    expect_all_right(environment, "dist_memory", 2, 1)
+
+
 @shapes((3, 2))
 def test_every_way_of_training_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "training_ways", workers, servers)

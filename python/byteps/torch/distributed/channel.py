@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import threading
 import weakref
-from collections import Counter, deque
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,13 +23,19 @@ from byteps.common.errors import (
 )
 from byteps.common.flight import LOOK_AROUND_S, Flight
 from byteps.common.question import Question
-from byteps.common.request import Request
+from byteps.common.request import Request, shortened
 from byteps.common.session import Session
 from byteps.torch.distributed.flight import FutureFlight, Teller
 
 # Another shape under a name is asked about first, so the calls of a group take turns with few names
 # for each shape: this many calls that look alike may be on their way.
 _NAMES_PER_SIGNATURE = 16
+# The calls are counted in this many places, and each signature has one of them. So a program whose
+# shapes change for ever needs no more memory, and no rank must agree with the others about when to
+# forget a signature.
+_COUNTS = 1024
+# How many flights of earlier calls each call looks at: nobody may wait for them.
+_LOOKS = 4
 _FIRST_NUMBER = 1 << 30
 _GLANCE = timedelta(milliseconds=1)
 # A store that is well answers in this time; one that does not may hang.
@@ -43,10 +49,10 @@ NO_FEWER_RANKS = (
 class Channel:
     """Starts the operations of one group. Any thread.
 
-    Every rank must make the same calls in the same order. Names are numbered for each signature
-    (what is done, with which type and shape), so ranks that disagree wait for different names: a
-    call that takes long compares itself with those of the other ranks through the store, and ends
-    the group with a MismatchError on every rank that finds a difference.
+    Every rank must make the same calls in the same order. A name has the signature of its call
+    (what is done, with which type and shape) and a number, so ranks that disagree wait for
+    different names: a call that takes long compares itself with those of the other ranks through
+    the store, and ends the group with a MismatchError on every rank that finds a difference.
 
     What a rank has no part in is no result here, where nobody could tell: if one was lost, the call
     ends with the same PeerLostError on all others, and so does every later one.
@@ -71,10 +77,13 @@ class Channel:
         self._store = store
         self._prefix = f"c10d.{name}.{token}"
         self._lock = threading.RLock()
-        self._calls: Counter[str] = Counter()
+        self._counts = [0] * _COUNTS
         self._call = 0
-        self._in_flight: deque[FutureFlight] = deque()
-        self._by_name: dict[str, FutureFlight] = {}
+        # Those that are not over, by the number of the call: a flight has the user's tensors.
+        self._in_flight: dict[int, FutureFlight] = {}
+        self._by_name: weakref.WeakValueDictionary[str, FutureFlight] = (
+            weakref.WeakValueDictionary()
+        )
         self._abandoned: list[object] = []
         self._broken: Exception | None = None
         if len(self.ranks) < session.size:
@@ -102,33 +111,46 @@ class Channel:
             if self._broken is not None:
                 raise self._broken
             self._call += 1
-            self._calls[signature] += 1
-            number = self._calls[signature] % _NAMES_PER_SIGNATURE
-            name = f"{self._prefix}.{signature}.{number}"
-            before = self._by_name.pop(name, None)
+            name = self._next_name(signature)
+            before = self._by_name.get(name)
             if before is not None and not before.is_over():
                 _wait_quietly(before)
             for i, request in enumerate(requests):
                 request.name, request.process_set = f"{name}.{i}", self.process_set
             call = _Call(self, self._call, signature, limit_s)
             settle = partial(self._finish_whole, signature, finish)
+            over = partial(self._in_flight.pop, self._call, None)
             try:
-                flight = FutureFlight(self.session, requests, settle, keep_alive, call, limit_s)
+                flight = FutureFlight(
+                    self.session, requests, settle, keep_alive, call, limit_s, over
+                )
             except Exception:
                 self._abandoned.append(keep_alive)
                 raise
-            self._by_name[name] = flight
-            self._in_flight.append(flight)
-            while self._in_flight and self._in_flight[0].is_over():
-                self._in_flight.popleft()
+            self._by_name[name] = self._in_flight[self._call] = flight
+            self._settle_some()
             return flight
+
+    def _next_name(self, signature: str) -> str:
+        place = zlib.crc32(signature.encode()) % _COUNTS
+        self._counts[place] = (self._counts[place] + 1) % _NAMES_PER_SIGNATURE
+        return f"{self._prefix}.{shortened(signature)}.{self._counts[place]}"
+
+    def _settle_some(self) -> None:
+        """Make the results of some earlier calls that are complete, and let go of these calls."""
+        calls = list(self._in_flight)
+        for look in range(min(_LOOKS, len(calls))):
+            call = calls[(self._call * _LOOKS + look) % len(calls)]
+            flight = self._in_flight.get(call)
+            if flight is not None and flight.is_over():
+                self._in_flight.pop(call, None)
 
     def fail(self, error: Exception) -> None:
         """End the group: open calls and all later ones raise `error`."""
         if self._broken is None:
             self._broken = error
         with self._lock:
-            flights, self._in_flight = list(self._in_flight), deque()
+            flights = list(self._in_flight.values())
             # Their operations may still be in the library, with the memory that it works on.
             self._abandoned += flights
         for flight in flights:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 
 import torch
@@ -14,9 +15,9 @@ from byteps.common.session import Session
 
 
 class FutureFlight(Flight):
-    """A flight of which there may be a future."""
+    """A flight of which there may be a future, and whose end somebody may want to hear of."""
 
-    __slots__ = ("_end", "_future")
+    __slots__ = ("_end", "_future", "_over")
 
     def __init__(
         self,
@@ -26,7 +27,10 @@ class FutureFlight(Flight):
         keep_alive: object = None,
         watch: Watch | None = None,
         limit_s: float | None = None,
+        over: Callable[[], object] | None = None,
     ) -> None:
+        """Do as a Flight; `over` is called at its end, at least once, by any thread."""
+        self._over = over
         # Complete when the flight is over, and what that makes of it.
         self._end: torch.futures.Future[None] | None = None
         self._future: torch.futures.Future | None = None
@@ -49,14 +53,40 @@ class FutureFlight(Flight):
     def _outcome(self, end: object) -> object:
         if self.error is not None:
             raise self.error
-        return self.result
+        return self.outcome()
+
+    def outcome(self) -> object:
+        """Return the result of a flight that is over."""
+        return _tightly(self.result)
+
+    def loosen(self) -> None:
+        """Keep the result's tensors no longer than others do. REQUIRES: the flight is over."""
+        with self._lock:
+            self.result = _loosely(self.result)
+            self._future = None  # whoever asked for it has it
 
     def _tell(self) -> None:
-        """Complete the future, once."""
+        """Say that the flight is over, and complete the future, once."""
+        if self._over is not None:
+            self._over()
         with self._lock:
             end, self._end = self._end, None
         if end is not None:
             end.set_result(None)
+
+
+def _loosely(value: object) -> object:
+    """Return a result with weak references in place of its tensors."""
+    if isinstance(value, list):
+        return [_loosely(item) for item in value]
+    return weakref.ref(value) if isinstance(value, torch.Tensor) else value
+
+
+def _tightly(value: object) -> object:
+    """Return a result with its tensors; None stands for one that nobody has any more."""
+    if isinstance(value, list):
+        return [_tightly(item) for item in value]
+    return value() if isinstance(value, weakref.ref) else value
 
 
 class Teller:

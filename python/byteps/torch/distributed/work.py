@@ -14,26 +14,36 @@ from byteps.torch.distributed.flight import FutureFlight, Teller
 _NO_LIMIT = timedelta(0)
 
 
-class Unwaited:
-    """Keeps works alive until somebody has waited for them. Any thread.
+# Before torch 2.7 a work that only C++ holds loses its Python half, and then C++ waits for ever.
+LOSES_PYTHON_HALVES = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7)
 
-    Some versions of torch drop the Python half of a work that only C++ holds, and then wait for
-    ever. Of works that nobody waits for the latest are kept.
+
+class Unwaited:
+    """Keeps works alive until somebody has waited for them, where torch does not. Any thread.
+
+    Of works that nobody waits for the latest are kept, without their tensors once they are over.
     """
 
     _KEPT_MAX = 64
 
-    def __init__(self) -> None:
+    def __init__(self, keeps: bool = LOSES_PYTHON_HALVES) -> None:
+        self._keeps = keeps
         self._works: dict[int, FlightWork] = {}
         self._lock = threading.Lock()
 
     def keep(self, work: FlightWork) -> None:
-        """Keep a new work."""
+        """Keep a new work, if this torch needs that."""
+        if not self._keeps:
+            return
         with self._lock:
             self._works[id(work)] = work
             oldest = next(iter(self._works)) if len(self._works) > self._KEPT_MAX else None
             dropped = self._works.pop(oldest) if oldest is not None else None
+            works = list(self._works.values())
         del dropped  # not under the lock: its end may run anything
+        for other in works:
+            if other is not work and other.is_completed():
+                other.loosen()
 
     def release(self, work: FlightWork) -> None:
         """Let go of a work that was waited for."""
@@ -84,6 +94,11 @@ class FlightWork(dist.Work):
         self.wait()
         return _tensors(self._flights)
 
+    def loosen(self) -> None:
+        """Keep the tensors no longer than somebody else does. REQUIRES: the work is complete."""
+        for flight in self._flights:
+            flight.loosen()
+
     def get_future(self) -> Any:
         """Return a future of the tensors, which a thread of the group completes."""
         if not self._flights:
@@ -108,7 +123,7 @@ class FlightWork(dist.Work):
 
 
 def _tensors(flights: list[FutureFlight]) -> list[Any]:
-    return [tensor for flight in flights for tensor in _as_list(flight.result)]
+    return [tensor for flight in flights for tensor in _as_list(flight.outcome())]
 
 
 def _as_list(value: object) -> list[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +124,61 @@ def test_the_original_s_trace_has_the_steps_between(tmp_path, capsys) -> None:
     assert (one["ph"], one["tid"], one["cat"], one["dur"]) == ("X", "total", "Comm", 500)
     assert "Local rank 1: communication traces output done!" in capsys.readouterr().out
     trace.close()
+
+
+def lines_of_a_start(folder: Path, names: int) -> int:
+    """Return how many lines of Python run when one of many names begins a step past the last."""
+    trace = Trace(folder, 0, 1, 1)
+    for step in range(2):
+        for name in range(names):
+            trace.start(step * names + name, request(f"w{name}"))
+            trace.end(step * names + name, 1000, 2000)
+    lines = 0
+
+    def count(*_: object) -> object:
+        nonlocal lines
+        lines += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        trace.start(2 * names, request("w0"))
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_a_start_costs_the_same_beside_many_names(tmp_path) -> None:
+    assert lines_of_a_start(tmp_path / "many", 5000) == lines_of_a_start(tmp_path / "few", 5)
+
+
+def test_a_name_that_begins_late_is_traced(tmp_path) -> None:
+    trace = Trace(tmp_path / "trace", 0, 1, 1)
+    for step, name in enumerate(("w", "w", "v")):
+        trace.start(step, request(name))
+        trace.end(step, 1000, 2000)
+    trace.take([], 0)
+    assert not trace.is_done()  # the second step of `v` has not begun
+    trace.start(3, request("v"))
+    trace.take([], 0)
+    assert trace.is_done()
+
+
+def test_when_the_last_file_is_written_nothing_is_recorded_any_more(core, tmp_path) -> None:
+    default.init()
+    session = default.current()
+    trace = Trace(tmp_path / "trace", 0, 1, 1)
+    session.add_recorder(trace)
+    assert core.records
+    for _ in range(2):
+        handle = session.start(request("w", Operation.BARRIER))
+        session.wait(handle)
+        session.release(handle)
+    session._take_entries()
+    assert trace.is_done()
+    assert not core.records
+    assert session._recorders == ()
 
 
 def test_the_environment_asks_for_records(core, monkeypatch, tmp_path) -> None:

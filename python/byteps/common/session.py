@@ -308,7 +308,10 @@ class Session:
             for recorder in self._recorders:
                 recorder.take(entries, lost)
             if not taken:
-                return
+                break
+        for recorder in self._recorders:
+            if recorder.is_done():
+                self._remove_recorder(recorder)
 
     def record(self, timeline: Timeline | None) -> None:
         """Record operations from now on in `timeline`, and end the one of before; None: in none."""
@@ -318,14 +321,17 @@ class Session:
         if timeline is not None:
             self.add_recorder(timeline)
         if before is not None:
-            self._recorders = tuple(one for one in self._recorders if one is not before)
             before.close()
-            self._native.set_timeline(bool(self._recorders))
+            self._remove_recorder(before)
 
     def add_recorder(self, recorder: Recorder) -> None:
-        """Let this hear of operations until the session is shut down."""
+        """Let this hear of operations until it is done or the session is shut down."""
         self._recorders = (*self._recorders, recorder)
         self._native.set_timeline(True)
+
+    def _remove_recorder(self, recorder: Recorder) -> None:
+        self._recorders = tuple(one for one in self._recorders if one is not recorder)
+        self._native.set_timeline(bool(self._recorders))
 
     def shared_memory(self, size_bytes: int) -> SharedMemory:
         """Return memory that other ranks of the machine read where it lies, if they can."""

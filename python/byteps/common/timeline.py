@@ -68,6 +68,9 @@ class Recorder(Protocol):
     def take(self, entries: Sequence[Entry], lost: int) -> None:
         """Note what the library has kept; it had no room for `lost` more. Empty: that was all."""
 
+    def is_done(self) -> bool:
+        """Return whether this needs to hear nothing more."""
+
     def close(self) -> None:
         """End the file; what is still on its way is not in it. Idempotent."""
 
@@ -138,6 +141,10 @@ class Timeline:
             if events:
                 self._write(events)
 
+    def is_done(self) -> bool:
+        """Return whether the file has been ended."""
+        return self._file is None
+
     def close(self) -> None:
         """End the file; what is still on its way is not in it. Idempotent."""
         with self._lock:
@@ -200,6 +207,7 @@ class Trace:
         self._file = Path(folder) / str(local_rank) / "comm.json"
         self._local_rank = local_rank
         self._steps, self._first, self._last = defaultdict[str, int](int), first, last
+        self._not_past = 0  # how many names have begun, and not gone beyond the last step
         self._open: dict[int, tuple[str, int]] = {}
         self._begun: dict[str, int] = {}  # of a tensor's first traced step
         self._ended: dict[str, int] = {}  # of its last one so far
@@ -211,13 +219,13 @@ class Trace:
     def start(self, handle: int, request: Request) -> None:
         """Count a step of this tensor."""
         with self._lock:
-            self._steps[request.name] += 1
-            if self._first <= self._steps[request.name] <= self._last:
+            self._steps[request.name] = step = self._steps[request.name] + 1
+            self._not_past += (step == 1) - (step == self._last + 1)
+            if self._first <= step <= self._last:
                 now = time.monotonic_ns()
                 self._open[handle] = (request.name, now)
                 self._begun.setdefault(request.name, now)
-            is_past = all(step > self._last for step in self._steps.values())
-            self._due = is_past and not self._open
+            self._due = self._not_past == 0 and not self._open
 
     def end(self, handle: int, begun_ns: int, ended_ns: int) -> None:
         """Keep the event of a step that is traced."""
@@ -238,6 +246,10 @@ class Trace:
                 self._pieces += [one for one in entries if one.is_piece and one.name in self._begun]
             if self._due and not entries:
                 self._save()
+
+    def is_done(self) -> bool:
+        """Return whether the file has been written."""
+        return self._written
 
     @staticmethod
     def _event(name: str, stage: str, row: str, begin: int, end: int) -> dict[str, Any]:

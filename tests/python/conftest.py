@@ -19,6 +19,21 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "engine(*names): a test of the lane `engines`; engines.py has the names"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test if a program that it needs is missing."""
+    import engines
+
+    for mark in item.iter_markers("engine"):
+        for reason in filter(None, map(engines.why_not, mark.args)):
+            pytest.skip(reason)
+
+
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Put a native module of pure Python in place of the real one: one process posing as two."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import socket
@@ -20,7 +21,7 @@ def why_not() -> str:
     if missing:
         packages = "slurmctld, slurmd, slurm-client, munge"
         return f"{', '.join(missing)} not installed (Debian: {packages})"
-    return "" if os.getuid() == 0 else "Slurm's daemons need root"
+    return ""
 
 
 class SlurmCluster:
@@ -37,6 +38,10 @@ class SlurmCluster:
         socket_path = folder / "munge.socket"
         config = folder / "slurm.conf"
         host = socket.gethostname().partition(".")[0]
+        user = getpass.getuser()
+        # Where they are unpacked, and not installed.
+        plugins = os.environ.get("TEST_SLURM_PLUGINS", "")
+        plugins = plugins and f"PluginDir={plugins}\n"
         nodes = "\n".join(
             f"NodeName=n{i} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[i]} CPUs=4"
             for i in (1, 2, 3)
@@ -44,12 +49,12 @@ class SlurmCluster:
         config.write_text(
             f"ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={ports[0]}\n"
             f"AuthType=auth/munge\nAuthInfo=socket={socket_path}\nCredType=cred/munge\n"
-            f"SlurmUser=root\nSlurmdUser=root\nStateSaveLocation={folder}/state\n"
+            f"SlurmUser={user}\nSlurmdUser={user}\nStateSaveLocation={folder}/state\n"
             f"SlurmdSpoolDir={folder}/spool.%n\nSlurmctldPidFile={folder}/ctld.pid\n"
             f"SlurmdPidFile={folder}/slurmd.%n.pid\nSlurmctldLogFile={folder}/ctld.log\n"
             f"SlurmdLogFile={folder}/slurmd.%n.log\nProctrackType=proctrack/linuxproc\n"
             "TaskPlugin=task/none\nReturnToService=2\nMpiDefault=none\nSelectType=select/linear\n"
-            f"KillWait=5\nSlurmdParameters=config_overrides\n{nodes}\n"
+            f"{plugins}KillWait=5\nSlurmdParameters=config_overrides\n{nodes}\n"
             "PartitionName=p Nodes=n[1-3] Default=YES State=UP OverSubscribe=YES:8\n"
         )
         self.environment = {"SLURM_CONF": str(config)}

@@ -27,14 +27,8 @@ environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
 
 PROGRAM = str(JOBS / "meeting.py")
-needs_mpi = pytest.mark.skipif(
-    shutil.which("mpirun") is None, reason="mpirun is not installed (Debian: openmpi-bin)"
-)
-
-
-needs_slurm = pytest.mark.skipif(
-    bool(slurm_cluster.why_not()), reason=f"no Slurm: {slurm_cluster.why_not()}"
-)
+needs_mpi = pytest.mark.engine("mpi")
+needs_slurm = pytest.mark.engine("slurm")
 
 
 def start(environment, *command: str) -> subprocess.Popen[str]:

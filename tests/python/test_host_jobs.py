@@ -21,11 +21,7 @@ from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
 from byteps.__version__ import __version__
 
 environment = job_runs.environment
-MISSING = ssh_server.why_not()
-pytestmark = [
-    test_jobs.pytestmark,
-    pytest.mark.skipif(bool(MISSING), reason=f"no ssh to several hosts: {MISSING}"),
-]
+pytestmark = [test_jobs.pytestmark, pytest.mark.engine("sshd")]
 
 PROGRAM = str(JOBS / "meeting.py")
 TWO = "127.0.0.2:2,127.0.0.3:2"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
+import engines
 import job_runs
 import pytest
 import test_jobs
 from processes import LIMIT_S
 
 environment = job_runs.environment
-pytestmark = [
-    test_jobs.pytestmark,
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
-]
+pytestmark = [test_jobs.pytestmark, pytest.mark.engine("ray")]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAM = """
@@ -39,7 +35,7 @@ cluster.shutdown()
 
 def test_the_example_sums_on_two_nodes(environment) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [engines.RAY_PYTHON, "-c", PROGRAM],
         env={**environment, "PYTHONPATH": str(EXAMPLES)},
         cwd="/",
         capture_output=True,

@@ -1,15 +1,13 @@
 """Every launcher with every ending: exit code, time to the end, and what is left.
 
-A campaign of its own, with START_MATRIX=1: the launchers of other systems take minutes. With
-START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, too.
+With START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, if one process
+runs all tests (pytest -n 0).
 """
 
 from __future__ import annotations
 
 import getpass
-import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import engines
 import job_runs
 import pytest
 import slurm_cluster
@@ -26,14 +25,7 @@ from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
 
 environment = job_runs.environment
-pytestmark = [
-    test_jobs.pytestmark,
-    pytest.mark.skipif(
-        "START_MATRIX" not in os.environ and "START_MATRIX_PAGE" not in os.environ,
-        reason="the start matrix takes minutes: START_MATRIX=1 pytest tests/python/"
-        "test_start_matrix.py",
-    ),
-]
+pytestmark = [test_jobs.pytestmark, pytest.mark.engine]
 
 PROGRAM = str(JOBS / "meeting.py")
 # How meeting.py ends, and what is done to the launcher meanwhile.
@@ -53,8 +45,6 @@ def own(*options: str) -> Row:
 
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory) -> Iterator[str]:
-    if ssh_server.why_not():
-        pytest.skip(f"no ssh to several hosts: {ssh_server.why_not()}")
     server = ssh_server.SshServer(tmp_path_factory.mktemp("ssh"))
     yield server.ssh
     server.stop()
@@ -62,8 +52,6 @@ def ssh(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
-    if slurm_cluster.why_not():
-        pytest.skip(f"no Slurm: {slurm_cluster.why_not()}")
     cluster = slurm_cluster.SlurmCluster(tmp_path_factory.mktemp("slurm"))
     yield cluster.environment
     cluster.stop()
@@ -77,8 +65,6 @@ def torchrun(request) -> Row:
 
 def mpirun(request) -> Row:
     del request
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (Debian: openmpi-bin)")
     more = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     words = ["mpirun", "--oversubscribe", "-np", "2", sys.executable, PROGRAM]
     return words, {**more, "BYTEPS_SERVERS": "1"}
@@ -86,10 +72,8 @@ def mpirun(request) -> Row:
 
 def ray(request) -> Row:
     del request
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("ray is not installed (pip install ray)")
     # Else Ray holds lines back that look like those of another worker.
-    return [sys.executable, str(JOBS / "ray_meeting.py")], {"RAY_DEDUP_LOGS": "0"}
+    return [engines.RAY_PYTHON, str(JOBS / "ray_meeting.py")], {"RAY_DEDUP_LOGS": "0"}
 
 
 def over_ssh(request) -> Row:
@@ -128,6 +112,11 @@ LAUNCHERS: dict[str, Callable[[pytest.FixtureRequest], Row]] = {
     "Ray, 2 actors": ray,
     "`bpslaunch`, each role by hand": bare,
 }
+NEEDS = {over_ssh: "sshd", mpirun: "mpi", srun: "slurm", ray: "ray"}
+ROWS = [
+    pytest.param(name, marks=[pytest.mark.engine(NEEDS[row])] if row in NEEDS else [])
+    for name, row in LAUNCHERS.items()
+]
 Cell = tuple[int, float]
 _CELLS: dict[tuple[str, str], Cell] = {}
 
@@ -165,7 +154,7 @@ def is_right(launcher: str, ending: str, code: int) -> bool:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ROWS)
 def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -> None:
     words, more = LAUNCHERS[launcher](request)
     arguments, number = ENDINGS[ending]

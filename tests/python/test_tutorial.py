@@ -60,24 +60,42 @@ def own_network() -> str:
     return done.stderr.strip() if done.returncode else ""
 
 
-@test_jobs.pytestmark
-def test_the_commands_do_what_the_page_says(tmp_path) -> None:
+def split() -> tuple[list[Block], list[Block]]:
+    """Return what needs one machine, and what needs two: the files, and what follows that mark."""
+    found = blocks()
+    first = next(n for n, block in enumerate(found) if block.word == "machines")
+    return found[:first], [*(b for b in found[:first] if b.kind == "file"), *found[first:]]
+
+
+def follow(page: list[Block], folder: Path) -> None:
+    """Do what the page says, in a folder."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "BYTEPS_"))}
     path = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}"
     environment = {**kept, "PATH": path}
     printed = ""
-    for block in blocks():
+    for block in page:
         if block.kind == "file":
-            (tmp_path / block.word).write_text(block.text)
+            (folder / block.word).write_text(block.text)
         elif block.word == "machines":
-            why = ssh_server.why_not() or own_network()
-            if why:
-                pytest.skip(f"the part with two machines needs root, unshare and sshd: {why}")
-            printed = run_on_machines(block.text, tmp_path, environment)
+            printed = run_on_machines(block.text, folder, environment)
         elif block.kind == "run":
-            printed = run(["bash", "-e", "-c", block.text], tmp_path, environment)
+            printed = run(["bash", "-e", "-c", block.text], folder, environment)
         else:
             assert set(block.text.splitlines()) <= set(printed.splitlines()), printed
+
+
+@test_jobs.pytestmark
+def test_the_commands_do_what_the_page_says(tmp_path) -> None:
+    follow(split()[0], tmp_path)
+
+
+@test_jobs.pytestmark
+@pytest.mark.engine("sshd")
+def test_the_commands_for_two_machines_do_what_the_page_says(tmp_path) -> None:
+    why = own_network()
+    if why:
+        pytest.skip(f"two machines on this one need root and unshare: {why}")
+    follow(split()[1], tmp_path)
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:

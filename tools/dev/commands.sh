@@ -6,11 +6,13 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python sim spec frameworks; about 20 minutes
+  test              the default lanes: lint gcc python engines sim spec frameworks; about 20 minutes
   test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
                     seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root)
+  lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
+                    build/engines and into an environment beside .venv; nothing is installed
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
                     of its own, with one wheel of byteps
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds

@@ -83,9 +83,19 @@ install_framework() {
   if [[ -f $alone ]]; then "${install[@]}" --no-deps -r "$alone"; fi
 }
 
+# ensure_framework PLACE LIST TEXT LOG: two steps; the environment, and byteps in it.
+ensure_framework() {
+  local place=$1 list=$2 text=$3 log=$4 key
+  key=$(cat tools/requirements-frameworks.txt "${list%.txt}"*.txt | hash_of)
+  once "$place/stamp-needs" "$key" "packages of $text" "venv-$log" \
+    install_framework "$place" "$list" || return
+  once "$place/stamp-byteps" "$(<"$VENV/stamp-byteps")" "byteps beside them" "wheel-$log" \
+    install_wheel "$place/bin/python"
+}
+
 # test_framework NAME VERSIONS
 test_framework() {
-  local name=$1 versions=$2 list key tests limit
+  local name=$1 versions=$2 list tests limit
   local place="$VENV-$name-$versions" log="framework-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
@@ -102,15 +112,10 @@ test_framework() {
       "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi
-  key=$(cat tools/requirements-frameworks.txt "${list%.txt}"*.txt | hash_of)
-  once "$place/stamp-needs" "$key" "packages of $name, $versions versions" "venv-$log" \
-    install_framework "$place" "$list" || return
-  once "$place/stamp-byteps" "$(<"$VENV/stamp-byteps")" "byteps beside them" "wheel-$log" \
-    install_wheel "$place/bin/python" || return
-  LANE_LOGS+=("$LOGS/$log.log")
+  ensure_framework "$place" "$list" "$name, $versions versions" "$log" || return
   mapfile -t tests < <(tests_of "$name")
-  step "tests of $name, $versions versions" "$log" "$place/bin/python" -m pytest -v -ra \
-    --timeout=300 --durations=10 -n "$(jobs_count)" --dist worksteal "${tests[@]}"
+  run_pytest "tests of $name, $versions versions" "$log" "$place/bin/python" \
+    -n "$(jobs_count)" --dist worksteal "${tests[@]}"
 }
 
 lane_frameworks() {

@@ -3,13 +3,15 @@
 # and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
-readonly LANES_DEFAULT="lint gcc python sim spec frameworks"
+readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
 readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
 
 readonly SEEING_TESTS=tests/python/seeing
+# Those that the Python of .venv can run; some need what the lane engines has.
+readonly OWN_TESTS=("--ignore=$FRAMEWORK_TESTS" "--ignore=$SEEING_TESTS" tests/python)
 
 # As without sanitizers, who asks for more memory than there is gets an error, and the process does
 # not end.
@@ -27,6 +29,15 @@ run_ctest() {
     -j "$((2 * $(jobs_count)))" -V --no-tests=error "$@"
 }
 
+# run_pytest TEXT LOG PYTHON [ARGUMENT...]. -v: the log of a run that is cut short says which tests
+# had failed.
+run_pytest() {
+  local text=$1 log=$2 python=$3
+  shift 3
+  LANE_LOGS+=("$LOGS/$log.log")
+  step "$text" "$log" "$python" -m pytest -v -ra --timeout=300 --durations=10 "$@"
+}
+
 lane_lint() {
   LANE_LOGS+=("$LOGS/lint.log")
   step "lint" lint "$VENV/bin/python" tools/lint.py
@@ -36,23 +47,11 @@ lane_gcc() {
   build gcc "building with gcc" all && run_ctest gcc "unit tests"
 }
 
-# -v: the log of a run that is cut short says which tests had failed. More at a time than there are
-# cores: the jobs of the tests wait about half of their time.
+# More at a time than there are cores: the jobs of the tests wait about half of their time.
 lane_python() {
-  local folders=() at_once=$(($(jobs_count) * 3 / 2))
-  if [[ ! -f pyproject.toml ]]; then
-    echo "lane python: skipped, there is no pyproject.toml"
-    return
-  fi
   ensure_wheel || return
-  for folder in tests python/tests; do
-    if [[ -n $(find "$folder" -name 'test_*.py' 2>/dev/null) ]]; then folders+=("$folder"); fi
-  done
-  if ((${#folders[@]} == 0)); then return; fi
-  LANE_LOGS+=("$LOGS/pytest.log")
-  step "Python tests" pytest "$VENV/bin/python" -m pytest -v -ra --timeout=300 \
-    --durations=10 -n "$at_once" --dist worksteal --ignore="$FRAMEWORK_TESTS" \
-    --ignore="$SEEING_TESTS" "${folders[@]}"
+  run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(($(jobs_count) * 3 / 2))" \
+    --dist worksteal -m "not engine" "${OWN_TESTS[@]}"
 }
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
@@ -60,9 +59,8 @@ lane_matrix() {
   local files=(tests/python/test_{jobs,local_jobs,machines,seeing,shared_links}.py
     tests/python/test_torch_{dist,life}.py)
   ensure_wheel || return
-  LANE_LOGS+=("$LOGS/matrix.log")
-  step "Python jobs of every shape" matrix env TEST_FULL=1 "$VENV/bin/python" -m pytest -v -ra \
-    --timeout=300 -n "$(jobs_count)" "${files[@]}"
+  TEST_FULL=1 run_pytest "Python jobs of every shape" matrix "$VENV/bin/python" \
+    -n "$(jobs_count)" "${files[@]}"
 }
 
 lane_sim() {
@@ -123,9 +121,7 @@ lane_seeing() {
   once "$VENV/stamp-seeing" "$(hash_of <tools/requirements-seeing.txt)" \
     "Python packages for the lane seeing" venv-seeing pip_quiet -r tools/requirements-seeing.txt ||
     return
-  LANE_LOGS+=("$LOGS/seeing.log")
-  step "what a browser and Prometheus see" seeing "$VENV/bin/python" -m pytest -v -ra \
-    --timeout=300 "$SEEING_TESTS"
+  run_pytest "what a browser and Prometheus see" seeing "$VENV/bin/python" "$SEEING_TESTS"
 }
 
 lane_docs() { make_site; }

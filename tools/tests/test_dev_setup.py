@@ -111,3 +111,32 @@ def test_an_unpacked_archive_has_the_files_that_git_would_list(tmp_path: Path) -
     assert without_git == sorted(ours)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     assert files(tmp_path) == without_git
+
+
+def test_an_unpacked_program_is_started_with_what_was_unpacked(tmp_path: Path) -> None:
+    root, bin_folder = tmp_path / "engines" / "root", tmp_path / "engines" / "bin"
+    libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
+    for folder in (bin_folder, libraries / "pmix2", root / "usr" / "bin", root / "usr" / "sbin"):
+        folder.mkdir(parents=True)
+    program = root / "usr" / "bin" / "mpirun.openmpi"
+    program.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH|$OPAL_PREFIX|$PMIX_INSTALL_PREFIX|$1"\n')
+    program.chmod(0o755)
+    shell(
+        f"BUILD={tmp_path}; source {ROOT}/tools/dev/engines.sh; cd {root}; wrap_all",
+        tmp_path,
+        VENV=str(tmp_path / "venv"),
+    )
+    assert [p.name for p in bin_folder.iterdir()] == ["mpirun"]  # the machine has the others
+    done = subprocess.run(
+        [str(bin_folder / "mpirun"), "two words"],
+        env={"LD_LIBRARY_PATH": "/before"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    where, prefix, pmix, argument = done.stdout.rstrip("\n").split("|")
+    assert str(libraries) in where.split(":")
+    assert where.endswith(":/before")
+    assert (prefix, pmix) == (str(root / "usr"), str(libraries / "pmix2"))
+    assert argument == "two words"
+    assert "sshd:" in (tmp_path / "engines" / "passwd").read_text()

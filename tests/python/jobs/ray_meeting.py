@@ -1,4 +1,7 @@
-"""Two workers as actors of a Ray cluster that ends with this program; each runs meeting.py."""
+"""Two workers as actors of a Ray cluster that ends with this program; each runs meeting.py.
+
+Other tests may have a Ray cluster on this machine: "local" starts another one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Worker:
         runpy.run_path(program, run_name="__main__")
 
 
-ray.init(num_cpus=2, include_dashboard=False)
+ray.init("local", num_cpus=2, include_dashboard=False)
 ranks = variables_of([("here", "127.0.0.1", 29500)] * 2)
 program = str(JOBS / "meeting.py")
 workers = [Worker.remote() for _ in ranks]

@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# The lane `engines`: the tests that need sshd, Slurm, Open MPI or Ray. The programs come out of
+# Debian's packages, which are unpacked into build/engines and never installed: Debian would start
+# them as services. The tests start them as plain processes. Ray has a virtual environment of its
+# own.
+
+readonly ENGINES="$BUILD/engines"
+readonly ENGINES_ROOT="$ENGINES/root"
+readonly RAY="$VENV-ray"
+
+# own_apt ARGUMENT...: apt-get with lists and archives of its own. So it needs no root, and changes
+# nothing that belongs to the machine.
+own_apt() {
+  apt-get -q -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Retries=3 \
+    -o Dir::State::lists="$ENGINES/apt/lists" -o Dir::Cache="$ENGINES/apt/cache" "$@"
+}
+
+# The packages that apt would install: those of the list that the machine does not have, and what
+# they need.
+engine_packages() {
+  local wanted
+  wanted=$(packages_of tools/apt-engines.txt)
+  # shellcheck disable=SC2086  # one package per word
+  own_apt install --simulate --no-install-recommends --no-upgrade $wanted |
+    sed -n 's/^Inst \([^ ]*\) .*/\1/p'
+}
+
+# first_of FILE...: prints the whole path of the first of these files that is there.
+first_of() {
+  local file
+  for file in "$@"; do
+    if [[ -e $file ]]; then
+      realpath -s "$file"
+      return
+    fi
+  done
+}
+
+# wrap NAME WORDS [ARGUMENT...]: bin/NAME starts the unpacked program with the unpacked libraries,
+# the variables of WORDS and the arguments. If the program was not unpacked, the machine has it.
+# Debian gives some programs a suffix; only an installation makes the links without it.
+wrap() {
+  local name=$1 variables=$2 program libraries
+  program=$(first_of usr/{bin,sbin}/"$name"{,-wlm,.openmpi})
+  shift 2
+  if [[ -z $program ]]; then return; fi
+  libraries=$(printf ':%s' "$PWD"/{,usr/}lib/*-linux-gnu{,/slurm-wlm})
+  cat >"$ENGINES/bin/$name" <<TEXT
+#!/bin/sh
+export LD_LIBRARY_PATH="${libraries#:}\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" $variables
+exec "$program" $* "\$@"
+TEXT
+  chmod 755 "$ENGINES/bin/$name"
+}
+
+# wrap_all: in the folder with the unpacked files.
+wrap_all() {
+  local name file sshd=()
+  for name in munged scancel sinfo slurmctld slurmstepd srun ssh ssh-keygen; do
+    wrap "$name" ""
+  done
+  wrap slurmd "" -d "$ENGINES/bin/slurmstepd"
+  wrap mpirun "OPAL_PREFIX=$PWD/usr PMIX_INSTALL_PREFIX=$(first_of usr/lib/*-linux-gnu/pmix2)"
+  # If root starts sshd, it wants a user `sshd`. An installation makes this user; here only sshd
+  # sees it.
+  { getent passwd && getent passwd "$EUID" && echo "sshd:x:65533:65534::/run/sshd:/bin/false"; } \
+    >"$ENGINES/passwd"
+  getent group >"$ENGINES/group"
+  # Newer versions of sshd consist of several programs.
+  for name in session auth; do
+    file=$(first_of "usr/lib/openssh/sshd-$name")
+    if [[ -n $file ]]; then sshd+=(-o "Sshd${name^}Path=$file"); fi
+  done
+  wrap sshd "LD_PRELOAD=$(first_of usr/lib/*-linux-gnu/libnss_wrapper.so) \
+NSS_WRAPPER_PASSWD=$ENGINES/passwd NSS_WRAPPER_GROUP=$ENGINES/group" "${sshd[@]}"
+}
+
+# unpack_engines: the programs in bin, what they need in root.
+unpack_engines() {
+  local packages file
+  rm -rf "$ENGINES"
+  mkdir -p "$ENGINES"/{bin,root,packages,apt/lists/partial,apt/cache/archives/partial}
+  own_apt update && packages=$(engine_packages) || return
+  # shellcheck disable=SC2086  # one package per word
+  if [[ -n $packages ]]; then
+    (cd "$ENGINES/packages" && own_apt download $packages) || return
+    for file in "$ENGINES"/packages/*.deb; do dpkg -x "$file" "$ENGINES_ROOT" || return; done
+  fi
+  (cd "$ENGINES_ROOT" && wrap_all) && rm -rf "$ENGINES/apt" "$ENGINES/packages"
+}
+
+# ensure_engines: the steps before the tests.
+ensure_engines() {
+  local key
+  if command -v apt-get >/dev/null; then
+    # What must be unpacked depends on what the machine has.
+    key=$({ cat tools/apt-engines.txt tools/dev/engines.sh && dpkg-query -W -f '${Package} ' &&
+      echo "$ENGINES"; } | hash_of)
+    once "$ENGINES/stamp" "$key" "sshd, Slurm and Open MPI" engines-unpack unpack_engines || return
+  else
+    step_done "sshd, Slurm and Open MPI: this is no Debian or Ubuntu; the machine's own are taken"
+  fi
+  ensure_framework "$RAY" tools/requirements-ray.txt Ray ray
+}
+
+# More tests at a time than there are cores: the launchers of others wait most of their time.
+lane_engines() {
+  ensure_wheel && ensure_engines || return
+  PATH="$ENGINES/bin:$PATH" TEST_RAY_PYTHON="$RAY/bin/python" \
+    TEST_SLURM_PLUGINS="$(first_of "$ENGINES_ROOT"/usr/lib/*-linux-gnu/slurm-wlm)" \
+    run_pytest "tests with them" engines "$VENV/bin/python" -n "$(($(jobs_count) * 2))" \
+    --dist worksteal -m engine "${OWN_TESTS[@]}"
+}

@@ -1,14 +1,17 @@
-"""Counts passed and failed tests in the logs of one lane.
+"""Counts passed, failed and skipped tests in the logs of one lane.
 
-Knows what ctest -V, GoogleTest, pytest, tools/lint.py and spec/run.py print. Prints "PASSED
-FAILED". A lane that counts no tests of its own counts as one; a failed lane counts at least one
-failure.
+Knows what ctest -V, GoogleTest, pytest, tools/lint.py and spec/run.py print. Prints "PASSED FAILED
+SKIPPED". A lane that counts no tests of its own counts as one; a failed lane counts at least one
+failure. A skipped test counts as failed if tools/may_skip.txt does not allow the lane to skip it.
 """
 
 import argparse
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
+
+import skips
 
 GTEST_PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?\b")
 GTEST_FAILED = re.compile(r"\[  FAILED  \] (\d+) tests?, listed below")
@@ -63,11 +66,24 @@ def count_lane(texts: list[str], status: int) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lane", required=True, help="the name of the lane")
     parser.add_argument("--status", type=int, default=0, help="the lane's exit status")
-    parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument("logs", nargs="*", type=Path, help="logs, and reports of pytest in XML")
     args = parser.parse_args()
     texts = [p.read_text(errors="replace") for p in args.logs if p.exists()]
-    print(*count_lane(texts, args.status))
+    found = [skip for text in texts for skip in skips.find(text)]
+    allowed = skips.read_allowed(Path(__file__).with_name("may_skip.txt").read_text())
+    bad = skips.not_allowed(args.lane, found, allowed)
+    for skip in bad:
+        print(f"skipped, not in tools/may_skip.txt: {skip.test}: {skip.reason}", file=sys.stderr)
+    if bad:
+        print(
+            f"The lane {args.lane} fails. Give these tests what they need, or add them to"
+            " tools/may_skip.txt with the reason why this lane cannot run them.",
+            file=sys.stderr,
+        )
+    passed, failed = count_lane(texts, args.status)
+    print(passed, failed + len(bad), len(found))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ command_help() {
                     build/engines and into an environment beside .venv; nothing is installed
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
                     of its own, with one wheel of byteps
+                    A lane fails if it skips a test that is not in tools/may_skip.txt.
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000

@@ -102,13 +102,13 @@ test_framework() {
     if [[ $name == torch && $versions == new ]]; then
       echo "torch, new versions: the lane python has their tests"
     else
-      echo "$name, $versions versions: skipped, there is no $list"
+      skip_part "$name, $versions versions" "there is no $list"
     fi
     return
   fi
   limit=$(python_limit "$list")
   if [[ -n $limit ]]; then
-    echo "$name, $versions versions: skipped," \
+    skip_part "$name, $versions versions" \
       "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi

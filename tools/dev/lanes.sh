@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The lanes of `./dev test`. A lane is a function; it prints its steps, returns non-zero on failure
-# and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py).
+# and names in LANE_LOGS the logs in which tests are counted (tools/count_tests.py). What a lane
+# skips must be in tools/may_skip.txt.
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
@@ -29,13 +30,21 @@ run_ctest() {
     -j "$((2 * $(jobs_count)))" -V --no-tests=error "$@"
 }
 
-# run_pytest TEXT LOG PYTHON [ARGUMENT...]. -v: the log of a run that is cut short says which tests
-# had failed.
+# run_pytest TEXT LOG PYTHON [ARGUMENT...]: the report in XML has the whole name of each skipped
+# test, with its reason. -v: the log of a run that is cut short says which tests had failed.
 run_pytest() {
   local text=$1 log=$2 python=$3
   shift 3
-  LANE_LOGS+=("$LOGS/$log.log")
-  step "$text" "$log" "$python" -m pytest -v -ra --timeout=300 --durations=10 "$@"
+  rm -f "$LOGS/$log.xml"
+  LANE_LOGS+=("$LOGS/$log.log" "$LOGS/$log.xml")
+  step "$text" "$log" "$python" -m pytest -v -ra --timeout=300 --durations=10 \
+    --junitxml="$LOGS/$log.xml" "$@"
+}
+
+# skip_part NAME REASON: a part of a lane that cannot run here.
+skip_part() {
+  echo "$1: skipped, $2"
+  echo "skipped part: $1: $2" >>"$LOGS/parts.log"
 }
 
 lane_lint() {
@@ -138,18 +147,23 @@ lane_mutants() {
 
 # run_lane NAME: runs it and appends one row to RESULTS.
 run_lane() {
-  local name=$1 started=$SECONDS status=0 counts passed failed
-  LANE_LOGS=()
+  local name=$1 started=$SECONDS status=0 counts passed failed skipped
+  LANE_LOGS=("$LOGS/parts.log")
+  : >"$LOGS/parts.log"
   STEP_TOTAL=0
   echo "-- $name"
   "lane_${name//-/_}" || status=$?
-  counts=$(python3 tools/count_tests.py --status "$status" "${LANE_LOGS[@]}")
-  read -r passed failed <<<"$counts"
+  counts=$("${DEV_PYTHON:-python3}" tools/count_tests.py --lane "$name" --status "$status" \
+    "${LANE_LOGS[@]}")
+  read -r passed failed skipped <<<"$counts"
   PASSED=$((PASSED + passed))
   FAILED=$((FAILED + failed))
-  RESULTS+=("$(printf '%-12s %-6s %7s %7s %6s' "$name" \
-    "$( ((failed)) && echo FAILED || echo ok)" "$passed" "$failed" "$((SECONDS - started))")")
+  SKIPPED=$((SKIPPED + skipped))
+  RESULTS+=("$(row "$name" "$( ((failed)) && echo FAILED || echo ok)" \
+    "$passed" "$failed" "$skipped" "$((SECONDS - started))")")
 }
+
+row() { printf '%-12s %-6s %7s %7s %7s %6s\n' "$@"; }
 
 # run_lanes NAME...: the table and, as the last line, the sum. Returns 1 on any failure.
 run_lanes() {
@@ -157,11 +171,12 @@ run_lanes() {
   RESULTS=()
   PASSED=0
   FAILED=0
+  SKIPPED=0
   for name in "$@"; do run_lane "$name"; done
   echo
-  printf '%-12s %-6s %7s %7s %6s\n' lane result passed failed s
+  row lane result passed failed skipped s
   printf '%s\n' "${RESULTS[@]}"
   echo "total $((SECONDS - started)) s, logs in $LOGS"
-  echo "$PASSED passed, $FAILED failed"
+  echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
   ((FAILED == 0))
 }

@@ -58,7 +58,7 @@ try_pythons() {
   done
   for version in $PYTHONS_WANTED; do
     if [[ $found != *" $version "* ]]; then
-      echo "not tried: there is no Python $version here (DEV_PYTHONS names others)"
+      skip_part "first sum with Python $version" "there is none here (DEV_PYTHONS names others)"
     fi
   done
   return "$failed"

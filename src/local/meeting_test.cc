@@ -1,6 +1,12 @@
 #include "src/local/meeting.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -101,22 +107,85 @@ TEST(MeetingTest, TheSameProcessesMeetAgainAndAgain) {
   }
 }
 
-TEST(MeetingTest, DifferentTermsEndItOnAllAndNameBothSides) {
+// Meets on a thread of its own. Others come when it listens.
+class FirstOne {
+ public:
+  explicit FirstOne(const MeetingOptions& options)
+      : thread_([this, options] { met_.emplace(Meet(options, In(kLong))); }) {
+    while (!ConnectPackets(MeetingName(options)).ok()) std::this_thread::yield();
+  }
+  FirstOne(const FirstOne&) = delete;
+  FirstOne& operator=(const FirstOne&) = delete;
+  ~FirstOne() {
+    if (thread_.joinable()) thread_.join();
+  }
+  const Result<Meeting>& met() {
+    if (thread_.joinable()) thread_.join();
+    return *met_;
+  }
+
+ private:
+  std::optional<Result<Meeting>> met_;
+  std::thread thread_;
+};
+
+TEST(MeetingTest, WhoHasOtherTermsIsRefusedAndTheOthersMeet) {
+  std::string told;
+  MeetingOptions first = OptionsOf(0, 2);
+  first.on_refused = [&](const std::string& whom) { told = whom; };
   MeetingOptions other = OptionsOf(1, 2);
   other.memory_bytes = 8192;
-  Met met = MeetAll({OptionsOf(0, 2), other}, kLong);
-  for (const auto& one : met) {
-    EXPECT_EQ(one->status().code(), StatusCode::kMismatch);
-    EXPECT_NE(one->status().message().find("4096"), std::string::npos) << one->status().message();
-    EXPECT_NE(one->status().message().find("8192"), std::string::npos) << one->status().message();
+  FirstOne host(first);
+  const Status refused = Meet(other, In(kLong)).status();
+  EXPECT_EQ(refused.code(), StatusCode::kMismatch);
+  for (const char* part : {"4096", "8192", "DMLC_PS_ROOT_PORT"}) {
+    EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
   }
+  EXPECT_TRUE(Meet(OptionsOf(1, 2), In(kLong)).ok());
+  EXPECT_TRUE(host.met().ok()) << host.met().status().ToString();
+  EXPECT_NE(told.find(refused.message()), std::string::npos) << told;
 }
 
-TEST(MeetingTest, TwoOfOneNumberAreRefused) {
-  Met met = MeetAll({OptionsOf(1, 3), OptionsOf(1, 3)}, kLong);
-  for (const auto& one : met) {
-    EXPECT_EQ(one->status().code(), StatusCode::kMismatch) << one->status().ToString();
+TEST(MeetingTest, WhoComesToAPlaceThatIsTakenIsRefusedAndTheOthersMeet) {
+  FirstOne host(OptionsOf(1, 3));
+  const Status refused = Meet(OptionsOf(1, 3), In(kLong)).status();
+  EXPECT_EQ(refused.code(), StatusCode::kMismatch) << refused.ToString();
+  const std::string who = "process " + std::to_string(getpid());
+  for (const std::string& part : {std::string("local rank 1 of 3"), who}) {
+    EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
   }
+  FirstOne second(OptionsOf(2, 3));
+  EXPECT_TRUE(Meet(OptionsOf(0, 3), In(kLong)).ok());
+  EXPECT_TRUE(second.met().ok()) << second.met().status().ToString();
+  EXPECT_TRUE(host.met().ok()) << host.met().status().ToString();
+}
+
+TEST(MeetingTest, WhoWaitsInVainHearsWhomItHasRefused) {
+  MeetingOptions other = OptionsOf(1, 2);
+  other.terms = "another version";
+  Met met = MeetAll({OptionsOf(0, 2), OptionsOf(0, 2), other}, kSoon);
+  size_t refused = 0;
+  for (const auto& one : met) {
+    refused += one->status().code() == StatusCode::kMismatch ? 1 : 0;
+    EXPECT_NE(one->status().message().find("BYTEPS_JOB_ID"), std::string::npos);
+  }
+  EXPECT_GE(refused, 1u);
+}
+
+// Each of two jobs has ranks 0 and 1, and they come crosswise.
+TEST(MeetingTest, JobsThatDifferInTheirGroupAloneDoNotMeet) {
+  std::vector<MeetingOptions> all;
+  for (uint32_t i = 0; i < 4; ++i) {
+    all.push_back(OptionsOf(i % 2, 2));
+    all.back().group = i == 0 || i == 3 ? "one" : "two";
+  }
+  std::swap(all[1], all[3]);  // one 0, one 1, two 0, two 1
+  Met met = MeetAll({all[0], all[3], all[1], all[2]}, kLong);
+  for (const auto& one : met) ASSERT_TRUE(one->ok()) << one->status().ToString();
+  (*met[0])->memory.bytes()[0] = std::byte{1};
+  (*met[3])->memory.bytes()[0] = std::byte{2};
+  EXPECT_EQ((*met[2])->memory.bytes()[0], std::byte{1});
+  EXPECT_EQ((*met[1])->memory.bytes()[0], std::byte{2});
 }
 
 TEST(MeetingTest, ANameSaysNothingWithoutTheSecret) {
@@ -125,8 +194,11 @@ TEST(MeetingTest, ANameSaysNothingWithoutTheSecret) {
   theirs.secret = "another";
   MeetingOptions later = mine;
   later.group = "2";
+  MeetingOptions of_rank = mine;
+  of_rank.rank = 1;
   EXPECT_NE(MeetingName(mine), MeetingName(theirs));
   EXPECT_NE(MeetingName(mine), MeetingName(later));
+  EXPECT_EQ(MeetingName(mine), MeetingName(of_rank));
   EXPECT_EQ(MeetingName(mine).find(mine.job), std::string::npos);
 }
 
@@ -194,6 +266,58 @@ TEST(MeetingTest, WhoListensAndDoesNotKnowTheSecretIsNotBelieved) {
   EXPECT_TRUE(SendPacket(socket, EncodeMeetingWord(MeetingWord::kWelcome, guess)).ok());
   guest.join();
   EXPECT_EQ(met->status().code(), StatusCode::kRefused);
+}
+
+void ExpectTaken(const Status& status, const std::string& what) {
+  EXPECT_NE(status.message().find("holds the place where the processes of this job meet"),
+            std::string::npos)
+      << status.ToString();
+  for (const std::string& part : {what, std::string("set BYTEPS_JOB_SECRET")}) {
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.ToString();
+  }
+}
+
+TEST(MeetingTest, APlaceThatSomebodyHoldsInSilenceIsNamed) {
+  const MeetingOptions options = OptionsOf(0, 2);
+  UniqueFd listener = std::move(ListenPackets(MeetingName(options)).value());
+  ExpectTaken(Meet(options, In(kSoon)).status(),
+              "process " + std::to_string(getpid()) + " of user " + std::to_string(geteuid()));
+}
+
+TEST(MeetingTest, APlaceThatSomebodyHoldsAndDoesNotListenIsNamed) {
+  const MeetingOptions options = OptionsOf(0, 2);
+  UniqueFd holder(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un where = {};
+  where.sun_family = AF_UNIX;
+  const std::string name = MeetingName(options);
+  std::memcpy(where.sun_path + 1, name.data(), name.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  ASSERT_EQ(bind(holder.get(), reinterpret_cast<sockaddr*>(&where), bytes), 0);
+  ExpectTaken(Meet(options, In(kSoon)).status(), "does not let anybody in");
+}
+
+TEST(MeetingTest, APlaceThatAnotherUserHoldsIsNamedAtOnce) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kNobody = 65534;
+  const MeetingOptions options = OptionsOf(0, 2);
+  const std::string name = MeetingName(options);
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd ready(ends[0]), says(ends[1]);
+  const pid_t squatter = fork();
+  if (squatter == 0) {
+    alarm(120);
+    if (setresuid(kNobody, kNobody, kNobody) != 0) _exit(1);
+    Result<UniqueFd> listener = ListenPackets(name);
+    if (write(says.get(), "x", 1) == 1) pause();
+    _exit(0);
+  }
+  EXPECT_TRUE(PollReadable({ready.get()}, In(kLong))[0]);
+  const Status status = Meet(options, In(kLong)).status();
+  kill(squatter, SIGKILL);
+  waitpid(squatter, nullptr, 0);
+  EXPECT_EQ(status.code(), StatusCode::kRefused) << status.ToString();
+  ExpectTaken(status, "process " + std::to_string(squatter) + " of user 65534");
 }
 
 TEST(MeetingTest, WordsOfAnyLengthAreReadOrRefused) {

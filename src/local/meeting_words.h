@@ -6,7 +6,9 @@
 //   proof      that it knows the secret; with it its line and its heap
 //   welcome    when all are there: a proof of the other end; with it the memory, all lines and all
 //              heaps
-//   refusal    instead of a challenge or a welcome: a code and a text
+//   have       that it has got them
+//   begin      that all have
+//   refusal    instead of what would follow, from either end: a code and a text
 #pragma once
 
 #include <array>
@@ -20,11 +22,19 @@
 
 namespace byteps::local {
 
-inline constexpr uint32_t kMeetingVersion = 2;
+inline constexpr uint32_t kMeetingVersion = 3;
 inline constexpr size_t kTermsBytesMax = 1024;
 using MeetingNonce = std::array<std::byte, 16>;
 
-enum class MeetingWord : uint8_t { kHello = 1, kChallenge, kProof, kWelcome, kRefusal };
+enum class MeetingWord : uint8_t {
+  kHello = 1,
+  kChallenge,
+  kProof,
+  kWelcome,
+  kRefusal,
+  kHave,
+  kBegin
+};
 
 struct MeetingHello {
   uint32_t version = kMeetingVersion;

@@ -14,7 +14,8 @@
 namespace byteps::local {
 namespace {
 
-constexpr int kWaiting = 128;  // connections that nobody has accepted
+constexpr int kWaiting = 128;             // connections that nobody has accepted
+constexpr uint32_t kNoUser = UINT32_MAX;  // the kernel gives it to nobody
 
 struct Address {
   sockaddr_un where = {};
@@ -96,11 +97,19 @@ Result<UniqueFd> AcceptPackets(int listener) {
   return SystemError(short_of ? StatusCode::kExhausted : StatusCode::kUnavailable, "nobody waits");
 }
 
-bool IsOfThisUser(const UniqueFd& socket) {
-  ucred peer = {};
+PeerProcess PeerOf(const UniqueFd& socket) {
+  ucred peer = {.pid = 0, .uid = kNoUser, .gid = 0};
   socklen_t bytes = sizeof(peer);
-  return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-         peer.uid == geteuid();
+  getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+  return {peer.pid, peer.uid};
+}
+
+bool IsOfThisUser(const UniqueFd& socket) { return PeerOf(socket).user == geteuid(); }
+
+std::string ProcessText(const PeerProcess& peer) {
+  const std::string which = peer.process == 0 ? "a process of another container"
+                                              : "process " + std::to_string(peer.process);
+  return which + " of user " + std::to_string(peer.user);
 }
 
 Status SendPacket(int socket, ConstByteSpan bytes, const std::vector<int>& fds) {
@@ -121,7 +130,8 @@ Status SendPacket(int socket, ConstByteSpan bytes, const std::vector<int>& fds) 
   }
   if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return Status::Ok();
   if (IsClosed(errno)) return Closed();
-  return SystemError(StatusCode::kExhausted, "cannot send to a process of this machine");
+  return SystemError(errno == ETOOMANYREFS ? StatusCode::kUnavailable : StatusCode::kExhausted,
+                     "cannot send to a process of this machine");
 }
 
 Result<Packet> ReceivePacket(int socket, Time deadline) {
@@ -138,7 +148,8 @@ Result<Packet> ReceivePacket(int socket, Time deadline) {
     ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received > 0) {
       packet.fds = FdsOf(message);
-      if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+      packet.lacks_fds = (message.msg_flags & MSG_CTRUNC) != 0;
+      if ((message.msg_flags & MSG_TRUNC) != 0) {
         return Status(StatusCode::kProtocol, "a packet of a process of this machine is too long");
       }
       packet.bytes.resize(static_cast<size_t>(received));

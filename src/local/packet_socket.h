@@ -19,6 +19,14 @@ inline constexpr size_t kPacketBytesMax = 4096;
 struct Packet {
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> fds;
+  // Descriptors were sent that this process had no room for; `fds` has the others.
+  bool lacks_fds = false;
+};
+
+// The process at the other end of a socket, as it was when the socket was made.
+struct PeerProcess {
+  int process = 0;  // 0: this container cannot see it
+  uint32_t user = 0;
 };
 
 // Listens under `name`, which must be free: kDuplicateName if another process has it.
@@ -32,11 +40,16 @@ inline Result<UniqueFd> AcceptPackets(const UniqueFd& listener) {
   return AcceptPackets(listener.get());
 }
 
+PeerProcess PeerOf(const UniqueFd& socket);
 // Whether the other end is a process of this user.
 bool IsOfThisUser(const UniqueFd& socket);
+// "process 17 of user 1000", for people.
+std::string ProcessText(const PeerProcess& peer);
 
 // Does not block: a packet fits into the socket, or kExhausted. The descriptors are borrowed. A
-// closed socket is kPeerLost.
+// closed socket is kPeerLost. kUnavailable: more descriptors of this user wait in packets that
+// nobody has read than the limit of this process allows (RLIMIT_NOFILE; Linux counts them for all
+// processes of a user together), so there will be room later.
 Status SendPacket(int socket, ConstByteSpan bytes, const std::vector<int>& fds = {});
 inline Status SendPacket(const UniqueFd& socket, ConstByteSpan bytes,
                          const std::vector<int>& fds = {}) {

@@ -73,6 +73,32 @@ TEST(LayoutOptionsTest, AListOfOneMachineNeedsNoServer) {
   EXPECT_EQ(GlobalRank(options.value()), 2);
 }
 
+// Its workers would meet those of another job that was told nothing, either.
+TEST(LayoutOptionsTest, AJobWithoutServersHasSomethingThatOthersDoNotHave) {
+  using Variables = Environment::Variables;
+  const auto load = [](const Variables& more) {
+    Variables variables = {{"DMLC_NUM_WORKER", "1"},
+                           {"DMLC_NUM_SERVER", "0"},
+                           {"BYTEPS_LOCAL_SIZE", "2"},
+                           {"BYTEPS_LOCAL_RANK", "1"}};
+    variables.insert(more.begin(), more.end());
+    return LoadOptions(Environment(std::move(variables)), {});
+  };
+  const std::pair<const std::string, std::string> host = {"DMLC_PS_ROOT_URI", "10.0.0.1"};
+  const std::pair<const std::string, std::string> port = {"DMLC_PS_ROOT_PORT", "9000"};
+  for (const Variables& lacking : {Variables{}, Variables{host}, Variables{port}}) {
+    const Result<Options> options = load(lacking);
+    ASSERT_FALSE(options.ok());
+    EXPECT_THAT(options.status().message(),
+                AllOf(HasSubstr(host.first), HasSubstr(port.first), HasSubstr("BYTEPS_JOB_ID"),
+                      HasSubstr("bps run")));
+  }
+  for (const Variables& enough : {Variables{host, port}, Variables{{"BYTEPS_JOB_ID", "mine"}},
+                                  Variables{{"BYTEPS_JOB_SECRET", "mine"}}}) {
+    EXPECT_TRUE(load(enough).ok());
+  }
+}
+
 TEST(LayoutOptionsTest, ContradictionsNameBothSides) {
   EXPECT_THAT(RefusalOf({{"DMLC_NUM_WORKER", "3"}}),
               AllOf(HasSubstr("local_sizes=2,1"), HasSubstr("num_worker=3")));

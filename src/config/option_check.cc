@@ -119,6 +119,19 @@ Status CheckServers(const Options& options) {
       "(DMLC_NUM_SERVER); servers may share the workers' machines");
 }
 
+// The workers of a job without servers find each other by what they were told. Two jobs that were
+// told the same would become one.
+Status CheckApart(const Options& options, const GivenOptions& given) {
+  const bool has_root = !options.root_host.empty() && options.root_port != 0;
+  const bool is_apart = has_root || given.contains("job_id") || !options.job_secret.empty();
+  if (options.role != Role::kWorker || !SumsLocally(options) || is_apart) return Status::Ok();
+  return Contradiction(
+      "nothing tells this job from another one of this machine: set DMLC_PS_ROOT_URI and "
+      "DMLC_PS_ROOT_PORT (root_host, root_port), or BYTEPS_JOB_ID (job_id), to the same value for "
+      "all its workers, and to another one for each job, or start the job with `bps run`, which "
+      "does");
+}
+
 Status CheckSilence(std::string_view name, int64_t limit_ms, int64_t interval_ms) {
   if (limit_ms >= 2 * interval_ms) return Status::Ok();
   return Contradiction(
@@ -151,6 +164,7 @@ Status CheckHeartbeats(const Options& options) {
 Status CheckOptions(const Options& options, const GivenOptions& given) {
   if (const Status status = CheckLayout(options); !status.ok()) return status;
   if (const Status status = CheckComplete(options, given); !status.ok()) return status;
+  if (const Status status = CheckApart(options, given); !status.ok()) return status;
   if (const Status status = CheckServers(options); !status.ok()) return status;
   if (const Status status = CheckTls(options); !status.ok()) return status;
   if (const Status status = CheckHeartbeats(options); !status.ok()) return status;

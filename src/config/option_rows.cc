@@ -82,7 +82,9 @@ constexpr OptionRow kRows[] = {
      .field = &Options::root_host,
      .text_limit = kHostLimit,
      .text_allowed = IsHostOrEmpty,
-     .help = "Host name or address of the scheduler."},
+     .help =
+         "Host name or address of the scheduler. In a job without servers it only tells the job "
+         "from others of this machine, with the port."},
     {.name = "root_port",
      .variable = "DMLC_PS_ROOT_PORT",
      .field = &Options::root_port,

@@ -52,6 +52,7 @@ TEST(LoadOptionsTest, NothingSetIsASingleProcess) {
 Environment Machine(const Environment::Variables& changes) {
   Environment::Variables variables = {{"DMLC_NUM_WORKER", "1"},
                                       {"DMLC_NUM_SERVER", "0"},
+                                      {"BYTEPS_JOB_ID", "mine"},
                                       {"BYTEPS_LOCAL_SIZE", "2"},
                                       {"BYTEPS_LOCAL_RANK", "1"}};
   for (const auto& [name, value] : changes) variables[name] = value;

@@ -36,6 +36,8 @@ namespace byteps::machine {
 struct LocalEngineOptions {
   std::string job;
   std::string secret;
+  // "host:port", as the job's processes were told it; nobody listens there.
+  std::string root;
   std::string version;
   uint32_t rank = 0;
   uint32_t size = 2;  // at most local::kLocalRanksMax

@@ -13,13 +13,15 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   local::MeetingOptions meeting;
   meeting.job = options.job;
   meeting.secret = options.secret;
-  meeting.group = "workers of one machine";
+  // Jobs side by side need not have ids of their own, but root addresses.
+  meeting.group = "workers of one machine at " + options.root;
   meeting.rank = options.rank;
   meeting.size = options.size;
   meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
   meeting.terms = "BytePS " + options.version;
   meeting.go_on = options.go_on;
   meeting.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
+  meeting.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
   if (log.RewritesWaiting()) meeting.tell_every = seconds(1);
   Result<local::Meeting> met =
       local::Meet(meeting, std::chrono::steady_clock::now() + options.start_limit);

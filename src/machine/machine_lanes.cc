@@ -303,6 +303,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.terms = "BytePS " + machine.version;
   options.join.local_rank = machine.local_rank;
   options.join.local_size = machine.local_size;
+  meet.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
   // The coordinator says who is missing. The herald goes after the engine has joined, or failed to.
   std::shared_ptr<transport::Transport> shared = std::move(transport);
   Herald herald(*shared, options.control, options.join, machine.machine, log);

@@ -211,6 +211,7 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   machine::LocalEngineOptions local;
   local.job = options.job_id;
   local.secret = options.job_secret;
+  local.root = config::RootAddress(options);
   local.version = kVersion;
   local.rank = static_cast<uint32_t>(config::GlobalRank(options));
   local.size = static_cast<uint32_t>(options.local_size);

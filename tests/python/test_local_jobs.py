@@ -12,7 +12,7 @@ from pathlib import Path
 import job_runs
 import pytest
 from job_runs import COLD_PYTHON, JOBS, warm_python
-from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line
+from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
 from shapes import FULL
 from test_jobs import MISSING
 
@@ -141,3 +141,49 @@ def test_where_the_job_shall_survive_losses_it_has_a_server(environment) -> None
     assert {"server", "scheduler", "worker"} <= roles
     process.send_signal(signal.SIGTERM)
     finish(process)
+
+
+# Told of a job as the bare contract does, and no more.
+APART = """
+import sys
+import torch
+import byteps.torch as bps
+
+bps.init()
+own = torch.tensor([ord(one) for one in sys.argv[1]])
+for step in range(3):
+    members = bps.allgather(own, name=f"members {step}")
+print("in a job with", "".join(map(chr, members.tolist())))
+bps.shutdown()
+"""
+
+
+def test_jobs_with_other_addresses_that_start_crosswise_do_not_meet(environment) -> None:
+    ports = dict(zip("ab", free_ports(2), strict=True))
+
+    def start(job: str, rank: int) -> subprocess.Popen[str]:
+        told = {
+            "DMLC_ROLE": "worker",
+            "DMLC_NUM_WORKER": "1",
+            "DMLC_NUM_SERVER": "0",
+            "DMLC_WORKER_ID": "0",
+            "DMLC_PS_ROOT_URI": "127.0.0.1",
+            "DMLC_PS_ROOT_PORT": str(ports[job]),
+            "BYTEPS_LOCAL_RANK": str(rank),
+            "BYTEPS_LOCAL_SIZE": "2",
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", APART, f"{job}{rank}"],
+            env={**environment, **told},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    # Crosswise: the first two are rank 0 of one job and rank 1 of the other.
+    started = [(job, start(job, rank)) for job, rank in [("a", 0), ("b", 1), ("a", 1), ("b", 0)]]
+    for job, process in started:
+        code, out, err = finish(process)
+        assert code == 0, out + err
+        assert f"in a job with {job}0{job}1\n" in out

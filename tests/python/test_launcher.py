@@ -376,6 +376,23 @@ def test_servers_that_outlast_the_workers_are_ended(lasting) -> None:
     assert "the workers are done, but not scheduler, server 0" in err
 
 
+def test_all_that_a_launcher_has_to_say_at_the_start_is_said(environment) -> None:
+    """Where workers are bound to cores and get a number of threads, both have a sentence."""
+    script = (
+        "import os\n"
+        "from byteps.cli.local_job import local_job\n"
+        "from byteps.cli.supervisor import Supervisor\n"
+        "supervisor = Supervisor(local_job(1, 0, ['true'], os.environ), 60, prefixed=True)\n"
+        "supervisor.on_started(lambda: supervisor.say('first'))\n"
+        "supervisor.on_started(lambda: supervisor.say('second'))\n"
+        "supervisor.run()"
+    )
+    command = [*command_line("byteps.cli")[:1], "-c", script]
+    code, _, err = finish(launch(command, environment))
+    assert code == 0, err
+    assert err.splitlines() == ["[bps] first", "[bps] second"]
+
+
 def test_a_signal_after_the_workers_ends_the_servers(lasting) -> None:
     command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "echo", "done")
     process = launch(command, lasting)

@@ -86,7 +86,7 @@ class Supervisor:
         self._is_part = is_part
         self._stdin = stdin
         self._name = name
-        self._on_started: Callable[[], None] | None = None
+        self._on_started: list[Callable[[], None]] = []
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
         self._outputs = Outputs(self._selector, relays=relays)
@@ -117,8 +117,8 @@ class Supervisor:
         with signals_as_events(self._selector, self._on_signals):
             try:
                 self._start_all()
-                if self._on_started is not None:
-                    self._on_started()
+                for call in self._on_started:
+                    call()
                 self._loop()
             finally:
                 self._notices.close()
@@ -143,7 +143,7 @@ class Supervisor:
 
     def on_started(self, call: Callable[[], None]) -> None:
         """Call a function once when all processes have been started."""
-        self._on_started = call
+        self._on_started.append(call)
 
     def add_output(self, output: Output) -> None:
         """Write to an output what it has pending, as long as it takes it."""

@@ -15,6 +15,7 @@ import job_runs
 import pytest
 import ssh_server
 import test_jobs
+import test_remote_input
 from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
 
@@ -122,6 +123,15 @@ def test_rank_0_has_the_input(environment, server) -> None:
     assert job.returncode == 0, out + err
     assert "[127.0.0.2 worker 0] 0 0: words and more" in out
     assert "[127.0.0.3 worker 2] 0 1:" in out
+
+
+def test_a_slow_rank_0_gets_all_of_a_long_input(environment, server, tmp_path) -> None:
+    (tmp_path / "input").write_bytes(test_remote_input.DATA)
+    reader = [sys.executable, "-c", test_remote_input.READER]
+    with (tmp_path / "input").open("rb") as file:
+        code, out, err = finish(start(environment, server, "--hosts", TWO, *reader, stdin=file))
+    assert code == 0, out + err
+    assert test_remote_input.expected(test_remote_input.DATA) in out, out + err
 
 
 def test_the_first_failure_ends_all_hosts_with_its_code_and_its_words(environment, server) -> None:

@@ -1,8 +1,9 @@
 """Runs the part of a job that lies on this host, for a `bps run` on another one.
 
-`bps run --hosts` starts an agent on each host over ssh. The first line of input is the task; more
-lines are signals for the processes and input for rank 0. The end of the input means that `bps run`
-or its connection is gone: then the agent ends its processes.
+`bps run --hosts` starts an agent on each host over ssh. The first line of input is the task. More
+lines are signals for the processes, workers that have ended elsewhere, and numbers of bytes: so
+many bytes of input for rank 0 follow such a line. The end of the input means that `bps run` or its
+connection is gone: then the agent ends its processes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
 from byteps.cli.cores import bound, say_cores
+from byteps.cli.job_input import InputReceiver
 from byteps.cli.local_job import say_threads, service, share_cores
 from byteps.cli.lost_processes import LossPolicy
-from byteps.cli.output import Output, open_standard_descriptors
+from byteps.cli.output import open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError, RefusedError, UnavailableError
@@ -64,12 +66,12 @@ def specs(task: Mapping[str, Any], environment: Mapping[str, str]) -> list[Proce
 class _Words:
     """What `bps run` says while the job runs."""
 
-    def __init__(self, supervisor: Supervisor, rest: bytes, input_end: int) -> None:
+    def __init__(self, supervisor: Supervisor, rest: bytes, receiver: InputReceiver | None) -> None:
+        """`rest` has come behind the task. Without rank 0 here there is no `receiver`."""
         self._supervisor = supervisor
-        self._rest = b""
-        self._input = Output(input_end)
-        self._input_end: int | None = input_end
-        supervisor.add_output(self._input)
+        self._receiver = receiver
+        self._rest = bytearray()
+        self._input_left = 0  # bytes of the input that come before the next line
         supervisor.watch(0, self._on_readable)
         self._take(rest)
 
@@ -82,24 +84,33 @@ class _Words:
         self._supervisor.stop(1, "the connection to bps run is gone; ending this host's processes")
 
     def _take(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            word = json.loads(line)
-            if "signal" in word:
-                self._supervisor.pass_signal(word["signal"])
-            elif "exited" in word:
-                self._supervisor.tell_of_exits(word["exited"])
-            elif "input" in word and self._input_end is not None:
-                self._pass_input(word["input"])
+        self._rest += data
+        while self._rest:
+            if self._input_left:
+                self._take_input()
+                continue
+            line, newline, _ = self._rest.partition(b"\n")
+            if not newline:
+                return
+            del self._rest[: len(line) + 1]
+            self._on_word(json.loads(line))
 
-    def _pass_input(self, text: str | None) -> None:
-        if text is not None and not self._input.is_full:
-            self._input.put(text.encode("latin-1"))
-        elif text is None:
-            self._supervisor.close_output(self._input)
-            self._input_end = None
-        else:
-            self._supervisor.say("rank 0 does not read its input; what is too much of it is lost")
+    def _on_word(self, word: Mapping[str, Any]) -> None:
+        if "signal" in word:
+            self._supervisor.pass_signal(word["signal"])
+        elif "exited" in word:
+            self._supervisor.tell_of_exits(word["exited"])
+        elif "input" in word:
+            self._input_left = word["input"]
+            if self._input_left == 0 and self._receiver is not None:
+                self._receiver.end()
+
+    def _take_input(self) -> None:
+        data = bytes(self._rest[: self._input_left])
+        del self._rest[: len(data)]
+        self._input_left -= len(data)
+        if self._receiver is not None:
+            self._receiver.put(data)
 
 
 def _run() -> int:
@@ -111,7 +122,8 @@ def _run() -> int:
             f"the working directory of bps run, {task['folder']}, is not on this host: "
             f"{error.strerror}."
         ) from error
-    read_end, input_end = os.pipe()
+    # Without rank 0 here nobody reads it.
+    read_end, input_end = os.pipe() if task["input"] is not None else (None, None)
     supervisor = Supervisor(
         specs(task, os.environ),
         task["grace"],
@@ -123,7 +135,10 @@ def _run() -> int:
         name=f"bps on {task['host']}",
         relays=task["terminal"],
     )
-    _Words(supervisor, rest, input_end)
+    receiver = None
+    if input_end is not None:
+        receiver = InputReceiver(supervisor, input_end, task["input"])
+    _Words(supervisor, rest, receiver)
     say_cores(supervisor)
     if any(spec.rank == 0 for spec in supervisor.specs):  # once, and not by every host
         say_threads(supervisor, {**os.environ, **task["environment"]})

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from byteps.cli.confirmations import Confirmations
 from byteps.cli.last_error import LastError, LastWord
 from byteps.cli.lost_processes import describe_status
-from byteps.cli.output import Output
+from byteps.cli.output import Output, Outputs, prefix, use_colour
 
 # Names the descriptor on which the scheduler reads a line for every process of the job whose end
 # the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
@@ -34,10 +35,12 @@ class ProcessSpec:
     environment: Mapping[str, str]
     role: str = "worker"  # or server, scheduler
     rank: int | None = None  # of a worker
-    # Of an agent, which runs a part of the job on another host: its first line of input. Then come
-    # the signals for its processes, as lines, too.
+    # Of an agent, which runs a part of the job on another host: its first line of input. What comes
+    # then stands in agent.py.
     task: str | None = None
     ranks: Sequence[int] = ()  # of the workers that an agent runs
+    # Of the agent that runs rank 0: its standard error says how much of the input rank 0 has taken.
+    confirmations: Confirmations | None = None
     cores: Sequence[int] = ()  # that it runs on; empty: any
 
     @property
@@ -89,6 +92,28 @@ class Child:
         if self.spec.task is not None and said:
             return said
         return f"{self.how_it_ended} ({said})" if said else self.how_it_ended
+
+    def forward_to(self, outputs: Outputs, has_input: bool, copy: Output | None) -> None:
+        """Let its pipes lead to the launcher's outputs, and all its bytes to `copy`, too."""
+        out, err = self.process.stdout, self.process.stderr
+        confirmations = self.spec.confirmations
+        taken_out = confirmations.take_out if confirmations is not None else None
+        if out is None and err is not None:  # raw output; the pipe is there for confirmations
+            outputs.forward_bytes(err.fileno(), outputs.err, taken_out)
+            return
+        note = self.last_error.note
+        for stream, target, watch, filtered in (
+            (out, outputs.out, None, None),
+            (err, outputs.err, note, taken_out),
+        ):
+            if stream is not None:
+                coloured = use_colour(target.descriptor, os.environ)
+                # An agent names its processes itself.
+                named = self.spec.task is None
+                line_prefix = prefix(self.spec.label, self.place, coloured) if named else b""
+                outputs.forward(
+                    stream.fileno(), target, line_prefix, watch, copy, has_input, filtered
+                )
 
     @property
     def outputs(self) -> list[int]:
@@ -150,6 +175,7 @@ def start_child(
 ) -> Child:
     """Start a process; raises OSError. Its input is `stdin`, or the launcher's if that is None."""
     pipe = subprocess.PIPE if piped else None
+    confirms = spec.confirmations is not None
     environment = dict(environment)
     inherited = []
     if spec.role == "scheduler":
@@ -168,7 +194,7 @@ def start_child(
             env=environment,
             stdin=stdin if spec.task is None else subprocess.PIPE,
             stdout=pipe,
-            stderr=pipe,
+            stderr=subprocess.PIPE if confirms else pipe,
             start_new_session=True,
             preexec_fn=before,
             pass_fds=inherited,

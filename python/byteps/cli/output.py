@@ -109,6 +109,11 @@ class Output:
         return bool(self._pending)
 
     @property
+    def pending_bytes(self) -> int:
+        """Return how many bytes wait for the reader."""
+        return len(self._pending)
+
+    @property
     def is_full(self) -> bool:
         """Return whether so many bytes wait that no more should come."""
         return len(self._pending) >= _PENDING_BYTES_MAX
@@ -151,7 +156,46 @@ class Output:
             del self._pending[:count]
 
 
-class LineForwarder:
+class Forwarder:
+    """Reads a pipe and writes its bytes as they are."""
+
+    def __init__(
+        self,
+        source: int,
+        target: Output,
+        taken_out: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """`taken_out` gets what was read, b"" at the end, and returns what is output of it."""
+        self.source = source
+        self.target = target
+        self.is_muted = False  # reads on, and writes no more
+        # When to show a line that has no end yet; None: there is none, or it is no question.
+        self.show_at: float | None = None
+        self._taken_out = taken_out
+
+    def forward(self) -> bool:
+        """Read once and write what can be written now; return False at the end of the pipe."""
+        data = os.read(self.source, _READ_BYTES)
+        if not data:
+            self.end()
+            return False
+        self._take(data if self._taken_out is None else self._taken_out(data))
+        return True
+
+    def end(self) -> None:
+        """Write what has waited for more."""
+        if self._taken_out is not None:
+            self._take(self._taken_out(b""))
+
+    def show(self) -> None:
+        """Write what there is of a line that has no end yet."""
+
+    def _take(self, data: bytes) -> None:
+        if not self.is_muted:
+            self.target.put(data)
+
+
+class LineForwarder(Forwarder):
     """Reads a pipe and writes its lines.
 
     A carriage return ends a line too. Of such lines, which a terminal would write over each other,
@@ -169,16 +213,13 @@ class LineForwarder:
         copy: Output | None = None,
         has_input: bool = False,
         relays: bool = False,
+        taken_out: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """`watch` gets every line, `copy` every byte. A process that `has_input` asks questions.
 
         `relays`: the output leads to the terminal of another launcher.
         """
-        self.source = source
-        self.target = target
-        self.is_muted = False  # reads on, and writes no more
-        # When to show a line that has no end yet; None: there is none, or it is no question.
-        self.show_at: float | None = None
+        super().__init__(source, target, taken_out)
         self._prefix = line_prefix
         self._watch = watch
         self._copy = copy
@@ -191,12 +232,9 @@ class LineForwarder:
         self._progress_at = -math.inf
         self._after_return = False  # the rest follows a carriage return
 
-    def forward(self) -> bool:
-        """Read once and write the lines that are whole; return False at the end of the pipe."""
-        data = os.read(self.source, _READ_BYTES)
+    def _take(self, data: bytes) -> None:
         if not data:
-            self.flush()
-            return False
+            return
         if self._copy is not None:
             self._copy.put(data)
         text = (self._rest + data).replace(b"\r\n", b"\n")
@@ -218,7 +256,6 @@ class LineForwarder:
             self._write_in_place(shown[-1])
         waits = rest and (self._in_place if self._after_return else self._has_input)
         self.show_at = time.monotonic() + _QUESTION_S if waits else None
-        return True
 
     def show(self) -> None:
         """Write what there is of a line that has no end yet."""
@@ -231,8 +268,9 @@ class LineForwarder:
             self.target.put_open(self, more)
             self._begun = self._rest
 
-    def flush(self) -> None:
-        """Write the last line if nothing ended it."""
+    def end(self) -> None:
+        """Write the last line, too, if nothing ended it."""
+        super().end()
         rest, self._rest = self._rest.rstrip(b"\r"), b""
         lines = self._lines_of(rest) if rest else [self._progress] if self._progress else []
         self._progress = b""
@@ -301,7 +339,7 @@ class Outputs:
         self.err = Output(err)
         # Of one file there is one Output, or it would cut lines of the other in two.
         self.out = self.err if _is_same_file(out, err) else Output(out)
-        self._forwarders: list[LineForwarder] = []
+        self._forwarders: list[Forwarder] = []
         self._others: list[Output] = []
 
     def add(self, output: Output) -> None:
@@ -342,11 +380,20 @@ class Outputs:
         watch: Callable[[bytes], object] | None = None,
         copy: Output | None = None,
         has_input: bool = False,
+        taken_out: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """Forward the lines of a pipe from now on; the arguments are those of a LineForwarder."""
         self._forwarders.append(
-            LineForwarder(source, target, line_prefix, watch, copy, has_input, self._relays)
+            LineForwarder(
+                source, target, line_prefix, watch, copy, has_input, self._relays, taken_out
+            )
         )
+
+    def forward_bytes(
+        self, source: int, target: Output, taken_out: Callable[[bytes], bytes] | None
+    ) -> None:
+        """Forward the bytes of a pipe from now on; the arguments are those of a Forwarder."""
+        self._forwarders.append(Forwarder(source, target, taken_out))
 
     @property
     def show_at(self) -> float | None:
@@ -395,19 +442,19 @@ class Outputs:
     def end(self) -> None:
         """Forward what has no end of line, and then no more."""
         for forwarder in self._forwarders:
-            forwarder.flush()
-            self._listen(forwarder.source, selectors.EVENT_READ, forwarder.flush, wanted=False)
+            forwarder.end()
+            self._listen(forwarder.source, selectors.EVENT_READ, forwarder.end, wanted=False)
         self._forwarders.clear()
         for output in (self.out, self.err):
             output.end_line()
 
-    def _on_readable(self, forwarder: LineForwarder) -> None:
+    def _on_readable(self, forwarder: Forwarder) -> None:
         # Another event of the same batch may have read it to its end.
         if forwarder in self._forwarders and not forwarder.forward():
             self._forget(forwarder)
 
-    def _forget(self, forwarder: LineForwarder) -> None:
-        self._listen(forwarder.source, selectors.EVENT_READ, forwarder.flush, wanted=False)
+    def _forget(self, forwarder: Forwarder) -> None:
+        self._listen(forwarder.source, selectors.EVENT_READ, forwarder.end, wanted=False)
         self._forwarders.remove(forwarder)
 
     def _listen(self, descriptor: int, events: int, call: Callable[[], None], wanted: bool) -> None:

@@ -15,11 +15,10 @@ from typing import Any
 
 from byteps.__version__ import __version__
 from byteps.cli.children import ProcessSpec
+from byteps.cli.confirmations import Confirmations
 from byteps.cli.guard import MARKER_VARIABLE
 from byteps.cli.hosts import Host
 from byteps.cli.local_job import NOT_INHERITED, waiting_style
-from byteps.cli.output import may_read_input
-from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import port_of, servers_needed
 from byteps.common.errors import UnavailableError
 from byteps.common.launch_environment import LOOPBACK, source_towards
@@ -53,8 +52,6 @@ _STAYS = (
 # Which network the servers use; on one machine they use none.
 _NETWORK = ("BYTEPS_ADDRESS_CIDR", "BYTEPS_INTERFACES", "DMLC_INTERFACE")
 _STAYS_PREFIXES = ("BASH_FUNC_", "SSH_", "XDG_", "DBUS_")
-_READ_BYTES = 1 << 14
-_INPUT_FILE_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -218,6 +215,7 @@ def remote_job(
     carried = {**carried_environment(os.environ), **job_variables(hosts, servers, root)}
     specs = []
     for part in parts:
+        confirmations = Confirmations() if any(one["rank"] == 0 for one in part.processes) else None
         for one in part.processes:
             speaks = one["role"] == "scheduler" or servers == 0
             one["environment"] |= waiting_style(speaks, os.environ)
@@ -233,41 +231,21 @@ def remote_job(
             "prefixed": options.prefixed,
             "output_dir": options.output_dir,
             "terminal": os.isatty(1) and os.isatty(2),
+            "input": confirmations.token if confirmations is not None else None,
         }
         start = agent_command(part.host, part.host in local, options.ssh)
-        rank = 0 if part.role == "worker" and part.host == hosts[0].name else None
+        rank = 0 if confirmations is not None else None
         ranks = [one["rank"] for one in part.processes if one["rank"] is not None]
         specs.append(
-            ProcessSpec(part.label, start, os.environ, part.role, rank, json.dumps(task), ranks)
+            ProcessSpec(
+                part.label,
+                start,
+                os.environ,
+                part.role,
+                rank,
+                task=json.dumps(task),
+                ranks=ranks,
+                confirmations=confirmations,
+            )
         )
     return specs
-
-
-class InputForwarder:
-    """Passes the launcher's input to the agent of rank 0."""
-
-    def __init__(self, supervisor: Supervisor, specs: Sequence[ProcessSpec]) -> None:
-        self._supervisor = supervisor
-        self._place = [spec.rank for spec in specs].index(0)
-        self._is_open = may_read_input()
-        if not self._is_open:
-            return
-        try:
-            supervisor.watch(0, self.forward)
-        except PermissionError:  # a file: it can be read at any time
-            self._is_open = False
-            supervisor.on_started(self._forward_file)
-
-    def forward(self) -> None:
-        """Read once and pass it on."""
-        data = os.read(0, _READ_BYTES)
-        self._supervisor.tell(self._place, {"input": data.decode("latin-1") if data else None})
-        if not data:
-            self._supervisor.unwatch(0)
-
-    def _forward_file(self) -> None:
-        left = _INPUT_FILE_BYTES_MAX
-        while left > 0 and (data := os.read(0, min(left, _READ_BYTES))):
-            self._supervisor.tell(self._place, {"input": data.decode("latin-1")})
-            left -= len(data)
-        self._supervisor.tell(self._place, {"input": None})

@@ -16,10 +16,11 @@ from byteps.cli import agent
 from byteps.cli.children import ProcessSpec
 from byteps.cli.cores import SWITCH_VARIABLE, say_cores
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
+from byteps.cli.job_input import InputForwarder
 from byteps.cli.local_job import local_job, say_threads
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
-from byteps.cli.remote_job import InputForwarder, RemoteOptions, remote_job
+from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
 from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import InvalidArgumentError

@@ -13,7 +13,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from byteps.cli import guard
@@ -26,7 +26,7 @@ from byteps.cli.children import (
     why_not_started,
 )
 from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy
-from byteps.cli.output import Output, Outputs, may_read_input, prefix, use_colour
+from byteps.cli.output import Output, Outputs, may_read_input
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.signals import signals_as_events
 from byteps.cli.suspects import Suspects
@@ -87,6 +87,7 @@ class Supervisor:
         self._stdin = stdin
         self._name = name
         self._on_started: list[Callable[[], None]] = []
+        self._before_wait: list[Callable[[], None]] = []
         self._marker = guard.new_marker()
         self._selector = selectors.DefaultSelector()
         self._outputs = Outputs(self._selector, relays=relays)
@@ -145,19 +146,19 @@ class Supervisor:
         """Call a function once when all processes have been started."""
         self._on_started.append(call)
 
-    def add_output(self, output: Output) -> None:
-        """Write to an output what it has pending, as long as it takes it."""
-        self._outputs.add(output)
+    def before_each_wait(self, call: Callable[[], None]) -> None:
+        """Call a function before each wait for events."""
+        self._before_wait.append(call)
 
-    def close_output(self, output: Output) -> None:
-        """Close an output as soon as nothing is pending."""
-        self._outputs.close(output)
+    @property
+    def outputs(self) -> Outputs:
+        """Return what the launcher writes to; more outputs may be added."""
+        return self._outputs
 
-    def tell(self, place: int, word: Mapping[str, object]) -> None:
-        """Send a line to the agent at a place among the specs, if it lives."""
-        for child in self._children:
-            if child.place == place and child.status is None:
-                child.tell(word)
+    def words_of(self, place: int) -> Output | None:
+        """Return what leads to the agent at a place among the specs, as long as it lives."""
+        living = (c for c in self._children if c.place == place and c.status is None)
+        return next((child.words for child in living if not self._is_over), None)
 
     def tell_of_exits(self, ranks: Sequence[int]) -> None:
         """Tell the scheduler, if it is here, that workers on another host have ended in order."""
@@ -222,18 +223,8 @@ class Supervisor:
         if child.words is not None:
             self._outputs.add(child.words)
         self._selector.register(child.descriptor, selectors.EVENT_READ, child)
-        out, err = self._outputs.out, self._outputs.err
-        note = child.last_error.note
-        streams = ((child.process.stdout, out, None), (child.process.stderr, err, note))
-        for stream, target, watch in streams:
-            if stream is not None:
-                coloured = use_colour(target.descriptor, os.environ)
-                # An agent names its processes itself.
-                named = child.spec.task is None
-                line_prefix = prefix(child.spec.label, child.place, coloured) if named else b""
-                copy = self._files.of(child.spec.label) if self._files is not None else None
-                has_input = self._has_input(child.spec)
-                self._outputs.forward(stream.fileno(), target, line_prefix, watch, copy, has_input)
+        copy = self._files.of(child.spec.label) if self._files is not None else None
+        child.forward_to(self._outputs, self._has_input(child.spec), copy)
 
     # Running.
 
@@ -244,10 +235,15 @@ class Supervisor:
             self._look_at_output()
             if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
                 return
-            self._outputs.listen()
+            self._listen()
             self._handle_events(self._selector.select(self._time_left()))
         if self._suspects:
             self._judge(killed_only=False)
+
+    def _listen(self, to_all: bool = False) -> None:
+        for call in self._before_wait:
+            call()
+        self._outputs.listen(to_all)
 
     def _handle_events(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         ended = []
@@ -271,8 +267,9 @@ class Supervisor:
             reason = f"bps cannot write to {self._files.error}; ending the job"
             self._fail(reason, _NO_OUTPUT_EXIT_CODE)
         error = self._outputs.error
-        # Without prefixes the processes have outputs of their own, and only notices are lost.
-        if error is not None and self._prefixed and not self._ending:
+        # Processes with outputs of their own lose only notices.
+        is_used = self._prefixed or self._outputs.is_fed
+        if error is not None and is_used and not self._ending:
             reason = f"bps cannot write to its output: {error.strerror}; ending the job"
             self._fail(reason, _NO_OUTPUT_EXIT_CODE)
 
@@ -489,7 +486,7 @@ class Supervisor:
             left_s = None if until is None else until - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return
-            self._outputs.listen(to_all=True)
+            self._listen(to_all=True)
             for key, _ in self._selector.select(left_s):
                 key.data()
 

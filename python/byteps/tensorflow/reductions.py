@@ -18,7 +18,7 @@ from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, calls_of_group, named, same
-from byteps.tensorflow.sparse import allreduce_slices
+from byteps.tensorflow.sparse import allreduce_slices, as_slices, check_slices
 
 
 @with_tensorflow_errors
@@ -120,15 +120,20 @@ def grouped_allreduce(
     chosen = choose_op(average, op)
     factors = (prescale_factor, postscale_factor)
     call = reduce_call(chosen, name, *factors, process_set)
-    dense = [i for i, one in enumerate(values) if not isinstance(one, tf.IndexedSlices)]
-    for i in dense:
-        values[i] = as_tensor(values[i], call)
+    are_slices = [isinstance(one, tf.IndexedSlices) for one in values]
+    if any(are_slices):
+        check_slices(chosen, factors)
+    values = [
+        as_slices(one) if is_slices else as_tensor(one, call)
+        for one, is_slices in zip(values, are_slices, strict=True)
+    ]
+    dense = [i for i, is_slices in enumerate(are_slices) if not is_slices]
     base = replace(call, name=named(name, "GroupedAllreduce", values[0], ignore_name_scope))
     has_shapes = tf.executing_eagerly()
     before = agreed(base, [described(one, has_shapes) for one in values])
     with after(before):
         for i, one in enumerate(values):
-            if i not in dense:
+            if are_slices[i]:
                 own = None if name is None else f"{name}_{i + 1}of{len(values)}"
                 values[i] = allreduce_slices(one, chosen, own, "Allreduce", factors, process_set)
         found = _exchange_group(base, [values[i] for i in dense], compression, gate_of(before))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from byteps.common.calls import gather_call
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum
+from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
 from byteps.tensorflow.exchange import as_tensor, named, number, rows
 
 
@@ -25,6 +25,17 @@ def allreduce_slices(
 
     Averages are divided by the number of ranks; those of integers become floating-point numbers.
     """
+    check_slices(op, factors)
+    values = _gather(slices.values, name, f"{kind}_values", process_set)
+    indices = _gather(slices.indices, name, f"{kind}_indices", process_set)
+    if op is Average:
+        values = _divided(values, number("size", process_set))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def check_slices(op: ReduceOp, factors: tuple[float, float]) -> None:
+    """Raise unless rows can be combined so. Looks at no value: all ranks come to the same end."""
+    operation_of(op)  # raises for what is no op
     if op not in (Average, Sum):
         raise NotImplementedError(
             f"tf.IndexedSlices cannot be combined with op={op.name.title()}. Use op=Average or "
@@ -35,10 +46,13 @@ def allreduce_slices(
             "prescale_factor and postscale_factor are not supported for tf.IndexedSlices. Make it "
             "dense with tf.convert_to_tensor, or scale its values."
         )
-    values = _gather(slices.values, name, f"{kind}_values", process_set)
-    indices = _gather(slices.indices, name, f"{kind}_indices", process_set)
-    if op is Average:
-        values = _divided(values, number("size", process_set))
+
+
+def as_slices(slices: Any) -> Any:
+    """Return slices of tensors, for which the user may have given lists; raise if they cannot be
+    exchanged."""
+    call = gather_call(None)
+    values, indices = as_tensor(slices.values, call), as_tensor(slices.indices, call)
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 

@@ -170,9 +170,22 @@ def check_slices(rank: int, size: int) -> None:
             (r + 1) / size for r in range(size) for _ in "ab"
         ]
     refused(NotImplementedError, "Max", lambda: bps.allreduce(mine, op=bps.Max))
-    both = bps.grouped_allreduce([tf.ones(2), mine], op=bps.Sum)
-    assert isinstance(both[1], tf.IndexedSlices)
-    assert both[0].numpy().tolist() == [size, size]
+    lists = tf.IndexedSlices([[1.0, 2.0]], [rank], [9, 2])
+    for given in (mine, lists):
+        for group in ([tf.ones(2), given], [given, tf.ones(2)], [given]):
+            sums = partial(bps.grouped_allreduce, group)
+            for way in (partial(sums, op=bps.Sum), tf.function(partial(sums, op=bps.Sum))):
+                for one, found in zip(group, way(), strict=True):
+                    assert isinstance(found, type(one) if one is given else tf.Tensor)
+                    if one is given:
+                        assert len(found.values) == len(found.indices) == size * len(one.indices)
+                    else:
+                        assert found.numpy().tolist() == [size, size]
+            # Before anything is looked at or sent: on all ranks alike.
+            for op in (bps.Min, bps.Max, bps.Product, bps.Adasum):
+                refused(NotImplementedError, "op=Average", partial(sums, op=op))
+            refused(NotImplementedError, "scale", partial(sums, postscale_factor=2.0))
+            refused(ValueError, "must be one of", partial(sums, op="sum"))
 
 
 def check_groups_that_differ(rank: int, size: int) -> None:

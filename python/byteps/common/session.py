@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from byteps.common.errors import BytepsError, DeadlineError, DuplicateNameError, OutOfStepError
+from byteps.common.launched import Launched
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
 from byteps.common.request import Request, shortened
 from byteps.common.shared_memory import SharedMemory
@@ -61,7 +62,9 @@ class Session:
         self.atomic: set[str] = set()
         self._names: dict[int, str] = {}
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
-        self._stuck: threading.Thread | None = None  # which has told the job that it is stuck
+        self._stuck: object = None  # which thread has told the job that it is, or `_launched`
+        self._stuck_lock = threading.RLock()  # a signal handler may wait, too
+        self._launched = Launched(self, lambda: _may_call_beside(threading.main_thread()))
         self._timeline: Timeline | None = None
         self._recorders: tuple[Recorder, ...] = ()
         self._next_take = 0.0  # of what the library keeps for them
@@ -115,7 +118,7 @@ class Session:
         holder = self._taken.get(name)
         if holder is not None:
             raise self._duplicate(name, holder, request)
-        self._submit(name, request, ending)
+        self._launched.add(self._submit(name, request, ending), name)
         if self._recorders:
             self._take_entries(now_and_then=True)
 
@@ -193,11 +196,10 @@ class Session:
             return
         if self._has_other_threads() and self._is_over(handle, _STUCK_BESIDE_OTHERS_AFTER_MS):
             return
-        stuck = not self._may_others_call()
+        stuck, me = not self._may_others_call(), threading.current_thread()
         try:
             if stuck:
-                self._stuck = threading.current_thread()
-                self._native.set_stuck(self._names.get(handle))
+                self._claim_stuck(me, self._names.get(handle), overrides=True)
                 if self._may_others_call():  # since a moment ago
                     self._native.set_stuck(None)
             waited_s, next_s = 0, _LONG_WAIT_S
@@ -206,8 +208,34 @@ class Session:
                 self._tell_of_wait(handle, waited_s)
         finally:
             if stuck:
+                self._take_back_claim(me)
+
+    def _claim_stuck(self, claimant: object, name: str | None, overrides: bool) -> bool:
+        """Tell the job that this rank begins nothing before `name` has ended; return False if
+        another claimant has said so of another name."""
+        with self._stuck_lock:
+            if self._stuck not in (None, claimant) and not overrides:
+                return False
+            self._stuck = claimant
+            self._native.set_stuck(name)
+            return True
+
+    def _take_back_claim(self, claimant: object) -> None:
+        with self._stuck_lock:
+            if self._stuck is claimant:
                 self._stuck = None
                 self._native.set_stuck(None)
+
+    # For operations that are launched.
+
+    def claim_stuck(self, name: str) -> bool:
+        """Tell the job that this rank begins nothing before `name` has ended, unless a wait has
+        said that of another; return whether it was told."""
+        return self._claim_stuck(self._launched, name, overrides=False)
+
+    def take_back_claim(self) -> None:
+        """Tell the job that this is not so any more."""
+        self._take_back_claim(self._launched)
 
     def _has_other_threads(self) -> bool:
         # The second look finds threads that were not started by `threading`.
@@ -219,10 +247,7 @@ class Session:
         One that has never done so, like a progress bar's or a watchdog's, does not count.
         """
         me = threading.current_thread()
-        others = (thread for thread in threading.enumerate() if thread is not me)
-        return me is not threading.main_thread() or any(
-            other in _CALLERS or other.name.startswith(_OWN_THREADS) for other in others
-        )
+        return me is not threading.main_thread() or _may_call_beside(me)
 
     def _wait(self, handle: int, timeout_ms: int) -> None:
         try:
@@ -355,6 +380,7 @@ class Session:
         try:
             self._native.shutdown()
         finally:
+            self._launched.close()
             if self._recorders:
                 self._take_entries()
             recorders, self._recorders, self._timeline = self._recorders, (), None
@@ -364,6 +390,12 @@ class Session:
     def close(self) -> None:
         """Say that this process will not come back. REQUIRES: `shutdown`; nobody uses it again."""
         del self._native
+
+
+def _may_call_beside(thread: threading.Thread) -> bool:
+    """Return whether another thread than this one may start operations."""
+    others = (other for other in threading.enumerate() if other is not thread)
+    return any(other in _CALLERS or other.name.startswith(_OWN_THREADS) for other in others)
 
 
 def _open_interruptible(settings: list[str]) -> _core.Session:

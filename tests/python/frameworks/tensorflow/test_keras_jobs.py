@@ -90,6 +90,12 @@ def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
 
 
 @keras_3
+def test_a_rank_with_more_batches_than_others(environment, backend) -> None:
+    names = ["keras", *[backend] * (backend != "torch")]
+    expect_in_all(environment, "uneven_batches", *names)
+
+
+@keras_3
 def test_keras_goes_on_when_a_server_is_killed(environment, backend) -> None:
     if backend != "jax" and not FULL:
         pytest.skip("TEST_FULL=1 runs it; the same happens in tests of torch and TensorFlow")

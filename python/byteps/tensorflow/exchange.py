@@ -75,6 +75,8 @@ def calls_of_group(call: Call, count: int) -> list[Call]:
 def same(calls: Sequence[Call], tensors: Sequence[Any], gate: Any = None) -> list[Any]:
     """Return the results of calls that all start at once, scaled as the calls say. In a program of
     XLA, they start when the gate is there."""
+    if not tensors:
+        return []  # TensorFlow has no operation without inputs
     sent, bare = [], []
     for call, tensor in zip(calls, tensors, strict=True):
         is_cut = _is_cut(call, tensor)

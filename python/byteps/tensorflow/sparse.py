@@ -26,6 +26,7 @@ def allreduce_slices(
     Averages are divided by the number of ranks; those of integers become floating-point numbers.
     """
     check_slices(op, factors)
+    slices = as_slices(slices)
     values = _gather(slices.values, name, f"{kind}_values", process_set)
     indices = _gather(slices.indices, name, f"{kind}_indices", process_set)
     if op is Average:
@@ -53,7 +54,8 @@ def as_slices(slices: Any) -> Any:
     exchanged."""
     call = gather_call(None)
     values, indices = as_tensor(slices.values, call), as_tensor(slices.indices, call)
-    return tf.IndexedSlices(values, indices, slices.dense_shape)
+    shape = slices.dense_shape
+    return tf.IndexedSlices(values, indices, None if shape is None else as_tensor(shape, call))
 
 
 def _gather(value: Any, name: str | None, part: str, process_set: ProcessSet) -> Any:

@@ -1,7 +1,13 @@
-"""Optimizers of Keras 3 that combine gradients over all ranks first."""
+"""Optimizers of Keras 3 that combine gradients over all ranks first.
+
+A program may have Keras 2 beside it: with TF_USE_LEGACY_KERAS=1 `tf.keras` is the package tf_keras.
+An optimizer of that one is made distributed by byteps.tensorflow.keras, here, too.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any
 
 import keras
@@ -14,7 +20,10 @@ from byteps.keras_common.subclass import is_distributed, subclass
 
 def _distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
     """Return a distributed optimizer that has the state of `optimizer`."""
-    del trained  # the optimizer knows
+    if "tf_keras" in sys.modules:
+        two = importlib.import_module("byteps.tensorflow.keras.two")
+        if two.is_of_keras_2(optimizer):
+            return two.distributed_with(optimizer, settings, trained)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ValueError(
             f"DistributedOptimizer takes an optimizer of Keras 3; this is a "

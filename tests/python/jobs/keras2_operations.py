@@ -1,8 +1,13 @@
-"""A worker: byteps.tensorflow.keras with Keras 2: `tf.keras` up to TensorFlow 2.15, or tf_keras."""
+"""A worker: byteps.tensorflow.keras with Keras 2: `tf.keras` up to TensorFlow 2.15, or tf_keras.
+
+With an argument, only the check of that name.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -147,6 +152,35 @@ def check_values_and_own_loop(rank: int, size: int) -> None:
     assert_raises(AttributeError, "--min-np", lambda: bps.elastic)
 
 
+def check_local_variables(rank: int, size: int) -> None:
+    """A rank keeps the gradients of its local variables, also where byteps.keras, which is for
+    Keras 3, gets an optimizer of this Keras."""
+    modules = [bps]
+    if int(importlib.metadata.version("keras").partition(".")[0]) >= 3:
+        modules.append(importlib.import_module("byteps.keras"))
+    for module in modules:
+        for kind in (keras.optimizers.SGD, keras.optimizers.legacy.SGD):
+            for is_partial in (False, True):
+                layer = keras.layers.Dense(3)
+                model = keras.Sequential([keras.Input((4,)), layer, keras.layers.Dense(1)])
+                model.set_weights([np.full(w.shape, 0.5) for w in model.get_weights()])
+                if is_partial:
+                    made = module.PartialDistributedOptimizer(kind(0.1), local_layers=layer)
+                else:
+                    made = module.DistributedOptimizer(kind(0.1))
+                    for variable in layer.trainable_variables:
+                        made.register_local_var(variable)
+                assert isinstance(made, kind)
+                model.compile(made, loss="mse")
+                model.fit(np.full((4, 4), rank + 1.0), np.ones((4, 1)), verbose=0)
+                everybody = bps.allgather_object([w.tolist() for w in model.get_weights()])
+                for place in range(4):
+                    seen = {str(weights[place]) for weights in everybody}
+                    assert len(seen) == (size if place < 2 else 1), (kind, place, everybody)
+        wrong = "an optimizer of Keras"
+        assert_raises(ValueError, wrong, lambda m=module: m.PartialDistributedOptimizer("sgd"))
+
+
 def check_mismatch(rank: int, size: int) -> None:
     if size == 1:
         return
@@ -167,7 +201,7 @@ def main() -> None:
     bps.init()
     rank, size = bps.rank(), bps.size()
     for name, check in sorted(globals().items()):
-        if name.startswith("check_"):
+        if name.startswith(f"check_{''.join(sys.argv[1:])}"):
             check(rank, size)
             bps.barrier(name=f"after {name}")
     bps.shutdown()

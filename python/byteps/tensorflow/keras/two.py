@@ -46,10 +46,16 @@ push_pull = _VALUES.push_pull
 reducescatter = _VALUES.reducescatter
 
 
-def _distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
+def is_of_keras_2(optimizer: Any) -> bool:
+    """Return whether this is an optimizer of Keras 2, a new or an old one."""
+    kinds = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
+    return isinstance(optimizer, kinds)
+
+
+def distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
     """Return a distributed optimizer. It has the state of `optimizer` if the caller knows which
     variables that trains."""
-    if not isinstance(optimizer, (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)):
+    if not is_of_keras_2(optimizer):
         raise ValueError(
             f"DistributedOptimizer takes an optimizer of Keras 2; this is a "
             f"{type(optimizer).__name__}. For those of Keras 3 use byteps.keras."
@@ -75,7 +81,7 @@ def _copy_state(source: Any, target: Any, trained: Any) -> None:
         other.assign(one)
 
 
-_MAKES = MakesOptimizers(_distributed_with, keras.models.load_model)
+_MAKES = MakesOptimizers(distributed_with, keras.models.load_model)
 DistributedOptimizer = _MAKES.DistributedOptimizer
 PartialDistributedOptimizer = _MAKES.PartialDistributedOptimizer
 load_model = _MAKES.load_model

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import job_runs
 import pytest
 from job_runs import (
+    COLD_PYTHON,
     example_and_alone,
     expect_all_right,
     expect_outlives_a_server,
@@ -110,3 +111,15 @@ def test_every_operation_of_keras_2(all_environment, workers, servers) -> None:
         pytest.skip("Keras 2 is not installed here: neither tf_keras nor TensorFlow 2.15")
     environment = {**all_environment, "TF_CPP_MIN_LOG_LEVEL": "2"}
     expect_all_right(environment, "keras2_operations", workers, servers)
+
+
+@keras_3
+def test_keras_2_as_the_keras_of_tensorflow(all_environment) -> None:
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("Keras 2 is not installed here")
+    environment = {**all_environment, "TF_CPP_MIN_LOG_LEVEL": "2", "TF_USE_LEGACY_KERAS": "1"}
+    # TensorFlow looks at the variable when it is imported.
+    run = job(environment, "keras2_operations", 2, 1, arguments=("local",), python=COLD_PYTHON)
+    code, out, err = finish(run)
+    assert code == 0, out + err
+    assert out.count("all right") == 2

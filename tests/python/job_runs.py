@@ -20,6 +20,7 @@ from processes import (
     carriers,
     clean_environment,
     finish,
+    started_with,
     wait_for_line,
     wait_until_gone,
 )
@@ -188,10 +189,7 @@ def expect_same_weights(folder: Path, tolerance: float) -> None:
 def process_of(environment, label: str) -> int:
     """Return the process id that belongs to a label of the launcher."""
     role, _, number = label.partition(" ")
-    found = []
-    for process in sorted(carriers(environment[TOKEN_VARIABLE])):
-        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
-        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        if variables.get("DMLC_ROLE") == role:
-            found.append((variables.get("BYTEPS_LOCAL_RANK", ""), process))
-    return found[int(number or 0)][1]
+    names = {"worker": "BYTEPS_LOCAL_RANK", "server": "DMLC_RANK"}
+    numbered = {names[role]: number} if number else {}
+    (found,) = started_with(environment[TOKEN_VARIABLE], DMLC_ROLE=role, **numbered)
+    return found

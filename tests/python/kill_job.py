@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, clean_environment
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, clean_environment, environment_of
 
 WORKER = Path(__file__).with_name("jobs") / "kills.py"
 
@@ -246,11 +246,7 @@ class KillJob:
         if role == "worker":
             return self.logs[int(number)].pid
         for pid in sorted(carriers(self.token), reverse=True):
-            try:
-                entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+            variables = environment_of(pid)
             if variables.get("DMLC_ROLE") == role and variables.get("DMLC_RANK", "") == number:
                 return pid
         raise AssertionError(f"{label} does not run\n{self.describe()}")

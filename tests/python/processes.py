@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -102,6 +104,45 @@ def carriers(token: str) -> dict[int, str]:
         except OSError:
             continue
     return found
+
+
+def environment_of(process: int) -> dict[str, str]:
+    """Return the environment that a process was started with; nothing if it has ended."""
+    try:
+        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def started_with(token: str, **variables: str) -> list[int]:
+    """Return the live processes of a token with these variables, without their descendants."""
+    wanted = variables.items()
+    found = {one for one in carriers(token) if wanted <= environment_of(one).items()}
+    return sorted(one for one in found if not _ancestors(one) & found)
+
+
+def _ancestors(process: int) -> set[int]:
+    found: set[int] = set()
+    while process > 1:
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text()
+        except OSError:
+            break
+        process = int(stat.rpartition(")")[2].split()[1])
+        found.add(process)
+    return found
+
+
+def kill_together(processes: Sequence[int]) -> None:
+    """Kill processes as if at once: none of them runs any more when the first one is killed."""
+    descriptors = [os.pidfd_open(process) for process in processes]
+    for descriptor in descriptors:
+        signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
+    for descriptor in descriptors:
+        with contextlib.suppress(ProcessLookupError):  # their launcher was faster
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
 
 
 def wait_until_gone(processes: Mapping[int, str]) -> dict[int, str]:

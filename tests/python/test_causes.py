@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import test_launcher
 from processes import LIMIT_S, command_line, finish, launch
@@ -37,15 +36,24 @@ def test_the_cause_counts_although_those_who_hear_of_it_end_first(lasting, tmp_p
     assert "worker 1 ended with exit code 17; ending the job" in err
 
 
-def test_the_last_line_names_who_raised_and_not_who_heard_of_it(lasting) -> None:
+def test_the_last_line_names_who_raised_and_not_who_heard_of_it(lasting, tmp_path) -> None:
+    # The end of the worker that heard is the end of a file for the cause, which comes later still.
+    fifo = tmp_path / "worker"
+    os.mkfifo(fifo)
     heard = "byteps.common.errors.PeerLostError: worker 1 (process 7 on vm) was lost"
-    script = (
-        "import os, sys, time\n"
-        "rank = int(os.environ['BYTEPS_LOCAL_RANK'])\n"
-        "time.sleep(0.7 * (rank == 1))\n"
-        f"sys.exit('ValueError: no data' if rank == 1 else '{heard}')"
+    worker = (
+        f'if [ $BYTEPS_LOCAL_RANK = 0 ]; then exec 3>{fifo}; echo "{heard}" >&2; exit 1; fi; '
+        f'cat {fifo}; sleep 0.7; echo "ValueError: no data" >&2; exit 1'
     )
-    code, _, err = finish(bps_run(lasting, "-n", "3", sys.executable, "-c", script))
+    script = (
+        "import os, sys\n"
+        "from byteps.cli import supervisor, suspects\n"
+        "from byteps.cli.local_job import local_job\n"
+        f"suspects._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
+        f"job = local_job(2, 0, ['sh', '-c', {worker!r}], os.environ)\n"
+        "sys.exit(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
+    )
+    code, _, err = finish(launch([*command_line("byteps.cli")[:1], "-c", script], lasting))
     assert code == 1
     last = "[bps] worker 1 ended with exit code 1 (ValueError: no data); ending the job"
     assert err.splitlines()[-1] == last

@@ -12,7 +12,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from processes import finish, wait_for_line
+from processes import LIMIT_S, finish, wait_for_line
 
 environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
@@ -224,7 +224,7 @@ def test_an_interface_that_is_not_there_is_named(links, environment) -> None:
     }
     command = [sys.executable, "-c", "import byteps.numpy as b; b.init()"]
     ended = subprocess.run(
-        command, env=told, cwd="/", capture_output=True, text=True, timeout=60, check=False
+        command, env=told, cwd="/", capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert ended.returncode != 0
     assert re.search("'eth[07]' has no address that others can use", ended.stderr), ended.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from pathlib import Path
@@ -10,7 +9,14 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
-from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until_gone
+from processes import (
+    TOKEN_VARIABLE,
+    carriers,
+    finish,
+    kill_together,
+    wait_for_line,
+    wait_until_gone,
+)
 from test_local_jobs import local_job, workers_of
 from test_machines import machines, worker_of
 
@@ -48,8 +54,7 @@ def kill_and_look(workers: list[int], victims: list[int]) -> tuple[set[str], set
     """Kill some of the workers; return the memory and the sockets of all of them."""
     memory = set().union(*(shared_memory_of(one) for one in workers))
     sockets = set().union(*(unix_sockets_of(one) for one in workers))
-    for victim in victims:
-        os.kill(victim, signal.SIGKILL)
+    kill_together(victims)
     return memory, sockets
 
 

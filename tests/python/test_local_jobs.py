@@ -7,12 +7,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import job_runs
 import pytest
 from job_runs import COLD_PYTHON, JOBS, warm_python
-from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
+from processes import (
+    TOKEN_VARIABLE,
+    carriers,
+    environment_of,
+    finish,
+    free_ports,
+    started_with,
+    wait_for_line,
+)
 from shapes import FULL
 from test_jobs import MISSING
 
@@ -75,28 +82,20 @@ def test_training_equals_training_alone(environment) -> None:
 def test_only_workers_run(environment) -> None:
     process = local_job(environment, "steps", 2)
     wait_for_line(process, "stepping")
-    roles = [role_of(one) for one in carriers(environment[TOKEN_VARIABLE])]
-    assert sorted(filter(None, roles)) == ["worker", "worker"]
+    token = environment[TOKEN_VARIABLE]
+    assert sorted(workers_of(token)) == ["0", "1"]
+    assert {role_of(one) for one in carriers(token)} - {""} == {"worker"}
     process.send_signal(signal.SIGTERM)
     finish(process)
 
 
 def role_of(process: int) -> str:
-    try:
-        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
-    except OSError:
-        return ""
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry).get("DMLC_ROLE", "")
+    return environment_of(process).get("DMLC_ROLE", "")
 
 
 def workers_of(token: str) -> dict[str, int]:
-    found = {}
-    for process in carriers(token):
-        entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
-        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        if variables.get("DMLC_ROLE") == "worker":
-            found[variables["BYTEPS_LOCAL_RANK"]] = process
-    return found
+    found = started_with(token, DMLC_ROLE="worker")
+    return {environment_of(process)["BYTEPS_LOCAL_RANK"]: process for process in found}
 
 
 def test_a_killed_worker_ends_the_job_by_name(environment) -> None:

@@ -9,13 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import job_runs
 import pytest
 import test_jobs
 from job_runs import COLD_PYTHON, JOBS, warm_python
-from processes import TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
+from processes import TOKEN_VARIABLE, finish, free_ports, started_with, wait_for_line
 from shapes import FULL
 
 from byteps.common.layout import Layout
@@ -70,16 +69,9 @@ def machines(
 
 
 def worker_of(token: str, machine: int, rank: int) -> int:
-    for process in carriers(token):
-        try:
-            entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
-        except OSError:
-            continue
-        variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        found = (variables.get("DMLC_WORKER_ID"), variables.get("BYTEPS_LOCAL_RANK"))
-        if variables.get("DMLC_ROLE") == "worker" and found == (str(machine), str(rank)):
-            return process
-    raise AssertionError(f"there is no worker {rank} on machine {machine}")
+    place = {"DMLC_WORKER_ID": str(machine), "BYTEPS_LOCAL_RANK": str(rank)}
+    (found,) = started_with(token, DMLC_ROLE="worker", **place)
+    return found
 
 
 @pytest.mark.parametrize("name", ["operations", "mismatches", *["orders", "training"] * FULL])

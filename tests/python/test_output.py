@@ -10,10 +10,12 @@ import selectors
 import struct
 import tempfile
 import termios
+import types
 from pathlib import Path
 
 import pytest
 
+from byteps.cli import output as output_module
 from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import (
     LineForwarder,
@@ -23,6 +25,14 @@ from byteps.cli.output import (
     prefix,
     use_colour,
 )
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch) -> list[float]:
+    """The time of what is tested. It stands still unless a test moves it."""
+    now = [1000.0]
+    monkeypatch.setattr(output_module, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    return now
 
 
 def forwarded(*chunks: bytes) -> bytes:
@@ -57,6 +67,20 @@ def test_of_a_progress_bar_one_line_in_a_second_is_written_and_the_last() -> Non
     assert forwarded(b"begin\n", *bar, b"\n", b"end\n") == b"> begin\n> 0%\n> 99%\n> end\n"
     assert forwarded(*bar) == b"> 0%\n> 99%\n"
     assert forwarded(b"".join(bar) + b"100%\nend\n") == b"> 99%\n> 100%\n> end\n"
+
+
+def test_a_second_later_the_next_line_of_a_progress_bar_is_written(clock) -> None:
+    source, feed = os.pipe()
+    with unread("pipe") as (reader, writer):
+        forwarder = LineForwarder(source, Output(writer), b"> ")
+        # What a read ends with is known at the next one: a line feed could follow.
+        for moment, percent in ((0.0, 1), (0.0, 2), (0.9, 3), (1.1, 4), (1.2, 5)):
+            clock[0] = 1000.0 + moment
+            os.write(feed, b"%d%%\r" % percent)
+            assert forwarder.forward()
+        assert os.read(reader, 1 << 16) == b"> 1%\n> 3%\n"
+    os.close(feed)
+    os.close(source)
 
 
 def test_a_line_without_end_is_bounded() -> None:

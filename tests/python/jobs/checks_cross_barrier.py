@@ -16,6 +16,7 @@ from byteps.common.errors import MismatchError
 from byteps.torch.cross_barrier import CrossBarrier
 
 EXACT = 1e-12
+PATIENCE_S = 60.0
 
 
 def network() -> torch.nn.Module:
@@ -79,7 +80,9 @@ def check_cross_barrier(rank: int, size: int) -> None:
         optimizer.load_state_dict(theirs)
     del optimizer, schedules, schedule
     gc.collect()
-    assert "byteps-cross-barrier" not in [t.name for t in threading.enumerate()]
+    for thread in [one for one in threading.enumerate() if one.name == "byteps-cross-barrier"]:
+        thread.join(PATIENCE_S)  # it has been told to end, and may still be ending
+        assert not thread.is_alive()
     assert not Path("cross_barrier.log").exists()
 
 

@@ -1,8 +1,9 @@
 """Counts passed, failed and skipped tests in the logs of one lane.
 
-Knows what ctest -V, GoogleTest, pytest, tools/lint.py and spec/run.py print. Prints "PASSED FAILED
-SKIPPED". A lane that counts no tests of its own counts as one; a failed lane counts at least one
-failure. A skipped test counts as failed if tools/may_skip.txt does not allow the lane to skip it.
+Knows what ctest -V, GoogleTest, pytest, tools/lint.py, spec/run.py and the lane collectives print.
+Prints "PASSED FAILED SKIPPED". A lane that counts no tests of its own counts as one; a failed lane
+counts at least one failure. A skipped test counts as failed if tools/may_skip.txt does not allow
+the lane to skip it.
 """
 
 import argparse
@@ -18,6 +19,7 @@ GTEST_FAILED = re.compile(r"\[  FAILED  \] (\d+) tests?, listed below")
 CTEST_LINE = re.compile(r"^(\d+): (.*)$", re.MULTILINE)
 CTEST_RESULT = re.compile(r"^\s*\d+/\d+ Test +#(\d+): .*?(Passed|\*\*\*|Not Run)", re.MULTILINE)
 SUMMARY = re.compile(r"^(?:=+ |lint: |spec: ).*?\b(?:passed|failed|error)", re.MULTILINE)
+COLLECTIVES = re.compile(r"^collectives: (\d+) cases, (\d+) wrong", re.MULTILINE)
 PYTEST_PASSED = re.compile(r"(\d+) passed")
 PYTEST_FAILED = re.compile(r"(\d+) (?:failed|errors?)")
 
@@ -46,6 +48,9 @@ def count_ctest(text: str) -> tuple[int, int]:
 
 def count(text: str) -> tuple[int, int]:
     passed, failed = count_ctest(text)
+    for cases, wrong in COLLECTIVES.findall(text):
+        passed += int(cases) - int(wrong)
+        failed += int(wrong)
     for line in text.splitlines():
         if SUMMARY.match(line):
             passed += total(PYTEST_PASSED, line)

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,13 @@ from processes import (
     carriers,
     clean_environment,
     finish,
+    free_ports,
     started_with,
     wait_for_line,
     wait_until_gone,
 )
+
+from byteps.common.layout import Layout
 
 JOBS = Path(__file__).with_name("jobs")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -97,7 +101,8 @@ def job(
     arguments: tuple[str, ...] = (),
     python: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
-    counts = ["-np", str(workers), "--servers", str(servers)]
+    """Start a job; with 0 servers, one of ranks that share memory."""
+    counts = ["-np", str(workers), *(["--servers", str(servers)] if servers else [])]
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
     # TensorFlow imports Keras, which takes its backend from the environment then.
     python = python or warm_python(environment.get("KERAS_BACKEND", ""))
@@ -110,6 +115,51 @@ def job(
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@contextmanager
+def machines(
+    environment,
+    name: str,
+    sizes: tuple[int, ...],
+    servers: int = 1,
+    arguments: tuple[str, ...] = (),
+    python: Sequence[str] = (),
+    **options: str,
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start services, and a launcher for each machine with its workers; yields these launchers.
+
+    The machines are on one host, and know of each other only what the contract says.
+    """
+    common = {
+        **environment,
+        **Layout(sizes).variables(),
+        "DMLC_NUM_SERVER": str(servers),
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
+        **options,
+    }
+
+    def start(role: str, *command: str, **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "byteps.cli.bpslaunch", *command],
+            env={**common, "DMLC_ROLE": role, **more},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    services = [start("scheduler"), *(start("server") for _ in range(servers))]
+    script = (*(python or warm_python()), str(JOBS / f"{name}.py"), *arguments)
+    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
+    try:
+        yield started
+    finally:
+        for process in [*started, *services]:
+            if process.poll() is None:
+                process.terminate()
+            finish(process)
 
 
 def expect_all_right(environment, name: str, workers: int, servers: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import job_runs
 import pytest
 import test_jobs
+from job_runs import machines
 from processes import (
     TOKEN_VARIABLE,
     carriers,
@@ -18,7 +19,7 @@ from processes import (
     wait_until_gone,
 )
 from test_local_jobs import local_job, workers_of
-from test_machines import machines, worker_of
+from test_machines import worker_of
 
 environment = job_runs.environment
 pytestmark = test_jobs.pytestmark

@@ -5,67 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import job_runs
 import pytest
 import test_jobs
-from job_runs import COLD_PYTHON, JOBS, warm_python
-from processes import TOKEN_VARIABLE, finish, free_ports, started_with, wait_for_line
+from job_runs import COLD_PYTHON, machines
+from processes import TOKEN_VARIABLE, finish, started_with, wait_for_line
 from shapes import FULL
-
-from byteps.common.layout import Layout
 
 environment = job_runs.environment
 pytestmark = test_jobs.pytestmark
-
-
-@contextmanager
-def machines(
-    environment,
-    name: str,
-    sizes: tuple[int, ...],
-    servers: int = 1,
-    arguments: tuple[str, ...] = (),
-    python: Sequence[str] = (),
-    **options: str,
-) -> Iterator[list[subprocess.Popen[str]]]:
-    """Start services, and a launcher for each machine with its workers; yields these launchers.
-
-    The machines are on one host, and know of each other only what the contract says.
-    """
-    common = {
-        **environment,
-        **Layout(sizes).variables(),
-        "DMLC_NUM_SERVER": str(servers),
-        "DMLC_PS_ROOT_URI": "127.0.0.1",
-        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
-        **options,
-    }
-
-    def start(role: str, *command: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "byteps.cli.bpslaunch", *command],
-            env={**common, "DMLC_ROLE": role, **more},
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    services = [start("scheduler"), *(start("server") for _ in range(servers))]
-    script = (*(python or warm_python()), str(JOBS / f"{name}.py"), *arguments)
-    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
-    try:
-        yield started
-    finally:
-        for process in [*started, *services]:
-            if process.poll() is None:
-                process.terminate()
-            finish(process)
 
 
 def worker_of(token: str, machine: int, rank: int) -> int:

@@ -7,8 +7,8 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python engines sim spec frameworks; about 20 minutes
-  test --all        also the long lanes: matrix asan tsan clang tidy fuzz bench wheel docs
-                    seeing
+  test --all        also the long lanes: matrix collectives asan tsan clang tidy fuzz bench wheel
+                    docs seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root)
   lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
@@ -41,6 +41,8 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_JOBS          parallel compilations (number of cores)
   DEV_SIM_SEEDS     seeds of the lane sim (3000)
   DEV_MUTANTS       edits of the lane mutants (60)
+  DEV_CASES         cases of the lane collectives (2000)
+  DEV_SEED          where they come from (each time another number)
 TEXT
 }
 

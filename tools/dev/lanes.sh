@@ -5,7 +5,7 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
-readonly LANES_MORE="matrix asan tsan clang tidy fuzz bench wheel docs seeing"
+readonly LANES_MORE="matrix collectives asan tsan clang tidy fuzz bench wheel docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
@@ -70,6 +70,30 @@ lane_matrix() {
   ensure_wheel || return
   TEST_FULL=1 run_pytest "Python jobs of every shape" matrix "$VENV/bin/python" \
     -n "$(jobs_count)" "${files[@]}"
+}
+
+# Random operations through every adapter, each result compared with what numpy computes: DEV_CASES
+# of them, from DEV_SEED. JAX and TensorFlow run in the environments of the lane frameworks.
+lane_collectives() {
+  local program=(-m random_collectives.lane) status=0 name place reports=()
+  local seed=${DEV_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')} cases=${DEV_CASES:-2000}
+  ensure_wheel || return
+  for name in numpy torch c10d jax tensorflow; do
+    place=$VENV
+    if [[ $name == jax || $name == tensorflow ]]; then
+      place="$VENV-$name-new"
+      ensure_framework "$place" "$(requirements_of "$name" new)" "$name, new versions" \
+        "framework-$name-new" || return
+    fi
+    LANE_LOGS+=("$LOGS/collectives-$name.log")
+    reports+=("$LOGS/collectives-$name.json")
+    rm -f "${reports[-1]}"
+    step "random operations of $name, seed $seed" "collectives-$name" \
+      env PYTHONPATH=tests/python "$place/bin/python" "${program[@]}" --adapters "$name" \
+      --cases "$((cases / 5))" --seed "$seed" --report "${reports[-1]}" || status=1
+  done
+  PYTHONPATH=tests/python "$VENV/bin/python" "${program[@]}" --add "${reports[@]}" || status=1
+  return "$status"
 }
 
 lane_sim() {

@@ -17,6 +17,7 @@ GTEST_BAD = """\
 """
 PYTEST = "tests/a.py .....\n===== 5 passed, 2 skipped in 0.12s =====\n"
 PYTEST_BAD = "==== 1 failed, 4 passed, 1 error in 0.12s ====\n"
+COLLECTIVES = "20 of 40 cases, 9 s: jax 2\ncollectives: 40 cases, 3 wrong, seed 7\n"
 LINT = "ok  tidy 0.1 s\nlint: 8 passed, 1 failed\n"
 
 
@@ -26,6 +27,7 @@ def test_counts() -> None:
     assert count_lane([PYTEST], 0) == (5, 0)
     assert count_lane([PYTEST_BAD], 1) == (4, 2)
     assert count_lane([LINT, GTEST], 1) == (21, 1)
+    assert count_lane([COLLECTIVES], 1) == (37, 3)
 
 
 def test_lane_without_tests_counts_once() -> None:

@@ -153,6 +153,18 @@ def is_right(launcher: str, ending: str, code: int) -> bool:
     return code != 0  # others have codes of their own
 
 
+def interrupt(job: subprocess.Popen[str], launcher: str) -> None:
+    os.killpg(job.pid, signal.SIGINT)
+    if launcher != "srun":
+        return
+    # srun ends the job if a second Ctrl-C comes within a second, and says what it did with each.
+    told = ""
+    while "sending Ctrl-C" not in told:
+        told = wait_for_line(job, "srun: ").splitlines()[-1]
+        if "one more" in told:
+            os.killpg(job.pid, signal.SIGINT)
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("launcher", ROWS)
 def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -> None:
@@ -172,10 +184,7 @@ def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -
     wait_for_line(job, "all right")
     began = time.monotonic()
     if number == signal.SIGINT:
-        os.killpg(job.pid, number)
-        if words[0] == "srun":  # the first one only asks how the tasks are
-            time.sleep(0.3)
-            os.killpg(job.pid, number)
+        interrupt(job, words[0])
     elif number is not None:
         job.send_signal(number)
     if words[0] == "srun" and number == signal.SIGKILL:

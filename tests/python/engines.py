@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -16,8 +15,8 @@ from collections.abc import Callable, Mapping
 import slurm_cluster
 import ssh_server
 
-# Ray's Python may be another one, which has byteps too.
-RAY_PYTHON = os.environ.get("TEST_RAY_PYTHON", sys.executable)
+# Ray may have a Python of its own, which has byteps too.
+RAY_PYTHON = shutil.which("ray-python") or sys.executable
 
 
 def no_mpi() -> str:

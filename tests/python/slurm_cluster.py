@@ -24,6 +24,12 @@ def why_not() -> str:
     return ""
 
 
+def unpacked_plugins() -> list[Path]:
+    """Return the folder of Slurm's plugins if `./dev lane engines` has unpacked them."""
+    place = Path(str(shutil.which("slurmctld", path=_PATH))).parents[1]
+    return list(place.glob("root/usr/lib/*/slurm-wlm"))
+
+
 class SlurmCluster:
     """Nodes n1, n2 and n3, until `stop`."""
 
@@ -39,9 +45,7 @@ class SlurmCluster:
         config = folder / "slurm.conf"
         host = socket.gethostname().partition(".")[0]
         user = getpass.getuser()
-        # Where they are unpacked, and not installed.
-        plugins = os.environ.get("TEST_SLURM_PLUGINS", "")
-        plugins = plugins and f"PluginDir={plugins}\n"
+        plugins = "".join(f"PluginDir={folder}\n" for folder in unpacked_plugins())
         nodes = "\n".join(
             f"NodeName=n{i} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[i]} CPUs=4"
             for i in (1, 2, 3)

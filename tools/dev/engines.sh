@@ -36,6 +36,13 @@ first_of() {
   done
 }
 
+# write_program NAME LINE COMMAND...: bin/NAME is a script, the line and the command.
+write_program() {
+  local file="$ENGINES/bin/$1"
+  printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$2" "${*:3}" >"$file"
+  chmod 755 "$file"
+}
+
 # wrap NAME WORDS [ARGUMENT...]: bin/NAME starts the unpacked program with the unpacked libraries,
 # the variables of WORDS and the arguments. If the program was not unpacked, the machine has it.
 # Debian gives some programs a suffix; only an installation makes the links without it.
@@ -45,12 +52,8 @@ wrap() {
   shift 2
   if [[ -z $program ]]; then return; fi
   libraries=$(printf ':%s' "$PWD"/{,usr/}lib/*-linux-gnu{,/slurm-wlm})
-  cat >"$ENGINES/bin/$name" <<TEXT
-#!/bin/sh
-export LD_LIBRARY_PATH="${libraries#:}\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" $variables
-exec "$program" $* "\$@"
-TEXT
-  chmod 755 "$ENGINES/bin/$name"
+  libraries="${libraries#:}\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+  write_program "$name" "export LD_LIBRARY_PATH=\"$libraries\" $variables" "$program" "$@"
 }
 
 # wrap_all: in the folder with the unpacked files.
@@ -100,14 +103,14 @@ ensure_engines() {
   else
     step_done "sshd, Slurm and Open MPI: this is no Debian or Ubuntu; the machine's own are taken"
   fi
-  ensure_framework "$RAY" tools/requirements-ray.txt Ray ray
+  ensure_framework "$RAY" tools/requirements-ray.txt Ray ray || return
+  mkdir -p "$ENGINES/bin"
+  write_program ray-python "" "$RAY/bin/python"
 }
 
 # More tests at a time than there are cores: the launchers of others wait most of their time.
 lane_engines() {
   ensure_wheel && ensure_engines || return
-  PATH="$ENGINES/bin:$PATH" TEST_RAY_PYTHON="$RAY/bin/python" \
-    TEST_SLURM_PLUGINS="$(first_of "$ENGINES_ROOT"/usr/lib/*-linux-gnu/slurm-wlm)" \
-    run_pytest "tests with them" engines "$VENV/bin/python" -n "$(($(jobs_count) * 2))" \
-    --dist worksteal -m engine "${OWN_TESTS[@]}"
+  PATH="$ENGINES/bin:$PATH" run_pytest "tests with them" engines "$VENV/bin/python" \
+    -n "$(($(jobs_count) * 2))" --dist worksteal -m engine "${OWN_TESTS[@]}"
 }

@@ -61,6 +61,9 @@ class SlurmCluster:
             f"{plugins}KillWait=5\nSlurmdParameters=config_overrides\n{nodes}\n"
             "PartitionName=p Nodes=n[1-3] Default=YES State=UP OverSubscribe=YES:8\n"
         )
+        # slurmd looks for control groups, although no plugin above needs them. Those of version 1
+        # need no file system of theirs.
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self.environment = {"SLURM_CONF": str(config)}
         self._start(
             "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={socket_path}",

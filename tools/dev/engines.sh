@@ -45,12 +45,15 @@ write_program() {
 
 # wrap NAME WORDS [ARGUMENT...]: bin/NAME starts the unpacked program with the unpacked libraries,
 # the variables of WORDS and the arguments. If the program was not unpacked, the machine has it.
-# Debian gives some programs a suffix; only an installation makes the links without it.
+# Debian gives some programs a suffix, and an installation makes a link without it. The link is made
+# here, because Slurm's daemons look at their own names.
 wrap() {
-  local name=$1 variables=$2 program libraries
-  program=$(first_of usr/{bin,sbin}/"$name"{,-wlm,.openmpi})
+  local name=$1 variables=$2 found program libraries
+  found=$(first_of usr/{bin,sbin}/"$name"{,-wlm,.openmpi})
   shift 2
-  if [[ -z $program ]]; then return; fi
+  if [[ -z $found ]]; then return; fi
+  program="$(dirname "$found")/$name"
+  if [[ $found != "$program" ]]; then ln -sf "$(basename "$found")" "$program"; fi
   libraries=$(printf ':%s' "$PWD"/{,usr/}lib/*-linux-gnu{,/slurm-wlm})
   libraries="${libraries#:}\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
   write_program "$name" "export LD_LIBRARY_PATH=\"$libraries\" $variables" "$program" "$@"

@@ -76,6 +76,7 @@ Result<ByteSpan> HandshakeInitiator::OnHeader(uint8_t kind, ConstByteSpan, size_
 
 void HandshakeInitiator::OnFrame() {
   if (Is(incoming_kind_, FrameKind::kChallenge)) return OnChallenge();
+  if (!Is(incoming_kind_, FrameKind::kWelcome)) return Finish(Unexpected(incoming_kind_));
   Result<wire::Welcome> welcome = wire::DecodeWelcome(incoming_);
   Status how = welcome.ok() ? Judge(welcome.value()) : welcome.status();
   if (how.ok()) connection_->Send(BytesFrame(pool_, FrameKind::kBound, {}));
@@ -138,7 +139,6 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
       identity_(identity),
       pool_(pool),
       peer_(connection_->PeerName()),
-      expected_(static_cast<uint8_t>(FrameKind::kHello)),
       decide_(std::move(decide)),
       done_(std::move(done)),
       alive_(std::make_shared<bool>(true)) {
@@ -151,19 +151,21 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
 HandshakeAcceptor::~HandshakeAcceptor() { *alive_ = false; }
 
 Result<ByteSpan> HandshakeAcceptor::OnHeader(uint8_t kind, ConstByteSpan, size_t payload_bytes) {
-  if (kind != expected_) return Unexpected(kind);
+  if (!expected_.has_value() || !Is(kind, *expected_)) return Unexpected(kind);
   incoming_.resize(payload_bytes);
   return ByteSpan(incoming_);
 }
 
 void HandshakeAcceptor::OnFrame() {
-  if (Is(expected_, FrameKind::kHello)) return OnHello();
-  if (Is(expected_, FrameKind::kProof)) return OnProof();
-  Finish(Status::Ok());
+  // The frame whose header OnHeader has let in.
+  const std::optional<FrameKind> kind = std::exchange(expected_, std::nullopt);
+  if (kind == FrameKind::kHello) return OnHello();
+  if (kind == FrameKind::kProof) return OnProof();
+  if (kind == FrameKind::kBound) return Finish(Status::Ok());
+  Finish({StatusCode::kProtocol, "a frame before the answer to the one before it"});
 }
 
 void HandshakeAcceptor::OnHello() {
-  expected_ = 0;  // nothing may come before our answer
   Result<wire::Hello> hello = wire::DecodeHello(incoming_);
   if (!hello.ok()) return Finish(hello.status());
   hello_ = hello.value();
@@ -179,12 +181,11 @@ void HandshakeAcceptor::OnHello() {
   }
   hello_bytes_ = incoming_;
   RandomBytes(challenge_);
-  expected_ = static_cast<uint8_t>(FrameKind::kProof);
+  expected_ = FrameKind::kProof;
   connection_->Send(BytesFrame(pool_, FrameKind::kChallenge, challenge_));
 }
 
 void HandshakeAcceptor::OnProof() {
-  expected_ = 0;
   if (!ProofEqual(InitiatorProof(identity_, hello_bytes_, Said(challenge_, *connection_)),
                   incoming_)) {
     return Refuse(
@@ -204,7 +205,7 @@ void HandshakeAcceptor::OnDecided(const Status& decision) {
     refusal_ = decision;
     return SendRefusal(decision);
   }
-  expected_ = static_cast<uint8_t>(FrameKind::kBound);
+  expected_ = FrameKind::kBound;
   SendWelcome(decision);
 }
 

@@ -20,6 +20,7 @@
 #include "src/base/proof.h"
 #include "src/base/status.h"
 #include "src/transport/transport.h"
+#include "src/wire/frame_kind.h"
 #include "src/wire/handshake.h"
 
 namespace byteps::runtime {
@@ -107,7 +108,8 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   const JobIdentity identity_;
   BufferPool& pool_;
   const std::string peer_;
-  uint8_t expected_;
+  // What may come now. None: nothing, before our answer.
+  std::optional<wire::FrameKind> expected_ = wire::FrameKind::kHello;
   bool proven_ = false;
   Status refusal_;  // of a peer that has still to read it
   wire::Hello hello_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -184,6 +185,56 @@ TEST_F(HandshakeTimesTest, NothingComesBeforeTheAnswer) {
   stranger->Say(FrameKind::kBound, {});
   loop.Settle();
   EXPECT_EQ(Codes(), Ends{StatusCode::kProtocol});
+}
+
+// No frame has kind 0. In no state does it stand for the one that is awaited.
+TEST_F(HandshakeTimesTest, AFrameOfKind0EndsTheHandshakeInEachStateOfBothSides) {
+  constexpr auto kZero = static_cast<FrameKind>(0);
+  using Come = std::function<std::unique_ptr<Stranger>()>;
+  const std::vector<std::pair<std::string, Come>> states = {
+      {"initiator, hello said", [&] { return Initiate(); }},
+      {"initiator, challenged",
+       [&] {
+         auto stranger = Initiate();
+         stranger->Say(FrameKind::kChallenge, Bytes(sizeof(wire::Nonce)));
+         loop.Settle();
+         return stranger;
+       }},
+      {"acceptor, nothing said", [&] { return Accept(); }},
+      {"acceptor, challenge said",
+       [&] {
+         auto stranger = Accept();
+         stranger->Say(FrameKind::kHello, Hello());
+         loop.Settle();
+         return stranger;
+       }},
+      {"acceptor, undecided",
+       [&] {
+         auto stranger = Accept();
+         Prove(*stranger, Hello());
+         return stranger;
+       }},
+      {"acceptor, welcome said",
+       [&] {
+         auto stranger = Accept();
+         Prove(*stranger, Hello());
+         answer(Status::Ok());
+         loop.Settle();
+         return stranger;
+       }},
+  };
+  for (const auto& [state, come] : states) {
+    SCOPED_TRACE(state);
+    ended.clear();
+    auto stranger = come();
+    ASSERT_TRUE(ended.empty());
+    stranger->Say(kZero, {});
+    loop.Settle();
+    ASSERT_EQ(ended.size(), 1u);
+    EXPECT_FALSE(ended[0].ok());
+    EXPECT_TRUE(Says("frame 0 before the handshake's end")) << ended[0].message();
+    EXPECT_TRUE(stranger->is_closed);
+  }
 }
 
 TEST_F(HandshakeTimesTest, ADecisionAboutWhoIsGoneIsDropped) {

@@ -26,7 +26,7 @@
 namespace byteps::transport {
 
 // The largest header of a frame, and how a frame begins on a byte stream (docs/wire-format.md):
-// u32 payload bytes, u16 header bytes, u8 kind, u8 zero.
+// u32 payload bytes, u16 header bytes, u8 kind (from 1), u8 zero.
 inline constexpr size_t kHeaderBytesMax = 128;
 inline constexpr size_t kFramePrefixBytes = 8;
 

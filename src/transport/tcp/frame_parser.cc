@@ -27,7 +27,9 @@ bool FrameParser::ReadPrefix(ConstByteSpan prefix) {
   payload_bytes_ = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
   header_bytes_ = byte(4) | byte(5) << 8;
   kind_ = static_cast<uint8_t>(byte(6));
-  if (byte(7) != 0) {
+  if (kind_ == 0) {
+    error_ = "a frame begins with kind 0, which no frame has";
+  } else if (byte(7) != 0) {
     error_ = "a frame begins with a reserved byte that is " + std::to_string(byte(7)) + ", not 0";
   } else if (header_bytes_ > kHeaderBytesMax) {
     error_ = "a frame announces a header of " + std::to_string(header_bytes_) +

@@ -87,7 +87,7 @@ class Reader {
 std::vector<Seen> RandomFrames(std::mt19937& random) {
   std::vector<Seen> frames(random() % 8 + 1);
   for (Seen& frame : frames) {
-    frame.kind = static_cast<uint8_t>(random());
+    frame.kind = static_cast<uint8_t>(1 + random() % 255);
     frame.header.assign(random() % (kHeaderBytesMax + 1), static_cast<char>('a' + random() % 26));
     frame.payload.assign(random() % 4 == 0 ? 0 : random() % 3000,
                          static_cast<char>('a' + random() % 26));
@@ -133,11 +133,12 @@ TEST(FrameParserTest, RefusesAPrefixThatNoCorrectPeerSends) {
     EXPECT_FALSE(reader.Feed(bytes, false));
     EXPECT_NE(reader.parser().error().find(text), std::string::npos) << reader.parser().error();
   };
-  refuses({0, 0, 0, 0, 0, 0, 0, 1}, "reserved byte that is 1");
-  refuses({0, 0, 0, 0, 129, 0, 0, 0}, "129");
-  refuses({0, 0, 0, 0, 0, 1, 0, 0}, "256");
-  refuses({233, 3, 0, 0, 0, 0, 0, 0}, "1001");
-  refuses({0, 0, 0, 128, 0, 0, 0, 0}, "2147483648");
+  refuses({0, 0, 0, 0, 0, 0, 5, 1}, "reserved byte that is 1");
+  refuses({0, 0, 0, 0, 129, 0, 5, 0}, "129");
+  refuses({0, 0, 0, 0, 0, 1, 5, 0}, "256");
+  refuses({233, 3, 0, 0, 0, 0, 5, 0}, "1001");
+  refuses({0, 0, 0, 128, 0, 0, 5, 0}, "2147483648");
+  refuses({0, 0, 0, 0, 0, 0, 0, 0}, "kind 0");
 }
 
 TEST(FrameParserTest, GoldenBytesOfAPrefix) {

@@ -18,6 +18,11 @@
 namespace byteps::runtime {
 namespace {
 
+// Whoever waits at the door would wake the port again and again while there is no descriptor.
+constexpr Duration kAcceptAgain = milliseconds(100);
+// Reads of what a guest says after its answer, so that the answer reaches it.
+constexpr int kLastReads = 64;
+
 Time Now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 Status Unavailable(const std::string& address, const std::string& why) {
@@ -53,14 +58,6 @@ uint16_t PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-// Of "GET /path?query HTTP/1.1"; empty: it is no such line.
-std::string PathOf(const std::string& request) {
-  constexpr std::string_view kGet = "GET ";
-  if (!request.starts_with(kGet)) return "";
-  const size_t end = request.find_first_of(" ?\r\n", kGet.size());
-  return request.substr(kGet.size(), end == std::string::npos ? end : end - kGet.size());
-}
-
 std::string Http(std::string_view status, std::string_view type, std::string_view text) {
   std::string answer = "HTTP/1.1 ";
   answer.append(status).append("\r\nContent-Type: ").append(type);
@@ -68,6 +65,19 @@ std::string Http(std::string_view status, std::string_view type, std::string_vie
   answer.append("\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff");
   answer.append("\r\nConnection: close\r\n\r\n").append(text);
   return answer;
+}
+
+// Names by which a browser may ask for a port of this host.
+std::vector<std::string> NamesOf(const std::string& host) {
+  std::vector<std::string> names = {"localhost"};
+  if (!host.empty()) names.push_back(host);
+  char own[256] = "";
+  if (::gethostname(own, sizeof(own) - 1) == 0) names.emplace_back(own);
+  return names;
+}
+
+std::string HttpError(std::string_view status, std::string_view text) {
+  return Http(status, "text/plain; charset=utf-8", std::string(text) + "\n");
 }
 
 }  // namespace
@@ -92,8 +102,9 @@ Result<std::unique_ptr<StatusPort>> StatusPort::Start(const std::string& address
   if (listener < 0) return Unavailable(address, why);
   const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const std::string bound = transport::FormatHostPort(host, PortOf(listener));
-  // tidy-allow(new): the constructor is private.
-  std::unique_ptr<StatusPort> made(new StatusPort(listener, stop, bound, std::move(look)));
+  std::unique_ptr<StatusPort> made(
+      // tidy-allow(new): the constructor is private.
+      new StatusPort(listener, stop, bound, NamesOf(host), std::move(look)));
   if (stop < 0) return Unavailable(address, "no file descriptor is left");
   sigset_t all;
   sigset_t before;
@@ -110,8 +121,13 @@ Result<std::unique_ptr<StatusPort>> StatusPort::Start(const std::string& address
   return made;
 }
 
-StatusPort::StatusPort(int listener, int stop, std::string address, Look look)
-    : listener_(listener), stop_(stop), address_(std::move(address)), look_(std::move(look)) {}
+StatusPort::StatusPort(int listener, int stop, std::string address, std::vector<std::string> names,
+                       Look look)
+    : listener_(listener),
+      stop_(stop),
+      address_(std::move(address)),
+      names_(std::move(names)),
+      look_(std::move(look)) {}
 
 StatusPort::~StatusPort() {
   const uint64_t one = 1;
@@ -125,8 +141,9 @@ StatusPort::~StatusPort() {
 
 void StatusPort::Run() {
   for (;;) {
-    std::vector<pollfd> watched = {{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};
-    Time next = Time::max();
+    const bool accepts = Now() >= accept_at_;
+    std::vector<pollfd> watched = {{stop_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}};
+    Time next = accepts ? Time::max() : accept_at_;
     for (const Guest& guest : guests_) {
       const bool asks = guest.answer.empty();
       watched.push_back({guest.socket, static_cast<short>(asks ? POLLIN : POLLOUT), 0});
@@ -151,14 +168,18 @@ void StatusPort::Run() {
       }
     }
     guests_ = std::move(stay);
-    if (ready > 0 && watched[1].revents != 0) Accept();
+    if (ready > 0 && watched[1].revents != 0) Accept(now);
   }
 }
 
 // Whoever comes to a full house finds the door closed; who is in it goes within seconds.
-void StatusPort::Accept() {
+void StatusPort::Accept(Time now) {
   const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket < 0) return;
+  if (socket < 0) {
+    const bool is_gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+    if (!is_gone) accept_at_ = now + kAcceptAgain;
+    return;
+  }
   if (guests_.size() == kConnectionsMax) {
     ::close(socket);
     return;
@@ -177,28 +198,41 @@ bool StatusPort::Serve(Guest& guest, bool event, Time now) {
 }
 
 bool StatusPort::Read(Guest& guest, Time now) {
-  char bytes[1024];
+  char bytes[4096];
   const ssize_t count = ::recv(guest.socket, bytes, sizeof(bytes), 0);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  guest.request.append(bytes, static_cast<size_t>(count));
-  if (guest.request.size() > kRequestBytesMax) return false;
-  const bool whole = guest.request.find("\r\n\r\n") != std::string::npos ||
-                     guest.request.find("\n\n") != std::string::npos;
+  guest.request.Take({bytes, static_cast<size_t>(count)});
   // Who speaks no HTTP gets the page when the limit has passed.
-  if (count == 0 || whole) Answer(guest, now);
+  if (count == 0 || guest.request.whole() || guest.request.too_long()) Answer(guest, now);
   return true;
 }
 
 void StatusPort::Answer(Guest& guest, Time now) {
   guest.until = now + kReadLimit;
-  const std::string path = PathOf(guest.request);
-  if (path.empty()) {
-    guest.answer = look_("/").text;
-  } else {
-    const Content content = look_(path);
-    guest.answer = Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
-  }
+  guest.request.End();
+  guest.answer = AnswerTo(guest.request);
   if (guest.answer.empty()) guest.answer.push_back('\n');
+}
+
+std::string StatusPort::AnswerTo(const StatusRequest& request) const {
+  const std::string path = request.path();
+  if (path.empty() && !request.speaks_http()) return look_("/").text;
+  if (request.too_long()) {
+    return HttpError("431 Request Header Fields Too Large",
+                     "the request is longer than the status port reads");
+  }
+  // The header that names the host may be missing.
+  if (request.speaks_http() && !request.whole()) {
+    return HttpError("408 Request Timeout", "the request did not end in time");
+  }
+  if (request.host().has_value() && !MeansThisMachine(*request.host(), names_)) {
+    return HttpError("403 Forbidden",
+                     "the status port answers requests for an address, for localhost and for the "
+                     "host name of its machine; this one is for another name");
+  }
+  if (path.empty()) return HttpError("405 Method Not Allowed", "the status port answers GET only");
+  const Content content = look_(path);
+  return Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
 }
 
 // False: all is out, or nobody reads.
@@ -209,6 +243,10 @@ bool StatusPort::Write(Guest& guest) const {
   guest.sent += static_cast<size_t>(count);
   if (guest.sent < guest.answer.size()) return true;
   ::shutdown(guest.socket, SHUT_WR);
+  // To close beside bytes that nobody has read would take the answer back.
+  char rest[4096];
+  for (int i = 0; i < kLastReads && ::recv(guest.socket, rest, sizeof(rest), 0) > 0; ++i) {
+  }
   return false;
 }
 

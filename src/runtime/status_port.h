@@ -1,5 +1,6 @@
 // A TCP port on which a job shows its state: to whoever connects and says nothing (`nc`), and over
-// HTTP. It only tells; nothing that comes in changes anything.
+// HTTP. It only tells; nothing that comes in changes anything. Over HTTP it answers only if it is
+// asked by an address or by a name of its machine (status_request.h).
 //
 // Anybody who reaches the port may read it, so it listens on the loopback address if its owner does
 // not wish otherwise. It has a thread of its own, and a bound for everything: connections, bytes of
@@ -15,6 +16,7 @@
 
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/runtime/status_request.h"
 
 namespace byteps::runtime {
 
@@ -30,7 +32,6 @@ class StatusPort {
   using Look = std::function<Content(const std::string& path)>;
 
   static constexpr size_t kConnectionsMax = 16;
-  static constexpr size_t kRequestBytesMax = 4096;
   // Who has not asked by then says nothing.
   static constexpr Duration kAskLimit = milliseconds(300);
   // From the first byte of the answer to the last.
@@ -50,23 +51,28 @@ class StatusPort {
   struct Guest {
     int socket = -1;
     Time until{};
-    std::string request;
+    StatusRequest request;
     std::string answer;  // empty: it has not asked yet
     size_t sent = 0;
   };
 
-  StatusPort(int listener, int stop, std::string address, Look look);
+  StatusPort(int listener, int stop, std::string address, std::vector<std::string> names,
+             Look look);
   void Run();
-  void Accept();
+  void Accept(Time now);
   bool Serve(Guest& guest, bool event, Time now);
   bool Read(Guest& guest, Time now);
   bool Write(Guest& guest) const;
   void Answer(Guest& guest, Time now);
+  std::string AnswerTo(const StatusRequest& request) const;
 
   const int listener_;
   const int stop_;  // an eventfd
   const std::string address_;
+  const std::vector<std::string> names_;  // of this machine
   const Look look_;
+  // Not before: there was no descriptor for whoever waits. The port's thread only.
+  Time accept_at_{};
   std::vector<Guest> guests_;  // the port's thread only
   std::thread thread_;
 };

@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -29,6 +31,10 @@ class StatusPortTest : public testing::Test {
 
   int Connect() const {
     int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    Knock(socket);
+    return socket;
+  }
+  void Knock(int socket) const {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -37,7 +43,6 @@ class StatusPortTest : public testing::Test {
     timeval patience{60, 0};
     ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    return socket;
   }
   static std::string ReadAll(int socket) {
     std::string text;
@@ -69,7 +74,7 @@ TEST_F(StatusPortTest, WhoSaysNothingGetsThePage) {
 }
 
 TEST_F(StatusPortTest, ItSpeaksHttp) {
-  const std::string answer = Ask("GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+  const std::string answer = Ask("GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
   EXPECT_NE(answer.find("Content-Length: 17\r\n"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\npage of /metrics\n")) << answer;
@@ -84,9 +89,79 @@ TEST_F(StatusPortTest, ARequestMayComeInParts) {
   EXPECT_TRUE(ReadAll(socket).ends_with("page of /abc\n"));
 }
 
+// A page of a browser on this machine can make a name of its own stand for 127.0.0.1.
+TEST_F(StatusPortTest, AForeignHostGetsNothing) {
+  const auto of = [this](const std::string& host) {
+    return Ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  for (const char* foreign : {"evil.example", "evil.example:80", "127.0.0.1.evil.example"}) {
+    const std::string answer = of(foreign);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 403 Forbidden\r\n")) << answer;
+    EXPECT_EQ(answer.find("page of"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(looks, 0);
+  char own[256] = "";
+  ASSERT_EQ(::gethostname(own, sizeof(own) - 1), 0);
+  for (const std::string& known :
+       {port->address(), std::string("localhost:1"), std::string("[::1]"), std::string("10.0.0.1"),
+        std::string(own)}) {
+    EXPECT_TRUE(of(known).ends_with("page of /\n")) << known;
+  }
+}
+
+// What is no request for a page is answered without one: a browser reads what speaks no HTTP, too.
+TEST_F(StatusPortTest, OtherMethodsAndRequestsWithoutEndGetNothing) {
+  EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
+  EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n").starts_with("HTTP/1.1 403 "));
+  EXPECT_TRUE(Ask("GET / HTTP/1.1\r\n").starts_with("HTTP/1.1 408 "));
+  EXPECT_EQ(looks, 0);
+}
+
+// Browsers send the cookies of all programs that have used this host.
+TEST_F(StatusPortTest, LongHeadersAreReadAndDropped) {
+  const auto with = [this](size_t bytes) {
+    return Ask("GET /a HTTP/1.1\r\nCookie: " + std::string(bytes, 'c') +
+               "\r\nHost: localhost\r\n\r\n");
+  };
+  EXPECT_TRUE(with(16 << 10).ends_with("page of /a\n"));
+  EXPECT_TRUE(with(2 * StatusRequest::kBytesMax).starts_with("HTTP/1.1 431 "));
+}
+
+double CpuSeconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+// It used to take whatever the processor gave it.
+TEST_F(StatusPortTest, WithoutADescriptorForWhoKnocksItDoesNotSpin) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const rlimit none = {static_cast<rlim_t>(socket) + 1, before.rlim_max};
+  std::vector<int> between;  // descriptors below that may be free
+  for (int one = ::dup(socket); one >= 0 && one < socket; one = ::dup(socket)) {
+    between.push_back(one);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Knock(socket);
+  constexpr double kWindow = 0.5;
+  const double cpu = CpuSeconds();
+  char byte;
+  timeval patience{0, static_cast<suseconds_t>(kWindow * 1e6)};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EXPECT_LT(::recv(socket, &byte, 1, 0), 0) << "it was let in";
+  EXPECT_LT(CpuSeconds() - cpu, kWindow / 25);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (int one : between) ::close(one);
+  patience = {60, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EXPECT_EQ(ReadAll(socket), "page of /\n");
+}
+
 TEST_F(StatusPortTest, HostileBytesChangeNothing) {
   std::mt19937 random(7);
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 20; ++i) {
     std::string bytes(random() % 9000, '\0');
     for (char& one : bytes) one = static_cast<char>(random());
     const std::string answer = Ask(i % 2 == 0 ? bytes : "GET " + bytes);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "python/bindings/mxnet_call.h"
+#include "python/bindings/without_interpreter.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -52,7 +53,7 @@ class MxnetEngine {
                           .process_set = process_set,
                           .detail = detail,
                           .atomic = atomic};
-    nb::gil_scoped_release release;  // the engine may run it here and now
+    const WithoutInterpreter released;  // the engine may run it here and now
     mxnet::ArrayHandle copy = nullptr;
     Check(functions_.shallow_copy(reinterpret_cast<mxnet::ArrayHandle>(array), &copy));
     auto call = std::make_unique<std::shared_ptr<MxnetCall>>(
@@ -70,7 +71,7 @@ class MxnetEngine {
   }
 
   int64_t WaitForFewer(int64_t limit_ms) {
-    nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     return outstanding_->WaitForFewer(std::chrono::milliseconds(limit_ms));
   }
 

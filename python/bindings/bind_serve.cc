@@ -10,6 +10,7 @@
 #include "byteps/byteps.h"
 #include "python/bindings/bind_error.h"
 #include "python/bindings/settings.h"
+#include "python/bindings/without_interpreter.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -20,7 +21,7 @@ void Serve(const std::vector<std::string>& settings) {
   byteps_error error{};
   byteps_code code;
   {
-    nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     code = byteps_serve(texts.data(), texts.size(), &error);
   }
   RaiseIfFailed(code, error);

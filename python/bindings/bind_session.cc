@@ -22,6 +22,7 @@
 #include "python/bindings/ending.h"
 #include "python/bindings/settings.h"
 #include "python/bindings/submission.h"
+#include "python/bindings/without_interpreter.h"
 
 namespace byteps::python {
 namespace nb = nanobind;
@@ -55,7 +56,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code =
           byteps_open_while(texts.data(), texts.size(), &Opening::Ask, &opening, &session_, &error);
     }
@@ -65,7 +66,7 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session() {
     if (getpid() != process_) return;
-    nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     byteps_close(session_);
   }
 
@@ -92,7 +93,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code = byteps_declare(session_, name.c_str(), &error);
     }
     RaiseIfFailed(code, error);
@@ -121,7 +122,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code = byteps_add_process_set(session_, ranks.data(), ranks.size(), number, &error);
     }
     RaiseIfFailed(code, error);
@@ -132,7 +133,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code = byteps_remove_process_set(session_, number, &error);
     }
     RaiseIfFailed(code, error);
@@ -229,7 +230,7 @@ class Session {
     if (result.bytes != size_bytes) {
       throw nb::value_error("the room for the result has not the size of the result");
     }
-    nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     if (size_bytes > 0) std::memcpy(reinterpret_cast<void*>(target), result.data, size_bytes);
   }
 
@@ -245,7 +246,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code = byteps_alloc_shared(session_, size_bytes, &memory, &error);
     }
     RaiseIfFailed(code, error);
@@ -270,7 +271,7 @@ class Session {
     byteps_error error{};
     byteps_code code;
     {
-      nb::gil_scoped_release release;
+      const WithoutInterpreter released;
       code = byteps_shutdown(session_, &error);
     }
     RaiseIfFailed(code, error);
@@ -290,7 +291,7 @@ class Session {
   // Waits at most `slice_ms`. An operation can itself end with BYTEPS_DEADLINE_EXCEEDED, and it can
   // end between the wait and the question whether it has: asking again tells how it really ended.
   byteps_code WaitSlice(uint64_t handle, int64_t slice_ms, byteps_error* error) {
-    nb::gil_scoped_release release;
+    const WithoutInterpreter released;
     return byteps_wait(session_, handle, slice_ms, error);
   }
 
@@ -323,7 +324,7 @@ class Session {
 
 // Of the session at `address`, which may be closed: memory outlives it.
 void FreeShared(uintptr_t address, uintptr_t data) {
-  nb::gil_scoped_release release;
+  const WithoutInterpreter released;
   byteps_free_shared(reinterpret_cast<byteps_session*>(address), reinterpret_cast<void*>(data));
 }
 

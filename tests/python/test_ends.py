@@ -56,6 +56,20 @@ def test_under_ddp_a_loss_is_told_once_by_each_survivor(environment) -> None:
     assert "worker 1 ended with exit code 1 (RuntimeError: no data)" in err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("way", ["threads", "group", "futures"])
+def test_a_process_ends_in_order_while_something_waits(environment, way) -> None:
+    """Threads of the user, a group of several types, a future: nothing aborts the process."""
+    program = [sys.executable, str(JOBS / "daemon_waits.py"), way, "20"]
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", *program]
+    pipe = subprocess.PIPE
+    started = subprocess.Popen(
+        command, env=environment, cwd="/", stdout=pipe, stderr=pipe, text=True
+    )
+    code, out, err = finish(started)
+    assert code == 0, out + err
+    assert out.count("all right after 20 ends") == 2, out + err
+
+
 @pytest.fixture
 def stepping(environment):
     """A job of 3 workers that step, in a session of its own as in a terminal."""

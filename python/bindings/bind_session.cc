@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -20,8 +21,10 @@
 #include "byteps/byteps.h"
 #include "python/bindings/bind_error.h"
 #include "python/bindings/ending.h"
+#include "python/bindings/followers.h"
 #include "python/bindings/settings.h"
 #include "python/bindings/submission.h"
+#include "python/bindings/ticket.h"
 #include "python/bindings/without_interpreter.h"
 
 namespace byteps::python {
@@ -34,6 +37,13 @@ constexpr int64_t kSignalCheckMs = 100;
 
 // Of a timeline.
 constexpr size_t kEntriesAtOnce = 4096;
+
+// What Python has of an object that threads without Python have, too: these need no interpreter to
+// let go of it.
+template <typename T>
+struct Shared {
+  const std::shared_ptr<T> own = std::make_shared<T>();
+};
 
 // What one thread waits in to open a session, and another one may break off. Any thread.
 class Opening {
@@ -103,18 +113,50 @@ class Session {
                  const std::vector<int64_t>& shape, uintptr_t input, uintptr_t output,
                  int32_t root_rank, int32_t priority, int combine, int32_t process_set,
                  const std::string& detail, const std::optional<std::vector<int64_t>>& splits,
-                 bool atomic, const std::shared_ptr<Ending>& ending) {
+                 bool atomic, const std::shared_ptr<Ending>& ending, Shared<Ticket>* ticket,
+                 Shared<Followers>* followers) {
     CheckProcess();
     const Submission submission{name,     operation, dtype,       shape,  input,  output, root_rank,
                                 priority, combine,   process_set, detail, splits, atomic};
     const byteps_request request = submission.Request();
     byteps_handle handle = 0;
     byteps_error error{};
-    const byteps_code code = ending == nullptr
-                                 ? byteps_start(session_, &request, &handle, &error)
-                                 : StartFor(ending, session_, request, &handle, &error);
+    byteps_code code;
+    if (followers != nullptr) {
+      if (ticket == nullptr) throw nb::value_error("followers need the ticket of the first");
+      code = followers->own->Begin(session_, request, ticket->own, &error);
+      handle = ticket->own->handle();
+    } else if (ending != nullptr) {
+      code = StartFor(ending, session_, request, &handle, &error);
+    } else {
+      code = byteps_start(session_, &request, &handle, &error);
+      if (ticket != nullptr) ticket->own->Start(handle);
+    }
     RaiseIfFailed(code, error);
     return handle;
+  }
+
+  // Blocks until all followers have started; raises how the first of them was refused. Returns
+  // whether that is so in time.
+  bool WaitForFollowers(Shared<Followers>& shared, int64_t timeout_ms) {
+    CheckProcess();
+    const std::shared_ptr<Followers> followers = shared.own;
+    bool is_over = false;
+    for (;;) {
+      const bool last = timeout_ms >= 0 && timeout_ms <= kSignalCheckMs;
+      const int64_t slice_ms = last ? timeout_ms : kSignalCheckMs;
+      {
+        const WithoutInterpreter released;
+        is_over = followers->WaitFor(std::chrono::milliseconds(slice_ms));
+      }
+      if (is_over || last) break;
+      if (timeout_ms >= 0) timeout_ms -= slice_ms;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    if (!is_over) return false;
+    byteps_error error{};
+    RaiseIfFailed(followers->problem(&error), error);
+    return true;
   }
 
   void AddProcessSet(const std::vector<int32_t>& ranks, int32_t number) {
@@ -322,6 +364,17 @@ class Session {
   const pid_t process_;
 };
 
+// Adds an operation to those that follow another one.
+void AddFollower(Shared<Followers>& followers, Shared<Ticket>& ticket, const std::string& name,
+                 int operation, int dtype, const std::vector<int64_t>& shape, uintptr_t input,
+                 uintptr_t output, int32_t root_rank, int32_t priority, int combine,
+                 int32_t process_set, const std::string& detail,
+                 const std::optional<std::vector<int64_t>>& splits, bool atomic) {
+  followers.own->Add({name, operation, dtype, shape, input, output, root_rank, priority, combine,
+                      process_set, detail, splits, atomic},
+                     ticket.own);
+}
+
 // Of the session at `address`, which may be closed: memory outlives it.
 void FreeShared(uintptr_t address, uintptr_t data) {
   const WithoutInterpreter released;
@@ -332,6 +385,17 @@ void FreeShared(uintptr_t address, uintptr_t data) {
 
 void BindSession(nb::module_& module) {
   nb::class_<Opening>(module, "Opening").def(nb::init<>()).def("break_off", &Opening::BreakOff);
+  nb::class_<Shared<Ticket>>(module, "Ticket")
+      .def(nb::init<>())
+      .def_prop_ro("handle", [](const Shared<Ticket>& ticket) { return ticket.own->handle(); })
+      .def_prop_ro("is_held", [](const Shared<Ticket>& ticket) { return ticket.own->is_held(); });
+  nb::class_<Shared<Followers>>(module, "Followers")
+      .def(nb::init<>())
+      .def("add", &AddFollower, nb::arg("ticket"), nb::arg("name"), nb::arg("operation"),
+           nb::arg("dtype"), nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
+           nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
+           nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
+           nb::arg("atomic") = false);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::vector<std::string>&, Opening&>(), nb::arg("settings"),
            nb::arg("opening"))
@@ -347,7 +411,10 @@ void BindSession(nb::module_& module) {
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false, nb::arg("ending") = nb::none())
+           nb::arg("atomic") = false, nb::arg("ending") = nb::none(),
+           nb::arg("ticket") = nb::none(), nb::arg("followers") = nb::none())
+      .def("wait_for_followers", &Session::WaitForFollowers, nb::arg("followers"),
+           nb::arg("timeout_ms"))
       .def("add_process_set", &Session::AddProcessSet, nb::arg("ranks"), nb::arg("number"))
       .def("remove_process_set", &Session::RemoveProcessSet, nb::arg("number"))
       .def("poll", &Session::Poll, nb::arg("handle"))

@@ -39,6 +39,37 @@ class Opening:
     def __init__(self) -> None: ...
     def break_off(self) -> None: ...
 
+class Ticket:
+    """What has become of an operation: the start fills it in."""
+
+    def __init__(self) -> None: ...
+    @property
+    def handle(self) -> int: ...
+    @property
+    def is_held(self) -> bool: ...
+
+class Followers:
+    """Operations that start when another one has succeeded."""
+
+    def __init__(self) -> None: ...
+    def add(
+        self,
+        ticket: Ticket,
+        name: str,
+        operation: int,
+        dtype: int,
+        shape: Sequence[int],
+        input_pointer: int,
+        output_pointer: int,
+        root_rank: int,
+        priority: int,
+        combine: int = 0,
+        process_set: int = 0,
+        detail: str = "",
+        splits: Sequence[int] | None = None,
+        atomic: bool = False,
+    ) -> None: ...
+
 class Session:
     """One membership in a job. Errors are raised as byteps.common.errors.BytepsError."""
 
@@ -74,7 +105,10 @@ class Session:
         splits: Sequence[int] | None = None,
         atomic: bool = False,
         ending: Ending | None = None,
+        ticket: Ticket | None = None,
+        followers: Followers | None = None,
     ) -> int: ...
+    def wait_for_followers(self, followers: Followers, timeout_ms: int) -> bool: ...
     def add_process_set(self, ranks: Sequence[int], number: int) -> None: ...
     def remove_process_set(self, number: int) -> None: ...
     def poll(self, handle: int) -> int: ...

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from byteps.common.errors import error_from_code
+from byteps.common.errors import BytepsError, error_from_code
 from byteps.common.types import DataType, Operation
 
 NUMPY = {
@@ -48,6 +48,35 @@ class Started:
     gathered: bytes = b""
 
 
+class Ticket:
+    def __init__(self) -> None:
+        self.handle = 0
+        self.is_held = False
+
+
+class Followers:
+    """Starts the others when somebody has waited for the first."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Ticket, tuple]] = []
+        self.held: list[Ticket] = []
+        self.error: Exception | None = None
+
+    def add(self, ticket: Ticket, *arguments: object) -> None:
+        self.waiting.append((ticket, arguments))
+
+    def first_is_over(self, session: FakeSession, failed: bool) -> None:
+        waiting, self.waiting = self.waiting, []
+        for ticket, arguments in waiting:
+            if not failed and self.error is None:
+                try:
+                    session.start(*arguments, ticket=ticket)
+                except BytepsError as error:
+                    self.error = error
+        for ticket in self.held:
+            ticket.is_held = False
+
+
 class Opening:
     def __init__(self) -> None:
         self.broken_off = threading.Event()
@@ -80,6 +109,12 @@ class World:
     def Opening(self) -> Opening:  # noqa: N802
         return Opening()
 
+    def Ticket(self) -> Ticket:  # noqa: N802
+        return Ticket()
+
+    def Followers(self) -> Followers:  # noqa: N802
+        return Followers()
+
     def free_shared(self, session: int, data: int) -> None:
         assert session == FakeSession.address
         del self.memory[data]
@@ -99,6 +134,7 @@ class FakeSession:
         self.size = self.local_size = world.size
         self.machine_sizes = [world.size]
         self._operations: dict[int, Started] = {}
+        self._followers: dict[int, Followers] = {}
         self._down = False
 
     def declare(self, name: str) -> None:
@@ -117,6 +153,9 @@ class FakeSession:
         dtype: int,
         shape: Sequence[int],
         *rest: int,
+        ending: object = None,
+        ticket: Ticket | None = None,
+        followers: Followers | None = None,
         **more: object,
     ) -> int:
         if self._down:
@@ -127,7 +166,19 @@ class FakeSession:
         self._world.started.append(item)
         handle = len(self._world.started)
         self._operations[handle] = item
+        if ticket is not None:
+            ticket.handle = handle
+        if ticket is not None and followers is not None:
+            self._followers[handle] = followers
+            followers.held = [ticket, *(one for one, _ in followers.waiting)]
+            for one in followers.held:
+                one.is_held = True
         return handle
+
+    def wait_for_followers(self, followers: Followers, timeout_ms: int) -> bool:
+        if followers.error is not None:
+            raise followers.error
+        return not followers.waiting
 
     def poll(self, handle: int) -> int:
         return int(self._operations[handle].complete) if handle in self._operations else -1
@@ -135,6 +186,8 @@ class FakeSession:
     def wait(self, handle: int, timeout_ms: int) -> None:
         item = self._operations[handle]
         item.complete = True
+        if handle in self._followers:
+            self._followers.pop(handle).first_is_over(self, item.name in self._world.failing)
         if item.name in self._world.failing:
             raise error_from_code(self._world.failing[item.name], f"{item.name} failed")
         size = int(np.prod(item.shape, dtype=np.int64)) * _width(item.dtype)
@@ -180,7 +233,7 @@ class FakeSession:
         ctypes.memmove(pointer, self._operations[handle].gathered, size_bytes)
 
     def release(self, handle: int) -> None:
-        del self._operations[handle]
+        self._operations.pop(handle, None)
 
     def alloc_shared(self, size_bytes: int) -> tuple[int, bool]:
         memory = bytearray(max(size_bytes, 1))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from functools import partial
+from typing import Any
 
 import pytest
 
 from byteps.common import default, errors
 from byteps.common.call import Call, start
 from byteps.common.errors import DeadlineError, PeerLostError
-from byteps.common.flight import Flight
+from byteps.common.flight import Chain, Flight
+from byteps.common.pending import Handle
 from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 from byteps.common.updater import Update, Updater
@@ -40,7 +45,7 @@ def test_several_operations_of_one_flight(core) -> None:
     requests = [Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0) for name in "ab"]
     flight = Flight(default.current(), requests, lambda _: "made")
     handle = default.pending().add(flight)
-    assert (handle.name, len(flight.handles)) == ("a", 2)
+    assert (handle.name, len(flight.operations)) == ("a", 2)
     assert not flight.is_over()
     with pytest.raises(ValueError, match="still on its way"):
         _ = handle.members
@@ -49,12 +54,15 @@ def test_several_operations_of_one_flight(core) -> None:
     assert flight.is_over()
 
 
-def test_a_flight_whose_second_operation_cannot_start_leaves_the_first_name_free(core) -> None:
+def test_a_flight_whose_second_operation_cannot_start_frees_the_first_name_at_its_end(core) -> None:
     default.init()
     session = default.current()
     requests = [Request("a", Operation.BARRIER, DataType.UINT8, (), 0, 0) for _ in range(2)]
     with pytest.raises(errors.DuplicateNameError):
         Flight(session, requests)
+    with pytest.raises(errors.DuplicateNameError, match="was interrupted"):
+        barrier_handle("a")
+    core.started[0].complete = True  # by the other ranks, which have made the call
     handle = barrier_handle("a")
     default.pending().synchronize(handle)
 
@@ -98,13 +106,102 @@ def test_an_abandoned_operation_is_let_go_when_it_is_over(core) -> None:
     handle = barrier_handle("a")
     pending.abandon(handle)
     pending.abandon(handle)
-    pending.sweep()
-    assert handle in pending._abandoned
     assert pending.synchronize(handle) is None
+    with pytest.raises(errors.DuplicateNameError):
+        barrier_handle("a")
     core.started[0].complete = True
-    pending.sweep()
-    assert handle not in pending._abandoned
     barrier_handle("a")  # its name is free again
+
+
+class Memory:
+    """What an operation works on."""
+
+
+class Interrupted(BaseException):
+    """Of a signal handler."""
+
+
+def single(name: str, memory: Memory) -> Handle[Any]:
+    return start(Call(Operation.BARRIER, name), "cpu", DataType.UINT8, (), keep_alive=memory)
+
+
+def several(name: str, memory: Memory, kind: type[Flight] = Flight) -> Handle[Any]:
+    requests = [
+        Request(f"{name}{place}", Operation.BARRIER, DataType.UINT8, (), 0, 0)
+        for place in ("", ".1")
+    ]
+    flight = kind(default.current(), requests, keep_alive=memory)
+    return default.pending().add(flight)
+
+
+WAYS = {"single": single, "several": several, "chain": partial(several, kind=Chain)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("calls_before", [0, 1])
+@pytest.mark.parametrize("is_started", [False, True])
+def test_an_exception_around_the_start_loses_nothing(
+    core, monkeypatch, way, calls_before, is_started
+) -> None:
+    """Of a signal handler, just before or after the library has started an operation."""
+    default.init()
+    session = default.current()
+    native: Any = session._native
+    native_start, calls = native.start, []
+
+    def interrupted(*arguments: object, **more: object) -> int:
+        calls.append(arguments[0])
+        if len(calls) <= calls_before:
+            return native_start(*arguments, **more)
+        handle = native_start(*arguments, **more) if is_started else 0
+        raise Interrupted(handle)
+
+    memory = Memory()
+    kept = weakref.ref(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "start", interrupted)
+        try:
+            handles = [WAYS[way]("a", memory)]
+        except Interrupted:
+            handles = []
+    del memory
+    gc.collect()
+    if core.started:
+        assert kept() is not None
+        assert [item.complete for item in core.started] == [False] * len(core.started)
+    else:
+        assert kept() is None
+    for handle in handles:  # the second operation was not reached
+        default.pending().abandon(handle)
+    for _ in range(2):  # the others have made the call, of which the second part follows the first
+        for number in list(native._operations):
+            native.wait(number, 0)
+    default.pending().synchronize(WAYS[way]("a", Memory()))
+    gc.collect()
+    assert kept() is None
+    assert native._operations == {}
+    assert not session._open._by_name
+    assert not default.pending()._pending
+
+
+def test_a_handle_that_nobody_has_any_more_is_abandoned(core) -> None:
+    default.init()
+    memory = Memory()
+    kept = weakref.ref(memory)
+    handle = single("a", memory)
+    number = int(handle)
+    del memory, handle
+    assert not default.pending().poll(number)  # somebody has the number
+    default.pending().synchronize(number)
+    assert kept() is None
+    memory = Memory()
+    kept = weakref.ref(memory)
+    single("a", memory)
+    del memory
+    assert kept() is not None
+    core.started[1].complete = True
+    single("b", Memory())
+    assert kept() is None
 
 
 def test_an_update_that_is_waited_for_by_name_does_not_wait_for_the_others() -> None:

@@ -17,7 +17,7 @@ class Job:
         self.told: list[str | None] = []
         self.is_taken = False  # a wait has claimed something else
 
-    def is_complete(self, handle: int) -> bool:
+    def has_ended(self, handle: int) -> bool:
         return handle in self.over
 
     def claim_stuck(self, name: str) -> bool:

@@ -14,12 +14,13 @@ import pytest
 
 from byteps.common import default, errors
 from byteps.common import session as session_module
+from byteps.common.open_operations import OpenOperation
 from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 
 
 @pytest.fixture
-def slow(core, monkeypatch) -> int:
+def slow(core, monkeypatch) -> OpenOperation:
     """An operation that takes longer than a wait looks on. Test runners may have threads."""
     monkeypatch.setattr(session_module, "_STUCK_BESIDE_OTHERS_AFTER_MS", 500)
     default.init()

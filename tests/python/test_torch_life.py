@@ -74,6 +74,13 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idl
         ), out + err
 
 
+def test_a_signal_at_any_step_of_a_start_loses_nothing(environment) -> None:
+    """Nor does it leave a handle, a name or memory behind; see jobs/interrupted_starts.py."""
+    code, out, err = finish(job(environment, "interrupted_starts", 2, 1, python=COLD_PYTHON))
+    assert code == 0, out + err
+    assert out.count("all right") == 2
+
+
 @shapes((2, 1))
 def test_without_numpy(environment, workers, servers) -> None:
     code, out, err = finish(job(environment, "without_numpy", workers, servers, python=COLD_PYTHON))

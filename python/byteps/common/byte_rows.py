@@ -12,7 +12,7 @@ from byteps.common.call import Call, start
 from byteps.common.errors import InvalidArgumentError, PeerLostError
 from byteps.common.flight import Flight
 from byteps.common.pending import Handle
-from byteps.common.session import NAME_PREFIX
+from byteps.common.request import NAME_PREFIX
 from byteps.common.types import DataType
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from byteps.common.errors import BytepsError, DeadlineError
+from byteps.common.open_operations import OpenOperation
 from byteps.common.request import Request
 from byteps.common.session import Session
+
+if TYPE_CHECKING:
+    from byteps import _core
 
 # How long a wait of a watched flight stays in the native library before it looks around.
 LOOK_AROUND_S = 0.5
@@ -42,11 +47,15 @@ class Flight:
     The first thread that finds the operations complete runs `finish`, which gets the flight; its
     result, or the first error, is kept for everyone who waits. Without a watch a wait lasts until
     the operations are over; with one, it looks around twice a second.
+
+    The session has the operations and their memory from before their start. A flight that nobody
+    has any more, or that an exception has interrupted, abandons them: they go on, and the session
+    lets go of them when they are over.
     """
 
     __slots__ = (
-        "__weakref__", "_finish", "_keep_alive", "_limit_s", "_lock", "_watch",
-        "error", "handles", "is_settled", "name", "receipt", "result", "session",
+        "__weakref__", "_finish", "_limit_s", "_lock", "_watch",
+        "error", "is_settled", "name", "operations", "receipt", "result", "session",
     )  # fmt: skip
 
     def __init__(
@@ -62,27 +71,28 @@ class Flight:
         longer than `limit_s`."""
         self.session = session
         self.name = requests[0].name if requests else ""  # the user's, or the one it was given
-        self.handles: list[int] = []
         self.receipt = Receipt()
         self.result: object = None
         self.error: Exception | None = None
         self._finish = finish
-        self._keep_alive = keep_alive
         self._watch = watch
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self.is_settled = False  # there is a result or an error
+        self.operations = [session.operation(request, keep_alive, self) for request in requests]
         try:
-            for request in requests:
-                self.handles.append(session.start(request))
-        except Exception:
-            for handle in self.handles:
-                session.release(handle)
+            self._begin()
+        except BaseException:  # also one of a signal handler
+            session.abandon(self.operations)
             raise
+
+    def _begin(self) -> None:
+        for operation in self.operations:
+            self.session.begin(operation)
 
     def is_complete(self) -> bool:
         """Return whether `wait` would not block."""
-        return self.is_settled or all(self.session.is_complete(handle) for handle in self.handles)
+        return self.is_settled or all(self.session.is_complete(one) for one in self.operations)
 
     def is_over(self) -> bool:
         """Do what `is_complete` does, and make the result of what is complete."""
@@ -116,12 +126,17 @@ class Flight:
             raise self.error
         return self.result
 
+    def _waits(self, timeout_ms: int) -> Iterator[Callable[[], object]]:
+        """Return what to call, in turn, to wait for the operations; each raises their errors."""
+        for operation in self.operations:
+            yield partial(self.session.wait, operation, timeout_ms)
+
     def _wait_for_all(self) -> Exception | None:
         """Wait for the operations; return the first error of one."""
         first: Exception | None = None
-        for handle in self.handles:
+        for wait in self._waits(-1):
             try:
-                self.session.wait(handle)
+                wait()
             except BytepsError as error:
                 if self.is_settled:  # another thread has made the result
                     return None
@@ -135,25 +150,25 @@ class Flight:
         """Do the same, and look around; but not longer than the limit."""
         limit_s = self._limit_s if timeout_s is None else timeout_s
         deadline = None if limit_s is None else time.monotonic() + limit_s
-        for handle in list(self.handles):
-            if not self._wait_for(handle, deadline):
+        for operation in self.operations:
+            if not self._wait_for(operation, deadline):
                 error = DeadlineError(f"The operation was not complete after {limit_s:g} s.")
                 if timeout_s is None and self._watch is not None:
                     raise self._watch.late() from error
                 raise error
         return self._first_error()
 
-    def _wait_for(self, handle: int, deadline: float | None) -> bool:
+    def _wait_for(self, operation: OpenOperation, deadline: float | None) -> bool:
         """Wait for one operation; return whether it is over, whichever way it ended."""
         while not self.is_settled:
             left_s = LOOK_AROUND_S
             if deadline is not None:
                 left_s = min(left_s, max(0.0, deadline - time.monotonic()))
             try:
-                self.session.wait(handle, int(left_s * 1000) + 1)
+                self.session.wait(operation, int(left_s * 1000) + 1)
                 return True
             except Exception as error:
-                if self.is_settled or self.session.is_complete(handle):
+                if self.is_settled or self.session.is_complete(operation):
                     return True
                 if not isinstance(error, DeadlineError):
                     raise
@@ -166,9 +181,9 @@ class Flight:
 
     def _first_error(self) -> Exception | None:
         """Return how the operations, which are complete, have failed."""
-        for handle in self.handles:
+        for wait in self._waits(0):
             try:
-                self.session.wait(handle, 0)
+                wait()
             except BytepsError as error:
                 return error
         return None
@@ -186,10 +201,11 @@ class Flight:
         self._let_go()
 
     def _let_go(self) -> None:
-        for handle in self.handles:
-            self.session.release(handle)
-        self._finish = self._keep_alive = self._watch = None
+        self._finish = self._watch = None
         self.is_settled = True
+        for operation in self.operations:
+            self.session.release(operation)
+        self.session.sweep()
 
     def give_up(self, error: Exception) -> None:
         """End the flight with an error; its operations go on, with the memory that they need."""
@@ -199,7 +215,12 @@ class Flight:
             self.error = error
             self._finish = None
             self.is_settled = True
+        self.session.abandon(self.operations)
         self._tell()
+
+    def abandon(self) -> None:
+        """Want no result; the operations go on, with the memory that they need."""
+        self.session.abandon(self.operations)
 
     def _tell(self) -> None:
         """Say that the flight is over, to whom a subclass has. Any thread, more than once."""
@@ -209,94 +230,81 @@ class Flight:
         return self._members() if self.receipt.ranks is None else list(self.receipt.ranks)
 
     def _members(self) -> list[int]:
-        if len(self.handles) == 1:
-            return self.session.handle_members(self.handles[0])
-        parts = [self.session.handle_members(handle) for handle in self.handles] or [[]]
+        parts = [self.session.members_of(operation) for operation in self.operations] or [[]]
         return [rank for rank in parts[0] if all(rank in others for others in parts[1:])]
 
     # For `finish`.
 
     def members_of(self, place: int) -> list[int]:
         """Return the ranks in the result of one of the operations."""
-        return self.session.handle_members(self.handles[place])
+        return self.session.members_of(self.operations[place])
 
     # The same, of a flight with a single operation.
 
     def number(self) -> int:
         """Return what a complete call without a tensor has brought: of a join, the last rank."""
-        return self.session.result(self.handles[0])[1]
+        return self.session.result(self.operations[0])[1]
 
     def rows(self) -> tuple[int, int]:
         """Return how many bytes, and rows, a complete allgather or alltoall has brought."""
-        size_bytes, rows, _ = self.session.result(self.handles[0])
+        size_bytes, rows, _ = self.session.result(self.operations[0])
         return size_bytes, rows
 
     def rows_of_ranks(self) -> list[int]:
         """Return how many of these rows have come from each rank; none of one that was lost."""
-        return self.session.received_splits(self.handles[0])
+        return self.session.received_splits(self.operations[0])
 
     def copy_rows(self, pointer: int, size_bytes: int) -> None:
         """Copy the rows to where there is room for them."""
-        self.session.copy_result(self.handles[0], pointer, size_bytes)
-
-    def release(self) -> None:
-        """Let go of everything without a result. REQUIRES: it is complete."""
-        with self._lock:
-            if not self.is_settled:
-                self._let_go()
+        self.session.copy_result(self.operations[0], pointer, size_bytes)
 
 
 class Chain(Flight):
     """A flight of which the later operations start when the first has succeeded.
 
-    The first tells whether all ranks mean the same group. The others begin on a thread of their
-    own, so that they need no help from a rank that waits for something else.
+    The first tells whether all ranks mean the same group. The library starts the others on a thread
+    of its own, so that they need no help from a rank that waits for something else.
     """
 
-    __slots__ = ("_all_are_complete", "_failure")
+    __slots__ = ("_followers",)
 
-    def __init__(
-        self,
-        session: Session,
-        first: Request,
-        rest: Sequence[Request],
-        finish: Callable[[Flight], object] | None = None,
-        keep_alive: object = None,
-    ) -> None:
-        super().__init__(session, [first], finish, keep_alive)
-        self._all_are_complete = threading.Event()
-        self._failure: Exception | None = None
-        threading.Thread(target=self._run, args=(rest,), name="byteps-group", daemon=True).start()
+    _followers: _core.Followers
 
-    def _run(self, rest: Sequence[Request]) -> None:
-        try:
-            self.session.wait(self.handles[0])
-            for request in rest:
-                self.handles.append(self.session.start(request))
-        except Exception as error:
-            self._failure = error
-        for handle in self.handles[1:]:
-            try:
-                self.session.wait(handle)
-            except Exception as error:
-                self._failure = self._failure or error
-        self._all_are_complete.set()
+    def _begin(self) -> None:
+        self._followers = self.session.begin_group(self.operations)
 
     def is_complete(self) -> bool:
         """Return whether `wait` would not block."""
-        return self._all_are_complete.is_set()
+        if self.is_settled:
+            return True
+        return (
+            self.session.is_complete(self.operations[0])
+            and self._have_all_started(0)
+            and all(self.session.is_complete(one) for one in self.operations if one.handle)
+        )
 
-    def _wait_for_all(self) -> Exception | None:
-        self._all_are_complete.wait()
-        return self._failure
+    def _have_all_started(self, timeout_ms: int) -> bool:
+        """Wait until all have started, or until it is known that some will not."""
+        try:
+            return self.session.wait_for_followers(self._followers, timeout_ms)
+        except BytepsError:
+            return True
 
-    def _wait_watchfully(self, timeout_s: float | None) -> Exception | None:
-        if not self._all_are_complete.wait(timeout_s):
-            raise DeadlineError(f"The operation was not complete after {timeout_s:g} s.")
-        return self._failure
+    def _waits(self, timeout_ms: int) -> Iterator[Callable[[], object]]:
+        yield partial(self.session.wait, self.operations[0], timeout_ms)
+        yield partial(self.session.wait_for_followers, self._followers, timeout_ms)
+        for operation in self.operations[1:]:
+            if operation.handle:
+                yield partial(self.session.wait, operation, timeout_ms)
 
-    def _first_error(self) -> Exception | None:
-        return self._failure
+    def _wait_for(self, operation: OpenOperation, deadline: float | None) -> bool:
+        if operation is not self.operations[0]:
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self._have_all_started(-1 if left_s is None else int(left_s * 1000) + 1):
+                return False
+            if not operation.handle:
+                return True
+        return super()._wait_for(operation, deadline)
 
     def _members(self) -> list[int]:
-        return [] if self._failure is not None else super()._members()
+        return [] if self.error is not None else super()._members()

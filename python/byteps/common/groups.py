@@ -44,12 +44,12 @@ def start_group(
     keep = (keep_alive, packs)
     if len(packs) == 1:
         return default.pending().add(Flight(session, [first], finish, keep))
-    rest = []
+    requests = [first]
     for number, pack in enumerate(packs[1:], 1):
         dtype, shape, source, target = pack.buffer()
         own = replace(pack.call(call), name=f"{first.name}.{number}")
-        rest.append(request_of(session, own, device, dtype, shape, source, target))
-    return default.pending().add(Chain(session, first, rest, finish, keep))
+        requests.append(request_of(session, own, device, dtype, shape, source, target))
+    return default.pending().add(Chain(session, requests, finish, keep))
 
 
 def places_by_kind(kinds: Iterable[Kind]) -> dict[Kind, list[int]]:

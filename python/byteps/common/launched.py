@@ -23,7 +23,7 @@ _JOIN_LIMIT_S = 5.0  # a look never blocks
 class Job(Protocol):
     """What the looking thread asks of the session, and tells it. Nothing blocks."""
 
-    def is_complete(self, handle: int) -> bool:
+    def has_ended(self, handle: int) -> bool:
         """Return whether an operation is over, or released."""
 
     def claim_stuck(self, name: str) -> bool:
@@ -132,7 +132,7 @@ class Launched:
     def look(self) -> None:
         """Tell the job if this rank has been stuck long enough, and take it back if it is not."""
         with self._changed:
-            for handle in [one for one in self._open if self._job.is_complete(one)]:
+            for handle in [one for one in self._open if self._job.has_ended(one)]:
                 del self._open[handle]
             operations = dict(self._open)
         still_s = self._stillness.look(frozenset(operations))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from byteps.common.errors import BytepsError
@@ -14,22 +17,55 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", covariant=True)
 
 
+class _Claim:
+    """What a handle has as long as somebody has the handle."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _ClaimRef(weakref.ref[_Claim]):
+    """A weak reference to the claim of the handle `number`."""
+
+    __slots__ = ("number",)
+    number: int
+
+    def __new__(cls, claim: _Claim, dropped: Callable[[_ClaimRef], None], number: int) -> _ClaimRef:
+        """Make one that calls `dropped` when nobody has the claim any more."""
+        ref = super().__new__(cls, claim, dropped)  # type: ignore[arg-type]
+        ref.number = number
+        return ref
+
+    def __init__(self, claim: _Claim, dropped: Callable[[_ClaimRef], None], number: int) -> None:
+        super().__init__(claim, dropped)  # type: ignore[call-arg]
+
+
 class Handle(int, Generic[Result]):
-    """The number of an operation; also knows, once it is over, whose contributions it holds."""
+    """The number of an operation; also knows, once it is over, whose contributions it holds.
+
+    Keep it, or `int(handle)`, until `synchronize`. If nobody has it any more, the operation goes on
+    without a result.
+    """
 
     def __new__(
-        cls, number: int, table: PendingTable, receipt: Receipt, name: str
+        cls, number: int, table: PendingTable, receipt: Receipt, name: str, claim: object = None
     ) -> Handle[Result]:
         """Make the handle of an operation in `table`."""
         handle = super().__new__(cls, number)
         handle._table = table
         handle._receipt = receipt
         handle.name = name
+        handle._claim = claim
         return handle
 
     _table: PendingTable
     _receipt: Receipt
+    _claim: object
     name: str  # the user's, or the one that the call was given
+
+    def __int__(self) -> int:
+        """Return the number, for which the operation is kept until `synchronize`."""
+        self._table.keep(self)
+        return int.__int__(self)
 
     @property
     def members(self) -> list[int]:
@@ -44,18 +80,33 @@ class Handle(int, Generic[Result]):
 
 
 class PendingTable:
-    """The handles of this process: positive, rising, never used again. Any thread."""
+    """The handles of this process: positive, rising, never used again. Any thread.
+
+    Whoever has a handle has a claim to its flight. So an exception that comes before a call has
+    returned its handle leaves nothing behind.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._pending: dict[int, Flight] = {}
-        self._abandoned: dict[int, Flight] = {}
+        self._claims: dict[int, _ClaimRef] = {}
+        self._dropped: deque[_ClaimRef] = deque()  # `append` runs no step of Python
 
     def add(self, flight: Flight) -> Handle[object]:
         """Return a new handle."""
-        handle: Handle[object] = Handle(next(self._numbers), self, flight.receipt, flight.name)
-        self._pending[handle] = flight
-        return handle
+        number = next(self._numbers)
+        try:
+            claim = _Claim()
+            self._claims[number] = _ClaimRef(claim, self._dropped.append, number)
+            self._pending[number] = flight
+            return Handle(number, self, flight.receipt, flight.name, claim)
+        except BaseException:  # of a signal handler
+            self.abandon(number)
+            raise
+
+    def keep(self, handle: int) -> None:
+        """Keep an operation also when its handle is gone: somebody has the number."""
+        self._claims.pop(handle, None)
 
     def poll(self, handle: int) -> bool:
         """Return whether `synchronize` would not block."""
@@ -94,7 +145,7 @@ class PendingTable:
             return flight.wait()
         finally:
             if flight.is_settled:
-                self._pending.pop(handle, None)
+                self._forget(handle)
                 flight.error = None  # whose traceback has the flight: nothing is kept alive so
 
     def synchronize_all(self, handles: Iterable[int]) -> list[Any]:
@@ -115,12 +166,17 @@ class PendingTable:
 
         Its memory is kept until then.
         """
-        flight = self._pending.pop(handle, None)
+        flight = self._forget(handle)
         if flight is not None:
-            self._abandoned[handle] = flight
+            flight.abandon()
 
     def sweep(self) -> None:
-        """Let go of the abandoned operations that are over."""
-        for handle, flight in list(self._abandoned.items()) if self._abandoned else ():
-            if flight.is_complete() and self._abandoned.pop(handle, None) is not None:
-                flight.release()
+        """Abandon the operations of which nobody has the handle."""
+        for ref in list(self._dropped) if self._dropped else ():
+            self.abandon(ref.number)
+            with contextlib.suppress(ValueError):  # another thread has done the same
+                self._dropped.remove(ref)
+
+    def _forget(self, handle: int) -> Flight | None:
+        self._claims.pop(handle, None)
+        return self._pending.pop(handle, None)

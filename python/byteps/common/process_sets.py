@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.flight import Flight
 from byteps.common.request import Request
 from byteps.common.session import Session
 from byteps.common.types import DataType, Operation
@@ -224,11 +225,7 @@ class ProcessSets:
         # Made here, not in call.py, which stands on the sets.
         name = f"process_set.change.{self._changes}"
         request = Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0, detail=detail)
-        handle = self._session.start(request)
-        try:
-            self._session.wait(handle)
-        finally:
-            self._session.release(handle)
+        Flight(self._session, [request]).wait()
         self._changes += 1
 
 

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from byteps.common.types import DataType, Operation
 
+NAME_PREFIX = "byteps."
 _DETAIL_MAX = 1024  # bytes that the job takes
+
+Arguments = tuple[
+    str, int, int, Sequence[int], int, int, int, int, int, int, str, "Sequence[int] | None", bool
+]
 
 
 @dataclass(slots=True)
@@ -35,6 +40,25 @@ class Request:
         if self.process_set:
             text += f" in process set {self.process_set}"
         return f"{text}; {self.detail}" if self.detail else text
+
+    def arguments(self) -> Arguments:
+        """Return what the library takes for it."""
+        self.detail = shortened(self.detail)
+        return (
+            NAME_PREFIX + self.name,
+            int(self.operation),
+            int(self.dtype),
+            self.shape,
+            self.input_pointer,
+            self.output_pointer,
+            self.root_rank,
+            self.priority,
+            int(self.combine),
+            self.process_set,
+            self.detail,
+            self.splits,
+            self.atomic,
+        )
 
 
 def shortened(detail: str) -> str:

@@ -6,22 +6,27 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
-from byteps.common.errors import BytepsError, DeadlineError, DuplicateNameError, OutOfStepError
+from byteps.common.errors import (
+    BytepsError,
+    DeadlineError,
+    DuplicateNameError,
+    OutOfStepError,
+    ShutdownError,
+)
 from byteps.common.launched import Launched
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
-from byteps.common.request import Request, shortened
+from byteps.common.open_operations import OpenOperation, OpenOperations
+from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.shared_memory import SharedMemory
 from byteps.common.submissions import SubmissionGroup
 from byteps.common.timeline import Entry, Recorder, Timeline
 
 if TYPE_CHECKING:
     from byteps import _core
-
-NAME_PREFIX = "byteps."
 
 _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
@@ -46,6 +51,9 @@ class Session:
         # What plugins keep as long as the session lives, by their own keys.
         self.plugin_state: dict[str, object] = {}
         self._native = _open_interruptible([f"{k}={v}" for k, v in (settings or {}).items()])
+        from byteps import _core
+
+        self._new_ticket, self._new_followers = _core.Ticket, _core.Followers
         # Kept, because data loaders ask for them in forked processes and after shutdown.
         self.rank = self._native.rank
         self.size = self._native.size
@@ -56,15 +64,15 @@ class Session:
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
         self.given = GivenNames()
-        # Names of operations that nobody has released, and what they stand for.
-        self._taken: dict[str, Request] = {}
+        self._open = OpenOperations()
         # Names, as users say them, of which a result has one set of contributors.
         self.atomic: set[str] = set()
-        self._names: dict[int, str] = {}
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
         self._stuck: object = None  # which thread has told the job that it is, or `_launched`
         self._stuck_lock = threading.RLock()  # a signal handler may wait, too
-        self._launched = Launched(self, lambda: _may_call_beside(threading.main_thread()))
+        self._launched = Launched(
+            self, lambda: self._open.has_planned() or _may_call_beside(threading.main_thread())
+        )
         self._timeline: Timeline | None = None
         self._recorders: tuple[Recorder, ...] = ()
         self._next_take = 0.0  # of what the library keeps for them
@@ -78,26 +86,67 @@ class Session:
         if atomic:
             self.atomic.add(name)
 
-    def start(self, request: Request) -> int:
-        """Start an operation and return its handle, which must be released.
+    def operation(self, request: Request, memory: object, owner: object) -> OpenOperation:
+        """Return an operation that works on `memory`, for `begin`, `begin_group` or `abandon`.
+
+        When `owner` goes away, or `abandon` takes it away, the operation goes on. The session then
+        releases it when it is over.
+        """
+        return OpenOperation(request, self._new_ticket(), memory, self._open.owner(owner))
+
+    def start(self, request: Request) -> OpenOperation:
+        """Start an operation without an owner; `release` must follow."""
+        operation = OpenOperation(request, self._new_ticket())
+        try:
+            self.begin(operation)
+        except BaseException:
+            self.abandon([operation])
+            raise
+        return operation
+
+    def begin(self, operation: OpenOperation) -> None:
+        """Start an operation, which must be released or abandoned, also if this raises.
 
         Its name is taken until then, in all process sets; a second operation of that name is a
         DuplicateNameError. Afterwards all ranks together may use it for anything else.
         """
         self.expect_calls()
-        name = NAME_PREFIX + request.name
-        holder = self._taken.setdefault(name, request)
-        if holder is not request:
-            raise self._duplicate(name, holder, request)
-        try:
-            handle = self._submit(name, request)
-        except BaseException:
-            del self._taken[name]
-            raise
-        self._names[handle] = name
+        self._keep(operation)
+        self._native.start(*operation.request.arguments(), ticket=operation.ticket)
+        self._note_start(operation)
+
+    def begin_group(self, operations: Sequence[OpenOperation]) -> _core.Followers:
+        """Do `begin` with the first, and with the others once the first has succeeded."""
+        self.expect_calls()
+        followers = self._new_followers()
+        for operation in operations:
+            self._keep(operation)
+        for operation in operations[1:]:
+            followers.add(operation.ticket, *operation.request.arguments())
+        first = operations[0]
+        arguments = first.request.arguments()
+        self._native.start(*arguments, ticket=first.ticket, followers=followers)
+        for operation in operations:
+            self._note_start(operation)
+        return followers
+
+    def wait_for_followers(self, followers: _core.Followers, timeout_ms: int) -> bool:
+        """Block until all have started, but not longer; return whether they have.
+
+        Raises the error of a start. If the first operation fails, there is nothing to wait for.
+        """
+        return self._native.wait_for_followers(followers, timeout_ms)
+
+    def _keep(self, operation: OpenOperation) -> None:
+        """Keep an operation from now on, if its name is free."""
+        self.sweep()
+        holder = self._open.add(operation)
+        if holder is not operation:
+            raise self._duplicate(holder, operation.request)
+
+    def _note_start(self, operation: OpenOperation) -> None:
         for recorder in self._recorders:
-            recorder.start(handle, request)
-        return handle
+            recorder.start(id(operation), operation.request)
 
     def expect_calls(self) -> None:
         """Note that the thread which calls this may start operations, itself or through others."""
@@ -114,11 +163,12 @@ class Session:
         Its name is free again when it has ended. The thread is the framework's: the one that has it
         call must have said `expect_calls`.
         """
-        name = NAME_PREFIX + request.name
-        holder = self._taken.get(name)
+        self.sweep()
+        holder = self._open.get(NAME_PREFIX + request.name)
         if holder is not None:
-            raise self._duplicate(name, holder, request)
-        self._launched.add(self._submit(name, request, ending), name)
+            raise self._duplicate(holder, request)
+        handle = self._native.start(*request.arguments(), ending=ending)
+        self._launched.add(handle, NAME_PREFIX + request.name)
         if self._recorders:
             self._take_entries(now_and_then=True)
 
@@ -145,30 +195,17 @@ class Session:
             request.atomic,
         )
 
-    def _duplicate(self, name: str, holder: Request, request: Request) -> DuplicateNameError:
-        return DuplicateNameError(
-            f"tensor '{name}' is already in flight on rank {self.rank}, with "
-            f"{holder.describe()}; this is a second call, with {request.describe()}. Call "
-            "synchronize on the first handle, or give the second operation another name"
+    def _duplicate(self, holder: OpenOperation, request: Request) -> DuplicateNameError:
+        what_to_do = (
+            "The call was interrupted, or its handle was dropped: the name is free when the other "
+            "ranks have made that call, too. Wait for that, or use another name"
+            if holder.is_ownerless
+            else "Call synchronize on the first handle, or give the second operation another name"
         )
-
-    def _submit(self, name: str, request: Request, ending: _core.Ending | None = None) -> int:
-        request.detail = shortened(request.detail)
-        return self._native.start(
-            name,
-            int(request.operation),
-            int(request.dtype),
-            request.shape,
-            request.input_pointer,
-            request.output_pointer,
-            request.root_rank,
-            request.priority,
-            combine=int(request.combine),
-            process_set=request.process_set,
-            detail=request.detail,
-            splits=request.splits,
-            atomic=request.atomic,
-            **({} if ending is None else {"ending": ending}),
+        return DuplicateNameError(
+            f"tensor '{holder.name}' is already in flight on rank {self.rank}, with "
+            f"{holder.request.describe()}; this is a second call, with {request.describe()}. "
+            + what_to_do
         )
 
     def add_process_set(self, ranks: Sequence[int], number: int) -> None:
@@ -179,33 +216,33 @@ class Session:
         """Forget what `number` stands for, on this rank only."""
         self._native.remove_process_set(number)
 
-    def is_complete(self, handle: int) -> bool:
+    def is_complete(self, operation: OpenOperation) -> bool:
         """Return whether the operation is over, with or without success."""
-        return self._native.poll(handle) != 0
+        return self._native.poll(operation.handle) != 0
 
-    def wait(self, handle: int, timeout_ms: int = -1) -> None:
+    def wait(self, operation: OpenOperation, timeout_ms: int = -1) -> None:
         """Block until the operation is over; raise if it failed. Ctrl-C gets through.
 
         When nothing else of this process can go on meanwhile, the job is told: ranks that wait for
         each other get an OutOfStepError. Other waits of a minute are told as a warning.
         """
         if timeout_ms >= 0:
-            self._wait(handle, timeout_ms)
+            self._wait(operation, timeout_ms)
             return
-        if self._is_over(handle, _STUCK_AFTER_MS):
+        if self._is_over(operation, _STUCK_AFTER_MS):
             return
-        if self._has_other_threads() and self._is_over(handle, _STUCK_BESIDE_OTHERS_AFTER_MS):
+        if self._has_other_threads() and self._is_over(operation, _STUCK_BESIDE_OTHERS_AFTER_MS):
             return
         stuck, me = not self._may_others_call(), threading.current_thread()
         try:
             if stuck:
-                self._claim_stuck(me, self._names.get(handle), overrides=True)
+                self._claim_stuck(me, operation.name, overrides=True)
                 if self._may_others_call():  # since a moment ago
                     self._native.set_stuck(None)
             waited_s, next_s = 0, _LONG_WAIT_S
-            while not self._is_over(handle, next_s * 1000):
+            while not self._is_over(operation, next_s * 1000):
                 waited_s, next_s = waited_s + next_s, waited_s + next_s
-                self._tell_of_wait(handle, waited_s)
+                self._tell_of_wait(operation, waited_s)
         finally:
             if stuck:
                 self._take_back_claim(me)
@@ -228,6 +265,10 @@ class Session:
 
     # For operations that are launched.
 
+    def has_ended(self, handle: int) -> bool:
+        """Return whether an operation is over, or released."""
+        return self._native.poll(handle) != 0
+
     def claim_stuck(self, name: str) -> bool:
         """Tell the job that this rank begins nothing before `name` has ended, unless a wait has
         said that of another; return whether it was told."""
@@ -246,35 +287,35 @@ class Session:
 
         One that has never done so, like a progress bar's or a watchdog's, does not count.
         """
+        if self._open.has_planned():
+            return True
         me = threading.current_thread()
         return me is not threading.main_thread() or _may_call_beside(me)
 
-    def _wait(self, handle: int, timeout_ms: int) -> None:
+    def _wait(self, operation: OpenOperation, timeout_ms: int) -> None:
         try:
-            self._native.wait(handle, timeout_ms)
+            self._native.wait(operation.handle, timeout_ms)
         except OutOfStepError:
-            self.unnamed.take_back(self._names.get(handle, "").removeprefix(NAME_PREFIX))
+            self.unnamed.take_back(operation.request.name)
             raise
 
-    def _is_over(self, handle: int, timeout_ms: int) -> bool:
+    def _is_over(self, operation: OpenOperation, timeout_ms: int) -> bool:
         try:
-            self._wait(handle, timeout_ms)
+            self._wait(operation, timeout_ms)
         except DeadlineError:
-            if self._native.poll(handle) == 0:
+            if self._native.poll(operation.handle) == 0:
                 return False
-            self._wait(handle, 0)  # it has ended since, or that was the operation's own error
+            self._wait(operation, 0)  # it has ended since, or that was the operation's own error
         return True
 
-    def _tell_of_wait(self, handle: int, waited_s: int) -> None:
-        name = self._names.get(handle, "")
+    def _tell_of_wait(self, operation: OpenOperation, waited_s: int) -> None:
+        name = operation.name
         if is_usage_name(name):
             waits = f"at the end of a step, to ask which ranks have gradients (tensor '{name}')"
             others = "Another rank has not come to the end of its step: it is late, or makes fewer "
             others += "steps (end with join() then)"
         else:
-            request = self._taken.get(name)
-            what = f" ({request.describe()})" if request is not None else ""
-            waits = f"for tensor '{name}'{what}"
+            waits = f"for tensor '{name}' ({operation.request.describe()})"
             others = "Another rank is late, makes other calls, or makes the same calls in another "
             others += "order"
         _LOG.warning(
@@ -283,42 +324,55 @@ class Session:
             self.rank, waited_s, waits, others,
         )  # fmt: skip
 
-    def result(self, handle: int) -> tuple[int, int, int]:
+    def result(self, operation: OpenOperation) -> tuple[int, int, int]:
         """Return (bytes, first dimension, members) of a complete operation."""
-        return self._native.result(handle)
+        return self._native.result(operation.handle)
 
-    def received_splits(self, handle: int) -> list[int]:
+    def received_splits(self, operation: OpenOperation) -> list[int]:
         """Return the rows that a complete alltoall brought from each rank that took part."""
-        return self._native.received_splits(handle)
+        return self._native.received_splits(operation.handle)
 
-    def handle_members(self, handle: int) -> list[int]:
+    def members_of(self, operation: OpenOperation) -> list[int]:
         """Return the ranks that are in every part of a complete operation's result."""
-        return self._native.handle_members(handle)
+        return self._native.handle_members(operation.handle)
 
     def members(self) -> list[int]:
         """Return the ranks that take part in the job now."""
         return self._native.members()
 
-    def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
+    def copy_result(self, operation: OpenOperation, pointer: int, size_bytes: int) -> None:
         """Copy the rows of a complete allgather or alltoall."""
-        self._native.copy_result(handle, pointer, size_bytes)
+        self._native.copy_result(operation.handle, pointer, size_bytes)
 
-    def release(self, handle: int) -> None:
-        """Forget a handle; its name is free again."""
+    def release(self, operation: OpenOperation) -> None:
+        """Forget an operation that is over or has not started; its name is free again."""
         if self._recorders:
-            self._note_times(handle)
-        self._native.release(handle)
-        name = self._names.pop(handle, None)
-        if name is not None:
-            self._taken.pop(name, None)
+            self._note_times(operation)
+        if operation.handle:
+            self._native.release(operation.handle)
+        self._open.remove(operation)
 
-    def _note_times(self, handle: int) -> None:
+    def abandon(self, operations: Iterable[OpenOperation]) -> None:
+        """Let operations go on that nobody waits for; their names are free when they are over."""
+        for operation in operations:
+            self._open.abandon(operation)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Release the operations that nobody wants and that are over."""
+        for operation in self._open.ownerless():
+            if operation.ticket.is_held:
+                continue
+            if operation.handle == 0 or self._native.poll(operation.handle) != 0:
+                self.release(operation)
+
+    def _note_times(self, operation: OpenOperation) -> None:
         try:
-            begun_ns, ended_ns = self._native.times(handle)
+            begun_ns, ended_ns = self._native.times(operation.handle)
         except BytepsError:  # it has failed, or was given up
             begun_ns, ended_ns = 0, 0
         for recorder in self._recorders:
-            recorder.end(handle, begun_ns, ended_ns)
+            recorder.end(id(operation), begun_ns, ended_ns)
         self._take_entries(now_and_then=True)
 
     def _take_entries(self, now_and_then: bool = False) -> None:
@@ -386,10 +440,18 @@ class Session:
             recorders, self._recorders, self._timeline = self._recorders, (), None
             for recorder in recorders:
                 recorder.close()
+            self.sweep()
 
     def close(self) -> None:
         """Say that this process will not come back. REQUIRES: `shutdown`; nobody uses it again."""
-        del self._native
+        self._native = cast("_core.Session", _Closed())
+
+
+class _Closed:
+    """Stands for a session that is closed, for a thread that still waits while the process ends."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ShutdownError("this process has left the job for good: its session is closed")
 
 
 def _may_call_beside(thread: threading.Thread) -> bool:

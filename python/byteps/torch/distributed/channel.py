@@ -84,7 +84,6 @@ class Channel:
         self._by_name: weakref.WeakValueDictionary[str, FutureFlight] = (
             weakref.WeakValueDictionary()
         )
-        self._abandoned: list[object] = []
         self._broken: Exception | None = None
         if len(self.ranks) < session.size:
             self.process_set = _number_of(self._prefix)
@@ -120,13 +119,7 @@ class Channel:
             call = _Call(self, self._call, signature, limit_s)
             settle = partial(self._finish_whole, signature, finish)
             over = partial(self._in_flight.pop, self._call, None)
-            try:
-                flight = FutureFlight(
-                    self.session, requests, settle, keep_alive, call, limit_s, over
-                )
-            except Exception:
-                self._abandoned.append(keep_alive)
-                raise
+            flight = FutureFlight(self.session, requests, settle, keep_alive, call, limit_s, over)
             self._by_name[name] = self._in_flight[self._call] = flight
             self._settle_some()
             return flight
@@ -151,15 +144,13 @@ class Channel:
             self._broken = error
         with self._lock:
             flights = list(self._in_flight.values())
-            # Their operations may still be in the library, with the memory that it works on.
-            self._abandoned += flights
         for flight in flights:
             if not flight.is_over():
                 flight.give_up(self._broken)
 
     def close(self) -> None:
         """End the thread of the group, and its process set unless something is open in it."""
-        self.teller.close()
+        self.teller.close_and_wait()
         if self.process_set:
             with contextlib.suppress(BytepsError):
                 self.session.remove_process_set(self.process_set)
@@ -168,8 +159,8 @@ class Channel:
         self, signature: str, finish: Callable[[Flight], object], flight: Flight
     ) -> object:
         """Make the result, if every rank has its part in it: so say the receipts, all alike."""
-        for handle in flight.handles:
-            members = set(self.session.handle_members(handle))
+        for place in range(len(flight.operations)):
+            members = set(flight.members_of(place))
             lost = [rank for rank in self.ranks if rank not in members]
             if lost:
                 raise PeerLostError(

@@ -10,6 +10,7 @@ from torch import Tensor
 from byteps.common.call import Call, request_of
 from byteps.common.errors import InvalidArgumentError, MismatchError
 from byteps.common.flight import Flight
+from byteps.common.open_operations import OpenOperation
 from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 from byteps.torch.distributed.channel import Channel
@@ -142,8 +143,8 @@ class Collectives:
         signature = f"{kind} {_describe_gathering(inputs, outputs)}"
 
         def land(flight: Flight) -> object:
-            for handle, output in zip(flight.handles, outputs, strict=True):
-                _take_gathered(flight, handle, output, signature)
+            for operation, output in zip(flight.operations, outputs, strict=True):
+                _take_gathered(flight, operation, output, signature)
             return finish()
 
         return self.channel.start(signature, requests, land, (sources, outputs), limit_s)
@@ -218,10 +219,10 @@ class Collectives:
 
 
 def _take_gathered(
-    flight: Flight, handle: int, output: Tensor | list[Tensor], signature: str
+    flight: Flight, operation: OpenOperation, output: Tensor | list[Tensor], signature: str
 ) -> None:
     """Copy what an allgather brought to its output."""
-    size_bytes, _, _ = flight.session.result(handle)
+    size_bytes, _, _ = flight.session.result(operation)
     parts = [output] if isinstance(output, Tensor) else output
     expected = sum(part.numel() * part.element_size() for part in parts)
     if size_bytes != expected:
@@ -234,7 +235,7 @@ def _take_gathered(
         if len(parts) == 1
         else (torch.empty(size_bytes, dtype=torch.uint8), None)
     )
-    flight.session.copy_result(handle, memory.data_ptr(), size_bytes)
+    flight.session.copy_result(operation, memory.data_ptr(), size_bytes)
     if bring_back is not None:
         bring_back()
         return
@@ -247,16 +248,16 @@ def _take_gathered(
 
 def _take_parts(flight: Flight, outputs: Sequence[Tensor | None], kind: str) -> None:
     """Copy what an alltoall brought to the outputs, which say how much each rank should send."""
-    handle = flight.handles[0]
+    operation = flight.operations[0]
     expected = [0 if o is None else o.numel() * o.element_size() for o in outputs]
-    received = flight.session.received_splits(handle)
+    received = flight.session.received_splits(operation)
     if received != expected:
         raise MismatchError(
             f"{kind}: the ranks of the group send {received} bytes to this one, which expects "
             f"{expected}. What one rank sends and another takes must agree."
         )
     joined = torch.empty(sum(received), dtype=torch.uint8)
-    flight.session.copy_result(handle, joined.data_ptr(), joined.numel())
+    flight.session.copy_result(operation, joined.data_ptr(), joined.numel())
     offset = 0
     for output, length in zip(outputs, received, strict=True):
         if output is not None:

@@ -46,14 +46,11 @@ class FutureFlight(Flight):
             if self._future is not None:
                 return self._future
             self._end = torch.futures.Future()
-            self._future = self._end.then(self._outcome)
+            # Only what is alive is completed: a strong reference would be a circle.
+            this = weakref.ref(self)
+            self._future = self._end.then(lambda _: _outcome_of(this))
         teller.tell(self)
         return self._future
-
-    def _outcome(self, end: object) -> object:
-        if self.error is not None:
-            raise self.error
-        return self.outcome()
 
     def outcome(self) -> object:
         """Return the result of a flight that is over."""
@@ -73,6 +70,14 @@ class FutureFlight(Flight):
             end, self._end = self._end, None
         if end is not None:
             end.set_result(None)
+
+
+def _outcome_of(this: weakref.ref[FutureFlight]) -> object:
+    flight = this()
+    assert flight is not None, "whoever completes the future has the flight"
+    if flight.error is not None:
+        raise flight.error
+    return flight.outcome()
 
 
 def _loosely(value: object) -> object:
@@ -95,6 +100,8 @@ class Teller:
     It is started with the first flight and ends with `close`.
     """
 
+    _END_S = 1.0
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._flights: queue.SimpleQueue[Flight | None] = queue.SimpleQueue()
@@ -111,12 +118,21 @@ class Teller:
                 self._thread.start()
             self._flights.put(flight)
 
-    def close(self) -> None:
-        """End the thread once all flights that it was given are over."""
+    def close(self) -> threading.Thread | None:
+        """End the thread once all flights that it was given are over; return it, if there is one.
+
+        Does not block."""
         with self._lock:
-            if self._thread is not None:
-                self._flights.put(None)
-                self._thread = None
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._flights.put(None)
+        return thread
+
+    def close_and_wait(self) -> None:
+        """Do the same, and wait a moment until it has ended: what it waits for may never be."""
+        thread = self.close()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(self._END_S)
 
 
 def _tell_all(flights: queue.SimpleQueue[Flight | None]) -> None:

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+
+#include "byteps/byteps.h"
+
+namespace byteps::python {
+
+// What has become of an operation that Python wants to start. Python has it before the start, and
+// the start itself fills it in: an exception of a signal handler, which Python raises between two
+// steps of its own, cannot lose the handle. Any thread.
+class Ticket {
+ public:
+  // 0: the operation has not started.
+  byteps_handle handle() const { return handle_.load(); }
+
+  // Whether a thread of this module still needs the operation: it will start it, or wait for it.
+  bool is_held() const { return is_held_.load(); }
+
+  void Hold() { is_held_.store(true); }
+  void LetGo() { is_held_.store(false); }
+  void Start(byteps_handle handle) { handle_.store(handle); }
+
+ private:
+  std::atomic<byteps_handle> handle_{0};
+  std::atomic<bool> is_held_{false};
+};
+
+}  // namespace byteps::python

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 import uuid
 
 import pytest
@@ -31,6 +32,18 @@ def responder():
 def test_two_ends_measure_a_link(responder) -> None:
     assert wire.round_trip_us(HERE, responder.port, "token") > 0
     assert wire.send_rate_mbit(HERE, responder.port, "token", 0.2) > 0
+
+
+def test_a_stream_that_begins_late_is_measured(monkeypatch) -> None:
+    moments = iter([0.0, 9.0, 9.25])
+    monkeypatch.setattr(wire, "time", types.SimpleNamespace(perf_counter=lambda: next(moments)))
+    counts = iter([1 << 20, 1 << 18, 0])
+    said: list[bytes] = []
+    connection = types.SimpleNamespace(
+        recv_into=lambda buffer: next(counts), sendall=said.append, shutdown=lambda how: None
+    )
+    wire._take(connection, 0.2)
+    assert json.loads(b"".join(said)) == {"mbit": (1 << 18) * 8 / 0.25 / 1e6}
 
 
 def test_a_stranger_gets_nothing(responder) -> None:

@@ -135,7 +135,8 @@ def _take(connection: socket.socket, seconds: float) -> None:
     buffer = bytearray(_CHUNK_BYTES)
     began = time.perf_counter()
     first, last, received = 0.0, 0.0, 0
-    while last < seconds * (1 + _WARM_UP):
+    # Measured from the first bytes after the warm-up on, however late they come.
+    while not first or last < first + seconds:
         count = connection.recv_into(buffer)
         if count == 0:
             return

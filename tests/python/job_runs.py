@@ -20,6 +20,7 @@ from processes import (
     TOKEN_VARIABLE,
     carriers,
     clean_environment,
+    evicting,
     finish,
     free_ports,
     started_with,
@@ -55,7 +56,14 @@ def what_is_missing(framework: str) -> str:
 def environment():
     """The environment of a job, of which no process may be left at the end of the test."""
     token = uuid.uuid4().hex
-    yield {**clean_environment(), TOKEN_VARIABLE: token, "OMP_NUM_THREADS": "1"}
+    yield {
+        **clean_environment(),
+        TOKEN_VARIABLE: token,
+        "OMP_NUM_THREADS": "1",
+        # On a busy machine a process comes late and stands still, and lives.
+        "BYTEPS_START_TIMEOUT": str(round(LIMIT_S)),
+        **evicting(round(LIMIT_S * 1000)),
+    }
     assert wait_until_gone(carriers(token)) == {}
 
 

@@ -28,6 +28,11 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
+def evicting(after_ms: int = 3000) -> dict[str, str]:
+    """Return what lets a job leave a process behind that has stood still for so long."""
+    return {"BYTEPS_EVICTION_TIMEOUT_MS": str(after_ms)}
+
+
 def command_line(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 

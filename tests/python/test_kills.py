@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from job_runs import what_is_missing
 from kill_job import KillJob
+from processes import LIMIT_S, evicting
 
 MISSING = what_is_missing("numpy")
 pytestmark = pytest.mark.skipif(
@@ -29,8 +30,9 @@ def start(tmp_path: Path, request: pytest.FixtureRequest):
     """Starts a job that has done some rounds; ends it if the test does not."""
     jobs = []
 
-    def make(servers: int, *options: str, nbytes: int = 1 << 20) -> KillJob:
-        job = KillJob(tmp_path, nbytes, 4, servers, options)
+    def make(servers: int, *options: str, nbytes: int = 1 << 20, evicts: bool = False) -> KillJob:
+        told = evicting() if evicts else evicting(round(LIMIT_S * 1000))
+        job = KillJob(tmp_path, nbytes, 4, servers, options, told)
         jobs.append(job)
         job.warm_up()
         # Any instant of a round.
@@ -186,7 +188,7 @@ def test_a_server_and_then_a_worker_are_killed(start: Start) -> None:
 
 
 def test_a_frozen_server_is_fenced_and_joins_again(start: Start) -> None:
-    job = start(3)
+    job = start(3, evicts=True)
     moment = job.send("server 1", signal.SIGSTOP)
     job.go_on(ALL, moment, rounds=5)
     process = job.process_of("server 1")
@@ -204,7 +206,7 @@ def test_a_frozen_server_is_fenced_and_joins_again(start: Start) -> None:
 
 
 def test_a_frozen_worker_is_left_behind_and_fenced(start: Start) -> None:
-    job = start(2, "--min-np", "3")
+    job = start(2, "--min-np", "3", evicts=True)
     moment = job.send("worker 2", signal.SIGSTOP)
     job.go_on([0, 1, 3], moment, rounds=5)
     job.send("worker 2", signal.SIGCONT)

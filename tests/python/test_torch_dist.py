@@ -8,7 +8,7 @@ import sys
 import job_runs
 import pytest
 from job_runs import expect_all_right, expect_all_right_alone, job
-from processes import LIMIT_S, finish, free_ports
+from processes import LIMIT_S, evicting, finish, free_ports
 from shapes import shapes
 from test_jobs import MISSING
 
@@ -88,7 +88,8 @@ def test_compiled(environment, workers, servers) -> None:
 def test_survivors_of_a_worker(environment, arguments) -> None:
     """Rank 0 is lost, which torch's store and every wrapper begin with; see jobs/lost.py."""
     options = ("--min-np", "2")
-    code, out, err = finish(job(environment, "lost", 3, 2, *options, arguments=arguments))
+    told = environment | evicting() if arguments else environment
+    code, out, err = finish(job(told, "lost", 3, 2, *options, arguments=arguments))
     assert code == 0, out + err
     assert out.count("all right") == 2, out + err
 

@@ -20,14 +20,11 @@ import byteps.torch as bps
 from byteps.torch.parallel import DistributedDataParallel
 
 LEFT = [1, 2]
-LIMIT_S = 10.0
 
 
 def expect_lost(call: Callable[[], object]) -> None:
-    begin = time.monotonic()
     with pytest.raises(bps.PeerLostError, match=r"(?s)rank 0\b.*start the job again"):
         call()
-    assert time.monotonic() - begin < LIMIT_S
 
 
 def check_torch_distributed(group: dist.ProcessGroup) -> None:

@@ -7,14 +7,19 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python engines sim spec frameworks; about 20 minutes
-  test --all        also the long lanes: matrix collectives asan tsan clang tidy fuzz bench wheel
-                    docs seeing
+  test --all        also the long lanes: torch-old torch-new matrix collectives asan tsan clang tidy
+                    fuzz bench wheel docs seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root)
   lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
                     build/engines and into an environment beside .venv; nothing is installed
+  lane torch-old torch-new   the tests of torch with its oldest and its newest version, those of
+                    tools/requirements-torch*.txt; the lane python runs them with that of .venv.
+                    The newest comes from the same place as that of .venv: if only PyPI answers,
+                    with several GB of CUDA
   lane frameworks [--versions old,new] [--only NAME,...]   each framework in a virtual environment
-                    of its own, with one wheel of byteps
+                    of its own, with one wheel of byteps; without options, the newest TensorFlow,
+                    Keras, JAX and MXNet
                     A lane fails if it skips a test that is not in tools/may_skip.txt.
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about

@@ -3,13 +3,14 @@
 # in all of them. A framework NAME is two things: its packages in tools/requirements-NAME.txt (old
 # versions: tools/requirements-NAME-old.txt), and its tests in tests/python/frameworks/NAME/. The
 # packages in tools/requirements-NAME-nodeps.txt are installed without what they depend on. Keras is
-# with TensorFlow. The newest torch is in .venv, where the lane `python` has its tests; only the old
-# one is here, with the same tests.
+# with TensorFlow. The tests of torch are those of the lane `python`, which runs them with the torch
+# of .venv. So the lane `frameworks` has torch only if somebody asks for it; the lanes `torch-old`
+# and `torch-new` run these tests with the oldest and the newest torch.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
 readonly TORCH_TESTS="tests/python/test_checkpoints.py tests/python/test_examples.py
   tests/python/test_jobs.py tests/python/test_torch_*.py"
-FRAMEWORK_VERSIONS=new
+FRAMEWORK_VERSIONS=""
 FRAMEWORK_NAMES=""
 
 # What `./dev lane frameworks` takes: --versions old,new and --only NAME,NAME. Sets REST.
@@ -99,11 +100,7 @@ test_framework() {
   local place="$VENV-$name-$versions" log="framework-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
-    if [[ $name == torch && $versions == new ]]; then
-      echo "torch, new versions: the lane python has their tests"
-    else
-      skip_part "$name, $versions versions" "there is no $list"
-    fi
+    skip_part "$name, $versions versions" "there is no $list"
     return
   fi
   limit=$(python_limit "$list")
@@ -119,15 +116,21 @@ test_framework() {
 }
 
 lane_frameworks() {
-  local name versions status=0 names=${FRAMEWORK_NAMES:-$(frameworks)}
+  local name versions status=0 all names
+  all=$(frameworks | tr '\n' ' ')
+  names=${FRAMEWORK_NAMES:-$all}
+  if [[ -z $FRAMEWORK_NAMES$FRAMEWORK_VERSIONS ]]; then names=${all/torch /}; fi
   ensure_wheel || return
   for name in $names; do
-    if [[ " $(frameworks | tr '\n' ' ')" != *" $name "* ]]; then
-      die "lane frameworks: no framework '$name'; there are: $(frameworks | tr '\n' ' ')"
+    if [[ " $all" != *" $name "* ]]; then
+      die "lane frameworks: no framework '$name'; there are: $all"
     fi
-    for versions in $FRAMEWORK_VERSIONS; do
+    for versions in ${FRAMEWORK_VERSIONS:-new}; do
       test_framework "$name" "$versions" || status=1
     done
   done
   return "$status"
 }
+
+lane_torch_old() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=old lane_frameworks; }
+lane_torch_new() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=new lane_frameworks; }

@@ -5,7 +5,8 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
-readonly LANES_MORE="matrix collectives asan tsan clang tidy fuzz bench wheel docs seeing"
+readonly LANES_MORE="torch-old torch-new matrix collectives asan tsan clang tidy fuzz bench wheel \
+docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'

@@ -109,6 +109,14 @@ class Names : public ::testing::TestWithParam<Medium> {
     EXPECT_NE(text.find("has not begun"), std::string::npos) << text;
   }
 
+  // Returns when all that is open has been reported as overdue: ranks that begin to wait for each
+  // other now are told so, and that takes reports of operations that are younger.
+  void LetAllBeOverdue(Cluster& cluster, uint32_t ranks) {
+    std::vector<std::vector<std::string>> names(ranks, {"one way"});
+    names[0] = {"another way"};
+    ExpectCircle(cluster, names, std::vector<size_t>(ranks, 0));
+  }
+
   std::vector<std::unique_ptr<Bytes>> memory_;
 };
 
@@ -158,7 +166,8 @@ TEST_P(Names, ARankThatIsLateIsNoMismatch) {
   ExpectWorks(cluster, {Op::kAverage}, 2);
   for (const Use& use : {Use{Op::kSum}, Use{Op::kMax}}) {
     TicketRef early = Submit(cluster, 0, use);
-    std::this_thread::sleep_for(4 * kOverdueAfter);  // tidy-allow(sleep): lateness
+    LetAllBeOverdue(cluster, 2);
+    EXPECT_EQ(early->completions(), 0);
     TicketRef late = Submit(cluster, 1, use);
     EXPECT_TRUE(early->WaitStatus().ok()) << early->WaitStatus().ToString();
     EXPECT_TRUE(late->WaitStatus().ok());
@@ -204,8 +213,7 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
     size_t count = rank < 2 ? 10 : 20;
     uint32_t group = rank < 2 ? 1 : 2;
     tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, group}));
-    // Long enough that both sets' first ranks say that they wait.
-    std::this_thread::sleep_for(2 * kOverdueAfter);  // tidy-allow(sleep): lateness
+    LetAllBeOverdue(cluster, 4);  // both sets' first ranks have said that they wait
   }
   for (const TicketRef& ticket : tickets) EXPECT_TRUE(ticket->WaitStatus().ok());
   cluster.LeaveInOrder();
@@ -237,22 +245,25 @@ TEST_P(Names, AnotherOrderOfCallsIsTold) {
 TEST_P(Names, RanksThatBeginAllAndThenWaitAreNoCircle) {
   Cluster cluster(Size(2));
   ASSERT_TRUE(cluster.Start().ok());
+  std::vector<std::vector<std::string>> names = {{"x", "y", "z"}, {"z", "y", "x"}};
+  std::map<std::string, Bytes> data[2];
+  std::map<std::string, TicketRef> tickets[2];
+  for (size_t i = 0; i < 3; ++i) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const std::string& name = names[rank][i];
+      Bytes& own = data[rank][name] = Bytes(40);
+      tickets[rank][name] =
+          cluster.Submit(rank, OperationOn(name, Op::kSum, DataType::kFloat32, {10}, own, own));
+    }
+    LetAllBeOverdue(cluster, 2);
+  }
   std::vector<std::thread> ranks;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
-      std::vector<std::string> names = {"x", "y", "z"};
-      if (rank == 1) std::reverse(names.begin(), names.end());
-      std::map<std::string, Bytes> data;
-      std::map<std::string, TicketRef> tickets;
-      for (const std::string& name : names) {
-        Bytes& own = data[name] = Bytes(40);
-        tickets[name] =
-            cluster.Submit(rank, OperationOn(name, Op::kSum, DataType::kFloat32, {10}, own, own));
-        std::this_thread::sleep_for(2 * kOverdueAfter);  // tidy-allow(sleep): lateness
-      }
-      for (const std::string& name : names) {
+      for (const std::string& name : names[rank]) {
         cluster.engine(rank).SetStuck(name);
-        EXPECT_TRUE(tickets[name]->WaitStatus().ok()) << tickets[name]->WaitStatus().ToString();
+        Status ended = tickets[rank][name]->WaitStatus();
+        EXPECT_TRUE(ended.ok()) << ended.ToString();
         cluster.engine(rank).SetStuck("");
       }
     });

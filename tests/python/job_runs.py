@@ -170,8 +170,8 @@ def machines(
             finish(process)
 
 
-def expect_all_right(environment, name: str, workers: int, servers: int) -> None:
-    code, out, err = finish(job(environment, name, workers, servers))
+def expect_all_right(environment, name: str, workers: int, servers: int, *arguments: str) -> None:
+    code, out, err = finish(job(environment, name, workers, servers, arguments=arguments))
     assert code == 0, out + err
     for rank in range(workers):
         assert f"[worker {rank}] all right {rank}/{workers}" in out

@@ -23,7 +23,8 @@ def new_array(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     size_bytes = math.prod(shape) * dtype.itemsize
     memory: Array = np.empty(size_bytes + ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
-    return memory[begin : begin + size_bytes].view(dtype).reshape(shape)
+    # A slice without elements would begin where `memory` does.
+    return np.ndarray(shape, dtype, memory, begin)
 
 
 def is_aligned(array: Array) -> bool:

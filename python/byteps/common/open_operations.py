@@ -92,9 +92,10 @@ class OpenOperations:
         """Forget an operation, and let go of its memory."""
         operation.owner = operation.memory = None
         with self._lock:
-            for table in (self._by_name, self._ownerless):
-                if table.get(operation.name) is operation:
-                    del table[operation.name]
+            if self._by_name.get(operation.name) is operation:
+                del self._by_name[operation.name]
+            if self._ownerless and self._ownerless.get(operation.name) is operation:
+                del self._ownerless[operation.name]
 
     def abandon(self, operation: OpenOperation) -> None:
         """Take the owner from an operation, which it may have forgotten already."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from byteps.common.errors import BytepsError
@@ -21,22 +22,6 @@ class _Claim:
     """What a handle has as long as somebody has the handle."""
 
     __slots__ = ("__weakref__",)
-
-
-class _ClaimRef(weakref.ref[_Claim]):
-    """A weak reference to the claim of the handle `number`."""
-
-    __slots__ = ("number",)
-    number: int
-
-    def __new__(cls, claim: _Claim, dropped: Callable[[_ClaimRef], None], number: int) -> _ClaimRef:
-        """Make one that calls `dropped` when nobody has the claim any more."""
-        ref = super().__new__(cls, claim, dropped)  # type: ignore[arg-type]
-        ref.number = number
-        return ref
-
-    def __init__(self, claim: _Claim, dropped: Callable[[_ClaimRef], None], number: int) -> None:
-        super().__init__(claim, dropped)  # type: ignore[call-arg]
 
 
 class Handle(int, Generic[Result]):
@@ -87,17 +72,19 @@ class PendingTable:
     """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()  # of `sweep`
         self._numbers = itertools.count(1)
         self._pending: dict[int, Flight] = {}
-        self._claims: dict[int, _ClaimRef] = {}
-        self._dropped: deque[_ClaimRef] = deque()  # `append` runs no step of Python
+        self._claims: dict[int, weakref.ref[_Claim]] = {}
+        # Claims that have gone away: `append` runs no step of Python.
+        self._dropped: deque[weakref.ref[_Claim]] = deque()
 
     def add(self, flight: Flight) -> Handle[object]:
         """Return a new handle."""
         number = next(self._numbers)
         try:
             claim = _Claim()
-            self._claims[number] = _ClaimRef(claim, self._dropped.append, number)
+            self._claims[number] = weakref.ref(claim, self._dropped.append)
             self._pending[number] = flight
             return Handle(number, self, flight.receipt, flight.name, claim)
         except BaseException:  # of a signal handler
@@ -172,10 +159,16 @@ class PendingTable:
 
     def sweep(self) -> None:
         """Abandon the operations of which nobody has the handle."""
-        for ref in list(self._dropped) if self._dropped else ():
-            self.abandon(ref.number)
-            with contextlib.suppress(ValueError):  # another thread has done the same
-                self._dropped.remove(ref)
+        if not self._dropped:
+            return
+        with self._lock:
+            seen = len(self._dropped)
+            for number, claim in list(self._claims.items()):
+                if claim() is None:
+                    self.abandon(number)
+            with contextlib.suppress(IndexError):  # a signal handler has been here meanwhile
+                for _ in range(seen):
+                    self._dropped.popleft()
 
     def _forget(self, handle: int) -> Flight | None:
         self._claims.pop(handle, None)

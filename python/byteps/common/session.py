@@ -218,7 +218,7 @@ class Session:
 
     def is_complete(self, operation: OpenOperation) -> bool:
         """Return whether the operation is over, with or without success."""
-        return self._native.poll(operation.handle) != 0
+        return self._native.poll(operation.ticket.handle) != 0
 
     def wait(self, operation: OpenOperation, timeout_ms: int = -1) -> None:
         """Block until the operation is over; raise if it failed. Ctrl-C gets through.
@@ -294,7 +294,7 @@ class Session:
 
     def _wait(self, operation: OpenOperation, timeout_ms: int) -> None:
         try:
-            self._native.wait(operation.handle, timeout_ms)
+            self._native.wait(operation.ticket.handle, timeout_ms)
         except OutOfStepError:
             self.unnamed.take_back(operation.request.name)
             raise
@@ -303,7 +303,7 @@ class Session:
         try:
             self._wait(operation, timeout_ms)
         except DeadlineError:
-            if self._native.poll(operation.handle) == 0:
+            if self._native.poll(operation.ticket.handle) == 0:
                 return False
             self._wait(operation, 0)  # it has ended since, or that was the operation's own error
         return True
@@ -326,15 +326,15 @@ class Session:
 
     def result(self, operation: OpenOperation) -> tuple[int, int, int]:
         """Return (bytes, first dimension, members) of a complete operation."""
-        return self._native.result(operation.handle)
+        return self._native.result(operation.ticket.handle)
 
     def received_splits(self, operation: OpenOperation) -> list[int]:
         """Return the rows that a complete alltoall brought from each rank that took part."""
-        return self._native.received_splits(operation.handle)
+        return self._native.received_splits(operation.ticket.handle)
 
     def members_of(self, operation: OpenOperation) -> list[int]:
         """Return the ranks that are in every part of a complete operation's result."""
-        return self._native.handle_members(operation.handle)
+        return self._native.handle_members(operation.ticket.handle)
 
     def members(self) -> list[int]:
         """Return the ranks that take part in the job now."""
@@ -342,14 +342,14 @@ class Session:
 
     def copy_result(self, operation: OpenOperation, pointer: int, size_bytes: int) -> None:
         """Copy the rows of a complete allgather or alltoall."""
-        self._native.copy_result(operation.handle, pointer, size_bytes)
+        self._native.copy_result(operation.ticket.handle, pointer, size_bytes)
 
     def release(self, operation: OpenOperation) -> None:
         """Forget an operation that is over or has not started; its name is free again."""
         if self._recorders:
             self._note_times(operation)
-        if operation.handle:
-            self._native.release(operation.handle)
+        if operation.ticket.handle:
+            self._native.release(operation.ticket.handle)
         self._open.remove(operation)
 
     def abandon(self, operations: Iterable[OpenOperation]) -> None:
@@ -363,12 +363,12 @@ class Session:
         for operation in self._open.ownerless():
             if operation.ticket.is_held:
                 continue
-            if operation.handle == 0 or self._native.poll(operation.handle) != 0:
+            if operation.ticket.handle == 0 or self._native.poll(operation.ticket.handle) != 0:
                 self.release(operation)
 
     def _note_times(self, operation: OpenOperation) -> None:
         try:
-            begun_ns, ended_ns = self._native.times(operation.handle)
+            begun_ns, ended_ns = self._native.times(operation.ticket.handle)
         except BytepsError:  # it has failed, or was given up
             begun_ns, ended_ns = 0, 0
         for recorder in self._recorders:

@@ -207,7 +207,8 @@ bool Window::IsSane(const AdmittedUse& at) const {
   return at.block < shape_.blocks && use.bytes <= shape_.block_bytes && Covers(all, use.ranks) &&
          Covers(use.ranks, use.bring) && use.bring != 0 &&
          static_cast<int>(use.type) < kDataTypeCount && static_cast<int>(use.how) < kCombineCount &&
-         use.how != Combine::kLast && use.bytes % SizeOf(use.type) == 0;
+         use.how != Combine::kLast && use.bytes % SizeOf(use.type) == 0 &&
+         (use.how != Combine::kAverage || use.divisor >= Count(use.bring));
 }
 
 bool Window::IsOurs(const AdmittedUse& at) const { return WordsOf(at).over.load() == at.after; }

@@ -308,7 +308,9 @@ TEST_F(WindowTest, UsesThatCannotBeAreRefused) {
   EXPECT_TRUE(refused(words.block, 2));
   EXPECT_TRUE(refused(words.ranks, 7));
   EXPECT_TRUE(refused(words.bring, 0));
-  EXPECT_TRUE(refused(words.arithmetic, 0xff));
+  // A type; kLast, none, and kAverage with a divisor below the number of ranks.
+  for (uint64_t wrong : {0xffUL, 6UL << 8, 7UL << 8, 5UL << 8, 1UL << 32 | 5UL << 8})
+    EXPECT_TRUE(refused(words.arithmetic, wrong)) << wrong;
   EXPECT_TRUE(Of(1).NextAfter(0).value().has_value());
 }
 

@@ -58,15 +58,15 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
                   ? std::make_unique<Uplink>(
                         options.local_size, lanes_->front_lanes(),
                         ShapeFor(options.local_size).block_bytes, *ferry_,
-                        Uplink::Events{[this](uint32_t lane, protocol::LaneMail mail) {
-                                         lanes_->Send(lane, std::move(mail));
-                                       },
-                                       [this](uint32_t rank, const Word& word) {
-                                         Post([this, rank, word] { mail_.SayTo(rank, word); });
-                                       },
-                                       [this](protocol::FrontMail mail) {
-                                         events_.to_front(std::move(mail));
-                                       }})
+                        Uplink::Events{
+                            [this](uint32_t lane, protocol::LaneMail mail) {
+                              lanes_->Send(lane, std::move(mail));
+                            },
+                            [this](uint32_t rank, const Word& word) {
+                              Post([this, rank, word] { mail_.SayTo(rank, word); });
+                            },
+                            [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
+                            [this](const Status& why) { Post([this, why] { Fail(why); }); }})
                   : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
       lane_(window_, ferry_.get(),

@@ -7,7 +7,10 @@
 namespace byteps::machine {
 
 MailRoom::MailRoom(const SharedRoom& room, local::Window& window, uint32_t ranks, Events events)
-    : window_(window), events_(std::move(events)), signs_(room.signs(), window.rank()) {
+    : window_(window),
+      limits_(room.limits()),
+      events_(std::move(events)),
+      signs_(room.signs(), window.rank()) {
   const uint32_t own = window.rank();
   if (!IsCarrier()) {
     lines_.push_back(std::make_unique<MailLine>(room.ToCarrier(own), room.ToRank(own)));
@@ -117,7 +120,8 @@ Status MailRoom::HearFrom(uint32_t rank, const std::function<bool()>& goes_on, b
     auto packet = lines_[rank]->Receive(wake);
     if (packet.ok() && !packet.value().has_value()) break;
     heard = true;
-    Result<Word> word = packet.ok() ? DecodeWord(*packet.value()) : Result<Word>(packet.status());
+    Result<Word> word =
+        packet.ok() ? DecodeWord(*packet.value(), limits_) : Result<Word>(packet.status());
     if (!word.ok()) {
       status = word.status();
     } else if (IsCarrier()) {

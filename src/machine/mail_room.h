@@ -62,6 +62,7 @@ class MailRoom {
   Status HearFrom(uint32_t rank, const std::function<bool()>& goes_on, bool& heard);
 
   local::Window& window_;
+  const WordLimits limits_;
   const Events events_;
   BegunSigns signs_;
   bool keeps_errors_ = false;

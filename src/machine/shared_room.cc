@@ -32,6 +32,7 @@ size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
 SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
     : memory_(memory),
       ranks_(shape.ranks),
+      piece_bytes_max_(shape.block_bytes),
       window_bytes_(UpToLine(local::Window::BytesFor(shape))) {
   assert(memory.size() >= BytesFor(shape));
 }

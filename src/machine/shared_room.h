@@ -11,6 +11,7 @@
 #include "src/machine/byte_ring.h"
 #include "src/machine/pulse.h"
 #include "src/machine/small_parts.h"
+#include "src/machine/words.h"
 
 namespace byteps::machine {
 
@@ -28,6 +29,9 @@ class SharedRoom {
   // not 0.
   uint64_t MeetingNumber(uint64_t proposed) const;
 
+  // For what ranks say here.
+  WordLimits limits() const { return {ranks_, piece_bytes_max_}; }
+
   ByteSpan window() const;
   PulseWords& pulse() const;
   SignWords& signs() const;
@@ -43,6 +47,7 @@ class SharedRoom {
 
   const ByteSpan memory_;
   const uint32_t ranks_;
+  const size_t piece_bytes_max_;
   const size_t window_bytes_;
 };
 

@@ -14,6 +14,14 @@ namespace {
 using protocol::ErrorOfJoinedRoot;
 using protocol::ErrorOfLeftRank;
 
+ShardId ShardsEnd(const wire::View& view) {
+  size_t end = 0;
+  for (const wire::ServerInfo& server : view.servers) {
+    end = std::max(end, server.first_shard + server.shard_weights.size());
+  }
+  return static_cast<ShardId>(end);
+}
+
 }  // namespace
 
 class Uplink::RunSpans final : public protocol::SpanSource {
@@ -63,6 +71,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   bool begins = slot_ == kNoSlot || mail.view->generation != generation_;
   slot_ = mail.slot;
   generation_ = mail.view->generation;
+  shards_end_ = ShardsEnd(*mail.view);
   machine_ranks_.Take(mail.view->workers, slot_);
   gone_.clear();
   for (const wire::WorkerInfo& worker : mail.view->workers) {
@@ -112,6 +121,7 @@ void Uplink::On(uint32_t rank, const BegunUpward& word) {
     round.homes = homes;
     round.spans = std::make_unique<RunSpans>(round.facts, word.key.first_piece, memory_);
   }
+  if (Status sound = Check(word, round); !sound.ok()) return events_.fail(sound);
   round.begun |= Bit(rank);
   round.brings[rank] = {word.push_offset, word.push_bytes};
   round.last.Take(rank, word.operations);
@@ -120,6 +130,26 @@ void Uplink::On(uint32_t rank, const BegunUpward& word) {
     return EraseIfOver(word.key);
   }
   Look(word.key);
+}
+
+// What a word alone does not show (words.h has the rest): that a rank brings its part of what all
+// ranks of the machine bring, and that each piece has a home among the shards.
+Status Uplink::Check(const BegunUpward& word, const Round& round) const {
+  bool is_inside = word.push_bytes == 0;
+  if (!round.facts.pieces.empty()) {
+    const UpwardFacts::Run& first = round.facts.pieces[0];
+    is_inside = is_inside || (word.push_offset >= first.push_offset &&
+                              uint64_t{word.push_offset} + word.push_bytes <=
+                                  uint64_t{first.push_offset} + first.push_bytes);
+  }
+  const bool have_homes = round.homes->size() >= round.spans->end();
+  const bool are_shards =
+      std::ranges::all_of(word.facts.homes, [&](ShardId home) { return home < shards_end_; });
+  if (is_inside && have_homes && are_shards) return Status::Ok();
+  return {StatusCode::kProtocol,
+          "a process of this machine said of '" + word.facts.name +
+              "' what cannot be true in this job: restart the job, with one version of BytePS for "
+              "all its processes"};
 }
 
 void Uplink::On(uint32_t rank, const JoinedUpward& word) {

@@ -35,6 +35,8 @@ class Uplink {
     std::function<void(uint32_t rank, const Word& word)> say;
     // What is the own front's business.
     std::function<void(protocol::FrontMail)> to_front;
+    // A rank has said what cannot be true in this job; nobody can go on with it.
+    std::function<void(const Status&)> fail;
   };
   // Of so many ranks, with pieces of at most so many bytes. `ferry` outlives it.
   Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
@@ -80,6 +82,7 @@ class Uplink {
   template <typename Other>
   void On(uint32_t, const Other&) {}
 
+  Status Check(const BegunUpward& word, const Round& round) const;
   RankSet Missing(const Round& round) const;
   void Look(const RoundKey& key);
   void LookAtAll();
@@ -104,6 +107,7 @@ class Uplink {
   protocol::Settling settling_;
 
   uint32_t generation_ = 0;
+  ShardId shards_end_ = 0;  // of the generation
   Slot slot_ = kNoSlot;
   MachineRanks machine_ranks_;
   bool closed_ = false;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +43,9 @@ class UplinkTest : public testing::Test {
       worker.left = others_left && rank == 1;
       view->workers.push_back(worker);
     }
+    wire::ServerInfo server;
+    server.shard_weights = {1};
+    view->servers.push_back(server);
     return {view, 2};
   }
   static BegunUpward Begun(RankSet ranks = 0b11, Combine how = Combine::kSum) {
@@ -93,13 +98,15 @@ class UplinkTest : public testing::Test {
   Ferry ferry{window.of(0)};
   std::vector<protocol::LaneMail> mails;
   std::vector<std::pair<uint32_t, Word>> told;
-  Uplink uplink{kRanksUp,
-                1,
-                ShapeUp().block_bytes,
-                ferry,
-                {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
-                 [this](uint32_t rank, const Word& word) { told.emplace_back(rank, word); },
-                 [](protocol::FrontMail) {}}};
+  std::vector<Status> failures;
+  Uplink uplink{
+      kRanksUp,
+      1,
+      ShapeUp().block_bytes,
+      ferry,
+      {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
+       [this](uint32_t rank, const Word& word) { told.emplace_back(rank, word); },
+       [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
 };
 
 TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
@@ -217,6 +224,83 @@ TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
   EndExchange(own);
   ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
   EXPECT_EQ(ToldTo<Ended>(0)[0].status, own);
+}
+
+// The decoder has no view, and sees one word at a time.
+TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
+  uplink.OnView(View());
+  struct Case {
+    const char* what;
+    std::function<void(BegunUpward&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"a home that is no shard", [](BegunUpward& word) { word.facts.homes[3] = 1; }},
+      {"more pieces than homes", [](BegunUpward& word) { word.facts.pieces[0].count = 4; }},
+      {"a part before what the machine pushes",
+       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 512, 512, 0, 1024}; }},
+      {"a part behind what the machine pushes",
+       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 0, 512, 0, 1024}; }},
+      {"a part of no piece", [](BegunUpward& word) { word.facts.pieces.clear(); }},
+  };
+  uint64_t use = kRoundUp.use;
+  for (const Case& one : cases) {
+    failures.clear();
+    BegunUpward word = Begun();
+    word.key.use = ++use;
+    one.change(word);
+    uplink.OnWord(0, word);
+    ASSERT_EQ(failures.size(), 1u) << one.what;
+    EXPECT_EQ(failures[0].code(), StatusCode::kProtocol);
+    EXPECT_NE(failures[0].message().find("'w'"), std::string::npos) << failures[0].message();
+  }
+  failures.clear();
+  // The first one says what the machine pushes, the others bring parts of that.
+  uplink.OnWord(0, Begun());
+  BegunUpward other = Begun();
+  other.facts.pieces[0] = {3, 2048, 1024, 1024, 0, 2048};
+  other.push_offset = 1024;
+  uplink.OnWord(1, other);
+  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(Exchange(), nullptr);
+}
+
+// Lanes and ferry take these spans as they are.
+TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
+  constexpr WordLimits kLimits = {.ranks = kRanksUp, .piece_bytes_max = 1024};
+  constexpr size_t kSeeds = 3000;
+  uplink.OnView(View());
+  std::mt19937 random(5);
+  size_t begun = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    BegunUpward word = Begun(0b11, seed % 2 == 0 ? Combine::kSum : Combine::kOverlay);
+    word.key.use = seed;
+    std::vector<std::byte> packet = EncodeWord(word);
+    for (uint32_t i = random() % 3; i < 3; ++i) {
+      const size_t at = 1 + random() % (packet.size() - 1);  // it stays the same kind of word
+      packet[at] = static_cast<std::byte>(random() >> random() % 32);
+    }
+    Result<Word> changed = DecodeWord(packet, kLimits);
+    mails.clear();
+    // Any rank may be the first, whose facts count.
+    const uint32_t first = random() % 2;
+    for (uint32_t rank : {first, 1 - first}) {
+      if (rank == 0) uplink.OnWord(rank, word);
+      if (rank == 1 && changed.ok()) uplink.OnWord(rank, changed.value());
+    }
+    const protocol::Exchange* exchange = Exchange();
+    if (exchange == nullptr) continue;
+    ++begun;
+    ASSERT_LE(exchange->end(), exchange->homes->size());
+    for (uint32_t number = exchange->first_piece; number < exchange->end(); ++number) {
+      EXPECT_EQ((*exchange->homes)[number], 0u) << "the only shard";
+      const protocol::Spans spans = exchange->spans->SpansOf(number);
+      ASSERT_LE(spans.piece_bytes, kLimits.piece_bytes_max);
+      ASSERT_LE(spans.push_offset + spans.push.size(), spans.piece_bytes);
+      ASSERT_LE(spans.want_offset + spans.want.size(), spans.piece_bytes);
+    }
+  }
+  EXPECT_GT(begun, kSeeds / 10);
+  EXPECT_GT(failures.size(), 0u);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/machine/words.h"
 
+#include <algorithm>
 #include <concepts>
 #include <cstring>
 #include <utility>
@@ -8,6 +9,9 @@
 
 namespace byteps::machine {
 namespace {
+
+// A block's use has a bit beside the number of a piece (ferry.h).
+constexpr uint64_t kPieceNumbersMax = uint64_t{1} << 31;
 
 // One after the other; what does not fit any more is an error that is seen once, at the end.
 class Writer {
@@ -133,7 +137,7 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(ConstByteSpan bytes) : rest_(bytes) {}
+  Reader(ConstByteSpan bytes, const WordLimits& limits) : rest_(bytes), limits_(limits) {}
 
   bool ok() const { return ok_; }
   bool at_end() const { return rest_.empty(); }
@@ -176,6 +180,18 @@ class Reader {
     return code == StatusCode::kOk ? Status::Ok() : Status(code, std::move(text));
   }
   bool Flag() { return Get<uint8_t>() != 0; }
+  // Some of the machine's ranks, or none.
+  RankSet Ranks() {
+    auto ranks = Get<RankSet>();
+    return (ranks & ~FirstRanks(limits_.ranks)) == 0 ? ranks : Fail<RankSet>();
+  }
+  // Of slots, or of ranks of the job.
+  std::vector<uint32_t> JobNumbers() {
+    std::vector<uint32_t> numbers = Numbers();
+    const bool sane =
+        std::ranges::all_of(numbers, [](uint32_t number) { return number < kJobNumbersMax; });
+    return sane ? numbers : Fail<std::vector<uint32_t>>();
+  }
   std::vector<uint32_t> Numbers() {
     auto count = Get<uint32_t>();
     if (count > rest_.size() / sizeof(uint32_t)) return Fail<std::vector<uint32_t>>();
@@ -186,7 +202,7 @@ class Reader {
   UpwardFacts Upward() {
     UpwardFacts facts;
     facts.name = Text();
-    facts.ranks = Get<uint64_t>();
+    facts.ranks = Ranks();
     facts.how = Choice<Combine>(kCombineCount);
     facts.type = Choice<DataType>(kDataTypeCount);
     facts.codec = Get<uint8_t>();
@@ -208,9 +224,43 @@ class Reader {
     facts.homes = Numbers();
     return facts;
   }
+  BegunUpward ReadUpward() {
+    BegunUpward begun;
+    begun.key = Key();
+    begun.facts = Upward();
+    begun.push_offset = Get<uint32_t>();
+    begun.push_bytes = Get<uint32_t>();
+    begun.operations = Get<uint32_t>();
+    const UpwardFacts& facts = begun.facts;
+    bool sane = AreRuns(begun.key, facts);
+    for (const UpwardFacts::Run& run : facts.pieces) {
+      sane = sane && uint64_t{run.push_offset} + run.push_bytes <= run.bytes &&
+             uint64_t{run.want_offset} + run.want_bytes <= run.bytes;
+    }
+    const uint32_t first_bytes = facts.pieces.empty() ? 0 : facts.pieces[0].bytes;
+    sane = sane && uint64_t{begun.push_offset} + begun.push_bytes <= first_bytes;
+    return sane ? begun : Fail<BegunUpward>();
+  }
+  Begun ReadBegun() {
+    Begun begun;
+    begun.key = Key();
+    begun.facts = Facts();
+    begun.operations = Get<uint32_t>();
+    for (uint32_t* number : {&begun.part.place, &begun.part.offset, &begun.part.bytes}) {
+      *number = Get<uint32_t>();
+    }
+    const RoundFacts& facts = begun.facts;
+    const SmallPart& part = begun.part;
+    const bool has_root =
+        facts.root == kNoRank || (facts.root < limits_.ranks && Has(facts.ranks, facts.root));
+    const bool has_place =
+        part.place == kNoPlace ||
+        (part.place < kSmallPlaces && uint64_t{part.offset} + part.bytes <= kSmallBytesMax);
+    return AreRuns(begun.key, facts) && has_root && has_place ? begun : Fail<Begun>();
+  }
   RoundFacts Facts() {
     RoundFacts facts;
-    facts.ranks = Get<uint64_t>();
+    facts.ranks = Ranks();
     facts.how = Choice<Combine>(kCombineCount);
     facts.type = Choice<DataType>(kDataTypeCount);
     facts.root = Get<uint32_t>();
@@ -234,22 +284,27 @@ class Reader {
     return Value();
   }
 
+  // Of both kinds of facts.
+  template <typename FactsOfRound>
+  bool AreRuns(const RoundKey& key, const FactsOfRound& facts) const {
+    const size_t element = MovesBytes(facts.how) ? 1 : SizeOf(facts.type);
+    uint64_t end = key.first_piece;
+    for (const auto& run : facts.pieces) {
+      if (run.count == 0 || run.bytes > limits_.piece_bytes_max) return false;
+      if (run.bytes % element != 0) return false;
+      end += run.count;
+    }
+    return end <= kPieceNumbersMax && facts.ranks != 0;
+  }
+
   ConstByteSpan rest_;
+  const WordLimits limits_;
   bool ok_ = true;
 };
 
 Word ReadWord(size_t kind, Reader& reader) {
   switch (kind) {
-    case 0: {
-      Begun begun;
-      begun.key = reader.Key();
-      begun.facts = reader.Facts();
-      begun.operations = reader.Get<uint32_t>();
-      for (uint32_t* number : {&begun.part.place, &begun.part.offset, &begun.part.bytes}) {
-        *number = reader.Get<uint32_t>();
-      }
-      return begun;
-    }
+    case 0: return reader.ReadBegun();
     case 1: return Joined();
     case 2: {
       RoundKey key = reader.Key();
@@ -264,21 +319,13 @@ Word ReadWord(size_t kind, Reader& reader) {
     case 6: return MayLeave();
     case 7: return CarrierLeaves();
     case 8: return JobOver{reader.Error()};
-    case 9: {
-      BegunUpward begun;
-      begun.key = reader.Key();
-      begun.facts = reader.Upward();
-      begun.push_offset = reader.Get<uint32_t>();
-      begun.push_bytes = reader.Get<uint32_t>();
-      begun.operations = reader.Get<uint32_t>();
-      return begun;
-    }
+    case 9: return reader.ReadUpward();
     case 10: return JoinedUpward{reader.Get<uint64_t>()};
     case 11: {
       SetAdded added;
       added.number = reader.Get<uint32_t>();
-      added.slots = reader.Numbers();
-      added.ranks = reader.Numbers();
+      added.slots = reader.JobNumbers();
+      added.ranks = reader.JobNumbers();
       return added;
     }
     case 12: return SetRemoved{reader.Get<uint32_t>()};
@@ -288,14 +335,14 @@ Word ReadWord(size_t kind, Reader& reader) {
       Ended ended;
       ended.key = reader.Key();
       ended.status = reader.How();
-      ended.receipt = reader.Numbers();
+      ended.receipt = reader.JobNumbers();
       ended.mixed = reader.Flag();
       return ended;
     }
     case 16: return IsSettled{reader.Get<uint64_t>()};
     default: {
       RoundKey key = reader.Key();
-      return Combined{key, reader.Get<uint64_t>()};
+      return Combined{key, reader.Ranks()};
     }
   }
 }
@@ -317,8 +364,8 @@ std::vector<std::byte> EncodeWord(const Word& word) {
   return writer.Take();
 }
 
-Result<Word> DecodeWord(ConstByteSpan packet) {
-  Reader reader(packet);
+Result<Word> DecodeWord(ConstByteSpan packet, const WordLimits& limits) {
+  Reader reader(packet, limits);
   auto kind = reader.Get<uint8_t>();
   if (!reader.ok() || kind >= kKinds) return Nonsense();
   if (kind == kKinds - 1) {

@@ -167,8 +167,18 @@ using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave
                           JobOver, BegunUpward, JoinedUpward, SetAdded, SetRemoved, Retired,
                           AsksSettled, Ended, IsSettled, Combined, wire::Message>;
 
+// What can be true in the memory that the ranks of a machine share.
+struct WordLimits {
+  uint32_t ranks = 0;
+  size_t piece_bytes_max = 0;  // a block has so many
+};
+// Numbers of slots and of ranks of a job are below it: a set takes a bit for each number.
+inline constexpr uint32_t kJobNumbersMax = uint32_t{1} << 20;
+
 std::vector<std::byte> EncodeWord(const Word& word);
-// kProtocol for what is none.
-Result<Word> DecodeWord(ConstByteSpan packet);
+// kProtocol for what is none, and for facts that cannot be true: nobody looks at them again. Ranks
+// are of the machine, the runs of a round are not empty and have no more pieces than there are
+// numbers, and what lies in a piece, or in a place, ends there.
+Result<Word> DecodeWord(ConstByteSpan packet, const WordLimits& limits);
 
 }  // namespace byteps::machine

@@ -124,3 +124,19 @@ def test_a_rank_that_does_not_come_is_named(environment) -> None:
         assert "has waited longer than the limit" in out
     assert re.search(r"no part of rank (\(2, 3\)|3)", told[0][1]), told[0][1]
     assert re.search(r"(of this machine rank 3|no part of rank 3)", told[1][1]), told[1][1]
+
+
+# What a rank writes into memory that it shares is checked before the carrier uses it. "length": a
+# length that reaches far beyond the carrier's memory. A number: random bytes, from this seed.
+@pytest.mark.parametrize("what", ["length", "1", *map(str, range(2, 20) if FULL else ())])
+def test_nonsense_from_a_rank_ends_in_errors_and_in_no_crash(environment, what) -> None:
+    options = {"BYTEPS_OPERATION_TIMEOUT": "5", "BYTEPS_LOG_LEVEL": "error"}
+    with machines(
+        environment, "corrupting", (2, 1), arguments=(what,), python=COLD_PYTHON, **options
+    ) as started:
+        told = [finish(one) for one in started]
+    out = "".join(one[1] for one in told)
+    for rank in (0, 2):
+        assert f"rank {rank} lives: " in out, out
+    if what == "length":
+        assert "rank 0 lives: ProtocolError: a process of this machine said what " in out

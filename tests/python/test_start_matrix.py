@@ -54,6 +54,7 @@ def ssh(tmp_path_factory) -> Iterator[str]:
 def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
     cluster = slurm_cluster.SlurmCluster(tmp_path_factory.mktemp("slurm"))
     yield cluster.environment
+    wait_until(cluster.is_idle)  # else the daemons of a step outlive the cluster
     cluster.stop()
 
 

@@ -2,7 +2,6 @@
 // else. A rank that differs is told, and so is everybody else.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <thread>
 

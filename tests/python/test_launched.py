@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
-from byteps.common.launched import STUCK_AFTER_S, Launched, Stillness
+from byteps.common.launched import STUCK_AFTER_S, Launched, Stillness, _wanted_time
 
 
 class Job:
@@ -52,7 +53,7 @@ class World:
 
     def wait(self, calculates: float = 0.0) -> list[str | None]:
         """Look as long as it takes until a rank that stands still says so."""
-        return [one for _ in range(int(STUCK_AFTER_S) + 1) for one in self.look(calculates)]
+        return [one for _ in range(int(STUCK_AFTER_S) + 2) for one in self.look(calculates)]
 
 
 @pytest.fixture
@@ -80,6 +81,14 @@ def test_a_rank_that_calculates_is_not_stuck(world) -> None:
     assert world.wait(calculates=0.5) == []
     assert world.wait()[0] == "a"
     assert world.look(calculates=0.5) == [None]
+
+
+def test_calculation_is_seen() -> None:
+    before = _wanted_time()
+    end_s = time.process_time() + 0.2
+    while time.process_time() < end_s:
+        pass
+    assert _wanted_time() - before > 0.1
 
 
 def test_what_begins_or_ends_shows_that_a_rank_goes_on(world) -> None:

@@ -7,15 +7,18 @@ none of them. `Launched` looks after them instead, on a thread that lives as lon
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 STUCK_AFTER_S = 4.0  # as long as a wait of Session lasts beside other threads
 _LOOK_EVERY_S = 1.0
-_BUSY = 0.2  # of a processor
+_BUSY = 0.2  # of a processor; one that only waits wants a hundredth, also on a busy machine
 _LINGER_S = 5.0  # a training program launches again soon
 _JOIN_LIMIT_S = 5.0  # a look never blocks
 
@@ -39,6 +42,20 @@ def _place_of_main_thread() -> object:
     return id(frame), None if frame is None else frame.f_lasti
 
 
+def _wanted_time() -> float:
+    """Return for how many seconds the threads of this process have run or waited for a processor:
+    on a busy machine, one that calculates may run little."""
+    total_ns = 0
+    try:
+        for task in os.scandir("/proc/self/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                run_ns, wait_ns, _ = Path(task.path, "schedstat").read_text().split()
+                total_ns += int(run_ns) + int(wait_ns)
+    except (OSError, ValueError):  # a kernel that does not count this
+        return time.process_time()
+    return total_ns / 1e9 if total_ns else time.process_time()
+
+
 class Stillness:
     """What can be seen of a rank that waits for another one. One thread at a time.
 
@@ -49,26 +66,30 @@ class Stillness:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        busy_time: Callable[[], float] = time.process_time,
+        wanted_time: Callable[[], float] = _wanted_time,
         place: Callable[[], object] = _place_of_main_thread,
     ) -> None:
-        """`busy_time`: for how many seconds the process has calculated. `place`: where the main
-        thread is."""
+        """`wanted_time`: for how many seconds the process has wanted a processor. `place`: where
+        the main thread is."""
         self._clock = clock
-        self._busy_time = busy_time
+        self._wanted_time = wanted_time
         self._place_now = place
         self._handles: frozenset[int] = frozenset()
         self._place: object = None
-        self._looked_s = self._busy_s = self._since_s = 0.0
+        self._since_s: float | None = None  # None: something has happened since the last look
+        self._looked_s = self._wanted_s = 0.0
 
     def look(self, handles: frozenset[int]) -> float:
-        """Return for how many seconds nothing has happened, at each look since then."""
-        now_s, busy_s, place = self._clock(), self._busy_time(), self._place_now()
-        is_busy = busy_s - self._busy_s > _BUSY * (now_s - self._looked_s)
-        if is_busy or handles != self._handles or place != self._place:
+        """Return for how many seconds nothing has happened, as far as looks have shown."""
+        place = self._place_now()
+        if handles != self._handles or place != self._place:
+            self._handles, self._place, self._since_s = handles, place, None
+            return 0.0
+        now_s, wanted_s = self._clock(), self._wanted_time()
+        is_busy = wanted_s - self._wanted_s > _BUSY * (now_s - self._looked_s)
+        if self._since_s is None or is_busy:
             self._since_s = now_s
-        self._handles, self._place = handles, place
-        self._looked_s, self._busy_s = now_s, busy_s
+        self._looked_s, self._wanted_s = now_s, wanted_s
         return now_s - self._since_s
 
 

@@ -79,15 +79,29 @@ def test_training_with_jit_compile(environment, backend) -> None:
 
 @keras_3
 def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
-    programs = usage("horovod_keras_mnist", "horovod_keras_advanced", "horovod_keras_own_loop")
+    names = ("mnist", "advanced", "own_loop", "checkpoints", "local")
+    programs = usage(*[f"horovod_keras_{name}" for name in names])
     if backend == "torch" or FULL:  # it compiles nothing
         programs.append(program_of_page("keras.md", tmp_path))
         programs += example_and_alone("keras_digits", tmp_path, "--epochs 2")
     out = expect_programs_end(environment, *programs)
-    assert out.count("all right") == 3 * 2
-    if len(programs) > 3:
+    assert out.count("all right") == len(names) * 2
+    if len(programs) > len(names):
         assert "Epoch 4/4" in out
         expect_same_weights(tmp_path, 1e-4)  # float32
+
+
+@keras_3
+def test_every_function_of_keras_with_odd_values(environment, backend) -> None:
+    expect_all_right(environment, "keras_odd", 2, 1)
+
+
+@keras_3
+def test_every_function_of_keras_2_with_odd_values(all_environment) -> None:
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("Keras 2 is not installed here")
+    environment = {**all_environment, "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    expect_in_all(environment, "keras_odd", "keras2")
 
 
 @keras_3

@@ -103,3 +103,28 @@ def test_options_that_make_no_sense_are_refused(core: object) -> None:
         bps.DistributedOptimizer(optimizer, backward_passes_per_step=2)
     with pytest.raises(ValueError, match="doesn't inherit"):
         bps.DistributedOptimizer(object())
+
+
+def test_every_public_function_has_a_row_of_odd_tensors() -> None:
+    import tensorflow_odd
+
+    import byteps.tensorflow as bps
+    from byteps.common import basics
+
+    names = {*bps.__all__} - {*basics.__all__}
+    assert {*tensorflow_odd.ROWS, *tensorflow_odd.WITHOUT_TENSORS} == names
+
+
+def test_every_public_function_of_keras_has_a_row_of_odd_tensors(monkeypatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    if not tf.keras.__version__.startswith("3."):
+        pytest.skip("the names of byteps.keras need Keras 3")
+    import keras_odd
+
+    import byteps.keras
+    import byteps.tensorflow.keras
+    from byteps.common import basics
+
+    for module in (byteps.keras, byteps.tensorflow.keras):
+        names = {*module.__all__} - {*basics.__all__}
+        assert {*keras_odd.ROWS, *keras_odd.WITHOUT_TENSORS} == names

@@ -27,6 +27,11 @@ def test_every_operation_of_tensorflow(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_operations", workers, servers)
 
 
+@shapes((3, 1))
+def test_every_function_with_odd_tensors(environment, workers, servers) -> None:
+    expect_all_right(environment, "tensorflow_odd", workers, servers)
+
+
 def test_one_process_with_tensorflow(environment) -> None:
     expect_all_right_alone(environment, "tensorflow_operations")
 
@@ -58,6 +63,20 @@ def test_programs_of_users_of_tensorflow(environment, tmp_path) -> None:
     (loss,) = re.findall(r"^\[worker 0\] loss (\d\.\d+)$", out, re.MULTILINE)
     assert float(loss) < 0.3, out
     expect_same_weights(tmp_path, 1e-12)
+
+
+def test_more_programs_of_users_of_tensorflow(environment) -> None:
+    names = ["words", "benchmark", "results"]
+    out = expect_programs_end(environment, *usage(*[f"horovod_tensorflow_{n}" for n in names]))
+    assert out.count("all right") == 3 * 2
+    assert "images per second on 2 ranks: " in out
+
+
+def test_a_program_of_a_user_of_keras_2(environment) -> None:
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("Keras 2 is not installed here")
+    out = expect_programs_end(environment, *usage("horovod_keras2_mnist"))
+    assert out.count("all right") == 2
 
 
 def test_several_frameworks_in_one_process(environment) -> None:

@@ -16,7 +16,6 @@ SUMMED = (*FLOATS, *SIGNED, "uint8", "bool")
 MOVED = ("uint16", "uint32", "uint64")
 COMPLEX = ("complex64", "complex128")
 
-REDUCTIONS = ("push_pull", "allreduce", "reducescatter", "reduce")
 OPS = ("average", "sum", "min", "max", "product")
 BITS = ("band", "bor", "bxor")
 
@@ -295,9 +294,7 @@ class _Maker:
             layout = "plain"  # nobody has bfloat16 in two byte orders
         return Tensor(dtype, tuple(shapes), self._dice.choice(values), layout)
 
-    def _same(
-        self, kind: str, ranks: Sequence[int], in_place: bool, options: dict, has_rows: bool
-    ) -> Tensor:
+    def _same(self, ranks: Sequence[int], in_place: bool, options: dict, has_rows: bool) -> Tensor:
         """Return a tensor of a reduction: alike on all ranks."""
         op = options["op"]
         dtype = self._type(self._adapter.extra.get(op, ()))
@@ -338,7 +335,7 @@ class _Maker:
         in_place = self._is_in_place(kind)
         has_rows = kind == "reducescatter"
         count = self._dice.randint(1, 5) if is_group else 1
-        tensors = [self._same(kind, ranks, in_place, options, has_rows) for _ in range(count)]
+        tensors = [self._same(ranks, in_place, options, has_rows) for _ in range(count)]
         return Call(kind, ranks, tuple(tensors), is_group=is_group, in_place=in_place, **options)
 
     _reducescatter = _allreduce
@@ -353,7 +350,7 @@ class _Maker:
     ) -> Call:
         options.update(op=self._dice.choice(["average", "sum"]))
         in_place = self._is_in_place(kind)
-        tensor = self._same(kind, ranks, in_place, options, has_rows=False)
+        tensor = self._same(ranks, in_place, options, has_rows=False)
         priority = self._dice.choice([0, 0, -1, 7, -100, 2**31 - 1])
         return Call(kind, ranks, (tensor,), in_place=in_place, priority=priority, **options)
 

@@ -70,6 +70,7 @@ struct ClusterOptions {
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
   std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
   Duration overdue_after = protocol::WorkerOptions().overdue_after;
+  uint64_t idle_operations = 0;  // after so many others a tensor is let go of; 0: as in a real job
   Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };

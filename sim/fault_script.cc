@@ -143,6 +143,8 @@ FaultScript WriteFaults(uint64_t seed) {
   Dice others(seed ^ 0xd15a6);  // so that the other seeds play what they did
   bool stays = script.cluster.late_workers == 0 && script.join_after.empty();
   if (stays && others.OneIn(12)) Disagreed(others, script);
+  const bool rests = seed % 8 == 1 || seed % 8 == 3;  // the same
+  if (rests) script.cluster.idle_operations = 1 + seed / 8 % 2;
   Dice moves(seed ^ 0x30e5);  // the same
   if (moves.OneIn(4)) AddMoves(moves, script);
   return script;
@@ -173,6 +175,9 @@ std::string Describe(const FaultScript& script) {
   if (script.cluster.late_workers > 0) {
     text += ", the last worker comes later, sync points every " +
             std::to_string(script.sync_every) + " rounds";
+  }
+  if (script.cluster.idle_operations > 0) {
+    text += ", idle after " + std::to_string(script.cluster.idle_operations);
   }
   if (script.cluster.rounds_begin > 0) {
     text += ", rounds after " + std::to_string(script.cluster.rounds_begin);

@@ -53,6 +53,9 @@ protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) 
   protocol::Operation operation;
   operation.id = id;
   operation.name = "t" + std::to_string(played.tensor);
+  // Where ranks let go of what is idle, a name rests in every other round.
+  const bool rests = script_.cluster.idle_operations > 0 && tensor.op != wire::Op::kJoin;
+  if (rests && played.round % 2 == 1) operation.name += "'";
   operation.spec.op = tensor.op;
   operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
   operation.spec.atomic = tensor.atomic;

@@ -23,7 +23,7 @@ const char* NameOf(const wire::Message& message) {
       "join",    "refused", "waiting",     "propose", "promise",  "commit",
       "query",   "report",  "known",       "declare", "declared", "declare failed",
       "sync",    "go on",   "leave",       "alive",   "suspect",  "job over",
-      "overdue", "unbegun", "still known", "rates"};
+      "overdue", "unbegun", "still known", "rates",   "let go",   "forgotten"};
   static_assert(std::size(kNames) == std::variant_size_v<wire::Message::variant>);
   return kNames[message.index()];
 }
@@ -34,6 +34,11 @@ std::string Describe(const wire::Message& message) {
     text += " '" + declare->name + "'";
   } else if (const auto* declared = std::get_if<wire::Declared>(&message)) {
     text += " '" + declared->name + "': tensor " + std::to_string(declared->tensor);
+  } else if (const auto* let_go = std::get_if<wire::LetGo>(&message)) {
+    for (TensorId tensor : let_go->tensors) text += " " + std::to_string(tensor);
+  } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    for (TensorId tensor : forgotten->tensors) text += " " + std::to_string(tensor);
+    for (const wire::CourseNumber& course : forgotten->courses) text += " '" + course.name + "'";
   }
   return text;
 }

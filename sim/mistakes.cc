@@ -61,6 +61,11 @@ std::vector<Entry> OfFaults() {
           Of("contributor-outlives-process", CoordinatorMistake::kContributorOutlivesProcess),
           Of("reborn-takes-place", CoordinatorMistake::kRebornTakesPlace),
           Of("siblings-are-company", CoordinatorMistake::kSiblingsAreCompany),
+          Of("let-go-after-error", WorkerMistake::kLetsGoAfterAnError),
+          Of("use-what-is-let-go-of", WorkerMistake::kUsesWhatItLetGoOf),
+          Of("count-on", WorkerMistake::kCountsOn),
+          Of("hide-what-is-let-go-of", WorkerMistake::kHidesWhatItLetGoOf),
+          Of("forget-what-one-holds", CoordinatorMistake::kForgetsWhatOneHolds),
           Of("act-on-propose", MembershipMistake::kActOnPropose),
           Of("obey-lower-term", MembershipMistake::kObeyLowerTerm)};
 }

@@ -244,6 +244,9 @@ void ServerNode::OnMessage(const wire::Message& message) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
       shard->machine().Retire(failed->tensors, failed->use.round);
     }
+    if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+      shard->machine().OnForgotten(forgotten->tensors);
+    }
     if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
       shard->machine().OnStillKnown(*known);
     }

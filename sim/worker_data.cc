@@ -136,8 +136,7 @@ void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
   SendSmall(to, FrameType::kAck, header);
 }
 
-void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number,
-                                const protocol::SlotSet& ranks) {
+void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
   MakeGroup(frame, number, ranks.List());
@@ -145,7 +144,7 @@ void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number,
 }
 
 // Here a contributor joins as a whole.
-void WorkerNode::SendJoined(ShardId to, const wire::Progress& number, const protocol::SlotSet&) {
+void WorkerNode::SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) {
   wire::DataHeader header;
   header.count = number.count;
   header.epoch = number.epoch;

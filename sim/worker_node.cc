@@ -34,6 +34,9 @@ protocol::WorkerOptions OptionsOf(const ClusterOptions& options) {
   made.front_rules = &protocol::FrontRulesWith(options.mistakes.worker);
   made.overdue_after = options.overdue_after;
   made.copy_slice_bytes = kCopySliceBytes;
+  if (options.idle_operations > 0) {
+    made.idle = protocol::IdleTensors(options.idle_operations, options.idle_operations);
+  }
   made.first_round = options.rounds_begin + 1;
   return made;
 }
@@ -289,6 +292,9 @@ void WorkerNode::OnMessage(const wire::Message& message) {
   if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     machine_.OnDeclareFailed(*failed);
+  }
+  if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    machine_.OnForgotten(*forgotten);
   }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {

@@ -50,10 +50,8 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendProcessSet(ShardId to, const wire::Progress& number,
-                      const protocol::SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number,
-                  const protocol::SlotSet& ranks) override;
+  void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
+  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
   void Forget(uint32_t lane, ConstByteSpan memory) override;
   bool CarryToLane(uint32_t lane, protocol::LaneMail& mail) override;
   bool CarryToFront(uint32_t lane, protocol::FrontMail& mail) override;

@@ -84,6 +84,8 @@ void Carrier::On(uint32_t rank, const GaveUp& word) {
 void Carrier::On(uint32_t rank, const wire::Message& message) {
   if (const auto* declare = std::get_if<wire::Declare>(&message)) {
     Deliver(names_.OnDeclare(RankOf(rank), *declare));
+  } else if (const auto* let_go = std::get_if<wire::LetGo>(&message)) {
+    Deliver(names_.OnLetGo(RankOf(rank), *let_go));
   } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
     Deliver(names_.OnOverdue(RankOf(rank), *overdue));
   } else if (const auto* answer = std::get_if<wire::Unbegun>(&message)) {
@@ -156,6 +158,9 @@ void Carrier::Deliver(const protocol::Declarations::Answers& answers) {
   for (const protocol::Declarations::Answer& answer : answers) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message)) {
       for (TensorId tensor : failed->tensors) rounds_.Retire(tensor, failed->use.round);
+    }
+    if (const auto* forgotten = std::get_if<wire::Forgotten>(&answer.message)) {
+      for (TensorId tensor : forgotten->tensors) rounds_.Forget(tensor);
     }
     if (answer.to == protocol::Declarations::kServers) continue;
     say_(static_cast<uint32_t>(answer.to - 1), answer.message);

@@ -75,6 +75,7 @@ class Carrier {
   void On(uint32_t, const SetAdded&) {}
   void On(uint32_t, const SetRemoved&) {}
   void On(uint32_t, const Retired&) {}
+  void On(uint32_t, const Forgotten&) {}
   void On(uint32_t, const AsksSettled&) {}
   void On(uint32_t, const Ended&) {}
   void On(uint32_t, const IsSettled&) {}

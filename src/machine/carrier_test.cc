@@ -120,7 +120,7 @@ TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
   for (uint32_t rank : {0, 1}) {
     wire::OverdueUse use;
     use.name = names[rank];
-    use.use = {0, 0, 1};
+    use.use = {0, 0, 1, rank + 1};
     use.tensor = rank + 1;
     use.stuck = true;
     Say(rank, wire::Message(wire::Overdue{{use}, {}}));

@@ -241,6 +241,8 @@ void LocalEngine::OnMessage(const wire::Message& message) {
     front_.OnDeclared(*declared);
   } else if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     front_.OnDeclareFailed(*failed);
+  } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    front_.OnForgotten(*forgotten);
   } else if (const auto* question = std::get_if<wire::Unbegun>(&message)) {
     front_.OnUnbegun(*question);
   } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {

@@ -46,6 +46,8 @@ class Rounds {
   // The ranks disagree about this tensor from this use on: its rounds that are not complete are
   // forgotten, for each rank withdraws its own.
   void Retire(TensorId tensor, uint64_t use);
+  // All ranks have let go of it.
+  void Forget(TensorId tensor) { retired_.erase(tensor); }
   // A complete round is over in order.
   void OnOver(const RoundKey& key) { rounds_.erase(key); }
 

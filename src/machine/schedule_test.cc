@@ -242,7 +242,7 @@ class LoneLane {
     }
     if (++open.done < open.exchange->count) return;
     to_front::PartDone part = PartOf(*open.exchange);
-    auto receipt = std::make_shared<protocol::SlotSet>();
+    auto receipt = std::make_shared<SlotSet>();
     receipt->Insert(0);
     part.receipt = std::move(receipt);
     LetGo(stage.serial);

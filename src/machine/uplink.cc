@@ -215,7 +215,7 @@ void Uplink::On(uint32_t rank, const SetRemoved& word) {
 void Uplink::On(uint32_t, const Retired& word) {
   std::vector<TensorId> fresh;
   for (TensorId tensor : word.tensors) {
-    if (!retired_.emplace(tensor, true).second) continue;
+    if (!retired_.insert(tensor).second) continue;
     fresh.push_back(tensor);
     homes_.erase(tensor);
     for (auto place = rounds_.lower_bound({tensor, 0, 0});
@@ -233,6 +233,15 @@ void Uplink::On(uint32_t, const Retired& word) {
     }
   }
   lanes_.Retire(fresh);
+}
+
+// Each rank says so; the last word of a slow one that they are retired has come before its own.
+void Uplink::On(uint32_t, const Forgotten& word) {
+  for (TensorId tensor : word.tensors) {
+    retired_.erase(tensor);
+    homes_.erase(tensor);
+  }
+  lanes_.Forget(word.tensors);
 }
 
 void Uplink::On(uint32_t rank, const AsksSettled& word) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +78,7 @@ class Uplink {
   void On(uint32_t rank, const SetAdded& word);
   void On(uint32_t rank, const SetRemoved& word);
   void On(uint32_t rank, const Retired& word);
+  void On(uint32_t rank, const Forgotten& word);
   void On(uint32_t rank, const AsksSettled& word);
   // Not said to the carrier of a job with servers.
   template <typename Other>
@@ -116,7 +118,7 @@ class Uplink {
   std::map<uint64_t, RoundKey> keys_;  // by the number that an exchange has as an operation
   uint64_t last_number_ = 0;
   std::map<TensorId, std::shared_ptr<const std::vector<ShardId>>> homes_;
-  std::map<TensorId, bool> retired_;
+  std::set<TensorId> retired_;
   struct Set {
     RankSet added = 0;  // which ranks have
     std::vector<uint32_t> ranks;

@@ -78,7 +78,7 @@ class UplinkTest : public testing::Test {
     part.tensor = kRoundUp.tensor;
     part.pieces = 4;
     part.status = how;
-    auto receipt = std::make_shared<protocol::SlotSet>();
+    auto receipt = std::make_shared<SlotSet>();
     receipt->Insert(2);
     part.receipt = receipt;
     uplink.OnMail(part);

@@ -168,6 +168,11 @@ void UpwardLane::On(const protocol::to_lane::Retire& mail) {
   events_.say(Retired{mail.tensors});
 }
 
+void UpwardLane::On(const protocol::to_lane::Forget& mail) {
+  for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
+  events_.say(Forgotten{mail.tensors});
+}
+
 void UpwardLane::On(const protocol::to_lane::Settle& mail) {
   events_.say(AsksSettled{mail.question});
 }
@@ -184,7 +189,7 @@ void UpwardLane::OnEnded(const Ended& ended, Time now) {
   part.status = ended.status;
   part.now = now;
   if (ended.status.ok()) {
-    auto receipt = std::make_shared<protocol::SlotSet>();
+    auto receipt = std::make_shared<SlotSet>();
     for (uint32_t slot : ended.receipt) receipt->Insert(slot);
     part.receipt = std::move(receipt);
     part.mixed = ended.mixed && !exchange.atomic;  // the carrier has tried again

@@ -58,6 +58,7 @@ class UpwardLane {
   void On(const protocol::to_lane::Withdraw& mail);
   void On(const protocol::to_lane::Abort& mail);
   void On(const protocol::to_lane::Retire& mail);
+  void On(const protocol::to_lane::Forget& mail);
   void On(const protocol::to_lane::Settle& mail);
   // The carrier does what these are about.
   void On(const protocol::to_lane::TakeOver&) {}

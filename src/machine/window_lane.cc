@@ -161,9 +161,9 @@ void WindowLane::End(Exchanges::iterator one, const Status& how, Time now) {
   events_.tell_front(std::move(part));
 }
 
-const protocol::Receipt& WindowLane::ReceiptOf(RankSet ranks) {
+const Receipt& WindowLane::ReceiptOf(RankSet ranks) {
   if (receipt_ == nullptr || receipt_ranks_ != ranks) {
-    auto receipt = std::make_shared<protocol::SlotSet>();
+    auto receipt = std::make_shared<SlotSet>();
     for (uint32_t rank = 0; rank < rank_count_; ++rank) {
       if (Has(ranks, rank)) receipt->Insert(rank);
     }

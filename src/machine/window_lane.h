@@ -70,6 +70,7 @@ class WindowLane {
   void On(const protocol::to_lane::TakeOver&) {}
   void On(const protocol::to_lane::Repeat&) {}
   void On(const protocol::to_lane::Retire&) {}
+  void On(const protocol::to_lane::Forget&) {}
   void On(const protocol::to_lane::Stop&) {}
 
   RankSet RanksOf(uint32_t set) const;
@@ -79,7 +80,7 @@ class WindowLane {
   const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
   void Take(const BlockWork::Taken& taken, bool is_sum);
-  const protocol::Receipt& ReceiptOf(RankSet ranks);
+  const Receipt& ReceiptOf(RankSet ranks);
 
   local::Window& window_;
   const uint32_t rank_;
@@ -93,7 +94,7 @@ class WindowLane {
   Time now_{};
   std::map<uint32_t, RankSet> sets_;  // process sets, but for 0
   RankSet receipt_ranks_ = 0;
-  protocol::Receipt receipt_;
+  Receipt receipt_;
 };
 
 }  // namespace byteps::machine

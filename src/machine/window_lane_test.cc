@@ -97,7 +97,7 @@ TEST_F(WindowLaneTest, SaysWhatItHasBegun) {
   mine.exchange.priority = -3;
   lane(1).OnMail(protocol::to_lane::AddProcessSet{4,
                                                   [] {
-                                                    protocol::SlotSet slots;
+                                                    SlotSet slots;
                                                     slots.Insert(1);
                                                     return slots;
                                                   }(),

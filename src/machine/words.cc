@@ -113,6 +113,7 @@ class Writer {
   }
   void Put(const SetRemoved& word) { Put(word.number); }
   void Put(const Retired& word) { Put(word.tensors); }
+  void Put(const Forgotten& word) { Put(word.tensors); }
   void Put(const AsksSettled& word) { Put(word.question); }
   void Put(const Ended& word) {
     Put(word.key);
@@ -340,10 +341,11 @@ Word ReadWord(size_t kind, Reader& reader) {
       return ended;
     }
     case 16: return IsSettled{reader.Get<uint64_t>()};
-    default: {
+    case 17: {
       RoundKey key = reader.Key();
       return Combined{key, reader.Ranks()};
     }
+    default: return Forgotten{reader.Numbers()};
   }
 }
 

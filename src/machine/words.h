@@ -107,6 +107,10 @@ struct SetRemoved {
 struct Retired {
   std::vector<TensorId> tensors;
 };
+// All ranks of the job have let go of them.
+struct Forgotten {
+  std::vector<TensorId> tensors;
+};
 // IsSettled answers it, when nobody depends any more on what the machine holds.
 struct AsksSettled {
   uint64_t question = 0;
@@ -165,7 +169,7 @@ struct JobOver {
 // Both ways: names.
 using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave, CarrierLeaves,
                           JobOver, BegunUpward, JoinedUpward, SetAdded, SetRemoved, Retired,
-                          AsksSettled, Ended, IsSettled, Combined, wire::Message>;
+                          AsksSettled, Ended, IsSettled, Combined, Forgotten, wire::Message>;
 
 // What can be true in the memory that the ranks of a machine share.
 struct WordLimits {

@@ -81,6 +81,7 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(added.ranks, (std::vector<uint32_t>{1, 5}));
   EXPECT_EQ(Back(SetRemoved{4}).number, 4u);
   EXPECT_EQ(Back(Retired{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(Back(Forgotten{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
   EXPECT_EQ(Back(AsksSettled{11}).question, 11u);
   EXPECT_EQ(Back(IsSettled{11}).question, 11u);
   Ended ended = Back(Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});

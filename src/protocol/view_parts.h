@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/plan/ownership.h"
-#include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

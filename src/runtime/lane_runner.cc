@@ -7,7 +7,7 @@
 namespace byteps::runtime {
 namespace {
 
-std::vector<std::byte> BitmapOf(const protocol::SlotSet& ranks) {
+std::vector<std::byte> BitmapOf(const SlotSet& ranks) {
   std::vector<std::byte> bitmap(ranks.bitmap_bytes());
   ranks.ToBitmap(bitmap);
   return bitmap;
@@ -126,13 +126,11 @@ void LaneRunner::SendAck(ShardId to, const wire::Progress& ack) {
   Send(to, ProgressFrame(wire::FrameKind::kAck, ack));
 }
 
-void LaneRunner::SendProcessSet(ShardId to, const wire::Progress& number,
-                                const protocol::SlotSet& ranks) {
+void LaneRunner::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
   Send(to, GroupFrame(pool_, number, BitmapOf(ranks)));
 }
 
-void LaneRunner::SendJoined(ShardId to, const wire::Progress& number,
-                            const protocol::SlotSet& ranks) {
+void LaneRunner::SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
   Send(to, JoinedFrame(pool_, number, BitmapOf(ranks)));
 }
 

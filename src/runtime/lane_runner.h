@@ -63,10 +63,8 @@ class LaneRunner final : private protocol::LaneDriver {
   void SendResync(ShardId to, uint64_t epoch) override;
   void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
   void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendProcessSet(ShardId to, const wire::Progress& number,
-                      const protocol::SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number,
-                  const protocol::SlotSet& ranks) override;
+  void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
+  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
   void Send(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override { links_.Detach(memory); }
 

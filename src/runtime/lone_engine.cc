@@ -66,8 +66,8 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendResync(ShardId, uint64_t) override {}
   void SendAbort(ShardId, const wire::DataHeader&, const std::string&) override {}
   void SendAck(ShardId, const wire::Progress&) override {}
-  void SendProcessSet(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
-  void SendJoined(ShardId, const wire::Progress&, const protocol::SlotSet&) override {}
+  void SendProcessSet(ShardId, const wire::Progress&, const SlotSet&) override {}
+  void SendJoined(ShardId, const wire::Progress&, const SlotSet&) override {}
   void Forget(uint32_t, ConstByteSpan) override {}
   // Comes from inside machine_.Submit, and so under the lock.
   void Complete(protocol::OperationId,

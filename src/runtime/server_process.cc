@@ -187,6 +187,9 @@ void ServerProcess::OnMessage(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     for (auto& shard : shards_) shard->PostRetire(failed->tensors, failed->use.round);
   }
+  if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    for (auto& shard : shards_) shard->PostForgotten(forgotten->tensors);
+  }
   if (const auto* known = std::get_if<wire::StillKnown>(&message)) {
     for (auto& shard : shards_) shard->PostStillKnown(*known);
   }

@@ -156,6 +156,10 @@ void ShardThread::PostRetire(const std::vector<TensorId>& tensors, uint64_t use)
   loop_->Post([this, tensors, use] { machine_.Retire(tensors, use); });
 }
 
+void ShardThread::PostForgotten(const std::vector<TensorId>& tensors) {
+  loop_->Post([this, tensors] { machine_.OnForgotten(tensors); });
+}
+
 void ShardThread::PostStillKnown(const wire::StillKnown& known) {
   loop_->Post([this, known] { machine_.OnStillKnown(known); });
 }

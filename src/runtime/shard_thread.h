@@ -43,6 +43,7 @@ class ShardThread final : public protocol::ShardDriver {
   // Views must come in order; `self` is this shard's number.
   void PostView(const wire::View& view, ShardId self);
   void PostRetire(const std::vector<TensorId>& tensors, uint64_t use);
+  void PostForgotten(const std::vector<TensorId>& tensors);
   void PostStillKnown(const wire::StillKnown& known);
 
   // On the shard's thread: a worker's connection, its handshake done. It takes the place of an

@@ -179,6 +179,9 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
     front_.OnDeclareFailed(*failed);
   }
+  if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    front_.OnForgotten(*forgotten);
+  }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
   if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Ask(alive->asked);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();

@@ -34,8 +34,8 @@ TEST(StartedOperationTest, EndsInOrderOrNot) {
 TEST(StartedOperationTest, ItsMembersAreRanks) {
   protocol::Outcome outcome = EndedWith(StatusCode::kOk);
   EXPECT_EQ(RanksIn(outcome, 5), (std::vector<uint32_t>{5})) << "a job of one has no receipt";
-  auto contributors = std::make_shared<protocol::SlotSet>();
-  auto ranks = std::make_shared<protocol::RankSet>();
+  auto contributors = std::make_shared<SlotSet>();
+  auto ranks = std::make_shared<byteps::RankSet>();
   contributors->Insert(2);
   for (uint32_t rank : {2, 3, 4}) ranks->Insert(rank);
   outcome.receipt = contributors;

@@ -138,16 +138,16 @@ flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
   auto name = b.CreateString(m.name);
   auto placement = b.CreateVector(m.placement);
-  return fb::CreateDeclared(b, name, m.group, m.attempt, m.tensor, placement);
+  return fb::CreateDeclared(b, name, m.group, m.attempt, m.tensor, placement, m.course);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const Use& m) {
-  return fb::CreateUse(b, m.group, m.attempt, m.round);
+  return fb::CreateUse(b, m.group, m.attempt, m.round, 0, m.course);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const NamedUse& m) {
   auto name = b.CreateString(m.name);
-  return fb::CreateUse(b, m.use.group, m.use.attempt, m.use.round, name);
+  return fb::CreateUse(b, m.use.group, m.use.attempt, m.use.round, name, m.use.course);
 }
 
 template <typename Uses>
@@ -169,7 +169,7 @@ flatbuffers::Offset<fb::DeclareFailed> Table(Builder& b, const DeclareFailed& m)
 Encoded Encode(Builder& b, const Declare& m) {
   auto name = b.CreateString(m.name);
   auto spec = Table(b, m.spec);
-  return {fb::Body_Declare, fb::CreateDeclare(b, name, m.attempt, spec, m.round).Union()};
+  return {fb::Body_Declare, fb::CreateDeclare(b, name, m.attempt, spec, m.round, m.course).Union()};
 }
 
 Encoded Encode(Builder& b, const Declared& m) { return {fb::Body_Declared, Table(b, m).Union()}; }
@@ -182,7 +182,8 @@ Encoded Encode(Builder& b, const Known& m) {
   std::vector<flatbuffers::Offset<fb::KnownTensor>> tensors;
   for (const KnownTensor& known : m.tensors) {
     auto declared = Table(b, known.declared);
-    tensors.push_back(fb::CreateKnownTensor(b, declared, Table(b, known.spec)));
+    auto spec = Table(b, known.spec);
+    tensors.push_back(fb::CreateKnownTensor(b, declared, spec, known.let_go));
   }
   std::vector<flatbuffers::Offset<fb::DeclareFailed>> failed;
   for (const DeclareFailed& one : m.failed) failed.push_back(Table(b, one));
@@ -193,6 +194,21 @@ Encoded Encode(Builder& b, const Known& m) {
 Encoded Encode(Builder& b, const StillKnown& m) {
   auto tensors = b.CreateVector(m.tensors);
   return {fb::Body_StillKnown, fb::CreateStillKnown(b, m.first, m.end, tensors).Union()};
+}
+
+Encoded Encode(Builder& b, const LetGo& m) {
+  return {fb::Body_LetGo, fb::CreateLetGo(b, b.CreateVector(m.tensors)).Union()};
+}
+
+Encoded Encode(Builder& b, const Forgotten& m) {
+  auto tensors = b.CreateVector(m.tensors);
+  std::vector<flatbuffers::Offset<fb::Course>> courses;
+  for (const CourseNumber& one : m.courses) {
+    auto name = b.CreateString(one.name);
+    courses.push_back(fb::CreateCourse(b, name, one.group, one.number));
+  }
+  auto course_list = b.CreateVector(courses);
+  return {fb::Body_Forgotten, fb::CreateForgotten(b, tensors, course_list).Union()};
 }
 
 auto GroupTables(Builder& b, const std::vector<GroupRanks>& all) {

@@ -2,9 +2,11 @@
 // codec sees those. Members talk to the coordinator over one connection each.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -196,13 +198,23 @@ inline constexpr size_t kDimensionsMax = 255;
 // tensor of its own. Uses are counted together, over all specs, and the round of an operation is
 // the number of its use (data.h): all ranks of the set must mean the same tensor in one round.
 //
-// One use of a name. `attempt` counts the failures of this name in this set; each begins with
-// round 1 and without tensors.
+// A name in one process set is a course. The coordinator numbers courses, in ascending order. When
+// all ranks have let go of all tensors of a course, the coordinator forgets it, and the next use of
+// the name begins another course. 0: the rank knows nothing of the name.
+//
+// One use of a name. `attempt` counts the failures in the course; each attempt begins with round 1
+// and without tensors.
 struct Use {
   uint32_t group = 0;
   uint32_t attempt = 0;
   uint64_t round = 1;
-  friend auto operator<=>(const Use&, const Use&) = default;
+  uint32_t course = 0;
+  friend bool operator==(const Use&, const Use&) = default;
+  // Uses of a course that is over come before all of the next one.
+  friend std::strong_ordering operator<=>(const Use& a, const Use& b) {
+    return std::tie(a.group, a.course, a.attempt, a.round) <=>
+           std::tie(b.group, b.course, b.attempt, b.round);
+  }
 };
 struct NamedUse {
   std::string name;
@@ -216,6 +228,7 @@ struct Declare {
   uint32_t attempt = 0;
   TensorSpec spec;
   uint64_t round = 1;
+  uint32_t course = 0;
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
@@ -226,6 +239,7 @@ struct Declared {
   uint32_t attempt = 0;
   TensorId tensor = 0;
   std::vector<uint64_t> placement;
+  uint32_t course = 0;
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
@@ -276,6 +290,7 @@ struct Unbegun {
 struct KnownTensor {
   Declared declared;
   TensorSpec spec;
+  bool let_go = false;  // the worker has let go of it
   friend bool operator==(const KnownTensor&, const KnownTensor&) = default;
 };
 struct Known {
@@ -291,6 +306,26 @@ struct StillKnown {
   TensorId end = 0;
   std::vector<TensorId> tensors;
   friend bool operator==(const StillKnown&, const StillKnown&) = default;
+};
+
+// From a worker: it has not used these tensors for long, and its last use of each ended well. It
+// asks again (Declare) before it uses one of them.
+struct LetGo {
+  std::vector<TensorId> tensors;
+  friend bool operator==(const LetGo&, const LetGo&) = default;
+};
+// From the coordinator: all ranks have let go of these tensors. To workers also: of all tensors of
+// these courses, so that the next use of the name is the first one.
+struct CourseNumber {
+  std::string name;
+  uint32_t group = 0;
+  uint32_t number = 0;
+  friend bool operator==(const CourseNumber&, const CourseNumber&) = default;
+};
+struct Forgotten {
+  std::vector<TensorId> tensors;
+  std::vector<CourseNumber> courses;
+  friend bool operator==(const Forgotten&, const Forgotten&) = default;
 };
 
 struct Report {
@@ -423,9 +458,10 @@ struct Rates {
 
 // Copied, moved, compared and destroyed in control.cc: compiled anew in every file that holds
 // messages, the tables of so many kinds cost a second of each.
-struct Message : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report,
-                              Known, Declare, Declared, DeclareFailed, Sync, GoOn, Leave, Alive,
-                              Suspect, JobOver, Overdue, Unbegun, StillKnown, Rates> {
+struct Message
+    : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known, Declare,
+                   Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver, Overdue,
+                   Unbegun, StillKnown, Rates, LetGo, Forgotten> {
   using variant::variant;
   Message(const Message& other);
   Message(Message&& other) noexcept;

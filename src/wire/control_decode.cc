@@ -184,11 +184,11 @@ Result<TensorSpec> Read(const fb::Spec* m) {
 }
 
 Declared Read(const fb::Declared& m) {
-  return {Text(m.name()), m.group(), m.attempt(), m.tensor(), Numbers(m.placement())};
+  return {Text(m.name()), m.group(), m.attempt(), m.tensor(), Numbers(m.placement()), m.course()};
 }
 
 Use Read(const fb::Use* m) {
-  return m == nullptr ? Use() : Use{m->group(), m->attempt(), m->round()};
+  return m == nullptr ? Use() : Use{m->group(), m->attempt(), m->round(), m->course()};
 }
 
 template <typename Tables>
@@ -236,7 +236,8 @@ Result<DeclareFailed> Read(const fb::DeclareFailed& m, size_t message_bytes) {
 Result<Message> Decode(const fb::Declare& m) {
   Result<TensorSpec> spec = Read(m.spec());
   if (!spec.ok()) return spec.status();
-  return Message(Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round()});
+  return Message(
+      Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round(), m.course()});
 }
 
 // As with views: nothing unfolds into more than the message is long.
@@ -252,7 +253,7 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
     unfolded += declared.name.size() + 8 * (declared.placement.size() + spec->shape.size()) + 8;
     unfolded += spec->detail.size();
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
-    known.tensors.push_back({std::move(declared), std::move(spec).value()});
+    known.tensors.push_back({std::move(declared), std::move(spec).value(), one->let_go()});
   }
   for (const fb::DeclareFailed* one : *m.failed()) {
     Result<DeclareFailed> failed = Read(*one, message_bytes);
@@ -263,6 +264,20 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
     known.failed.push_back(std::move(failed).value());
   }
   return Message(std::move(known));
+}
+
+// As with Known.
+Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
+  Forgotten forgotten{Numbers(m.tensors()), {}};
+  size_t unfolded = 0;
+  if (m.courses() == nullptr) return Malformed("a list is missing");
+  for (const fb::Course* one : *m.courses()) {
+    CourseNumber course{Text(one->name()), one->group(), one->number()};
+    unfolded += course.name.size() + 8;
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    forgotten.courses.push_back(std::move(course));
+  }
+  return Message(std::move(forgotten));
 }
 
 StillKnown Read(const fb::StillKnown& m) { return {m.first(), m.end(), Numbers(m.tensors())}; }
@@ -410,6 +425,8 @@ Result<Message> DecodeControl(ConstByteSpan bytes) {
     case fb::Body_Unbegun: return Decode(*message->body_as_Unbegun(), bytes.size());
     case fb::Body_JobOver: return DecodeCodeAndText<JobOver>(*message->body_as_JobOver());
     case fb::Body_Rates: return Message(Read(*message->body_as_Rates()));
+    case fb::Body_LetGo: return Message(LetGo{Numbers(message->body_as_LetGo()->tensors())});
+    case fb::Body_Forgotten: return Decode(*message->body_as_Forgotten(), bytes.size());
     case fb::Body_NONE: break;
   }
   return Malformed("unknown kind");

@@ -41,6 +41,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
       wire::Report{wire::Join{.host = "a"}, 2, view, 1, view},
       wire::Known{{{{"w", 3, 1, 77, {1, 2, 3}}, spec}}, {failed}},
       wire::StillKnown{1, 9, {3, 4}},
+      wire::LetGo{{3, 4}},
+      wire::Forgotten{{3, 4}, {{"w", 3, 9}}},
       wire::Sync{2, 4},
       wire::GoOn{2, 4},
       wire::Declare{"w", 1, spec, 5},

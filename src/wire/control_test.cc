@@ -28,7 +28,7 @@ std::vector<Message> OneOfEach() {
   next.workers[1].left = true;
   TensorSpec spec{Op::kAverage, DataType::kFloat16, 0, {3, 4}, true};
   spec.codec = 200;
-  DeclareFailed failed{"w",       {3, 1, 5},         {77, 78}, StatusCode::kMismatch,
+  DeclareFailed failed{"w",       {3, 1, 5, 9},      {77, 78}, StatusCode::kMismatch,
                        "differs", {{"v", {0, 2, 9}}}};
   return {join,
           Refused{StatusCode::kRefused, "the job is full"},
@@ -38,9 +38,9 @@ std::vector<Message> OneOfEach() {
           Commit{2, next},
           Query{3},
           Report{join, 2, view, 1, next, 7},
-          Known{{{{"w", 3, 1, 77, {1, 2, 3}}, spec}}, {failed}},
-          Declare{"w", 1, spec, 5},
-          Declared{"w", 3, 1, 77, {1, 2, 3}},
+          Known{{{{"w", 3, 1, 77, {1, 2, 3}, 9}, spec, true}}, {failed}},
+          Declare{"w", 1, spec, 5, 9},
+          Declared{"w", 3, 1, 77, {1, 2, 3}, 9},
           failed,
           Sync{2, 4},
           GoOn{2, 4},
@@ -58,9 +58,11 @@ std::vector<Message> OneOfEach() {
           Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
           JobOver{StatusCode::kPeerLost, "server 1 was lost"},
           Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
-          Unbegun{{"w", {3, 1, 5}}, {{"v", {0, 2, 9}}}},
+          Unbegun{{"w", {3, 1, 5, 9}}, {{"v", {0, 2, 9, 8}}}},
           StillKnown{1, 4194305, {77, 78}},
-          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}, 8192, 2000}};
+          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}, 8192, 2000},
+          LetGo{{77, 78}},
+          Forgotten{{77, 78}, {{"w", 3, 9}}}};
 }
 
 TEST(ControlTest, EverySuspicionSurvivesTheWire) {
@@ -70,6 +72,13 @@ TEST(ControlTest, EverySuspicionSurvivesTheWire) {
     ASSERT_TRUE(decoded.ok()) << int{why};
     EXPECT_EQ(decoded.value(), message) << int{why};
   }
+}
+
+TEST(ControlTest, AUseOfACourseThatIsOverComesBeforeThoseOfTheNextOne) {
+  EXPECT_LT((Use{0, 3, 9, 1}), (Use{0, 0, 1, 2}));
+  EXPECT_LT((Use{0, 0, 9, 2}), (Use{0, 1, 1, 2}));
+  EXPECT_LT((Use{0, 1, 1, 2}), (Use{0, 1, 2, 2}));
+  EXPECT_LT((Use{0, 9, 9, 9}), (Use{1, 0, 1, 1}));
 }
 
 // More numbers of a shape than of a placement: what is counted against lies must not wrap.

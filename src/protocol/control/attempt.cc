@@ -1,6 +1,5 @@
 #include "src/protocol/control/attempt.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace byteps::protocol {
@@ -11,13 +10,36 @@ const Attempt::Entry* Attempt::Find(const wire::TensorSpec& spec) const {
 }
 
 const Attempt::Entry* Attempt::Find(TensorId tensor) const {
-  auto found = std::find_if(variants_.begin(), variants_.end(),
-                            [&](const Entry& one) { return one.second.tensor == tensor; });
-  return found == variants_.end() ? nullptr : &*found;
+  auto found = by_tensor_.find(tensor);
+  return found == by_tensor_.end() ? nullptr : found->second;
 }
 
 const Attempt::Entry& Attempt::Add(const wire::TensorSpec& spec, const Variant& variant) {
-  return *variants_.try_emplace(spec, variant).first;
+  auto [place, fresh] = variants_.try_emplace(spec, variant);
+  if (fresh) by_tensor_[variant.tensor] = &*place;
+  return *place;
+}
+
+void Attempt::Hold(TensorId tensor, uint32_t rank) {
+  by_tensor_.at(tensor)->second.holders.Insert(rank);
+}
+
+void Attempt::LetGo(TensorId tensor, uint32_t rank) {
+  by_tensor_.at(tensor)->second.holders.Remove(rank);
+}
+
+void Attempt::LetGoOfAll(const std::vector<uint32_t>& ranks) {
+  for (auto& [spec, variant] : variants_) {
+    for (uint32_t rank : ranks) variant.holders.Remove(rank);
+  }
+}
+
+void Attempt::Erase(TensorId tensor) {
+  auto found = by_tensor_.find(tensor);
+  if (found == by_tensor_.end()) return;
+  if (meant_ == found->second) meant_ = nullptr;
+  variants_.erase(found->second->first);
+  by_tensor_.erase(found);
 }
 
 bool Attempt::Contradicts(uint64_t round, const Entry* entry) const {

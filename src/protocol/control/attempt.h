@@ -8,8 +8,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/types.h"
 #include "src/wire/control.h"
 
@@ -21,6 +23,7 @@ class Attempt {
   struct Variant {
     TensorId tensor = UINT32_MAX;
     std::vector<uint64_t> placement;
+    RankSet holders = {};  // ranks that were told of it and have not let go of it
   };
   using Variants = std::map<wire::TensorSpec, Variant>;
   using Entry = Variants::value_type;
@@ -31,6 +34,12 @@ class Attempt {
   const Entry* Find(TensorId tensor) const;
   // The one that is there already, if there is one.
   const Entry& Add(const wire::TensorSpec& spec, const Variant& variant);
+  // A rank has been told of this tensor, or has let go of it. REQUIRES: the attempt has it.
+  void Hold(TensorId tensor, uint32_t rank);
+  void LetGo(TensorId tensor, uint32_t rank);
+  // These ranks hold nothing any more.
+  void LetGoOfAll(const std::vector<uint32_t>& ranks);
+  void Erase(TensorId tensor);
 
   // A rank has said something else than `entry` (null: a spec that is new) of this round. Only the
   // latest round matters of which something was said.
@@ -57,6 +66,7 @@ class Attempt {
 
  private:
   Variants variants_;
+  std::unordered_map<TensorId, Entry*> by_tensor_;
   uint64_t round_ = 0;  // the latest of which a rank has said what it means; 0: none
   const Entry* meant_ = nullptr;
   uint32_t by_ = 0;

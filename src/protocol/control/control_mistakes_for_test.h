@@ -22,6 +22,7 @@ enum class CoordinatorMistake : uint8_t {
   kAnyProcessVotes,             // a promise of any process is that of its contributor
   kContributorOutlivesProcess,  // a contributor goes on without a process that is lost
   kRebornTakesPlace,            // and a new process takes the place of the lost one in it
+  kForgetsWhatOneHolds,         // a tensor is forgotten while one rank still uses it
   kSiblingsAreCompany,  // the processes of one contributor count as many when they go together
 };
 
@@ -91,6 +92,10 @@ class LetsRebornTakePlace final : public LetsContributorOutliveProcess {
   }
 };
 
+class ForgetsWhatOneHolds final : public CoordinatorRules {
+  bool MayForget(const RankSet& holders) const override { return holders.count() <= 1; }
+};
+
 class TakesSiblingsForCompany final : public CoordinatorRules {
   uint64_t CompanyOf(const wire::View&, uint64_t member) const override { return member; }
 };
@@ -108,6 +113,7 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   static const LetsAnyProcessVote lets_any_process_vote;
   static const LetsContributorOutliveProcess lets_contributor_outlive_process;
   static const LetsRebornTakePlace lets_reborn_take_place;
+  static const ForgetsWhatOneHolds forgets_what_one_holds;
   static const TakesSiblingsForCompany takes_siblings_for_company;
   switch (mistake) {
     case CoordinatorMistake::kNone: break;
@@ -122,6 +128,7 @@ inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
     case CoordinatorMistake::kAnyProcessVotes: return lets_any_process_vote;
     case CoordinatorMistake::kContributorOutlivesProcess: return lets_contributor_outlive_process;
     case CoordinatorMistake::kRebornTakesPlace: return lets_reborn_take_place;
+    case CoordinatorMistake::kForgetsWhatOneHolds: return forgets_what_one_holds;
     case CoordinatorMistake::kSiblingsAreCompany: return takes_siblings_for_company;
   }
   return kCoordinatorRules;

@@ -179,7 +179,9 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   suspicions_.Heard(member->incarnation(), clock_.now());
   OnMemberMessage(*member, message);
   // These change no view, and are frequent.
-  if (IsAnyOf<wire::Alive, wire::Declare, wire::Overdue, wire::Unbegun>(message)) return;
+  if (IsAnyOf<wire::Alive, wire::Declare, wire::LetGo, wire::Overdue, wire::Unbegun>(message)) {
+    return;
+  }
   if (IsAnyOf<wire::Suspect>(message)) JudgeSilence();
   Advance();
 }
@@ -226,11 +228,13 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
 }
 
 void Coordinator::OnWorkerMessage(const Member& worker, const wire::Message& message) {
-  if (names_.IsRebuilding() && IsAnyOf<wire::Declare, wire::Overdue>(message)) {
+  if (names_.IsRebuilding() && IsAnyOf<wire::Declare, wire::LetGo, wire::Overdue>(message)) {
     return postponed_.emplace_back(worker.incarnation(), message), void();
   }
   if (const auto* declare = std::get_if<wire::Declare>(&message)) {
     names_.OnDeclare(worker, *declare);
+  } else if (const auto* let_go = std::get_if<wire::LetGo>(&message)) {
+    names_.OnLetGo(worker, *let_go);
   } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
     names_.OnOverdue(worker, *overdue);
   } else if (const auto* unbegun = std::get_if<wire::Unbegun>(&message)) {

@@ -4,6 +4,7 @@
 // docs/membership.md.
 #pragma once
 
+#include "src/base/slot_set.h"
 #include "src/base/time.h"
 #include "src/protocol/control/quorum.h"
 #include "src/protocol/control/roster.h"
@@ -56,6 +57,9 @@ class CoordinatorRules {
   virtual const Member* Heir(const wire::WorkerInfo& /*lost*/, const Roster& /*roster*/) const {
     return nullptr;
   }
+  // Rule 17: a tensor is forgotten when no rank holds it.
+  virtual bool MayForget(const RankSet& holders) const { return holders.empty(); }
+
   // "Who is lost": several that go together speak of what is between them and the coordinator, but
   // not the processes of one contributor: those that have the same company number.
   virtual uint64_t CompanyOf(const wire::View& view, uint64_t member) const {

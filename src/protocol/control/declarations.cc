@@ -1,6 +1,7 @@
 #include "src/protocol/control/declarations.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/operations/row.h"
@@ -22,45 +23,43 @@ void Append(Declarations::Answers& answers, Declarations::Answers more) {
 
 }  // namespace
 
-Declarations::Declarations()
-    : circles_([this](const wire::NamedUse& use, TensorId tensor) { return What(use, tensor); }) {}
+Declarations::Declarations(const CoordinatorRules& rules)
+    : rules_(rules),
+      circles_([this](const wire::NamedUse& use, TensorId tensor) { return What(use, tensor); }) {}
 
 void Declarations::Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max) {
   dealer_.Begin(std::move(dealer), ranks, piece_bytes_max);
-  names_.clear();
+  courses_.Clear();
+  incarnations_.clear();
   circles_.Clear();
 }
 
-void Declarations::Number(TensorId first, uint32_t count) { dealer_.Number(first, count); }
-
-Attempt* Declarations::FindAttempt(const std::string& name, const wire::Use& use) {
-  auto groups = names_.find(name);
-  if (groups == names_.end()) return nullptr;
-  auto attempts = groups->second.find(use.group);
-  bool known = attempts != groups->second.end() && use.attempt < attempts->second.size();
-  return known ? &attempts->second[use.attempt] : nullptr;
-}
-
-Attempt& Declarations::At(Name& name, uint32_t group, uint32_t number) {
-  Attempts& attempts = name[group];
-  if (number >= attempts.size()) attempts.resize(number + 1);
-  return attempts[number];
+void Declarations::Number(TensorId first, uint32_t count) {
+  dealer_.Number(first, count);
+  next_course_ = first;
 }
 
 std::string Declarations::What(const wire::NamedUse& use, TensorId tensor) {
-  const Attempt* attempt = FindAttempt(use.name, use.use);
+  const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
   const Attempt::Entry* entry = attempt == nullptr ? nullptr : attempt->Find(tensor);
   return entry == nullptr ? "" : operations::Describe(entry->first);
 }
 
 Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Declare& declare) {
-  Name& name = names_[declare.name];
-  uint32_t group = declare.spec.group;
+  Note(rank);
+  const uint32_t group = declare.spec.group;
+  NameCourse* known = courses_.Find(declare.name, group);
+  const bool is_over = declare.course != 0 && (known == nullptr || known->number != declare.course);
+  if (is_over) {
+    return {{rank.incarnation, wire::Forgotten{{}, {{declare.name, group, declare.course}}}}};
+  }
   // No correct worker skips an attempt.
-  if (declare.attempt > name[group].size()) return {};
-  Attempt& attempt = At(name, group, declare.attempt);
-  wire::Use use{group, declare.attempt, declare.round};
-  if (attempt.failed().has_value()) return AnswerAfterFailure(attempt, rank, declare);
+  if (declare.attempt > (known == nullptr ? 0 : known->attempts.size())) return {};
+  NameCourse& course =
+      known == nullptr ? courses_.Begin(declare.name, group, next_course_++) : *known;
+  Attempt& attempt = Courses::At(course, declare.attempt);
+  wire::Use use{group, declare.attempt, declare.round, course.number};
+  if (attempt.failed().has_value()) return AnswerAfterFailure(course, rank, declare);
   attempt.Tell(rank.incarnation);
   circles_.ForgetWait(rank.number, declare.name);  // the operation that it was in has ended
   const Attempt::Entry* entry = attempt.Find(declare.spec);
@@ -73,29 +72,32 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
       std::string text = "tensor '" + declare.name + "': " + dealt.status().message();
       return Fail({declare.name, use, {}, dealt.status().code(), text, {}});
     }
-    entry = &attempt.Add(declare.spec, dealt.value());
+    entry = &courses_.Add(course, declare.attempt, declare.spec, dealt.value());
   }
+  attempt.Hold(entry->second.tensor, rank.number);
   attempt.Mean(declare.round, *entry, rank.number, rank.incarnation);
-  return {{rank.incarnation, Word(declare, *entry)}};
+  return {{rank.incarnation, Word(declare, course, *entry)}};
 }
 
 // A rank may be in an earlier round than the one that failed, because that round ended in an error
 // for the others. Then it takes part in its round, so that all ranks count rounds alike. If it
 // means there what no other rank has ever meant, the failure is that of its round.
-Declarations::Answers Declarations::AnswerAfterFailure(const Attempt& attempt, const Rank& rank,
+Declarations::Answers Declarations::AnswerAfterFailure(NameCourse& course, const Rank& rank,
                                                        const wire::Declare& declare) {
+  const Attempt& attempt = course.attempts[declare.attempt];
   wire::DeclareFailed failed = *attempt.failed();
   if (declare.round >= failed.use.round) return {{rank.incarnation, failed}};
   if (const Attempt::Entry* entry = attempt.Find(declare.spec)) {
-    return {{rank.incarnation, Word(declare, *entry)}, {rank.incarnation, failed}};
+    return {{rank.incarnation, Word(declare, course, *entry)}, {rank.incarnation, failed}};
   }
   failed.use.round = declare.round;
   return {{rank.incarnation, failed}};
 }
 
-wire::Declared Declarations::Word(const wire::Declare& declare, const Attempt::Entry& entry) {
-  return {declare.name, declare.spec.group, declare.attempt, entry.second.tensor,
-          entry.second.placement};
+wire::Declared Declarations::Word(const wire::Declare& declare, const NameCourse& course,
+                                  const Attempt::Entry& entry) {
+  return {declare.name,        declare.spec.group,     declare.attempt,
+          entry.second.tensor, entry.second.placement, course.number};
 }
 
 Result<Attempt::Variant> Declarations::Deal(const Attempt& attempt, const wire::TensorSpec& spec) {
@@ -117,9 +119,9 @@ wire::DeclareFailed Declarations::Mismatch(const std::string& name, const wire::
 
 // Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
 Declarations::Answers Declarations::Fail(wire::DeclareFailed failed) {
-  Attempt& attempt = At(names_[failed.name], failed.use.group, failed.use.attempt);
+  Attempt& attempt = *courses_.FindAttempt(failed.name, failed.use);
   const wire::DeclareFailed& told = attempt.Fail(std::move(failed));
-  circles_.ForgetFailed(told.name, told.use);
+  circles_.ForgetUses(told.name, told.use);
   Answers answers;
   if (!told.tensors.empty()) answers.push_back({kServers, told});
   for (uint64_t worker : attempt.told()) answers.push_back({worker, told});
@@ -146,11 +148,11 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
   }
   Answers answers;
   for (const wire::OverdueUse& use : overdue.uses) {
-    if (!names_.contains(use.name)) continue;
+    if (!courses_.Knows(use.name)) continue;
     circles_.Forget(rank.number, rank.incarnation, use.name, use.stuck);
     Answers more = CheckUse(rank, use);
     auto ranks = groups.find(use.use.group);
-    const Attempt* attempt = FindAttempt(use.name, use.use);
+    const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
     bool waits = attempt != nullptr && !attempt->failed().has_value() && ranks != groups.end() &&
                  attempt->Find(use.tensor) != nullptr;
     if (waits) {
@@ -169,7 +171,7 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
 }
 
 Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::OverdueUse& use) {
-  Attempt* attempt = FindAttempt(use.name, use.use);
+  Attempt* attempt = courses_.FindAttempt(use.name, use.use);
   if (attempt == nullptr) return {};
   if (attempt->failed().has_value()) return {{rank.incarnation, *attempt->failed()}};
   const Attempt::Entry* entry = attempt->Find(use.tensor);
@@ -208,22 +210,108 @@ void Declarations::ForgetOverdue(const std::function<bool(uint64_t)>& gone) {
 
 void Declarations::ForgetLost(const std::function<bool(uint64_t)>& gone) {
   ForgetOverdue(gone);
-  for (auto& [text, name] : names_) {
-    for (auto& [group, attempts] : name) {
-      for (Attempt& attempt : attempts) attempt.ForgetMeaningIf(gone);
+  std::vector<uint32_t> ranks;
+  for (const auto& [rank, incarnation] : incarnations_) {
+    if (gone(incarnation)) ranks.push_back(rank);
+  }
+  courses_.ForEach([&](NameCourse& course) {
+    for (Attempt& attempt : course.attempts) {
+      attempt.ForgetMeaningIf(gone);
+      attempt.LetGoOfAll(ranks);
+    }
+  });
+}
+
+// A rank that lets go of what is forgotten already did not hear that, because its connection broke.
+Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo& let_go) {
+  Note(rank);
+  wire::Forgotten again;
+  std::vector<TensorId> unheld;
+  for (TensorId tensor : let_go.tensors) {
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place == nullptr) {
+      again.tensors.push_back(tensor);
+      continue;
+    }
+    Attempt& attempt = place->course->attempts[place->attempt];
+    if (attempt.failed().has_value()) continue;  // the rank will hear of that
+    attempt.LetGo(tensor, rank.number);
+    if (rules_.MayForget(attempt.Find(tensor)->second.holders)) unheld.push_back(tensor);
+  }
+  Answers answers = Forget(unheld);
+  if (!again.tensors.empty()) answers.push_back({rank.incarnation, std::move(again)});
+  return answers;
+}
+
+// Their attempts have not failed. With the last tensor of its last attempt a course is over.
+Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors) {
+  if (tensors.empty()) return {};
+  wire::Forgotten at_servers{tensors, {}};
+  std::map<uint64_t, wire::Forgotten> at_workers;
+  for (TensorId tensor : tensors) {
+    const auto [course, number] = *courses_.Find(tensor);
+    const Attempt& attempt = course->attempts[number];
+    courses_.EraseTensor(tensor);
+    dealer_.Forget(tensor);
+    for (uint64_t worker : attempt.told()) at_workers[worker].tensors.push_back(tensor);
+    const bool is_over = attempt.variants().empty() && number + 1 == course->attempts.size();
+    if (!is_over) continue;
+    const wire::CourseNumber known{course->name, course->group, course->number};
+    circles_.ForgetUses(known.name, {known.group, number, 0, known.number});
+    const Courses::Over over = courses_.Erase(*course);
+    for (TensorId earlier : over.tensors) {
+      dealer_.Forget(earlier);
+      at_servers.tensors.push_back(earlier);
+    }
+    for (uint64_t worker : over.told) {
+      wire::Forgotten& word = at_workers[worker];
+      word.tensors.insert(word.tensors.end(), over.tensors.begin(), over.tensors.end());
+      word.courses.push_back(known);
     }
   }
+  Answers answers;
+  answers.push_back({kServers, std::move(at_servers)});
+  for (auto& [worker, forgotten] : at_workers) answers.push_back({worker, std::move(forgotten)});
+  return answers;
+}
+
+// The course that a rank knows from an earlier coordinator; null: it is over, as the rank hears.
+// Of two with one name the earlier one is over: without that the later one had not begun.
+NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known,
+                               Answers& answers) {
+  NameCourse* course = courses_.Find(known.name, known.group);
+  if (course == nullptr) return &courses_.Begin(known.name, known.group, known.number);
+  if (course->number == known.number) return course;
+  if (course->number > known.number) {
+    answers.push_back({rank.incarnation, wire::Forgotten{{}, {known}}});
+    return nullptr;
+  }
+  const wire::CourseNumber earlier{known.name, known.group, course->number};
+  const Courses::Over over = courses_.Erase(*course);
+  for (TensorId tensor : over.tensors) dealer_.Forget(tensor);
+  for (uint64_t worker : over.told) {
+    answers.push_back({worker, wire::Forgotten{over.tensors, {earlier}}});
+  }
+  return &courses_.Begin(known.name, known.group, known.number);
 }
 
 Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known& known) {
+  Note(rank);
   Answers answers;
   for (const wire::KnownTensor& one : known.tensors) {
     const wire::Declared& declared = one.declared;
     dealer_.Hear(declared.tensor);
     if (declared.attempt >= kAttemptsKnownMax) continue;
-    Attempt& attempt = At(names_[declared.name], declared.group, declared.attempt);
-    attempt.Add(one.spec, {declared.tensor, declared.placement});
+    NameCourse* course = Meet(rank, {declared.name, declared.group, declared.course}, answers);
+    if (course == nullptr) {
+      dealer_.Forget(declared.tensor);
+      continue;
+    }
+    const Attempt::Entry& entry =
+        courses_.Add(*course, declared.attempt, one.spec, {declared.tensor, declared.placement});
+    Attempt& attempt = course->attempts[declared.attempt];
     attempt.Tell(rank.incarnation);
+    if (!one.let_go) attempt.Hold(entry.second.tensor, rank.number);
     if (attempt.failed().has_value()) answers.push_back({rank.incarnation, *attempt.failed()});
   }
   for (const wire::DeclareFailed& failed : known.failed) {
@@ -233,7 +321,9 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     uses.push_back(itself);
     for (const wire::NamedUse& one : uses) {
       if (one.use.attempt >= kAttemptsKnownMax) continue;
-      Attempt& attempt = At(names_[one.name], one.use.group, one.use.attempt);
+      NameCourse* course = Meet(rank, {one.name, one.use.group, one.use.course}, answers);
+      if (course == nullptr) continue;
+      Attempt& attempt = Courses::At(*course, one.use.attempt);
       if (attempt.failed().has_value()) continue;
       wire::DeclareFailed here = failed;
       here.name = one.name;
@@ -243,8 +333,7 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
       for (TensorId tensor : one == itself ? failed.tensors : std::vector<TensorId>()) {
         attempt.Retire(tensor);
       }
-      Answers more = Fail(std::move(here));
-      answers.insert(answers.end(), more.begin(), more.end());
+      Append(answers, Fail(std::move(here)));
     }
   }
   return answers;
@@ -252,38 +341,31 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
 
 std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId>& tensors) const {
   std::map<TensorId, std::string> names;
-  for (const auto& [text, name] : names_) {
-    for (const auto& [group, attempts] : name) {
-      for (TensorId tensor : tensors) {
-        bool known = std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-          return attempt.Find(tensor) != nullptr;
-        });
-        if (known) names[tensor] = text;
-      }
-    }
+  for (TensorId tensor : tensors) {
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place != nullptr) names[tensor] = place->course->name;
   }
   return names;
 }
 
 Status Declarations::OnAllKnown() {
   const Attempt::Entry* last = nullptr;
-  for (auto& [text, name] : names_) {
-    for (auto& [group, attempts] : name) {
-      for (uint32_t i = 0; i < attempts.size(); ++i) {
-        Attempt& attempt = attempts[i];
-        // Whoever could have told of this attempt is gone; others went on from it.
-        bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
-        if (unknown && i + 1 < attempts.size()) {
-          wire::DeclareFailed failed{text, {group, i, 1}, {}, StatusCode::kMismatch, "", {}};
-          failed.text = "an earlier declaration of tensor '" + text + "' failed; use it again";
-          static_cast<void>(attempt.Fail(std::move(failed)));
-        }
-        for (const Attempt::Entry& one : attempt.variants()) {
-          if (last == nullptr || one.second.tensor > last->second.tensor) last = &one;
-        }
+  courses_.ForEach([&](NameCourse& course) {
+    for (uint32_t i = 0; i < course.attempts.size(); ++i) {
+      Attempt& attempt = course.attempts[i];
+      // Whoever could have told of this attempt is gone; others went on from it.
+      bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
+      if (unknown && i + 1 < course.attempts.size()) {
+        wire::DeclareFailed failed{
+            course.name, {course.group, i, 1, course.number}, {}, StatusCode::kMismatch, "", {}};
+        failed.text = "an earlier declaration of tensor '" + course.name + "' failed; use it again";
+        static_cast<void>(attempt.Fail(std::move(failed)));
+      }
+      for (const Attempt::Entry& one : attempt.variants()) {
+        if (last == nullptr || one.second.tensor > last->second.tensor) last = &one;
       }
     }
-  }
+  });
   return dealer_.GoOnAfter(last);
 }
 
@@ -295,27 +377,23 @@ Declarations::Answers Declarations::StillKnown(uint64_t to) const {
 
 Declarations::Answers Declarations::ForServer(uint64_t server) const {
   Answers answers = StillKnown(server);
-  for (const auto& [text, name] : names_) {
-    for (const auto& [group, attempts] : name) {
-      for (const Attempt& attempt : attempts) {
-        bool holds = attempt.failed().has_value() && !attempt.failed()->tensors.empty();
-        if (holds) answers.push_back({server, *attempt.failed()});
-      }
+  courses_.ForEach([&](const NameCourse& course) {
+    for (const Attempt& attempt : course.attempts) {
+      bool holds = attempt.failed().has_value() && !attempt.failed()->tensors.empty();
+      if (holds) answers.push_back({server, *attempt.failed()});
     }
-  }
+  });
   return answers;
 }
 
 Declarations::Answers Declarations::FailedForWorker(uint64_t worker) const {
   Answers answers;
-  for (const auto& [text, name] : names_) {
-    for (const auto& [group, attempts] : name) {
-      for (const Attempt& attempt : attempts) {
-        bool told = attempt.failed().has_value() && attempt.told().contains(worker);
-        if (told) answers.push_back({worker, *attempt.failed()});
-      }
+  courses_.ForEach([&](const NameCourse& course) {
+    for (const Attempt& attempt : course.attempts) {
+      bool told = attempt.failed().has_value() && attempt.told().contains(worker);
+      if (told) answers.push_back({worker, *attempt.failed()});
     }
-  }
+  });
   return answers;
 }
 

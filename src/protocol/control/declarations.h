@@ -8,22 +8,29 @@
 // every rank, and the next attempt begins with no tensors and round 1.
 //
 // A rank asks for its next attempt and gets that answer, whether it comes first or last, or again
-// after its connection was lost; so every rank sees the same sequence of failures. A new
-// generation knows no names; numbers of tensors are never used again.
+// after its connection was lost; so every rank sees the same sequence of failures.
+//
+// Ranks let go of tensors that they do not use. A tensor that no rank holds is forgotten, and so is
+// a name that has no tensor left: memory grows with what is in use, not with all that ever was. A
+// rank lets go only after a use that ended well, in which every rank of the group has taken part,
+// but for those that had joined; so all agree how often the name was used, and can forget that,
+// too. A rank that asks with a course that is over is told so, and asks again as for a new name.
+//
+// A new generation knows no names; numbers of tensors and courses are never used again.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/plan/piece_assigner.h"
 #include "src/protocol/control/attempt.h"
+#include "src/protocol/control/coordinator_rules.h"
+#include "src/protocol/control/courses.h"
 #include "src/protocol/control/tensor_dealer.h"
 #include "src/protocol/control/wait_circles.h"
 #include "src/wire/control.h"
@@ -32,7 +39,7 @@ namespace byteps::protocol {
 
 class Declarations {
  public:
-  Declarations();
+  explicit Declarations(const CoordinatorRules& rules = kCoordinatorRules);
   Declarations(const Declarations&) = delete;
   Declarations& operator=(const Declarations&) = delete;
 
@@ -55,10 +62,15 @@ class Declarations {
   // Forgets all names: a generation of so many ranks begins. `dealer` deals the pieces of its
   // tensors.
   void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
-  // Numbers of a coordinator's tensors: `first`, and fewer than `first` + `count`.
+  // Numbers of a coordinator's tensors and courses: `first`, and fewer than `first` + `count`.
   void Number(TensorId first, uint32_t count);
 
   Answers OnDeclare(const Rank& rank, const wire::Declare& declare);
+
+  // The rank does not use these any more, until it asks again.
+  Answers OnLetGo(const Rank& rank, const wire::LetGo& let_go);
+  // Forgets what no rank holds. Not before OnAllKnown, after a restart.
+  Answers ForgetUnheld() { return Forget(courses_.Unheld()); }
 
   // Operations of a rank do not end: do others mean something else?
   Answers OnOverdue(const Rank& rank, const wire::Overdue& overdue);
@@ -69,7 +81,7 @@ class Declarations {
   // Forgets what ranks for which `gone` is true (by incarnation) wait for: they say it again, or
   // nobody waits for them any more.
   void ForgetOverdue(const std::function<bool(uint64_t)>& gone);
-  // And also what they meant: they are not in the job any more.
+  // And also what they meant and held: they are not in the job any more.
   void ForgetLost(const std::function<bool(uint64_t)>& gone);
 
   // What a worker knows from a coordinator whose memory is lost. Answers are what others know
@@ -77,6 +89,8 @@ class Declarations {
   Answers OnKnown(const Rank& rank, const wire::Known& known);
   // What these tensors are called, as far as they are known.
   std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const;
+  // So many tensors are known.
+  size_t known() const { return courses_.tensor_count(); }
 
   // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
   Status OnAllKnown();
@@ -90,16 +104,13 @@ class Declarations {
   Answers FailedForWorker(uint64_t worker) const;
 
  private:
-  using Attempts = std::deque<Attempt>;       // attempt 0, 1, ...
-  using Name = std::map<uint32_t, Attempts>;  // by process set
-  using Names = std::unordered_map<std::string, Name>;
-
-  Attempt* FindAttempt(const std::string& name, const wire::Use& use);
-  static Attempt& At(Name& name, uint32_t group, uint32_t number);
+  void Note(const Rank& rank) { incarnations_[rank.number] = rank.incarnation; }
+  NameCourse* Meet(const Rank& rank, const wire::CourseNumber& known, Answers& answers);
+  Answers Forget(const std::vector<TensorId>& tensors);
   std::string What(const wire::NamedUse& use, TensorId tensor);
-  static Answers AnswerAfterFailure(const Attempt& attempt, const Rank& rank,
-                                    const wire::Declare& declare);
-  static wire::Declared Word(const wire::Declare& declare, const Attempt::Entry& entry);
+  Answers AnswerAfterFailure(NameCourse& course, const Rank& rank, const wire::Declare& declare);
+  static wire::Declared Word(const wire::Declare& declare, const NameCourse& course,
+                             const Attempt::Entry& entry);
   Result<Attempt::Variant> Deal(const Attempt& attempt, const wire::TensorSpec& spec);
   static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
                                       const Attempt& attempt, const Rank& rank,
@@ -109,8 +120,11 @@ class Declarations {
   Answers CheckUse(const Rank& rank, const wire::OverdueUse& use);
   Answers AskAbout(const Rank& rank, const std::string& name);
 
+  const CoordinatorRules& rules_;
   TensorDealer dealer_;
-  Names names_;
+  Courses courses_;
+  uint32_t next_course_ = 1;
+  std::map<uint32_t, uint64_t> incarnations_;  // of ranks that have said something
   WaitCircles circles_;
 };
 

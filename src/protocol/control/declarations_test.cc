@@ -1,85 +1,11 @@
 // What names stand for, as the coordinator sees it: many specs under one name, ranks that disagree
 // at their first use of a spec or when they go back to an old one, and ranks that are in different
 // groups.
-#include "src/protocol/control/declarations.h"
-
-#include <gtest/gtest.h>
-
-#include "src/protocol/control/coordinator.h"
+#include "src/protocol/control/declarations_for_test.h"
 #include "src/wire/data.h"
 
 namespace byteps::protocol {
 namespace {
-
-using wire::Op;
-
-class DeclarationsTest : public testing::Test {
- protected:
-  DeclarationsTest() { Begin(names); }
-
-  static void Begin(Declarations& names) {
-    std::vector<uint32_t> weights = {1, 1};
-    names.Begin(plan::PieceAssigner::Create(weights, 4096).value(), 4, 4096);
-  }
-
-  static Declarations::Rank Rank(uint32_t number) { return {100 + number, number}; }
-  static wire::TensorSpec Spec(int64_t elements, uint32_t group = 0) {
-    return {Op::kSum, DataType::kFloat32, 0, {elements}, false, Op::kSum, group};
-  }
-
-  // What came of it, for each worker: "T<number>", or "failed". Texts and servers are kept.
-  std::map<uint32_t, std::string> Note(const Declarations::Answers& answers) {
-    std::map<uint32_t, std::string> said;
-    for (const Declarations::Answer& answer : answers) {
-      const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message);
-      if (failed != nullptr) failures.push_back(*failed);
-      if (answer.to == Declarations::kServers) {
-        for (TensorId tensor : failed->tensors) retired.insert(tensor);
-        continue;
-      }
-      auto rank = static_cast<uint32_t>(answer.to - 100);
-      if (failed != nullptr) said[rank] = "failed";
-      if (std::holds_alternative<wire::Unbegun>(answer.message)) said[rank] = "asked";
-      const auto* declared = std::get_if<wire::Declared>(&answer.message);
-      if (declared != nullptr) said[rank] = "T" + std::to_string(declared->tensor);
-    }
-    return said;
-  }
-
-  std::map<uint32_t, std::string> Declare(uint32_t rank, uint64_t round,
-                                          const wire::TensorSpec& spec, uint32_t attempt = 0) {
-    return Note(names.OnDeclare(Rank(rank), {"x", attempt, spec, round}));
-  }
-
-  std::map<uint32_t, std::string> Overdue(uint32_t rank, const wire::Use& use, TensorId tensor,
-                                          const std::vector<uint32_t>& ranks = {},
-                                          const std::vector<wire::Use>& elsewhere = {}) {
-    wire::Overdue overdue{{{"x", use, tensor, elsewhere}}, {}};
-    if (!ranks.empty()) overdue.groups.push_back({use.group, ranks});
-    return Note(names.OnOverdue(Rank(rank), overdue));
-  }
-
-  // Rank 0 is stuck in "x" as T1, rank 1 in "y" as T2; both have said what they want.
-  void DeclareTwo() {
-    Declare(0, 1, Spec(3));
-    Note(names.OnDeclare(Rank(1), {"y", 0, Spec(4), 1}));
-  }
-  std::map<uint32_t, std::string> Stuck(uint32_t rank, const wire::NamedUse& use, TensorId tensor) {
-    return Note(names.OnOverdue(Rank(rank), {{{use.name, use.use, tensor, {}, true}}, {}}));
-  }
-  std::map<uint32_t, std::string> Lacks(uint32_t rank, const wire::NamedUse& in,
-                                        const wire::NamedUse& what) {
-    static_cast<void>(names.OnUnbegun(Rank(rank), {in, {what}}));
-    return Note(names.JudgeStuck());
-  }
-  const wire::NamedUse in_x{"x", {0, 0, 1}};
-  const wire::NamedUse in_y{"y", {0, 0, 1}};
-
-  using Said = std::map<uint32_t, std::string>;
-  Declarations names;
-  std::vector<wire::DeclareFailed> failures;
-  std::set<TensorId> retired;
-};
 
 TEST_F(DeclarationsTest, ANameHasATensorForEachSpec) {
   EXPECT_EQ(Declare(0, 1, Spec(3)), (Said{{0, "T1"}}));
@@ -97,7 +23,7 @@ TEST_F(DeclarationsTest, TwoSpecsInOneRoundFailAtOnceAndRetireAllTensors) {
   Declare(1, 1, Spec(3));
   Declare(0, 2, Spec(4));
   EXPECT_EQ(Declare(1, 2, Spec(5)), (Said{{0, "failed"}, {1, "failed"}}));
-  EXPECT_EQ(failures.back().use, (wire::Use{0, 0, 2}));
+  EXPECT_EQ(failures.back().use, (wire::Use{0, 0, 2, 1}));
   EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
   for (const char* part : {"rank 0 has sum of float32[4]", "rank 1 has sum of float32[5]"}) {
     EXPECT_NE(failures.back().text.find(part), std::string::npos) << failures.back().text;
@@ -144,7 +70,8 @@ TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoGroupsFailInBothOnce) {
   EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
   for (const wire::DeclareFailed& failed : failures) {
     ASSERT_EQ(failed.also.size(), 1u);
-    EXPECT_EQ(failed.also[0], (wire::NamedUse{"x", {1 - failed.use.group, 0, 2}}));
+    EXPECT_EQ(failed.also[0],
+              (wire::NamedUse{"x", {1 - failed.use.group, 0, 2, 2 - failed.use.group}}));
     for (const char* part : {"rank 0 has sum of float32[3] of all ranks",
                              "rank 1 has sum of float32[3] in process set 1"}) {
       EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
@@ -236,8 +163,8 @@ TEST_F(DeclarationsTest, RanksThatAreStuckInDifferentNamesFailInBothOnce) {
 
 // Two circles have one name in different rounds; the first one fails both rounds.
 TEST_F(DeclarationsTest, AWordThatFailedWithAnotherCircleIsNoCircle) {
-  const wire::NamedUse in_later_x{"x", {0, 0, 2}};
-  const wire::NamedUse in_z{"z", {0, 0, 1}};
+  const wire::NamedUse in_later_x{"x", {0, 0, 2, 1}};
+  const wire::NamedUse in_z{"z", {0, 0, 1, 3}};
   DeclareTwo();
   Note(names.OnDeclare(Rank(3), {"z", 0, Spec(5), 1}));
   Stuck(0, in_x, 1);
@@ -253,7 +180,7 @@ TEST_F(DeclarationsTest, AWordThatFailedWithAnotherCircleIsNoCircle) {
 
 // The attempt fails once, from the first of its rounds on.
 TEST_F(DeclarationsTest, ACircleOfTwoRoundsOfANameFailsTheEarlierOne) {
-  const wire::NamedUse in_later_x{"x", {0, 0, 2}};
+  const wire::NamedUse in_later_x{"x", {0, 0, 2, 1}};
   DeclareTwo();
   Stuck(0, in_x, 1);
   Stuck(1, in_y, 2);
@@ -271,7 +198,7 @@ TEST_F(DeclarationsTest, ACircleOfTwoRoundsOfANameFailsTheEarlierOne) {
 
 // Any two of them are a circle, too.
 TEST_F(DeclarationsTest, AllWhoAreStuckThenAreToldAsOne) {
-  const wire::NamedUse in_z{"z", {0, 0, 1}};
+  const wire::NamedUse in_z{"z", {0, 0, 1, 3}};
   DeclareTwo();
   Note(names.OnDeclare(Rank(2), {"z", 0, Spec(5), 1}));
   Stuck(0, in_x, 1);

@@ -5,8 +5,9 @@
 namespace byteps::protocol {
 namespace {
 
-// A coordinator numbers tensors in a range of its own, so that none is used twice.
-constexpr TensorId kTensorsOfTerm = TensorId{1} << 22;
+// A coordinator numbers tensors in a range of its own, so that none is used twice. Ten new names a
+// second are five weeks of one coordinator; and a job may restart it 126 times.
+constexpr TensorId kTensorsOfTerm = TensorId{1} << 25;
 
 Declarations::Rank RankOf(const Member& worker) { return {worker.incarnation(), worker.index}; }
 
@@ -14,7 +15,11 @@ Declarations::Rank RankOf(const Member& worker) { return {worker.incarnation(), 
 
 NameDesk::NameDesk(const CoordinatorOptions& options, CoordinatorDriver& driver,
                    const Roster& roster, JobEnd& job_end)
-    : options_(options), driver_(driver), roster_(roster), job_end_(job_end) {
+    : options_(options),
+      driver_(driver),
+      roster_(roster),
+      job_end_(job_end),
+      declarations_(*options.rules) {
   declarations_.Number(1, kTensorsOfTerm - 1);
 }
 
@@ -43,6 +48,10 @@ void NameDesk::Rebuild(const wire::View& view, uint64_t restarts) {
 
 void NameDesk::OnDeclare(const Member& worker, const wire::Declare& declare) {
   Deliver(declarations_.OnDeclare(RankOf(worker), declare));
+}
+
+void NameDesk::OnLetGo(const Member& worker, const wire::LetGo& let_go) {
+  Deliver(declarations_.OnLetGo(RankOf(worker), let_go));
 }
 
 void NameDesk::OnOverdue(const Member& worker, const wire::Overdue& overdue) {
@@ -84,6 +93,7 @@ void NameDesk::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   std::erase_if(awaited_, gone);
   declarations_.ForgetLost(gone);
   FinishRebuilding();
+  if (!rebuilding_) Deliver(declarations_.ForgetUnheld());
 }
 
 void NameDesk::FinishRebuilding() {
@@ -92,6 +102,7 @@ void NameDesk::FinishRebuilding() {
   told_.clear();
   Status restored = declarations_.OnAllKnown();
   if (!restored.ok()) return job_end_.End(restored);
+  Deliver(declarations_.ForgetUnheld());
   Deliver(declarations_.StillKnown(Declarations::kServers));
 }
 

@@ -36,6 +36,7 @@ class NameDesk {
   // From workers that are in the view. REQUIRES: not IsRebuilding(), except for an answer: one to a
   // question of before a restart is dropped, and it is asked again.
   void OnDeclare(const Member& worker, const wire::Declare& declare);
+  void OnLetGo(const Member& worker, const wire::LetGo& let_go);
   void OnOverdue(const Member& worker, const wire::Overdue& overdue);
   void OnUnbegun(const Member& worker, const wire::Unbegun& answer, Time now);
 

@@ -59,7 +59,7 @@ TEST_F(NameDeskTest, ACircleIsJudgedAWhileAfterItsFirstSign) {
   wire::Declare other = Declaration(4);
   other.name = "y";
   names.OnDeclare(*roster.Find(2), other);
-  wire::NamedUse in_x{"x", {0, 0, 1}}, in_y{"y", {0, 0, 1}};
+  wire::NamedUse in_x{"x", {0, 0, 1, 1}}, in_y{"y", {0, 0, 1, 2}};
   names.OnOverdue(*roster.Find(1), {{{"x", in_x.use, 1, {}, true}}, {}});
   names.OnOverdue(*roster.Find(2), {{{"y", in_y.use, 2, {}, true}}, {}});
   ASSERT_EQ(To<wire::Unbegun>(1).size(), 1u);

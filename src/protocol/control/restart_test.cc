@@ -203,7 +203,7 @@ TEST_F(RestartTest, DeclarationsComeBackFromWorkers) {
   ASSERT_EQ(To<wire::Declared>(111).size(), 1u);
   EXPECT_EQ(To<wire::Declared>(111)[0], b);
   Reconnect(21, 121);
-  const std::vector<wire::StillKnown> still = {{0, (1 << 22) + 1, {a.tensor, b.tensor, x.tensor}}};
+  const std::vector<wire::StillKnown> still = {{0, (1 << 25) + 1, {a.tensor, b.tensor, x.tensor}}};
   EXPECT_EQ(To<wire::StillKnown>(120), still);
   EXPECT_EQ(To<wire::StillKnown>(121), still) << "it comes late";
   ASSERT_EQ(To<wire::DeclareFailed>(110).size(), 1u) << "failed beats declared";

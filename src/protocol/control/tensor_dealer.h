@@ -29,6 +29,8 @@ class TensorDealer {
 
   // After a restart. A worker knows this tensor:
   void Hear(TensorId tensor);
+  // Nobody knows it any more.
+  void Forget(TensorId tensor) { heard_.erase(tensor); }
   // All have told: it goes on dealing where the latest of these ended (null: there is none).
   Status GoOnAfter(const Attempt::Entry* last);
   // Which tensors of earlier coordinators somebody knows, in as many messages as it needs; none

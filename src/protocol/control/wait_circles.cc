@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "src/wire/data.h"
@@ -32,7 +33,7 @@ StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
   std::unique_copy(circle.begin(), circle.end(), std::back_inserter(earliest),
                    [](const wire::NamedUse& a, const wire::NamedUse& b) {
                      return a.name == b.name && a.use.group == b.use.group &&
-                            a.use.attempt == b.use.attempt;
+                            a.use.course == b.use.course && a.use.attempt == b.use.attempt;
                    });
   return earliest;
 }
@@ -92,9 +93,10 @@ void WaitCircles::ForgetWait(uint32_t rank, const std::string& name) {
   if (found->second.empty()) waits_.erase(found);
 }
 
-void WaitCircles::ForgetFailed(const std::string& name, const wire::Use& use) {
+void WaitCircles::ForgetUses(const std::string& name, const wire::Use& use) {
   auto over = [&](const wire::Use& one) {
-    return one.group == use.group && one.attempt <= use.attempt;
+    return one.group == use.group &&
+           std::tie(one.course, one.attempt) <= std::tie(use.course, use.attempt);
   };
   auto found = waits_.find(name);
   if (found != waits_.end()) {

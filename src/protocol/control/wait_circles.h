@@ -64,7 +64,7 @@ class WaitCircles {
   // An answer. True: Judge should follow soon, when others that are stuck have said so, too: all
   // get the same error then.
   bool OnUnbegun(uint32_t rank, uint64_t incarnation, const wire::Unbegun& answer);
-  // A circle between names; it is there until its uses are forgotten (ForgetFailed).
+  // A circle between names; it is there until its uses are forgotten (ForgetUses).
   std::optional<Mismatch> Judge() const;
 
   // What the rank waits for in this name is over. `stuck_anywhere`: it is stuck in no other one.
@@ -72,7 +72,7 @@ class WaitCircles {
   // It has begun something else in this name.
   void ForgetWait(uint32_t rank, const std::string& name);
   // All that is waited for in this process set of the name, up to this attempt.
-  void ForgetFailed(const std::string& name, const wire::Use& use);
+  void ForgetUses(const std::string& name, const wire::Use& use);
   // What members wait for that are gone, by incarnation, or will say it again.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
   void Clear();

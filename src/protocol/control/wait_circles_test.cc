@@ -54,7 +54,7 @@ TEST_F(WaitCirclesTest, RanksThatCallInAnotherOrderAreFoundByAsking) {
   EXPECT_EQ(found->code, StatusCode::kOutOfStep);
   EXPECT_EQ(found->uses, (std::vector<wire::NamedUse>{in_a, in_b}));
   EXPECT_NE(found->text.find("which rank 1 has not begun"), std::string::npos) << found->text;
-  circles.ForgetFailed("a", {0, 0, 1});
+  circles.ForgetUses("a", {0, 0, 1});
   EXPECT_FALSE(circles.Judge().has_value());
 }
 
@@ -106,9 +106,9 @@ TEST_F(WaitCirclesTest, ALaterWordTakesThePlaceOfAnEarlierOne) {
 
 TEST_F(WaitCirclesTest, WhatHasFailedIsForgottenUpToItsAttempt) {
   circles.Add(0, "x", WaitFor(0, {1, 3, 1}, {0, 1}));
-  circles.ForgetFailed("x", {1, 2, 1});
+  circles.ForgetUses("x", {1, 2, 1});
   EXPECT_TRUE(circles.Add(1, "x", WaitFor(1, {2, 0, 1}, {0, 1})).has_value()) << "a later attempt";
-  circles.ForgetFailed("x", {1, 3, 9});
+  circles.ForgetUses("x", {1, 3, 9});
   EXPECT_FALSE(circles.Add(1, "x", WaitFor(1, {2, 0, 1}, {0, 1})).has_value());
 }
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/protocol/slot_set.h"
+#include "src/base/slot_set.h"
 #include "src/wire/data.h"
 
 namespace byteps::protocol {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/types.h"
-#include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

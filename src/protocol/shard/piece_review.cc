@@ -50,6 +50,12 @@ void PieceReview::ReleaseVoid(Piece& piece) {
   }
 }
 
+void PieceReview::OnForgotten(const std::vector<TensorId>& tensors) {
+  const std::unordered_set<TensorId> forgotten(tensors.begin(), tensors.end());
+  DropTensors([&](TensorId tensor) { return forgotten.contains(tensor); });
+  parts_.pieces.Forget(tensors);
+}
+
 void PieceReview::OnStillKnown(const wire::StillKnown& known) {
   std::unordered_set<TensorId> still(known.tensors.begin(), known.tensors.end());
   DropTensors([&](TensorId tensor) {

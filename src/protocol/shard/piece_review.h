@@ -37,6 +37,8 @@ class PieceReview {
   void Retire(const std::vector<TensorId>& tensors, uint64_t use);
   // A member has said something: pieces of retired tensors are dropped if nobody needs them.
   void ReviewRetired();
+  // All ranks have let go of these tensors.
+  void OnForgotten(const std::vector<TensorId>& tensors);
   // Nobody knows the others any more.
   void OnStillKnown(const wire::StillKnown& known);
 

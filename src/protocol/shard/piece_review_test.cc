@@ -67,6 +67,24 @@ TEST_F(PieceReviewTest, WhatNobodyKnowsIsNoBurdenToWhoHoldsIt) {
   ASSERT_TRUE(room.answers.due().has_value()) << "they hear that it is stable";
 }
 
+TEST_F(PieceReviewTest, OfAForgottenTensorNothingIsLeft) {
+  for (TensorId tensor : {7u, 8u}) room.Open({tensor, 0, 1}, 1);
+  Piece& retired = room.Decide(9);
+  EXPECT_FALSE(retired.verdict.stable());
+  review.Retire({9}, 5);
+  review.OnForgotten({7, 9});
+  for (TensorId tensor : {7u, 9u}) {
+    EXPECT_EQ(room.pieces.Find({tensor, 0, 1}), nullptr);
+    EXPECT_TRUE(room.pieces.IsForgotten(tensor));
+  }
+  EXPECT_FALSE(room.pieces.IsRetired(9));
+  EXPECT_NE(room.pieces.Find({8, 0, 1}), nullptr);
+  EXPECT_FALSE(room.pieces.IsForgotten(8));
+  EXPECT_EQ(room.rounds.open_count(), 1u);
+  room.pieces.Clear();
+  EXPECT_FALSE(room.pieces.IsForgotten(7)) << "a generation";
+}
+
 TEST_F(PieceReviewTest, OfARetiredTensorOnlyTheRoundsFromThereOnAreDropped) {
   for (uint32_t piece : {0u, 1u}) {
     room.Open({7, piece, wire::RoundOf(piece + 4, 0)}, 1);

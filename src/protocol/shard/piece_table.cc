@@ -8,6 +8,7 @@ void PieceTable::Clear() {
   pieces_.clear();
   retired_.clear();
   of_retired_.clear();
+  forgotten_.Clear();
 }
 
 void PieceTable::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
@@ -15,6 +16,14 @@ void PieceTable::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
   for (const auto& [key, piece] : pieces_) {
     if (IsRetired(piece.tensor)) of_retired_.insert(key);
   }
+}
+
+void PieceTable::Forget(const std::vector<TensorId>& tensors) {
+  for (TensorId tensor : tensors) {
+    retired_.erase(tensor);
+    forgotten_.Insert(tensor);
+  }
+  std::erase_if(of_retired_, [&](uint64_t key) { return !pieces_.contains(key); });
 }
 
 size_t PieceTable::unstable_count() const {

@@ -1,7 +1,8 @@
 // The pieces of a shard: of each, since when the shard owns it, its last verdict, and the round in
 // progress. And the tensors that are retired, because the ranks disagree about their name: no round
 // of them begins from the use in which they disagree on. The rounds before it end like all others,
-// because some rank has their verdicts.
+// because some rank has their verdicts. And the tensors that are forgotten, because all ranks have
+// let go of them: what a member still says of one, perhaps late, counts for nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "src/base/number_ranges.h"
 #include "src/protocol/shard/round.h"
 #include "src/protocol/shard/verdict.h"
 #include "src/wire/data.h"
@@ -78,6 +80,9 @@ class PieceTable {
     auto found = retired_.find(ref.tensor);
     return found != retired_.end() && wire::UseOf(ref.round) >= found->second;
   }
+  // All ranks have let go of these. Their pieces must be erased by then.
+  void Forget(const std::vector<TensorId>& tensors);
+  bool IsForgotten(TensorId tensor) const { return forgotten_.Contains(tensor); }
   // Pieces of retired tensors; `act` erases none.
   template <typename Do>
   void ForEachOfRetired(Do&& act) {
@@ -112,6 +117,7 @@ class PieceTable {
   std::unordered_map<uint64_t, Piece> pieces_;
   std::unordered_map<TensorId, uint64_t> retired_;  // with the use
   std::unordered_set<uint64_t> of_retired_;         // keys; some may be erased
+  NumberRanges forgotten_;
 };
 
 }  // namespace byteps::protocol

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/protocol/shard/members.h"
-#include "src/protocol/slot_set.h"
 
 namespace byteps::protocol {
 

@@ -84,8 +84,9 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   return Status::Ok();
 }
 
-// It would begin a round of a use in which the ranks disagree.
+// It would begin a round of a use in which the ranks disagree, or of a forgotten tensor.
 bool Pushes::IsInVain(const wire::PieceRef& ref) const {
+  if (parts_.pieces.IsForgotten(ref.tensor)) return true;
   if (!parts_.pieces.IsVoid(ref)) return false;
   const Piece* piece = parts_.pieces.Find(ref);
   return piece == nullptr || ref.round > piece->verdict.round();

@@ -21,6 +21,17 @@ TEST_F(PushesTest, APushOfAnEarlierStayIsDropped) {
   EXPECT_EQ(fate, Fate::kRepeat);
 }
 
+// What a member says of a tensor that all have let go of is late.
+TEST_F(PushesTest, OfAForgottenTensorNothingCounts) {
+  room.pieces.Forget({7});
+  EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
+  EXPECT_EQ(fate, Fate::kDropped);
+  EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
+  reports.TakeHave(0, 2, {{{7, 0, 3}, 0}});
+  EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
+  EXPECT_TRUE(room.driver.answers.empty());
+}
+
 TEST_F(PushesTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_TRUE(Abort(0, Header(1), "too late").ok());

@@ -88,6 +88,8 @@ class Shard {
   // The ranks disagree in this use about the name of the tensors: its rounds are dropped, and late
   // pushes of them ignored. Earlier rounds end as always.
   void Retire(const std::vector<TensorId>& tensors, uint64_t use) { review_.Retire(tensors, use); }
+  // All ranks have let go of these tensors, and push nothing of them any more.
+  void OnForgotten(const std::vector<TensorId>& tensors) { review_.OnForgotten(tensors); }
   // All that is known of those that nobody else knows is dropped; nobody is left who could push
   // them.
   void OnStillKnown(const wire::StillKnown& known) { review_.OnStillKnown(known); }

@@ -56,6 +56,7 @@ class Play {
  private:
   void Forget(uint8_t what) {
     if (what % 8 == 0) shard_.Retire({numbers_.Next() % 4U}, numbers_.Next() % 4U);
+    if (what % 8 == 2) shard_.OnForgotten({numbers_.Next() % 4U});
     if (what % 8 == 1) shard_.OnStillKnown({what / 64U, 3, {numbers_.Next() % 4U}});
   }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "src/base/buffer_pool.h"
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/protocol/arithmetic.h"
-#include "src/protocol/slot_set.h"
 #include "src/wire/data.h"
 #include "src/wire/error_row.h"
 

@@ -26,7 +26,7 @@ Status ToldVerdicts::Place(Slot from, Incoming& incoming) {
   }
   parts_.members.NoteEpoch(from, header.epoch);
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
-  if (!since.has_value()) return Status::Ok();
+  if (!since.has_value() || parts_.pieces.IsForgotten(header.ref.tensor)) return Status::Ok();
   const Piece* piece = parts_.pieces.Find(header.ref);
   uint64_t decided = piece == nullptr ? 0 : piece->verdict.round();
   bool retired = parts_.pieces.IsRetired(header.ref.tensor);
@@ -44,7 +44,8 @@ void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
   const wire::DataHeader& header = incoming.header;
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (incoming.fate != Fate::kVerdict) return;
-  if (!since.has_value()) return;  // a view came while the payload did
+  // A view came while the payload did, or the ranks let go.
+  if (!since.has_value() || parts_.pieces.IsForgotten(header.ref.tensor)) return;
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   ToldVerdict told{header, incoming.keep, incoming.payload_bytes};
   // Of a retired tensor: this shard has forgotten it, because everybody has it.
@@ -96,6 +97,7 @@ void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
 // Of a piece that nobody else has ever owned, this shard has told everybody what is stable: news is
 // only that the sender has a verdict which is for it alone.
 void ToldVerdicts::TakeHave(Slot from, const wire::HeldPiece& held, uint64_t since) {
+  if (parts_.pieces.IsForgotten(held.ref.tensor)) return;
   if (parts_.view.AlwaysMine(since)) {
     Piece* piece = parts_.pieces.Find(held.ref);
     bool lacks =

@@ -90,6 +90,10 @@ TEST_F(ToldVerdictsTest, OfAPieceThatNobodyElseOwnedNobodyCanHoldMore) {
   EXPECT_NE(placed.message().find("worker 2 tells the verdict of round 1, which nobody"),
             std::string::npos)
       << placed.message();
+  first.pieces.Forget({7});
+  EXPECT_TRUE(always_mine.Place(2, incoming).ok()) << "it is late, and wrong no more";
+  EXPECT_EQ(incoming.fate, Fate::kDropped);
+  EXPECT_EQ(first.pieces.Find({7, 0, 1}), nullptr);
 }
 
 TEST_F(ToldVerdictsTest, OfAnotherGenerationOrStayItDoesNotCount) {

@@ -1,5 +1,6 @@
 #include "src/protocol/worker/declaring.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace byteps::protocol {
@@ -20,28 +21,46 @@ Declaring::Failure Declaring::FailureOf(const Course& course) const {
   return next < failed ? Failure::kLater : Failure::kPast;
 }
 
-bool Declaring::BeginUse(Tensor& tensor) const {
-  if (!tensor.declared) {
+bool Declaring::BeginUse(Tensor& tensor) {
+  tensor.last_use = idle_.Begin(tensor.last_use);
+  LetGo(idle_.TakeIdle());
+  if (!tensor.declared || rules_.AsksAgain(tensor.let_go)) {
     Ask(tensor);
     return false;
   }
+  tensor.let_go = false;
   tensor.round = tensor.course.round = joins_.NextRound(tensor.course.round);
   return true;
 }
 
-void Declaring::Ask(const Tensor& tensor) const {
-  const Course& course = tensor.course;
-  send_(wire::Declare{tensor.name, course.attempt, tensor.spec, joins_.NextRound(course.round)});
+void Declaring::EndUse(const Tensor& tensor, bool well) {
+  if (tensor.declared && rules_.MayLetGo(well)) idle_.End(tensor.last_use, tensor.id);
 }
 
-Tensor* Declaring::OnDeclared(const wire::Declared& message) const {
+void Declaring::Ask(const Tensor& tensor) const {
+  const Course& course = tensor.course;
+  send_(wire::Declare{tensor.name, course.attempt, tensor.spec, joins_.NextRound(course.round),
+                      course.number});
+}
+
+Tensor* Declaring::OnDeclared(const wire::Declared& message,
+                              std::vector<TensorId>& replaced) const {
   Name* name = names_.Find(message.name);
   if (name == nullptr || name->open == nullptr) return nullptr;
   Tensor& tensor = *name->open;
   Course& course = tensor.course;
-  bool meant = course.process_set == message.group && course.attempt == message.attempt;
-  if (!meant || !IsDeclaring(tensor) || names_.ById(message.tensor) != nullptr) return nullptr;
-  names_.SetDeclared(tensor, message);
+  bool meant = course.process_set == message.group && course.attempt == message.attempt &&
+               (course.number == 0 || course.number == message.course);
+  if (!meant || !IsDeclaring(tensor)) return nullptr;
+  const bool again = tensor.let_go && tensor.id == message.tensor;
+  if (!again && names_.ById(message.tensor) != nullptr) return nullptr;
+  if (tensor.declared && !again) {
+    replaced.push_back(tensor.id);
+    names_.Forget(tensor);
+  }
+  tensor.let_go = false;
+  course.number = message.course;
+  if (!again) names_.SetDeclared(tensor, message);
   tensor.round = course.round = joins_.NextRound(course.round);
   return &tensor;
 }
@@ -50,7 +69,10 @@ Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
   Name* name = names_.Find(message.name);
   if (name == nullptr) return nullptr;
   Course& course = Names::CourseOf(*name, message.use.group);
-  if (message.use.attempt != course.attempt) return nullptr;
+  bool meant = message.use.attempt == course.attempt &&
+               (course.number == 0 || course.number == message.use.course);
+  if (!meant) return nullptr;
+  course.number = message.use.course;
   bool known = course.failing.has_value();
   if (known && message.use.round >= course.failing->use.round) return nullptr;
   if (!known) failures_.push_back(message);
@@ -76,7 +98,9 @@ std::vector<TensorId> Declaring::EndAttempt(Course& course) {
     Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
     const Tensor* open = other.name.open;
     bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
-    if (other.attempt > also.use.attempt || own_end) continue;
+    bool another = other.number != 0 && other.number != also.use.course;
+    if (another || other.attempt > also.use.attempt || own_end) continue;
+    other.number = also.use.course;
     other.attempt = also.use.attempt;
     std::vector<TensorId> more = names_.Undeclare(other);
     unknown.insert(unknown.end(), more.begin(), more.end());
@@ -103,10 +127,12 @@ std::vector<wire::Known> Declaring::Known() const {
   }
   names_.ForEachTensor([&](const Tensor& tensor) {
     if (!tensor.declared) return;
-    wire::Declared declared{tensor.name, tensor.course.process_set, tensor.course.attempt,
-                            tensor.id, tensor.placement};
+    const Course& course = tensor.course;
+    wire::Declared declared{tensor.name, course.process_set, course.attempt,
+                            tensor.id,   tensor.placement,   course.number};
     size_t more = declared.name.size() + 8 * declared.placement.size();
-    part(more).tensors.push_back({std::move(declared), tensor.spec});
+    part(more).tensors.push_back(
+        {std::move(declared), tensor.spec, rules_.TellsLetGo(tensor.let_go)});
   });
   return parts;
 }
@@ -115,6 +141,72 @@ void Declaring::AskAgain() const {
   for (const Name* name : names_.in_order()) {
     if (name->open != nullptr && IsDeclaring(*name->open)) Ask(*name->open);
   }
+  wire::LetGo again;
+  names_.ForEachTensor([&](const Tensor& tensor) {
+    if (tensor.let_go && tensor.task == nullptr) again.tensors.push_back(tensor.id);
+  });
+  if (!again.tensors.empty()) send_(again);
+}
+
+// Unknown ones are forgotten, or their attempt has failed.
+void Declaring::LetGo(const std::vector<TensorId>& tensors) const {
+  wire::LetGo message;
+  for (TensorId id : tensors) {
+    Tensor* tensor = names_.ById(id);
+    if (tensor == nullptr || tensor->task != nullptr || tensor->let_go) continue;
+    tensor->let_go = true;
+    message.tensors.push_back(id);
+  }
+  if (!message.tensors.empty()) send_(message);
+}
+
+// It never uses them again, so it does not matter how their last use ended.
+void Declaring::LetGoOf(uint32_t process_set) const {
+  std::vector<TensorId> tensors;
+  for (const Name* name : names_.in_order()) {
+    auto course = name->courses.find(process_set);
+    if (course == name->courses.end()) continue;
+    for (const auto& [spec, tensor] : course->second.tensors) {
+      if (tensor->declared) tensors.push_back(tensor->id);
+    }
+  }
+  LetGo(tensors);
+}
+
+// What this rank has asked for again meanwhile is answered behind this word: as something new.
+std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
+  std::vector<TensorId> unknown;
+  for (TensorId id : message.tensors) {
+    Tensor* tensor = names_.ById(id);
+    if (tensor != nullptr && !tensor->let_go) continue;  // no correct coordinator says so
+    if (tensor != nullptr) names_.Forget(*tensor);
+    unknown.push_back(id);
+  }
+  for (const wire::CourseNumber& over : message.courses) Forget(over);
+  return unknown;
+}
+
+// An operation that waits for the coordinator's word has asked with what is over, and asks anew.
+void Declaring::Forget(const wire::CourseNumber& over) {
+  Name* name = names_.Find(over.name);
+  if (name == nullptr) return;
+  auto found = name->courses.find(over.group);
+  if (found == name->courses.end() || found->second.number != over.number) return;
+  const bool in_use = std::ranges::any_of(found->second.tensors, [](const auto& one) {
+    return one.second->declared && !one.second->let_go;
+  });
+  if (in_use) return;  // no correct coordinator says so
+  std::erase_if(failures_, [&](const wire::DeclareFailed& failed) {
+    return failed.name == over.name && failed.use.group == over.group &&
+           failed.use.course == over.number;
+  });
+  Course& course = found->second;
+  const Tensor* open = name->open;
+  const bool asks = open != nullptr && &open->course == &course && IsDeclaring(*open);
+  const uint64_t round = course.round;
+  names_.Forget(course);
+  if (asks && !rules_.CountsAnew()) course.round = round;
+  if (asks) Ask(*open);
 }
 
 }  // namespace byteps::protocol

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "src/protocol/worker/front_rules.h"
+#include "src/protocol/worker/idle_tensors.h"
 #include "src/protocol/worker/joins.h"
 #include "src/protocol/worker/names.h"
 #include "src/wire/control.h"
@@ -15,14 +17,20 @@ namespace byteps::protocol {
 class Declaring {
  public:
   using Send = std::function<void(const wire::Message&)>;
-  Declaring(Names& names, const Joins& joins, Send send)
-      : names_(names), joins_(joins), send_(std::move(send)) {}
+  Declaring(Names& names, const Joins& joins, const FrontRules& rules, const IdleTensors& idle,
+            Send send)
+      : names_(names), joins_(joins), rules_(rules), send_(std::move(send)), idle_(idle) {}
 
-  void Clear() { failures_.clear(); }
+  void Clear() {
+    failures_.clear();
+    idle_.Clear();
+  }
 
   // The next use of the tensor's name begins. False: it waits for the coordinator's word.
   // REQUIRES: its course does not fail, or in a later round.
-  bool BeginUse(Tensor& tensor) const;
+  bool BeginUse(Tensor& tensor);
+  // It has ended.
+  void EndUse(const Tensor& tensor, bool well);
   // Which use the failure of a course ends.
   enum class Failure : unsigned char {
     kNone,   // it has not failed
@@ -32,8 +40,9 @@ class Declaring {
   };
   Failure FailureOf(const Course& course) const;
 
-  // The open tensor whose use begins now; null: none waits for this word.
-  Tensor* OnDeclared(const wire::Declared& message) const;
+  // The open tensor whose use begins now; null: none waits for this word. `replaced`: what it stood
+  // for before, if all have let go of that and this rank has not heard so.
+  Tensor* OnDeclared(const wire::Declared& message, std::vector<TensorId>& replaced) const;
   // The course that fails from now on, or from an earlier round than this rank knew; null: this
   // rank knew that, or does not use the name. The failure ends the operation of its round and no
   // earlier one, whose answers are still coming in.
@@ -47,6 +56,11 @@ class Declaring {
   // The same, if nothing raises the failure here: it is past.
   std::vector<TensorId> SkipFailure(Course& course) { return BeginAttempt(course); }
 
+  // This rank never uses this process set again: it lets go of all tensors of it.
+  void LetGoOf(uint32_t process_set) const;
+  // All ranks have let go. Returns the tensors that are unknown from now on.
+  std::vector<TensorId> OnForgotten(const wire::Forgotten& message);
+
   // For a restarted coordinator: what it must know, in messages of bounded size; and the questions
   // that it has not answered.
   std::vector<wire::Known> Known() const;
@@ -54,12 +68,16 @@ class Declaring {
 
  private:
   void Ask(const Tensor& tensor) const;
+  void LetGo(const std::vector<TensorId>& tensors) const;
+  void Forget(const wire::CourseNumber& over);
   std::vector<TensorId> BeginAttempt(Course& course);
 
   Names& names_;
   const Joins& joins_;
+  const FrontRules& rules_;
   const Send send_;
-  std::vector<wire::DeclareFailed> failures_;  // all that were told
+  std::vector<wire::DeclareFailed> failures_;  // all that were told, of courses that go on
+  IdleTensors idle_;
 };
 
 }  // namespace byteps::protocol

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/slot_set.h"
 #include "src/protocol/worker/mail.h"
 #include "src/protocol/worker/moved_piece.h"
 

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/slot_set.h"
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/front_rules.h"
 #include "src/protocol/worker/lane_mailing.h"

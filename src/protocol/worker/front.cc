@@ -16,7 +16,7 @@ Front::Front(const FrontOptions& options, Arithmetic& arithmetic, FrontDriver& d
       arithmetic_(arithmetic),
       driver_(driver),
       joins_(options.first_round),
-      declaring_(names_, joins_,
+      declaring_(names_, joins_, *options.rules, options.idle,
                  [this](const wire::Message& message) { driver_.SendControl(message); }),
       overdue_(names_, sets_, joins_, options.overdue_after,
                [this](const wire::Message& message) { driver_.SendControl(message); }),
@@ -90,6 +90,7 @@ Status Front::Submit(Operation operation) {
   overdue_.SetStuck("");
   Status checked = Check(operation);
   if (!checked.ok()) return checked;
+  if (alone_ && open_.empty()) names_ = Names();  // there a name never stands for anything
   Name& name = names_.NameOf(operation.name);
   if (name.open != nullptr) {
     return {StatusCode::kDuplicateName, "tensor '" + operation.name +
@@ -98,7 +99,6 @@ Status Front::Submit(Operation operation) {
                                             "; wait for it, or give the second one another name"};
   }
   Course& course = Names::CourseOf(name, operation.spec.group);
-  if (alone_) course.tensors.clear();  // there a name never stands for anything
   Tensor& tensor = Names::TensorOf(course, operation.spec);
   OperationId id = operation.id;
   auto task = std::make_unique<Task>(std::move(operation), tensor.spec, sets_.Of(tensor.spec.group),
@@ -118,8 +118,6 @@ Status Front::Submit(Operation operation) {
   }
   return Status::Ok();
 }
-
-void Front::Declare(const std::string& name) { names_.NameOf(name); }
 
 void Front::Advance(Tensor& tensor) {
   while (tensor.task != nullptr) {
@@ -280,6 +278,7 @@ void Front::Close(Tensor& tensor, bool completed) {
     joins_.OnTakenPart();
   }
   if (!completed) return;
+  declaring_.EndUse(tensor, succeeded);
   if (tensor.declared) task->outcome.tensor = tensor.id;
   task->outcome.round = tensor.round;
   driver_.Complete(task->operation.id, std::move(task->outcome));
@@ -293,7 +292,9 @@ void Front::FailCourse(Tensor& tensor) {
 }
 
 void Front::OnDeclared(const wire::Declared& message) {
-  Tensor* tensor = declaring_.OnDeclared(message);
+  std::vector<TensorId> replaced;
+  Tensor* tensor = declaring_.OnDeclared(message, replaced);
+  lanes_.Forget(replaced);
   if (tensor == nullptr) return;
   ++tensor->task->at;
   Advance(*tensor);
@@ -385,7 +386,9 @@ Status Front::RemoveProcessSet(uint32_t number) {
                                               "' has not ended; wait for it first"};
   }
   Status removed = sets_.Remove(number);
-  if (removed.ok()) lanes_.Tell(to_lane::RemoveProcessSet{number});
+  if (!removed.ok()) return removed;
+  declaring_.LetGoOf(number);
+  lanes_.Tell(to_lane::RemoveProcessSet{number});
   return removed;
 }
 

@@ -38,8 +38,8 @@ struct FrontOptions {
   uint32_t lanes = 1;
   // A larger result of an allgather is an error on every rank.
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
-  // Between two looks for operations that have not ended.
-  Duration overdue_after = milliseconds(500);
+  Duration overdue_after = milliseconds(500);  // between two looks for operations that are open
+  IdleTensors idle;  // with nothing in it: how long tensors are kept that nobody uses
   size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
   uint32_t piece_bytes = 0;                // see DealOptions
   const Codecs* codecs = &Codecs::None();  // outlive the front
@@ -64,7 +64,7 @@ class Front {
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveProcessSet(uint32_t number);
   // Fixes the place of `name` among names of equal priority, before its first use.
-  void Declare(const std::string& name);
+  void Declare(const std::string& name) { names_.NameOf(name); }
   // See Overdue; the next Submit takes it back, too.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
   // Asks the owners to end the operation in an error, on every rank or on none, if it has not
@@ -78,13 +78,13 @@ class Front {
 
   void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
+  void OnForgotten(const wire::Forgotten& all) { lanes_.Forget(declaring_.OnForgotten(all)); }
   void OnUnbegun(const wire::Unbegun& question) { overdue_.OnUnbegun(question); }
   // What a restarted coordinator must know, in bounded messages; then asks again.
   std::vector<wire::Known> Known() const;
   void AskAgain();
 
   void OnMail(FrontMail mail);
-
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
   std::optional<Time> NextTick();

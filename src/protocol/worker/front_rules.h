@@ -15,6 +15,15 @@ class FrontRules {
   virtual bool MayEnd(const std::vector<bool>& released) const {
     return std::all_of(released.begin(), released.end(), [](bool one) { return one; });
   }
+
+  // Rule 17: a rank lets go of a tensor only after a use that ended well.
+  virtual bool MayLetGo(bool ended_well) const { return ended_well; }
+  // Rule 17: who has let go asks before the next use.
+  virtual bool AsksAgain(bool has_let_go) const { return has_let_go; }
+  // Rule 17: when a course is over, its uses are counted from 1 again.
+  virtual bool CountsAnew() const { return true; }
+  // Rule 17: a restarted coordinator hears what a rank has let go of.
+  virtual bool TellsLetGo(bool has_let_go) const { return has_let_go; }
 };
 
 inline const FrontRules kFrontRules;

@@ -40,6 +40,7 @@ struct Lane::Parts {
   void On(const to_lane::Withdraw& mail) { walk.Withdraw(*mail.exchange); }
   void On(const to_lane::Abort& mail) { walk.Abort(mail); }
   void On(const to_lane::Retire& mail);
+  void On(const to_lane::Forget& mail);
   void On(const to_lane::Stop&) { context.stopped = true; }
   void On(const to_lane::Settle& mail) { settle = mail.question; }
   void BeginGeneration(const wire::View& view);
@@ -126,6 +127,14 @@ void Lane::Parts::On(const to_lane::RemoveProcessSet& mail) {
 void Lane::Parts::On(const to_lane::Retire& mail) {
   for (TensorId tensor : mail.tensors) {
     context.pieces.Retire(tensor);
+    walk.Retire(tensor);
+    context.wants.Take(tensor);
+  }
+}
+
+void Lane::Parts::On(const to_lane::Forget& mail) {
+  for (TensorId tensor : mail.tensors) {
+    context.pieces.Forget(tensor);
     walk.Retire(tensor);
     context.wants.Take(tensor);
   }

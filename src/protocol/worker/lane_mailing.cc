@@ -75,4 +75,10 @@ void LaneMailing::Retire(const std::vector<TensorId>& tensors) {
   if (moving_) waiting_.emplace_back(to_lane::Retire{tensors});
 }
 
+void LaneMailing::Forget(const std::vector<TensorId>& tensors) {
+  if (tensors.empty()) return;
+  Tell(to_lane::Forget{tensors});
+  if (moving_) waiting_.emplace_back(to_lane::Forget{tensors});
+}
+
 }  // namespace byteps::protocol

@@ -32,9 +32,11 @@ class LaneMailing {
   void Repeat(const to_lane::Repeat& mail) { Queue(mail); }
   // A piece between two lanes would be aborted by neither.
   void Abort(const to_lane::Abort& mail) { Queue(mail); }
-  // To every lane, at once; what is being moved is withdrawn, or retired when it is there, too.
+  // To every lane, at once; what is being moved is withdrawn, retired or forgotten when it is
+  // there, too.
   void Withdraw(const Exchange& exchange);
   void Retire(const std::vector<TensorId>& tensors);
+  void Forget(const std::vector<TensorId>& tensors);
   template <typename Mail>
   void Tell(const Mail& mail) {
     for (uint32_t lane = 0; lane < lanes_; ++lane) send_(lane, mail);

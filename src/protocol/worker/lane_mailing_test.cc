@@ -101,6 +101,19 @@ TEST_F(LaneMailingTest, WhatIsRetiredWhileItMovesIsRetiredAgainWhereItArrives) {
   EXPECT_EQ(To<to_lane::Retire>(1).size(), 2U) << "nothing is no mail";
 }
 
+TEST_F(LaneMailingTest, WhatIsForgottenWhileItMovesIsForgottenAgainWhereItArrives) {
+  mailing.ChangeView(ViewOf(2));
+  HandOver(0, 2, {PieceOf(7)});
+  mailing.Forget({7});
+  EXPECT_EQ(To<to_lane::Forget>(1).size(), 1U) << "at once";
+  HandOver(1, 2);
+  mailing.FinishMove();
+  EXPECT_EQ(To<to_lane::Forget>(1).size(), 2U);
+  EXPECT_TRUE(std::holds_alternative<to_lane::Forget>(sent.back().second)) << "behind it";
+  mailing.Forget({});
+  EXPECT_EQ(To<to_lane::Forget>(1).size(), 2U) << "nothing is no mail";
+}
+
 TEST_F(LaneMailingTest, WhatIsWithdrawnBeforeItBeganNeverBegins) {
   mailing.ChangeView(ViewOf(2));
   mailing.Begin({&exchange});

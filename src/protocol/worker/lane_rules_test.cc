@@ -62,7 +62,21 @@ TEST(FrontRulesTest, AnOperationEndsWhenEveryLaneHasReleasedIt) {
   EXPECT_TRUE(kFrontRules.MayEnd({true, true}));
   EXPECT_FALSE(kFrontRules.MayEnd({true, false}));
   EXPECT_TRUE(FrontRulesWith(WorkerMistake::kEndBeforeReleased).MayEnd({true, false}));
-  EXPECT_EQ(&FrontRulesWith(WorkerMistake::kNone), &kFrontRules);
+  EXPECT_FALSE(FrontRulesWith(WorkerMistake::kNone).MayEnd({true, false}));
+}
+
+TEST(FrontRulesTest, EachMistakeOfLettingGoBreaksOneRule) {
+  auto answers = [](WorkerMistake mistake) {
+    const FrontRules& rules = FrontRulesWith(mistake);
+    return std::vector<bool>{rules.MayLetGo(false), rules.AsksAgain(true), rules.CountsAnew(),
+                             rules.TellsLetGo(true)};
+  };
+  using Answers = std::vector<bool>;
+  EXPECT_EQ(answers(WorkerMistake::kNone), (Answers{false, true, true, true}));
+  EXPECT_EQ(answers(WorkerMistake::kLetsGoAfterAnError), (Answers{true, true, true, true}));
+  EXPECT_EQ(answers(WorkerMistake::kUsesWhatItLetGoOf), (Answers{false, false, true, true}));
+  EXPECT_EQ(answers(WorkerMistake::kCountsOn), (Answers{false, true, false, true}));
+  EXPECT_EQ(answers(WorkerMistake::kHidesWhatItLetGoOf), (Answers{false, true, true, false}));
 }
 
 }  // namespace

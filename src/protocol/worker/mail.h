@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/slot_set.h"
 #include "src/protocol/worker/exchange.h"
 #include "src/protocol/worker/moved_piece.h"
 #include "src/wire/control.h"
@@ -67,6 +67,10 @@ struct Abort {
 struct Retire {
   std::vector<TensorId> tensors;
 };
+// All ranks have let go of these tensors: the lane forgets them, and their verdicts.
+struct Forget {
+  std::vector<TensorId> tensors;
+};
 
 // The front withdraws all exchanges next, and begins no other one.
 struct Stop {};
@@ -80,7 +84,7 @@ struct Settle {
 using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProcessSet,
                               to_lane::RemoveProcessSet, to_lane::Joined, to_lane::Begin,
                               to_lane::Repeat, to_lane::Withdraw, to_lane::Abort, to_lane::Retire,
-                              to_lane::Stop, to_lane::Settle>;
+                              to_lane::Forget, to_lane::Stop, to_lane::Settle>;
 
 namespace to_front {
 

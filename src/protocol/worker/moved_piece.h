@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
-#include "src/protocol/slot_set.h"
 #include "src/protocol/worker/exchange.h"
 
 namespace byteps::protocol {

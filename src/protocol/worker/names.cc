@@ -1,5 +1,7 @@
 #include "src/protocol/worker/names.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "src/operations/row.h"
@@ -33,7 +35,7 @@ Name& Names::NameOf(const std::string& text) {
   if (auto found = names_.find(text); found != names_.end()) return *found->second;
   auto name = std::make_unique<Name>();
   name->text = text;
-  name->order = static_cast<uint32_t>(by_order_.size());
+  name->order = next_order_++;
   if (by_order_.size() == by_order_.capacity()) by_order_.reserve(2 * by_order_.size() + 1);
   Name& added = *names_.emplace(text, std::move(name)).first->second;
   by_order_.push_back(&added);
@@ -77,6 +79,36 @@ void Names::SetDeclared(Tensor& tensor, const wire::Declared& declared) {
   by_id_[tensor.id] = &tensor;
 }
 
+void Names::Forget(Tensor& tensor) {
+  by_id_.erase(tensor.id);
+  tensor.declared = tensor.let_go = false;
+  Course& course = tensor.course;
+  if (tensor.task == nullptr) course.tensors.erase(course.tensors.find(tensor.spec));
+}
+
+void Names::Forget(Course& course) {
+  std::vector<Tensor*> tensors;
+  for (const auto& [spec, tensor] : course.tensors) {
+    if (tensor->declared) tensors.push_back(tensor.get());
+  }
+  for (Tensor* tensor : tensors) Forget(*tensor);
+  Name& name = course.name;
+  if (name.open != nullptr && &name.open->course == &course) {
+    course.number = course.attempt = 0;
+    course.round = 0;
+    course.failing.reset();
+  } else {
+    name.courses.erase(course.process_set);
+    Erase(name);
+  }
+}
+
+void Names::Erase(Name& name) {
+  if (name.open != nullptr || !name.courses.empty()) return;
+  by_order_.erase(std::ranges::lower_bound(by_order_, name.order, {}, &Name::order));
+  names_.erase(names_.find(name.text));
+}
+
 Tensor* Names::ById(TensorId id) const {
   auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
@@ -85,6 +117,7 @@ Tensor* Names::ById(TensorId id) const {
 std::vector<TensorId> Names::Undeclare(Course& course) {
   std::vector<TensorId> retired;
   for (const auto& [spec, tensor] : course.tensors) {
+    tensor->let_go = false;
     if (!std::exchange(tensor->declared, false)) continue;
     by_id_.erase(tensor->id);
     retired.push_back(tensor->id);

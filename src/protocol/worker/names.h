@@ -21,16 +21,26 @@ namespace byteps::protocol {
 struct Name;
 struct Tensor;
 
-// A name in one process set.
+// A name in one process set. `number` and `attempt`: wire::Use has them.
 struct Course {
-  Course(Name& owner, uint32_t number) : name(owner), process_set(number) {}
+  Course(Name& owner, uint32_t set) : name(owner), process_set(set) {}
   Name& name;
   uint32_t process_set;
+  uint32_t number = 0;
   uint32_t attempt = 0;
   uint64_t round = 0;  // of the last operation of whatever tensor
   std::map<wire::TensorSpec, std::unique_ptr<Tensor>> tensors;
   // The operation that begins this round fails: the ranks disagree.
   std::optional<wire::DeclareFailed> failing;
+
+  wire::Use UseIn(uint64_t in_round) const { return {process_set, attempt, in_round, number}; }
+  // Whether this round of the course comes before the use, which another rank has told of. A rank
+  // that has not heard the number of its course yet is in that of the others.
+  bool IsBefore(uint64_t of_round, const wire::Use& use) const {
+    wire::Use own = UseIn(of_round);
+    if (number == 0) own.course = use.course;
+    return own < use;
+  }
 };
 
 // A name with one spec.
@@ -40,6 +50,8 @@ struct Tensor {
   const std::string& name;
   const wire::TensorSpec& spec;
   bool declared = false;
+  bool let_go = false;    // and the coordinator was told that this rank does not use it any more
+  uint64_t last_use = 0;  // IdleTensors::Begin
   TensorId id = 0;
   uint64_t round = 0;               // of the current or last operation
   std::vector<uint64_t> placement;  // the dealer's state at declaration
@@ -71,6 +83,12 @@ class Names {
   // A generation begins: nothing is declared any more; names keep their order.
   void Clear();
   void SetDeclared(Tensor& tensor, const wire::Declared& declared);
+  // All ranks have let go of it: it stands for nothing. REQUIRES: it is declared.
+  void Forget(Tensor& tensor);
+  // The same of all tensors of the course. What is open goes on as the first use of the name.
+  void Forget(Course& course);
+  // The name, if it has no course.
+  void Erase(Name& name);
   Tensor* ById(TensorId id) const;
   // The next attempt begins: with no tensor but the one that is open, and that is not declared.
   // Returns what was declared.
@@ -90,6 +108,7 @@ class Names {
  private:
   std::unordered_map<std::string, std::unique_ptr<Name>> names_;
   std::vector<Name*> by_order_;
+  uint32_t next_order_ = 0;
   std::unordered_map<TensorId, Tensor*> by_id_;  // those that are declared
 };
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

@@ -10,9 +10,7 @@ bool IsAtItsName(const Tensor& tensor) {
   return tensor.task != nullptr && tensor.task->stage() == Stage::kDeclare;
 }
 
-wire::Use UseOf(const Tensor& tensor) {
-  return {tensor.course.process_set, tensor.course.attempt, tensor.round};
-}
+wire::Use UseOf(const Tensor& tensor) { return tensor.course.UseIn(tensor.round); }
 
 }  // namespace
 
@@ -57,7 +55,7 @@ void Overdue::Report(const std::vector<const Tensor*>& late) const {
     wire::OverdueUse use{tensor->name, UseOf(*tensor), tensor->id, {}, IsStuckIn(*tensor)};
     for (const auto& [number, other] : course.name.courses) {
       if (number != course.process_set) {
-        use.elsewhere.push_back({number, other.attempt, other.round});
+        use.elsewhere.push_back(other.UseIn(other.round));
       }
     }
     bytes += use.name.size() + wire::kControlUseBytes * (2 + use.elsewhere.size());
@@ -125,7 +123,7 @@ bool Overdue::HasBegun(const wire::NamedUse& use) const {
   const Tensor* open = course->name.open;
   bool begins = open != nullptr && &open->course == course && IsAtItsName(*open);
   uint64_t round = begins ? joins_.NextRound(course->round) : course->round;
-  return !(wire::Use{course->process_set, course->attempt, round} < use.use);
+  return !course->IsBefore(round, use.use);
 }
 
 }  // namespace byteps::protocol

@@ -22,7 +22,10 @@ void Pieces::Retire(TensorId tensor) {
   LaneTensor* found = Find(tensor);
   if (found == nullptr) return;
   found->retired = true;
-  if (found->HoldsAny()) return;
+  if (!found->HoldsAny()) Forget(tensor);
+}
+
+void Pieces::Forget(TensorId tensor) {
   by_id_.erase(tensor);
   tensors_.erase(tensor);
 }

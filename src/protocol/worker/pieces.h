@@ -102,6 +102,8 @@ class Pieces {
   // Its name has failed. It stays if it has a verdict: others may lack that, or not know that
   // nobody does.
   void Retire(TensorId tensor);
+  // All ranks have let go of it. REQUIRES: no exchange of it is open.
+  void Forget(TensorId tensor);
   void EraseEmpty();  // retired ones whose verdicts are in other lanes now
   // Every tensor, in a fixed order.
   const std::map<TensorId, std::unique_ptr<LaneTensor>>& all() const { return tensors_; }

@@ -46,6 +46,17 @@ TEST_F(PiecesTest, EachPieceIsInTheLaneOfItsOwner) {
   EXPECT_EQ(a.pieces[2].since, 1U);
 }
 
+TEST_F(PiecesTest, AForgottenTensorGoesWithItsVerdicts) {
+  LaneTensor& tensor = even.FindOrAdd(exchange.tensor);
+  even.Meet(tensor, exchange);
+  tensor.pieces[0].held.round = 3;
+  even.Retire(7);
+  EXPECT_EQ(even.Find(7), &tensor) << "others may lack its verdict";
+  even.Forget(7);
+  EXPECT_EQ(even.Find(7), nullptr);
+  EXPECT_TRUE(even.all().empty());
+}
+
 TEST_F(PiecesTest, WithoutALivingShardItIsInTheLaneOfItsHome) {
   Own({false, false, false, false});
   LaneTensor& tensor = odd.FindOrAdd(exchange.tensor);

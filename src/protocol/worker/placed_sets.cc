@@ -35,7 +35,7 @@ void PlacedSets::Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t ran
   inside_ = 0;
   for (auto& [number, set] : sets_) {
     Resolve(set);
-    if (!set.removed && set.self != kNoPlace) ++inside_;
+    if (set.self != kNoPlace) ++inside_;
   }
 }
 
@@ -61,7 +61,7 @@ void PlacedSets::Resolve(PlacedSet& set) const {
 
 Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
   if (number == 0) return InvalidSet("process set 0 is all ranks; choose another number");
-  if (sets_.contains(number)) {
+  if (sets_.contains(number) || removed_.Contains(number)) {
     return InvalidSet(NameOf(number) + " was added before; numbers are never used again");
   }
   if (ranks.empty()) return InvalidSet(NameOf(number) + " has no ranks");
@@ -88,11 +88,12 @@ Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
 
 Status PlacedSets::Remove(uint32_t number) {
   auto found = sets_.find(number);
-  if (found == sets_.end() || found->second.removed) {
+  if (found == sets_.end()) {
     return InvalidSet("there is no " + NameOf(number) + " to remove");
   }
-  found->second.removed = true;
   if (found->second.self != kNoPlace) --inside_;
+  sets_.erase(found);
+  removed_.Insert(number);
   return Status::Ok();
 }
 
@@ -103,7 +104,7 @@ const PlacedSet& PlacedSets::Of(uint32_t number) const {
 Status PlacedSets::Check(const std::string& operation, uint32_t number) const {
   if (number == 0) return Status::Ok();
   auto found = sets_.find(number);
-  if (found == sets_.end() || found->second.removed) {
+  if (found == sets_.end()) {
     return InvalidSet("'" + operation + "' is of " + NameOf(number) +
                       ", which this rank does not know; add it on every rank first");
   }
@@ -117,9 +118,7 @@ Status PlacedSets::Check(const std::string& operation, uint32_t number) const {
 
 std::vector<uint32_t> PlacedSets::Numbers() const {
   std::vector<uint32_t> numbers;
-  for (const auto& [number, set] : sets_) {
-    if (!set.removed) numbers.push_back(number);
-  }
+  for (const auto& [number, set] : sets_) numbers.push_back(number);
   return numbers;
 }
 

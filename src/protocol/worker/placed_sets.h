@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/number_ranges.h"
+#include "src/base/slot_set.h"
 #include "src/base/status.h"
-#include "src/protocol/slot_set.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -25,7 +26,6 @@ struct PlacedSet {
   uint32_t self = kNoPlace;  // this rank's place
   SlotSet slots;
   bool slots_are_ranks = true;  // each contributor is one process and has its rank's number
-  bool removed = false;
 
   // Those whose contributors are in the receipt, in the generation in which it was resolved: the
   // receipt itself, where its slots are ranks.
@@ -56,8 +56,9 @@ class PlacedSets {
   std::vector<wire::WorkerInfo> roster_;
   uint32_t rank_ = 0;
   PlacedSet everybody_;
-  std::map<uint32_t, PlacedSet> sets_;  // by number, removed ones too
-  size_t inside_ = 0;                   // with this rank and not removed: shards know these
+  std::map<uint32_t, PlacedSet> sets_;  // by number
+  NumberRanges removed_;
+  size_t inside_ = 0;  // sets with this rank: shards know these
 };
 
 }  // namespace byteps::protocol

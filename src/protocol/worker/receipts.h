@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "src/protocol/slot_set.h"
+#include "src/base/slot_set.h"
 
 namespace byteps::protocol {
 

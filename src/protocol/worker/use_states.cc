@@ -26,10 +26,7 @@ wire::UseState UseStates::StateOf(const Tensor& open) const {
   const wire::UseStage stage = StageOf(open.task->stage());
   const bool declares = stage == wire::UseStage::kDeclares;
   const uint64_t round = declares ? joins_.NextRound(course.round) : open.round;
-  return {{open.name, {course.process_set, course.attempt, round}},
-          open.declared ? open.id : UINT32_MAX,
-          stage,
-          0};
+  return {{open.name, course.UseIn(round)}, open.declared ? open.id : UINT32_MAX, stage, 0};
 }
 
 std::map<OperationId, wire::UseState> UseStates::Open() const {
@@ -47,11 +44,11 @@ std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) 
   const Tensor* open = name == nullptr ? nullptr : name->open;
   if (open != nullptr) {
     wire::UseState its = StateOf(*open);
+    if (its.use.use.course == 0) its.use.use.course = use.use.course;  // Course::IsBefore
     if (its.use == use) return {its, open->task->operation.id};
   }
   const Course* course = names_.FindCourse(use);
-  const bool passed = course != nullptr &&
-                      !(wire::Use{course->process_set, course->attempt, course->round} < use.use);
+  const bool passed = course != nullptr && !course->IsBefore(course->round, use.use);
   if (passed) {
     state.stage = wire::UseStage::kEnded;
   } else if (joins_.has_joined()) {

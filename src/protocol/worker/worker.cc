@@ -10,6 +10,7 @@ FrontOptions FrontOptionsOf(const WorkerOptions& options) {
   front.gathered_bytes_max = options.gathered_bytes_max;
   front.overdue_after = options.overdue_after;
   front.copy_slice_bytes = options.copy_slice_bytes;
+  front.idle = options.idle;
   front.codecs = options.codecs;
   front.first_round = options.first_round;
   front.rules = options.front_rules;
@@ -154,6 +155,10 @@ void Worker::OnDeclared(const wire::Declared& message) {
 
 void Worker::OnDeclareFailed(const wire::DeclareFailed& message) {
   Do([&] { front_.OnDeclareFailed(message); });
+}
+
+void Worker::OnForgotten(const wire::Forgotten& message) {
+  Do([&] { front_.OnForgotten(message); });
 }
 
 void Worker::Abort(OperationId id, const std::string& why) {

@@ -64,6 +64,7 @@ struct WorkerOptions {
   std::function<PieceWatch*(uint32_t lane)> watch;
   size_t copy_slice_bytes = FrontOptions().copy_slice_bytes;
   uint64_t first_round = 1;  // tests only, as are other rules:
+  IdleTensors idle;          // as FrontOptions has it
   const LaneRules* lane_rules = &kLaneRules;
   const FrontRules* front_rules = &kFrontRules;
 };
@@ -89,6 +90,7 @@ class Worker {
   void SetStuck(const std::string& name) { front_.SetStuck(name); }
   void OnDeclared(const wire::Declared& message);
   void OnDeclareFailed(const wire::DeclareFailed& message);
+  void OnForgotten(const wire::Forgotten& message);
   void OnUnbegun(const wire::Unbegun& question) { front_.OnUnbegun(question); }
   std::vector<wire::Known> Known() const { return front_.Known(); }
   void AskAgain() { front_.AskAgain(); }

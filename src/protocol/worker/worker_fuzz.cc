@@ -19,6 +19,7 @@ class Play {
   explicit Play(ConstByteSpan bytes) : bytes_(bytes) {
     options_.credit.fixed_bytes = 128;
     options_.gathered_bytes_max = 1 << 20;
+    options_.idle = IdleTensors(2, 2);
     worker_.emplace(options_, pool_, arithmetic_, driver_);
     view_.servers.push_back(view_.servers[0]);  // a server for each shard
     for (uint32_t i = 0; i < kShards; ++i) {
@@ -53,10 +54,11 @@ class Play {
     switch (what % 8) {
       case 0: return Submit(name);
       case 1:
-        return worker_->OnDeclared({name, Next() % 2U, Next() % 2U, tensor, {Next(), Next(), 2}});
+        return worker_->OnDeclared(
+            {name, Next() % 2U, Next() % 2U, tensor, {Next(), Next(), 2}, Next() % 3U});
       case 2:
         return worker_->OnDeclareFailed({name,
-                                         {Next() % 2U, Next() % 2U, 1 + Next() % 3U},
+                                         {Next() % 2U, Next() % 2U, 1 + Next() % 3U, Next() % 3U},
                                          {tensor},
                                          StatusCode::kMismatch,
                                          "no",
@@ -98,7 +100,9 @@ class Play {
       case 5:
         return worker_->SetStuck(what < 128 ? std::string(1, static_cast<char>('a' + what / 32))
                                             : "");
-      case 6: return worker_->OnUnbegun({AnyUse(), {AnyUse(), AnyUse()}});
+      case 6:
+        if (Next() % 2 == 0) return worker_->OnUnbegun({AnyUse(), {AnyUse(), AnyUse()}});
+        return worker_->OnForgotten({{tensor}, {{name, Next() % 2U, Next() % 3U}}});
       default:
         receiving_.erase(shard);
         worker_->OnShardDown(shard);

@@ -42,26 +42,45 @@ class MistakenLaneRules final : public LaneRules {
 
 class MistakenFrontRules final : public FrontRules {
  public:
-  bool MayEnd(const std::vector<bool>&) const override { return true; }
+  explicit MistakenFrontRules(WorkerMistake mistake) : mistake_(mistake) {}
+  bool MayEnd(const std::vector<bool>& released) const override {
+    return mistake_ == WorkerMistake::kEndBeforeReleased || FrontRules::MayEnd(released);
+  }
+  bool MayLetGo(bool ended_well) const override {
+    return mistake_ == WorkerMistake::kLetsGoAfterAnError || ended_well;
+  }
+  bool AsksAgain(bool has_let_go) const override {
+    return mistake_ != WorkerMistake::kUsesWhatItLetGoOf && has_let_go;
+  }
+  bool CountsAnew() const override { return mistake_ != WorkerMistake::kCountsOn; }
+  bool TellsLetGo(bool has_let_go) const override {
+    return mistake_ != WorkerMistake::kHidesWhatItLetGoOf && has_let_go;
+  }
+
+ private:
+  const WorkerMistake mistake_;
 };
 
-constexpr size_t kMistakeCount = static_cast<size_t>(WorkerMistake::kEndBeforeReleased) + 1;
+constexpr size_t kMistakeCount = static_cast<size_t>(WorkerMistake::kHidesWhatItLetGoOf) + 1;
+
+// Rules of each mistake, by its number.
+template <typename Rules>
+std::vector<Rules> AllRules() {
+  std::vector<Rules> all;
+  for (size_t i = 0; i < kMistakeCount; ++i) all.emplace_back(static_cast<WorkerMistake>(i));
+  return all;
+}
 
 }  // namespace
 
 const LaneRules& LaneRulesWith(WorkerMistake mistake) {
-  static const std::vector<MistakenLaneRules> rules = [] {
-    std::vector<MistakenLaneRules> all;
-    for (size_t i = 0; i < kMistakeCount; ++i) all.emplace_back(static_cast<WorkerMistake>(i));
-    return all;
-  }();
+  static const std::vector<MistakenLaneRules> rules = AllRules<MistakenLaneRules>();
   return rules[static_cast<size_t>(mistake)];
 }
 
 const FrontRules& FrontRulesWith(WorkerMistake mistake) {
-  static const MistakenFrontRules mistaken;
-  if (mistake == WorkerMistake::kEndBeforeReleased) return mistaken;
-  return kFrontRules;
+  static const std::vector<MistakenFrontRules> rules = AllRules<MistakenFrontRules>();
+  return rules[static_cast<size_t>(mistake)];
 }
 
 }  // namespace byteps::protocol

@@ -27,6 +27,11 @@ enum class WorkerMistake : uint8_t {
   kAnsweredInOldLane,
   kResyncBeforeTakeOver,
   kEndBeforeReleased,
+  // Of tensors that are let go of.
+  kLetsGoAfterAnError,  // 65
+  kUsesWhatItLetGoOf,   // 66
+  kCountsOn,            // 67
+  kHidesWhatItLetGoOf,  // 68
 };
 
 // The rules of a worker that makes this mistake.

@@ -10,7 +10,7 @@
 
 #include "src/base/types.h"
 
-namespace byteps::protocol {
+namespace byteps {
 
 class SlotSet {
  public:
@@ -109,4 +109,4 @@ inline bool NarrowReceipt(Receipt& common, const Receipt& part) {
   return true;
 }
 
-}  // namespace byteps::protocol
+}  // namespace byteps

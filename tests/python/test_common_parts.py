@@ -29,7 +29,6 @@ from byteps.common.call import (
     detail_of,
     divisor,
     is_cut,
-    scope_of,
     sum_of,
 )
 from byteps.common.cluster import (
@@ -117,6 +116,27 @@ def test_objects_get_the_lowest_number_that_is_free() -> None:
     assert given.keep("a", 1, 2) == "a~2~2"
 
 
+def test_objects_that_come_and_go_cost_nothing_that_stays() -> None:
+    given = names.GivenNames()
+    for number in range(1, 1001):
+        assert given.give("a") == number
+    assert not given._kept
+    given.keep("a", 1002, 1)
+    assert [given.give("a"), given.give("a")] == [1001, 1003]
+    assert not given._kept, "the order has come to it"
+
+
+def test_a_process_set_that_is_gone_has_no_calls() -> None:
+    calls = names.UnnamedCalls()
+    assert calls.name("set3.") == "set3.noname.1"
+    assert calls.name("") == "noname.1"
+    calls.name("set3.")
+    calls.take_back("set3.noname.1")
+    calls.forget("set3.")
+    assert calls.name("set3.") == "set3.noname.1"
+    assert calls.name("") == "noname.2"
+
+
 # Calls.
 
 
@@ -140,7 +160,7 @@ def test_what_must_be_equal_on_all_ranks_in_words() -> None:
 
 
 def test_unnamed_calls_of_a_process_set_count_by_themselves() -> None:
-    assert (scope_of(0), scope_of(3)) == ("", "set3.")
+    assert (names.scope_of(0), names.scope_of(3)) == ("", "set3.")
 
 
 def test_which_averages_are_cut() -> None:

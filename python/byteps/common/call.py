@@ -11,7 +11,7 @@ from typing import Any
 from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.flight import Flight
-from byteps.common.names import check_name
+from byteps.common.names import check_name, scope_of
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.request import Request
@@ -145,12 +145,6 @@ def detail_of(call: Call, device: str) -> str:
     if not call.detail:
         return text
     return f"{text}; {call.detail}" if text else call.detail
-
-
-def scope_of(process_set: int) -> str:
-    """Return what names of unnamed calls begin with: the ranks of a set make calls of their own,
-    which the others do not count."""
-    return f"set{process_set}." if process_set else ""
 
 
 def checked_root(root_rank: int, process_set: ProcessSet) -> int:

@@ -8,8 +8,14 @@ from collections import Counter
 from byteps.common.errors import InvalidArgumentError
 
 # So many unnamed calls may be open at once. A job keeps what it knows of a name, for each shape and
-# kind of call under it, until its end: more names would cost more.
+# kind of call under it, as long as it is in use: more names would cost more.
 UNNAMED_CALLS_AT_ONCE = 4096
+
+
+def scope_of(process_set: int) -> str:
+    """Return what names of unnamed calls begin with: the ranks of a set make calls of their own,
+    which the others do not count."""
+    return f"set{process_set}." if process_set else ""
 
 
 def unnamed(scope: str, number: int) -> str:
@@ -84,6 +90,12 @@ class UnnamedCalls:
                 self._taken_back.remove(self._last_name(scope))
                 self._counts[scope] -= 1
 
+    def forget(self, scope: str) -> None:
+        """Nobody makes a call of that scope any more."""
+        with self._lock:
+            self._counts.pop(scope, None)
+            self._taken_back -= {name for name in self._taken_back if name.startswith(scope)}
+
     def begin_again(self) -> None:
         """Count from one again: ranks that made different numbers of calls agree from here on."""
         with self._lock:
@@ -97,8 +109,8 @@ class GivenNames:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: set[str] = set()
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()  # numbers of a base up to this one are taken
+        self._kept: set[str] = set()  # other names that are
 
     def give(self, base: str) -> int:
         """Return the lowest number, from 1, under which nobody has `base` yet."""
@@ -106,9 +118,9 @@ class GivenNames:
             while True:
                 self._counts[base] += 1
                 number = self._counts[base]
-                if numbered(base, number) not in self._taken:
-                    self._taken.add(numbered(base, number))
+                if numbered(base, number) not in self._kept:
                     return number
+                self._kept.remove(numbered(base, number))
 
     def keep(self, base: str, number: int, age: int) -> str:
         """Return a name for what had that number, and nothing else, `age` sessions ago.
@@ -118,9 +130,11 @@ class GivenNames:
         """
         with self._lock:
             name = numbered(base, number)
-            while name in self._taken:
+            if number <= self._counts[base]:
                 name += f"~{age}"
-            self._taken.add(name)
+            while name in self._kept:
+                name += f"~{age}"
+            self._kept.add(name)
             return name
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from byteps.common import default
-from byteps.common.call import Call, detail_of, scope_of
-from byteps.common.names import unnamed
+from byteps.common.call import Call, detail_of
+from byteps.common.names import scope_of, unnamed
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.types import Operation
 

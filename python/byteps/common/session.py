@@ -18,7 +18,7 @@ from byteps.common.errors import (
     ShutdownError,
 )
 from byteps.common.launched import Launched
-from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name
+from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name, scope_of
 from byteps.common.open_operations import OpenOperation, OpenOperations
 from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.shared_memory import SharedMemory
@@ -215,6 +215,7 @@ class Session:
     def remove_process_set(self, number: int) -> None:
         """Forget what `number` stands for, on this rank only."""
         self._native.remove_process_set(number)
+        self.unnamed.forget(scope_of(number))
 
     def is_complete(self, operation: OpenOperation) -> bool:
         """Return whether the operation is over, with or without success."""

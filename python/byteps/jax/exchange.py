@@ -11,10 +11,11 @@ import jax.numpy as jnp
 
 from byteps.common import default
 from byteps.common.barriers import meet
-from byteps.common.call import Call, scope_of
+from byteps.common.call import Call
 from byteps.common.compression import Compressor, NoneCompressor, check_compression
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.groups import describe_tensors
+from byteps.common.names import scope_of
 from byteps.common.process_sets import number_of
 from byteps.common.types import DataType, Operation, moved_as
 from byteps.jax import compiled

@@ -14,8 +14,9 @@ from typing import Any
 import tensorflow as tf
 
 from byteps.common import default
-from byteps.common.call import LINEAR, Call, detail_of, scope_of
+from byteps.common.call import LINEAR, Call, detail_of
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.names import scope_of
 from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.program_exchange import exchange_of
 from byteps.common.types import DataType, Operation

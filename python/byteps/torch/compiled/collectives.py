@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from byteps.common import default
-from byteps.common.call import Call, scope_of
+from byteps.common.call import Call
 from byteps.common.calls import broadcast_call, gather_call, reduce_call, scatter_call
-from byteps.common.names import unnamed, unnamed_number
+from byteps.common.names import scope_of, unnamed, unnamed_number
 from byteps.common.pending import Handle
 from byteps.common.process_sets import registered_number
 from byteps.common.reduction import Average, ReduceOp, Sum

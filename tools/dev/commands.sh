@@ -26,9 +26,9 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench NAME [ARGUMENT...]   core doctor kills lab local_step long_paths seeing seeing_times stalls
-                    strangers torch window; results in bench-out/ or on the screen. bench plot draws
-                    those that are kept, for docs/performance.md
+  bench NAME [ARGUMENT...]   core doctor growth kills lab local_step long_paths seeing seeing_times
+                    stalls strangers torch window; results in bench-out/ or on the screen. bench
+                    plot draws those that are kept, for docs/performance.md
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
@@ -160,10 +160,10 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | doctor | kills | lab | local_step | long_paths | seeing | seeing_times) shift ;;
+    core | doctor | growth | kills | lab | local_step | long_paths | seeing | seeing_times) shift ;;
     plot | stalls | strangers | torch | window) shift ;;
     *)
-      die "bench: name one of: core doctor kills lab local_step long_paths plot seeing" \
+      die "bench: name one of: core doctor growth kills lab local_step long_paths plot seeing" \
         "seeing_times stalls strangers torch window"
       ;;
   esac

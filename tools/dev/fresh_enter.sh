@@ -21,6 +21,7 @@ enter() {
   local environment=(HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
   shift
+  mount --bind "$root" "$root" # unshare, in a test, wants the root to be a mount
   mount -t proc proc "$root/proc"
   mount -t sysfs sysfs "$root/sys"
   mount --rbind /dev "$root/dev"

@@ -291,6 +291,7 @@ to_lane::View ViewOfMachine(uint32_t ranks) {
     worker.slot = 0;
     view->workers.push_back(worker);
   }
+  view->servers.emplace_back().shard_weights = {1};
   return {view, 0};
 }
 
@@ -312,7 +313,8 @@ class MemberMachine {
                    posts_.emplace_back([this, to, word] { mail_[0]->SayTo(to, word); });
                    ranks_.Wake(0);
                  },
-                 [](const protocol::FrontMail&) {}}) {
+                 [](const protocol::FrontMail&) {},
+                 [](const Status& why) { ADD_FAILURE() << why.ToString(); }}) {
     uplink_.OnView(ViewOfMachine(count));
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank);
     for (const auto& part : ranks_.parts) {

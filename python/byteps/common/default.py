@@ -6,8 +6,9 @@ import atexit
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
@@ -45,6 +46,8 @@ class _Process:
         self.last_words = LastWords(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
         self.declared: dict[str, bool] = {}  # whether atomic
+        # Names that objects have declared for themselves, as long as these live.
+        self.declared_for: WeakKeyDictionary[object, list[str]] = WeakKeyDictionary()
 
     @contextlib.contextmanager
     def change(self) -> Iterator[bool]:
@@ -171,6 +174,7 @@ def shutdown() -> None:
         if is_first:
             _close()
             _process.declared.clear()
+            _process.declared_for.clear()
 
 
 def _close() -> None:
@@ -226,6 +230,8 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: object
     init(lazy=False)
     for name, atomic in declared.items():
         declare(name, atomic)
+    for names in list(_process.declared_for.values()):
+        _declare_all(names)
 
 
 def current() -> Session:
@@ -352,6 +358,17 @@ def declare(name: str, atomic: bool = False) -> int:
     current().declare(name, atomic)
     _process.declared[name] = atomic
     return 0
+
+
+def declare_for(owner: object, names: Iterable[str]) -> None:
+    """Declare names that an object of the library uses; `resume` does it again while it lives."""
+    _process.declared_for[owner] = list(names)
+    _declare_all(_process.declared_for[owner])
+
+
+def _declare_all(names: Iterable[str]) -> None:
+    for name in names:
+        current().declare(name)
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:

@@ -266,9 +266,9 @@ def DistributedOptimizer(  # noqa: N802  a name of the contract
     _name_parameters(exchange, optimizer, _checked(named_parameters))
     own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     exchange.set_groups(groups if groups is not None else num_groups, own)
-    for prefix in ("Gradient", "Parameter"):
-        for name in sorted(exchange.names.told(entry.name) for entry in exchange.entries()):
-            default.declare(f"{prefix}.{name}")
+    names = sorted(exchange.names.told(entry.name) for entry in exchange.entries())
+    kinds = ("Gradient", "Parameter")
+    default.declare_for(exchange, [f"{kind}.{name}" for kind in kinds for name in names])
     distributed = extended(optimizer, AveragingOptimizer)
     distributed._exchange = exchange
     distributed._as_it_is = 0

@@ -13,6 +13,25 @@ bool IsDeclaring(const Tensor& tensor) {
 
 }  // namespace
 
+void Declaring::Clear() {
+  failures_.clear();
+  idle_.Clear();
+  for (auto& [begun, order] : reserved_) begun = 0;
+}
+
+void Declaring::Reserve(const std::string& name) {
+  if (names_.Find(name) == nullptr)
+    reserved_.emplace_back(idle_.begun(), names_.NameOf(name).order);
+}
+
+void Declaring::DropUnused() {
+  while (!reserved_.empty() && reserved_.front().first + idle_.patience_max() < idle_.begun()) {
+    Name* name = names_.ByOrder(reserved_.front().second);
+    reserved_.pop_front();
+    if (name != nullptr) names_.Erase(*name);
+  }
+}
+
 Declaring::Failure Declaring::FailureOf(const Course& course) const {
   if (!course.failing.has_value()) return Failure::kNone;
   uint64_t next = joins_.NextRound(course.round);
@@ -24,6 +43,7 @@ Declaring::Failure Declaring::FailureOf(const Course& course) const {
 bool Declaring::BeginUse(Tensor& tensor) {
   tensor.last_use = idle_.Begin(tensor.last_use);
   LetGo(idle_.TakeIdle());
+  DropUnused();
   if (!tensor.declared || rules_.AsksAgain(tensor.let_go)) {
     Ask(tensor);
     return false;

@@ -3,7 +3,11 @@
 // thread at a time.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "src/protocol/worker/front_rules.h"
@@ -21,10 +25,12 @@ class Declaring {
             Send send)
       : names_(names), joins_(joins), rules_(rules), send_(std::move(send)), idle_(idle) {}
 
-  void Clear() {
-    failures_.clear();
-    idle_.Clear();
-  }
+  // A generation begins.
+  void Clear();
+
+  // Fixes the place of a name in the order, before its first use; it is lost if that does not come
+  // for long.
+  void Reserve(const std::string& name);
 
   // The next use of the tensor's name begins. False: it waits for the coordinator's word.
   // REQUIRES: its course does not fail, or in a later round.
@@ -70,6 +76,7 @@ class Declaring {
   void Ask(const Tensor& tensor) const;
   void LetGo(const std::vector<TensorId>& tensors) const;
   void Forget(const wire::CourseNumber& over);
+  void DropUnused();
   std::vector<TensorId> BeginAttempt(Course& course);
 
   Names& names_;
@@ -78,6 +85,8 @@ class Declaring {
   const Send send_;
   std::vector<wire::DeclareFailed> failures_;  // all that were told, of courses that go on
   IdleTensors idle_;
+  // By the number of the operation before which they were reserved: places in the order.
+  std::deque<std::pair<uint64_t, uint32_t>> reserved_;
 };
 
 }  // namespace byteps::protocol

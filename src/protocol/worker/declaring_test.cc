@@ -276,6 +276,25 @@ TEST_F(DeclaringTest, AfterAnErrorARankDoesNotLetGo) {
   EXPECT_TRUE(LetGo().empty());
 }
 
+TEST_F(DeclaringTest, ANameThatIsDeclaredAndNeverUsedIsLostByAndBy) {
+  declaring.Reserve("unused");
+  declaring.Reserve("x");
+  const uint32_t order = names.Find("x")->order;
+  Use("x", 7);
+  for (int i = 0; i < 3; ++i) Use("other", 1000, 1000);
+  EXPECT_EQ(names.Find("unused"), nullptr);
+  ASSERT_NE(names.Find("x"), nullptr);
+  EXPECT_EQ(names.Find("x")->order, order);
+  declaring.Reserve("x");
+  declaring.Clear();
+  names.Clear();
+  declaring.Reserve("later");
+  for (int i = 0; i < 2; ++i) Use("other", 1001, 1001);
+  EXPECT_NE(names.Find("later"), nullptr);
+  Use("other", 1001, 1001);
+  EXPECT_EQ(names.Find("later"), nullptr);
+}
+
 TEST_F(DeclaringTest, WithAProcessSetAllItsTensorsGo) {
   Tensor& tensor = Open("x", 4);
   declaring.BeginUse(tensor);

@@ -64,7 +64,7 @@ class Front {
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveProcessSet(uint32_t number);
   // Fixes the place of `name` among names of equal priority, before its first use.
-  void Declare(const std::string& name) { names_.NameOf(name); }
+  void Declare(const std::string& name) { alone_ ? void() : declaring_.Reserve(name); }
   // See Overdue; the next Submit takes it back, too.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
   // Asks the owners to end the operation in an error, on every rank or on none, if it has not

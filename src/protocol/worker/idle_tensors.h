@@ -37,7 +37,9 @@ class IdleTensors {
   // by now. Looks now and then only.
   std::vector<TensorId> TakeIdle();
 
+  uint64_t begun() const { return begun_; }
   uint64_t patience() const;
+  uint64_t patience_max() const { return patience_max_; }
 
  private:
   using ByNumber = std::map<uint64_t, TensorId>;

@@ -59,6 +59,11 @@ Name* Names::Find(const std::string& text) const {
   return found == names_.end() ? nullptr : found->second.get();
 }
 
+Name* Names::ByOrder(uint32_t order) const {
+  auto found = std::ranges::lower_bound(by_order_, order, {}, &Name::order);
+  return found == by_order_.end() || (*found)->order != order ? nullptr : *found;
+}
+
 const Course* Names::FindCourse(const wire::NamedUse& use) const {
   const Name* name = Find(use.name);
   if (name == nullptr) return nullptr;

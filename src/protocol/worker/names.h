@@ -78,6 +78,7 @@ class Names {
   static Tensor& TensorOf(Course& course, const wire::TensorSpec& spec);
   // Null: nothing of it is known.
   Name* Find(const std::string& text) const;
+  Name* ByOrder(uint32_t order) const;
   const Course* FindCourse(const wire::NamedUse& use) const;
 
   // A generation begins: nothing is declared any more; names keep their order.

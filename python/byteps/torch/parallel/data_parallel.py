@@ -64,9 +64,9 @@ class DistributedDataParallel(torch.nn.Module):
         self.require_backward_grad_sync = True
         self.compression = compression
         self._begin(ModelNames(take_now=True))
-        for prefix in ("Gradient", "Parameter"):
-            for name in sorted(entry.name for entry in self._exchange.entries()):
-                default.declare(f"{prefix}.{self._names.prefix}{name}")
+        names = sorted(entry.name for entry in self._exchange.entries())
+        kinds = [f"{kind}.{self._names.prefix}" for kind in ("Gradient", "Parameter")]
+        default.declare_for(self, [kind + name for kind in kinds for name in names])
         prefix, state = f"Parameter.{self._names.prefix}", module.state_dict()
         self._copy_from_root(lambda root: broadcast_parameters(state, root, prefix))
 

@@ -216,6 +216,18 @@ TEST_F(CApi, ASizeThatCannotBeIsRefusedBeforeAnythingIsDone) {
   EXPECT_EQ(odd.code, BYTEPS_EVICTED);
 }
 
+TEST_F(CApi, WhatIsKnownOfAJobOfOne) {
+  byteps_job_info info{};
+  ASSERT_EQ(byteps_get_job_info(session_, &info, &error_), BYTEPS_OK) << error_.message;
+  EXPECT_EQ(info.proof, BYTEPS_PROOF_ONE_USER);
+  EXPECT_EQ(info.takes_objects, 1);
+  EXPECT_EQ(info.operation_limit_ms, 0);
+  info.struct_size = 8;
+  EXPECT_EQ(byteps_get_job_info(session_, &info, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_get_job_info(session_, nullptr, &error_), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_EQ(byteps_get_job_info(nullptr, &info, &error_), BYTEPS_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, AnErrorAsSmallAsAnOlderProgramsIsNotOverrun) {
   struct {
     size_t struct_size = 64;

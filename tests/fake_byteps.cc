@@ -202,6 +202,14 @@ void byteps_release(byteps_session* session, byteps_handle handle) {
   operation.released = true;
 }
 
+byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info, byteps_error*) {
+  *info = {};
+  info->proof = BYTEPS_PROOF_SECRET;
+  info->takes_objects = 1;
+  info->operation_limit_ms = 1800000;
+  return session->job->refuse_with;
+}
+
 byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
   if (session->job->refuse_with != BYTEPS_OK) return session->job->refuse_with;
   *speed = {};

@@ -273,6 +273,31 @@ BYTEPS_API byteps_code byteps_members(byteps_session* session, int32_t* ranks, s
 /* Gives `name` its place in the order of urgency before its first use. */
 BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
                                       byteps_error* error);
+/* What keeps strangers out of a job: each process proves it to the others before they believe it
+ * anything. */
+typedef enum byteps_proof {
+  BYTEPS_PROOF_NONE = 0,   /* nothing: whoever reaches a port of the job can join it */
+  BYTEPS_PROOF_SECRET = 1, /* that it knows the job's secret */
+  /* That it belongs to the same user of the same machine; the kernel says so. Also of a job of
+   * one. */
+  BYTEPS_PROOF_ONE_USER = 2
+} byteps_proof;
+
+/* Written by byteps_get_job_info; the caller sets struct_size. */
+typedef struct byteps_job_info {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_job_info);
+  byteps_proof proof;
+  /* Not 0: the program may run what other ranks have sent it, such as pickled objects of Python,
+   * because there is a proof, or because the user allows it without one (the option allow_objects).
+   * The same on all ranks of a job. */
+  int32_t takes_objects;
+  /* How long an operation may take (the option operation_timeout_s); 0: for ever. */
+  int64_t operation_limit_ms;
+} byteps_job_info;
+
+/* What this process knows of its job; does not change while the session lives. */
+BYTEPS_API byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info,
+                                           byteps_error* error);
 
 /* From now on operations may be of process set `number` (from 1; numbers are never used again),
  * which has these ranks. Nothing is agreed on here: all ranks in it must add the same ranks under

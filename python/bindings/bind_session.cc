@@ -98,6 +98,8 @@ class Session {
     }
   }
 
+  bool takes_objects() const { return JobInfo().takes_objects != 0; }
+
   void Declare(const std::string& name) {
     CheckProcess();
     byteps_error error{};
@@ -320,6 +322,13 @@ class Session {
   }
 
  private:
+  byteps_job_info JobInfo() const {
+    byteps_job_info info{};
+    byteps_error error{};
+    RaiseIfFailed(byteps_get_job_info(session_, &info, &error), error);
+    return info;
+  }
+
   void CheckProcess() const {
     if (getpid() == process_) return;
     byteps_error error{};
@@ -406,6 +415,7 @@ void BindSession(nb::module_& module) {
       .def_prop_ro("local_size", &Session::local_size)
       .def_prop_ro("machine", &Session::machine)
       .def_prop_ro("machine_sizes", &Session::machine_sizes)
+      .def_prop_ro("takes_objects", &Session::takes_objects)
       .def("declare", &Session::Declare, nb::arg("name"))
       .def("start", &Session::Start, nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),

@@ -1,75 +1,14 @@
 #include "src/config/option_rows.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <charconv>
-#include <vector>
 
-#include "src/config/text.h"
+#include "src/config/text_limits.h"
 
 namespace byteps::config {
 namespace {
 
-constexpr int64_t kMachinesMax = 65536;
-constexpr int64_t kLocalSizeMax = 1024;
 constexpr int64_t kDay = 86400;
 constexpr int64_t kStepsMax = 1'000'000'000;
-constexpr size_t kInterfacesMax = 8;
-
-bool IsPlainName(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
-
-bool IsPlainNameOrEmpty(std::string_view text) { return text.empty() || IsPlainName(text); }
-
-// A name or an address: no white space, no separators of other formats.
-bool IsHostOrEmpty(std::string_view text) {
-  return text.size() <= 255 && std::ranges::all_of(text, [](char c) {
-           return c > ' ' && c < 0x7f && c != '[' && c != ']' && c != '/' && c != ',';
-         });
-}
-
-bool IsCidrOrEmpty(std::string_view text) {
-  if (text.empty()) return true;
-  const size_t slash = text.find('/');
-  if (slash == std::string_view::npos) return false;
-  const std::string address(text.substr(0, slash));
-  const std::string_view prefix = text.substr(slash + 1);
-  unsigned bits = 0;
-  const auto [end, error] = std::from_chars(prefix.data(), prefix.data() + prefix.size(), bits);
-  if (error != std::errc() || end != prefix.data() + prefix.size()) return false;
-  in_addr v4;
-  in6_addr v6;
-  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return bits <= 32;
-  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && bits <= 128;
-}
-
-// "eth0,eth1", as many as a server may announce, each once.
-bool IsInterfacesOrEmpty(std::string_view text) {
-  const std::vector<std::string_view> names = SplitList(text);
-  return names.size() <= kInterfacesMax && std::ranges::all_of(names, [&](std::string_view name) {
-           return IsPlainName(name) && std::ranges::count(names, name) == 1;
-         });
-}
-
-// "2,1": a number for each machine.
-bool IsLocalSizesOrEmpty(std::string_view text) {
-  const std::vector<std::string_view> numbers = SplitList(text);
-  constexpr auto kCountMax = static_cast<size_t>(kMachinesMax);
-  return numbers.size() <= kCountMax && std::ranges::all_of(numbers, [](std::string_view one) {
-           int64_t number = 0;
-           const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), number);
-           return error == std::errc() && end == one.data() + one.size() && number >= 1 &&
-                  number <= kLocalSizeMax;
-         });
-}
-
-constexpr std::string_view kHostLimit = "a host name or an IP address without brackets";
-constexpr std::string_view kNameLimit = "letters, digits, '.', '_' and '-', at most 64";
 
 constexpr OptionRow kRows[] = {
     {.name = "role",
@@ -167,8 +106,17 @@ constexpr OptionRow kRows[] = {
     {.name = "require_secret",
      .variable = "BYTEPS_REQUIRE_SECRET",
      .field = &Options::require_secret,
-     .help = "Refuse to start without a secret, unless the scheduler is on a loopback address. "
-             "Without this the scheduler warns."},
+     .help =
+         "Refuse to start if strangers could join: without a secret, unless the scheduler is on "
+         "a loopback address, where the job takes only processes of one user. Without this the "
+         "scheduler warns."},
+    {.name = "allow_objects",
+     .variable = "BYTEPS_ALLOW_OBJECTS",
+     .field = &Options::allow_objects,
+     .readers = kByWorker,
+     .help = "Let broadcast_object, allgather_object and what uses them work although strangers "
+             "could join the job (require_secret). Then a stranger can run code on every rank. The "
+             "same on all workers."},
     {.name = "tls",
      .variable = "BYTEPS_TLS",
      .field = &Options::tls,

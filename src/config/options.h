@@ -35,6 +35,7 @@ struct Options {
   std::string job_id = "0";
   std::string job_secret;
   bool require_secret = false;
+  bool allow_objects = false;
   bool tls = false;
 
   // The address that this process announces.

@@ -129,6 +129,7 @@ class ClockConnection final : public transport::Connection {
 
   struct Line {
     ClockConnection* ends[2] = {nullptr, nullptr};
+    Status owner;  // CheckSameUser of both ends
   };
   ClockConnection(ClockLoop& loop, std::shared_ptr<Line> line, int number)
       : loop_(loop), line_(std::move(line)), number_(number) {
@@ -165,10 +166,13 @@ class ClockConnection final : public transport::Connection {
   std::string PeerName() const override { return "10.0.0.9:1"; }
   std::string LocalAddress() const override { return "10.0.0.1"; }
   ConstByteSpan ChannelBinding() const override { return {}; }
+  Status CheckSameUser() const override { return line_->owner; }
   void MoveTo(transport::Loop&,
               std::function<void(std::unique_ptr<transport::Connection>)>) override {
     ADD_FAILURE() << "there is one loop";
   }
+
+  void SetOwner(const Status& owner) { line_->owner = owner; }
 
   // This end's receiver hears that it is gone, and why; the other end, that it was closed.
   void EndWith(const Status& why) {

@@ -45,6 +45,15 @@ ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
 
 bool Is(uint8_t kind, FrameKind wanted) { return kind == static_cast<uint8_t>(wanted); }
 
+// Whether the other end may be a member for what it is, whatever it says.
+Status CheckOwner(const JobIdentity& identity, const transport::Connection& connection) {
+  return identity.of_one_user ? connection.CheckSameUser() : Status::Ok();
+}
+
+constexpr const char* kOfOneUser =
+    ". A job without a secret whose scheduler is on a loopback address has only processes of one "
+    "user on one machine; set the same BYTEPS_JOB_SECRET for all processes of the job";
+
 Status Unexpected(uint8_t kind) {
   return {StatusCode::kProtocol, "frame " + std::to_string(kind) + " before the handshake's end"};
 }
@@ -89,6 +98,10 @@ void HandshakeInitiator::OnChallenge() {
     return Finish({StatusCode::kProtocol, "malformed challenge"});
   }
   std::copy(incoming_.begin(), incoming_.end(), challenge.begin());
+  if (Status owner = CheckOwner(identity_, *connection_); !owner.ok()) {
+    return Finish({StatusCode::kRefused, connection_->PeerName() + " is no process of this job: " +
+                                             owner.message() + kOfOneUser});
+  }
   challenge_ = challenge;
   connection_->Send(
       BytesFrame(pool_, FrameKind::kProof,
@@ -178,6 +191,10 @@ void HandshakeAcceptor::OnHello() {
     return Refuse(
         "it belongs to another job; is a process of an earlier job still running on this port?",
         "it belongs to another job; BYTEPS_JOB_ID must be the same everywhere");
+  }
+  if (Status owner = CheckOwner(identity_, *connection_); !owner.ok()) {
+    return Refuse("you are no process of the job's user on its machine" + std::string(kOfOneUser),
+                  owner.message() + kOfOneUser);
   }
   hello_bytes_ = incoming_;
   RandomBytes(challenge_);

@@ -1,7 +1,8 @@
 // Binds a fresh connection to (job, role, index, incarnation): hello, challenge, proof, welcome,
 // bound. Both ends prove that they hold the job's secret before any other frame is read. The
 // acceptor, which strangers can reach, lets the initiator prove first; it decides nothing and
-// proves nothing before. The whole welcome is proven: nobody in between changes what it says, and
+// proves nothing before. In a job of one user both ends also look whose process the other one is.
+// The whole welcome is proven: nobody in between changes what it says, and
 // only a member can end a process by saying that it is none any more (kEvicted). Under TLS a proof
 // holds for its own connection only.
 //
@@ -30,6 +31,8 @@ struct JobIdentity {
   std::string job;
   std::string secret;
   uint64_t incarnation = 0;  // of this process
+  // Only processes of this machine and of this process' user can be members.
+  bool of_one_user = false;
 };
 
 // How long a handshake may take once the connection stands, and the acceptor waits for a proof.

@@ -50,6 +50,7 @@ class HandshakeTimesTest : public testing::Test {
  protected:
   std::unique_ptr<Stranger> Initiate() {
     auto [near, far] = ClockConnection::Pair(loop);
+    near->SetOwner(owner);
     initiator = std::make_unique<HandshakeInitiator>(
         loop, pool, std::move(near), identity, wire::Hello(), kHandshakeLimit,
         [this](Result<std::unique_ptr<transport::Connection>> bound) {
@@ -61,6 +62,7 @@ class HandshakeTimesTest : public testing::Test {
   }
   std::unique_ptr<Stranger> Accept() {
     auto [near, far] = ClockConnection::Pair(loop);
+    near->SetOwner(owner);
     acceptor = std::make_unique<HandshakeAcceptor>(
         loop, pool, std::move(near), identity,
         [this](const wire::Hello&, HandshakeAcceptor::Answer later) { answer = std::move(later); },
@@ -98,7 +100,8 @@ class HandshakeTimesTest : public testing::Test {
 
   ClockLoop loop;
   BufferPool pool;
-  const JobIdentity identity{"job", "secret", 1};
+  JobIdentity identity{"job", "secret", 1};
+  Status owner;  // of the other end
   std::unique_ptr<HandshakeInitiator> initiator;
   std::unique_ptr<HandshakeAcceptor> acceptor;
   HandshakeAcceptor::Answer answer;
@@ -270,6 +273,46 @@ TEST_F(HandshakeTimesTest, EachSideHearsItsOwnReason) {
     EXPECT_TRUE(Says(one.to_us)) << ended[0].message();
     EXPECT_EQ(version, one.version);
   }
+}
+
+const Status kOfAnother(StatusCode::kRefused, "it belongs to user 7");
+
+TEST_F(HandshakeTimesTest, InAJobOfOneUserAnotherUsersProcessIsRefusedBeforeTheProof) {
+  identity.of_one_user = true;
+  owner = kOfAnother;
+  auto stranger = Accept();
+  stranger->Say(FrameKind::kHello, Hello());
+  loop.Settle();
+  EXPECT_EQ(stranger->kinds, Kinds{FrameKind::kWelcome});
+  const wire::Welcome welcome = wire::DecodeWelcome(stranger->last).value();
+  EXPECT_EQ(welcome.code, StatusCode::kRefused);
+  EXPECT_NE(welcome.text.find("set the same BYTEPS_JOB_SECRET"), std::string::npos) << welcome.text;
+  EXPECT_EQ(Codes(), Ends{StatusCode::kRefused});
+  EXPECT_TRUE(Says("it belongs to user 7")) << ended[0].message();
+  EXPECT_FALSE(acceptor->proven());
+}
+
+TEST_F(HandshakeTimesTest, InAJobOfOneUserNobodyProvesAnythingToAnotherUsersProcess) {
+  identity.of_one_user = true;
+  owner = kOfAnother;
+  auto stranger = Initiate();
+  stranger->Say(FrameKind::kChallenge, Bytes(sizeof(wire::Nonce)));
+  loop.Settle();
+  EXPECT_EQ(stranger->kinds, Kinds{FrameKind::kHello});
+  EXPECT_EQ(Codes(), Ends{StatusCode::kRefused});
+  EXPECT_TRUE(Says("10.0.0.9:1 is no process of this job: it belongs to user 7"))
+      << ended[0].message();
+}
+
+TEST_F(HandshakeTimesTest, WhereASecretIsTheProofTheUserDoesNotMatter) {
+  owner = kOfAnother;
+  auto stranger = Accept();
+  Prove(*stranger, Hello());
+  EXPECT_TRUE(acceptor->proven());
+  stranger = Initiate();
+  stranger->Say(FrameKind::kChallenge, Bytes(sizeof(wire::Nonce)));
+  loop.Settle();
+  EXPECT_EQ(stranger->kinds, (Kinds{FrameKind::kHello, FrameKind::kProof}));
 }
 
 TEST_F(HandshakeTimesTest, OfWhoSaidNothingNoVersionIsKnown) {

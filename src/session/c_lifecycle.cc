@@ -145,6 +145,21 @@ byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capac
   });
 }
 
+byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info,
+                                byteps_error* error) {
+  return Call(session, error, [&](Session& inner) -> Status {
+    if (info == nullptr) return Missing("the place for what is known of the job");
+    Status sized = byteps::session::CheckSize(*info);
+    if (!sized.ok()) return sized;
+    byteps_job_info own{};
+    own.proof = static_cast<byteps_proof>(inner.proof());
+    own.takes_objects = inner.takes_objects() ? 1 : 0;
+    own.operation_limit_ms = inner.operation_limit() / byteps::milliseconds(1);
+    byteps::session::WriteSized(own, info);
+    return Status::Ok();
+  });
+}
+
 byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks, size_t count,
                                    int32_t number, byteps_error* error) {
   return Call(session, error, [&](Session& inner) -> Status {

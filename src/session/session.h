@@ -23,6 +23,7 @@
 #include "src/session/helpers.h"
 #include "src/session/speed_meter.h"
 #include "src/session/started_operation.h"
+#include "src/session/trust.h"
 #include "src/session/wide_average.h"
 
 namespace byteps::session {
@@ -54,6 +55,12 @@ class Session {
   const MachineLayout& layout() const { return layout_; }
   // Which of the layout's machines this process is on.
   uint64_t machine() const { return machine_; }
+
+  // TakesObjects in trust.h.
+  JobProof proof() const { return proof_; }
+  bool takes_objects() const { return takes_objects_; }
+  // Zero: none.
+  Duration operation_limit() const { return operation_limit_; }
 
   void Declare(const std::string& name);
 
@@ -109,6 +116,9 @@ class Session {
   const MachineLayout layout_;
   const bool telemetry_on_;
   const bool machines_sum_;
+  const JobProof proof_;
+  const bool takes_objects_;
+  const Duration operation_limit_;
   const runtime::Standing standing_;
   const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
   SpeedMeter speed_;

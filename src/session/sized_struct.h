@@ -34,6 +34,11 @@ struct SizedStruct<byteps_speed> {
   static constexpr size_t kBytesMin = sizeof(byteps_speed);
 };
 template <>
+struct SizedStruct<byteps_job_info> {
+  static constexpr const char* kName = "byteps_job_info";
+  static constexpr size_t kBytesMin = sizeof(byteps_job_info);
+};
+template <>
 struct SizedStruct<byteps_shared_memory> {
   static constexpr const char* kName = "byteps_shared_memory";
   static constexpr size_t kBytesMin = sizeof(byteps_shared_memory);

@@ -29,6 +29,7 @@ TEST(SizedStructTest, TheHeaderFillsInItsSize) {
   EXPECT_EQ(byteps_request{}.struct_size, sizeof(byteps_request));
   EXPECT_EQ(byteps_result{}.struct_size, sizeof(byteps_result));
   EXPECT_EQ(byteps_speed{}.struct_size, sizeof(byteps_speed));
+  EXPECT_EQ(byteps_job_info{}.struct_size, sizeof(byteps_job_info));
   EXPECT_EQ(byteps_error{}.struct_size, sizeof(byteps_error));
 }
 
@@ -49,6 +50,7 @@ TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(SizedStruct<byteps_speed>::kBytesMin, 32u);
   EXPECT_EQ(SizedStruct<byteps_error>::kBytesMin, 64u);
   EXPECT_EQ(offsetof(byteps_error, message), 12u);
+  EXPECT_EQ(SizedStruct<byteps_job_info>::kBytesMin, 24u);
   EXPECT_EQ(offsetof(byteps_request, on_complete), 120u);
 }
 

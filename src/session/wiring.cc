@@ -21,6 +21,7 @@
 #include "src/session/network_plan.h"
 #include "src/session/signal_thread.h"
 #include "src/session/tcp_options.h"
+#include "src/session/trust.h"
 #include "src/session/version.h"
 #include "src/transport/address.h"
 #include "src/transport/host_identity.h"
@@ -53,6 +54,10 @@ Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Option
   return transport::MakeSharedTransport(tcp);
 }
 
+runtime::JobIdentity IdentityOf(const config::Options& options, uint64_t incarnation) {
+  return {options.job_id, options.job_secret, incarnation, ProofOf(options) == JobProof::kOneUser};
+}
+
 std::string NodeName() {
   char name[256] = "";
   if (::gethostname(name, sizeof(name) - 1) != 0) return "unknown host";
@@ -63,7 +68,7 @@ runtime::ControlLinkOptions ControlOf(const config::Options& options, uint64_t i
   runtime::ControlLinkOptions control;
   control.coordinator = config::RootAddress(options);
   control.role = options.role;
-  control.identity = {options.job_id, options.job_secret, incarnation};
+  control.identity = IdentityOf(options, incarnation);
   control.connect_limit = seconds(options.start_timeout_s);
   control.patience = seconds(options.coordinator_patience_s);
   control.alive_every = milliseconds(options.heartbeat_interval_ms);
@@ -83,6 +88,7 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   if (options.role == Role::kWorker) {
     join.piece_bytes_max = static_cast<uint32_t>(config::PieceBytesMax(options));
     join.machines_sum = config::MachinesSum(options);
+    join.takes_objects = TakesObjects(options);
   }
   join.version = kVersion;
   return join;
@@ -113,37 +119,17 @@ void Tell(const NetworkPlan& plan, Log& log) {
   if (!plan.warning.empty()) log.Warning("{}", plan.warning);
 }
 
-// Without a secret whoever reaches a port of the job can join it.
-Status CheckSecret(const config::Options& options, Log& log) {
-  if (!options.job_secret.empty() || transport::IsLoopbackHost(options.root_host)) {
-    return Status::Ok();
-  }
-  const std::string what = "this job has no secret, and its scheduler (" +
-                           config::RootAddress(options) +
-                           ") is not on a loopback address. Every process that can reach the job's "
-                           "ports can join it";
-  const std::string advice =
-      "set BYTEPS_JOB_SECRET to the same value for all its processes "
-      "(openssl rand -hex 16 makes one)";
-  if (options.require_secret) {
-    return {StatusCode::kInvalidArgument,
-            what + ", and BYTEPS_REQUIRE_SECRET forbids that: " + advice};
-  }
-  if (options.role == Role::kCoordinator) log.Warning("{}; {}", what, advice);
-  return Status::Ok();
-}
-
 Status StoppedBy(int signal_number) {
   return {StatusCode::kShutdown,
           std::string("stopped by ") + (signal_number == SIGINT ? "SIGINT" : "SIGTERM")};
 }
 
 Status ServeAsCoordinator(const config::Options& options, Log& log) {
-  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
+  if (Status sound = CheckProof(options, log); !sound.ok()) return sound;
   runtime::CoordinatorProcessOptions process;
   process.address = transport::FormatHostPort(transport::ListenHost(options.root_host),
                                               static_cast<uint16_t>(options.root_port));
-  process.identity = {options.job_id, options.job_secret, RandomIncarnation()};
+  process.identity = IdentityOf(options, RandomIncarnation());
   // A launcher that starts everything also says how many workers a machine has.
   const MachineLayout layout = config::LayoutOf(options);
   process.protocol.worker_machines = static_cast<uint32_t>(layout.workers());
@@ -173,7 +159,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
 }
 
 Status ServeAsServer(const config::Options& options, Log& log) {
-  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
+  if (Status sound = CheckProof(options, log); !sound.ok()) return sound;
   const HostNetwork network = LookAround(options);
   Result<NetworkPlan> plan = PlanNetwork(options, network);
   if (!plan.ok()) return plan.status();
@@ -299,7 +285,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     alone.engine = runtime::MakeLoneEngine();
     return alone;
   }
-  if (Status sound = CheckSecret(options, log); !sound.ok()) return sound;
+  if (Status sound = CheckProof(options, log); !sound.ok()) return sound;
   Result<NetworkPlan> plan = PlanNetwork(options, LookAround(options));
   if (!plan.ok()) return plan.status();
   uint64_t incarnation = RandomIncarnation();

@@ -121,6 +121,12 @@ class Connection {
   // where nothing keeps others from listening. There once a frame has come.
   virtual ConstByteSpan ChannelBinding() const = 0;
 
+  // Ok: the process at the other end is on this machine and belongs to the user of this process.
+  // Else kRefused, with what is wrong as one says it of the other end ("it ..."). Only for a
+  // connection whose other end has sent something: before that it may have no owner yet. Does not
+  // block. Where only one process can have both ends, Ok.
+  virtual Status CheckSameUser() const { return Status::Ok(); }
+
   // The least time of late that some bytes and the news that they are there took; zero: not known.
   virtual Duration RoundTrip() const { return Duration::zero(); }
 

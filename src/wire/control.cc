@@ -60,6 +60,7 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_meets(m.meets);
   join.add_more_addresses(more_addresses);
   join.add_local_sizes(local_sizes);
+  join.add_takes_objects(m.takes_objects);
   return join.Finish();
 }
 

@@ -65,6 +65,8 @@ struct Join {
   std::vector<std::string> more_addresses;
   // Workers: how many each machine of the job has, as MachineLayout::sizes; empty: not said.
   std::vector<uint32_t> local_sizes;
+  // Workers: their program may run what others send (byteps_trust::takes_objects).
+  bool takes_objects = false;
 
   friend bool operator==(const Join&, const Join&) = default;
 };

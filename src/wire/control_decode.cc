@@ -75,6 +75,7 @@ Result<Join> Read(const fb::Join& m) {
   join.meets = m.meets();
   join.more_addresses = Texts(m.more_addresses());
   join.local_sizes = Numbers(m.local_sizes());
+  join.takes_objects = m.takes_objects();
   return join;
 }
 

@@ -69,6 +69,7 @@ class CuttableLoop::Cuttable final : public Connection {
   std::string PeerName() const override { return real_->PeerName(); }
   std::string LocalAddress() const override { return real_->LocalAddress(); }
   ConstByteSpan ChannelBinding() const override { return real_->ChannelBinding(); }
+  Status CheckSameUser() const override { return real_->CheckSameUser(); }
   Duration RoundTrip() const override { return real_->RoundTrip(); }
   void MoveTo(transport::Loop& target,
               std::function<void(std::unique_ptr<Connection>)> adopt) override {

@@ -100,6 +100,7 @@ class World:
         self.sets: dict[int, list[int]] = {}
         self.gave_up: list[str] = []
         self.stuck: list[str | None] = []
+        self.takes_objects = True
         self.memory: dict[int, bytearray] = {}  # that nobody has given back, by address
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
@@ -135,6 +136,7 @@ class FakeSession:
         self.machine_sizes = [world.size]
         self._operations: dict[int, Started] = {}
         self._followers: dict[int, Followers] = {}
+        self.takes_objects = world.takes_objects
         self._down = False
 
     def declare(self, name: str) -> None:

@@ -15,6 +15,7 @@ from byteps.common.errors import (
     InvalidArgumentError,
     MismatchError,
     PeerLostError,
+    RefusedError,
     ReplicasDifferError,
 )
 from byteps.common.flight import Flight
@@ -54,6 +55,20 @@ def test_rows_of_bytes_and_objects(core) -> None:
     assert rows.of_ranks() == [b"ab", b"ab"]
     assert objects.allgather_object({"a": 1}) == [{"a": 1}] * 2
     assert core.names()[-1] == "byteps.Objects.object"
+
+
+def test_objects_are_refused_before_anything_begins_where_strangers_can_join(core) -> None:
+    core.takes_objects = False
+    default.shutdown()
+    default.init()
+    for function, rest in (
+        (objects.broadcast_object, (0,)),
+        (objects.broadcast_object, (1,)),
+        (objects.allgather_object, ()),
+    ):
+        with pytest.raises(RefusedError, match=rf"{function.__name__} runs code .* Set BYTEPS_"):
+            function({"a": 1}, *rest)
+    assert core.names() == []
 
 
 def test_bytes_of_a_rank_that_was_lost_are_none() -> None:

@@ -96,7 +96,7 @@ class ShutdownError(BytepsError):
 
 
 class RefusedError(BytepsError):
-    """The job does not let this process in."""
+    """The job does not let this process in, or must not do what it asks for."""
 
     code = 8
 

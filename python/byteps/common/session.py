@@ -61,6 +61,8 @@ class Session:
         self.local_size = self._native.local_size
         self.machine = self._native.machine
         self.machine_sizes = self._native.machine_sizes  # how many workers each machine has
+        # Whether this program may unpickle what other ranks send (byteps_job_info).
+        self.takes_objects = self._native.takes_objects
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
         self.given = GivenNames()

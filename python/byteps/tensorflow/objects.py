@@ -1,4 +1,4 @@
-"""Python objects between ranks. They travel pickled: ranks must trust each other."""
+"""Python objects between ranks (byteps.common.objects)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def broadcast_object(
 ) -> Any:
     """Return the root's object on every rank. It travels at once, also while a graph is made;
     `session` is accepted for programs written for Horovod.
+
+    The object travels pickled, so its sender can run code on every rank. If strangers can join the
+    job (it has several machines and no BYTEPS_JOB_SECRET), this raises RefusedError on every rank,
+    unless BYTEPS_ALLOW_OBJECTS is set.
 
     Example::
 
@@ -58,6 +62,10 @@ def allgather_object(
 ) -> list[Any]:
     """Return the objects of all ranks, in rank order. They travel at once, also while a graph is
     made; `session` is accepted for programs written for Horovod.
+
+    The objects travel pickled, so every rank can run code on every other one. If strangers can join
+    the job (it has several machines and no BYTEPS_JOB_SECRET), this raises RefusedError on every
+    rank, unless BYTEPS_ALLOW_OBJECTS is set.
 
     Example::
 

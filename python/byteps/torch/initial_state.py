@@ -11,7 +11,7 @@ from byteps.common import default
 from byteps.common.barriers import meet
 from byteps.common.call import Call, checked_root
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.objects import broadcast_object
+from byteps.common.objects import broadcast_object, check_objects
 from byteps.common.pending import Handle
 from byteps.common.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
@@ -109,7 +109,8 @@ def broadcast_optimizer_state(
     """Give the optimizer of every rank the root's state and options.
 
     The structure travels as one object, the tensors one by one; ranks whose state is still empty
-    receive it as well. Another class of optimizer on some rank, or other groups of parameters, are
+    receive it as well. The structure travels pickled, so what `broadcast_object` says of strangers
+    holds here, too. Another class of optimizer on some rank, or other groups of parameters, are
     a MismatchError on every rank. `model` is accepted, also in the third place, for programs
     written for Horovod; nothing depends on it.
 
@@ -119,6 +120,7 @@ def broadcast_optimizer_state(
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    check_objects("broadcast_optimizer_state")
     prefix = prefix if isinstance(prefix, str) else "Parameter."
     root_rank = checked_root(root_rank, global_process_set)
     groups = [describe_tensors(group["params"]) for group in optimizer.param_groups]

@@ -139,6 +139,13 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
                            : "the workers of other machines sum first, those of yours do not") +
            "; BYTEPS_LOCAL_REDUCE and BYTEPS_MIN_WORKERS must be the same for all workers";
   }
+  if (join.takes_objects != other->takes_objects) {
+    return std::string(
+               join.takes_objects
+                   ? "your rank takes Python objects from other ranks, the others do not"
+                   : "the other ranks take Python objects from each other, yours does not") +
+           "; BYTEPS_ALLOW_OBJECTS and DMLC_PS_ROOT_URI must be the same for all workers";
+  }
   if (join.piece_bytes_max != other->piece_bytes_max) {
     return "your partition is " + std::to_string(join.piece_bytes_max) +
            " bytes, the other workers' " + std::to_string(other->piece_bytes_max) +

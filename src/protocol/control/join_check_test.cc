@@ -33,6 +33,10 @@ TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
   other = JoinOf(Role::kWorker, 1, 0);
   other.machines_sum = true;
   EXPECT_TRUE(Has(Reason(other), "BYTEPS_LOCAL_REDUCE"));
+  other = JoinOf(Role::kWorker, 1, 0);
+  other.takes_objects = true;
+  EXPECT_TRUE(Has(Reason(other), "takes Python objects from other ranks, the others do not"));
+  EXPECT_TRUE(Has(Reason(other), "BYTEPS_ALLOW_OBJECTS"));
   other = JoinOf(Role::kServer, 101, 0);
   other.shards = 0;
   EXPECT_TRUE(Has(Reason(other), "0 shards"));

@@ -15,6 +15,7 @@
 
 #include "src/base/check.h"
 #include "src/transport/address.h"
+#include "src/transport/tcp/peer_owner.h"
 #include "src/transport/tcp/socket_options.h"
 #include "src/transport/tcp/socket_path.h"
 
@@ -411,6 +412,8 @@ void TcpStream::LookAtPath() {
   path.congestion_control = CongestionControlOf(socket_.native_handle());
   if (options.on_long_path) options.on_long_path(path);
 }
+
+Status TcpStream::CheckSameUser() { return transport::CheckSameUser(socket_.native_handle()); }
 
 Duration TcpStream::RoundTrip() { return RoundTripOf(socket_.native_handle()); }
 

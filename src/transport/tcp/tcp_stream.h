@@ -55,6 +55,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   const std::string& peer_name() const { return peer_name_; }
   const std::string& local_address() const { return local_address_; }
   ConstByteSpan binding() const { return channel_->binding(); }
+  Status CheckSameUser();
   Duration RoundTrip();
   void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
@@ -153,6 +154,7 @@ class TcpConnection final : public Connection {
   std::string PeerName() const override { return stream_->peer_name(); }
   std::string LocalAddress() const override { return stream_->local_address(); }
   ConstByteSpan ChannelBinding() const override { return stream_->binding(); }
+  Status CheckSameUser() const override { return stream_->CheckSameUser(); }
   Duration RoundTrip() const override { return stream_->RoundTrip(); }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.

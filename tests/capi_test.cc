@@ -221,11 +221,17 @@ TEST_F(CApi, WhatIsKnownOfAJobOfOne) {
   ASSERT_EQ(byteps_get_job_info(session_, &info, &error_), BYTEPS_OK) << error_.message;
   EXPECT_EQ(info.proof, BYTEPS_PROOF_ONE_USER);
   EXPECT_EQ(info.takes_objects, 1);
-  EXPECT_EQ(info.operation_limit_ms, 0);
+  EXPECT_EQ(info.operation_limit_ms, 1800 * 1000) << "as long as torch.distributed waits";
   info.struct_size = 8;
   EXPECT_EQ(byteps_get_job_info(session_, &info, &error_), BYTEPS_INVALID_ARGUMENT);
   EXPECT_EQ(byteps_get_job_info(session_, nullptr, &error_), BYTEPS_INVALID_ARGUMENT);
   EXPECT_EQ(byteps_get_job_info(nullptr, &info, &error_), BYTEPS_INVALID_ARGUMENT);
+  byteps_request request = Sum("w");
+  request.limit_ms = -1;
+  EXPECT_EQ(Run(request), BYTEPS_INVALID_ARGUMENT);
+  EXPECT_NE(TextOf(error_).find("the limit of 'w' is -1 ms"), std::string::npos) << error_.message;
+  request.limit_ms = INT64_MAX;
+  EXPECT_EQ(Run(request), BYTEPS_OK) << error_.message;
 }
 
 TEST_F(CApi, AnErrorAsSmallAsAnOlderProgramsIsNotOverrun) {

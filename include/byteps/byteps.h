@@ -188,6 +188,9 @@ typedef struct byteps_request {
   void* ready;
   byteps_on_complete on_complete; /* or null */
   void* context;                  /* of on_complete; the library never looks at it */
+  /* How long the operation may take, in milliseconds, where the user has not set the option
+   * operation_timeout_s, which counts then; 0: as long as that says. */
+  int64_t limit_ms;
 } byteps_request;
 
 /* The caller sets struct_size; byteps_get_result writes the rest. */
@@ -270,9 +273,6 @@ BYTEPS_API int32_t byteps_machine_size(const byteps_session* session, int32_t ma
 BYTEPS_API byteps_code byteps_members(byteps_session* session, int32_t* ranks, size_t capacity,
                                       size_t* count, byteps_error* error);
 
-/* Gives `name` its place in the order of urgency before its first use. */
-BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
-                                      byteps_error* error);
 /* What keeps strangers out of a job: each process proves it to the others before they believe it
  * anything. */
 typedef enum byteps_proof {
@@ -291,13 +291,18 @@ typedef struct byteps_job_info {
    * because there is a proof, or because the user allows it without one (the option allow_objects).
    * The same on all ranks of a job. */
   int32_t takes_objects;
-  /* How long an operation may take (the option operation_timeout_s); 0: for ever. */
+  /* How long an operation may take that has no limit of its own (the option operation_timeout_s);
+   * 0: for ever. */
   int64_t operation_limit_ms;
 } byteps_job_info;
 
 /* What this process knows of its job; does not change while the session lives. */
 BYTEPS_API byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info,
                                            byteps_error* error);
+
+/* Gives `name` its place in the order of urgency before its first use. */
+BYTEPS_API byteps_code byteps_declare(byteps_session* session, const char* name,
+                                      byteps_error* error);
 
 /* From now on operations may be of process set `number` (from 1; numbers are never used again),
  * which has these ranks. Nothing is agreed on here: all ranks in it must add the same ranks under
@@ -334,7 +339,7 @@ BYTEPS_API byteps_code byteps_wait(byteps_session* session, byteps_handle handle
  * when its only thread blocks in byteps_wait without a limit. Null, or the next byteps_start, takes
  * it back. Ranks that wait for each other in different operations then get
  * BYTEPS_OUT_OF_STEP. Does not block. A program need not call this. Its ranks that wait for each
- * other then wait until BYTEPS_OPERATION_TIMEOUT, or for ever where that is not set. */
+ * other then wait until BYTEPS_OPERATION_TIMEOUT. */
 BYTEPS_API byteps_code byteps_set_stuck(byteps_session* session, const char* name,
                                         byteps_error* error);
 

@@ -99,6 +99,7 @@ class Session {
   }
 
   bool takes_objects() const { return JobInfo().takes_objects != 0; }
+  int64_t operation_limit_ms() const { return JobInfo().operation_limit_ms; }
 
   void Declare(const std::string& name) {
     CheckProcess();
@@ -115,11 +116,11 @@ class Session {
                  const std::vector<int64_t>& shape, uintptr_t input, uintptr_t output,
                  int32_t root_rank, int32_t priority, int combine, int32_t process_set,
                  const std::string& detail, const std::optional<std::vector<int64_t>>& splits,
-                 bool atomic, const std::shared_ptr<Ending>& ending, Shared<Ticket>* ticket,
-                 Shared<Followers>* followers) {
+                 bool atomic, int64_t limit_ms, const std::shared_ptr<Ending>& ending,
+                 Shared<Ticket>* ticket, Shared<Followers>* followers) {
     CheckProcess();
     const Submission submission{name,     operation, dtype,       shape,  input,  output, root_rank,
-                                priority, combine,   process_set, detail, splits, atomic};
+                                priority, combine,   process_set, detail, splits, atomic, limit_ms};
     const byteps_request request = submission.Request();
     byteps_handle handle = 0;
     byteps_error error{};
@@ -378,9 +379,9 @@ void AddFollower(Shared<Followers>& followers, Shared<Ticket>& ticket, const std
                  int operation, int dtype, const std::vector<int64_t>& shape, uintptr_t input,
                  uintptr_t output, int32_t root_rank, int32_t priority, int combine,
                  int32_t process_set, const std::string& detail,
-                 const std::optional<std::vector<int64_t>>& splits, bool atomic) {
+                 const std::optional<std::vector<int64_t>>& splits, bool atomic, int64_t limit_ms) {
   followers.own->Add({name, operation, dtype, shape, input, output, root_rank, priority, combine,
-                      process_set, detail, splits, atomic},
+                      process_set, detail, splits, atomic, limit_ms},
                      ticket.own);
 }
 
@@ -404,7 +405,7 @@ void BindSession(nb::module_& module) {
            nb::arg("dtype"), nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false);
+           nb::arg("atomic") = false, nb::arg("limit_ms") = 0);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::vector<std::string>&, Opening&>(), nb::arg("settings"),
            nb::arg("opening"))
@@ -416,12 +417,13 @@ void BindSession(nb::module_& module) {
       .def_prop_ro("machine", &Session::machine)
       .def_prop_ro("machine_sizes", &Session::machine_sizes)
       .def_prop_ro("takes_objects", &Session::takes_objects)
+      .def_prop_ro("operation_limit_ms", &Session::operation_limit_ms)
       .def("declare", &Session::Declare, nb::arg("name"))
       .def("start", &Session::Start, nb::arg("name"), nb::arg("operation"), nb::arg("dtype"),
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false, nb::arg("ending") = nb::none(),
+           nb::arg("atomic") = false, nb::arg("limit_ms") = 0, nb::arg("ending") = nb::none(),
            nb::arg("ticket") = nb::none(), nb::arg("followers") = nb::none())
       .def("wait_for_followers", &Session::WaitForFollowers, nb::arg("followers"),
            nb::arg("timeout_ms"))

@@ -25,6 +25,7 @@ struct Submission {
   std::string detail;
   std::optional<std::vector<int64_t>> splits;
   bool atomic = false;
+  int64_t limit_ms = 0;
 
   // What byteps_start takes; valid as long as this is unchanged.
   byteps_request Request() const {
@@ -44,6 +45,7 @@ struct Submission {
     request.splits = splits.has_value() ? splits->data() : nullptr;
     request.split_count = splits.has_value() ? splits->size() : 0;
     request.atomic = atomic ? 1 : 0;
+    request.limit_ms = limit_ms;
     return request;
   }
 };

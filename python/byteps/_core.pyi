@@ -68,6 +68,7 @@ class Followers:
         detail: str = "",
         splits: Sequence[int] | None = None,
         atomic: bool = False,
+        limit_ms: int = 0,
     ) -> None: ...
 
 class Session:
@@ -90,6 +91,8 @@ class Session:
     def machine_sizes(self) -> list[int]: ...
     @property
     def takes_objects(self) -> bool: ...
+    @property
+    def operation_limit_ms(self) -> int: ...
     def declare(self, name: str) -> None: ...
     def start(
         self,
@@ -106,6 +109,7 @@ class Session:
         detail: str = "",
         splits: Sequence[int] | None = None,
         atomic: bool = False,
+        limit_ms: int = 0,
         ending: Ending | None = None,
         ticket: Ticket | None = None,
         followers: Followers | None = None,

@@ -346,7 +346,11 @@ constexpr OptionRow kRows[] = {
      .field = &Options::operation_timeout_s,
      .readers = kByWorker,
      .maximum = 7 * kDay,
-     .help = "Seconds after which an operation fails although all processes live; 0: no limit."},
+     .help =
+         "Seconds after which an operation fails although all processes live, with an error that "
+         "names the ranks that have not begun it; 0: no limit. A join may last longer, while "
+         "ranks that have not joined go on. Not set: 1800; in torch.distributed what "
+         "init_process_group says."},
     {.name = "stall_check_time_s",
      .variable = "BYTEPS_STALL_CHECK_TIME",
      .field = &Options::stall_check_time_s,

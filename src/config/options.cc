@@ -292,6 +292,11 @@ int64_t GlobalRank(const Options& options) {
   return options.global_rank.value_or(RankInOrder(options));
 }
 
+// As long as torch.distributed waits.
+int64_t OperationTimeout(const Options& options) {
+  return options.operation_timeout_s.value_or(1800);
+}
+
 int64_t CreditBytes(const Options& options) {
   if (options.credit_bytes != 0) return options.credit_bytes;
   return options.scheduling_credit * options.partition_bytes;

@@ -66,7 +66,7 @@ struct Options {
   int64_t link_timeout_ms = 900;
   int64_t coordinator_patience_s = 30;
   int64_t server_patience_s = 10;
-  int64_t operation_timeout_s = 0;
+  std::optional<int64_t> operation_timeout_s;  // not set: OperationTimeout
 
   // What it does when processes are lost.
   int64_t min_workers = 0;
@@ -142,6 +142,9 @@ int64_t WorkerCount(const Options& options);
 
 // This process' rank among them.
 int64_t GlobalRank(const Options& options);
+
+// How long an operation may take; 0: for ever.
+int64_t OperationTimeout(const Options& options);
 
 // The bytes that may be between push and answer; 0 leaves the choice to the caller.
 int64_t CreditBytes(const Options& options);

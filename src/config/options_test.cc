@@ -474,6 +474,11 @@ TEST(DerivedOptionsTest, TheGlobalRankCanBeGiven) {
   EXPECT_EQ(GlobalRank(options.value()), 0);
 }
 
+TEST(DerivedOptionsTest, AnOperationHasALimitUnlessItIsTurnedOff) {
+  EXPECT_EQ(OperationTimeout(Options()), 1800);
+  EXPECT_EQ(OperationTimeout({.operation_timeout_s = 0}), 0);
+}
+
 TEST(DerivedOptionsTest, CreditIsInBytesOrInPieces) {
   Options options;
   EXPECT_EQ(CreditBytes(options), 0);

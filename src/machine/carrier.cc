@@ -16,6 +16,8 @@ constexpr TensorId kTensorsMax = UINT32_MAX - 2;
 // Members are told apart by their ranks; 0 stands for servers there.
 uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
 
+std::string NameOf(uint32_t rank) { return "worker " + std::to_string(rank); }
+
 protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
 
 }  // namespace
@@ -94,7 +96,9 @@ void Carrier::On(uint32_t rank, const wire::Message& message) {
   } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
     if (!alive->account.has_value() || Has(rounds_.left(), rank)) return;
     accounts_.Take(rank, MemberOf(rank), *alive->account, now_);
-    if (!accounts_.asked().empty()) say_(rank, wire::Message(wire::Alive{{}, accounts_.asked()}));
+    if (accounts_.asked().empty()) return;
+    say_(rank,
+         wire::Message(wire::Alive{{}, accounts_.asked(), accounts_.NotesFor(rank, now_, NameOf)}));
   }
 }
 
@@ -137,8 +141,7 @@ void Carrier::OnTick(Time now) {
   }
   std::optional<Time> report = accounts_.NextDue();
   if (!report.has_value() || now < *report) return;
-  auto name = [](uint32_t rank) { return "worker " + std::to_string(rank); };
-  for (const std::string& line : accounts_.Report(now, name)) options_.report(line);
+  for (const std::string& line : accounts_.Report(now, NameOf)) options_.report(line);
 }
 
 void Carrier::Close() {

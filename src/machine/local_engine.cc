@@ -246,7 +246,7 @@ void LocalEngine::OnMessage(const wire::Message& message) {
   } else if (const auto* question = std::get_if<wire::Unbegun>(&message)) {
     front_.OnUnbegun(*question);
   } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
-    accountant_.Ask(alive->asked);
+    accountant_.Hear(*alive);
   }
 }
 
@@ -277,10 +277,7 @@ void LocalEngine::TakeSubmissions() {
 // Again and again until the carrier has decided: all pieces may have blocks just now.
 void LocalEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
   if (over_ || leaves_) return;
-  for (protocol::OperationId id : late) {
-    front_.Abort(id, "rank " + std::to_string(options_.rank) +
-                         " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
-  }
+  for (const auto& [id, why] : accountant_.Judge(options_.rank, late)) front_.Abort(id, why);
 }
 
 std::optional<Time> LocalEngine::NextTick() {

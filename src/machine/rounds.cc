@@ -71,7 +71,7 @@ void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
   if (!round.failure.ok()) return;
   if (!round.is_complete) {
     RankSet missing = Missing(round);
-    std::string whom = missing == 0 ? "" : "; it has no part of rank " + RanksText(missing);
+    std::string whom = missing == 0 ? "" : "; the tensor has no part of rank " + RanksText(missing);
     return Fail(place, {abort.why.code(), abort.why.message() + whom});
   }
   if (!events_.break_off(abort.key)) return;

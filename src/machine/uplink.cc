@@ -172,7 +172,10 @@ void Uplink::On(uint32_t rank, const Abort& word) {
   if (found == rounds_.end() || (found->second.begun & Bit(rank)) == 0) return;
   Round& round = found->second;
   RankSet missing = round.is_open ? 0 : Missing(round);
-  const std::string whom = missing == 0 ? "" : LackOf(missing);
+  const std::string whom = missing == 0
+                               ? ""
+                               : "; the machine of rank " +
+                                     std::to_string(machine_ranks_.RankOf(rank)) + LackOf(missing);
   AskForError(word.key, round, {word.why.code(), word.why.message() + whom});
 }
 
@@ -412,7 +415,7 @@ void Uplink::Close(const Status& why) {
 }
 
 std::string Uplink::LackOf(RankSet missing) const {
-  return "; its machine has no part of rank " + machine_ranks_.NamesOf(missing);
+  return " has no part of rank " + machine_ranks_.NamesOf(missing);
 }
 
 void Uplink::SayTo(RankSet ranks, const Word& word) {

@@ -220,7 +220,7 @@ TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
   uplink.OnWord(0, Begun());
   uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status own(StatusCode::kDeadlineExceeded,
-                   "rank 2 has waited; its machine has no part of rank 3");
+                   "rank 2 has waited; the machine of rank 2 has no part of rank 3");
   EndExchange(own);
   ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
   EXPECT_EQ(ToldTo<Ended>(0)[0].status, own);

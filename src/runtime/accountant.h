@@ -1,7 +1,9 @@
 // Makes a worker's accounts of itself, of which the coordinator makes stall reports and its status
-// page. On the loop's thread.
+// page; and judges operations that have passed their limit, by what the coordinator tells of the
+// others. On the loop's thread.
 #pragma once
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,14 +22,21 @@ class Accountant {
   Accountant(const protocol::UseStates& uses, OpenOperations& operations)
       : uses_(uses), operations_(operations) {}
 
-  // The coordinator wants to know how far these are.
-  void Ask(std::vector<wire::NamedUse> asked) { asked_ = std::move(asked); }
+  // What the coordinator wants to know, and what it tells.
+  void Hear(const wire::Alive& alive);
   wire::Alive Tell();
+
+  // Which of the operations of rank `rank` that have passed their limits are to end in an error,
+  // and why. A join ends only when no rank that it waits for has ended an operation for so long:
+  // these may have data for as long as they like.
+  std::vector<std::pair<protocol::OperationId, protocol::TooLate>> Judge(
+      uint32_t rank, const std::vector<protocol::OperationId>& late) const;
 
  private:
   const protocol::UseStates& uses_;
   OpenOperations& operations_;
   std::vector<wire::NamedUse> asked_;
+  std::vector<wire::UseNote> notes_;
 };
 
 }  // namespace byteps::runtime

@@ -67,11 +67,13 @@ std::optional<protocol::Operation> OpenOperations::Next() {
   next->second.begun = loop_.EventTime();
   const protocol::Operation& operation = next->second.operation;
   next->second.bytes = operations::InputBytes(operation.spec, operation.rows).value_or(0);
-  if (limit_ > Duration::zero()) {
-    next->second.due = loop_.Now() + limit_;
+  next->second.own_limit = operation.limit > Duration::zero();
+  next->second.limit = next->second.own_limit ? operation.limit : limit_;
+  if (next->second.limit > Duration::zero()) {
+    next_due_ = std::min(next_due_, next->second.begun + next->second.limit);
     if (timer_ == nullptr) {
-      timer_ = loop_.Every(std::min<Duration>(limit_ / 2, kLookEvery), [this] {
-        if (!looks_soon_) Look(0);
+      timer_ = loop_.Every(std::min<Duration>(next->second.limit / 2, kLookEvery), [this] {
+        if (!looks_soon_ && loop_.Now() >= next_due_) Look(0);
       });
     }
   }
@@ -82,10 +84,14 @@ std::optional<protocol::Operation> OpenOperations::Next() {
 // The operations end behind this look, not in it.
 void OpenOperations::Look(protocol::OperationId from) {
   looks_soon_ = false;
+  if (from == 0) next_due_ = Time::max();
   const Time now = loop_.Now();
   std::vector<protocol::OperationId> late;
-  for (auto at = open_.lower_bound(from); at != open_.end(); ++at) {
-    if (at->second.due > now) break;  // later ones: later
+  for (auto at = open_.lower_bound(from); at != open_.end() && at->first < next_; ++at) {
+    const Entry& entry = at->second;
+    if (entry.limit == Duration::zero()) continue;
+    next_due_ = std::min(next_due_, entry.begun + entry.limit);
+    if (entry.begun + entry.limit > now) continue;
     if (late.size() == kLateMax) {
       looks_soon_ = true;
       loop_.Post([this, id = at->first] { Look(id); });
@@ -130,20 +136,24 @@ OpenOperations::Tally OpenOperations::TakeTally() {
   return tally;
 }
 
-std::vector<std::pair<OperationId, Duration>> OpenOperations::Oldest(Duration age,
-                                                                     size_t count) const {
-  std::vector<std::pair<OperationId, Duration>> oldest;
+OpenOperations::Age OpenOperations::AgeOf(const Entry& entry, Time now) const {
+  return {now - entry.begun, entry.limit, entry.own_limit};
+}
+
+std::vector<std::pair<OperationId, OpenOperations::Age>> OpenOperations::Oldest(
+    Duration age, size_t count) const {
+  std::vector<std::pair<OperationId, Age>> oldest;
   const Time now = loop_.Now();
   for (const auto& [id, entry] : open_) {
     if (id >= next_ || now - entry.begun < age || oldest.size() == count) break;
-    oldest.emplace_back(id, now - entry.begun);
+    oldest.emplace_back(id, AgeOf(entry, now));
   }
   return oldest;
 }
 
-Duration OpenOperations::AgeOf(OperationId id) const {
+OpenOperations::Age OpenOperations::AgeOf(OperationId id) const {
   auto found = open_.find(id);
-  return found == open_.end() ? Duration() : loop_.Now() - found->second.begun;
+  return found == open_.end() ? Age() : AgeOf(found->second, loop_.Now());
 }
 
 void OpenOperations::EndAll(const Status& why) noexcept {

@@ -33,7 +33,7 @@ class OpenOperations {
     std::function<void(const std::vector<protocol::OperationId>&)> on_late;
   };
 
-  // `limit` of an operation, from when it is taken; zero: none.
+  // `limit` of an operation that has none of its own, from when it is taken; zero: none.
   OpenOperations(transport::Loop& loop, Duration limit, Events events);
 
   // Accepts an operation; `done` is called when it ends. Once refused, it ends inside the call.
@@ -57,9 +57,15 @@ class OpenOperations {
     std::vector<wire::Took> took;
   };
   Tally TakeTally();
-  // Those that have been open for at least `age`, the oldest first, and for how long.
-  std::vector<std::pair<protocol::OperationId, Duration>> Oldest(Duration age, size_t count) const;
-  Duration AgeOf(protocol::OperationId id) const;
+  struct Age {
+    Duration age{};
+    Duration limit{};  // zero: none
+    bool own_limit = false;
+  };
+  // Those that have been open for at least `age`, the oldest first.
+  std::vector<std::pair<protocol::OperationId, Age>> Oldest(Duration age, size_t count) const;
+  // All zero for one that is not open.
+  Age AgeOf(protocol::OperationId id) const;
 
   // Whatever is open, taken or not, ends like this, and what is submitted later. Takes no memory.
   void EndAll(const Status& why) noexcept;
@@ -68,14 +74,16 @@ class OpenOperations {
   struct Entry {
     protocol::Operation operation;  // until it is taken
     Done done;
-    Time due = Time::max();
     Time begun{};  // when it was taken
+    Duration limit{};
+    bool own_limit = false;
     uint64_t bytes = 0;
   };
   // From one map to the other no memory is needed: what was accepted cannot get lost.
   using Entries = std::map<protocol::OperationId, Entry>;
 
   void Look(protocol::OperationId from);
+  Age AgeOf(const Entry& entry, Time now) const;
   void Count(const Entry& entry, const protocol::Outcome& outcome);
 
   transport::Loop& loop_;
@@ -85,7 +93,8 @@ class OpenOperations {
   Entries open_;
   protocol::OperationId next_ = 1;  // those from here on are not taken
   std::unique_ptr<transport::Loop::Timer> timer_;
-  bool looks_soon_ = false;  // the rest of the late ones has its turn soon
+  bool looks_soon_ = false;      // the rest of the late ones has its turn soon
+  Time next_due_ = Time::max();  // none is late before
   Tally tally_;
   Time idle_since_;
 

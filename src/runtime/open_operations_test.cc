@@ -122,6 +122,44 @@ TEST_F(OpenOperationsTest, WhatTakesTooLongIsToldOfAgainAndAgain) {
   EXPECT_EQ(late.back(), Ids{2});
 }
 
+TEST_F(OpenOperationsTest, ALimitOfItsOwnCountsInPlaceOfTheGeneralOne) {
+  Submit("a");
+  protocol::Operation patient = Named("b");
+  patient.limit = seconds(10);
+  operations.Submit(std::move(patient), [](const protocol::Outcome&) {});
+  Submit("c");
+  TakeAll();
+  loop.now += seconds(4);
+  loop.tick();
+  EXPECT_EQ(late, (std::vector<Ids>{{1, 3}}));
+  EXPECT_EQ(operations.AgeOf(2).limit, seconds(10));
+  EXPECT_TRUE(operations.AgeOf(2).own_limit);
+  EXPECT_FALSE(operations.AgeOf(1).own_limit);
+  operations.Complete(1, {});
+  operations.Complete(3, {});
+  loop.now += seconds(5);
+  loop.tick();
+  EXPECT_EQ(late.size(), 1u);
+  loop.now += seconds(1);
+  loop.tick();
+  EXPECT_EQ(late.back(), Ids{2});
+}
+
+TEST_F(OpenOperationsTest, WithoutAGeneralLimitOthersHaveTheirOwn) {
+  OpenOperations unlimited(loop, Duration(),
+                           {[] {}, [this](const Ids& ids) { late.push_back(ids); }});
+  unlimited.Submit(Named("a"), [](const protocol::Outcome&) {});
+  protocol::Operation limited = Named("b");
+  limited.limit = seconds(10);
+  unlimited.Submit(std::move(limited), [](const protocol::Outcome&) {});
+  while (unlimited.Next()) {
+  }
+  loop.now += seconds(100);
+  loop.tick();
+  EXPECT_EQ(late, std::vector<Ids>{{2}});
+  EXPECT_EQ(unlimited.AgeOf(1).limit, Duration());
+}
+
 TEST_F(OpenOperationsTest, ManyThatTakeTooLongHaveSeveralTurns) {
   for (int i = 0; i < 600; ++i) Submit(std::to_string(i));
   TakeAll();

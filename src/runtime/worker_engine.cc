@@ -183,7 +183,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     front_.OnForgotten(*forgotten);
   }
   if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
-  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Ask(alive->asked);
+  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Hear(*alive);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
   lanes_->Deliver();
 }
@@ -285,10 +285,7 @@ void WorkerEngine::TakeSubmissions() {
 // Again and again until the owners have decided: connections break, and pieces wait for credit.
 void WorkerEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
   if (phase_ != Phase::kReady || leaving_.wants()) return;
-  for (protocol::OperationId id : late) {
-    front_.Abort(id, "rank " + std::to_string(rank_) +
-                         " has waited longer than the limit (BYTEPS_OPERATION_TIMEOUT)");
-  }
+  for (const auto& [id, why] : accountant_.Judge(rank_, late)) front_.Abort(id, why);
   lanes_->Deliver();
 }
 

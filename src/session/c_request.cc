@@ -11,6 +11,9 @@
 namespace byteps::session {
 namespace {
 
+// A year; a sum with the time of day does not overflow.
+constexpr int64_t kLimitMsMax = int64_t{1000} * 86400 * 366;
+
 // A program in C may have put any number into an enumeration; C++ must not look at such a one.
 template <typename Enumeration>
 int NumberIn(const Enumeration& field) {
@@ -124,6 +127,11 @@ Result<protocol::Operation> ReadRequest(const byteps_request& request) {
   operation.input = static_cast<const std::byte*>(request.input);
   operation.output = static_cast<std::byte*>(request.output);
   operation.priority = request.priority;
+  if (request.limit_ms < 0) {
+    return Invalid("the limit" + OfName(request) + " is " + std::to_string(request.limit_ms) +
+                   " ms; it must not be negative");
+  }
+  operation.limit = milliseconds(std::min<int64_t>(request.limit_ms, kLimitMsMax));
   Status rest = ConvertRest(request, operation);
   if (!rest.ok()) return rest;
   const operations::Row& row = operations::RowOf(operation.spec.op);

@@ -24,7 +24,8 @@ Session::Session(const config::Options& options, Parts parts)
       machines_sum_(config::MachinesSum(options)),
       proof_(ProofOf(options)),
       takes_objects_(TakesObjects(options)),
-      operation_limit_(seconds(options.operation_timeout_s)),
+      operation_limit_(seconds(config::OperationTimeout(options))),
+      own_limits_count_(!options.operation_timeout_s.has_value()),
       standing_(parts.started.standing),
       memory_(std::move(parts.started.memory)),
       admission_(standing_.rank, standing_.ranks),
@@ -74,6 +75,7 @@ void Session::Declare(const std::string& name) { engine_->Declare(name); }
 Result<Handle> Session::Start(protocol::Operation operation, Completion::Function on_complete) {
   Result<std::unique_ptr<Completion>> completion = MakeCompletion(std::move(on_complete));
   if (!completion.ok()) return completion.status();
+  if (!own_limits_count_) operation.limit = Duration::zero();
   Completion* to_number = completion.value().get();
   auto started = std::make_shared<StartedOperation>(std::move(completion).value(), helpers_);
   if (to_number != nullptr && timeline_->on()) started->Record(EntryOf(operation));

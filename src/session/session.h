@@ -59,7 +59,7 @@ class Session {
   // TakesObjects in trust.h.
   JobProof proof() const { return proof_; }
   bool takes_objects() const { return takes_objects_; }
-  // Zero: none.
+  // Of operations that have none of their own; zero: none.
   Duration operation_limit() const { return operation_limit_; }
 
   void Declare(const std::string& name);
@@ -119,6 +119,7 @@ class Session {
   const JobProof proof_;
   const bool takes_objects_;
   const Duration operation_limit_;
+  const bool own_limits_count_;
   const runtime::Standing standing_;
   const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
   SpeedMeter speed_;

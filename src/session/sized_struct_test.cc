@@ -52,6 +52,7 @@ TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(offsetof(byteps_error, message), 12u);
   EXPECT_EQ(SizedStruct<byteps_job_info>::kBytesMin, 24u);
   EXPECT_EQ(offsetof(byteps_request, on_complete), 120u);
+  EXPECT_EQ(offsetof(byteps_request, limit_ms), 136u);
 }
 
 TEST(SizedStructTest, NothingIsReadBeyondTheSize) {

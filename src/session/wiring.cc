@@ -202,7 +202,7 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.rank = static_cast<uint32_t>(config::GlobalRank(options));
   local.size = static_cast<uint32_t>(options.local_size);
   local.start_limit = seconds(options.start_timeout_s);
-  local.operation_limit = seconds(options.operation_timeout_s);
+  local.operation_limit = seconds(config::OperationTimeout(options));
   local.status_address = config::StatusAddress(options);
   local.stall_after = seconds(options.stall_check_time_s);
   local.alive_every = milliseconds(options.heartbeat_interval_ms);
@@ -310,7 +310,7 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
       worker.shards.interfaces.push_back(std::move(link.addresses));
     }
   }
-  worker.operation_limit = seconds(options.operation_timeout_s);
+  worker.operation_limit = seconds(config::OperationTimeout(options));
   // The coordinator gives up first and says who is missing; this limit is for a silent one.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);

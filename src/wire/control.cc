@@ -254,8 +254,8 @@ flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
   std::vector<flatbuffers::Offset<fb::UseState>> uses;
   for (const UseState& one : m.uses) {
     auto use = Table(b, one.use);
-    uses.push_back(
-        fb::CreateUseState(b, use, one.tensor, static_cast<uint8_t>(one.stage), one.age_ms));
+    uses.push_back(fb::CreateUseState(b, use, one.tensor, static_cast<uint8_t>(one.stage),
+                                      one.age_ms, one.left_ms));
   }
   std::vector<uint32_t> tensors, us;
   std::vector<uint64_t> rounds;
@@ -277,7 +277,17 @@ Encoded Encode(Builder& b, const Alive& m) {
   if (m.account.has_value()) account = Table(b, *m.account);
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Use>>> asked;
   if (!m.asked.empty()) asked = UseTables(b, m.asked);
-  return {fb::Body_Alive, fb::CreateAlive(b, account, asked).Union()};
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::UseNote>>> notes;
+  if (!m.notes.empty()) {
+    std::vector<flatbuffers::Offset<fb::UseNote>> list;
+    for (const UseNote& one : m.notes) {
+      auto use = Table(b, one.use);
+      auto others = b.CreateString(one.others);
+      list.push_back(fb::CreateUseNote(b, use, others, one.quiet_ms));
+    }
+    notes = b.CreateVector(list);
+  }
+  return {fb::Body_Alive, fb::CreateAlive(b, account, asked, notes).Union()};
 }
 
 Encoded Encode(Builder& b, const Suspect& m) {

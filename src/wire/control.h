@@ -65,8 +65,7 @@ struct Join {
   std::vector<std::string> more_addresses;
   // Workers: how many each machine of the job has, as MachineLayout::sizes; empty: not said.
   std::vector<uint32_t> local_sizes;
-  // Workers: their program may run what others send (byteps_trust::takes_objects).
-  bool takes_objects = false;
+  bool takes_objects = false;  // workers: byteps_job_info has it
 
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -376,7 +375,8 @@ struct UseState {
   NamedUse use;
   TensorId tensor = UINT32_MAX;  // UINT32_MAX: it has no number yet
   UseStage stage = UseStage::kNotBegun;
-  uint32_t age_ms = 0;  // since it began
+  uint32_t age_ms = 0;   // since it began
+  uint32_t left_ms = 0;  // until it passes its limit, at least 1; 0: none, or not known
   friend bool operator==(const UseState&, const UseState&) = default;
 };
 // An operation that has ended well took so long from its begin to its end on one rank. All ranks
@@ -401,11 +401,18 @@ struct Account {
 };
 inline constexpr size_t kUsesInAccountMax = 16;
 inline constexpr size_t kTookInAccountMax = 256;
-
+// What keeps a rank's use waiting that passes its limit soon, or has passed it.
+struct UseNote {
+  NamedUse use;
+  std::string others;     // which ranks have not begun it, and what the first of them does
+  uint32_t quiet_ms = 0;  // none of these has ended an operation for so long
+  friend bool operator==(const UseNote&, const UseNote&) = default;
+};
 // Both ways: I live. A worker gives an account of itself; the coordinator asks about uses.
 struct Alive {
   std::optional<Account> account;
   std::vector<NamedUse> asked;
+  std::vector<UseNote> notes;
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 

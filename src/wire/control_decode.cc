@@ -321,7 +321,7 @@ Result<Account> Read(const fb::Account& m, size_t message_bytes) {
     bool sound = one.use() != nullptr && one.stage() <= static_cast<uint8_t>(kLastUseStage);
     if (!sound) return Malformed("no such state of a use");
     UseState state{ReadNamed(*one.use()), one.tensor(), static_cast<UseStage>(one.stage()),
-                   one.age_ms()};
+                   one.age_ms(), one.left_ms()};
     unfolded += kUseBytes + state.use.name.size();
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     account.uses.push_back(std::move(state));
@@ -348,6 +348,15 @@ Result<Message> Decode(const fb::Alive& m, size_t message_bytes) {
   std::optional<std::vector<NamedUse>> asked = ReadNamedUses(m.asked(), message_bytes);
   if (!asked.has_value()) return Malformed("a list with shared parts");
   alive.asked = *std::move(asked);
+  size_t unfolded = 0;
+  for (size_t i = 0; m.notes() != nullptr && i < m.notes()->size(); ++i) {
+    const fb::UseNote& one = *m.notes()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    if (one.use() == nullptr) return Malformed("a note about nothing");
+    UseNote note{ReadNamed(*one.use()), Text(one.others()), one.quiet_ms()};
+    unfolded += kUseBytes + note.use.name.size() + note.others.size();
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    alive.notes.push_back(std::move(note));
+  }
   return Message(std::move(alive));
 }
 

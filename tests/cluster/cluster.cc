@@ -224,7 +224,8 @@ Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   local.leave_limit = options_.leave_limit;
   local.end_limit = options_.end_limit;
   local.silence_max = options_.silence_end;
-  local.alive_every = options_.silence_end;  // nothing wakes a rank that nobody has woken
+  // Nothing wakes a rank that nobody has woken.
+  local.alive_every = options_.window_beats ? options_.alive_every : options_.silence_end;
   local.overdue_after = local.judge_after = kOverdueAfter;
   return machine::StartLocalEngine(local, log_);
 }

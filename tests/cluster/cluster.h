@@ -80,6 +80,7 @@ struct ClusterOptions {
   // Until a worker says that a server to which its connection broke cannot be reached.
   Duration unreachable_after = seconds(1);
   Duration alive_every = milliseconds(200);  // of workers
+  bool window_beats = false;                 // as often, also where no test should need it
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};

@@ -357,6 +357,56 @@ TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   }
 }
 
+class Limits : public ::testing::TestWithParam<Medium> {
+ protected:
+  // Before its limit a rank hears what the missing ones do, which takes some accounts of both.
+  ClusterOptions Limited() {
+    ClusterOptions options;
+    options.medium = GetParam();
+    options.window_beats = true;
+    options.operation_limit = seconds(8);
+    return options;
+  }
+  static void ExpectLate(const Status& ended, std::initializer_list<const char*> texts) {
+    EXPECT_EQ(ended.code(), StatusCode::kDeadlineExceeded) << ended.ToString();
+    for (const char* text : texts) {
+      EXPECT_NE(ended.message().find(text), std::string::npos) << ended.message();
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Media, Limits,
+                         ::testing::Values(Medium::kTcp, Medium::kWindow, Medium::kMachines),
+                         [](const auto& medium) { return NameOf(medium.param); });
+
+TEST_P(Limits, EachRankOfACircleHearsOfBothSides) {
+  Cluster cluster(Limited());
+  ASSERT_TRUE(cluster.Start().ok());
+  std::vector<Bytes> data(2, Bytes(kFloats * sizeof(float)));
+  TicketRef first = cluster.Submit(0, SumOf("a", data[0]));
+  TicketRef second = cluster.Submit(1, SumOf("b", data[1]));
+  ExpectLate(first->WaitStatus(),
+             {"rank 0 has waited longer than the limit of 8 s (BYTEPS_OPERATION_TIMEOUT) for "
+              "tensor 'a'",
+              "rank 1 has not begun it: worker 1", "is in 'b' and waits for the sum there",
+              "no part of rank"});
+  ExpectLate(second->WaitStatus(), {"rank 1 has waited", "tensor 'b'", "worker 0", "is in 'a'"});
+  cluster.LeaveInOrder();
+}
+
+// Rank 0 lives, has data for all that anybody knows, and does nothing.
+TEST_P(Limits, AJoinDoesNotWaitForEverForARankThatDoesNothing) {
+  Cluster cluster(Limited());
+  ASSERT_TRUE(cluster.Start().ok());
+  protocol::Operation join;
+  join.name = "join";
+  join.spec.op = wire::Op::kJoin;
+  join.spec.dtype = DataType::kInt64;
+  ExpectLate(cluster.Submit(1, std::move(join))->WaitStatus(),
+             {"rank 1 has waited", "for tensor 'join'", "worker 0", "it is in its own program"});
+  cluster.LeaveInOrder();
+}
+
 // Nobody says anything else meanwhile, so no other event takes the news along.
 TEST(QuietJob, WhatTakesTooLongEnds) {
   ClusterOptions options;

@@ -200,7 +200,7 @@ TEST(RecoveryTest, WhoGivesUpSaysOfWhatAndIsToldWhoIsNotThere) {
   job.All();
   ASSERT_NE(job.outcome(0, id), nullptr);
   EXPECT_EQ(job.outcome(0, id)->status.message(),
-            "rank 0 is tired for tensor 'a', sum of uint8[4]; it has no part of rank 1, 3");
+            "rank 0 is tired for tensor 'a', sum of uint8[4]; the tensor has no part of rank 1, 3");
 }
 
 // A rank that gives up again and again does not wait for one that hangs, whose errors are kept for

@@ -197,7 +197,7 @@ TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(ErrorIn(driver.answers[0]),
-            Status(StatusCode::kDeadlineExceeded, "too late; it has no part of rank 2"));
+            Status(StatusCode::kDeadlineExceeded, "too late; the tensor has no part of rank 2"));
 }
 
 TEST_F(ShardRoundsTest, WhoHasJoinedIsNotWaitedForButAveragesCountIt) {

@@ -44,6 +44,7 @@ class Started:
     detail: str = ""
     splits: Sequence[int] | None = None
     atomic: bool = False
+    limit_ms: int = 0
     complete: bool = False
     gathered: bytes = b""
 
@@ -99,8 +100,9 @@ class World:
         self.entries: list[tuple] = []
         self.sets: dict[int, list[int]] = {}
         self.gave_up: list[str] = []
-        self.stuck: list[str | None] = []
         self.takes_objects = True
+        self.operation_limit_ms = 1_800_000
+        self.stuck: list[str | None] = []
         self.memory: dict[int, bytearray] = {}  # that nobody has given back, by address
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
@@ -137,6 +139,7 @@ class FakeSession:
         self._operations: dict[int, Started] = {}
         self._followers: dict[int, Followers] = {}
         self.takes_objects = world.takes_objects
+        self.operation_limit_ms = world.operation_limit_ms
         self._down = False
 
     def declare(self, name: str) -> None:

@@ -22,6 +22,7 @@ from byteps.common.flight import Flight
 from byteps.common.groups import describe_tensors, places_by_kind, start_group
 from byteps.common.part_frames import heads, parts_of
 from byteps.common.replicas import compare, digest
+from byteps.common.request import Request
 from byteps.common.types import DataType, Operation
 from byteps.common.updater import Update, Updater
 
@@ -69,6 +70,31 @@ def test_objects_are_refused_before_anything_begins_where_strangers_can_join(cor
         with pytest.raises(RefusedError, match=rf"{function.__name__} runs code .* Set BYTEPS_"):
             function({"a": 1}, *rest)
     assert core.names() == []
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "end"),
+    [
+        (1_800_000, "ends with an error that names the missing ranks, after 1800 s (BYTEPS_O"),
+        (0, "end such a wait with an error that names the missing ranks, set BYTEPS_O"),
+    ],
+)
+def test_a_long_wait_says_when_it_will_end(core, caplog, limit_ms, end) -> None:
+    core.operation_limit_ms = limit_ms
+    default.shutdown()
+    default.init()
+    session = default.current()
+    handle = session.start(Request("all here", Operation.BARRIER, DataType.UINT8, (), 0, 0))
+    session._tell_of_wait(handle, 60)
+    assert "rank 0 has waited 60 s for tensor" in caplog.text
+    assert end in caplog.text
+
+
+def test_a_limit_of_its_own_reaches_the_library(core) -> None:
+    request = Request("a", Operation.BARRIER, DataType.UINT8, (), 0, 0, limit_s=90.5)
+    default.current().start(request)
+    default.current().start(Request("b", Operation.BARRIER, DataType.UINT8, (), 0, 0))
+    assert [one.limit_ms for one in core.started] == [90500, 0]
 
 
 def test_bytes_of_a_rank_that_was_lost_are_none() -> None:

@@ -12,7 +12,20 @@ NAME_PREFIX = "byteps."
 _DETAIL_MAX = 1024  # bytes that the job takes
 
 Arguments = tuple[
-    str, int, int, Sequence[int], int, int, int, int, int, int, str, "Sequence[int] | None", bool
+    str,
+    int,
+    int,
+    Sequence[int],
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    str,
+    "Sequence[int] | None",
+    bool,
+    int,
 ]
 
 
@@ -33,6 +46,7 @@ class Request:
     detail: str = ""  # what else must be equal on all ranks, in words
     splits: Sequence[int] | None = None  # of an alltoall: the rows for each rank
     atomic: bool = False  # one set of contributions for the whole tensor
+    limit_s: float = 0  # of its own, if the user has set none for all operations
 
     def describe(self) -> str:
         """Return what must be equal on all ranks, in words."""
@@ -58,6 +72,7 @@ class Request:
             self.detail,
             self.splits,
             self.atomic,
+            int(1000 * self.limit_s),
         )
 
 

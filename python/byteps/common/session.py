@@ -63,6 +63,8 @@ class Session:
         self.machine_sizes = self._native.machine_sizes  # how many workers each machine has
         # Whether this program may unpickle what other ranks send (byteps_job_info).
         self.takes_objects = self._native.takes_objects
+        # How long an operation may take that has no limit of its own; 0: for ever.
+        self.operation_limit_s = self._native.operation_limit_ms // 1000
         self.group = SubmissionGroup()
         self.unnamed = UnnamedCalls()
         self.given = GivenNames()
@@ -321,11 +323,11 @@ class Session:
             waits = f"for tensor '{name}' ({operation.request.describe()})"
             others = "Another rank is late, makes other calls, or makes the same calls in another "
             others += "order"
-        _LOG.warning(
-            "rank %d has waited %d s %s. %s. To end such a wait with an error that names the "
-            "missing ranks, set BYTEPS_OPERATION_TIMEOUT (seconds).",
-            self.rank, waited_s, waits, others,
-        )  # fmt: skip
+        how = "with an error that names the missing ranks"
+        end = f"To end such a wait {how}, set BYTEPS_OPERATION_TIMEOUT (seconds)"
+        if limit_s := self.operation_limit_s:
+            end = f"The wait ends {how}, after {limit_s} s (BYTEPS_OPERATION_TIMEOUT)"
+        _LOG.warning("rank %d has waited %d s %s. %s. %s.", self.rank, waited_s, waits, others, end)
 
     def result(self, operation: OpenOperation) -> tuple[int, int, int]:
         """Return (bytes, first dimension, members) of a complete operation."""

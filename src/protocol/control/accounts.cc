@@ -14,6 +14,9 @@ constexpr size_t kRanksMax = 8;
 // Who was asked answers with its next account.
 constexpr Duration kAnswerLimit = seconds(3);
 constexpr Duration kLookAgain = milliseconds(500);
+// So long before its limit a rank hears who keeps it waiting. Others are asked meanwhile.
+constexpr Duration kNoteBefore = seconds(3);
+constexpr size_t kNoteBytesMax = 512;
 
 // "rank 2", "ranks 0, 1 and 3", "ranks 0, 1, ... and 12 more"
 std::string RanksText(const std::vector<uint32_t>& ranks) {
@@ -28,9 +31,24 @@ std::string RanksText(const std::vector<uint32_t>& ranks) {
   return text;
 }
 
+std::string HaveNotBegun(const std::vector<uint32_t>& ranks) {
+  return RanksText(ranks) + (ranks.size() == 1 ? " has" : " have") + " not begun";
+}
+
 bool IsOpen(wire::UseStage stage) {
   return stage == wire::UseStage::kDeclares || stage == wire::UseStage::kPrepares ||
          stage == wire::UseStage::kExchanges;
+}
+
+// When the first of these waits ends by itself. One that has passed its limit either ends at this
+// moment, or is a join, which lasts while others go on.
+std::string EndText(const std::vector<const Accounts::Wait*>& waits) {
+  std::optional<Duration> left;
+  for (const Accounts::Wait* one : waits) {
+    if (one->left.has_value()) left = std::min(left.value_or(*one->left), *one->left);
+  }
+  if (left.value_or(Duration::zero()) < seconds(1)) return "";
+  return ". The wait ends with an error in " + SecondsText(*left) + " (BYTEPS_OPERATION_TIMEOUT)";
 }
 
 std::string NamesText(const std::vector<const Accounts::Wait*>& waits) {
@@ -50,11 +68,12 @@ void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& ac
   if (account.uses.size() > 2 * wire::kUsesInAccountMax) return;  // no worker sends that
   Teller& teller = tellers_[rank];
   const Teller before = teller;
-  teller = {incarnation, account, now, 0, 0};
+  teller = {incarnation, account, now, 0, 0, now};
   if (before.incarnation != incarnation) {
     lateness_.Forget(rank);
   } else {
     Rate(before, teller);
+    if (account.ended == before.account.ended) teller.ended_at = before.ended_at;
   }
   for (const wire::GroupRanks& group : account.groups) {
     groups_[group.number] = group.ranks;
@@ -135,6 +154,10 @@ std::vector<Accounts::Wait> Accounts::Waits(Time now) const {
         wait.stage = std::min(wait.stage, state->stage);
         wait.age =
             std::max<Duration>(wait.age, now - teller->second.at + milliseconds(state->age_ms));
+        if (state->left_ms == 0) continue;
+        const Duration left = std::max<Duration>(
+            Duration::zero(), milliseconds(state->left_ms) - (now - teller->second.at));
+        wait.left = std::min(wait.left.value_or(left), left);
       }
     }
     waits.push_back(std::move(wait));
@@ -175,6 +198,43 @@ std::string Accounts::Doing(uint32_t rank, Time now) const {
          ": it is in its own program";
 }
 
+Duration Accounts::QuietOf(const Wait& wait, Time now) const {
+  Duration quiet = Duration::max();
+  for (uint32_t rank : wait.missing) quiet = std::min(quiet, now - tellers_.at(rank).ended_at);
+  return quiet;
+}
+
+// All ranks of a stalled job ask at about the same time, so the search is made for all of them.
+std::vector<wire::UseNote> Accounts::NotesFor(uint32_t rank, Time now,
+                                              const std::function<std::string(uint32_t)>& name) {
+  auto teller = tellers_.find(rank);
+  if (teller == tellers_.end()) return {};
+  const std::vector<wire::UseState>& uses = teller->second.account.uses;
+  const bool soon = std::any_of(uses.begin(), uses.end(), [](const wire::UseState& one) {
+    return one.left_ms > 0 && milliseconds(one.left_ms) <= kNoteBefore && IsOpen(one.stage);
+  });
+  if (!soon) return {};
+  if (!noted_at_.has_value() || now - *noted_at_ >= kLookAgain) {
+    noted_ = Waits(now);
+    noted_at_ = now;
+  }
+  std::vector<wire::UseNote> notes;
+  for (const Wait& wait : noted_) {
+    const bool waits =
+        std::find(wait.waiting.begin(), wait.waiting.end(), rank) != wait.waiting.end();
+    const bool known = std::all_of(wait.missing.begin(), wait.missing.end(),
+                                   [&](uint32_t one) { return tellers_.contains(one); });
+    if (!waits || wait.missing.empty() || !known) continue;
+    const uint32_t first = wait.missing.front();
+    const int64_t quiet_ms = std::chrono::duration_cast<milliseconds>(QuietOf(wait, now)).count();
+    const std::string others =
+        HaveNotBegun(wait.missing) + " it: " + name(first) + " " + Doing(first, now);
+    notes.push_back({wait.use, std::string(CutText(others, kNoteBytesMax)),
+                     static_cast<uint32_t>(std::clamp<int64_t>(quiet_ms, 0, UINT32_MAX))});
+  }
+  return notes;
+}
+
 std::vector<std::string> Accounts::Report(Time now,
                                           const std::function<std::string(uint32_t)>& name) {
   next_report_ = now + stall_after_;
@@ -210,6 +270,7 @@ std::vector<std::string> Accounts::Report(Time now,
               (answered ? " not begun" : " not answered") + ". " + name(whom.front()) + " " +
               Doing(whom.front(), now);
     }
+    text += EndText(list);
     lines.push_back(std::move(text));
   }
   return lines;

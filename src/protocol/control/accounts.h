@@ -2,7 +2,8 @@
 // which operations do not end, and who has not come to them.
 //
 // A worker tells of operations that are open for a second. The others are then asked how far they
-// are with the same uses. Nothing is decided by this; it is for people.
+// are with the same uses. This is for people, but for one thing: a rank that has joined hears for
+// how long the ranks that it waits for have ended nothing, and ends its join at its limit.
 //
 // A value without I/O.
 #pragma once
@@ -28,6 +29,7 @@ class Accounts {
     Time at{};
     double operations_per_s = 0;  // of the last seconds
     double bytes_per_s = 0;
+    Time ended_at{};  // when it was first heard that so many operations have ended
   };
   // A use that some rank has had open for a while, and who is where with it. Ascending ranks.
   struct Wait {
@@ -38,6 +40,7 @@ class Accounts {
     std::vector<uint32_t> missing;                      // have not begun it
     std::vector<uint32_t> silent;                       // have not answered
     wire::UseStage stage = wire::UseStage::kExchanges;  // of those that wait, the earliest
+    std::optional<Duration> left;  // until the first of those that wait passes its limit
   };
 
   // `stall_after` zero: no reports.
@@ -56,6 +59,11 @@ class Accounts {
   // The longest first.
   std::vector<Wait> Waits(Time now) const;
 
+  // What a rank is to hear of uses that it waits in, and that pass their limit soon or have passed
+  // it. `name` is what a rank is called.
+  std::vector<wire::UseNote> NotesFor(uint32_t rank, Time now,
+                                      const std::function<std::string(uint32_t)>& name);
+
   // A report is due then; none: nothing has waited long enough.
   std::optional<Time> NextDue() const;
   // It is made now: lines for people, at most four, and none if all has gone on meanwhile. `name`
@@ -68,6 +76,7 @@ class Accounts {
   bool MayAnswerSoon(const Wait& wait, Time now) const;
   std::vector<uint32_t> RanksOf(uint32_t group) const;
   std::string Doing(uint32_t rank, Time now) const;
+  Duration QuietOf(const Wait& wait, Time now) const;
 
   const Duration stall_after_;
   std::map<uint32_t, Teller> tellers_;
@@ -75,6 +84,8 @@ class Accounts {
   std::vector<wire::NamedUse> asked_;
   std::optional<Time> waiting_since_;  // the oldest use that is open
   std::optional<Time> next_report_;
+  std::vector<Wait> noted_;  // what notes are made of, and from when it is
+  std::optional<Time> noted_at_;
   Lateness lateness_;
 };
 

@@ -12,7 +12,7 @@ class AccountsTest : public testing::Test {
  protected:
   static wire::UseState State(const std::string& name, UseStage stage, uint32_t age_s = 0,
                               uint32_t group = 0) {
-    return {{name, {group, 0, 1}}, 7, stage, 1000 * age_s};
+    return {{name, {group, 0, 1}}, 7, stage, 1000 * age_s, 0};
   }
   void Tell(uint32_t rank, std::vector<wire::UseState> uses, uint32_t idle_s = 0,
             std::vector<wire::GroupRanks> groups = {}) {
@@ -24,6 +24,11 @@ class AccountsTest : public testing::Test {
   }
   std::vector<std::string> Report() {
     return accounts.Report(now, [](uint32_t rank) { return "worker " + std::to_string(rank); });
+  }
+  std::vector<wire::UseNote> NotesFor(uint32_t rank) {
+    now += seconds(1);  // notes of a moment ago are used again
+    return accounts.NotesFor(rank, now,
+                             [](uint32_t one) { return "worker " + std::to_string(one); });
   }
   using Lines = std::vector<std::string>;
 
@@ -49,6 +54,78 @@ TEST_F(AccountsTest, TheMissingRankIsNamedWithWhatItDoes) {
                    "the sum; rank 2 has not begun. worker 2 has nothing open for 62 s: it is in "
                    "its own program"}));
   EXPECT_EQ(accounts.NextDue(), now + seconds(60));
+}
+
+TEST_F(AccountsTest, TheReportSaysWhenTheFirstWaitEnds) {
+  wire::UseState patient = State("x", UseStage::kExchanges, 61);
+  patient.left_ms = 1739000;
+  wire::UseState soon = State("x", UseStage::kExchanges, 60);
+  soon.left_ms = 1000;
+  Tell(0, {patient});
+  Tell(1, {soon});
+  Tell(2, {State("x", UseStage::kNotBegun)}, 62);
+  std::string line = Report().at(0);
+  EXPECT_TRUE(
+      line.ends_with("its own program. The wait ends with an error in 1 s "
+                     "(BYTEPS_OPERATION_TIMEOUT)"))
+      << line;
+  Tell(1, {patient});
+  line = Report().at(0);
+  EXPECT_TRUE(line.ends_with("in 1739 s (BYTEPS_OPERATION_TIMEOUT)")) << line;
+}
+
+// Both ranks of a circle hear what the other one waits for.
+TEST_F(AccountsTest, ARankAtItsLimitHearsWhatTheMissingOnesDo) {
+  auto open = [](const std::string& name, uint32_t left_ms) {
+    wire::UseState state = State(name, UseStage::kExchanges, 1797);
+    state.left_ms = left_ms;
+    return state;
+  };
+  Tell(0, {open("a", 60000), State("b", UseStage::kNotBegun)});
+  Tell(1, {open("b", 60000), State("a", UseStage::kNotBegun)});
+  EXPECT_TRUE(NotesFor(0).empty()) << "there is time";
+  Tell(0, {open("a", 3000), State("b", UseStage::kNotBegun)});
+  Tell(1, {open("b", 1), State("a", UseStage::kNotBegun)});
+  const std::vector<wire::UseNote> first = NotesFor(0);
+  const std::vector<wire::UseNote> second = NotesFor(1);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].use.name, "a");
+  EXPECT_EQ(first[0].others,
+            "rank 1 has not begun it: worker 1 is in 'b' and waits for the sum there, for 1797 s");
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].others,
+            "rank 0 has not begun it: worker 0 is in 'a' and waits for the sum there, for 1797 s");
+  EXPECT_TRUE(NotesFor(7).empty()) << "nobody";
+}
+
+TEST_F(AccountsTest, HowLongTheMissingRanksHaveEndedNothingIsToldToWhoHasJoined) {
+  auto joined = [] {
+    wire::UseState state = State("join", UseStage::kExchanges, 1800);
+    state.left_ms = 1;
+    return state;
+  };
+  auto tell = [&](uint32_t rank, uint64_t ended) {
+    wire::Account account;
+    account.ended = ended;
+    account.uses = {State("join", UseStage::kNotBegun)};
+    accounts.Take(rank, 100 + rank, account, now);
+  };
+  tell(1, 5);
+  tell(2, 5);
+  now += seconds(10);
+  tell(1, 5);
+  tell(2, 6);
+  Tell(0, {joined()});
+  EXPECT_EQ(NotesFor(0).at(0).quiet_ms, 1000u) << "rank 2 goes on";
+  now += seconds(4);
+  tell(1, 5);
+  tell(2, 6);
+  Tell(0, {joined()});
+  EXPECT_EQ(NotesFor(0).at(0).quiet_ms, 6000u);
+  now += seconds(4);
+  tell(1, 7);
+  Tell(0, {joined()});
+  EXPECT_EQ(NotesFor(0).at(0).quiet_ms, 1000u) << "rank 1 goes on";
 }
 
 TEST_F(AccountsTest, ManyTensorsWithTheSameRankMissingAreOneLine) {

@@ -152,13 +152,19 @@ void Coordinator::TellAccountsOfView() {
 void Coordinator::ReportStalls() {
   std::optional<Time> due = accounts_.NextDue();
   if (job_end_.IsOver() || !due.has_value() || clock_.now() < *due) return;
-  auto name = [this](uint32_t rank) {
+  for (const std::string& line : accounts_.Report(clock_.now(), WorkerNames())) {
+    driver_.Report(line);
+  }
+}
+
+// What a worker is called that has given an account.
+std::function<std::string(uint32_t)> Coordinator::WorkerNames() const {
+  return [this](uint32_t rank) {
     auto teller = accounts_.tellers().find(rank);
     const Member* member =
         teller == accounts_.tellers().end() ? nullptr : roster_.Find(teller->second.incarnation);
     return member == nullptr ? "worker " + std::to_string(rank) : NameOf(*member);
   };
-  for (const std::string& line : accounts_.Report(clock_.now(), name)) driver_.Report(line);
 }
 
 void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
@@ -251,6 +257,7 @@ void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
     TellAccountsOfView();
     accounts_.Take(member.index, member.incarnation(), *alive.account, clock_.now());
     answer.asked = accounts_.asked();
+    answer.notes = accounts_.NotesFor(member.index, clock_.now(), WorkerNames());
   }
   driver_.Send(member.connection, answer);
 }

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -105,6 +106,7 @@ class Coordinator {
   void OnAlive(const Member& member, const wire::Alive& alive);
   void TellAccountsOfView();
   void ReportStalls();
+  std::function<std::string(uint32_t)> WorkerNames() const;
   void OnLeave(Member& member);
   void Miss(ConnectionId id, const std::string& why, bool cut_off);
   void JudgeSilence();

@@ -202,7 +202,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
     // Who has waited for too long does not know for whom.
     const bool late = header.status == StatusCode::kDeadlineExceeded;
     std::string missing = late ? parts_.attendance.MissingRanks(piece, false) : "";
-    std::string whom = missing.empty() ? "" : "; it has no part of rank " + missing;
+    std::string whom = missing.empty() ? "" : "; the tensor has no part of rank " + missing;
     round.Fail(Status(header.status, why + whom));
   }
   // Who has begun this round has the verdict of the one before.

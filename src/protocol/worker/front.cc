@@ -351,15 +351,15 @@ void Front::Stop(const Status& why) {
   }
 }
 
-void Front::Abort(OperationId id, const std::string& why) {
+void Front::Abort(OperationId id, const TooLate& late) {
   auto found = open_.find(id);
   if (found == open_.end()) return;
   const Tensor& tensor = *found->second;
-  // Others may have data for as long as they like; while they do, their operations have limits.
-  if (tensor.task->row.joins || tensor.task->exchange == 0) return;
+  if (tensor.task->exchange == 0 || (tensor.task->row.joins && !late.join_too)) return;
   wire::TensorSpec what = tensor.spec;
   what.detail.clear();
-  std::string text = why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
+  std::string text = late.why + " for tensor '" + tensor.name + "', " + operations::Describe(what);
+  if (!late.others.empty()) text += "; " + late.others;
   exchanges_.Abort(tensor.task->exchange, {StatusCode::kDeadlineExceeded, text});
 }
 

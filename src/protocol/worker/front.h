@@ -68,8 +68,8 @@ class Front {
   // See Overdue; the next Submit takes it back, too.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
   // Asks the owners to end the operation in an error, on every rank or on none, if it has not
-  // ended; what they decide ends it. The error says `why`, for which tensor, and who is not there.
-  void Abort(OperationId id, const std::string& why);
+  // ended; what they decide ends it. The error says why, for which tensor, and who is not there.
+  void Abort(OperationId id, const TooLate& late);
   // This worker wants to leave: FrontDriver::OnSettled follows when nobody depends any more on what
   // its lanes hold. Again after each view and operation.
   void Settle();

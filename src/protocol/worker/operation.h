@@ -28,8 +28,16 @@ struct Operation {
   std::byte* output = nullptr;
   Memory memory = Memory::kHost;  // of both; another use of the name may have another one
   int32_t priority = 0;
+  Duration limit{};  // of its own, from when the driver takes it; zero: the driver's
   // Alltoall: rows for each rank of the process set, `rows` in all. None: equal parts.
   std::vector<uint64_t> splits;
+};
+
+// Why an operation that has not ended shall end in an error.
+struct TooLate {
+  std::string why;        // "rank 0 has waited too long"
+  std::string others;     // what the ranks do that keep it waiting; empty: not known
+  bool join_too = false;  // also a join, which otherwise lasts as long as others have data
 };
 
 // How an operation ended.

@@ -22,6 +22,8 @@ class UseStates {
   std::map<OperationId, wire::UseState> Open() const;
   // Of a use that somebody asks about, and the open operation that it is; 0: none.
   std::pair<wire::UseState, OperationId> Of(const wire::NamedUse& use) const;
+  // This rank waits in a join, and has nothing else open.
+  bool has_joined() const { return joins_.has_joined(); }
   // The ranks of the process sets of these uses, except for 0.
   std::vector<wire::GroupRanks> GroupsOf(const std::vector<wire::UseState>& uses) const;
 

@@ -162,7 +162,7 @@ void Worker::OnForgotten(const wire::Forgotten& message) {
 }
 
 void Worker::Abort(OperationId id, const std::string& why) {
-  Do([&] { front_.Abort(id, why); });
+  Do([&] { front_.Abort(id, {.why = why, .others = "", .join_too = false}); });
 }
 
 void Worker::Settle() {

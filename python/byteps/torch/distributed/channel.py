@@ -38,6 +38,9 @@ _COUNTS = 1024
 _LOOKS = 4
 _FIRST_NUMBER = 1 << 30
 _GLANCE = timedelta(milliseconds=1)
+# The library ends what a group has begun so much later than the group ends the call, or than nobody
+# has waited for it.
+_AFTER_LIMIT_S = 30.0
 # A store that is well answers in this time; one that does not may hang.
 _ANSWER_S = 0.1
 NO_FEWER_RANKS = (
@@ -116,6 +119,7 @@ class Channel:
                 _wait_quietly(before)
             for i, request in enumerate(requests):
                 request.name, request.process_set = f"{name}.{i}", self.process_set
+                request.limit_s = limit_s + _AFTER_LIMIT_S
             call = _Call(self, self._call, signature, limit_s)
             settle = partial(self._finish_whole, signature, finish)
             over = partial(self._in_flight.pop, self._call, None)

@@ -257,7 +257,7 @@ class LoopPair {
 };
 
 OutFrame MakeFrame(const std::vector<std::byte>& payload) {
-  OutFrame frame{};
+  OutFrame frame{.kind = 1};
   frame.header_bytes = kHeaderBytes;
   frame.payload = payload;
   return frame;
@@ -300,7 +300,7 @@ Rate TransportRate(LoopPair& pair, const Sizes& sizes, size_t frame_bytes) {
     }
   };
   pair.sink(1).frame = [&] {
-    if (++got % batch == 0) pair.connection(1).Send(OutFrame{});
+    if (++got % batch == 0) pair.connection(1).Send(OutFrame{.kind = 1});
     if (got == count) done.set_value();
   };
   pair.sink(0).frame = send_batch;

@@ -43,7 +43,7 @@ class Echo final : public FrameReceiver {
     end_ = end;
     loop.Post([this] {
       for (size_t i = 0; i < kInFlight; ++i) {
-        OutFrame frame{};
+        OutFrame frame{.kind = 1};
         frame.payload = place_;
         connection->Send(std::move(frame));
       }
@@ -58,7 +58,7 @@ class Echo final : public FrameReceiver {
   static constexpr size_t kBursts = 3;  // one for each urgency
 
   void Answer(int64_t urgency) {
-    OutFrame frame{};
+    OutFrame frame{.kind = 1};
     frame.header_bytes = 40;
     frame.payload = place_;
     frame.urgency = urgency;

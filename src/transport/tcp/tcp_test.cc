@@ -148,15 +148,15 @@ class TcpTest : public ::testing::Test {
 };
 
 TEST_F(TcpTest, AReservedByteThatIsNotZeroClosesOnlyThatConnection) {
-  ExpectProtocolError(std::string_view("\0\0\0\0\0\0\0\x01", 8), "reserved");
+  ExpectProtocolError(std::string_view("\0\0\0\0\0\0\x01\x01", 8), "reserved");
 }
 
 TEST_F(TcpTest, AHeaderThatIsTooLongClosesOnlyThatConnection) {
-  ExpectProtocolError(std::string_view("\0\0\0\0\x81\0\0\0", 8), "129");
+  ExpectProtocolError(std::string_view("\0\0\0\0\x81\0\x01\0", 8), "129");
 }
 
 TEST_F(TcpTest, APayloadBeyondTheLimitClosesOnlyThatConnection) {
-  ExpectProtocolError(std::string_view("\xff\xff\xff\xff\0\0\0\0", 8), "4294967295");
+  ExpectProtocolError(std::string_view("\xff\xff\xff\xff\0\0\x01\0", 8), "4294967295");
 }
 
 TEST_F(TcpTest, AWebBrowserClosesOnlyItsConnection) {

@@ -30,6 +30,9 @@ def refused(function, *arguments) -> bool:
 
 
 def main() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer.load_state_dict(optimizer.state_dict())  # torch imports more only now
     if "as-nobody" in sys.argv:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -40,8 +43,6 @@ def main() -> None:
         os.write(1, f"not in the job: {type(error).__name__}: {error}\n".encode())
         sys.exit(3)
     rank = bps.rank()
-    model = torch.nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     # Ranks call them at different times, so a rank that waited would wait for ever.
     functions = [
         (bps.broadcast_object, {"rank": rank}, 0),

@@ -38,6 +38,7 @@ def work(operations: int) -> None:
     """Be a worker: many small operations, 32 on their way at a time, then some large ones."""
     import array
 
+    from byteps.common.open_operations import OpenOperation
     from byteps.common.request import Request
     from byteps.common.session import Session
     from byteps.common.types import DataType, Operation
@@ -46,20 +47,20 @@ def work(operations: int) -> None:
     rooms = [array.array("f", [1.0] * SMALL) for _ in range(32)]
     large = array.array("f", [1.0] * LARGE)
 
-    def start(name: str, room: array.array[float]) -> int:
+    def start(name: str, room: array.array[float]) -> OpenOperation:
         address, count = room.buffer_info()
         return session.start(
             Request(name, Operation.SUM, DataType.FLOAT32, [count], address, address)
         )
 
-    def finish(handle: int) -> None:
-        session.wait(handle)
-        session.release(handle)
+    def finish(operation: OpenOperation) -> None:
+        session.wait(operation)
+        session.release(operation)
 
     def some(count: int) -> None:
         for _ in range(count // len(rooms)):
-            for handle in [start(f"small.{i}", room) for i, room in enumerate(rooms)]:
-                finish(handle)
+            for operation in [start(f"small.{i}", room) for i, room in enumerate(rooms)]:
+                finish(operation)
         for _ in range(count // 100):
             finish(start("large", large))
 

@@ -42,11 +42,11 @@ def work(folder: Path) -> None:
         if is_late:
             time.sleep(LATE_S)
         name = "gradient"
-        handle = session.start(
+        operation = session.start(
             Request(name, Operation.AVERAGE, DataType.FLOAT32, [count], address, address)
         )
-        session.wait(handle)
-        session.release(handle)
+        session.wait(operation)
+        session.release(operation)
         late_rounds = late_rounds + 1 if is_late else 0
         if is_late:  # in one write, and never empty
             with (folder / "rounds").open("a") as file:

@@ -40,9 +40,9 @@ def work(folder: Path, trials: int) -> None:
 
     def exchange(name: str) -> None:
         request = Request(name, Operation.AVERAGE, DataType.FLOAT32, [count], address, address)
-        handle = session.start(request)
-        session.wait(handle)
-        session.release(handle)
+        operation = session.start(request)
+        session.wait(operation)
+        session.release(operation)
 
     for trial in range(trials):
         for _ in range(STEPS_BETWEEN):

@@ -57,12 +57,12 @@ class Rounds:
             "kills", Operation.SUM, DataType.FLOAT32, [self.input.size],
             self.input.ctypes.data, self.output.ctypes.data,
         )  # fmt: skip
-        handle = self.session.start(request)
+        operation = self.session.start(request)
         try:
-            self.session.wait(handle)
-            return self.session.handle_members(handle)
+            self.session.wait(operation)
+            return self.session.members_of(operation)
         finally:
-            self.session.release(handle)
+            self.session.release(operation)
 
     def check(self, step: int, receipt: list[int]) -> tuple[str, str]:
         """Return what is wrong with the sum (nothing: empty) and what the sum was."""

@@ -17,11 +17,11 @@ def add_up(session: Session, data: array.array[float]) -> None:
     """Sum the tensor in place over all workers."""
     address, _ = data.buffer_info()
     request = Request("small", Operation.SUM, DataType.FLOAT32, [COUNT], address, address)
-    handle = session.start(request)
+    operation = session.start(request)
     try:
-        session.wait(handle)
+        session.wait(operation)
     finally:
-        session.release(handle)
+        session.release(operation)
 
 
 def main() -> None:

@@ -241,6 +241,14 @@ void Uplink::On(uint32_t, const Retired& word) {
 // Each rank says so; the last word of a slow one that they are retired has come before its own.
 void Uplink::On(uint32_t, const Forgotten& word) {
   for (TensorId tensor : word.tensors) {
+    auto round = rounds_.lower_bound({tensor, 0, 0});
+    const bool goes_on = round != rounds_.end() && round->first.tensor == tensor &&
+                         round->second.serial != 0 && !round->second.end.has_value();
+    if (goes_on) {
+      return events_.fail({StatusCode::kProtocol, "a process of this machine has forgotten '" +
+                                                      round->second.facts.name +
+                                                      "', which others exchange; restart the job"});
+    }
     retired_.erase(tensor);
     homes_.erase(tensor);
   }

@@ -1,6 +1,16 @@
 #include "src/protocol/control/courses.h"
 
+#include <algorithm>
+
 namespace byteps::protocol {
+
+bool NameCourse::IsOver() const {
+  return std::ranges::none_of(attempts, [&](const Attempt& one) {
+    const bool failed = one.failed().has_value();
+    return &one == &attempts.back() ? failed || !one.variants().empty()
+                                    : !failed && !one.variants().empty();
+  });
+}
 
 void Courses::Clear() {
   tensors_.clear();

@@ -23,6 +23,9 @@ struct NameCourse {
   const uint32_t group;
   const uint32_t number;
   std::deque<Attempt> attempts = {};  // attempt 0, 1, ...
+
+  // Attempts that have failed have others behind them, and the last one has no tensor left.
+  bool IsOver() const;
 };
 
 class Courses {

@@ -9,12 +9,24 @@
 namespace byteps::protocol {
 namespace {
 
-// More attempts at one name than any program makes.
-constexpr uint32_t kAttemptsKnownMax = 4096;
-
 // The sides of a disagreement, in words.
 std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
   return "rank " + std::to_string(rank) + " has " + operations::Describe(spec);
+}
+
+// In messages of bounded size.
+void AppendInParts(Declarations::Answers& answers, uint64_t to, wire::Forgotten& all) {
+  wire::Forgotten part{std::move(all.tensors), {}};
+  size_t bytes = 0;
+  for (wire::CourseNumber& course : all.courses) {
+    if (bytes > wire::kControlPartBytes) {
+      answers.push_back({to, std::exchange(part, {})});
+      bytes = 0;
+    }
+    bytes += course.name.size() + wire::kControlUseBytes;
+    part.courses.push_back(std::move(course));
+  }
+  answers.push_back({to, std::move(part)});
 }
 
 void Append(Declarations::Answers& answers, Declarations::Answers more) {
@@ -249,16 +261,20 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
   wire::Forgotten at_servers{tensors, {}};
   std::map<uint64_t, wire::Forgotten> at_workers;
   for (TensorId tensor : tensors) {
-    const auto [course, number] = *courses_.Find(tensor);
-    const Attempt& attempt = course->attempts[number];
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place == nullptr) continue;  // named twice, or with its course
+    NameCourse* course = place->course;
+    const Attempt& attempt = course->attempts[place->attempt];
+    const uint32_t number = place->attempt;
     courses_.EraseTensor(tensor);
     dealer_.Forget(tensor);
     for (uint64_t worker : attempt.told()) at_workers[worker].tensors.push_back(tensor);
-    const bool is_over = attempt.variants().empty() && number + 1 == course->attempts.size();
-    if (!is_over) continue;
+    if (!course->IsOver()) continue;
     const wire::CourseNumber known{course->name, course->group, course->number};
     circles_.ForgetUses(known.name, {known.group, number, 0, known.number});
-    const Courses::Over over = courses_.Erase(*course);
+    const std::set<uint64_t> others = ToldOfFailuresWith(*course);
+    Courses::Over over = courses_.Erase(*course);
+    over.told.insert(others.begin(), others.end());
     for (TensorId earlier : over.tensors) {
       dealer_.Forget(earlier);
       at_servers.tensors.push_back(earlier);
@@ -271,72 +287,22 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
   }
   Answers answers;
   answers.push_back({kServers, std::move(at_servers)});
-  for (auto& [worker, forgotten] : at_workers) answers.push_back({worker, std::move(forgotten)});
+  for (auto& [worker, forgotten] : at_workers) AppendInParts(answers, worker, forgotten);
   return answers;
 }
 
-// The course that a rank knows from an earlier coordinator; null: it is over, as the rank hears.
-// Of two with one name the earlier one is over: without that the later one had not begun.
-NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known,
-                               Answers& answers) {
-  NameCourse* course = courses_.Find(known.name, known.group);
-  if (course == nullptr) return &courses_.Begin(known.name, known.group, known.number);
-  if (course->number == known.number) return course;
-  if (course->number > known.number) {
-    answers.push_back({rank.incarnation, wire::Forgotten{{}, {known}}});
-    return nullptr;
-  }
-  const wire::CourseNumber earlier{known.name, known.group, course->number};
-  const Courses::Over over = courses_.Erase(*course);
-  for (TensorId tensor : over.tensors) dealer_.Forget(tensor);
-  for (uint64_t worker : over.told) {
-    answers.push_back({worker, wire::Forgotten{over.tensors, {earlier}}});
-  }
-  return &courses_.Begin(known.name, known.group, known.number);
-}
-
-Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known& known) {
-  Note(rank);
-  Answers answers;
-  for (const wire::KnownTensor& one : known.tensors) {
-    const wire::Declared& declared = one.declared;
-    dealer_.Hear(declared.tensor);
-    if (declared.attempt >= kAttemptsKnownMax) continue;
-    NameCourse* course = Meet(rank, {declared.name, declared.group, declared.course}, answers);
-    if (course == nullptr) {
-      dealer_.Forget(declared.tensor);
-      continue;
-    }
-    const Attempt::Entry& entry =
-        courses_.Add(*course, declared.attempt, one.spec, {declared.tensor, declared.placement});
-    Attempt& attempt = course->attempts[declared.attempt];
-    attempt.Tell(rank.incarnation);
-    if (!one.let_go) attempt.Hold(entry.second.tensor, rank.number);
-    if (attempt.failed().has_value()) answers.push_back({rank.incarnation, *attempt.failed()});
-  }
-  for (const wire::DeclareFailed& failed : known.failed) {
-    // A failure in one group is one in the others: perhaps nobody is left who was told of those.
-    const wire::NamedUse itself = {failed.name, failed.use};
-    std::vector<wire::NamedUse> uses = failed.also;
-    uses.push_back(itself);
-    for (const wire::NamedUse& one : uses) {
-      if (one.use.attempt >= kAttemptsKnownMax) continue;
-      NameCourse* course = Meet(rank, {one.name, one.use.group, one.use.course}, answers);
-      if (course == nullptr) continue;
-      Attempt& attempt = Courses::At(*course, one.use.attempt);
-      if (attempt.failed().has_value()) continue;
-      wire::DeclareFailed here = failed;
-      here.name = one.name;
-      here.use = one.use;
-      here.also = uses;
-      std::erase(here.also, one);
-      for (TensorId tensor : one == itself ? failed.tensors : std::vector<TensorId>()) {
-        attempt.Retire(tensor);
-      }
-      Append(answers, Fail(std::move(here)));
+// A failure of this course is one with failures of others, which name it: who was told of those
+// must not tell a restarted coordinator of this one any more.
+std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameCourse& course) {
+  std::set<uint64_t> told;
+  for (const Attempt& attempt : course.attempts) {
+    if (!attempt.failed().has_value()) continue;
+    for (const wire::NamedUse& also : attempt.failed()->also) {
+      const Attempt* other = courses_.FindAttempt(also.name, also.use);
+      if (other != nullptr) told.insert(other->told().begin(), other->told().end());
     }
   }
-  return answers;
+  return told;
 }
 
 std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId>& tensors) const {
@@ -346,55 +312,6 @@ std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId
     if (place != nullptr) names[tensor] = place->course->name;
   }
   return names;
-}
-
-Status Declarations::OnAllKnown() {
-  const Attempt::Entry* last = nullptr;
-  courses_.ForEach([&](NameCourse& course) {
-    for (uint32_t i = 0; i < course.attempts.size(); ++i) {
-      Attempt& attempt = course.attempts[i];
-      // Whoever could have told of this attempt is gone; others went on from it.
-      bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
-      if (unknown && i + 1 < course.attempts.size()) {
-        wire::DeclareFailed failed{
-            course.name, {course.group, i, 1, course.number}, {}, StatusCode::kMismatch, "", {}};
-        failed.text = "an earlier declaration of tensor '" + course.name + "' failed; use it again";
-        static_cast<void>(attempt.Fail(std::move(failed)));
-      }
-      for (const Attempt::Entry& one : attempt.variants()) {
-        if (last == nullptr || one.second.tensor > last->second.tensor) last = &one;
-      }
-    }
-  });
-  return dealer_.GoOnAfter(last);
-}
-
-Declarations::Answers Declarations::StillKnown(uint64_t to) const {
-  Answers answers;
-  for (wire::StillKnown& part : dealer_.StillKnown()) answers.push_back({to, std::move(part)});
-  return answers;
-}
-
-Declarations::Answers Declarations::ForServer(uint64_t server) const {
-  Answers answers = StillKnown(server);
-  courses_.ForEach([&](const NameCourse& course) {
-    for (const Attempt& attempt : course.attempts) {
-      bool holds = attempt.failed().has_value() && !attempt.failed()->tensors.empty();
-      if (holds) answers.push_back({server, *attempt.failed()});
-    }
-  });
-  return answers;
-}
-
-Declarations::Answers Declarations::FailedForWorker(uint64_t worker) const {
-  Answers answers;
-  courses_.ForEach([&](const NameCourse& course) {
-    for (const Attempt& attempt : course.attempts) {
-      bool told = attempt.failed().has_value() && attempt.told().contains(worker);
-      if (told) answers.push_back({worker, *attempt.failed()});
-    }
-  });
-  return answers;
 }
 
 }  // namespace byteps::protocol

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,9 @@ class Declarations {
  private:
   void Note(const Rank& rank) { incarnations_[rank.number] = rank.incarnation; }
   NameCourse* Meet(const Rank& rank, const wire::CourseNumber& known, Answers& answers);
+  bool IsReplaced(const Rank& rank, const NameCourse& course, const wire::KnownTensor& known,
+                  Answers& answers);
+  std::set<uint64_t> ToldOfFailuresWith(const NameCourse& course);
   Answers Forget(const std::vector<TensorId>& tensors);
   std::string What(const wire::NamedUse& use, TensorId tensor);
   Answers AnswerAfterFailure(NameCourse& course, const Rank& rank, const wire::Declare& declare);

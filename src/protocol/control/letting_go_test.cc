@@ -133,5 +133,58 @@ TEST_F(LettingGoTest, OfTwoCoursesOfANameTheEarlierOneIsOver) {
   }
 }
 
+// One rank heard that all have let go of T7 and has another tensor since, another one did not hear.
+TEST_F(LettingGoTest, OfTwoTensorsForOneSpecTheEarlierOneIsOver) {
+  std::vector<uint64_t> placement = {0, 0, 2};
+  const wire::KnownTensor earlier{{"x", 0, 0, 7, placement, 3}, Spec(3), true};
+  const wire::KnownTensor later{{"x", 0, 0, 9, placement, 3}, Spec(3), false};
+  const wire::KnownTensor held{{"x", 0, 0, 8, placement, 3}, Spec(4), false};
+  for (bool earlier_first : {true, false}) {
+    Declarations fresh;
+    Begin(fresh);
+    fresh.Number(1 << 22, 1000);
+    forgotten.clear();
+    auto take = [&](uint32_t rank, const wire::KnownTensor& known) {
+      return Note(fresh.OnKnown(Rank(rank), {{held, known}, {}}));
+    };
+    EXPECT_EQ(earlier_first ? take(0, earlier) : take(1, later), (Said{}));
+    Said said = earlier_first ? take(1, later) : take(0, earlier);
+    EXPECT_EQ(said.at(0), "without T7");
+    EXPECT_EQ(forgotten, (std::set<TensorId>{7}));
+    ASSERT_TRUE(fresh.OnAllKnown().ok());
+    EXPECT_EQ(Note(fresh.ForgetUnheld()), (Said{}));
+    for (uint32_t rank : {0, 1}) {
+      EXPECT_EQ(Note(fresh.OnDeclare(Rank(rank), {"x", 0, Spec(3), 5, 3})).at(rank), "T9");
+    }
+  }
+}
+
+TEST_F(LettingGoTest, ATensorThatIsNamedTwiceIsForgottenOnce) {
+  Declare(0, 1, Spec(3));
+  EXPECT_EQ(LetGo(0, {1, 1}), (Said{{0, "without T1 course 1 of x"}}));
+}
+
+// No correct worker begins an attempt behind one that has not failed.
+TEST_F(LettingGoTest, ACourseIsNotOverWhileAnAttemptOfItGoesOn) {
+  for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
+  Declare(2, 1, Spec(3), 1, 1);
+  EXPECT_EQ(LetGo(2, {2}), (Said{{2, "without T2"}}));
+  EXPECT_EQ(forgotten, (std::set<TensorId>{2}));
+  EXPECT_EQ(Declare(0, 2, Spec(4), 0, 1), (Said{{0, "T3"}}));
+}
+
+// Ranks 0 and 1 were stuck in "x" and "y" and got one error; rank 0 never used "y".
+TEST_F(LettingGoTest, WhoWasToldOfAFailureThatNamesACourseHearsThatItIsOver) {
+  DeclareTwo();
+  Stuck(0, in_x, 1);
+  Stuck(1, in_y, 2);
+  Lacks(0, in_x, in_y);
+  EXPECT_EQ(Lacks(1, in_y, in_x), (Said{{0, "failed"}, {1, "failed"}}));
+  EXPECT_EQ(Note(names.OnDeclare(Rank(1), {"y", 1, Spec(4), 1, 2})), (Said{{1, "T3"}}));
+  Said said = LetGo(1, {3});
+  EXPECT_EQ(said.at(0), "without T2 course 2 of y");
+  EXPECT_EQ(said.at(1), "without T3 T2 course 2 of y");
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -101,6 +101,7 @@ void WaitCircles::ForgetUses(const std::string& name, const wire::Use& use) {
   auto found = waits_.find(name);
   if (found != waits_.end()) {
     std::erase_if(found->second, [&](const auto& entry) { return over(entry.second.use); });
+    if (found->second.empty()) waits_.erase(found);
   }
   stuck_.RemoveIf(
       [&](const StuckRanks::Wait& wait) { return wait.use.name == name && over(wait.use.use); });
@@ -110,6 +111,7 @@ void WaitCircles::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   for (auto& [name, waits] : waits_) {
     std::erase_if(waits, [&](const auto& entry) { return gone(entry.second.incarnation); });
   }
+  std::erase_if(waits_, [](const auto& entry) { return entry.second.empty(); });
   stuck_.RemoveIf([&](const StuckRanks::Wait& wait) { return gone(wait.incarnation); });
 }
 

@@ -25,7 +25,8 @@ void Declaring::Reserve(const std::string& name) {
 }
 
 void Declaring::DropUnused() {
-  while (!reserved_.empty() && reserved_.front().first + idle_.patience_max() < idle_.begun()) {
+  while (!reserved_.empty() &&
+         reserved_.front().first + idle_.patience_for_first() < idle_.begun()) {
     Name* name = names_.ByOrder(reserved_.front().second);
     reserved_.pop_front();
     if (name != nullptr) names_.Erase(*name);
@@ -198,28 +199,51 @@ std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
   std::vector<TensorId> unknown;
   for (TensorId id : message.tensors) {
     Tensor* tensor = names_.ById(id);
-    if (tensor != nullptr && !tensor->let_go) continue;  // no correct coordinator says so
-    if (tensor != nullptr) names_.Forget(*tensor);
+    if (tensor != nullptr && IsInUse(*tensor)) continue;  // no correct coordinator says so
+    if (tensor != nullptr) {
+      const Course& course = tensor->course;
+      ForgetFailures(course.name.text, course.UseIn(0));
+      names_.Forget(*tensor);
+    }
     unknown.push_back(id);
   }
   for (const wire::CourseNumber& over : message.courses) Forget(over);
   return unknown;
 }
 
+// A rank that has joined lets go of nothing that the others have gone on from after a failure: it
+// passes that over.
+bool Declaring::IsInUse(const Tensor& tensor) const {
+  const Course& course = tensor.course;
+  const bool passes_over = course.failing.has_value() && tensor.task == nullptr &&
+                           (joins_.has_joined() || FailureOf(course) == Failure::kPast);
+  return tensor.declared && !tensor.let_go && !passes_over;
+}
+
+// Those of attempts before this use: all ranks have gone on from there.
+void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
+  auto is_over = [&](const std::string& text, const wire::Use& one) {
+    return text == name && one.group == use.group && one.course == use.course &&
+           one.attempt < use.attempt;
+  };
+  std::erase_if(failures_,
+                [&](const wire::DeclareFailed& one) { return is_over(one.name, one.use); });
+  for (wire::DeclareFailed& failed : failures_) {
+    std::erase_if(failed.also,
+                  [&](const wire::NamedUse& one) { return is_over(one.name, one.use); });
+  }
+}
+
 // An operation that waits for the coordinator's word has asked with what is over, and asks anew.
 void Declaring::Forget(const wire::CourseNumber& over) {
+  ForgetFailures(over.name, {over.group, UINT32_MAX, 0, over.number});
   Name* name = names_.Find(over.name);
   if (name == nullptr) return;
   auto found = name->courses.find(over.group);
   if (found == name->courses.end() || found->second.number != over.number) return;
-  const bool in_use = std::ranges::any_of(found->second.tensors, [](const auto& one) {
-    return one.second->declared && !one.second->let_go;
-  });
+  const bool in_use = std::ranges::any_of(found->second.tensors,
+                                          [&](const auto& one) { return IsInUse(*one.second); });
   if (in_use) return;  // no correct coordinator says so
-  std::erase_if(failures_, [&](const wire::DeclareFailed& failed) {
-    return failed.name == over.name && failed.use.group == over.group &&
-           failed.use.course == over.number;
-  });
   Course& course = found->second;
   const Tensor* open = name->open;
   const bool asks = open != nullptr && &open->course == &course && IsDeclaring(*open);

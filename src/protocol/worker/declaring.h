@@ -77,6 +77,8 @@ class Declaring {
   void LetGo(const std::vector<TensorId>& tensors) const;
   void Forget(const wire::CourseNumber& over);
   void DropUnused();
+  bool IsInUse(const Tensor& tensor) const;
+  void ForgetFailures(const std::string& name, const wire::Use& use);
   std::vector<TensorId> BeginAttempt(Course& course);
 
   Names& names_;

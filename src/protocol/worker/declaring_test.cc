@@ -281,7 +281,7 @@ TEST_F(DeclaringTest, ANameThatIsDeclaredAndNeverUsedIsLostByAndBy) {
   declaring.Reserve("x");
   const uint32_t order = names.Find("x")->order;
   Use("x", 7);
-  for (int i = 0; i < 3; ++i) Use("other", 1000, 1000);
+  for (int i = 0; i < 40; ++i) Use("other", 1000, 1000);
   EXPECT_EQ(names.Find("unused"), nullptr);
   ASSERT_NE(names.Find("x"), nullptr);
   EXPECT_EQ(names.Find("x")->order, order);
@@ -289,7 +289,7 @@ TEST_F(DeclaringTest, ANameThatIsDeclaredAndNeverUsedIsLostByAndBy) {
   declaring.Clear();
   names.Clear();
   declaring.Reserve("later");
-  for (int i = 0; i < 2; ++i) Use("other", 1001, 1001);
+  for (int i = 0; i < 32; ++i) Use("other", 1001, 1001);
   EXPECT_NE(names.Find("later"), nullptr);
   Use("other", 1001, 1001);
   EXPECT_EQ(names.Find("later"), nullptr);
@@ -333,6 +333,50 @@ TEST_F(DeclaringTest, WithACourseItsFailuresAreForgotten) {
   declaring.EndAttempt(tensor.course);
   Close(tensor);
   declaring.OnForgotten({{}, {{"x", 0, 3}}});
+  EXPECT_TRUE(declaring.Known()[0].failed.empty());
+}
+
+// It is told of the others' failure, which it will pass over, and they have gone on without it.
+TEST_F(DeclaringTest, WhoHasJoinedForgetsWhatTheOthersHaveLetGoOf) {
+  Use("x", 7);
+  joins.OnSubmitted();
+  joins.Begin();
+  declaring.OnFailed(Failure("x", {0, 0, 2, 1}));
+  EXPECT_EQ(declaring.OnForgotten({{9, 7}, {{"x", 0, 1}}}), (std::vector<TensorId>{9, 7}));
+  EXPECT_EQ(names.Find("x"), nullptr);
+  EXPECT_TRUE(declaring.Known()[0].failed.empty());
+}
+
+TEST_F(DeclaringTest, WhoHasStillToRaiseAFailureForgetsNothing) {
+  Use("x", 7);
+  declaring.OnFailed(Failure("x", {0, 0, 2, 1}));
+  EXPECT_TRUE(declaring.OnForgotten({{7}, {{"x", 0, 1}}}).empty());
+  EXPECT_NE(names.Find("x"), nullptr);
+}
+
+// Or a restarted coordinator would begin with a failure that nobody remembers.
+TEST_F(DeclaringTest, FailuresOfCoursesThatAreOverAreToldNobody) {
+  Tensor& x = Open("x");
+  declaring.OnFailed(Failure("x", {0, 0, 1, 3}, {{"y", {0, 0, 1, 5}}}));
+  declaring.EndAttempt(x.course);
+  Close(x);
+  declaring.OnForgotten({{}, {{"y", 0, 5}}});
+  const std::vector<wire::Known> known = declaring.Known();
+  ASSERT_EQ(known[0].failed.size(), 1U);
+  EXPECT_TRUE(known[0].failed[0].also.empty());
+}
+
+TEST_F(DeclaringTest, WithATensorTheFailuresBeforeItsAttemptAreForgotten) {
+  Tensor& x = Open("x");
+  declaring.OnFailed(Failure("x", {0, 0, 1, 3}));
+  declaring.EndAttempt(x.course);
+  declaring.BeginUse(x);
+  Hear({"x", 0, 1, 7, {0, 1}, 3});
+  declaring.EndUse(x, true);
+  Close(x);
+  for (int i = 0; i < 4; ++i) Use("other", 1000, 1000);
+  ASSERT_EQ(LetGo(), std::vector<TensorId>{7});
+  EXPECT_EQ(declaring.OnForgotten({{7}, {}}), std::vector<TensorId>{7});
   EXPECT_TRUE(declaring.Known()[0].failed.empty());
 }
 

@@ -3,12 +3,14 @@
 //
 // "Long" is twice the longest pause after which this rank has used a tensor again, counted in
 // operations, with a least and a most. So a step that uses ten thousand tensors in turn keeps them
-// all. One in 64 tensors stays sixteen times as long: thus the rank notices when it lets go too
-// early, because it uses one of them again.
+// all. One in 64 tensors stays sixteen times as long, and one in 64
+// of these sixteen times as long again: thus the rank notices when it lets go too early, because it
+// uses one of them again.
 //
 // A value without I/O. One thread at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -20,7 +22,7 @@ namespace byteps::protocol {
 class IdleTensors {
  public:
   static constexpr uint64_t kPatienceMin = 2048;
-  static constexpr uint64_t kPatienceMax = 32768;
+  static constexpr uint64_t kPatienceMax = 131072;
   static constexpr uint64_t kProbeOneIn = 64;   // one in so many ...
   static constexpr uint64_t kProbeFactor = 16;  // ... stays so many times as long
 
@@ -39,7 +41,8 @@ class IdleTensors {
 
   uint64_t begun() const { return begun_; }
   uint64_t patience() const;
-  uint64_t patience_max() const { return patience_max_; }
+  // So long the place of a name in the order is kept before its first use.
+  uint64_t patience_for_first() const { return kProbeFactor * patience_min_; }
 
  private:
   using ByNumber = std::map<uint64_t, TensorId>;
@@ -49,9 +52,9 @@ class IdleTensors {
   uint64_t begun_ = 0;
   uint64_t longest_pause_ = 0;
   uint64_t look_at_ = 0;
-  uint64_t taken_ = 0;
-  ByNumber ended_;   // by the number of the last operation
-  ByNumber probes_;  // the same, of those that stay longer
+  std::array<uint64_t, 3> taken_{};  // so many of each
+  // By the number of the last operation; behind the first those that stay longer.
+  std::array<ByNumber, 3> ended_;
 };
 
 }  // namespace byteps::protocol

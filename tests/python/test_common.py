@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -281,6 +283,19 @@ def test_the_users_hook_is_called_whatever_becomes_of_the_telling(core, monkeypa
     monkeypatch.setattr(type(default.current()), "give_up", fail)
     sys.excepthook(RuntimeError, RuntimeError("bad"), None)
     assert len(seen) == 1
+
+
+def test_a_session_that_was_left_goes_when_the_next_one_is_there(core) -> None:
+    """Its threads and buffers go with it: Python need not look for circles."""
+    gc.disable()
+    try:
+        default.init()
+        left = weakref.ref(default.current())
+        default.shutdown()
+        default.init()
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_timeline_has_every_operation(core, tmp_path) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -103,7 +104,9 @@ class Launched:
         stillness: Stillness | None = None,
     ) -> None:
         """`may_others_call`: whether another thread than the main one may start operations."""
-        self._job = job
+        # The job has this object: by a circle, a session that was left would keep its threads and
+        # buffers until Python looks for circles.
+        self._job: Job = weakref.proxy(job)
         self._may_others_call = may_others_call
         self._stillness = stillness or Stillness()
         self._changed = threading.Condition()  # guards the next three
@@ -138,8 +141,9 @@ class Launched:
             thread.join(_JOIN_LIMIT_S)
 
     def _run(self) -> None:
-        while self._wait():
-            self.look()
+        with contextlib.suppress(ReferenceError):  # the job is gone, without `close`
+            while self._wait():
+                self.look()
 
     def _wait(self) -> bool:
         """Block until it is time to look; return False if there is nothing to look after."""

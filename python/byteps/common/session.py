@@ -55,8 +55,7 @@ class Session:
 
         self._new_ticket, self._new_followers = _core.Ticket, _core.Followers
         # Kept, because data loaders ask for them in forked processes and after shutdown.
-        self.rank = self._native.rank
-        self.size = self._native.size
+        self.rank, self.size = self._native.rank, self._native.size
         self.local_rank = self._native.local_rank
         self.local_size = self._native.local_size
         self.machine = self._native.machine
@@ -74,8 +73,9 @@ class Session:
         self._last_caller: threading.Thread | None = None  # in _CALLERS already
         self._stuck: object = None  # which thread has told the job that it is, or `_launched`
         self._stuck_lock = threading.RLock()  # a signal handler may wait, too
+        has_planned = self._open.has_planned  # not `self`, which has the function
         self._launched = Launched(
-            self, lambda: self._open.has_planned() or _may_call_beside(threading.main_thread())
+            self, lambda: has_planned() or _may_call_beside(threading.main_thread())
         )
         self._timeline: Timeline | None = None
         self._recorders: tuple[Recorder, ...] = ()

@@ -79,7 +79,11 @@ def test_training_with_jit_compile(environment, backend) -> None:
 
 @keras_3
 def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
-    names = ("mnist", "advanced", "own_loop", "checkpoints", "local")
+    names = ["mnist", "advanced", "own_loop", "local"]
+    if backend == "jax":
+        print("without horovod_keras_checkpoints: with JAX, load_model must be called on all ranks")
+    else:
+        names.append("checkpoints")
     programs = usage(*[f"horovod_keras_{name}" for name in names])
     if backend == "torch" or FULL:  # it compiles nothing
         programs.append(program_of_page("keras.md", tmp_path))

@@ -5,11 +5,13 @@ Arrays are those of numpy. It has no bfloat16: such elements are held as their b
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from random_collectives.cases import COMPLEX, FLOATS, Tensor
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 
 HELD_AS = {"bfloat16": np.dtype(np.uint16)}
 _BITS = {"float16": np.uint16, "bfloat16": np.uint16, "float32": np.uint32, "float64": np.uint64}

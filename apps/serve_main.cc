@@ -39,7 +39,7 @@ int Serve(const Service& service, const std::vector<std::string>& settings, std:
   return code == BYTEPS_INVALID_ARGUMENT ? kExitUsage : kExitFailed;
 }
 
-// What the library would make of the same environment; nothing is started.
+// Shows what the library would make of the same environment, and starts nothing.
 int PrintConfig(const Service& service, const std::vector<std::string>& settings, std::FILE* output,
                 std::FILE* error) {
   const Result<config::Options> options =

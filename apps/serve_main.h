@@ -1,4 +1,4 @@
-// What bps-server and bps-scheduler do, apart from their names.
+// The main function of bps-server and bps-scheduler, which differ only in their names.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace byteps::apps {
 
-// How the program ends.
+// Exit statuses of the program.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the job failed; the reason is on `error`
 inline constexpr int kExitUsage = 2;   // the command line or the environment is wrong

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What was written to a stdio stream.
+// Keeps the text that was written to a stdio stream.
 class Captured {
  public:
   Captured() : file_(open_memstream(&text_, &size_)) {}

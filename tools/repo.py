@@ -93,6 +93,13 @@ def code_only(text: str) -> str:
     return _CXX_TOKEN.sub(_blank, text)
 
 
+def cxx_comments(text: str) -> Iterator[tuple[int, str]]:
+    """Offset and text of each comment of C++; of // comments one per line."""
+    for match in _CXX_TOKEN.finditer(text):
+        if match.group(0).startswith("/"):
+            yield match.start(), match.group(0)
+
+
 def report(name: str, findings: Iterable[Finding]) -> int:
     """Prints the findings; the exit status of a checker."""
     found = sorted(findings)

@@ -1,4 +1,4 @@
-"""Style rules that a program can check: sizes, banned words with their replacement, globals.
+"""Style rules that a program can check: sizes, banned words, comments, globals.
 
 A line may carry `tidy-allow(rule): reason` in a comment, on itself or on the line above it.
 """
@@ -11,14 +11,8 @@ from pathlib import Path
 
 from cxx_scopes import functions, statements
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
-from tidy_rules import (
-    COLUMNS_MAX,
-    FILE_LINES_MAX,
-    FILE_LINES_MAX_OF,
-    FUNCTION_LINES_MAX,
-    RULES,
-    Rule,
-)
+from tidy_comments import check_comments
+from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, Rule
 
 ALLOW = re.compile(r"tidy-allow\((?P<rule>[a-z-]+)\): \S")
 FORBIDDEN_LIST = "tools/forbidden.txt"
@@ -56,21 +50,12 @@ def is_source(path: str) -> bool:
     return path.endswith(SOURCES) or path == "dev" or path.endswith("CMakeLists.txt")
 
 
-def lines_max(path: str) -> int:
-    limits = [m for folder, suffix, m in FILE_LINES_MAX_OF if is_in(path, folder, suffix)]
-    return min([FILE_LINES_MAX, *limits])
-
-
-def is_in(path: str, folder: str, suffix: str) -> bool:
-    return path.startswith(folder) and path.endswith(suffix)
-
-
 def check_size(path: str, text: str) -> Iterator[Finding]:
     if not is_source(path):
         return
     lines = text.splitlines()
-    if len(lines) > lines_max(path):
-        yield Finding(path, len(lines), f"{len(lines)} lines; split at {lines_max(path)}")
+    if len(lines) > FILE_LINES_MAX:
+        yield Finding(path, len(lines), f"{len(lines)} lines; split at {FILE_LINES_MAX}")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             yield Finding(path, number, f"{len(line)} columns; wrap at {COLUMNS_MAX}")
@@ -151,6 +136,7 @@ def check_text(path: str, text: str) -> Iterator[Finding]:
 
 def check_file(path: str, text: str, patterns: list[re.Pattern[str]]) -> Iterator[Finding]:
     yield from check_words(path, text)
+    yield from check_comments(path, text)
     yield from check_size(path, text)
     yield from check_functions(path, text)
     yield from check_globals(path, text)

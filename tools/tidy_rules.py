@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
-# Where a file has to be smaller: (folder, suffix, lines). A header there is a contract, read whole.
-FILE_LINES_MAX_OF = (("src/protocol/", ".h", 150), ("src/protocol/", ".cc", 400))
 COLUMNS_MAX = 100
 
 ENGINE = ("src/", "apps/", "include/")

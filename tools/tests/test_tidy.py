@@ -102,23 +102,6 @@ def test_long_file_and_long_line_are_found() -> None:
     assert found("docs/a.md", "x" * 2 * COLUMNS_MAX + "\n") == []
 
 
-@pytest.mark.parametrize(
-    ("path", "most"),
-    [
-        ("src/protocol/worker/a.h", 150),
-        ("src/protocol/a.h", 150),
-        ("src/protocol/shard/a_for_test.h", 150),
-        ("src/protocol/worker/a.cc", 400),
-        ("src/protocol/control/a_test.cc", 400),
-        ("src/runtime/a.h", 500),
-        ("sim/a.cc", 500),
-    ],
-)
-def test_each_folder_has_its_limit_of_lines(path: str, most: int) -> None:
-    assert found(path, "\n" * most) == []
-    assert f"split at {most}" in found(path, "\n" * (most + 1))[0]
-
-
 def test_white_space_is_found() -> None:
     assert found("docs/a.md", "text \n")
     assert found("docs/a.md", "no line end")

@@ -8,7 +8,6 @@
 #include "src/machine/ferry_paths.h"
 #include "src/machine/heap_memory.h"
 #include "src/machine/herald.h"
-#include "src/machine/rounds.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 

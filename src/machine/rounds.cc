@@ -16,14 +16,6 @@ constexpr uint32_t kCarrier = 0;
 
 }  // namespace
 
-std::string RanksText(RankSet ranks) {
-  std::string text;
-  for (; ranks != 0; ranks &= ranks - 1) {
-    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(ranks));
-  }
-  return text;
-}
-
 void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
   auto retired = retired_.find(begun.key.tensor);
   if (retired != retired_.end() && begun.key.use >= retired->second) return;

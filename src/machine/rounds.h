@@ -80,7 +80,4 @@ class Rounds {
   size_t errors_ = 0;  // rounds with a failure
 };
 
-// "0, 2, 3": local ranks for people.
-std::string RanksText(RankSet ranks);
-
 }  // namespace byteps::machine

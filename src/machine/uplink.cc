@@ -4,7 +4,6 @@
 #include <bit>
 #include <variant>
 
-#include "src/machine/rounds.h"
 #include "src/protocol/never_complete.h"
 #include "src/protocol/worker/front_rules.h"
 

@@ -1,6 +1,7 @@
 #include "src/machine/words.h"
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstring>
 #include <utility>
@@ -358,6 +359,14 @@ Status Nonsense() {
 }
 
 }  // namespace
+
+std::string RanksText(RankSet ranks) {
+  std::string text;
+  for (; ranks != 0; ranks &= ranks - 1) {
+    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(ranks));
+  }
+  return text;
+}
 
 std::vector<std::byte> EncodeWord(const Word& word) {
   Writer writer;

@@ -26,6 +26,9 @@ using local::FirstRanks;
 using local::Has;
 using local::RankSet;
 
+// "0, 2, 3": local ranks for people.
+std::string RanksText(RankSet ranks);
+
 // One exchange of the bytes, or of the sizes, of one use of a tensor.
 struct RoundKey {
   TensorId tensor = 0;

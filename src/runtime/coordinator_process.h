@@ -10,6 +10,7 @@
 
 #include "src/base/log.h"
 #include "src/protocol/control/coordinator.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/runtime/exit_notices.h"
 #include "src/runtime/handshakes.h"
 #include "src/runtime/status_page.h"

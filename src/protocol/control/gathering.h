@@ -10,6 +10,7 @@
 #include <string>
 
 #include "src/base/time.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/job_end.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/base/status.h"
-#include "src/protocol/control/coordinator_options.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/roster.h"
 #include "src/wire/control.h"
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/gathering.h"
 #include "src/protocol/control/join_check.h"

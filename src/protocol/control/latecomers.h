@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "src/protocol/control/coordinator_options.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/gathering.h"
 #include "src/protocol/control/roster.h"
 #include "src/protocol/control/views.h"

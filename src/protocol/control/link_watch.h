@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/plan/placement_keeper.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/host_map.h"
 #include "src/protocol/control/roster.h"

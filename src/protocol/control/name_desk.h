@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/declarations.h"
 #include "src/protocol/control/job_end.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/protocol/control/coordinator_options.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/roster.h"
 #include "src/wire/control.h"
 

@@ -4,7 +4,7 @@
 // One thread; no I/O: what is to be said goes through the driver.
 #pragma once
 
-#include "src/protocol/control/coordinator_options.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/joining.h"
 #include "src/protocol/control/listening_clock.h"
 #include "src/protocol/control/name_desk.h"

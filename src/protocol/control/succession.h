@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "src/protocol/control/comeback.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/gathering.h"

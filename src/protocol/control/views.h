@@ -12,6 +12,7 @@
 
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/protocol/control/coordinator_driver.h"
 #include "src/protocol/control/coordinator_options.h"
 #include "src/protocol/control/departures.h"
 #include "src/protocol/control/listening_clock.h"

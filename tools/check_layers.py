@@ -3,13 +3,15 @@
 The table between the `layers` markers there is the single source. A row's kind adds rules:
 `pure` folders see no thread, lock, clock, socket or file, not even through another header;
 `backend` folders are included by the factory beside their interface, and by the folders whose
-row names them: those compose.
+row names them: those compose. A `room` is a part of the folder that it lies in: it may include the
+other folders that the row of that folder names, and of that folder only what its own row names. Who
+may include the folder may include its rooms. The tests of a room may include all of the folder.
 """
 
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
@@ -24,13 +26,30 @@ IMPURE = re.compile(
 )
 PUBLIC = "include/byteps"
 ANYTHING = "anything"
+ROOMS = "its rooms"
 
 
 @dataclass(frozen=True)
 class Layer:
     folder: str
     may_include: frozenset[str]
-    kind: str  # "", "pure", "backend"
+    kind: str  # "", "pure", "backend", "room"
+    door: "Layer | None" = None  # of a room: the folder that it is a part of
+    has_rooms: bool = False  # the folder itself may include its rooms
+
+    def is_pure(self) -> bool:
+        return self.kind == "pure" or (self.door is not None and self.door.is_pure())
+
+    def may(self, target: "Layer") -> bool:
+        """Whether this row names the folder `target`, or the one that it is a room of."""
+        if target.folder in self.may_include:
+            return True
+        if target.door is None:
+            return False
+        if target.door.folder == self.folder:
+            return self.has_rooms
+        is_beside = self.door is not None and self.door.folder == target.door.folder
+        return not is_beside and target.door.folder in self.may_include
 
 
 @dataclass(frozen=True)
@@ -51,14 +70,22 @@ def parse_table(text: str) -> dict[str, Layer]:
         if len(cells) != 3 or "`" not in cells[0]:
             continue
         folder = cells[0].strip("`").rstrip("/")
+        door = None
+        if cells[2] == "room":
+            door = layers.get(folder.rsplit("/", 1)[0])
+            if door is None:
+                raise ValueError(f"{folder} is a room; the folder that it lies in must stand above")
+        beside = f"{door.folder}/" if door else "src/"
         names = re.findall(r"`([^`]+)`", cells[1])
         if cells[1] == ANYTHING:
             names = [ANYTHING]
-        allowed = frozenset(n if "/" in n or n == ANYTHING else f"src/{n}" for n in names)
+        allowed = frozenset(n if "/" in n or n == ANYTHING else beside + n for n in names)
         unknown = [n for n in allowed if n not in layers and n != ANYTHING]
         if unknown:
             raise ValueError(f"{folder} may include {unknown}, which must stand above it")
-        layers[folder] = Layer(folder, allowed, cells[2])
+        if door:
+            allowed |= door.may_include
+        layers[folder] = Layer(folder, allowed, cells[2], door, cells[1].endswith(ROOMS))
     return layers
 
 
@@ -91,6 +118,10 @@ def is_test(path: str) -> bool:
     return path.endswith(("_test.cc", "_benchmark.cc", "_fuzz.cc")) or "conformance" in path
 
 
+def is_part_of_tests(path: str) -> bool:
+    return is_test(path) or "for_test" in path
+
+
 def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iterator[Finding]:
     own = layer_of(path, layers)
     target = layer_of(include.target, layers)
@@ -102,6 +133,8 @@ def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iter
             advice = "write the path from the root of the repository"
             yield Finding(path, include.line, f'includes "{include.target}": {advice}')
         return
+    if own.door and is_part_of_tests(path):
+        own = replace(own.door, has_rooms=True)
     if target.folder == own.folder or ANYTHING in own.may_include:
         return
     if target.kind == "backend":
@@ -114,7 +147,7 @@ def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iter
             yield Finding(path, include.line, text)
         return
     inside_own_parent = own.kind == "backend" and own.folder.startswith(f"{target.folder}/")
-    if target.folder not in own.may_include and not inside_own_parent:
+    if not own.may(target) and not inside_own_parent:
         allowed = ", ".join(sorted(own.may_include)) or "nothing of ours"
         text = f"includes {include.target}; {own.folder} may include {allowed}"
         yield Finding(path, include.line, text)
@@ -170,7 +203,7 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
         for include in graph[path]:
             if not include.system:
                 yield from check_include(path, include, layers)
-        if layer and layer.kind == "pure" and not is_test(path):
+        if layer and layer.is_pure() and not is_test(path):
             yield from check_pure(path, graph)
         yield from check_guard(path, root)
         yield from check_own_header_first(path, graph)

@@ -14,7 +14,12 @@ TABLE = """
 | `src/plan` | `base` | pure |
 | `src/transport` | `base` | |
 | `src/transport/tcp` | `base` | backend |
-| `src/session` | `include/byteps`, `base`, `plan`, `transport` | |
+| `src/house` | `base`, its rooms | pure |
+| `src/house/cellar` | | room |
+| `src/house/kitchen` | `cellar` | room |
+| `src/road` | `base` | |
+| `src/road/lane` | `src/road` | room |
+| `src/session` | `include/byteps`, `base`, `plan`, `transport`, `house` | |
 | `apps` | `src/transport/tcp` | |
 | `tests` | anything | |
 <!-- /layers -->
@@ -40,6 +45,12 @@ def check(make_repo, contents: dict[str, str]) -> list[str]:
         ("src/plan/a.cc", '"src/base/locks.h"'),
         ("src/base/a.cc", '"status.h"'),
         ("src/unknown/a.cc", '"src/base/status.h"'),
+        ("src/house/cellar/a.cc", '"src/house/kitchen/pan.h"'),
+        ("src/house/cellar/a.cc", '"src/house/house.h"'),
+        ("src/house/cellar/a.cc", '"src/plan/queue.h"'),
+        ("src/house/cellar/a.cc", "<thread>"),
+        ("src/road/a.cc", '"src/road/lane/car.h"'),
+        ("src/transport/a_test.cc", '"src/house/cellar/wine.h"'),
     ],
 )
 def test_wrong_include_is_found(make_repo, path: str, include: str) -> None:
@@ -60,6 +71,13 @@ def test_wrong_include_is_found(make_repo, path: str, include: str) -> None:
         ("src/transport/tcp/loop.cc", '"src/transport/transport.h"'),
         ("src/transport/transport_test.cc", '"src/transport/tcp/loop.h"'),
         ("src/plan/a_test.cc", "<thread>"),
+        ("src/house/house.cc", '"src/house/cellar/wine.h"'),
+        ("src/house/kitchen/a.cc", '"src/house/cellar/wine.h"'),
+        ("src/house/kitchen/a.cc", '"src/base/status.h"'),
+        ("src/house/cellar/a_test.cc", '"src/house/kitchen/pan.h"'),
+        ("src/house/cellar/a_for_test.cc", '"src/house/house.h"'),
+        ("src/session/a.cc", '"src/house/kitchen/pan.h"'),
+        ("src/road/lane/a.cc", '"src/road/a.h"'),
         ("tests/a.cc", '"src/transport/tcp/loop.h"'),
         ("src/base/a.cc", "<gtest/gtest.h>"),
     ],

@@ -27,7 +27,7 @@
 #include "src/local/reducer.h"
 #include "src/local/shared_memory.h"
 #include "src/local/window.h"
-#include "src/machine/local_engine.h"
+#include "src/machine/serverless/local_engine.h"
 
 namespace {
 

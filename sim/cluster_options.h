@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "sim/network.h"
-#include "src/protocol/control/control_mistakes_for_test.h"
-#include "src/protocol/control/membership_mistakes_for_test.h"
+#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/membership_mistakes_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"

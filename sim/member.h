@@ -8,7 +8,7 @@
 
 #include "sim/cluster.h"
 #include "sim/network.h"
-#include "src/protocol/control/membership.h"
+#include "src/protocol/control/views/membership.h"
 
 namespace byteps::sim {
 

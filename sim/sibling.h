@@ -7,7 +7,7 @@
 
 #include "sim/clock.h"
 #include "sim/member.h"
-#include "src/protocol/worker/leaving.h"
+#include "src/protocol/worker/front/leaving.h"
 
 namespace byteps::sim {
 

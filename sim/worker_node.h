@@ -11,8 +11,8 @@
 #include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/member.h"
-#include "src/protocol/worker/leaving.h"
-#include "src/protocol/worker/shard_targets.h"
+#include "src/protocol/worker/front/leaving.h"
+#include "src/protocol/worker/lane/shard_targets.h"
 #include "src/protocol/worker/worker.h"
 
 namespace byteps::sim {

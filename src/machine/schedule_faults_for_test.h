@@ -13,7 +13,7 @@
 #include "src/local/heaps_for_test.h"
 #include "src/local/window.h"
 #include "src/local/window_layout.h"
-#include "src/machine/shared_room.h"
+#include "src/machine/room/shared_room.h"
 
 namespace byteps::machine {
 

@@ -17,11 +17,11 @@
 
 #include "src/local/heaps_for_test.h"
 #include "src/local/window.h"
+#include "src/machine/room/shared_room.h"
+#include "src/machine/room/words.h"
 #include "src/machine/schedule_faults_for_test.h"
-#include "src/machine/shared_room.h"
-#include "src/machine/words.h"
-#include "src/protocol/worker/exchange.h"
-#include "src/protocol/worker/mail.h"
+#include "src/protocol/worker/exchange/exchange.h"
+#include "src/protocol/worker/exchange/mail.h"
 
 namespace byteps::machine {
 

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "src/machine/carrier.h"
-#include "src/machine/ferry.h"
-#include "src/machine/mail_room.h"
-#include "src/machine/uplink.h"
-#include "src/machine/upward_lane.h"
-#include "src/machine/window_lane.h"
+#include "src/machine/member/ferry.h"
+#include "src/machine/member/uplink.h"
+#include "src/machine/member/upward_lane.h"
+#include "src/machine/room/mail_room.h"
+#include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/window_lane.h"
 
 namespace byteps::machine {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "byteps/byteps.h"
-#include "src/runtime/timeline_log.h"
+#include "src/runtime/seeing/timeline_log.h"
 #include "src/session/c_error.h"
 #include "src/session/c_session.h"
 #include "src/session/sized_struct.h"

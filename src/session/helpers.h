@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "src/base/time.h"
-#include "src/runtime/engine.h"
+#include "src/runtime/worker/engine.h"
 #include "src/session/call_gate.h"
 
 namespace byteps::session {

@@ -11,7 +11,7 @@
 
 #include "src/base/status.h"
 #include "src/config/options.h"
-#include "src/runtime/shard_paths.h"
+#include "src/runtime/worker/shard_paths.h"
 #include "src/topology/machine.h"
 #include "src/transport/address.h"
 

@@ -13,7 +13,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
 #include "src/protocol/worker/worker.h"
-#include "src/runtime/timeline_log.h"
+#include "src/runtime/seeing/timeline_log.h"
 #include "src/session/completion_thread.h"
 #include "src/session/helpers.h"
 

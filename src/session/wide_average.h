@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/protocol/worker/operation.h"
+#include "src/protocol/worker/exchange/operation.h"
 
 namespace byteps::session {
 

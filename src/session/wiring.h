@@ -8,8 +8,8 @@
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/config/options.h"
-#include "src/runtime/engine.h"
-#include "src/runtime/timeline_log.h"
+#include "src/runtime/seeing/timeline_log.h"
+#include "src/runtime/worker/engine.h"
 
 namespace byteps::session {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "src/base/proof.h"
-#include "src/machine/local_engine.h"
-#include "src/machine/machine_lanes.h"
+#include "src/machine/member/machine_lanes.h"
+#include "src/machine/serverless/local_engine.h"
 #include "src/runtime/shared_address.h"
 #include "src/transport/inproc/inproc_transport.h"
 #include "src/transport/shared/shared_transport.h"

@@ -19,9 +19,9 @@
 #include "src/base/log.h"
 #include "src/base/machine_layout.h"
 #include "src/base/thread_annotations.h"
-#include "src/runtime/coordinator_process.h"
-#include "src/runtime/engine.h"
-#include "src/runtime/returning_server.h"
+#include "src/runtime/coordinator/coordinator_process.h"
+#include "src/runtime/server/returning_server.h"
+#include "src/runtime/worker/engine.h"
 #include "src/transport/transport.h"
 #include "tests/cluster/shared_transport.h"
 

@@ -1,4 +1,4 @@
-#include "src/machine/herald.h"
+#include "src/machine/member/herald.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "src/runtime/coordinator_process.h"
+#include "src/runtime/coordinator/coordinator_process.h"
 #include "src/transport/inproc/inproc_transport.h"
 
 namespace byteps::machine {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/runtime/lane_group.h"
+#include "src/runtime/worker/lane_group.h"
 #include "src/transport/inproc/inproc_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 #include "tests/cluster/cluster.h"

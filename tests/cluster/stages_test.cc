@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/protocol/codec_for_test.h"
-#include "src/protocol/worker/codec_stages.h"
+#include "src/protocol/worker/lane/codec_stages.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/tensors.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/protocol/control/coordinator_driver.h"
+#include "src/protocol/control/members/coordinator_driver.h"
 
 namespace byteps::protocol {
 

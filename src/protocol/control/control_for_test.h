@@ -14,7 +14,7 @@
 
 #include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/coordinator.h"
-#include "src/protocol/control/membership.h"
+#include "src/protocol/control/views/membership.h"
 
 namespace byteps::protocol {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/protocol/control/coordinator.h"
-#include "src/protocol/control/membership.h"
+#include "src/protocol/control/views/membership.h"
 #include "src/protocol/control/world_parts_for_test.h"
 
 namespace byteps::protocol {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "src/protocol/control/control_mistakes_for_test.h"
-#include "src/protocol/control/membership_mistakes_for_test.h"
+#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/membership_mistakes_for_test.h"
 
 namespace byteps::protocol {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "src/protocol/control/changes/latecomers.h"
+#include "src/protocol/control/changes/reporting.h"
+#include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/control_driver_for_test.h"
-#include "src/protocol/control/latecomers.h"
-#include "src/protocol/control/link_watch.h"
-#include "src/protocol/control/reporting.h"
-#include "src/protocol/control/roster.h"
-#include "src/protocol/control/succession.h"
+#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/views/link_watch.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

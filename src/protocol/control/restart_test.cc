@@ -1,8 +1,8 @@
 // The coordinator is restarted, at each step of a change, or stands beside another one.
 #include <gtest/gtest.h>
 
-#include "src/protocol/control/control_mistakes_for_test.h"
 #include "src/protocol/control/failure_for_test.h"
+#include "src/protocol/control/views/control_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/protocol/control/membership.h"
+#include "src/protocol/control/views/membership.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

@@ -9,12 +9,12 @@
 #include "src/base/buffer_pool.h"
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
-#include "src/protocol/shard/members.h"
-#include "src/protocol/shard/numbered_answers.h"
-#include "src/protocol/shard/piece_table.h"
-#include "src/protocol/shard/process_sets.h"
 #include "src/protocol/shard/shard_driver.h"
-#include "src/protocol/shard/shard_view.h"
+#include "src/protocol/shard/state/members.h"
+#include "src/protocol/shard/state/numbered_answers.h"
+#include "src/protocol/shard/state/piece_table.h"
+#include "src/protocol/shard/state/process_sets.h"
+#include "src/protocol/shard/state/shard_view.h"
 
 namespace byteps::protocol {
 

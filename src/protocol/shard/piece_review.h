@@ -7,8 +7,8 @@
 
 #include "src/base/time.h"
 #include "src/protocol/shard/answers.h"
-#include "src/protocol/shard/attendance.h"
 #include "src/protocol/shard/rounds.h"
+#include "src/protocol/shard/state/attendance.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

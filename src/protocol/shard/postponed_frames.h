@@ -13,9 +13,9 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/protocol/shard/intake.h"
-#include "src/protocol/shard/members.h"
 #include "src/protocol/shard/shard_options.h"
-#include "src/protocol/shard/shard_view.h"
+#include "src/protocol/shard/state/members.h"
+#include "src/protocol/shard/state/shard_view.h"
 #include "src/wire/data.h"
 #include "src/wire/frame_kind.h"
 

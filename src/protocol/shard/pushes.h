@@ -8,11 +8,11 @@
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/shard/attendance.h"
 #include "src/protocol/shard/intake.h"
-#include "src/protocol/shard/process_sets.h"
 #include "src/protocol/shard/rounds.h"
-#include "src/protocol/shard/shard_rules.h"
+#include "src/protocol/shard/state/attendance.h"
+#include "src/protocol/shard/state/process_sets.h"
+#include "src/protocol/shard/state/shard_rules.h"
 
 namespace byteps::protocol {
 

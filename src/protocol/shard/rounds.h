@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/protocol/shard/attendance.h"
-#include "src/protocol/shard/combiner.h"
-#include "src/protocol/shard/piece_table.h"
-#include "src/protocol/shard/process_sets.h"
 #include "src/protocol/shard/shard_options.h"
+#include "src/protocol/shard/state/attendance.h"
+#include "src/protocol/shard/state/combiner.h"
+#include "src/protocol/shard/state/piece_table.h"
+#include "src/protocol/shard/state/process_sets.h"
 #include "src/protocol/shard/verdict_delivery.h"
 #include "src/protocol/shard/wants.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/shard/attendance.h"
-#include "src/protocol/shard/told_verdict.h"
+#include "src/protocol/shard/state/attendance.h"
+#include "src/protocol/shard/state/told_verdict.h"
 
 namespace byteps::protocol {
 namespace {

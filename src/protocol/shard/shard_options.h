@@ -7,7 +7,7 @@
 #include "src/base/time.h"
 #include "src/protocol/codec.h"
 #include "src/protocol/shard/round_watch.h"
-#include "src/protocol/shard/shard_rules.h"
+#include "src/protocol/shard/state/shard_rules.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {

@@ -10,8 +10,8 @@
 #include "src/protocol/shard/answers.h"
 #include "src/protocol/shard/intake.h"
 #include "src/protocol/shard/rounds.h"
-#include "src/protocol/shard/shard_rules.h"
-#include "src/protocol/shard/told_verdict.h"
+#include "src/protocol/shard/state/shard_rules.h"
+#include "src/protocol/shard/state/told_verdict.h"
 
 namespace byteps::protocol {
 

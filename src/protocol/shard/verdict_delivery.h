@@ -4,8 +4,8 @@
 
 #include "src/base/time.h"
 #include "src/protocol/shard/answers.h"
-#include "src/protocol/shard/members.h"
-#include "src/protocol/shard/piece_table.h"
+#include "src/protocol/shard/state/members.h"
+#include "src/protocol/shard/state/piece_table.h"
 
 namespace byteps::protocol {
 

@@ -9,9 +9,9 @@
 
 #include "src/base/ring.h"
 #include "src/base/time.h"
-#include "src/protocol/shard/attendance.h"
-#include "src/protocol/shard/piece_table.h"
 #include "src/protocol/shard/shard_driver.h"
+#include "src/protocol/shard/state/attendance.h"
+#include "src/protocol/shard/state/piece_table.h"
 
 namespace byteps::protocol {
 

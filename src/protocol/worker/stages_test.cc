@@ -6,7 +6,7 @@
 
 #include "src/protocol/codec_for_test.h"
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/worker/codec_stages.h"
+#include "src/protocol/worker/lane/codec_stages.h"
 #include "src/protocol/worker/worker_for_test.h"
 
 namespace byteps::protocol {

@@ -1,6 +1,6 @@
 // Worker: a front and its lanes, in one place and on one thread. What they tell each other is
 // delivered before a call returns, unless the driver carries their mail itself. The runtime, whose
-// lanes have threads of their own, wires them up differently (runtime/worker_engine.h).
+// lanes have threads of their own, wires them up differently (runtime/worker/worker_engine.h).
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Memory of an operation belongs
 // to the user and is borrowed from Submit to FrontDriver::Complete.
@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/worker/front.h"
-#include "src/protocol/worker/lane.h"
+#include "src/protocol/worker/front/front.h"
+#include "src/protocol/worker/lane/lane.h"
 
 namespace byteps::protocol {
 

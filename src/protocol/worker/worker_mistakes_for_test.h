@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "src/protocol/worker/front_rules.h"
-#include "src/protocol/worker/lane_rules.h"
+#include "src/protocol/worker/exchange/front_rules.h"
+#include "src/protocol/worker/lane/lane_rules.h"
 
 namespace byteps::protocol {
 

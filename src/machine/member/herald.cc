@@ -1,0 +1,76 @@
+#include "src/machine/member/herald.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "src/runtime/loop_thread.h"
+
+namespace byteps::machine {
+namespace {
+
+// The loop never blocks; it may have ended.
+constexpr Duration kHeraldLimit = seconds(10);
+
+wire::Join HeraldOf(wire::Join join, const std::string& machine) {
+  join.contributor = "machine " + machine;
+  join.contributor_size = join.local_size;
+  join.meets = true;
+  return join;
+}
+
+}  // namespace
+
+Herald::Herald(transport::Transport& transport, const runtime::ControlLinkOptions& control,
+               wire::Join join, const std::string& machine, Log& log)
+    : log_(log),
+      membership_(HeraldOf(std::move(join), machine)),
+      loop_(transport.MakeLoop()),
+      link_(*loop_, control, log,
+            {[this] { link_.Send(membership_.Greeting()); },
+             [this](const wire::Message& message) { OnMessage(message); },
+             [this](const Status& why) { Fail(why); }}) {
+  link_.Start();
+  thread_ = std::thread([this] {
+    Status how = runtime::RunLoop(*loop_);
+    if (!how.ok()) Fail(how);
+  });
+}
+
+Herald::~Herald() {
+  loop_->Stop();
+  thread_.join();
+  link_.Close();
+}
+
+Status Herald::failure() {
+  MutexLock lock(mutex_);
+  return failure_;
+}
+
+void Herald::Retire() {
+  (void)runtime::AskLoop(*loop_, kHeraldLimit, [this] {
+    link_.EndWithConnection();
+    return Status::Ok();
+  });
+}
+
+void Herald::OnMessage(const wire::Message& message) {
+  protocol::Membership::Step step = membership_.OnMessage(message);
+  if (step.answer.has_value()) link_.Send(*step.answer);
+  if (const auto* waiting = std::get_if<wire::Waiting>(&message)) log_.Waiting(waiting->text);
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    Fail({refused->code, refused->text});
+  }
+  if (const auto* over = std::get_if<wire::JobOver>(&message)) {
+    Status why(over->code, over->text);
+    Fail(why.ok() ? Status(StatusCode::kShutdown, "the job is over") : why);
+  }
+}
+
+void Herald::Fail(const Status& why) {
+  MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,334 @@
+#include "src/machine/member/machine_lanes.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <system_error>
+
+#include "src/machine/member/ferry_paths.h"
+#include "src/machine/member/herald.h"
+#include "src/machine/room/heap_memory.h"
+#include "src/protocol/never_complete.h"
+#include "src/runtime/loop_thread.h"
+
+namespace byteps::machine {
+namespace {
+
+using protocol::ErrorOfLeftRank;
+
+// How long a process that ends waits for the others to have what it brings.
+constexpr Duration kEndLimit = seconds(2);
+// Things that a rank does in blocks before it looks for other work and wakes others.
+constexpr int kStepsOfTurn = 32;
+
+Status RankWasLost(const std::string& name) {
+  return {StatusCode::kPeerLost,
+          name +
+              " was lost: its process has ended. The ranks of its machine sum together, so they "
+              "come and go together: this one is out of the job, too; start the job again from a "
+              "checkpoint"};
+}
+
+class SharedTransport final : public transport::Transport {
+ public:
+  explicit SharedTransport(std::shared_ptr<transport::Transport> inner)
+      : inner_(std::move(inner)) {}
+  std::unique_ptr<transport::Loop> MakeLoop() override { return inner_->MakeLoop(); }
+
+ private:
+  const std::shared_ptr<transport::Transport> inner_;  // with a herald, for a while
+};
+
+}  // namespace
+
+MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
+                           local::Meeting meeting)
+    : options_(options),
+      loop_(parts.loop),
+      events_(parts.events),
+      meeting_(std::move(meeting)),
+      room_(meeting_.memory.bytes(), ShapeFor(options.local_size)),
+      heaps_(options.local_rank, meeting_.heap, std::move(meeting_.heaps)),
+      window_(room_.window(), ShapeFor(options.local_size), options.local_rank, &heaps_),
+      words_(window_, {[this] { return Step(); }, nullptr}),
+      ferry_(IsCarrier() ? std::make_unique<Ferry>(window_) : nullptr),
+      lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
+      uplink_(IsCarrier()
+                  ? std::make_unique<Uplink>(
+                        options.local_size, lanes_->front_lanes(),
+                        ShapeFor(options.local_size).block_bytes, *ferry_,
+                        Uplink::Events{
+                            [this](uint32_t lane, protocol::LaneMail mail) {
+                              lanes_->Send(lane, std::move(mail));
+                            },
+                            [this](uint32_t rank, const Word& word) {
+                              Post([this, rank, word] { mail_.SayTo(rank, word); });
+                            },
+                            [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
+                            [this](const Status& why) { Post([this, why] { Fail(why); }); }})
+                  : nullptr),
+      inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
+      lane_(window_, ferry_.get(),
+            {[this](const Word& word) { mail_.Say(word); },
+             [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
+      mail_(room_, window_, options.local_size,
+            {[this](uint32_t rank, const Word& word) { inbox_.Put(FromRank(rank, word)); },
+             [this](const Word& word) { OnWord(word); }}) {}
+
+MachineLanes::~MachineLanes() { End(); }
+
+local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
+  local::WindowShape shape;
+  shape.ranks = ranks;
+  shape.block_bytes = kUpwardPieceBytesMax;
+  // Many, so that there is much to do in a turn. They are touched as far as their pieces reach.
+  shape.blocks = 32;
+  return shape;
+}
+
+std::unique_ptr<runtime::LaneGroup> MachineLanes::MakeGroup(runtime::WorkerLanesParts parts) {
+  protocol::WorkerOptions worker = parts.worker;
+  worker.paths = [ferry = ferry_.get()](const protocol::StageTools& tools) {
+    return std::make_unique<FerryPaths>(*ferry, tools);
+  };
+  runtime::WorkerLanes::Events events = events_;
+  events.to_front = [this](protocol::FrontMail mail) { uplink_->OnMail(std::move(mail)); };
+  return std::make_unique<runtime::LaneGroup>(
+      runtime::WorkerLanesParts{parts.transport, parts.loop, worker, parts.links, parts.identity,
+                                parts.log, std::move(events), std::move(parts.on_lane_thread)});
+}
+
+void MachineLanes::Start() {
+  auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
+    if (!Has(window_.left(), rank)) window_.MarkLost(rank);
+  });
+  if (!watch.ok()) throw std::system_error(std::make_error_code(std::errc::too_many_files_open));
+  watch_ = std::move(watch).value();
+  if (lanes_ != nullptr) lanes_->Start();
+  thread_ = std::thread([this] { Run(); });
+}
+
+// What is open cannot end without this thread.
+void MachineLanes::Run() noexcept {
+  Status how = runtime::RunLoop(words_);
+  if (ends_) return;
+  window_.MarkLost(options_.local_rank);
+  {
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = how;
+  }
+  loop_.Stop();
+}
+
+Status MachineLanes::failure() {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  return lanes_ == nullptr ? Status::Ok() : lanes_->failure();
+}
+
+void MachineLanes::Post(std::function<void()> work) noexcept {
+  try {
+    words_.Post(std::move(work));
+  } catch (...) {
+    lost_mail_ = true;
+  }
+}
+
+void MachineLanes::Send(uint32_t, protocol::LaneMail mail) noexcept {
+  try {
+    const auto* view = std::get_if<protocol::to_lane::View>(&mail);
+    if (view != nullptr && uplink_ != nullptr) uplink_->OnView(*view);
+    Post([this, mail = std::move(mail)] { lane_.OnMail(mail); });
+  } catch (...) {
+    lost_mail_ = true;
+  }
+}
+
+void MachineLanes::Deliver() {
+  if (lost_mail_) throw std::bad_alloc();
+  if (lanes_ != nullptr) return lanes_->Deliver();  // tells on_event
+  events_.on_event();
+}
+
+void MachineLanes::TakeTold(std::vector<Told>& all) {
+  for (Told& one : all) {
+    if (auto* mail = std::get_if<protocol::FrontMail>(&one)) {
+      events_.to_front(std::move(*mail));
+    } else if (auto* word = std::get_if<FromRank>(&one)) {
+      uplink_->OnWord(word->first, word->second);
+    } else {
+      std::get<News>(one)();
+    }
+  }
+  Deliver();
+}
+
+// A rank without lanes has nobody to wait for.
+bool MachineLanes::AllUp(uint64_t epoch) const { return lanes_ == nullptr || lanes_->AllUp(epoch); }
+
+void MachineLanes::OnCoordinatorBack() {
+  if (lanes_ != nullptr) lanes_->OnCoordinatorBack();
+}
+
+// This rank's alone: the carrier goes on for the others.
+void MachineLanes::IgnoreAnswers(std::function<void()> done) {
+  Post([this, done = std::move(done)] {
+    lane_.IgnoreAnswers();
+    inbox_.Put(News(done));
+  });
+}
+
+void MachineLanes::Close(const Status& why) {
+  if (std::exchange(closed_, true)) return;
+  if (lanes_ != nullptr) {
+    uplink_->Close(why);
+    lanes_->Close(why);
+  } else if (why.code() == StatusCode::kShutdown) {
+    Post([this] { mail_.Say(Leaves()); });
+  }
+  // Why else this rank goes the carrier hears from the coordinator, and says it to all. If it heard
+  // first that this rank has left, the others would hear a wrong reason.
+}
+
+// A process that has not left in order is lost to the others of its machine.
+void MachineLanes::End() noexcept {
+  if (ends_.exchange(true)) return;
+  if (lanes_ != nullptr) lanes_->End();
+  if (!closed_) window_.MarkLost(options_.local_rank);
+  runtime::PostOrStop(words_, [this] {
+    leaves_ = true;
+    end_limit_ = words_.After(kEndLimit, [this] { words_.Stop(); });
+  });
+  if (thread_.joinable()) thread_.join();
+  window_.MarkLost(options_.local_rank);  // no effect if it has left
+  watch_.reset();
+}
+
+bool MachineLanes::Step() {
+  if (over_) {
+    mail_.Flush();
+    if (leaves_) words_.Stop();
+    return false;
+  }
+  if (window_.lost() != 0) {
+    OnLoss();
+    return true;
+  }
+  bool did = false;
+  Status heard = mail_.Hear([this] { return !over_; }, did);
+  if (ferry_ != nullptr) did = ferry_->Admit() || did;
+  Result<bool> stepped = StepLane();
+  if (!stepped.ok() || !heard.ok()) {
+    Fail(heard.ok() ? stepped.status() : heard);
+    return true;
+  }
+  did = stepped.value() || did;
+  bool all_said = mail_.Flush();
+  if (!did && leaves_ && all_said) LeaveIfDone();
+  if (ferry_ != nullptr) ferry_->Resume();
+  return did;
+}
+
+// Others are woken once for all of it.
+Result<bool> MachineLanes::StepLane() {
+  bool did = false;
+  for (int i = 0; i < kStepsOfTurn; ++i) {
+    Result<bool> stepped = lane_.Step();
+    if (!stepped.ok()) return stepped;
+    if (!stepped.value()) break;
+    did = true;
+  }
+  return did;
+}
+
+void MachineLanes::OnWord(const Word& word) {
+  if (const auto* ended = std::get_if<Ended>(&word)) {
+    lane_.OnEnded(*ended, words_.Now());
+  } else if (const auto* settled = std::get_if<IsSettled>(&word)) {
+    inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{settled->question}));
+  } else if (std::holds_alternative<MayLeave>(word)) {
+    may_leave_ = true;
+  } else if (std::holds_alternative<CarrierLeaves>(word)) {
+    may_leave_ = true;
+    if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
+  } else if (const auto* over = std::get_if<JobOver>(&word)) {
+    may_leave_ = true;
+    if (!IsCarrier()) TellLost(over->status);
+  }
+}
+
+void MachineLanes::TellLost(const Status& why) {
+  inbox_.Put(News([this, why] { events_.on_lost(why); }));
+}
+
+// Nothing goes on in the window any more; what is open is withdrawn by the front.
+void MachineLanes::OnLoss() {
+  over_ = true;
+  heaps_.Close();
+  lane_.IgnoreAnswers();
+  const auto first = static_cast<uint32_t>(std::countr_zero(window_.lost()));
+  TellLost(RankWasLost(lane_.machine_ranks().NameOf(first)));
+}
+
+void MachineLanes::Fail(const Status& why) {
+  over_ = true;
+  heaps_.Close();
+  window_.MarkLost(options_.local_rank);
+  TellLost(why);
+}
+
+// The carrier has said that it goes, or that no use of a block names this rank any more.
+void MachineLanes::LeaveIfDone() {
+  const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
+  if (!IsCarrier() && !may_leave_ && !alone) return;
+  if (!lane_.IsDrained()) return;
+  window_.Leave();
+  over_ = true;
+  words_.Stop();
+}
+
+Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
+                                                  runtime::WorkerEngineOptions options,
+                                                  const MachineOptions& machine, Log& log) {
+  local::MeetingOptions meet;
+  meet.job = machine.job;
+  meet.secret = machine.secret;
+  meet.group = "workers of machine " + machine.machine;
+  meet.rank = machine.local_rank;
+  meet.size = machine.local_size;
+  meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
+  meet.terms = "BytePS " + machine.version;
+  options.join.local_rank = machine.local_rank;
+  options.join.local_size = machine.local_size;
+  meet.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
+  // The coordinator says who is missing. The herald goes after the engine has joined, or failed to.
+  std::shared_ptr<transport::Transport> shared = std::move(transport);
+  Herald herald(*shared, options.control, options.join, machine.machine, log);
+  meet.go_on = [&] {
+    return herald.failure().ok() && (options.go_on == nullptr || options.go_on());
+  };
+  Result<local::Meeting> met =
+      local::Meet(meet, std::chrono::steady_clock::now() + options.start_limit);
+  if (Status failed = herald.failure(); !failed.ok()) return failed;
+  if (!met.ok()) return met.status();
+  herald.Retire();
+  // A machine that meets again is another member.
+  SharedRoom room(met->memory.bytes(), MachineLanes::ShapeFor(machine.local_size));
+  const uint64_t number = room.MeetingNumber(options.join.incarnation);
+  options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
+  options.join.contributor_size = machine.local_size;
+  // Called once.
+  auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
+  options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
+    return std::make_unique<MachineLanes>(std::move(parts), machine, std::move(*meeting));
+  };
+  auto memory = std::make_shared<HeapMemory>(meeting->heap);
+  Result<runtime::StartedEngine> started =
+      runtime::StartWorkerEngine(std::make_unique<SharedTransport>(shared), options, log);
+  if (started.ok()) started->memory = std::move(memory);
+  return started;
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,124 @@
+// What a worker has behind its front when the ranks of its machine are one member of a job with
+// servers: a thread that sleeps on the rank's word in the window, with the rank's part in it, and
+// at the carrier the lanes with the connections to the shards (docs/decisions/0024).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/base/thread_annotations.h"
+#include "src/local/life_watch.h"
+#include "src/local/meeting.h"
+#include "src/machine/member/ferry.h"
+#include "src/machine/member/uplink.h"
+#include "src/machine/member/upward_lane.h"
+#include "src/machine/room/mail_room.h"
+#include "src/machine/room/shared_room.h"
+#include "src/machine/room/word_loop.h"
+#include "src/runtime/inbox.h"
+#include "src/runtime/worker/engine.h"
+#include "src/runtime/worker/lane_group.h"
+#include "src/runtime/worker/worker_lanes.h"
+
+namespace byteps::machine {
+
+// All workers of a job cut alike, whatever their machine is like: a piece fits into a block of any.
+inline constexpr uint32_t kUpwardPieceBytesMax = uint32_t{256} << 10;
+// A number for each pair of ranks is one piece.
+inline constexpr uint32_t kUpwardRanksMax = 181;
+
+struct MachineOptions {
+  std::string job;
+  std::string secret;
+  std::string version;
+  std::string machine;  // tells machines of one job apart that may be on one host
+  uint32_t local_rank = 0;
+  uint32_t local_size = 2;  // at most local::kLocalRanksMax
+};
+
+// As runtime::StartWorkerEngine, with the other ranks of the machine as one member of the job:
+// waits for them first. Of `options` it sets what says so.
+Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
+                                                  runtime::WorkerEngineOptions options,
+                                                  const MachineOptions& machine, Log& log);
+
+class MachineLanes final : public runtime::WorkerLanes {
+ public:
+  MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
+               local::Meeting meeting);
+  ~MachineLanes() override;
+
+  static local::WindowShape ShapeFor(uint32_t ranks);
+
+  uint32_t front_lanes() const override { return 1; }
+  void Start() override;
+  void Send(uint32_t lane, protocol::LaneMail mail) noexcept override;
+  void Deliver() override;
+  bool AllUp(uint64_t epoch) const override;
+  void OnCoordinatorBack() override;
+  void IgnoreAnswers(std::function<void()> done) override;
+  void Close(const Status& why) override;
+  void End() noexcept override;
+  Status failure() override;
+
+ private:
+  using FromRank = std::pair<uint32_t, Word>;
+  using News = std::function<void()>;
+  using Told = std::variant<protocol::FrontMail, FromRank, News>;
+
+  bool IsCarrier() const { return options_.local_rank == kCarrierRank; }
+  std::unique_ptr<runtime::LaneGroup> MakeGroup(runtime::WorkerLanesParts parts);
+  // On the owner's loop.
+  void TakeTold(std::vector<Told>& all);
+  // To the window's thread.
+  void Post(std::function<void()> work) noexcept;
+
+  // On the window's thread.
+  bool Step();
+  Result<bool> StepLane();
+  void OnWord(const Word& word);
+  void OnLoss();
+  void TellLost(const Status& why);
+  void Fail(const Status& why);
+  void LeaveIfDone();
+  void Run() noexcept;
+
+  const MachineOptions options_;
+  transport::Loop& loop_;  // the owner's
+  const runtime::WorkerLanes::Events events_;
+  local::Meeting meeting_;
+  const SharedRoom room_;
+  local::Heaps heaps_;
+  local::Window window_;
+  WordLoop words_;
+  const std::unique_ptr<Ferry> ferry_;               // at the carrier
+  const std::unique_ptr<runtime::LaneGroup> lanes_;  // the same
+  const std::unique_ptr<Uplink> uplink_;             // the same
+  runtime::Inbox<Told> inbox_;                       // for the owner's loop
+  std::atomic<bool> lost_mail_{false};
+  bool closed_ = false;  // of the owner's loop
+
+  // Owned by the window's thread.
+  UpwardLane lane_;
+  MailRoom mail_;
+  bool over_ = false;
+  bool leaves_ = false;
+  bool may_leave_ = false;
+  std::unique_ptr<transport::Loop::Timer> end_limit_;
+
+  std::unique_ptr<local::LifeWatch> watch_;
+  std::atomic<bool> ends_{false};
+  Mutex mutex_;
+  Status failure_ BYTEPS_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,134 @@
+// The carrier's part of a machine in a job with servers: it begins at the carrier's lanes what the
+// ranks of the machine have begun, as one member of the job, and tells the ranks how it has ended.
+// A round begins when the last of its ranks that take part has begun it (decision 18, rule 1); for
+// an error that a rank asks for, at once, but then nothing of it is pushed.
+//
+// It is to the lanes what a front is (protocol/worker/front/front.h). On the thread of their owner;
+// no I/O, no clock; nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/machine/member/ferry.h"
+#include "src/machine/member/machine_ranks.h"
+#include "src/machine/room/words.h"
+#include "src/protocol/worker/exchange/exchanges.h"
+#include "src/protocol/worker/exchange/lane_mailing.h"
+#include "src/protocol/worker/exchange/mail.h"
+#include "src/protocol/worker/exchange/settling.h"
+#include "src/wire/join_word.h"
+
+namespace byteps::machine {
+
+class Uplink {
+ public:
+  struct Events {
+    std::function<void(uint32_t lane, protocol::LaneMail mail)> to_lane;
+    std::function<void(uint32_t rank, const Word& word)> say;
+    // What is the own front's business.
+    std::function<void(protocol::FrontMail)> to_front;
+    // A rank has said what cannot be true in this job; nobody can go on with it.
+    std::function<void(const Status&)> fail;
+  };
+  // Of so many ranks, with pieces of at most so many bytes. `ferry` outlives it.
+  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
+  ~Uplink();
+
+  void OnView(const protocol::to_lane::View& mail);
+  // What a rank says; before the first view it waits.
+  void OnWord(uint32_t rank, const Word& word);
+  // What a lane says.
+  void OnMail(protocol::FrontMail mail);
+  // Nobody carries any more, because the carrier's process has left (kShutdown), or its job is
+  // over.
+  void Close(const Status& why);
+
+ private:
+  // Where the bytes of a piece lie: their sizes alone count, for the stages have the bytes.
+  class RunSpans;
+  struct Round {
+    UpwardFacts facts;
+    std::shared_ptr<const std::vector<ShardId>> homes;
+    std::unique_ptr<RunSpans> spans;
+    RankSet begun = 0;
+    // What each rank brings of the first piece.
+    std::map<uint32_t, std::pair<uint32_t, uint32_t>> brings;
+    wire::LastToJoin last;
+    bool is_open = false;  // all have begun it: pieces may be collected
+    uint64_t serial = 0;   // of the exchange; 0: there is none
+    Status broken;         // it must not end well for the ranks
+    std::optional<Ended> end;
+  };
+  using Rounds = std::map<RoundKey, Round>;
+
+  void Hear(uint32_t rank, const Word& word);
+  void On(uint32_t rank, const BegunUpward& word);
+  void On(uint32_t rank, const JoinedUpward& word);
+  void On(uint32_t rank, const Abort& word);
+  void On(uint32_t rank, const Leaves&);
+  void On(uint32_t rank, const SetAdded& word);
+  void On(uint32_t rank, const SetRemoved& word);
+  void On(uint32_t rank, const Retired& word);
+  void On(uint32_t rank, const Forgotten& word);
+  void On(uint32_t rank, const AsksSettled& word);
+  // Not said to the carrier of a job with servers.
+  template <typename Other>
+  void On(uint32_t, const Other&) {}
+
+  Status Check(const BegunUpward& word, const Round& round) const;
+  RankSet Missing(const Round& round) const;
+  void Look(const RoundKey& key);
+  void LookAtAll();
+  void Begin(const RoundKey& key, Round& round);
+  void OpenFerry(const RoundKey& key, Round& round);
+  void AskForError(const RoundKey& key, Round& round, const Status& why);
+  void OnEnd(const std::optional<protocol::Exchanges::End>& end);
+  void EraseIfOver(const RoundKey& key);
+  void Settle();
+  // A rank of this process set that has left the job, wherever it was.
+  std::optional<uint32_t> GoneOf(uint32_t process_set) const;
+  std::string LackOf(RankSet missing) const;
+  void SayTo(RankSet ranks, const Word& word);
+
+  const uint32_t ranks_;
+  const uint32_t lane_count_;
+  Ferry& ferry_;
+  const Events events_;
+  std::vector<std::byte> memory_;  // stands for that of the pieces
+  protocol::LaneMailing lanes_;
+  protocol::Exchanges exchanges_;
+  protocol::Settling settling_;
+
+  uint32_t generation_ = 0;
+  ShardId shards_end_ = 0;  // of the generation
+  Slot slot_ = kNoSlot;
+  MachineRanks machine_ranks_;
+  bool closed_ = false;
+  std::deque<std::pair<uint32_t, Word>> early_;  // before the first view
+  Rounds rounds_;
+  std::map<uint64_t, RoundKey> keys_;  // by the number that an exchange has as an operation
+  uint64_t last_number_ = 0;
+  std::map<TensorId, std::shared_ptr<const std::vector<ShardId>>> homes_;
+  std::set<TensorId> retired_;
+  struct Set {
+    RankSet added = 0;  // which ranks have
+    std::vector<uint32_t> ranks;
+  };
+  std::map<uint32_t, Set> sets_;
+  std::vector<uint32_t> gone_;  // ranks of the job that have left
+  RankSet joined_ = 0;
+  uint64_t join_number_ = 0;
+  RankSet left_ = 0;
+  std::map<uint32_t, uint64_t> asks_;  // questions of ranks
+};
+
+}  // namespace byteps::machine

@@ -1,0 +1,307 @@
+#include "src/machine/member/uplink.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/machine/machine_for_test.h"
+
+namespace byteps::machine {
+namespace {
+
+namespace to_front = protocol::to_front;
+namespace to_lane = protocol::to_lane;
+
+constexpr RoundKey kRoundUp = {5, 1, 0};
+constexpr uint32_t kRanksUp = 2;
+
+local::WindowShape ShapeUp() {
+  local::WindowShape shape;
+  shape.ranks = kRanksUp;
+  shape.block_bytes = 1024;
+  return shape;
+}
+
+// Ranks 2 and 3 of a job of four, with one lane.
+class UplinkTest : public testing::Test {
+ protected:
+  static to_lane::View View(uint64_t epoch = 1, bool others_left = false) {
+    auto view = std::make_shared<wire::View>();
+    view->epoch = epoch;
+    view->generation = view->began = 1;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      wire::WorkerInfo worker;
+      worker.rank = rank;
+      worker.slot = rank / 2 * 2;
+      worker.local_rank = rank % 2;
+      worker.left = others_left && rank == 1;
+      view->workers.push_back(worker);
+    }
+    wire::ServerInfo server;
+    server.shard_weights = {1};
+    view->servers.push_back(server);
+    return {view, 2};
+  }
+  static BegunUpward Begun(RankSet ranks = 0b11, Combine how = Combine::kSum) {
+    BegunUpward begun;
+    begun.key = kRoundUp;
+    begun.facts.name = "w";
+    begun.facts.ranks = ranks;
+    begun.facts.how = how;
+    begun.facts.pieces = {{3, 1024, 0, 1024, 0, 1024}, {1, 16, 0, 16, 0, 16}};
+    begun.facts.homes = {0, 0, 0, 0};
+    begun.push_bytes = 1024;
+    return begun;
+  }
+  // The exchange that the lane was told of last; null: none.
+  const protocol::Exchange* Exchange() {
+    const protocol::Exchange* last = nullptr;
+    for (const protocol::LaneMail& mail : mails) {
+      if (const auto* begin = std::get_if<to_lane::Begin>(&mail)) last = begin->exchange;
+    }
+    return last;
+  }
+  size_t CountAborts() {
+    return static_cast<size_t>(std::ranges::count_if(mails, [](const protocol::LaneMail& mail) {
+      return std::holds_alternative<to_lane::Abort>(mail);
+    }));
+  }
+  void EndExchange(const Status& how) {
+    to_front::PartDone part;
+    part.serial = Exchange()->serial;
+    part.tensor = kRoundUp.tensor;
+    part.pieces = 4;
+    part.status = how;
+    auto receipt = std::make_shared<SlotSet>();
+    receipt->Insert(2);
+    part.receipt = receipt;
+    uplink.OnMail(part);
+  }
+  // What a rank was told, of one kind.
+  template <typename Kind>
+  std::vector<Kind> ToldTo(uint32_t rank) {
+    std::vector<Kind> all;
+    for (const auto& [to, word] : told) {
+      const auto* one = std::get_if<Kind>(&word);
+      if (to == rank && one != nullptr) all.push_back(*one);
+    }
+    return all;
+  }
+
+  WindowForTest window{ShapeUp()};
+  Ferry ferry{window.of(0)};
+  std::vector<protocol::LaneMail> mails;
+  std::vector<std::pair<uint32_t, Word>> told;
+  std::vector<Status> failures;
+  Uplink uplink{
+      kRanksUp,
+      1,
+      ShapeUp().block_bytes,
+      ferry,
+      {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
+       [this](uint32_t rank, const Word& word) { told.emplace_back(rank, word); },
+       [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
+};
+
+TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
+  uplink.OnWord(0, Begun());
+  uplink.OnView(View());
+  EXPECT_EQ(Exchange(), nullptr);
+  uplink.OnWord(1, Begun());
+  ASSERT_NE(Exchange(), nullptr);
+  EXPECT_EQ(Exchange()->count, 4u);
+  EXPECT_EQ(Exchange()->spans->SpansOf(3).push.size(), 16u);
+  EndExchange(Status::Ok());
+  for (uint32_t rank : {0u, 1u}) {
+    ASSERT_EQ(ToldTo<Ended>(rank).size(), 1u);
+    EXPECT_TRUE(ToldTo<Ended>(rank)[0].status.ok());
+    EXPECT_EQ(ToldTo<Ended>(rank)[0].receipt, std::vector<uint32_t>{2});
+  }
+}
+
+TEST_F(UplinkTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, Status(StatusCode::kDeadlineExceeded, "too late")});
+  ASSERT_NE(Exchange(), nullptr);
+  ASSERT_EQ(CountAborts(), 1u);
+  EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.message().find("rank 3"), std::string::npos);
+  EndExchange({StatusCode::kDeadlineExceeded, "too late"});
+  EXPECT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_TRUE(ToldTo<Ended>(1).empty());
+  uplink.OnWord(1, Begun());
+  ASSERT_EQ(ToldTo<Ended>(1).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(1)[0].status.code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLast) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  mails.clear();
+  uplink.OnWord(1, JoinedUpward{4});
+  ASSERT_NE(Exchange(), nullptr);
+  ASSERT_EQ(mails.size(), 2u);
+  EXPECT_EQ(std::get<to_lane::Joined>(mails[1]).ranks.List(), (std::vector<Slot>{3}))
+      << "the machine has not joined as a whole";
+  EndExchange(Status::Ok());
+  EXPECT_TRUE(ToldTo<Ended>(1).empty());
+  uplink.OnWord(0, JoinedUpward{4});
+  ASSERT_TRUE(std::holds_alternative<to_lane::Joined>(mails.back()));
+  EXPECT_EQ(std::get<to_lane::Joined>(mails.back()).number, 4u);
+  EXPECT_TRUE(std::get<to_lane::Joined>(mails.back()).ranks.empty()) << "all of it";
+}
+
+TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(1, Begun());
+  uplink.OnWord(1, Leaves());
+  EXPECT_EQ(CountAborts(), 1u);
+  EXPECT_EQ(ToldTo<MayLeave>(1).size(), 1u);
+  EndExchange(Status::Ok());
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_NE(ToldTo<Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
+}
+
+TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  EXPECT_EQ(CountAborts(), 0u);
+  uplink.OnView(View(2, true));
+  uplink.OnMail(to_front::HandOver{0, 2, {{}}});
+  EXPECT_EQ(CountAborts(), 1u);
+}
+
+TEST_F(UplinkTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(1, Begun());
+  uplink.OnWord(1, Retired{{kRoundUp.tensor}});
+  uplink.OnWord(0, Retired{{kRoundUp.tensor}});
+  size_t withdrawn = 0;
+  size_t retired = 0;
+  for (const protocol::LaneMail& mail : mails) {
+    withdrawn += std::holds_alternative<to_lane::Withdraw>(mail) ? 1 : 0;
+    retired += std::holds_alternative<to_lane::Retire>(mail) ? 1 : 0;
+  }
+  EXPECT_EQ(withdrawn, 1u);
+  EXPECT_EQ(retired, 1u);
+  uplink.OnMail(to_front::Released{0, Exchange()->serial, kRoundUp.tensor});
+  EXPECT_TRUE(told.empty());
+}
+
+TEST_F(UplinkTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
+  uplink.OnView(View());
+  uplink.Close({StatusCode::kPeerLost, "worker 0 was lost"});
+  ASSERT_EQ(ToldTo<JobOver>(1).size(), 1u);
+  EXPECT_EQ(ToldTo<JobOver>(1)[0].status.message(), "worker 0 was lost");
+}
+
+// The shard has named all ranks of this machine.
+TEST_F(UplinkTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+  const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; no part of rank (2, 3)");
+  EndExchange(theirs);
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(0)[0].status.message(),
+            theirs.message() + "; of this machine rank 3 has not begun it");
+}
+
+TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
+  uplink.OnView(View());
+  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+  const Status own(StatusCode::kDeadlineExceeded,
+                   "rank 2 has waited; the machine of rank 2 has no part of rank 3");
+  EndExchange(own);
+  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<Ended>(0)[0].status, own);
+}
+
+// The decoder has no view, and sees one word at a time.
+TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
+  uplink.OnView(View());
+  struct Case {
+    const char* what;
+    std::function<void(BegunUpward&)> change;
+  };
+  const std::vector<Case> cases = {
+      {"a home that is no shard", [](BegunUpward& word) { word.facts.homes[3] = 1; }},
+      {"more pieces than homes", [](BegunUpward& word) { word.facts.pieces[0].count = 4; }},
+      {"a part before what the machine pushes",
+       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 512, 512, 0, 1024}; }},
+      {"a part behind what the machine pushes",
+       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 0, 512, 0, 1024}; }},
+      {"a part of no piece", [](BegunUpward& word) { word.facts.pieces.clear(); }},
+  };
+  uint64_t use = kRoundUp.use;
+  for (const Case& one : cases) {
+    failures.clear();
+    BegunUpward word = Begun();
+    word.key.use = ++use;
+    one.change(word);
+    uplink.OnWord(0, word);
+    ASSERT_EQ(failures.size(), 1u) << one.what;
+    EXPECT_EQ(failures[0].code(), StatusCode::kProtocol);
+    EXPECT_NE(failures[0].message().find("'w'"), std::string::npos) << failures[0].message();
+  }
+  failures.clear();
+  // The first one says what the machine pushes, the others bring parts of that.
+  uplink.OnWord(0, Begun());
+  BegunUpward other = Begun();
+  other.facts.pieces[0] = {3, 2048, 1024, 1024, 0, 2048};
+  other.push_offset = 1024;
+  uplink.OnWord(1, other);
+  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(Exchange(), nullptr);
+}
+
+// Lanes and ferry take these spans as they are.
+TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
+  constexpr WordLimits kLimits = {.ranks = kRanksUp, .piece_bytes_max = 1024};
+  constexpr size_t kSeeds = 3000;
+  uplink.OnView(View());
+  std::mt19937 random(5);
+  size_t begun = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    BegunUpward word = Begun(0b11, seed % 2 == 0 ? Combine::kSum : Combine::kOverlay);
+    word.key.use = seed;
+    std::vector<std::byte> packet = EncodeWord(word);
+    for (uint32_t i = random() % 3; i < 3; ++i) {
+      const size_t at = 1 + random() % (packet.size() - 1);  // it stays the same kind of word
+      packet[at] = static_cast<std::byte>(random() >> random() % 32);
+    }
+    Result<Word> changed = DecodeWord(packet, kLimits);
+    mails.clear();
+    // Any rank may be the first, whose facts count.
+    const uint32_t first = random() % 2;
+    for (uint32_t rank : {first, 1 - first}) {
+      if (rank == 0) uplink.OnWord(rank, word);
+      if (rank == 1 && changed.ok()) uplink.OnWord(rank, changed.value());
+    }
+    const protocol::Exchange* exchange = Exchange();
+    if (exchange == nullptr) continue;
+    ++begun;
+    ASSERT_LE(exchange->end(), exchange->homes->size());
+    for (uint32_t number = exchange->first_piece; number < exchange->end(); ++number) {
+      EXPECT_EQ((*exchange->homes)[number], 0u) << "the only shard";
+      const protocol::Spans spans = exchange->spans->SpansOf(number);
+      ASSERT_LE(spans.piece_bytes, kLimits.piece_bytes_max);
+      ASSERT_LE(spans.push_offset + spans.push.size(), spans.piece_bytes);
+      ASSERT_LE(spans.want_offset + spans.want.size(), spans.piece_bytes);
+    }
+  }
+  EXPECT_GT(begun, kSeeds / 10);
+  EXPECT_GT(failures.size(), 0u);
+}
+
+}  // namespace
+}  // namespace byteps::machine

@@ -1,0 +1,238 @@
+#include "src/machine/member/upward_lane.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "src/machine/room/exchange_words.h"
+
+namespace byteps::machine {
+namespace {
+
+using local::Decision;
+
+// The bytes of several spans of one piece, which lie behind one another.
+class Hull {
+ public:
+  void Add(uint32_t offset, size_t bytes) {
+    if (bytes == 0) return;
+    begin_ = end_ == 0 ? offset : std::min(begin_, offset);
+    end_ = std::max(end_, offset + static_cast<uint32_t>(bytes));
+  }
+  uint32_t offset() const { return begin_; }
+  uint32_t bytes() const { return end_ - begin_; }
+
+ private:
+  uint32_t begin_ = 0;
+  uint32_t end_ = 0;
+};
+
+bool IsAlike(const UpwardFacts::Run& one, UpwardFacts::Run other) {
+  other.count = one.count;
+  return one == other;
+}
+
+}  // namespace
+
+UpwardLane::UpwardLane(local::Window& window, Ferry* ferry, Events events)
+    : window_(window),
+      rank_(window.rank()),
+      ferry_(ferry),
+      events_(std::move(events)),
+      work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
+                     [this](BlockWork::Taken& taken) { Fill(taken); },
+                     [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
+}
+
+void UpwardLane::OnMail(const protocol::LaneMail& mail) {
+  std::visit([this](const auto& one) { On(one); }, mail);
+}
+
+void UpwardLane::On(const protocol::to_lane::View& mail) {
+  const wire::View& view = *mail.view;
+  bool begins = epoch_ == 0 || view.generation != generation_;
+  epoch_ = view.epoch;
+  generation_ = view.generation;
+  if (!begins) {
+    protocol::to_front::HandOver nothing{0, view.epoch, {}};
+    nothing.pieces.resize(1);
+    return events_.tell_front(std::move(nothing));
+  }
+  std::vector<uint32_t> ranks;
+  const std::vector<wire::WorkerInfo> workers = wire::WorkersOfGeneration(view);
+  for (const wire::WorkerInfo& worker : workers) ranks.push_back(worker.rank);
+  machine_ranks_.Take(workers, mail.slot);
+  std::ranges::sort(ranks);
+  sets_.clear();
+  told_homes_.clear();
+  sets_[0] = SetOf(ranks);
+}
+
+// `ranks`: those that there are, ascending.
+UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
+  Set set;
+  for (uint32_t place = 0; place < ranks.size(); ++place) {
+    const std::optional<uint32_t> local_rank = machine_ranks_.LocalRankOf(ranks[place]);
+    if (!local_rank.has_value()) continue;
+    set.ranks |= Bit(*local_rank);
+    set.places.push_back(place);
+  }
+  return set;
+}
+
+void UpwardLane::On(const protocol::to_lane::AddProcessSet& mail) {
+  if (mail.ranks.empty()) return;  // without this rank
+  std::vector<uint32_t> ranks = mail.ranks.List();
+  sets_[mail.number] = SetOf(ranks);
+  events_.say(SetAdded{mail.number, mail.slots.List(), std::move(ranks)});
+}
+
+void UpwardLane::On(const protocol::to_lane::RemoveProcessSet& mail) {
+  if (sets_.erase(mail.number) != 0) events_.say(SetRemoved{mail.number});
+}
+
+void UpwardLane::On(const protocol::to_lane::Joined& mail) {
+  if (mail.number != 0) events_.say(JoinedUpward{mail.number});
+}
+
+UpwardFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
+  const Set& set = sets_.at(exchange.tensor.process_set);
+  UpwardFacts facts;
+  facts.name = exchange.name;
+  facts.ranks = set.ranks;
+  facts.how = exchange.tensor.combine;
+  facts.type = exchange.tensor.dtype;
+  facts.codec = exchange.tensor.codec;
+  facts.process_set = exchange.tensor.process_set;
+  facts.root = exchange.root.value_or(kNoRank);
+  facts.priority = exchange.priority;
+  facts.order = exchange.order;
+  facts.atomic = exchange.atomic;
+  facts.others_wait = exchange.others_wait;
+  // Of a sum all ranks bring and want the same.
+  const bool alike = exchange.tensor.combine != Combine::kOverlay && !exchange.others_wait;
+  const size_t places = alike ? 1 : set.places.size();
+  for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
+    Hull push;
+    Hull want;
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < places; ++i) {
+      protocol::Spans spans = exchange.spans->SpansOfPlace(number, set.places[i]);
+      bytes = spans.piece_bytes;
+      push.Add(spans.push_offset, spans.push.size());
+      want.Add(spans.want_offset, spans.want.size());
+    }
+    UpwardFacts::Run run{1, bytes, push.offset(), push.bytes(), want.offset(), want.bytes()};
+    if (facts.pieces.empty() || !IsAlike(facts.pieces.back(), run)) {
+      facts.pieces.push_back(run);
+    } else {
+      ++facts.pieces.back().count;
+    }
+  }
+  size_t& told = told_homes_[exchange.tensor.id];
+  if (told < exchange.homes->size()) facts.homes = *exchange.homes;
+  told = std::max(told, exchange.homes->size());
+  return facts;
+}
+
+void UpwardLane::On(const protocol::to_lane::Begin& mail) {
+  const protocol::Exchange& exchange = *mail.exchange;
+  RoundKey key = KeyOf(exchange);
+  open_[key] = &exchange;
+  keys_[exchange.serial] = key;
+  BegunUpward begun{key, FactsOf(exchange)};
+  if (exchange.count > 0) {
+    protocol::Spans first = exchange.spans->SpansOf(exchange.first_piece);
+    begun.push_offset = first.push_offset;
+    begun.push_bytes = static_cast<uint32_t>(first.push.size());
+  }
+  begun.operations = OperationsOf(exchange);
+  events_.say(begun);
+}
+
+void UpwardLane::On(const protocol::to_lane::Withdraw& mail) {
+  protocol::to_front::Released released{0, mail.exchange->serial, mail.exchange->tensor.id};
+  auto key = keys_.find(released.serial);
+  if (key != keys_.end()) Forget(open_.find(key->second));
+  events_.tell_front(released);
+}
+
+void UpwardLane::On(const protocol::to_lane::Abort& mail) {
+  auto key = keys_.find(mail.serial);
+  if (key != keys_.end()) events_.say(Abort{key->second, mail.why});
+}
+
+void UpwardLane::On(const protocol::to_lane::Retire& mail) {
+  for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
+  events_.say(Retired{mail.tensors});
+}
+
+void UpwardLane::On(const protocol::to_lane::Forget& mail) {
+  for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
+  events_.say(Forgotten{mail.tensors});
+}
+
+void UpwardLane::On(const protocol::to_lane::Settle& mail) {
+  events_.say(AsksSettled{mail.question});
+}
+
+// All of the round's blocks that this rank was named in are over.
+void UpwardLane::OnEnded(const Ended& ended, Time now) {
+  auto one = open_.find(ended.key);
+  if (one == open_.end() || ignores_answers_) return;
+  const protocol::Exchange& exchange = *one->second;
+  protocol::to_front::PartDone part;
+  part.serial = exchange.serial;
+  part.tensor = exchange.tensor.id;
+  part.pieces = exchange.count;
+  part.status = ended.status;
+  part.now = now;
+  if (ended.status.ok()) {
+    auto receipt = std::make_shared<SlotSet>();
+    for (uint32_t slot : ended.receipt) receipt->Insert(slot);
+    part.receipt = std::move(receipt);
+    part.mixed = ended.mixed && !exchange.atomic;  // the carrier has tried again
+  } else {
+    part.failed_piece = exchange.first_piece;
+  }
+  Forget(one);
+  events_.tell_front(std::move(part));
+}
+
+// From now on nothing here touches the exchange's memory.
+void UpwardLane::Forget(Exchanges::iterator one) {
+  work_.Forget(*one->second);
+  keys_.erase(one->second->serial);
+  open_.erase(one);
+}
+
+const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) const {
+  auto one = open_.find(KeyOfUpward(at.use));
+  return one == open_.end() ? nullptr : one->second;
+}
+
+void UpwardLane::Fill(BlockWork::Taken& taken) {
+  const local::AdmittedUse& at = taken.at;
+  if (!Has(at.use.bring, rank_) || window_.decision(at) != Decision::kOpen) return;
+  if (Spreads(at.use)) {
+    if (ferry_ != nullptr && ferry_->Fill(at, window_.Part(at))) return window_.Filled(at);
+    (void)window_.Withdraw(at);
+  } else if (taken.exchange == nullptr) {
+    // The operation has ended here without it, so it ends in an error everywhere.
+    (void)window_.Withdraw(at);
+  } else {
+    work_.CopyIn(taken);
+  }
+}
+
+void UpwardLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+  const local::AdmittedUse& at = taken.at;
+  if (Spreads(at.use)) {
+    if (is_sum && taken.exchange != nullptr && !ignores_answers_) work_.CopyOut(taken);
+  } else if (ferry_ != nullptr) {
+    ferry_->Take(at, is_sum, is_sum ? window_.ResultOf(at) : ConstByteSpan());
+  }
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,90 @@
+// What one rank of a machine does in a job with servers: says to the carrier what it has begun,
+// fills its parts of the blocks, sums shares, and reads the answers. The front knows it as its only
+// lane. At the carrier's rank it also moves bytes between blocks and the carrier's lanes (ferry.h).
+//
+// On the thread of its window. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/local/window.h"
+#include "src/machine/member/ferry.h"
+#include "src/machine/member/machine_ranks.h"
+#include "src/machine/room/block_work.h"
+#include "src/machine/room/words.h"
+#include "src/protocol/worker/exchange/exchange.h"
+#include "src/protocol/worker/exchange/mail.h"
+
+namespace byteps::machine {
+
+class UpwardLane {
+ public:
+  struct Events {
+    std::function<void(const Word&)> say;                 // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+  };
+  // `ferry`: at the carrier; null elsewhere.
+  UpwardLane(local::Window& window, Ferry* ferry, Events events);
+
+  void OnMail(const protocol::LaneMail& mail);
+  void OnEnded(const Ended& ended, Time now);
+  // As BlockWork::Step.
+  Result<bool> Step() { return work_.Step(); }
+
+  // From now on it takes no answer: what it has open stays open until it is withdrawn.
+  void IgnoreAnswers() { ignores_answers_ = true; }
+  // Whether this rank has released all blocks that it was named in.
+  bool IsDrained() const { return work_.IsDrained(); }
+  const MachineRanks& machine_ranks() const { return machine_ranks_; }
+
+ private:
+  using Exchanges = std::map<RoundKey, const protocol::Exchange*>;
+  // A process set, as this machine has it.
+  struct Set {
+    RankSet ranks = 0;
+    std::vector<uint32_t> places;  // of the same, in the whole set
+  };
+
+  void On(const protocol::to_lane::View& mail);
+  void On(const protocol::to_lane::AddProcessSet& mail);
+  void On(const protocol::to_lane::RemoveProcessSet& mail);
+  void On(const protocol::to_lane::Joined& mail);
+  void On(const protocol::to_lane::Begin& mail);
+  void On(const protocol::to_lane::Withdraw& mail);
+  void On(const protocol::to_lane::Abort& mail);
+  void On(const protocol::to_lane::Retire& mail);
+  void On(const protocol::to_lane::Forget& mail);
+  void On(const protocol::to_lane::Settle& mail);
+  // The carrier does what these are about.
+  void On(const protocol::to_lane::TakeOver&) {}
+  void On(const protocol::to_lane::Repeat&) {}
+  void On(const protocol::to_lane::Stop&) {}
+
+  Set SetOf(const std::vector<uint32_t>& ranks) const;
+  UpwardFacts FactsOf(const protocol::Exchange& exchange);
+  void Forget(Exchanges::iterator one);
+  const protocol::Exchange* Find(const local::AdmittedUse& at) const;
+  void Fill(BlockWork::Taken& taken);
+  void Take(const BlockWork::Taken& taken, bool is_sum);
+
+  local::Window& window_;
+  const uint32_t rank_;
+  Ferry* const ferry_;
+  const Events events_;
+  uint64_t epoch_ = 0;
+  uint32_t generation_ = 0;
+  MachineRanks machine_ranks_;
+  Exchanges open_;
+  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
+  BlockWork work_;
+  std::map<uint32_t, Set> sets_;
+  std::map<TensorId, size_t> told_homes_;  // how many the carrier knows
+  bool ignores_answers_ = false;
+};
+
+}  // namespace byteps::machine

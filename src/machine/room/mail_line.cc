@@ -1,0 +1,62 @@
+#include "src/machine/room/mail_line.h"
+
+#include <utility>
+
+#include "src/wire/bytes.h"
+#include "src/wire/control.h"
+
+namespace byteps::machine {
+namespace {
+
+constexpr size_t kLengthBytes = sizeof(uint32_t);
+// Above what a control message may have.
+constexpr size_t kPacketBytesMax = wire::kControlBytesMax + 1024;
+
+}  // namespace
+
+void MailLine::Send(std::vector<std::byte> packet) {
+  std::vector<std::byte> length(kLengthBytes);
+  wire::PutLittle(length.data(), static_cast<uint32_t>(packet.size()));
+  packet.insert(packet.begin(), length.begin(), length.end());
+  waiting_.push_back(std::move(packet));
+}
+
+bool MailLine::Flush() {
+  bool put = false;
+  while (!waiting_.empty()) {
+    ConstByteSpan rest = ConstByteSpan(waiting_.front()).subspan(sent_);
+    size_t count = out_.Write(rest);
+    put = put || count > 0;
+    sent_ += count;
+    if (count < rest.size()) return put;
+    waiting_.pop_front();
+    sent_ = 0;
+  }
+  return put;
+}
+
+Result<std::optional<std::vector<std::byte>>> MailLine::Receive(bool& wake) {
+  if (!has_length_) packet_.resize(kLengthBytes);
+  while (true) {
+    received_ += in_.Read(ByteSpan(packet_).subspan(received_), wake);
+    if (received_ < packet_.size()) return std::optional<std::vector<std::byte>>();
+    received_ = 0;
+    if (has_length_) {
+      has_length_ = false;
+      return std::optional(std::exchange(packet_, {}));
+    }
+    uint32_t bytes = wire::GetLittle<uint32_t>(packet_.data());
+    if (bytes > kPacketBytesMax) {
+      return Status(StatusCode::kProtocol, "a process of this machine announced a packet of " +
+                                               std::to_string(bytes) + " bytes: restart the job");
+    }
+    has_length_ = true;
+    packet_.assign(bytes, std::byte{0});
+    if (bytes == 0) {
+      has_length_ = false;
+      return std::optional(std::exchange(packet_, {}));
+    }
+  }
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,64 @@
+#include "src/machine/room/mail_line.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace byteps::machine {
+namespace {
+
+std::vector<std::byte> PacketOf(size_t bytes) {
+  std::vector<std::byte> packet(bytes);
+  for (size_t i = 0; i < bytes; ++i) packet[i] = static_cast<std::byte>(i % 251);
+  return packet;
+}
+
+class MailLineTest : public testing::Test {
+ protected:
+  std::optional<std::vector<std::byte>> Next() {
+    auto packet = second.Receive(wake);
+    EXPECT_TRUE(packet.ok()) << packet.status().ToString();
+    return packet.ok() ? std::move(packet).value() : std::nullopt;
+  }
+
+  std::unique_ptr<RingWords> there = std::make_unique<RingWords>();
+  std::unique_ptr<RingWords> back = std::make_unique<RingWords>();
+  MailLine first{ByteRing(*there), ByteRing(*back)};
+  MailLine second{ByteRing(*back), ByteRing(*there)};
+  bool wake = false;
+};
+
+TEST_F(MailLineTest, PacketsKeepTheirBordersAndOrder) {
+  for (size_t bytes : {5, 0, 1, 300}) first.Send(PacketOf(bytes));
+  EXPECT_FALSE(Next().has_value()) << "nothing was flushed";
+  EXPECT_TRUE(first.Flush());
+  for (size_t bytes : {5, 0, 1, 300}) EXPECT_EQ(Next(), PacketOf(bytes));
+  EXPECT_FALSE(Next().has_value());
+  EXPECT_TRUE(first.IsFlushed());
+}
+
+TEST_F(MailLineTest, APacketMayBeLargerThanTheRing) {
+  const std::vector<std::byte> large = PacketOf(5 * kRingBytes + 3);
+  first.Send(large);
+  first.Send(PacketOf(2));
+  int turns = 0;
+  std::optional<std::vector<std::byte>> got;
+  while (!got.has_value()) {
+    EXPECT_TRUE(first.Flush());
+    got = Next();
+    ASSERT_LT(++turns, 10);
+  }
+  EXPECT_EQ(got, large);
+  EXPECT_TRUE(wake) << "the other end waited for room";
+  first.Flush();
+  EXPECT_EQ(Next(), PacketOf(2));
+}
+
+TEST_F(MailLineTest, ALengthThatNoPacketHasIsAnError) {
+  ByteRing(*there).Write(std::vector<std::byte>(4, std::byte{255}));
+  EXPECT_EQ(second.Receive(wake).status().code(), StatusCode::kProtocol);
+}
+
+}  // namespace
+}  // namespace byteps::machine

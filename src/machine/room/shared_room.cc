@@ -1,0 +1,67 @@
+#include "src/machine/room/shared_room.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace byteps::machine {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+// Of all blocks of all ranks; larger ones do not stay in the cache of usual machines.
+constexpr size_t kBlocksBytes = size_t{16} << 20;
+// A number for each pair of ranks is one piece.
+constexpr size_t kBlockBytesMin = local::kLocalRanksMax * local::kLocalRanksMax * sizeof(uint64_t);
+
+size_t UpToLine(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+}  // namespace
+
+local::WindowShape SharedRoom::ShapeFor(uint32_t ranks) {
+  local::WindowShape shape;
+  shape.ranks = ranks;
+  size_t most = kBlocksBytes / (size_t{ranks} * shape.blocks) / kLineBytes * kLineBytes;
+  shape.block_bytes = std::clamp(most, kBlockBytesMin, shape.block_bytes);
+  return shape;
+}
+
+size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
+  return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) + sizeof(SignWords) +
+         2 * size_t{shape.ranks} * sizeof(RingWords) + SmallMemory::BytesFor(shape.ranks);
+}
+
+SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
+    : memory_(memory),
+      ranks_(shape.ranks),
+      piece_bytes_max_(shape.block_bytes),
+      window_bytes_(UpToLine(local::Window::BytesFor(shape))) {
+  assert(memory.size() >= BytesFor(shape));
+}
+
+uint64_t SharedRoom::MeetingNumber(uint64_t proposed) const {
+  uint64_t before = 0;
+  return pulse().meeting.compare_exchange_strong(before, proposed) ? proposed : before;
+}
+
+ByteSpan SharedRoom::window() const { return memory_.first(window_bytes_); }
+
+PulseWords& SharedRoom::pulse() const {
+  return *reinterpret_cast<PulseWords*>(memory_.data() + window_bytes_);
+}
+
+SignWords& SharedRoom::signs() const {
+  return *reinterpret_cast<SignWords*>(memory_.data() + window_bytes_ + sizeof(PulseWords));
+}
+
+RingWords* SharedRoom::rings() const {
+  std::byte* begin = memory_.data() + window_bytes_ + sizeof(PulseWords) + sizeof(SignWords);
+  return reinterpret_cast<RingWords*>(begin);
+}
+
+ByteRing SharedRoom::Ring(uint32_t number) const { return ByteRing(rings()[number]); }
+
+SmallMemory SharedRoom::Small(uint32_t places) const {
+  auto* begin = reinterpret_cast<std::byte*>(rings() + 2 * size_t{ranks_});
+  return {ByteSpan(begin, SmallMemory::BytesFor(ranks_)), ranks_, places};
+}
+
+}  // namespace byteps::machine

@@ -1,0 +1,54 @@
+// What stands where in the memory that the ranks of a machine share: the window, their signs of
+// life, what they have begun, the rings between each rank and the carrier, and small parts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/types.h"
+#include "src/local/window.h"
+#include "src/machine/room/begun_signs.h"
+#include "src/machine/room/byte_ring.h"
+#include "src/machine/room/pulse.h"
+#include "src/machine/room/small_parts.h"
+#include "src/machine/room/words.h"
+
+namespace byteps::machine {
+
+class SharedRoom {
+ public:
+  // The window of so many ranks: as many bytes as stay in the cache, in blocks that take the sizes
+  // of an alltoall. REQUIRES: 2 <= ranks <= local::kLocalRanksMax.
+  static local::WindowShape ShapeFor(uint32_t ranks);
+  static size_t BytesFor(const local::WindowShape& shape);
+
+  // `memory`: all zero when the first rank comes; BytesFor(shape).
+  SharedRoom(ByteSpan memory, const local::WindowShape& shape);
+
+  // The same for all processes that share this memory: what the first of them proposes, which is
+  // not 0.
+  uint64_t MeetingNumber(uint64_t proposed) const;
+
+  // For what ranks say here.
+  WordLimits limits() const { return {ranks_, piece_bytes_max_}; }
+
+  ByteSpan window() const;
+  PulseWords& pulse() const;
+  SignWords& signs() const;
+  // Of which so many places of each rank are used.
+  SmallMemory Small(uint32_t places = kSmallPlaces) const;
+  // From a rank to the carrier, and from the carrier to the rank.
+  ByteRing ToCarrier(uint32_t rank) const { return Ring(2 * rank); }
+  ByteRing ToRank(uint32_t rank) const { return Ring(2 * rank + 1); }
+
+ private:
+  ByteRing Ring(uint32_t number) const;
+  RingWords* rings() const;
+
+  const ByteSpan memory_;
+  const uint32_t ranks_;
+  const size_t piece_bytes_max_;
+  const size_t window_bytes_;
+};
+
+}  // namespace byteps::machine

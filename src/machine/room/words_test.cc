@@ -1,0 +1,241 @@
+#include "src/machine/room/words.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace byteps::machine {
+namespace {
+
+RoundFacts Facts() {
+  RoundFacts facts;
+  facts.ranks = 0b1011;
+  facts.how = Combine::kMax;
+  facts.type = DataType::kBfloat16;
+  facts.root = 3;
+  facts.priority = -7;
+  facts.order = 12;
+  facts.pieces = {{3, 64}, {1, 18}};
+  return facts;
+}
+
+UpwardFacts Upward() {
+  UpwardFacts facts;
+  facts.name = "w";
+  facts.ranks = 0b101;
+  facts.how = Combine::kOverlay;
+  facts.type = DataType::kInt64;
+  facts.codec = 2;
+  facts.process_set = 9;
+  facts.root = 4;
+  facts.priority = -3;
+  facts.order = 8;
+  facts.atomic = true;
+  facts.others_wait = true;
+  facts.pieces = {{2, 64, 8, 16, 0, 64}, {1, 24, 0, 0, 8, 16}};
+  facts.homes = {1, 0, 1};
+  return facts;
+}
+
+constexpr WordLimits kLimitsOfWords = {.ranks = 4, .piece_bytes_max = 64};
+constexpr RoundKey kRoundOfWords = {5, uint64_t{1} << 41, 1};
+
+template <typename Kind>
+Kind Back(const Kind& word) {
+  Result<Word> back = DecodeWord(EncodeWord(word), kLimitsOfWords);
+  EXPECT_TRUE(back.ok()) << back.status().ToString();
+  return std::get<Kind>(back.value());
+}
+
+TEST(Words, ComeBackAsTheyWere) {
+  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5, {3, 8, 16}});
+  EXPECT_EQ(begun.key, kRoundOfWords);
+  EXPECT_EQ(begun.facts, Facts());
+  EXPECT_EQ(begun.operations, 5u);
+  EXPECT_EQ(begun.part, (SmallPart{3, 8, 16}));
+  Combined combined = Back(Combined{kRoundOfWords, 0b1001});
+  EXPECT_EQ(combined.key, kRoundOfWords);
+  EXPECT_EQ(combined.ranks, 0b1001u);
+  Abort abort = Back(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "too late")});
+  EXPECT_EQ(abort.key, kRoundOfWords);
+  EXPECT_EQ(abort.why, Status(StatusCode::kDeadlineExceeded, "too late"));
+  EXPECT_EQ(Back(GaveUp{"no memory"}).why, "no memory");
+  Status error(StatusCode::kPeerLost, "worker 1");
+  Failed failed = Back(Failed{kRoundOfWords, error});
+  EXPECT_EQ(failed.key, kRoundOfWords);
+  EXPECT_EQ(failed.status, error);
+  EXPECT_EQ(Back(JobOver{error}).status, error);
+  BegunUpward upward = Back(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
+  EXPECT_EQ(upward.key, kRoundOfWords);
+  EXPECT_EQ(upward.facts, Upward());
+  EXPECT_EQ(upward.push_offset, 8u);
+  EXPECT_EQ(upward.push_bytes, 16u);
+  EXPECT_EQ(upward.operations, 7u);
+  EXPECT_EQ(Back(JoinedUpward{3}).number, 3u);
+  SetAdded added = Back(SetAdded{4, {0, 2}, {1, 5}});
+  EXPECT_EQ(added.number, 4u);
+  EXPECT_EQ(added.slots, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(added.ranks, (std::vector<uint32_t>{1, 5}));
+  EXPECT_EQ(Back(SetRemoved{4}).number, 4u);
+  EXPECT_EQ(Back(Retired{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(Back(Forgotten{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(Back(AsksSettled{11}).question, 11u);
+  EXPECT_EQ(Back(IsSettled{11}).question, 11u);
+  Ended ended = Back(Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
+  EXPECT_TRUE(ended.status.ok());
+  EXPECT_EQ(ended.receipt, (std::vector<uint32_t>{0, 2}));
+  EXPECT_TRUE(ended.mixed);
+  EXPECT_EQ(Back(Ended{kRoundOfWords, error, {}, false}).status, error);
+  Back(Joined());
+  Back(Leaves());
+  Back(MayLeave());
+  Back(CarrierLeaves());
+  wire::Message message = wire::Declare{"w", 1, wire::TensorSpec(), 4};
+  EXPECT_EQ(Back(message), message);
+}
+
+TEST(Words, WhatIsNoneIsRefused) {
+  std::vector<Word> words = {Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}},
+                             Combined{kRoundOfWords, 0b1001},
+                             Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")},
+                             BegunUpward{kRoundOfWords, Upward(), 8, 16},
+                             SetAdded{4, {0, 2}, {1, 5}},
+                             Ended{kRoundOfWords, Status::Ok(), {0, 2}, true},
+                             Failed{kRoundOfWords, Status(StatusCode::kPeerLost, "text")}};
+  for (const Word& word : words) {
+    std::vector<std::byte> packet = EncodeWord(word);
+    for (size_t bytes = 0; bytes < packet.size(); ++bytes) {
+      EXPECT_FALSE(DecodeWord(ConstByteSpan(packet).first(bytes), kLimitsOfWords).ok()) << bytes;
+    }
+    packet.push_back(std::byte{0});
+    EXPECT_FALSE(DecodeWord(packet, kLimitsOfWords).ok());
+  }
+}
+
+// A word that is right but for what `change` does to it.
+template <typename Kind>
+using Changes = std::vector<std::pair<const char*, std::function<void(Kind&)>>>;
+
+template <typename Kind>
+void ExpectRefused(const Kind& word, const Changes<Kind>& changes) {
+  EXPECT_TRUE(DecodeWord(EncodeWord(word), kLimitsOfWords).ok());
+  for (const auto& [what, change] : changes) {
+    Kind wrong = word;
+    change(wrong);
+    Result<Word> back = DecodeWord(EncodeWord(wrong), kLimitsOfWords);
+    EXPECT_FALSE(back.ok()) << what;
+    if (!back.ok()) EXPECT_EQ(back.status().code(), StatusCode::kProtocol) << what;
+  }
+}
+
+TEST(Words, AFactOfARoundThatCannotBeTrueIsRefused) {
+  ExpectRefused<Begun>(
+      {kRoundOfWords, Facts(), 5, {3, 8, 16}},
+      {{"no ranks", [](Begun& word) { word.facts.ranks = 0; }},
+       {"a rank that the machine does not have", [](Begun& word) { word.facts.ranks |= 1 << 4; }},
+       {"the last rank that a set could name",
+        [](Begun& word) { word.facts.ranks |= RankSet{1} << 63; }},
+       {"a way of combining that is none",
+        [](Begun& word) { word.facts.how = static_cast<Combine>(kCombineCount); }},
+       {"a type that is none",
+        [](Begun& word) { word.facts.type = static_cast<DataType>(kDataTypeCount); }},
+       {"a root beyond every set", [](Begun& word) { word.facts.root = 64; }},
+       {"a root that the machine does not have", [](Begun& word) { word.facts.root = 4; }},
+       {"a root that takes no part", [](Begun& word) { word.facts.root = 2; }},
+       {"a run without pieces", [](Begun& word) { word.facts.pieces[1].count = 0; }},
+       {"a piece that is larger than a block",
+        [](Begun& word) { word.facts.pieces[0].bytes = 66; }},
+       {"half an element", [](Begun& word) { word.facts.pieces[1].bytes = 17; }},
+       {"more pieces than there are numbers",
+        [](Begun& word) { word.facts.pieces[0].count = UINT32_MAX; }},
+       {"a number that is followed by none", [](Begun& word) { word.key.first_piece = INT32_MAX; }},
+       {"a place that no rank has", [](Begun& word) { word.part.place = kSmallPlaces; }},
+       {"a part behind its place", [](Begun& word) { word.part.offset = kSmallBytesMax; }},
+       {"a part longer than its place", [](Begun& word) { word.part.bytes = UINT32_MAX; }}});
+}
+
+TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
+  using Of = BegunUpward;
+  Of summed{kRoundOfWords, Upward(), 8, 16, 7};
+  summed.facts.how = Combine::kSum;
+  ExpectRefused<Of>(summed,
+                    {{"half an element", [](Of& word) { word.facts.pieces[1].bytes = 28; }}});
+  ExpectRefused<Of>(
+      {kRoundOfWords, Upward(), 8, 16, 7},
+      {{"no ranks", [](Of& word) { word.facts.ranks = 0; }},
+       {"a rank that the machine does not have", [](Of& word) { word.facts.ranks |= 1 << 4; }},
+       {"a way of combining that is none",
+        [](Of& word) { word.facts.how = static_cast<Combine>(kCombineCount); }},
+       {"a type that is none",
+        [](Of& word) { word.facts.type = static_cast<DataType>(kDataTypeCount); }},
+       {"a run without pieces", [](Of& word) { word.facts.pieces[0].count = 0; }},
+       {"a piece that is larger than a block", [](Of& word) { word.facts.pieces[0].bytes = 65; }},
+       {"what is pushed begins behind the piece",
+        [](Of& word) { word.facts.pieces[0].push_offset = 65; }},
+       {"what is pushed ends behind the piece",
+        [](Of& word) { word.facts.pieces[0].push_bytes = 57; }},
+       {"what is pushed is as long as a number can be",
+        [](Of& word) { word.facts.pieces[0].push_bytes = UINT32_MAX; }},
+       {"what is wanted begins behind the piece",
+        [](Of& word) { word.facts.pieces[1].want_offset = 9; }},
+       {"what is wanted ends behind the piece",
+        [](Of& word) { word.facts.pieces[1].want_bytes = 17; }},
+       {"more pieces than there are numbers",
+        [](Of& word) { word.facts.pieces[1].count = UINT32_MAX; }},
+       {"a number that is followed by none", [](Of& word) { word.key.first_piece = INT32_MAX; }},
+       {"a part behind the first piece", [](Of& word) { word.push_offset = 49; }},
+       {"a part of a round without pieces", [](Of& word) { word.facts.pieces.clear(); }},
+       {"a part longer than the first piece", [](Of& word) { word.push_bytes = UINT32_MAX; }}});
+}
+
+TEST(Words, NumbersThatNoJobHasAreRefused) {
+  ExpectRefused<SetAdded>({4, {0, 2}, {1, 5}},
+                          {{"slot", [](SetAdded& word) { word.slots[1] = kJobNumbersMax; }},
+                           {"rank", [](SetAdded& word) { word.ranks[1] = UINT32_MAX; }}});
+  ExpectRefused<Ended>({kRoundOfWords, Status::Ok(), {0, 2}, true},
+                       {{"slot", [](Ended& word) { word.receipt[0] = kJobNumbersMax; }}});
+  ExpectRefused<Combined>({kRoundOfWords, 0b1001},
+                          {{"rank", [](Combined& word) { word.ranks |= 1 << 4; }}});
+}
+
+// Every byte of a word in each of its values, one at a time: what is let in is what can be.
+TEST(Words, WhateverOneByteBecomesWhatIsLetInLiesInsideThePiece) {
+  const std::vector<std::byte> packet = EncodeWord(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
+  size_t let_in = 0;
+  for (size_t at = 1; at < packet.size(); ++at) {
+    for (int value = 0; value < 256; ++value) {
+      std::vector<std::byte> changed = packet;
+      changed[at] = static_cast<std::byte>(value);
+      Result<Word> word = DecodeWord(changed, kLimitsOfWords);
+      if (!word.ok()) continue;
+      ++let_in;
+      const auto& begun = std::get<BegunUpward>(word.value());
+      EXPECT_EQ(begun.facts.ranks & ~RankSet{0b1111}, 0u);
+      for (const UpwardFacts::Run& run : begun.facts.pieces) {
+        EXPECT_GT(run.count, 0u);
+        EXPECT_LE(run.bytes, kLimitsOfWords.piece_bytes_max);
+        EXPECT_LE(uint64_t{run.push_offset} + run.push_bytes, run.bytes);
+        EXPECT_LE(uint64_t{run.want_offset} + run.want_bytes, run.bytes);
+      }
+      EXPECT_LE(uint64_t{begun.push_offset} + begun.push_bytes, begun.facts.pieces[0].bytes);
+    }
+  }
+  EXPECT_GT(let_in, 256u) << "names, priorities and homes may be any";
+}
+
+TEST(Words, RandomBytesHarmNothing) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::byte> packet(random() % 80);
+    for (std::byte& one : packet) one = static_cast<std::byte>(random());
+    if (!packet.empty())
+      packet[0] = static_cast<std::byte>(random() % (std::variant_size_v<Word> + 1));
+    (void)DecodeWord(packet, kLimitsOfWords);
+  }
+}
+
+}  // namespace
+}  // namespace byteps::machine

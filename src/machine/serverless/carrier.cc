@@ -1,0 +1,173 @@
+#include "src/machine/serverless/carrier.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/plan/piece_assigner.h"
+
+namespace byteps::machine {
+namespace {
+
+constexpr TensorId kTensorsMax = UINT32_MAX - 2;
+
+// Members are told apart by their ranks; 0 stands for servers there.
+uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
+
+std::string NameOf(uint32_t rank) { return "worker " + std::to_string(rank); }
+
+protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
+
+}  // namespace
+
+Status WasLost(uint32_t rank, const std::string& why) {
+  return {StatusCode::kPeerLost, "worker " + std::to_string(rank) + " was lost: " + why +
+                                     "; the job needs all its workers: start it again from a "
+                                     "checkpoint"};
+}
+
+Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
+    : options_(options),
+      say_(std::move(say)),
+      blocks_(window),
+      rounds_({[this](const RoundKey& key, const CompleteRound& round) {
+                 return OnComplete(key, round);
+               },
+               [this](const RoundKey& key) { return blocks_.BreakOff(key); },
+               [this](const RoundKey& key, RankSet to, const Status& why) {
+                 SayTo(to, Failed{key, why});
+               }}),
+      accounts_(options.report == nullptr ? Duration() : options.stall_after) {
+  names_.Number(1, kTensorsMax);
+  // The window is the one place where pieces go.
+  constexpr uint32_t kWeights[] = {1};
+  names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
+               options.ranks, options.piece_bytes_max);
+}
+
+void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
+  now_ = now;
+  std::visit([&](const auto& one) { On(rank, one); }, word);
+}
+
+// What is small overtakes what waits for blocks: it costs less than to ask which is more urgent.
+bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
+  const std::vector<RoundFacts::Run>& pieces = round.facts.pieces;
+  if (pieces.size() == 1 && pieces[0].count == 1) {
+    local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
+    if (options_.small.Combine(use, round.parts)) {
+      SayTo(round.ranks, Combined{key, round.ranks});
+      return true;
+    }
+  }
+  blocks_.Add(key, round);
+  return false;
+}
+
+bool Carrier::Admit() {
+  bool gave = blocks_.Admit();
+  for (const RoundKey& key : blocks_.TakeOver()) rounds_.OnOver(key);
+  return gave;
+}
+
+void Carrier::On(uint32_t rank, const Leaves&) {
+  rounds_.OnLeft(rank);
+  names_.ForgetOverdue([&](uint64_t member) { return member == MemberOf(rank); });
+  accounts_.ForgetIf([&](uint64_t member) { return member == MemberOf(rank); });
+  say_(rank, MayLeave());
+}
+
+void Carrier::On(uint32_t rank, const GaveUp& word) {
+  SayTo(FirstRanks(options_.ranks), JobOver{WasLost(rank, word.why)});
+}
+
+void Carrier::On(uint32_t rank, const wire::Message& message) {
+  if (const auto* declare = std::get_if<wire::Declare>(&message)) {
+    Deliver(names_.OnDeclare(RankOf(rank), *declare));
+  } else if (const auto* let_go = std::get_if<wire::LetGo>(&message)) {
+    Deliver(names_.OnLetGo(RankOf(rank), *let_go));
+  } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
+    Deliver(names_.OnOverdue(RankOf(rank), *overdue));
+  } else if (const auto* answer = std::get_if<wire::Unbegun>(&message)) {
+    bool more = names_.OnUnbegun(RankOf(rank), *answer);
+    if (more && !judge_at_.has_value()) judge_at_ = now_ + options_.judge_after;
+  } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
+    if (!alive->account.has_value() || Has(rounds_.left(), rank)) return;
+    accounts_.Take(rank, MemberOf(rank), *alive->account, now_);
+    if (accounts_.asked().empty()) return;
+    say_(rank,
+         wire::Message(wire::Alive{{}, accounts_.asked(), accounts_.NotesFor(rank, now_, NameOf)}));
+  }
+}
+
+// Ranks whose state is shown give an account as often as members of a job with servers.
+protocol::JobStatus Carrier::Describe(Time now) const {
+  protocol::JobStatus status;
+  status.epoch = 1;
+  status.generation = 1;
+  status.workers_expected = options_.ranks;
+  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    protocol::MemberStatus one;
+    one.index = rank;
+    auto teller = accounts_.tellers().find(rank);
+    if (teller != accounts_.tellers().end()) one.silent = now - teller->second.at;
+    if (Has(rounds_.left(), rank)) {
+      one.state = protocol::MemberState::kLeft;
+    } else {
+      protocol::AddAccount(accounts_, one);
+      if (one.silent > protocol::kSilentAfter) one.state = protocol::MemberState::kSilent;
+    }
+    status.members.push_back(std::move(one));
+  }
+  status.waits = accounts_.Waits(now);
+  status.names = names_.NamesOf(protocol::TensorsIn(status));
+  return status;
+}
+
+std::optional<Time> Carrier::NextTick() const {
+  std::optional<Time> report = accounts_.NextDue();
+  if (!judge_at_.has_value() || !report.has_value())
+    return judge_at_.has_value() ? judge_at_ : report;
+  return std::min(*judge_at_, *report);
+}
+
+void Carrier::OnTick(Time now) {
+  now_ = now;
+  if (judge_at_.has_value() && *judge_at_ <= now) {
+    judge_at_.reset();
+    Deliver(names_.JudgeStuck());
+  }
+  std::optional<Time> report = accounts_.NextDue();
+  if (!report.has_value() || now < *report) return;
+  for (const std::string& line : accounts_.Report(now, NameOf)) options_.report(line);
+}
+
+void Carrier::Close() {
+  RankSet gone = rounds_.left();
+  for (uint32_t rank = 1; rank < options_.ranks; ++rank) {
+    if (!Has(gone, rank)) say_(rank, CarrierLeaves());
+  }
+}
+
+void Carrier::SayTo(RankSet ranks, const Word& word) {
+  for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
+    if (Has(ranks, rank)) say_(rank, word);
+  }
+}
+
+void Carrier::Deliver(const protocol::Declarations::Answers& answers) {
+  for (const protocol::Declarations::Answer& answer : answers) {
+    if (const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message)) {
+      for (TensorId tensor : failed->tensors) rounds_.Retire(tensor, failed->use.round);
+    }
+    if (const auto* forgotten = std::get_if<wire::Forgotten>(&answer.message)) {
+      for (TensorId tensor : forgotten->tensors) rounds_.Forget(tensor);
+    }
+    if (answer.to == protocol::Declarations::kServers) continue;
+    say_(static_cast<uint32_t>(answer.to - 1), answer.message);
+  }
+}
+
+}  // namespace byteps::machine

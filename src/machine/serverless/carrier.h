@@ -1,0 +1,100 @@
+// The carrier's part of a job without servers: says what names stand for, gives complete rounds
+// their blocks, and ends rounds in errors. Its ranks speak to it in words; the process of rank 0
+// has it, beside its own lane.
+//
+// On the thread of its window. No I/O, no clock; nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "src/base/time.h"
+#include "src/local/window.h"
+#include "src/machine/room/words.h"
+#include "src/machine/serverless/block_queue.h"
+#include "src/machine/serverless/rounds.h"
+#include "src/protocol/control/names/declarations.h"
+#include "src/protocol/control/seeing/accounts.h"
+#include "src/protocol/control/seeing/job_status.h"
+
+namespace byteps::machine {
+
+struct CarrierOptions {
+  uint32_t ranks = 1;
+  uint32_t piece_bytes_max = 0;
+  // From a word of a rank that is stuck to the search for a circle: others that are stuck say so
+  // meanwhile.
+  Duration judge_after = milliseconds(500);
+  // CoordinatorOptions has it. `report` gets lines for people; null: nobody does.
+  Duration stall_after{};
+  std::function<void(const std::string&)> report = nullptr;
+  SmallMemory small{};
+};
+
+class Carrier {
+ public:
+  using Say = std::function<void(uint32_t rank, const Word& word)>;
+  Carrier(local::Window& window, const CarrierOptions& options, Say say);
+
+  // What a rank says. No word of its own comes back into it.
+  void OnWord(uint32_t rank, const Word& word, Time now);
+  // Gives blocks; true: it gave one. To be called after each event of the window.
+  bool Admit();
+  // No complete round of any rank is under way.
+  bool IsIdle() const { return blocks_.IsIdle(); }
+  // Rounds::KeepsErrors.
+  bool KeepsErrors() const { return rounds_.KeepsErrors(); }
+  // The carrier's own rank leaves, so nobody carries any more.
+  void Close();
+
+  // For people.
+  protocol::JobStatus Describe(Time now) const;
+
+  std::optional<Time> NextTick() const;
+  // REQUIRES: now >= NextTick().
+  void OnTick(Time now);
+
+ private:
+  void On(uint32_t rank, const Begun& word) { rounds_.OnBegun(rank, word); }
+  void On(uint32_t rank, const Joined&) { rounds_.OnJoined(rank); }
+  void On(uint32_t rank, const Abort& word) { rounds_.OnAbort(rank, word); }
+  void On(uint32_t rank, const Leaves&);
+  void On(uint32_t rank, const GaveUp& word);
+  void On(uint32_t rank, const wire::Message& message);
+  // Only a carrier says these.
+  void On(uint32_t, const Failed&) {}
+  void On(uint32_t, const Combined&) {}
+  void On(uint32_t, const MayLeave&) {}
+  void On(uint32_t, const CarrierLeaves&) {}
+  void On(uint32_t, const JobOver&) {}
+  // Of a job with servers.
+  void On(uint32_t, const BegunUpward&) {}
+  void On(uint32_t, const JoinedUpward&) {}
+  void On(uint32_t, const SetAdded&) {}
+  void On(uint32_t, const SetRemoved&) {}
+  void On(uint32_t, const Retired&) {}
+  void On(uint32_t, const Forgotten&) {}
+  void On(uint32_t, const AsksSettled&) {}
+  void On(uint32_t, const Ended&) {}
+  void On(uint32_t, const IsSettled&) {}
+
+  bool OnComplete(const RoundKey& key, const CompleteRound& round);
+  void SayTo(RankSet ranks, const Word& word);
+  void Deliver(const protocol::Declarations::Answers& answers);
+
+  const CarrierOptions options_;
+  const Say say_;
+  protocol::Declarations names_;
+  BlockQueue blocks_;
+  Rounds rounds_;
+  Time now_{};
+  std::optional<Time> judge_at_;  // ranks that are stuck
+  protocol::Accounts accounts_;
+};
+
+// A worker that cannot be there any more ends a job without servers.
+Status WasLost(uint32_t rank, const std::string& why);
+
+}  // namespace byteps::machine

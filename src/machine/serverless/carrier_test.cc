@@ -1,0 +1,173 @@
+#include "src/machine/serverless/carrier.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/machine/machine_for_test.h"
+
+namespace byteps::machine {
+namespace {
+
+class CarrierTest : public testing::Test {
+ protected:
+  static wire::Message Declare(const std::string& name, int64_t count, uint64_t round = 1) {
+    wire::TensorSpec spec;
+    spec.shape = {count};
+    return wire::Declare{name, 0, spec, round};
+  }
+  void Say(uint32_t rank, const Word& word) { carrier.OnWord(rank, word, now); }
+  void Begin(uint32_t rank, TensorId tensor) {
+    RoundFacts facts;
+    facts.ranks = 0b11;
+    facts.pieces = {{1, 64}};
+    Say(rank, Begun{{tensor, 1, 0}, facts, 0});
+  }
+  // The last word that a rank was told, if it is of this kind.
+  template <typename Kind>
+  const Kind* Last(uint32_t rank) {
+    return said[rank].empty() ? nullptr : std::get_if<Kind>(&said[rank].back());
+  }
+  template <typename Kind>
+  const Kind* LastMessage(uint32_t rank) {
+    const auto* message = Last<wire::Message>(rank);
+    return message == nullptr ? nullptr : std::get_if<Kind>(message);
+  }
+
+  WindowForTest window{{.ranks = 2, .blocks = 2, .block_bytes = 4096}};
+  std::map<uint32_t, std::vector<Word>> said;
+  Carrier carrier{window.of(0),
+                  {.ranks = 2, .piece_bytes_max = 4096},
+                  [this](uint32_t rank, const Word& word) { said[rank].push_back(word); }};
+  Time now{};
+};
+
+TEST_F(CarrierTest, ANameIsTheSameTensorForAll) {
+  Say(0, Declare("w", 10));
+  Say(1, Declare("w", 10));
+  ASSERT_NE(LastMessage<wire::Declared>(0), nullptr);
+  ASSERT_NE(LastMessage<wire::Declared>(1), nullptr);
+  EXPECT_EQ(*LastMessage<wire::Declared>(0), *LastMessage<wire::Declared>(1));
+}
+
+TEST_F(CarrierTest, ADifferenceIsToldToAllWithBothSides) {
+  Say(0, Declare("w", 10));
+  Say(1, Declare("w", 11));
+  for (uint32_t rank : {0, 1}) {
+    const auto* failed = LastMessage<wire::DeclareFailed>(rank);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->code, StatusCode::kMismatch);
+    EXPECT_NE(failed->text.find("float32[10]"), std::string::npos) << failed->text;
+    EXPECT_NE(failed->text.find("float32[11]"), std::string::npos) << failed->text;
+  }
+}
+
+TEST_F(CarrierTest, WhatAllHaveBegunGetsABlock) {
+  Begin(1, 1);
+  EXPECT_FALSE(carrier.Admit());
+  EXPECT_TRUE(carrier.IsIdle());
+  Begin(0, 1);
+  EXPECT_TRUE(carrier.Admit());
+  EXPECT_FALSE(carrier.IsIdle());
+  local::AdmittedUse at = *window.of(1).NextAfter(0).value();
+  for (uint32_t rank : {0, 1}) window.of(rank).Filled(at);
+  window.of(0).SumShare(at);
+  for (uint32_t rank : {0, 1}) window.of(rank).Release(at);
+  EXPECT_FALSE(carrier.Admit());
+  EXPECT_TRUE(carrier.IsIdle());
+  EXPECT_TRUE(said.empty()) << "the window says it all";
+}
+
+TEST_F(CarrierTest, WhoLeavesIsAnsweredBehindTheEndOfWhatNeedsIt) {
+  Begin(0, 1);
+  Say(1, Leaves());
+  EXPECT_NE(Last<MayLeave>(1), nullptr);
+  const auto* failed = Last<Failed>(0);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->status.code(), StatusCode::kPeerLost);
+  Say(0, Leaves());
+  carrier.Close();
+  EXPECT_EQ(said[1].size(), 1u) << "it has left";
+}
+
+TEST_F(CarrierTest, AllHearThatNobodyCarriesAnyMore) {
+  Say(0, Leaves());
+  carrier.Close();
+  EXPECT_NE(Last<CarrierLeaves>(1), nullptr);
+}
+
+TEST_F(CarrierTest, WhoGivesUpEndsTheJobForAll) {
+  Say(1, GaveUp{"no memory"});
+  for (uint32_t rank : {0, 1}) {
+    const auto* over = Last<JobOver>(rank);
+    ASSERT_NE(over, nullptr);
+    EXPECT_EQ(over->status.code(), StatusCode::kPeerLost);
+    EXPECT_EQ(over->status.message().rfind("worker 1 was lost: no memory", 0), 0u);
+  }
+}
+
+// Rank 0 waits for "a" and rank 1 for "b", and neither can begin the other.
+TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
+  const char* names[] = {"a", "b"};
+  for (uint32_t rank : {0, 1}) {
+    for (const char* name : names) Say(rank, Declare(name, 10));
+  }
+  for (uint32_t rank : {0, 1}) {
+    wire::OverdueUse use;
+    use.name = names[rank];
+    use.use = {0, 0, 1, rank + 1};
+    use.tensor = rank + 1;
+    use.stuck = true;
+    Say(rank, wire::Message(wire::Overdue{{use}, {}}));
+  }
+  for (uint32_t rank : {0, 1}) {
+    const auto* question = LastMessage<wire::Unbegun>(rank);
+    if (question == nullptr) continue;
+    Say(rank, wire::Message(*question));
+  }
+  ASSERT_TRUE(carrier.NextTick().has_value());
+  now = *carrier.NextTick();
+  carrier.OnTick(now);
+  EXPECT_FALSE(carrier.NextTick().has_value());
+  for (uint32_t rank : {0, 1}) {
+    const auto* failed = LastMessage<wire::DeclareFailed>(rank);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->code, StatusCode::kOutOfStep) << failed->text;
+  }
+}
+
+TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
+  std::vector<std::byte> memory(SmallMemory::BytesFor(2));
+  const SmallMemory small(memory, 2);
+  Carrier one(window.of(0), {.ranks = 2, .piece_bytes_max = 4096, .small = small},
+              [this](uint32_t rank, const Word& word) { said[rank].push_back(word); });
+  RoundFacts facts;
+  facts.ranks = 0b11;
+  facts.pieces = {{1, 4}};
+  const float parts[] = {1, 2};
+  for (uint32_t rank : {1, 0}) {
+    EXPECT_TRUE(said.empty());
+    std::memcpy(small.At(rank, 5), &parts[rank], 4);
+    one.OnWord(rank, Begun{{1, 1, 0}, facts, 0, {5, 0, 4}}, now);
+  }
+  EXPECT_FALSE(one.Admit()) << "it needs no block";
+  for (uint32_t rank : {0, 1}) {
+    ASSERT_NE(Last<Combined>(rank), nullptr);
+    EXPECT_EQ(Last<Combined>(rank)->ranks, 0b11u);
+    float sum = 0;
+    std::memcpy(&sum, small.At(rank, 5), 4);
+    EXPECT_EQ(sum, 3);
+  }
+  // Rank 0 has no place: a block takes them.
+  one.OnWord(0, Begun{{2, 1, 0}, facts, {}}, now);
+  one.OnWord(1, Begun{{2, 1, 0}, facts, 0, {5, 0, 4}}, now);
+  EXPECT_TRUE(one.Admit());
+}
+
+}  // namespace
+}  // namespace byteps::machine

@@ -1,0 +1,480 @@
+#include "src/machine/serverless/local_engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "src/protocol/never_complete.h"
+#include "src/runtime/loop_thread.h"
+#include "src/runtime/seeing/status_pages.h"
+
+namespace byteps::machine {
+namespace {
+
+using protocol::ErrorOfLeftRank;
+
+// The loop never blocks; it may have ended.
+constexpr Duration kLoopLimit = seconds(10);
+// Each account wakes the carrier's rank.
+constexpr Duration kAccountEvery = seconds(1);
+constexpr size_t kSaidMax = 32;
+
+Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
+
+Status WasGivenUp() {
+  return {
+      StatusCode::kEvicted,
+      "this worker was declared lost: it was silent for too long, because it stood still or was "
+      "frozen, and the other ranks of this machine have ended without it; start the job again "
+      "from a checkpoint"};
+}
+
+// Each rank is a contributor of its own, and the window the only shard.
+wire::View ViewOf(uint32_t ranks, uint32_t piece_bytes) {
+  wire::View view;
+  view.epoch = view.founder = 1;
+  view.generation = 1;
+  view.began = 1;
+  view.piece_bytes_max = piece_bytes;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    wire::WorkerInfo worker;
+    worker.slot = worker.rank = worker.local_rank = rank;
+    worker.incarnation = uint64_t{rank} + 1;
+    worker.local_size = ranks;
+    view.workers.push_back(std::move(worker));
+  }
+  view.servers.emplace_back();
+  view.servers[0].shard_weights = {1};
+  return view;
+}
+
+uint32_t PieceBytesFor(uint32_t ranks) {
+  return static_cast<uint32_t>(SharedRoom::ShapeFor(ranks).block_bytes);
+}
+
+protocol::FrontOptions FrontOptionsFor(const LocalEngineOptions& options) {
+  protocol::FrontOptions front;
+  front.piece_bytes = PieceBytesFor(options.size);
+  front.overdue_after = options.overdue_after;
+  return front;
+}
+
+uint32_t LooksMax(const LocalEngineOptions& options) {
+  return static_cast<uint32_t>(options.silence_max / options.alive_every) + 1;
+}
+
+}  // namespace
+
+LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log)
+    : options_(options),
+      log_(log),
+      shut_down_(ShutDown()),
+      meeting_(std::move(meeting)),
+      room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
+      heaps_(options.rank, meeting_.heap, std::move(meeting_.heaps)),
+      window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank, &heaps_),
+      loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
+      operations_(
+          loop_, options.operation_limit,
+          {[this] { TakeSubmissions(); },
+           [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
+      front_(FrontOptionsFor(options), arithmetic_, *this),
+      accountant_(front_.uses(), operations_),
+      lane_(window_, options.size, room_.Small(),
+            {[this](const Word& word) { mail_.Say(word); },
+             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
+             [this](const RoundKey& key, bool join_is_over) { mail_.Ended(key, join_is_over); }}),
+      mail_(
+          room_, window_, options.size,
+          {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
+           [this](const Word& word) { OnWord(word); }, [this] { return carrier_->KeepsErrors(); }}),
+      pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
+      ticker_(
+          loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
+      begun_(loop_.Now()) {
+  if (options.rank == kCarrierRank) {
+    carrier_ = std::make_unique<Carrier>(
+        window_,
+        CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
+                       options.stall_after, [this](const std::string& text) { Report(text); },
+                       room_.Small()},
+        [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); });
+  }
+}
+
+LocalEngine::~LocalEngine() {
+  if (thread_.joinable()) {
+    Leave();
+    loop_.Stop();
+    thread_.join();
+  } else {
+    Finish(Status::Ok());
+  }
+}
+
+Status LocalEngine::Start() {
+  auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
+    if (Has(window_.left(), rank)) return;
+    pulse_.NoteLoss(rank, LossCause::kEnded);
+    window_.MarkLost(rank);
+  });
+  if (!watch.ok()) return watch.status();
+  watch_ = std::move(watch).value();
+  log_.Rename("worker " + std::to_string(options_.rank));
+  front_.OnView(ViewOf(options_.size, PieceBytesFor(options_.size)), options_.rank, options_.rank);
+  if (Status shown = ShowStatus(); !shown.ok()) return shown;
+  beat_ = loop_.Every(options_.alive_every, [this] { Beat(); });
+  thread_ = std::thread([this] { Finish(runtime::RunLoop(loop_)); });
+  return Status::Ok();
+}
+
+// By rank 0, until it leaves.
+Status LocalEngine::ShowStatus() {
+  if (!IsCarrier() || options_.status_address.empty()) return Status::Ok();
+  auto port = runtime::StatusPort::Start(options_.status_address,
+                                         runtime::StatusPages(loop_, [this] { return Page(); }));
+  if (!port.ok()) return port.status();
+  status_port_ = std::move(port).value();
+  log_.Info("the job's state is at http://{}/", status_port_->address());
+  return Status::Ok();
+}
+
+runtime::StatusPage LocalEngine::Page() {
+  runtime::StatusPage page;
+  page.job = options_.job;
+  page.version = options_.version;
+  page.up_s = ToSeconds(loop_.Now() - begun_);
+  page.now_ms = runtime::MillisecondsSinceEpoch();
+  page.status = carrier_->Describe(loop_.Now());
+  page.said = said_;
+  return page;
+}
+
+void LocalEngine::Report(const std::string& text) {
+  log_.Warning("{}", text);
+  said_.push_back({runtime::MillisecondsSinceEpoch(), text});
+  if (said_.size() > kSaidMax) said_.pop_front();
+}
+
+// One round of everything that may have something to do.
+bool LocalEngine::Step() {
+  TellEnds();
+  if (over_) {
+    mail_.Flush();
+    if (leaves_) milestones_.SetLeft();
+    return false;
+  }
+  if (window_.lost() != 0) {
+    TakeWhatIsThere();
+    OnLoss();
+    return true;
+  }
+  bool did = Hear();
+  did = (!over_ && IsCarrier() && carrier_->Admit()) || did;
+  mail_.Flush();
+  window_.WakeSleepers();  // others go on meanwhile
+  if (!over_) {
+    Result<bool> stepped = lane_.Step(loop_.Now());
+    if (!stepped.ok()) {
+      Fail(stepped.status());
+    } else {
+      did = stepped.value() || did;
+    }
+  }
+  if (!to_front_.empty()) {
+    DeliverToFront();
+    did = true;
+  }
+  mail_.Flush();
+  if (did) ticker_.Arm();
+  if (!did && leaves_) LeaveIfDone();
+  return did || over_;
+}
+
+// On the thread of a user: what has been taken is told, and nothing is copied.
+bool LocalEngine::ShortStep() {
+  if (over_ || window_.lost() != 0) return true;
+  if (IsCarrier()) {
+    // Until nothing comes: what others said meanwhile may be what the carrier is not woken for.
+    while (!over_ && Hear()) {
+    }
+    if (!over_) carrier_->Admit();
+  }
+  mail_.Flush();
+  return over_ || !to_front_.empty() || !ends_.empty();
+}
+
+void LocalEngine::TellEnds() {
+  while (!ends_.empty()) {
+    auto [id, outcome] = std::move(ends_.front());
+    ends_.pop_front();
+    operations_.Complete(id, std::move(outcome));
+  }
+}
+
+bool LocalEngine::Hear() {
+  bool heard = false;
+  Status status = mail_.Hear([this] { return !over_; }, heard);
+  if (!status.ok()) Fail(status);
+  return heard;
+}
+
+void LocalEngine::OnWord(const Word& word) {
+  if (const auto* combined = std::get_if<Combined>(&word)) {
+    if (Status taken = lane_.OnCombined(*combined, loop_.Now()); !taken.ok()) Fail(taken);
+  } else if (const auto* failed = std::get_if<Failed>(&word)) {
+    lane_.OnFailed(*failed, loop_.Now());
+  } else if (std::holds_alternative<MayLeave>(word)) {
+    may_leave_ = true;
+  } else if (std::holds_alternative<CarrierLeaves>(word)) {
+    may_leave_ = true;
+    if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
+  } else if (const auto* over = std::get_if<JobOver>(&word)) {
+    End(over->status);
+  } else if (const auto* message = std::get_if<wire::Message>(&word)) {
+    OnMessage(*message);
+  }
+}
+
+void LocalEngine::OnMessage(const wire::Message& message) {
+  if (const auto* declared = std::get_if<wire::Declared>(&message)) {
+    front_.OnDeclared(*declared);
+  } else if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
+    front_.OnDeclareFailed(*failed);
+  } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+    front_.OnForgotten(*forgotten);
+  } else if (const auto* question = std::get_if<wire::Unbegun>(&message)) {
+    front_.OnUnbegun(*question);
+  } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
+    accountant_.Hear(*alive);
+  }
+}
+
+void LocalEngine::DeliverToFront() {
+  while (!to_front_.empty()) {
+    protocol::FrontMail mail = std::move(to_front_.front());
+    to_front_.pop_front();
+    front_.OnMail(std::move(mail));
+  }
+}
+
+// The calling thread tells the carrier, so the rank's own thread need not be woken for that.
+void LocalEngine::Submit(protocol::Operation operation, Done done) {
+  if (loop_.InLoop()) return operations_.Submit(std::move(operation), std::move(done));
+  loop_.Offer([&] { operations_.Submit(std::move(operation), std::move(done)); });
+}
+
+void LocalEngine::TakeSubmissions() {
+  while (std::optional<protocol::Operation> next = operations_.Next()) {
+    protocol::OperationId id = next->id;
+    protocol::Outcome refused;
+    refused.status = front_.Submit(std::move(*next));
+    if (!refused.status.ok()) Complete(id, std::move(refused));
+  }
+  ticker_.Arm();
+}
+
+// Again and again until the carrier has decided: all pieces may have blocks just now.
+void LocalEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
+  if (over_ || leaves_) return;
+  for (const auto& [id, why] : accountant_.Judge(options_.rank, late)) front_.Abort(id, why);
+}
+
+std::optional<Time> LocalEngine::NextTick() {
+  if (over_) return std::nullopt;
+  std::optional<Time> next = front_.NextTick();
+  std::optional<Time> other = IsCarrier() ? carrier_->NextTick() : std::nullopt;
+  if (!next.has_value()) return other;
+  return other.has_value() ? std::min(*next, *other) : next;
+}
+
+void LocalEngine::OnTick(Time now) {
+  auto is_due = [now](std::optional<Time> at) { return at.has_value() && *at <= now; };
+  if (is_due(front_.NextTick())) front_.OnTick(now);
+  if (IsCarrier() && is_due(carrier_->NextTick())) carrier_->OnTick(now);
+}
+
+void LocalEngine::Beat() {
+  local::RankSet still = pulse_.Beat(window_.left() | window_.lost());
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (!Has(still, rank)) continue;
+    pulse_.NoteLoss(rank, LossCause::kSilent);
+    window_.MarkLost(rank);
+  }
+  if (over_ || loop_.Now() < next_account_) return;
+  const bool watched = !options_.status_address.empty();
+  next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
+  mail_.Say(wire::Message(accountant_.Tell()));
+}
+
+// Who had its part of a sum may end at once: what lies in the window, or was said, is good.
+void LocalEngine::TakeWhatIsThere() {
+  Hear();
+  if (over_) return;
+  Result<bool> stepped = true;
+  while (stepped.ok() && stepped.value()) stepped = lane_.Step(loop_.Now());
+  DeliverToFront();
+}
+
+void LocalEngine::OnLoss() {
+  Pulse::Loss loss = pulse_.first_loss();
+  switch (loss.cause) {
+    case LossCause::kSilent:
+      if (loss.rank == options_.rank) return End(WasGivenUp());
+      return End(WasLost(loss.rank, "it has been silent for " +
+                                        std::to_string(options_.silence_max / seconds(1)) +
+                                        " s, so it stands still or is frozen"));
+    case LossCause::kFailed:
+      return End(WasLost(loss.rank, "it could not go on, and its own error says why"));
+    case LossCause::kNone:
+    case LossCause::kEnded: break;
+  }
+  End(WasLost(loss.rank, "its process has ended"));
+}
+
+// This rank cannot go on: the others hear of it.
+void LocalEngine::Fail(const Status& why) {
+  pulse_.NoteLoss(options_.rank, LossCause::kFailed);
+  window_.MarkLost(options_.rank);
+  End(why);
+}
+
+// Nothing touches users' memory any more when they are told. The carrier may have said results
+// right before: those operations have ended well.
+void LocalEngine::End(const Status& why) {
+  if (over_) return;
+  DeliverToFront();
+  over_ = true;
+  if (!leaves_ && front_.open_operations() > 0) log_.Error("the job is over: {}", why.message());
+  beat_.reset();
+  // Who has not heard why will hear that this process has ended.
+  if (mail_.Flush()) window_.Leave();
+  front_.Stop(leaves_ ? ShutDown() : why);
+  DeliverToFront();
+  heaps_.Close();
+}
+
+// What was submitted before is taken before.
+Status LocalEngine::OnLoop(std::function<Status()> work) {
+  if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
+  return runtime::AskLoop(loop_, kLoopLimit, [this, work = std::move(work)] {
+    TakeSubmissions();
+    return work();
+  });
+}
+
+Status LocalEngine::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
+  return OnLoop([this, number, ranks] { return front_.AddProcessSet(number, ranks); });
+}
+
+Status LocalEngine::RemoveProcessSet(uint32_t number) {
+  return OnLoop([this, number] { return front_.RemoveProcessSet(number); });
+}
+
+void LocalEngine::Declare(const std::string& name) {
+  loop_.Post([this, name] { front_.Declare(name); });
+}
+
+void LocalEngine::SetStuck(const std::string& name) {
+  loop_.Post([this, name] {
+    TakeSubmissions();
+    front_.SetStuck(name);
+  });
+}
+
+std::vector<uint32_t> LocalEngine::Members() {
+  std::vector<uint32_t> members;
+  const local::RankSet left = window_.left();
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (!Has(left, rank)) members.push_back(rank);
+  }
+  return members;
+}
+
+void LocalEngine::GiveUp(const std::string& why) {
+  loop_.Post([this, why] {
+    if (!over_ && !leaves_) mail_.Say(GaveUp{why});
+  });
+}
+
+bool LocalEngine::Leave() {
+  auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
+  if (operations_.Refuse(ShutDown())) {
+    status_port_.reset();  // the next session of this process may want it
+    runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
+  }
+  bool left = milestones_.WaitUntilLeft(until(options_.leave_limit));
+  if (!left) {
+    runtime::PostOrStop(loop_, [this] { CutShort(); });
+    left = milestones_.WaitUntilLeft(until(options_.end_limit));
+  }
+  loop_.EndHelp();
+  return left;
+}
+
+// The carrier answers when it gives this rank no block any more. Until then all goes on.
+void LocalEngine::BeginToLeave() {
+  leaves_ = true;
+  TakeSubmissions();
+  if (over_) return;
+  mail_.Say(Leaves());
+}
+
+// What has its blocks ends in order, for others may have a part of the result.
+void LocalEngine::LeaveIfDone() {
+  if (over_ || !may_leave_ || lane_.HasWhole()) return;
+  front_.Stop(ShutDown());
+  DeliverToFront();
+  if (!lane_.IsDrained()) return;
+  if (IsCarrier()) {
+    if (!carrier_->IsIdle()) return;
+    if (!closed_) carrier_->Close();
+    closed_ = true;
+    if (!mail_.Flush()) return;
+  }
+  End(ShutDown());
+}
+
+// Others do not go on, so this rank's blocks would stay as they are for ever.
+void LocalEngine::CutShort() {
+  if (!over_) Fail(ShutDown());
+}
+
+void LocalEngine::SendControl(const wire::Message& message) {
+  if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
+    mail_.Say(GaveUp{suspect->text});
+  } else {
+    mail_.Say(message);
+  }
+}
+
+void LocalEngine::ToLane(uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail); }
+
+void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
+  // What this rank's own leaving did to it is no fault of a peer.
+  if (leaves_ && !outcome.status.ok()) outcome.status = ShutDown();
+  // Who calls Submit must not find himself in what is done at the end of an operation.
+  if (loop_.IsLent()) {
+    ends_.emplace_back(id, std::move(outcome));
+  } else {
+    operations_.Complete(id, std::move(outcome));
+  }
+}
+
+// The loop does not run any more. After an error the state machines may stand in the middle of a
+// step, and are not asked.
+void LocalEngine::Finish(const Status& how) noexcept {
+  if (!how.ok()) {
+    pulse_.NoteLoss(options_.rank, LossCause::kFailed);
+    window_.MarkLost(options_.rank);
+    try {
+      log_.Error("the thread of this worker has failed, and with it its part in the job: {}",
+                 how.message());
+    } catch (...) {  // no memory; the operations' errors say enough
+    }
+  }
+  operations_.EndAll(how.ok() ? shut_down_ : how);
+  milestones_.SetLeft();
+}
+
+}  // namespace byteps::machine

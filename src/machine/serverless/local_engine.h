@@ -1,0 +1,157 @@
+// A worker in a job on one machine without servers: its ranks sum in the window. One thread for
+// each rank, with one loop (word_loop.h), has the front and the lane, and at rank 0 the carrier.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/local/life_watch.h"
+#include "src/local/meeting.h"
+#include "src/machine/room/mail_room.h"
+#include "src/machine/room/pulse.h"
+#include "src/machine/room/shared_room.h"
+#include "src/machine/room/word_loop.h"
+#include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/window_lane.h"
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/worker/front/front.h"
+#include "src/runtime/seeing/status_page.h"
+#include "src/runtime/seeing/status_port.h"
+#include "src/runtime/ticker.h"
+#include "src/runtime/worker/accountant.h"
+#include "src/runtime/worker/engine.h"
+#include "src/runtime/worker/open_operations.h"
+#include "src/runtime/worker/standing.h"
+
+namespace byteps::machine {
+
+struct LocalEngineOptions {
+  std::string job;
+  std::string secret;
+  // "host:port", as the job's processes were told it; nobody listens there.
+  std::string root;
+  std::string version;
+  uint32_t rank = 0;
+  uint32_t size = 2;  // at most local::kLocalRanksMax
+  Duration start_limit = seconds(120);
+  Duration operation_limit{};  // runtime::WorkerEngineOptions has it
+  // As of WorkerEngineOptions.
+  Duration leave_limit = seconds(4);
+  Duration end_limit = seconds(10);
+  Duration alive_every = milliseconds(200);
+  Duration silence_max = seconds(5);
+  // Between two looks for operations that have not ended, and from a word of a rank that is stuck
+  // to the search for a circle.
+  Duration overdue_after = milliseconds(500);
+  Duration judge_after = milliseconds(500);
+  // CoordinatorOptions has it; the process of rank 0 reports.
+  Duration stall_after = seconds(60);
+  // Where rank 0 shows the job's state, "host:port"; empty: nowhere.
+  std::string status_address;
+  std::function<bool()> go_on;  // runtime::WorkerEngineOptions has it
+};
+
+// Meets the other ranks of the job. Blocks until all are there, or says who is missing.
+Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& options, Log& log);
+
+class LocalEngine final : public runtime::Engine, private protocol::FrontDriver {
+ public:
+  // What its rank shares with the others. Throws as std::thread.
+  LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log);
+  // Leaves if that was not done.
+  ~LocalEngine() override;
+
+  // REQUIRES: called once, before anything else.
+  Status Start();
+
+  void Submit(protocol::Operation operation, Done done) override;
+  void Declare(const std::string& name) override;
+  void SetStuck(const std::string& name) override;
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
+  Status RemoveProcessSet(uint32_t number) override;
+  std::vector<uint32_t> Members() override;
+  void GiveUp(const std::string& why) override;
+  void Help(const std::function<bool()>& over, Time deadline) override {
+    loop_.Help(over, deadline);
+  }
+  bool Leave() override;
+
+ private:
+  // On the loop's thread.
+  bool Step();
+  bool ShortStep();
+  void TellEnds();
+  bool Hear();
+  void OnWord(const Word& word);
+  void OnMessage(const wire::Message& message);
+  void DeliverToFront();
+  void TakeSubmissions();
+  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
+  std::optional<Time> NextTick();
+  void OnTick(Time now);
+  void Beat();
+  void TakeWhatIsThere();
+  void OnLoss();
+  void Fail(const Status& why);
+  void End(const Status& why);
+  void BeginToLeave();
+  void LeaveIfDone();
+  void CutShort();
+  void Finish(const Status& how) noexcept;
+  Status ShowStatus();
+  runtime::StatusPage Page();
+  void Report(const std::string& text);
+  Status OnLoop(std::function<Status()> work);
+  bool IsCarrier() const { return carrier_ != nullptr; }
+
+  void SendControl(const wire::Message& message) override;
+  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
+  void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
+  void OnSettled() override {}
+
+  const LocalEngineOptions options_;
+  Log& log_;
+  const Status shut_down_;  // made before there may be no memory for it
+  local::Meeting meeting_;
+  const SharedRoom room_;
+  local::Heaps heaps_;
+  local::Window window_;
+  WordLoop loop_;
+  runtime::OpenOperations operations_;
+  runtime::Milestones milestones_;
+
+  // Owned by the loop's thread.
+  protocol::KernelArithmetic arithmetic_;
+  protocol::Front front_;
+  runtime::Accountant accountant_;
+  WindowLane lane_;
+  std::unique_ptr<Carrier> carrier_;
+  MailRoom mail_;
+  std::deque<protocol::FrontMail> to_front_;
+  // To be told on the thread of the loop.
+  std::deque<std::pair<protocol::OperationId, protocol::Outcome>> ends_;
+  Pulse pulse_;
+  runtime::Ticker ticker_;
+  std::unique_ptr<transport::Loop::Timer> beat_;
+  bool over_ = false;  // ended in an error, or left
+  bool leaves_ = false;
+  bool may_leave_ = false;  // the carrier gives it no block any more
+  bool closed_ = false;     // the carrier's part has said that it leaves
+  Time next_account_{};
+  std::deque<runtime::SaidLine> said_;
+  const Time begun_;
+
+  std::unique_ptr<local::LifeWatch> watch_;
+  std::thread thread_;
+  std::unique_ptr<runtime::StatusPort> status_port_;
+};
+
+}  // namespace byteps::machine

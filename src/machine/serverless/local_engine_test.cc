@@ -1,0 +1,128 @@
+// The engine of one rank, beside a carrier that the test plays.
+#include "src/machine/serverless/local_engine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "src/local/local_for_test.h"
+
+namespace byteps::machine {
+namespace {
+
+constexpr uint32_t kEngineRanks = 2;
+
+LocalEngineOptions EngineOptions() {
+  LocalEngineOptions options;
+  options.rank = 1;
+  options.size = kEngineRanks;
+  options.alive_every = options.silence_max = 2 * local::kLong;  // the carrier has no pulse
+  return options;
+}
+
+// On one thread for each rank: each waits for the other.
+std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
+  std::array<std::optional<local::Meeting>, kEngineRanks> met;
+  std::array<std::thread, kEngineRanks> threads;
+  for (uint32_t rank = 0; rank < kEngineRanks; ++rank) {
+    threads[rank] = std::thread([&met, rank] {
+      local::MeetingOptions options;
+      options.job = "engine of process " + std::to_string(getpid());
+      options.secret = "secret";
+      options.rank = rank;
+      options.size = kEngineRanks;
+      options.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(kEngineRanks));
+      auto one = local::Meet(options, local::In(local::kLong));
+      if (one.ok()) met[rank] = std::move(one).value();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return met;
+}
+
+// The process of rank 0, on a thread. Its rank does the same as rank 1.
+class PlayedCarrier {
+ public:
+  // `then`: called when the carrier has answered a word of rank 1, before it sends the answers.
+  using Then = std::function<void(const Word& word, Carrier& carrier)>;
+  PlayedCarrier(local::Meeting meeting, Then then)
+      : meeting_(std::move(meeting)),
+        then_(std::move(then)),
+        room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(kEngineRanks)),
+        window_(room_.window(), SharedRoom::ShapeFor(kEngineRanks), kCarrierRank),
+        mail_(
+            room_, window_, kEngineRanks,
+            {[this](uint32_t rank, const Word& word) { OnWord(rank, word); }, [](const Word&) {}}),
+        carrier_(window_, {.ranks = kEngineRanks, .piece_bytes_max = 4096, .small = room_.Small()},
+                 [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); }),
+        thread_([this] { Run(); }) {}
+  PlayedCarrier(const PlayedCarrier&) = delete;
+  PlayedCarrier& operator=(const PlayedCarrier&) = delete;
+  ~PlayedCarrier() {
+    stopped_.store(true);
+    window_.Notify(Bit(kCarrierRank));
+    thread_.join();
+  }
+
+ private:
+  void OnWord(uint32_t rank, const Word& word) {
+    carrier_.OnWord(rank, word, Time());
+    if (!std::holds_alternative<Leaves>(word)) carrier_.OnWord(kCarrierRank, word, Time());
+    then_(word, carrier_);
+  }
+  void Run() {
+    while (!stopped_.load()) {
+      const uint32_t events = window_.Events();
+      bool heard = false;
+      EXPECT_TRUE(mail_.Hear([] { return true; }, heard).ok());
+      mail_.Flush();
+      if (!heard) window_.Sleep(events, local::In(local::kLong));
+    }
+  }
+
+  local::Meeting meeting_;
+  const Then then_;
+  const SharedRoom room_;
+  local::Window window_;
+  MailRoom mail_;
+  Carrier carrier_;
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+// Rank 0 has its own part of the last round, and leaves at once.
+TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAfterIt) {
+  auto met = MeetOfEngines();
+  ASSERT_TRUE(met[0].has_value() && met[1].has_value());
+  PlayedCarrier carrier(std::move(*met[0]), [](const Word& word, Carrier& one) {
+    if (std::holds_alternative<Begun>(word)) one.Close();
+  });
+  Log log("engine test", "fatal", true);
+  LocalEngine engine(EngineOptions(), std::move(*met[1]), log);
+  ASSERT_TRUE(engine.Start().ok());
+  const std::array<float, 2> input = {3, 4};
+  std::array<float, 2> output = {-1, -1};
+  protocol::Operation operation;
+  operation.name = "the last";
+  operation.spec.shape = {2};
+  operation.input = reinterpret_cast<const std::byte*>(input.data());
+  operation.output = reinterpret_cast<std::byte*>(output.data());
+  std::promise<Status> ended;
+  engine.Submit(std::move(operation),
+                [&ended](const protocol::Outcome& outcome) { ended.set_value(outcome.status); });
+  EXPECT_EQ(ended.get_future().get().ToString(), "ok");
+  EXPECT_EQ(output, input) << "rank 0 has brought zeros";
+  engine.Leave();
+}
+
+}  // namespace
+}  // namespace byteps::machine

@@ -1,0 +1,100 @@
+// Carries the exchanges of one rank through the window: says to the carrier what this rank has
+// begun, fills its parts of the blocks, sums shares, and reads what it wants. The front knows it as
+// its only lane.
+//
+// A use of a block goes its way also when this rank's operation has ended without it: then the rank
+// brings no bytes, and the use ends in an error.
+//
+// On the thread of its window. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/local/window.h"
+#include "src/machine/room/block_work.h"
+#include "src/machine/room/words.h"
+#include "src/protocol/worker/exchange/exchange.h"
+#include "src/protocol/worker/exchange/mail.h"
+
+namespace byteps::machine {
+
+class WindowLane {
+ public:
+  struct Events {
+    std::function<void(const Word&)> say;                 // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+    // A round has ended here, well or not; and it was the end of a join, for all.
+    std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
+  };
+  // Of a job of so many ranks. `small`: where small parts go.
+  WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
+
+  void OnMail(const protocol::LaneMail& mail);
+  // The carrier says that a round has ended so.
+  void OnFailed(const Failed& failed, Time now);
+  // The result of a round is in this rank's place for it. kProtocol: it has none.
+  Status OnCombined(const Combined& combined, Time now);
+
+  // As BlockWork::Step.
+  Result<bool> Step(Time now);
+
+  // Whether an exchange is open of which all pieces have their blocks: it ends soon, in order.
+  bool HasWhole() const;
+  // Whether this rank has released all blocks that it was named in.
+  bool IsDrained() const { return work_.IsDrained(); }
+
+ private:
+  struct Open {
+    const protocol::Exchange* exchange = nullptr;
+    uint32_t given = 0;      // pieces that have, or had, a block
+    uint32_t done = 0;       // pieces of which this rank has what it wants
+    bool is_broken = false;  // a piece has no result: the carrier says why
+    RankSet ranks = 0;
+    SmallPart part;
+  };
+  using Exchanges = std::map<RoundKey, Open>;
+  void On(const protocol::to_lane::AddProcessSet& mail);
+  void On(const protocol::to_lane::RemoveProcessSet& mail) { sets_.erase(mail.number); }
+  void On(const protocol::to_lane::Joined& mail);
+  void On(const protocol::to_lane::Begin& mail);
+  void On(const protocol::to_lane::Withdraw& mail);
+  void On(const protocol::to_lane::Abort& mail);
+  void On(const protocol::to_lane::Settle& mail);
+  // Nothing here depends on views, attempts or names.
+  void On(const protocol::to_lane::View&) {}
+  void On(const protocol::to_lane::TakeOver&) {}
+  void On(const protocol::to_lane::Repeat&) {}
+  void On(const protocol::to_lane::Retire&) {}
+  void On(const protocol::to_lane::Forget&) {}
+  void On(const protocol::to_lane::Stop&) {}
+
+  RankSet RanksOf(uint32_t set) const;
+  SmallPart PutSmall(const protocol::Exchange& exchange);
+  void Forget(Exchanges::iterator one, bool join_is_over = false);
+  void End(Exchanges::iterator one, const Status& how, Time now);
+  const protocol::Exchange* Find(const local::AdmittedUse& at);
+  void Fill(BlockWork::Taken& taken);
+  void Take(const BlockWork::Taken& taken, bool is_sum);
+  const Receipt& ReceiptOf(RankSet ranks);
+
+  local::Window& window_;
+  const uint32_t rank_;
+  const uint32_t rank_count_;
+  const SmallMemory small_;
+  const Events events_;
+  SmallPlaces places_;  // of this rank
+  Exchanges open_;
+  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
+  BlockWork work_;
+  Time now_{};
+  std::map<uint32_t, RankSet> sets_;  // process sets, but for 0
+  RankSet receipt_ranks_ = 0;
+  Receipt receipt_;
+};
+
+}  // namespace byteps::machine

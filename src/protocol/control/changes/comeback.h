@@ -1,0 +1,58 @@
+// Whether anybody may still come: workers that have left keep their connection while their process
+// lives, and may join again. When nobody can, the job has ended in order.
+#pragma once
+
+#include <optional>
+
+#include "src/base/time.h"
+#include "src/protocol/control/changes/gathering.h"
+#include "src/protocol/control/members/job_end.h"
+#include "src/protocol/control/members/listening_clock.h"
+#include "src/protocol/control/members/process_ends.h"
+#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/views/coordinator_options.h"
+#include "src/protocol/control/views/views.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Comeback {
+ public:
+  // What it reads.
+  struct Parts {
+    const CoordinatorOptions& options;
+    const ListeningClock& clock;
+    const Roster& roster;
+    JobEnd& job_end;
+    const ProcessEnds& ends;
+    const Views& views;
+    const Gathering& gathering;
+  };
+  explicit Comeback(const Parts& parts) : parts_(parts), started_(parts.clock.now()) {}
+
+  // The coordinator was restarted and has found the view of a job of `worker_count` ranks, if that
+  // is known: whoever may come back has some time to be connected again.
+  void Wait(std::optional<uint32_t> worker_count);
+
+  // Ends the job if all have left, and none of them is connected.
+  void EndIfNobodyComesBack();
+  // Ends it if the launcher saw all workers end: programs that never called init, or have all come
+  // to their end. Who waits to be let in has nobody to train with. Before the first view servers
+  // that are not here yet have some time: they may be those of a job that runs.
+  void EndIfAllEnded();
+
+  std::optional<Time> NextDue() const;
+  void DoWhatIsDue();
+
+ private:
+  bool AllServersHere() const;
+  bool AllEndedBeforeTheFirst() const;
+  Time ListensUntil() const { return started_ + parts_.options.silence_end; }
+
+  const Parts parts_;
+  const Time started_;
+  std::optional<Time> until_;  // restarted: by when who may come back is connected again
+  bool leavers_ = false;       // workers that left before may be among them
+};
+
+}  // namespace byteps::protocol

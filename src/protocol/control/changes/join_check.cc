@@ -1,0 +1,267 @@
+#include "src/protocol/control/changes/join_check.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "src/base/machine_layout.h"
+#include "src/protocol/control/members/waiting_contributors.h"
+
+namespace byteps::protocol {
+namespace {
+
+// More than any job has; a number beyond these is nonsense.
+constexpr uint32_t kWorkersMax = 1 << 16;
+constexpr uint32_t kShardsMax = 1 << 10;  // of one server
+constexpr size_t kKeyBytesMax = 1024;     // of a contributor
+
+// What a user does who has given two processes one number.
+std::string NumberOfItsOwn(Role role) {
+  return role == Role::kWorker
+             ? "; give each worker a DMLC_WORKER_ID and a BYTEPS_LOCAL_RANK of its own"
+             : "; give each server a DMLC_RANK of its own, or none";
+}
+
+// REQUIRES: these numbers of machines are those of so many workers.
+MachineLayout LayoutOf(const std::vector<uint32_t>& sizes, uint32_t workers) {
+  if (sizes.size() > 1) return MachineLayout(sizes);
+  return MachineLayout::Equal(workers / sizes.front(), sizes.front());
+}
+
+MachineLayout LayoutOf(const wire::Join& join) {
+  return LayoutOf(join.local_sizes, join.worker_count);
+}
+
+// The lowest rank of a contributor is its carrier (quorum.h), and on a machine that is the first
+// worker.
+bool InOtherOrder(const wire::Join& a, const wire::Join& b) {
+  if (a.rank < 0 || b.rank < 0 || a.local_rank == b.local_rank) return false;
+  return (a.rank < b.rank) != (a.local_rank < b.local_rank);
+}
+
+bool IsSound(const wire::Join& join) {
+  const std::vector<uint32_t>& sizes = join.local_sizes;
+  if (join.worker_count == 0 || std::ranges::find(sizes, 0U) != sizes.end()) return false;
+  if (sizes.size() == 1) return join.worker_count % sizes.front() == 0;
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == join.worker_count;
+}
+
+}  // namespace
+
+std::optional<std::string> JoinCheck::ReasonAgainst(const wire::Join& join,
+                                                    std::optional<uint32_t> worker_count,
+                                                    bool running) const {
+  std::optional<std::string> reason = InNumbers(join, worker_count);
+  if (!reason.has_value()) reason = InPlaces(join, running);
+  return reason.has_value() || join.role != Role::kWorker ? reason : InContributor(join);
+}
+
+// What must be equal for all.
+std::optional<std::string> JoinCheck::InNumbers(const wire::Join& join,
+                                                std::optional<uint32_t> worker_count) const {
+  if (join.role == Role::kCoordinator) return "it has a coordinator";
+  if (join.incarnation == 0) return "it has no incarnation; this is a fault of the program";
+  if (join.version != options_.version) {
+    return "this job runs version " + options_.version + ", you run " + join.version +
+           "; install the same version everywhere";
+  }
+  if (join.role == Role::kWorker && !join.local_sizes.empty()) {
+    std::optional<std::string> reason = InLayout(join);
+    if (reason.has_value()) return reason;
+  }
+  if (join.server_count != options_.server_count) {
+    return "you were told of " + std::to_string(join.server_count) +
+           " servers, the coordinator of " + std::to_string(options_.server_count) +
+           "; DMLC_NUM_SERVER must be the same everywhere";
+  }
+  if (join.role == Role::kServer) {
+    if (join.shards > 0 && join.shards <= kShardsMax) return std::nullopt;
+    return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
+           std::to_string(kShardsMax);
+  }
+  return InWorkerNumbers(join, worker_count);
+}
+
+// Before other numbers: a launcher that tells machines different layouts tells them other
+// differences, too, that follow.
+std::optional<std::string> JoinCheck::InLayout(const wire::Join& join) const {
+  if (!IsSound(join)) {
+    return "its machines do not have " + std::to_string(join.worker_count) +
+           " workers together; this is a fault of the program";
+  }
+  const bool equal = join.local_sizes.size() == 1;
+  const std::vector<uint32_t>& told = options_.local_sizes;
+  const wire::Join* other = JoinOfAWorker(roster_);
+  // Else it is refused for that, whoever has come before it.
+  const bool fits = !equal || join.worker_count % options_.worker_machines == 0;
+  std::string wanted;
+  if (!told.empty() && told != join.local_sizes) {
+    wanted = "the coordinator of " + LayoutOf(told, options_.worker_machines).Text();
+  } else if (told.empty() && !equal && join.local_sizes.size() != options_.worker_machines) {
+    wanted = "the coordinator of " + std::to_string(options_.worker_machines) + " worker machines";
+  } else if (fits && other != nullptr && !other->local_sizes.empty() &&
+             LayoutOf(*other) != LayoutOf(join)) {
+    wanted = "the others of " + LayoutOf(*other).Text();
+  }
+  if (wanted.empty()) return std::nullopt;
+  return "you were told of " + LayoutOf(join).Text() + ", " + wanted +
+         "; DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZE must be the same everywhere, or, where machines "
+         "have different numbers of workers, DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZES";
+}
+
+std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
+                                                      std::optional<uint32_t> worker_count) const {
+  if (join.worker_count > kWorkersMax) {
+    return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
+           std::to_string(kWorkersMax);
+  }
+  const bool counted = join.local_sizes.size() > 1;  // machine by machine, and so compared
+  if (join.worker_count == 0 || (!counted && join.worker_count % options_.worker_machines != 0)) {
+    return "you were told of " + std::to_string(join.worker_count) +
+           " workers, the coordinator of " + std::to_string(options_.worker_machines) +
+           " worker machines; DMLC_NUM_WORKER must be the same everywhere";
+  }
+  if (join.worker_count != worker_count.value_or(join.worker_count)) {
+    return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
+           std::to_string(*worker_count) +
+           "; DMLC_NUM_WORKER, and BYTEPS_LOCAL_SIZE or BYTEPS_LOCAL_SIZES, must be the same "
+           "everywhere";
+  }
+  if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
+    return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
+  }
+  const wire::Join* other = JoinOfAWorker(roster_);
+  if (other == nullptr) return std::nullopt;
+  if (join.machines_sum != other->machines_sum) {
+    return std::string(join.machines_sum
+                           ? "the workers of your machine sum first, those of other machines do not"
+                           : "the workers of other machines sum first, those of yours do not") +
+           "; BYTEPS_LOCAL_REDUCE and BYTEPS_MIN_WORKERS must be the same for all workers";
+  }
+  if (join.takes_objects != other->takes_objects) {
+    return std::string(
+               join.takes_objects
+                   ? "your rank takes Python objects from other ranks, the others do not"
+                   : "the other ranks take Python objects from each other, yours does not") +
+           "; BYTEPS_ALLOW_OBJECTS and DMLC_PS_ROOT_URI must be the same for all workers";
+  }
+  if (join.piece_bytes_max != other->piece_bytes_max) {
+    return "your partition is " + std::to_string(join.piece_bytes_max) +
+           " bytes, the other workers' " + std::to_string(other->piece_bytes_max) +
+           "; BYTEPS_PARTITION_BYTES must be the same for all workers";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool running) const {
+  bool worker = join.role == Role::kWorker;
+  if (!worker && view_.epoch > 0) return InServerPlaces(join);
+  uint32_t expected = worker ? join.worker_count : options_.server_count;
+  if (join.rank >= static_cast<int64_t>(expected)) {
+    return std::string(WordFor(join.role)) + " " + std::to_string(join.rank) +
+           " does not exist: there are " + std::to_string(expected);
+  }
+  for (const auto& [id, member] : roster_.all()) {
+    if (member.role() != join.role || member.standing == Standing::kLeft || join.rank < 0) continue;
+    bool going = departures_.IsGoing(view_, member.incarnation());
+    bool same = member.standing == Standing::kIn
+                    ? !going && member.index == static_cast<uint32_t>(join.rank)
+                    : member.join.rank == join.rank;
+    if (same) return "it is taken by " + NameOf(member) + NumberOfItsOwn(join.role);
+  }
+  // A job that goes on with fewer may grow again, and is told of them at the next sync point.
+  if (worker && options_.min_workers > 0 && running) return std::nullopt;
+  if (roster_.Count(join.role, false) >= expected) {
+    return "all its places are taken: more processes were started than DMLC_NUM_WORKER, "
+           "BYTEPS_LOCAL_SIZE (or BYTEPS_LOCAL_SIZES) and DMLC_NUM_SERVER say";
+  }
+  return std::nullopt;
+}
+
+// Whose processes share memory, so they are on one host.
+std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) const {
+  std::string size = std::to_string(join.contributor_size);
+  bool alone = join.contributor.empty();
+  if (join.contributor.size() > kKeyBytesMax || join.contributor_size == 0 ||
+      join.contributor_size > join.worker_count || (alone && join.contributor_size != 1)) {
+    return "it says that it is one of " + size +
+           " processes of a contributor; this is a fault of the program";
+  }
+  for (const WaitingContributor& one : WaitingContributors(roster_)) {
+    if (alone || one.key != join.contributor) continue;
+    const Member& first = *one.processes.front();
+    if (one.size != join.contributor_size) {
+      return "you were told of " + size + " processes on this machine, " + NameOf(first) + " of " +
+             std::to_string(one.size) + "; BYTEPS_LOCAL_SIZE must be the same for all of them";
+    }
+    if (first.join.host != join.host) {
+      return "it has the same DMLC_WORKER_ID as " + NameOf(first) +
+             ", but is on another machine, or in a container with a network of its own; give each "
+             "machine its own number, or set BYTEPS_LOCAL_REDUCE=0 for all workers";
+    }
+    if (one.IsWhole()) return "all " + size + " processes of its machine are here already";
+    for (const Member* other : one.processes) {
+      if (!InOtherOrder(join, other->join)) continue;
+      return "it has local rank " + std::to_string(join.local_rank) + ", and " + NameOf(*other) +
+             " of its machine has local rank " + std::to_string(other->join.local_rank) +
+             "; where the workers of a machine sum together, ranks must go up with local ranks: "
+             "change BYTEPS_GLOBAL_RANK or BYTEPS_LOCAL_RANK, or set BYTEPS_LOCAL_REDUCE=0 for "
+             "all workers";
+    }
+  }
+  return std::nullopt;
+}
+
+const wire::ServerInfo* JoinCheck::PlaceFor(const wire::Join& join) const {
+  const wire::ServerInfo* best = nullptr;
+  int best_rank = 0;
+  for (const wire::ServerInfo& place : view_.servers) {
+    if (join.rank >= 0 && place.index != static_cast<uint32_t>(join.rank)) continue;
+    bool claimed = std::any_of(roster_.all().begin(), roster_.all().end(), [&](auto& entry) {
+      const Member& member = entry.second;
+      return member.role() == Role::kServer && member.standing == Standing::kWaiting &&
+             member.index == place.index;
+    });
+    if (claimed || place.shard_weights.size() != join.shards) continue;
+    int rank = 0;
+    if (!place.alive || departures_.IsLost(place.incarnation)) {
+      rank = 3;
+    } else if (IsSuccessor(join, place)) {
+      rank = 2;
+    } else if (suspicions_.IsAway(place.incarnation)) {
+      rank = 1;
+    }
+    if (rank > best_rank) {
+      best = &place;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+bool JoinCheck::IsSuccessor(const wire::Join& join, const wire::ServerInfo& place) {
+  return !join.address.empty() && join.address == place.address && join.host == place.host;
+}
+
+std::optional<std::string> JoinCheck::InServerPlaces(const wire::Join& join) const {
+  if (PlaceFor(join) != nullptr) return std::nullopt;
+  if (join.rank < 0) {
+    return "all its servers' places are taken, or their servers had another number of shards; "
+           "BYTEPS_SERVER_SHARDS must stay the same";
+  }
+  for (const wire::ServerInfo& place : view_.servers) {
+    if (place.index != static_cast<uint32_t>(join.rank)) continue;
+    if (place.shard_weights.size() != join.shards) {
+      return "server " + std::to_string(place.index) + " had " +
+             std::to_string(place.shard_weights.size()) + " shards, you have " +
+             std::to_string(join.shards) + "; BYTEPS_SERVER_SHARDS must stay the same";
+    }
+    return "it is taken by server " + std::to_string(place.index) + " (process " +
+           std::to_string(place.process) + ")" + NumberOfItsOwn(join.role);
+  }
+  return "server " + std::to_string(join.rank) + " does not exist: there are " +
+         std::to_string(view_.servers.size());
+}
+
+}  // namespace byteps::protocol

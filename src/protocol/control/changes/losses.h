@@ -1,0 +1,86 @@
+// Who is lost, and what that means: the job goes on without it, or ends.
+//
+// What members and the launcher say of others comes here; suspicions.h knows when silence and
+// closed connections are enough. Suspicion may be wrong; no rule depends on it.
+// One thread; no I/O: what is to be said goes through the driver.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/control/changes/broken_pairs.h"
+#include "src/protocol/control/members/coordinator_driver.h"
+#include "src/protocol/control/members/departures.h"
+#include "src/protocol/control/members/job_end.h"
+#include "src/protocol/control/members/listening_clock.h"
+#include "src/protocol/control/members/process_ends.h"
+#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/members/suspicions.h"
+#include "src/protocol/control/views/coordinator_options.h"
+#include "src/protocol/control/views/views.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Losses {
+ public:
+  // What it reads and changes, and through what it speaks.
+  struct Parts {
+    const CoordinatorOptions& options;
+    CoordinatorDriver& driver;
+    const ListeningClock& clock;
+    const Roster& roster;
+    JobEnd& job_end;
+    Departures& departures;
+    Suspicions& suspicions;
+    ProcessEnds& ends;
+    Views& views;
+  };
+  explicit Losses(const Parts& parts) : parts_(parts) {}
+
+  // `from`: a member of the view; null: a launcher, which says kExited only.
+  void OnSuspect(const Member* from, const wire::Suspect& suspect);
+  // A member of the view is lost, and with it the other processes of its contributor.
+  // `proven_dead`: the launcher saw its process end; that says nothing of the others.
+  void Lose(uint64_t incarnation, const std::string& why, bool proven_dead);
+  // Loses members whose processes have ended. Processes that are no members, or not any more, do
+  // not matter.
+  void TakeEnds();
+  void LoseTheDead();
+
+  // A view is in force: other members count, and there may be no server, or one again.
+  void OnView();
+  // A generation has begun: who could not reach whom before it does not count.
+  void Begin() { broken_.Clear(); }
+  // Watches all that are to be watched, and nobody else.
+  void Watch();
+  // Loses who has been away or silent for too long. Returns processes that wait to be let in and
+  // are given up: it is for the caller to remove them.
+  std::vector<uint64_t> Judge();
+
+  std::optional<Time> NextDue() const;
+  // Why the job ends: it has waited for a server for too long.
+  std::optional<Status> ReasonToEnd() const;
+
+ private:
+  bool Elastic() const { return parts_.options.min_workers > 0; }
+  Incarnations LostWith(uint64_t incarnation) const;
+  bool EndsTheJob(uint64_t worker) const;
+  std::string NamesOfOthers(const Incarnations& lost, uint64_t first) const;
+  std::string NameInView(uint64_t incarnation) const;
+  std::optional<uint64_t> TargetOf(const Member* from, const wire::Suspect& suspect);
+  void OnClosed(const Member& from, uint64_t target, const std::string& text);
+  void OnExited(const wire::Suspect& suspect, uint64_t target);
+  void OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target);
+
+  const Parts parts_;
+  BrokenPairs broken_;
+  std::optional<Time> no_server_since_;
+  std::string last_server_loss_ = "all were lost";
+};
+
+}  // namespace byteps::protocol

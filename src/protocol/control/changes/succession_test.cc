@@ -1,0 +1,118 @@
+#include "src/protocol/control/changes/succession.h"
+
+#include "src/protocol/control/parts_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+class SuccessionTest : public PartsTest {
+ protected:
+  SuccessionTest() {
+    options.min_workers = 1;
+    BringIntoForce(JobView(1, 2, 1));
+  }
+  void Promise() {
+    for (uint64_t who : {1, 2, 101}) {
+      views.OnPromise(who, {views.term(), views.in_force().epoch + 1});
+    }
+  }
+  using Step = Succession::Step;
+};
+
+TEST_F(SuccessionTest, ALossMakesAViewWithoutIt) {
+  EXPECT_EQ(succession.Advance(), Step::kNone);
+  losses.Lose(2, "it is gone", false);
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(succession.Advance(), Step::kNone) << "nobody has promised";
+  Promise();
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(views.in_force().epoch, 2u);
+  EXPECT_EQ(views.in_force().workers.size(), 1u);
+  EXPECT_TRUE(departures.NobodyGoes());
+}
+
+TEST_F(SuccessionTest, AllAtASyncPointGoOnWhenNobodyWaitsAndLetInWhoDoes) {
+  for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
+  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(To<wire::GoOn>(1).size(), 1u);
+  Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  syncs.Reach(1, {1, 2});
+  EXPECT_EQ(succession.Advance(), Step::kNone) << "worker 2 has operations open";
+  syncs.Reach(2, {1, 2});
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  Promise();
+  views.OnPromise(9, {views.term(), 2});
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(views.in_force().generation, 2u);
+  EXPECT_EQ(views.in_force().workers.back().slot, 2u);
+}
+
+TEST_F(SuccessionTest, WhenAllHaveLeftItGathersAgain) {
+  for (uint64_t who : {1, 2}) departures.Leave(who);
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  Promise();
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_TRUE(gathering.IsOn());
+  EXPECT_EQ(roster.Find(1)->standing, Standing::kLeft);
+}
+
+TEST_F(SuccessionTest, AnInheritedViewIsRenewedBeforeAnybodyGoesOn) {
+  views.Recover(views.term());
+  wire::Report report;
+  report.term = views.term();
+  report.committed = JobView(3, 2, 1);
+  for (uint64_t who : {1, 2}) {
+    report.self = JoinOf(Role::kWorker, who);
+    views.OnReport(*roster.Find(who), report);
+  }
+  EXPECT_EQ(succession.Advance(), Step::kFound);
+  ASSERT_TRUE(views.IsInherited());
+  EXPECT_EQ(succession.Advance(), Step::kNone);
+  for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
+  EXPECT_EQ(succession.Advance(), Step::kDone) << "a promise not heard of may let workers in";
+  EXPECT_TRUE(To<wire::GoOn>(1).empty());
+  Promise();
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(views.in_force().epoch, 4u);
+  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(To<wire::GoOn>(1).size(), 1u);
+}
+
+TEST_F(SuccessionTest, AContributorThatLacksAProcessIsNotLetIn) {
+  Member& one = Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  one.join.contributor = "node";
+  one.join.contributor_size = 2;
+  for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
+  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(To<wire::GoOn>(1).size(), 1u) << "nobody waits for who cannot be let in";
+  EXPECT_FALSE(views.IsChanging());
+}
+
+TEST_F(SuccessionTest, AServerThatWaitsTakesItsPlaceAndLearnsWhatHasFailed) {
+  losses.Lose(101, "it is gone", true);
+  Member& fresh = Add(roster, Role::kServer, 201, Standing::kWaiting);
+  fresh.index = 0;
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  Promise();
+  views.OnPromise(201, {views.term(), 2});
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(views.in_force().servers[0].incarnation, 201u);
+  EXPECT_EQ(fresh.standing, Standing::kIn);
+  EXPECT_EQ(To<wire::Commit>(201).size(), 1u);
+}
+
+// It was let in by a view that it never promised, because it was away.
+TEST_F(SuccessionTest, WhoWentAwayWhileItWasLetInIsWatched) {
+  for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
+  Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  roster.Remove(9);
+  views.Withdraw(9);
+  Promise();
+  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_TRUE(IsIn(views.in_force(), 9));
+  EXPECT_TRUE(suspicions.IsAway(9));
+}
+
+}  // namespace
+}  // namespace byteps::protocol

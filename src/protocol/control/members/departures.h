@@ -1,0 +1,45 @@
+// Members of the view in force that are on their way out: lost, or leaving in order. They are
+// members until a view without them is in force.
+// A value without I/O; members are known by incarnation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "src/protocol/control/members/quorum.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class Departures {
+ public:
+  void Lose(uint64_t who, const std::string& why) { lost_[who] = why; }
+  void ProveDead(uint64_t who) { dead_.insert(who); }
+  void Leave(uint64_t who) { leaving_.insert(who); }
+
+  bool IsLost(uint64_t who) const { return lost_.contains(who); }
+  bool IsLeaving(uint64_t who) const { return leaving_.contains(who); }
+  // Either of these, and nobody needs it: a carrier that leaves carries for the others of its
+  // contributor until they leave, too.
+  bool IsGoing(const wire::View& view, uint64_t who) const;
+  bool NobodyGoes() const { return lost_.empty() && leaving_.empty(); }
+  // Those of whom the launcher saw the end.
+  const Incarnations& dead() const { return dead_; }
+
+  // Ranks that `view` has when all those are gone, and `without` as well.
+  uint32_t RanksLeftOver(const wire::View& view, const Incarnations& without) const;
+  // And why.
+  const std::map<uint64_t, std::string>& lost() const { return lost_; }
+
+  // A view is in force in which they do not matter any more.
+  void ForgetIf(const std::function<bool(uint64_t)>& stale);
+
+ private:
+  std::map<uint64_t, std::string> lost_;  // why
+  Incarnations dead_;
+  Incarnations leaving_;
+};
+
+}  // namespace byteps::protocol

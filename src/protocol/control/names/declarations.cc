@@ -1,0 +1,317 @@
+#include "src/protocol/control/names/declarations.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/operations/row.h"
+
+namespace byteps::protocol {
+namespace {
+
+// The sides of a disagreement, in words.
+std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
+  return "rank " + std::to_string(rank) + " has " + operations::Describe(spec);
+}
+
+// In messages of bounded size.
+void AppendInParts(Declarations::Answers& answers, uint64_t to, wire::Forgotten& all) {
+  wire::Forgotten part{std::move(all.tensors), {}};
+  size_t bytes = 0;
+  for (wire::CourseNumber& course : all.courses) {
+    if (bytes > wire::kControlPartBytes) {
+      answers.push_back({to, std::exchange(part, {})});
+      bytes = 0;
+    }
+    bytes += course.name.size() + wire::kControlUseBytes;
+    part.courses.push_back(std::move(course));
+  }
+  answers.push_back({to, std::move(part)});
+}
+
+void Append(Declarations::Answers& answers, Declarations::Answers more) {
+  std::move(more.begin(), more.end(), std::back_inserter(answers));
+}
+
+}  // namespace
+
+Declarations::Declarations(const CoordinatorRules& rules)
+    : rules_(rules),
+      circles_([this](const wire::NamedUse& use, TensorId tensor) { return What(use, tensor); }) {}
+
+void Declarations::Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max) {
+  dealer_.Begin(std::move(dealer), ranks, piece_bytes_max);
+  courses_.Clear();
+  incarnations_.clear();
+  circles_.Clear();
+}
+
+void Declarations::Number(TensorId first, uint32_t count) {
+  dealer_.Number(first, count);
+  next_course_ = first;
+}
+
+std::string Declarations::What(const wire::NamedUse& use, TensorId tensor) {
+  const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+  const Attempt::Entry* entry = attempt == nullptr ? nullptr : attempt->Find(tensor);
+  return entry == nullptr ? "" : operations::Describe(entry->first);
+}
+
+Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Declare& declare) {
+  Note(rank);
+  const uint32_t group = declare.spec.group;
+  NameCourse* known = courses_.Find(declare.name, group);
+  const bool is_over = declare.course != 0 && (known == nullptr || known->number != declare.course);
+  if (is_over) {
+    return {{rank.incarnation, wire::Forgotten{{}, {{declare.name, group, declare.course}}}}};
+  }
+  // No correct worker skips an attempt.
+  if (declare.attempt > (known == nullptr ? 0 : known->attempts.size())) return {};
+  NameCourse& course =
+      known == nullptr ? courses_.Begin(declare.name, group, next_course_++) : *known;
+  Attempt& attempt = Courses::At(course, declare.attempt);
+  wire::Use use{group, declare.attempt, declare.round, course.number};
+  if (attempt.failed().has_value()) return AnswerAfterFailure(course, rank, declare);
+  attempt.Tell(rank.incarnation);
+  circles_.ForgetWait(rank.number, declare.name);  // the operation that it was in has ended
+  const Attempt::Entry* entry = attempt.Find(declare.spec);
+  if (attempt.Contradicts(declare.round, entry)) {
+    return Fail(Mismatch(declare.name, use, attempt, rank, declare.spec));
+  }
+  if (entry == nullptr) {
+    Result<Attempt::Variant> dealt = Deal(attempt, declare.spec);
+    if (!dealt.ok()) {
+      std::string text = "tensor '" + declare.name + "': " + dealt.status().message();
+      return Fail({declare.name, use, {}, dealt.status().code(), text, {}});
+    }
+    entry = &courses_.Add(course, declare.attempt, declare.spec, dealt.value());
+  }
+  attempt.Hold(entry->second.tensor, rank.number);
+  attempt.Mean(declare.round, *entry, rank.number, rank.incarnation);
+  return {{rank.incarnation, Word(declare, course, *entry)}};
+}
+
+// A rank may be in an earlier round than the one that failed, because that round ended in an error
+// for the others. Then it takes part in its round, so that all ranks count rounds alike. If it
+// means there what no other rank has ever meant, the failure is that of its round.
+Declarations::Answers Declarations::AnswerAfterFailure(NameCourse& course, const Rank& rank,
+                                                       const wire::Declare& declare) {
+  const Attempt& attempt = course.attempts[declare.attempt];
+  wire::DeclareFailed failed = *attempt.failed();
+  if (declare.round >= failed.use.round) return {{rank.incarnation, failed}};
+  if (const Attempt::Entry* entry = attempt.Find(declare.spec)) {
+    return {{rank.incarnation, Word(declare, course, *entry)}, {rank.incarnation, failed}};
+  }
+  failed.use.round = declare.round;
+  return {{rank.incarnation, failed}};
+}
+
+wire::Declared Declarations::Word(const wire::Declare& declare, const NameCourse& course,
+                                  const Attempt::Entry& entry) {
+  return {declare.name,        declare.spec.group,     declare.attempt,
+          entry.second.tensor, entry.second.placement, course.number};
+}
+
+Result<Attempt::Variant> Declarations::Deal(const Attempt& attempt, const wire::TensorSpec& spec) {
+  if (attempt.variants().size() < kVariantsMax) return dealer_.Deal(spec);
+  return Status(
+      StatusCode::kExhausted,
+      "it has had " + std::to_string(kVariantsMax) +
+          " shapes, types or operations; use several names, or the same shape again (pad it)");
+}
+
+wire::DeclareFailed Declarations::Mismatch(const std::string& name, const wire::Use& use,
+                                           const Attempt& attempt, const Rank& rank,
+                                           const wire::TensorSpec& spec) {
+  std::string text = "ranks disagree about tensor '" + name + "': ";
+  text += Side(attempt.meant_by(), attempt.meant().first) + ", " + Side(rank.number, spec) +
+          "; use the same name, shape, dtype, operation and process set on every rank";
+  return {name, use, {}, StatusCode::kMismatch, text, {}};
+}
+
+// Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
+Declarations::Answers Declarations::Fail(wire::DeclareFailed failed) {
+  Attempt& attempt = *courses_.FindAttempt(failed.name, failed.use);
+  const wire::DeclareFailed& told = attempt.Fail(std::move(failed));
+  circles_.ForgetUses(told.name, told.use);
+  Answers answers;
+  if (!told.tensors.empty()) answers.push_back({kServers, told});
+  for (uint64_t worker : attempt.told()) answers.push_back({worker, told});
+  return answers;
+}
+
+// As one failure.
+Declarations::Answers Declarations::FailAll(const WaitCircles::Mismatch& mismatch) {
+  Answers answers;
+  for (const wire::NamedUse& one : mismatch.uses) {
+    wire::DeclareFailed failed{one.name, one.use, {}, mismatch.code, mismatch.text, mismatch.uses};
+    std::erase(failed.also, one);
+    Append(answers, Fail(std::move(failed)));
+  }
+  return answers;
+}
+
+Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Overdue& overdue) {
+  std::map<uint32_t, std::shared_ptr<const std::vector<uint32_t>>> groups;
+  groups[0] = nullptr;
+  for (const wire::GroupRanks& group : overdue.groups) {
+    if (group.number == 0) continue;
+    groups[group.number] = std::make_shared<const std::vector<uint32_t>>(group.ranks);
+  }
+  Answers answers;
+  for (const wire::OverdueUse& use : overdue.uses) {
+    if (!courses_.Knows(use.name)) continue;
+    circles_.Forget(rank.number, rank.incarnation, use.name, use.stuck);
+    Answers more = CheckUse(rank, use);
+    auto ranks = groups.find(use.use.group);
+    const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+    bool waits = attempt != nullptr && !attempt->failed().has_value() && ranks != groups.end() &&
+                 attempt->Find(use.tensor) != nullptr;
+    if (waits) {
+      std::optional<WaitCircles::Mismatch> circle =
+          circles_.Add(rank.number, use.name,
+                       {rank.incarnation, use.use, use.tensor, use.elsewhere, ranks->second});
+      if (circle.has_value()) {
+        more = FailAll(*circle);
+      } else if (use.stuck) {
+        more = AskAbout(rank, use.name);
+      }
+    }
+    Append(answers, std::move(more));
+  }
+  return answers;
+}
+
+Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::OverdueUse& use) {
+  Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+  if (attempt == nullptr) return {};
+  if (attempt->failed().has_value()) return {{rank.incarnation, *attempt->failed()}};
+  const Attempt::Entry* entry = attempt->Find(use.tensor);
+  if (entry == nullptr) return {};
+  if (attempt->Contradicts(use.use.round, entry)) {
+    attempt->Tell(rank.incarnation);
+    return Fail(Mismatch(use.name, use.use, *attempt, rank, entry->first));
+  }
+  attempt->Mean(use.use.round, *entry, rank.number, rank.incarnation);
+  return {};
+}
+
+Declarations::Answers Declarations::AskAbout(const Rank& rank, const std::string& name) {
+  Answers answers;
+  for (WaitCircles::Question& question : circles_.AddStuck(rank.number, name)) {
+    answers.push_back({question.to, std::move(question.message)});
+  }
+  return answers;
+}
+
+bool Declarations::OnUnbegun(const Rank& rank, const wire::Unbegun& answer) {
+  return circles_.OnUnbegun(rank.number, rank.incarnation, answer);
+}
+
+Declarations::Answers Declarations::JudgeStuck() {
+  Answers answers;
+  while (std::optional<WaitCircles::Mismatch> circle = circles_.Judge()) {
+    Append(answers, FailAll(*circle));
+  }
+  return answers;
+}
+
+void Declarations::ForgetOverdue(const std::function<bool(uint64_t)>& gone) {
+  circles_.ForgetIf(gone);
+}
+
+void Declarations::ForgetLost(const std::function<bool(uint64_t)>& gone) {
+  ForgetOverdue(gone);
+  std::vector<uint32_t> ranks;
+  for (const auto& [rank, incarnation] : incarnations_) {
+    if (gone(incarnation)) ranks.push_back(rank);
+  }
+  courses_.ForEach([&](NameCourse& course) {
+    for (Attempt& attempt : course.attempts) {
+      attempt.ForgetMeaningIf(gone);
+      attempt.LetGoOfAll(ranks);
+    }
+  });
+}
+
+// A rank that lets go of what is forgotten already did not hear that, because its connection broke.
+Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo& let_go) {
+  Note(rank);
+  wire::Forgotten again;
+  std::vector<TensorId> unheld;
+  for (TensorId tensor : let_go.tensors) {
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place == nullptr) {
+      again.tensors.push_back(tensor);
+      continue;
+    }
+    Attempt& attempt = place->course->attempts[place->attempt];
+    if (attempt.failed().has_value()) continue;  // the rank will hear of that
+    attempt.LetGo(tensor, rank.number);
+    if (rules_.MayForget(attempt.Find(tensor)->second.holders)) unheld.push_back(tensor);
+  }
+  Answers answers = Forget(unheld);
+  if (!again.tensors.empty()) answers.push_back({rank.incarnation, std::move(again)});
+  return answers;
+}
+
+// Their attempts have not failed. With the last tensor of its last attempt a course is over.
+Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors) {
+  if (tensors.empty()) return {};
+  wire::Forgotten at_servers{tensors, {}};
+  std::map<uint64_t, wire::Forgotten> at_workers;
+  for (TensorId tensor : tensors) {
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place == nullptr) continue;  // named twice, or with its course
+    NameCourse* course = place->course;
+    const Attempt& attempt = course->attempts[place->attempt];
+    const uint32_t number = place->attempt;
+    courses_.EraseTensor(tensor);
+    dealer_.Forget(tensor);
+    for (uint64_t worker : attempt.told()) at_workers[worker].tensors.push_back(tensor);
+    if (!course->IsOver()) continue;
+    const wire::CourseNumber known{course->name, course->group, course->number};
+    circles_.ForgetUses(known.name, {known.group, number, 0, known.number});
+    const std::set<uint64_t> others = ToldOfFailuresWith(*course);
+    Courses::Over over = courses_.Erase(*course);
+    over.told.insert(others.begin(), others.end());
+    for (TensorId earlier : over.tensors) {
+      dealer_.Forget(earlier);
+      at_servers.tensors.push_back(earlier);
+    }
+    for (uint64_t worker : over.told) {
+      wire::Forgotten& word = at_workers[worker];
+      word.tensors.insert(word.tensors.end(), over.tensors.begin(), over.tensors.end());
+      word.courses.push_back(known);
+    }
+  }
+  Answers answers;
+  answers.push_back({kServers, std::move(at_servers)});
+  for (auto& [worker, forgotten] : at_workers) AppendInParts(answers, worker, forgotten);
+  return answers;
+}
+
+// A failure of this course is one with failures of others, which name it: who was told of those
+// must not tell a restarted coordinator of this one any more.
+std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameCourse& course) {
+  std::set<uint64_t> told;
+  for (const Attempt& attempt : course.attempts) {
+    if (!attempt.failed().has_value()) continue;
+    for (const wire::NamedUse& also : attempt.failed()->also) {
+      const Attempt* other = courses_.FindAttempt(also.name, also.use);
+      if (other != nullptr) told.insert(other->told().begin(), other->told().end());
+    }
+  }
+  return told;
+}
+
+std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId>& tensors) const {
+  std::map<TensorId, std::string> names;
+  for (TensorId tensor : tensors) {
+    const Courses::Place* place = courses_.Find(tensor);
+    if (place != nullptr) names[tensor] = place->course->name;
+  }
+  return names;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,279 @@
+#include "src/protocol/control/seeing/accounts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/text.h"
+
+namespace byteps::protocol {
+namespace {
+
+constexpr size_t kLinesMax = 4;
+constexpr size_t kNamesMax = 3;
+constexpr size_t kRanksMax = 8;
+// Who was asked answers with its next account.
+constexpr Duration kAnswerLimit = seconds(3);
+constexpr Duration kLookAgain = milliseconds(500);
+// So long before its limit a rank hears who keeps it waiting. Others are asked meanwhile.
+constexpr Duration kNoteBefore = seconds(3);
+constexpr size_t kNoteBytesMax = 512;
+
+// "rank 2", "ranks 0, 1 and 3", "ranks 0, 1, ... and 12 more"
+std::string RanksText(const std::vector<uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kRanksMax); ++i) {
+    const bool last = i + 1 == ranks.size() && i > 0;
+    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kRanksMax) {
+    text += " and " + std::to_string(ranks.size() - kRanksMax) + " more";
+  }
+  return text;
+}
+
+std::string HaveNotBegun(const std::vector<uint32_t>& ranks) {
+  return RanksText(ranks) + (ranks.size() == 1 ? " has" : " have") + " not begun";
+}
+
+bool IsOpen(wire::UseStage stage) {
+  return stage == wire::UseStage::kDeclares || stage == wire::UseStage::kPrepares ||
+         stage == wire::UseStage::kExchanges;
+}
+
+// When the first of these waits ends by itself. One that has passed its limit either ends at this
+// moment, or is a join, which lasts while others go on.
+std::string EndText(const std::vector<const Accounts::Wait*>& waits) {
+  std::optional<Duration> left;
+  for (const Accounts::Wait* one : waits) {
+    if (one->left.has_value()) left = std::min(left.value_or(*one->left), *one->left);
+  }
+  if (left.value_or(Duration::zero()) < seconds(1)) return "";
+  return ". The wait ends with an error in " + SecondsText(*left) + " (BYTEPS_OPERATION_TIMEOUT)";
+}
+
+std::string NamesText(const std::vector<const Accounts::Wait*>& waits) {
+  std::string text;
+  for (size_t i = 0; i < std::min(waits.size(), kNamesMax); ++i) {
+    text += (i == 0 ? "'" : ", '") + waits[i]->use.name + "'";
+  }
+  if (waits.size() > kNamesMax) {
+    text += " and " + std::to_string(waits.size() - kNamesMax) + " more";
+  }
+  return text;
+}
+
+}  // namespace
+
+void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& account, Time now) {
+  if (account.uses.size() > 2 * wire::kUsesInAccountMax) return;  // no worker sends that
+  Teller& teller = tellers_[rank];
+  const Teller before = teller;
+  teller = {incarnation, account, now, 0, 0, now};
+  if (before.incarnation != incarnation) {
+    lateness_.Forget(rank);
+  } else {
+    Rate(before, teller);
+    if (account.ended == before.account.ended) teller.ended_at = before.ended_at;
+  }
+  for (const wire::GroupRanks& group : account.groups) {
+    groups_[group.number] = group.ranks;
+    std::sort(groups_[group.number].begin(), groups_[group.number].end());
+  }
+  lateness_.Take(rank, account.took, tellers_.size());
+  LookForWaits();
+}
+
+// A mean that forgets within seconds, whatever the time between two accounts is.
+void Accounts::Rate(const Teller& before, Teller& now) {
+  constexpr double kForgetsAfter_s = 2;
+  const double passed_s = std::max(ToSeconds(now.at - before.at), 1e-3);
+  const double weight = std::min(1.0, passed_s / kForgetsAfter_s);
+  auto mean = [&](double rate, uint64_t last, uint64_t latest) {
+    const double fresh = latest < last ? 0 : static_cast<double>(latest - last) / passed_s;
+    return rate + weight * (fresh - rate);
+  };
+  now.operations_per_s = mean(before.operations_per_s, before.account.ended, now.account.ended);
+  now.bytes_per_s = mean(before.bytes_per_s, before.account.bytes, now.account.bytes);
+}
+
+void Accounts::ForgetIf(const std::function<bool(uint64_t)>& gone) {
+  const size_t before = tellers_.size();
+  std::erase_if(tellers_, [&](const auto& entry) {
+    const bool is_gone = gone(entry.second.incarnation);
+    if (is_gone) lateness_.Forget(entry.first);
+    return is_gone;
+  });
+  if (tellers_.size() != before) LookForWaits();
+}
+
+// What anybody has open for long; groups that nobody speaks of are forgotten.
+void Accounts::LookForWaits() {
+  asked_.clear();
+  waiting_since_.reset();
+  std::map<uint32_t, std::vector<uint32_t>> groups;
+  for (const auto& [rank, teller] : tellers_) {
+    for (const wire::UseState& one : teller.account.uses) {
+      if (!IsOpen(one.stage)) continue;
+      const Time since = teller.at - milliseconds(one.age_ms);
+      waiting_since_ = std::min(waiting_since_.value_or(since), since);
+      const uint32_t group = one.use.use.group;
+      if (groups_.contains(group)) groups[group] = groups_[group];
+      const bool known = std::find(asked_.begin(), asked_.end(), one.use) != asked_.end();
+      if (!known && asked_.size() < wire::kUsesInAccountMax) asked_.push_back(one.use);
+    }
+  }
+  groups_ = std::move(groups);
+  if (!waiting_since_.has_value()) next_report_.reset();
+}
+
+std::vector<uint32_t> Accounts::RanksOf(uint32_t group) const {
+  if (auto found = groups_.find(group); found != groups_.end()) return found->second;
+  std::vector<uint32_t> ranks;
+  for (const auto& [rank, teller] : tellers_) ranks.push_back(rank);
+  return ranks;
+}
+
+std::vector<Accounts::Wait> Accounts::Waits(Time now) const {
+  std::vector<Wait> waits;
+  for (const wire::NamedUse& use : asked_) {
+    Wait wait;
+    wait.use = use;
+    for (uint32_t rank : RanksOf(use.use.group)) {
+      auto teller = tellers_.find(rank);
+      if (teller == tellers_.end()) continue;  // it has left, or was lost
+      const std::vector<wire::UseState>& uses = teller->second.account.uses;
+      auto state = std::find_if(uses.begin(), uses.end(),
+                                [&](const wire::UseState& one) { return one.use == use; });
+      if (state == uses.end()) {
+        wait.silent.push_back(rank);
+      } else if (state->stage == wire::UseStage::kNotBegun) {
+        wait.missing.push_back(rank);
+      } else if (IsOpen(state->stage)) {
+        wait.waiting.push_back(rank);
+        wait.tensor = std::min(wait.tensor, state->tensor);
+        wait.stage = std::min(wait.stage, state->stage);
+        wait.age =
+            std::max<Duration>(wait.age, now - teller->second.at + milliseconds(state->age_ms));
+        if (state->left_ms == 0) continue;
+        const Duration left = std::max<Duration>(
+            Duration::zero(), milliseconds(state->left_ms) - (now - teller->second.at));
+        wait.left = std::min(wait.left.value_or(left), left);
+      }
+    }
+    waits.push_back(std::move(wait));
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const Wait& a, const Wait& b) { return a.age > b.age; });
+  return waits;
+}
+
+std::optional<Time> Accounts::NextDue() const {
+  if (stall_after_ == Duration::zero() || !waiting_since_.has_value()) return std::nullopt;
+  const Time first = *waiting_since_ + std::max(stall_after_, kAnswerLimit);
+  return next_report_.has_value() ? std::max(first, *next_report_) : first;
+}
+
+// A rank that talks and has not answered yet was asked a moment ago.
+bool Accounts::MayAnswerSoon(const Wait& wait, Time now) const {
+  if (wait.age >= std::max(stall_after_, kAnswerLimit) + kAnswerLimit) return false;
+  return std::any_of(wait.silent.begin(), wait.silent.end(),
+                     [&](uint32_t rank) { return now - tellers_.at(rank).at < kAnswerLimit; });
+}
+
+// What a rank does that others wait for.
+std::string Accounts::Doing(uint32_t rank, Time now) const {
+  auto found = tellers_.find(rank);
+  if (found == tellers_.end()) return "has said nothing";
+  const Teller& teller = found->second;
+  if (now - teller.at > kAnswerLimit) {
+    return "has said nothing for " + SecondsText(now - teller.at) + ": it stands still";
+  }
+  for (const wire::UseState& one : teller.account.uses) {
+    if (!IsOpen(one.stage)) continue;
+    return "is in '" + one.use.name + "' and " + wire::TextFor(one.stage) + " there, for " +
+           SecondsText(milliseconds(one.age_ms));
+  }
+  if (teller.account.open > 0) return "is in operations that it has just begun";
+  return "has nothing open for " + SecondsText(milliseconds(teller.account.idle_ms)) +
+         ": it is in its own program";
+}
+
+Duration Accounts::QuietOf(const Wait& wait, Time now) const {
+  Duration quiet = Duration::max();
+  for (uint32_t rank : wait.missing) quiet = std::min(quiet, now - tellers_.at(rank).ended_at);
+  return quiet;
+}
+
+// All ranks of a stalled job ask at about the same time, so the search is made for all of them.
+std::vector<wire::UseNote> Accounts::NotesFor(uint32_t rank, Time now,
+                                              const std::function<std::string(uint32_t)>& name) {
+  auto teller = tellers_.find(rank);
+  if (teller == tellers_.end()) return {};
+  const std::vector<wire::UseState>& uses = teller->second.account.uses;
+  const bool soon = std::any_of(uses.begin(), uses.end(), [](const wire::UseState& one) {
+    return one.left_ms > 0 && milliseconds(one.left_ms) <= kNoteBefore && IsOpen(one.stage);
+  });
+  if (!soon) return {};
+  if (!noted_at_.has_value() || now - *noted_at_ >= kLookAgain) {
+    noted_ = Waits(now);
+    noted_at_ = now;
+  }
+  std::vector<wire::UseNote> notes;
+  for (const Wait& wait : noted_) {
+    const bool waits =
+        std::find(wait.waiting.begin(), wait.waiting.end(), rank) != wait.waiting.end();
+    const bool known = std::all_of(wait.missing.begin(), wait.missing.end(),
+                                   [&](uint32_t one) { return tellers_.contains(one); });
+    if (!waits || wait.missing.empty() || !known) continue;
+    const uint32_t first = wait.missing.front();
+    const int64_t quiet_ms = std::chrono::duration_cast<milliseconds>(QuietOf(wait, now)).count();
+    const std::string others =
+        HaveNotBegun(wait.missing) + " it: " + name(first) + " " + Doing(first, now);
+    notes.push_back({wait.use, std::string(CutText(others, kNoteBytesMax)),
+                     static_cast<uint32_t>(std::clamp<int64_t>(quiet_ms, 0, UINT32_MAX))});
+  }
+  return notes;
+}
+
+std::vector<std::string> Accounts::Report(Time now,
+                                          const std::function<std::string(uint32_t)>& name) {
+  next_report_ = now + stall_after_;
+  const std::vector<Wait> waits = Waits(now);
+  // By who is missing: one line says what all these wait for.
+  std::vector<std::pair<std::vector<uint32_t>, std::vector<const Wait*>>> kinds;
+  for (const Wait& wait : waits) {
+    if (wait.age < stall_after_ || wait.waiting.empty()) continue;
+    if (MayAnswerSoon(wait, now)) {
+      next_report_ = now + kLookAgain;
+      continue;
+    }
+    std::vector<uint32_t> whom = wait.missing.empty() ? wait.silent : wait.missing;
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const auto& one) { return one.first == whom; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {std::move(whom), {}});
+    kind->second.push_back(&wait);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [whom, list] : kinds) {
+    if (lines.size() == kLinesMax) break;
+    const Wait& first = *list.front();
+    std::string text =
+        "stalled for " + SecondsText(first.age) + ": " + std::to_string(list.size()) +
+        (list.size() == 1 ? " tensor, " : " tensors, ") + NamesText(list) + "; " +
+        RanksText(first.waiting) + (first.waiting.size() == 1 ? " has" : " have") + " begun and " +
+        (first.waiting.size() == 1 ? "" : "each ") + wire::TextFor(first.stage);
+    if (whom.empty()) {
+      text += "; no rank is missing, so a server or the network holds it up";
+    } else {
+      const bool answered = !first.missing.empty();
+      text += "; " + RanksText(whom) + (whom.size() == 1 ? " has" : " have") +
+              (answered ? " not begun" : " not answered") + ". " + name(whom.front()) + " " +
+              Doing(whom.front(), now);
+    }
+    text += EndText(list);
+    lines.push_back(std::move(text));
+  }
+  return lines;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,87 @@
+#include "src/protocol/control/seeing/job_status.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::protocol {
+void AddAccount(const Accounts& accounts, MemberStatus& status) {
+  auto teller = accounts.tellers().find(status.index);
+  if (teller == accounts.tellers().end()) return;
+  status.account = teller->second.account;
+  status.operations_per_s = teller->second.operations_per_s;
+  status.bytes_per_s = teller->second.bytes_per_s;
+  auto late = accounts.lateness().by_rank().find(status.index);
+  if (late != accounts.lateness().by_rank().end()) status.late = late->second;
+}
+
+const char* TextFor(MemberState state) {
+  switch (state) {
+    case MemberState::kWaits: return "waits";
+    case MemberState::kIn: return "in";
+    case MemberState::kSilent: return "silent";
+    case MemberState::kAway: return "away";
+    case MemberState::kLeft: return "left";
+  }
+  return "";
+}
+
+std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& roster,
+                                        const Suspicions& suspicions, const Accounts& accounts,
+                                        Time now) {
+  std::vector<MemberStatus> members;
+  auto add = [&](Role role, uint32_t index, uint64_t incarnation, uint32_t process, bool left) {
+    MemberStatus status{role, index, MemberState::kIn, process, {}, {}, {}, {}, 0, 0, {}};
+    const Member* member = roster.Find(incarnation);
+    if (member != nullptr) status.node = member->join.node;
+    if (std::optional<Time> heard = suspicions.HeardAt(incarnation)) status.silent = now - *heard;
+    if (left) {
+      status.state = MemberState::kLeft;
+    } else if (member == nullptr) {
+      status.state = MemberState::kAway;
+    } else if (status.silent > kSilentAfter) {
+      status.state = MemberState::kSilent;
+    }
+    if (role == Role::kWorker && !left) AddAccount(accounts, status);
+    members.push_back(std::move(status));
+  };
+  for (const wire::WorkerInfo& one : view.workers) {
+    add(Role::kWorker, one.rank, one.incarnation, one.process, one.left);
+  }
+  for (const wire::ServerInfo& one : view.servers) {
+    if (!one.alive) continue;
+    add(Role::kServer, one.index, one.incarnation, one.process, false);
+    members.back().address = one.address;
+  }
+  for (const auto& [id, member] : roster.all()) {
+    if (member.standing != Standing::kWaiting) continue;
+    const wire::Join& join = member.join;
+    const uint32_t wished = join.rank < 0 ? kNoSlot : static_cast<uint32_t>(join.rank);
+    members.push_back({member.role(),
+                       member.index == kNoSlot ? wished : member.index,
+                       MemberState::kWaits,
+                       join.process,
+                       join.node,
+                       join.address,
+                       {},
+                       {},
+                       0,
+                       0,
+                       {}});
+  }
+  std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.role, a.index) < std::pair(b.role, b.index);
+  });
+  return members;
+}
+
+std::vector<TensorId> TensorsIn(const JobStatus& status) {
+  std::vector<TensorId> tensors;
+  for (const MemberStatus& one : status.members) {
+    if (one.late.has_value()) tensors.push_back(one.late->tensor);
+  }
+  std::sort(tensors.begin(), tensors.end());
+  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
+  return tensors;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,63 @@
+// What workers have measured of the links, and which placement follows from it
+// (docs/decisions/0028-measured-links.md). It only says what would be better; the succession of
+// views brings it into force.
+//
+// One thread; no I/O.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/plan/placement_keeper.h"
+#include "src/protocol/control/members/coordinator_driver.h"
+#include "src/protocol/control/members/host_map.h"
+#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/views/coordinator_options.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+class LinkWatch {
+ public:
+  // They outlive it.
+  LinkWatch(const CoordinatorOptions& options, CoordinatorDriver& driver, const Roster& roster)
+      : options_(options), driver_(driver), roster_(roster) {}
+
+  // A view is in force: what was measured before counts no more; what is known of links stays.
+  void OnView(const wire::View& view);
+  // From a worker of the view in force.
+  void Hear(uint64_t worker, const wire::Rates& rates);
+
+  // Pieces should move.
+  bool Wants() const { return wanted_.has_value(); }
+  // Moves them in `next`, the view that follows and begins with `epoch`, and says so in a line.
+  void Place(wire::View& next, uint64_t epoch);
+
+ private:
+  struct Sum {
+    uint64_t bytes = 0;
+    uint64_t busy_us = 0;
+    uint64_t active_us = 0;
+  };
+  void BeginSample();
+  bool IsComplete() const;
+  std::vector<plan::Traffic> TrafficOfSample() const;
+  std::string Describe(const wire::View& next) const;
+
+  const CoordinatorOptions& options_;
+  CoordinatorDriver& driver_;
+  const Roster& roster_;
+  wire::View view_;
+  HostMap map_;
+  plan::PlacementKeeper keeper_;
+  std::map<uint64_t, std::vector<Sum>> sample_;  // by worker that pushes, and by shard
+  uint64_t burst_bytes_ = 0;                     // of the sample, of all workers
+  uint64_t burst_us_ = 0;
+  std::optional<plan::Shares> wanted_;
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,138 @@
+// What the front and the lanes of a worker tell each other. Mail from one to another arrives in the
+// order in which it was sent, perhaps late. Values; who gets them may keep them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/slot_set.h"
+#include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/worker/exchange/exchange.h"
+#include "src/protocol/worker/exchange/moved_piece.h"
+#include "src/wire/control.h"
+
+namespace byteps::protocol {
+
+namespace to_lane {
+
+// A view is in force, in which this worker has `slot`.
+struct View {
+  std::shared_ptr<const wire::View> view;
+  Slot slot = kNoSlot;
+};
+// All lanes have handed over what a view has moved; this is what has come here.
+struct TakeOver {
+  uint64_t epoch = 0;
+  std::vector<MovedPiece> pieces;
+};
+// Operations may name this process set; `bitmap`, of ranks, is what shards are told.
+struct AddProcessSet {
+  uint32_t number = 0;
+  SlotSet slots;
+  SlotSet ranks;
+};
+struct RemoveProcessSet {
+  uint32_t number = 0;
+};
+// This contributor takes no part in rounds until its join with this number is over. 0: it is.
+// `ranks`: only these of it do; empty: all.
+struct Joined {
+  uint64_t number = 0;
+  SlotSet ranks;
+};
+struct Begin {
+  const Exchange* exchange = nullptr;
+};
+// Pieces whose receipt is not `common` go again, in this attempt; the lane reports all its pieces.
+struct Repeat {
+  const Exchange* exchange = nullptr;
+  uint32_t attempt = 0;
+  Receipt common;
+};
+// The operation ends in an error: the lane lets go of the exchange's memory, and says so.
+struct Withdraw {
+  const Exchange* exchange = nullptr;
+};
+// Owners shall end the exchange in this error. It may have ended.
+struct Abort {
+  TensorId tensor = 0;
+  uint64_t serial = 0;
+  Status why;
+};
+// The name of these tensors has failed: the lane forgets them, but for their verdicts.
+struct Retire {
+  std::vector<TensorId> tensors;
+};
+// All ranks have let go of these tensors: the lane forgets them, and their verdicts.
+struct Forget {
+  std::vector<TensorId> tensors;
+};
+
+// The front withdraws all exchanges next, and begins no other one.
+struct Stop {};
+// The lane answers this question when nobody depends any more on what it holds.
+struct Settle {
+  uint64_t question = 0;
+};
+
+}  // namespace to_lane
+
+using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProcessSet,
+                              to_lane::RemoveProcessSet, to_lane::Joined, to_lane::Begin,
+                              to_lane::Repeat, to_lane::Withdraw, to_lane::Abort, to_lane::Retire,
+                              to_lane::Forget, to_lane::Stop, to_lane::Settle>;
+
+namespace to_front {
+
+// All pieces of an exchange that this lane had are done, perhaps none, and the lane does not touch
+// the exchange's memory any more. Each lane says so at least once in each attempt, and again if it
+// has taken over more pieces since.
+struct PartDone {
+  uint32_t lane = 0;
+  uint64_t serial = 0;
+  TensorId tensor = 0;
+  uint32_t pieces = 0;
+  Receipt receipt;     // who is in all of them
+  bool mixed = false;  // some of them have more
+  // The first piece with an error, and which.
+  uint32_t failed_piece = UINT32_MAX;
+  Status status;
+  Time now{};  // of the last answer
+};
+// Nothing of the exchange touches its memory any more.
+struct Released {
+  uint32_t lane = 0;
+  uint64_t serial = 0;
+  TensorId tensor = 0;
+};
+// What the view of this epoch has moved to other lanes.
+struct HandOver {
+  uint32_t lane = 0;
+  uint64_t epoch = 0;
+  std::vector<std::vector<MovedPiece>> pieces;  // by lane
+};
+// This rank alone cannot go on with a piece that the others have.
+struct GivesUp {
+  Status why;
+};
+
+// The answer to to_lane::Settle. What other lanes hand over later is not in it.
+struct Settled {
+  uint64_t question = 0;
+};
+
+// What the lane has exchanged with its shards, for the coordinator.
+struct Measured {
+  wire::Rates rates;
+};
+
+}  // namespace to_front
+
+using FrontMail = std::variant<to_front::PartDone, to_front::Released, to_front::HandOver,
+                               to_front::GivesUp, to_front::Settled, to_front::Measured>;
+
+}  // namespace byteps::protocol

@@ -1,0 +1,256 @@
+#include "src/protocol/worker/front/declaring.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+bool IsDeclaring(const Tensor& tensor) {
+  return tensor.task != nullptr && !tensor.task->withdrawn.has_value() &&
+         tensor.task->stage() == Stage::kDeclare;
+}
+
+}  // namespace
+
+void Declaring::Clear() {
+  failures_.clear();
+  idle_.Clear();
+  for (auto& [begun, order] : reserved_) begun = 0;
+}
+
+void Declaring::Reserve(const std::string& name) {
+  if (names_.Find(name) == nullptr)
+    reserved_.emplace_back(idle_.begun(), names_.NameOf(name).order);
+}
+
+void Declaring::DropUnused() {
+  while (!reserved_.empty() &&
+         reserved_.front().first + idle_.patience_for_first() < idle_.begun()) {
+    Name* name = names_.ByOrder(reserved_.front().second);
+    reserved_.pop_front();
+    if (name != nullptr) names_.Erase(*name);
+  }
+}
+
+Declaring::Failure Declaring::FailureOf(const Course& course) const {
+  if (!course.failing.has_value()) return Failure::kNone;
+  uint64_t next = joins_.NextRound(course.round);
+  uint64_t failed = course.failing->use.round;
+  if (next == failed) return Failure::kNext;
+  return next < failed ? Failure::kLater : Failure::kPast;
+}
+
+bool Declaring::BeginUse(Tensor& tensor) {
+  tensor.last_use = idle_.Begin(tensor.last_use);
+  LetGo(idle_.TakeIdle());
+  DropUnused();
+  if (!tensor.declared || rules_.AsksAgain(tensor.let_go)) {
+    Ask(tensor);
+    return false;
+  }
+  tensor.let_go = false;
+  tensor.round = tensor.course.round = joins_.NextRound(tensor.course.round);
+  return true;
+}
+
+void Declaring::EndUse(const Tensor& tensor, bool well) {
+  if (tensor.declared && rules_.MayLetGo(well)) idle_.End(tensor.last_use, tensor.id);
+}
+
+void Declaring::Ask(const Tensor& tensor) const {
+  const Course& course = tensor.course;
+  send_(wire::Declare{tensor.name, course.attempt, tensor.spec, joins_.NextRound(course.round),
+                      course.number});
+}
+
+Tensor* Declaring::OnDeclared(const wire::Declared& message,
+                              std::vector<TensorId>& replaced) const {
+  Name* name = names_.Find(message.name);
+  if (name == nullptr || name->open == nullptr) return nullptr;
+  Tensor& tensor = *name->open;
+  Course& course = tensor.course;
+  bool meant = course.process_set == message.group && course.attempt == message.attempt &&
+               (course.number == 0 || course.number == message.course);
+  if (!meant || !IsDeclaring(tensor)) return nullptr;
+  const bool again = tensor.let_go && tensor.id == message.tensor;
+  if (!again && names_.ById(message.tensor) != nullptr) return nullptr;
+  if (tensor.declared && !again) {
+    replaced.push_back(tensor.id);
+    names_.Forget(tensor);
+  }
+  tensor.let_go = false;
+  course.number = message.course;
+  if (!again) names_.SetDeclared(tensor, message);
+  tensor.round = course.round = joins_.NextRound(course.round);
+  return &tensor;
+}
+
+Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
+  Name* name = names_.Find(message.name);
+  if (name == nullptr) return nullptr;
+  Course& course = Names::CourseOf(*name, message.use.group);
+  bool meant = message.use.attempt == course.attempt &&
+               (course.number == 0 || course.number == message.use.course);
+  if (!meant) return nullptr;
+  course.number = message.use.course;
+  bool known = course.failing.has_value();
+  if (known && message.use.round >= course.failing->use.round) return nullptr;
+  if (!known) failures_.push_back(message);
+  course.failing = message;
+  return &course;
+}
+
+// All ranks count its rounds from the one behind the failure. This rank may have used the name
+// since that round ended here in another error.
+std::vector<TensorId> Declaring::BeginAttempt(Course& course) {
+  uint64_t failed = course.failing->use.round;
+  uint64_t last = course.round;
+  std::vector<TensorId> unknown = names_.Undeclare(course);
+  bool since_join = failed > wire::FirstRoundAfter(joins_.done());
+  if (since_join && last > failed) course.round = joins_.NextRound(0) - 1 + (last - failed);
+  return unknown;
+}
+
+std::vector<TensorId> Declaring::EndAttempt(Course& course) {
+  const wire::DeclareFailed why = *course.failing;
+  std::vector<TensorId> unknown = BeginAttempt(course);
+  for (const wire::NamedUse& also : why.also) {
+    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
+    const Tensor* open = other.name.open;
+    bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
+    bool another = other.number != 0 && other.number != also.use.course;
+    if (another || other.attempt > also.use.attempt || own_end) continue;
+    other.number = also.use.course;
+    other.attempt = also.use.attempt;
+    std::vector<TensorId> more = names_.Undeclare(other);
+    unknown.insert(unknown.end(), more.begin(), more.end());
+  }
+  return unknown;
+}
+
+std::vector<wire::Known> Declaring::Known() const {
+  std::vector<wire::Known> parts(1);
+  size_t bytes = 0;
+  auto part = [&](size_t more) -> wire::Known& {
+    if (bytes + more > wire::kControlPartBytes && bytes > 0) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += more;
+    return parts.back();
+  };
+  for (const wire::DeclareFailed& failed : failures_) {
+    size_t more =
+        failed.name.size() + failed.text.size() + wire::kControlUseBytes * (1 + failed.also.size());
+    for (const wire::NamedUse& also : failed.also) more += also.name.size();
+    part(more + sizeof(TensorId) * failed.tensors.size()).failed.push_back(failed);
+  }
+  names_.ForEachTensor([&](const Tensor& tensor) {
+    if (!tensor.declared) return;
+    const Course& course = tensor.course;
+    wire::Declared declared{tensor.name, course.process_set, course.attempt,
+                            tensor.id,   tensor.placement,   course.number};
+    size_t more = declared.name.size() + 8 * declared.placement.size();
+    part(more).tensors.push_back(
+        {std::move(declared), tensor.spec, rules_.TellsLetGo(tensor.let_go)});
+  });
+  return parts;
+}
+
+void Declaring::AskAgain() const {
+  for (const Name* name : names_.in_order()) {
+    if (name->open != nullptr && IsDeclaring(*name->open)) Ask(*name->open);
+  }
+  wire::LetGo again;
+  names_.ForEachTensor([&](const Tensor& tensor) {
+    if (tensor.let_go && tensor.task == nullptr) again.tensors.push_back(tensor.id);
+  });
+  if (!again.tensors.empty()) send_(again);
+}
+
+// Unknown ones are forgotten, or their attempt has failed.
+void Declaring::LetGo(const std::vector<TensorId>& tensors) const {
+  wire::LetGo message;
+  for (TensorId id : tensors) {
+    Tensor* tensor = names_.ById(id);
+    if (tensor == nullptr || tensor->task != nullptr || tensor->let_go) continue;
+    tensor->let_go = true;
+    message.tensors.push_back(id);
+  }
+  if (!message.tensors.empty()) send_(message);
+}
+
+// It never uses them again, so it does not matter how their last use ended.
+void Declaring::LetGoOf(uint32_t process_set) const {
+  std::vector<TensorId> tensors;
+  for (const Name* name : names_.in_order()) {
+    auto course = name->courses.find(process_set);
+    if (course == name->courses.end()) continue;
+    for (const auto& [spec, tensor] : course->second.tensors) {
+      if (tensor->declared) tensors.push_back(tensor->id);
+    }
+  }
+  LetGo(tensors);
+}
+
+// What this rank has asked for again meanwhile is answered behind this word: as something new.
+std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
+  std::vector<TensorId> unknown;
+  for (TensorId id : message.tensors) {
+    Tensor* tensor = names_.ById(id);
+    if (tensor != nullptr && IsInUse(*tensor)) continue;  // no correct coordinator says so
+    if (tensor != nullptr) {
+      const Course& course = tensor->course;
+      ForgetFailures(course.name.text, course.UseIn(0));
+      names_.Forget(*tensor);
+    }
+    unknown.push_back(id);
+  }
+  for (const wire::CourseNumber& over : message.courses) Forget(over);
+  return unknown;
+}
+
+// A rank that has joined lets go of nothing that the others have gone on from after a failure: it
+// passes that over.
+bool Declaring::IsInUse(const Tensor& tensor) const {
+  const Course& course = tensor.course;
+  const bool passes_over = course.failing.has_value() && tensor.task == nullptr &&
+                           (joins_.has_joined() || FailureOf(course) == Failure::kPast);
+  return tensor.declared && !tensor.let_go && !passes_over;
+}
+
+// Those of attempts before this use: all ranks have gone on from there.
+void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
+  auto is_over = [&](const std::string& text, const wire::Use& one) {
+    return text == name && one.group == use.group && one.course == use.course &&
+           one.attempt < use.attempt;
+  };
+  std::erase_if(failures_,
+                [&](const wire::DeclareFailed& one) { return is_over(one.name, one.use); });
+  for (wire::DeclareFailed& failed : failures_) {
+    std::erase_if(failed.also,
+                  [&](const wire::NamedUse& one) { return is_over(one.name, one.use); });
+  }
+}
+
+// An operation that waits for the coordinator's word has asked with what is over, and asks anew.
+void Declaring::Forget(const wire::CourseNumber& over) {
+  ForgetFailures(over.name, {over.group, UINT32_MAX, 0, over.number});
+  Name* name = names_.Find(over.name);
+  if (name == nullptr) return;
+  auto found = name->courses.find(over.group);
+  if (found == name->courses.end() || found->second.number != over.number) return;
+  const bool in_use = std::ranges::any_of(found->second.tensors,
+                                          [&](const auto& one) { return IsInUse(*one.second); });
+  if (in_use) return;  // no correct coordinator says so
+  Course& course = found->second;
+  const Tensor* open = name->open;
+  const bool asks = open != nullptr && &open->course == &course && IsDeclaring(*open);
+  const uint64_t round = course.round;
+  names_.Forget(course);
+  if (asks && !rules_.CountsAnew()) course.round = round;
+  if (asks) Ask(*open);
+}
+
+}  // namespace byteps::protocol

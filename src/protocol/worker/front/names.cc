@@ -1,0 +1,137 @@
+#include "src/protocol/worker/front/names.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "src/operations/row.h"
+
+namespace byteps::protocol {
+
+Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
+    : course(owner), name(owner.name.text), spec(what) {}
+
+Exchange Tensor::MakeExchange() const {
+  Exchange exchange;
+  exchange.name = name;
+  exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.group};
+  exchange.use = round;
+  exchange.order = course.name.order;
+  exchange.priority = task->operation.priority;
+  exchange.first_piece = deal.first_piece();
+  exchange.count = deal.count();
+  exchange.homes = &deal.homes();
+  exchange.spans = task.get();
+  if (task->stage() != Stage::kLayout) exchange.memory = task->operation.memory;
+  if (auto root = operations::RootPlace(task->work); root.has_value()) {
+    exchange.root = task->set.slot_of[*root];
+  }
+  exchange.atomic = spec.atomic;
+  exchange.others_wait = !task->layout.extent.sections.empty() && task->stage() != Stage::kLayout;
+  return exchange;
+}
+
+Name& Names::NameOf(const std::string& text) {
+  if (auto found = names_.find(text); found != names_.end()) return *found->second;
+  auto name = std::make_unique<Name>();
+  name->text = text;
+  name->order = next_order_++;
+  if (by_order_.size() == by_order_.capacity()) by_order_.reserve(2 * by_order_.size() + 1);
+  Name& added = *names_.emplace(text, std::move(name)).first->second;
+  by_order_.push_back(&added);
+  return added;
+}
+
+Course& Names::CourseOf(Name& name, uint32_t process_set) {
+  return name.courses.try_emplace(process_set, name, process_set).first->second;
+}
+
+Tensor& Names::TensorOf(Course& course, const wire::TensorSpec& spec) {
+  if (auto found = course.tensors.find(spec); found != course.tensors.end()) return *found->second;
+  decltype(course.tensors) one;  // the tensor refers to its key, which moves with its node
+  auto added = one.try_emplace(spec).first;
+  added->second = std::make_unique<Tensor>(course, added->first);
+  return *course.tensors.insert(one.extract(added)).position->second;
+}
+
+Name* Names::Find(const std::string& text) const {
+  auto found = names_.find(text);
+  return found == names_.end() ? nullptr : found->second.get();
+}
+
+Name* Names::ByOrder(uint32_t order) const {
+  auto found = std::ranges::lower_bound(by_order_, order, {}, &Name::order);
+  return found == by_order_.end() || (*found)->order != order ? nullptr : *found;
+}
+
+const Course* Names::FindCourse(const wire::NamedUse& use) const {
+  const Name* name = Find(use.name);
+  if (name == nullptr) return nullptr;
+  auto found = name->courses.find(use.use.group);
+  return found == name->courses.end() ? nullptr : &found->second;
+}
+
+void Names::Clear() {
+  for (Name* name : by_order_) name->courses.clear();
+  by_id_.clear();
+}
+
+void Names::SetDeclared(Tensor& tensor, const wire::Declared& declared) {
+  tensor.declared = true;
+  tensor.id = declared.tensor;
+  tensor.placement = declared.placement;
+  tensor.deal.Begin(declared.placement);
+  by_id_[tensor.id] = &tensor;
+}
+
+void Names::Forget(Tensor& tensor) {
+  by_id_.erase(tensor.id);
+  tensor.declared = tensor.let_go = false;
+  Course& course = tensor.course;
+  if (tensor.task == nullptr) course.tensors.erase(course.tensors.find(tensor.spec));
+}
+
+void Names::Forget(Course& course) {
+  std::vector<Tensor*> tensors;
+  for (const auto& [spec, tensor] : course.tensors) {
+    if (tensor->declared) tensors.push_back(tensor.get());
+  }
+  for (Tensor* tensor : tensors) Forget(*tensor);
+  Name& name = course.name;
+  if (name.open != nullptr && &name.open->course == &course) {
+    course.number = course.attempt = 0;
+    course.round = 0;
+    course.failing.reset();
+  } else {
+    name.courses.erase(course.process_set);
+    Erase(name);
+  }
+}
+
+void Names::Erase(Name& name) {
+  if (name.open != nullptr || !name.courses.empty()) return;
+  by_order_.erase(std::ranges::lower_bound(by_order_, name.order, {}, &Name::order));
+  names_.erase(names_.find(name.text));
+}
+
+Tensor* Names::ById(TensorId id) const {
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+std::vector<TensorId> Names::Undeclare(Course& course) {
+  std::vector<TensorId> retired;
+  for (const auto& [spec, tensor] : course.tensors) {
+    tensor->let_go = false;
+    if (!std::exchange(tensor->declared, false)) continue;
+    by_id_.erase(tensor->id);
+    retired.push_back(tensor->id);
+  }
+  std::erase_if(course.tensors, [](const auto& one) { return one.second->task == nullptr; });
+  ++course.attempt;
+  course.round = 0;
+  course.failing.reset();
+  return retired;
+}
+
+}  // namespace byteps::protocol

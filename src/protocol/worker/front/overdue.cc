@@ -1,0 +1,129 @@
+#include "src/protocol/worker/front/overdue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace byteps::protocol {
+namespace {
+
+bool IsAtItsName(const Tensor& tensor) {
+  return tensor.task != nullptr && tensor.task->stage() == Stage::kDeclare;
+}
+
+wire::Use UseOf(const Tensor& tensor) { return tensor.course.UseIn(tensor.round); }
+
+}  // namespace
+
+// Of an operation's begin no time is known, only that of the last answer: the first look may come
+// too early, and then it is the second one that counts.
+std::optional<Time> Overdue::NextLook(Time now) {
+  if (!looks_) return std::nullopt;
+  if (!next_look_.has_value()) next_look_ = now + every_;
+  return next_look_;
+}
+
+void Overdue::Look(Time now) {
+  next_look_ = now + every_;
+  looks_ = false;
+  std::vector<const Tensor*> late;
+  for (const Name* name : names_.in_order()) {
+    if (name->open == nullptr) continue;
+    Task& task = *name->open->task;
+    // What has no number yet was told when that was asked for.
+    if (task.seen && !task.reported && name->open->declared && !IsAtItsName(*name->open)) {
+      task.reported = true;
+      late.push_back(name->open);
+    }
+    task.seen = true;
+    looks_ = looks_ || !task.reported;
+  }
+  if (!looks_) next_look_.reset();
+  Report(late);
+}
+
+// In messages of bounded size.
+void Overdue::Report(const std::vector<const Tensor*>& late) const {
+  wire::Overdue overdue;
+  size_t bytes = 0;
+  auto send = [&] {
+    if (!overdue.uses.empty()) send_(overdue);
+    overdue = wire::Overdue();
+    bytes = 0;
+  };
+  for (const Tensor* tensor : late) {
+    const Course& course = tensor->course;
+    wire::OverdueUse use{tensor->name, UseOf(*tensor), tensor->id, {}, IsStuckIn(*tensor)};
+    for (const auto& [number, other] : course.name.courses) {
+      if (number != course.process_set) {
+        use.elsewhere.push_back(other.UseIn(other.round));
+      }
+    }
+    bytes += use.name.size() + wire::kControlUseBytes * (2 + use.elsewhere.size());
+    overdue.uses.push_back(std::move(use));
+    bool told = std::any_of(overdue.groups.begin(), overdue.groups.end(),
+                            [&](const auto& set) { return set.number == course.process_set; });
+    if (course.process_set != 0 && !told) {
+      const PlacedSet& set = sets_.Of(course.process_set);
+      overdue.groups.push_back({course.process_set, set.ranks});
+      bytes += wire::kControlUseBytes + sizeof(uint32_t) * set.ranks.size();
+    }
+    if (bytes > wire::kControlPartBytes) send();
+  }
+  send();
+}
+
+void Overdue::TakeBack(const Tensor& tensor) const {
+  if (tensor.task->reported)
+    send_(wire::Overdue{{{tensor.name, UseOf(tensor), UINT32_MAX, {}}}, {}});
+}
+
+void Overdue::SetStuck(const std::string& name) {
+  if (name == stuck_) return;
+  std::string before = std::exchange(stuck_, name);
+  ReportOpen(before);
+  ReportOpen(name);
+}
+
+// What was told of its open operation is not the whole truth any more.
+void Overdue::ReportOpen(const std::string& name) const {
+  const Name* found = names_.Find(name);
+  const Tensor* open = found == nullptr ? nullptr : found->open;
+  if (open != nullptr && open->task->reported) Report({open});
+}
+
+void Overdue::ReportAgain() const {
+  std::vector<const Tensor*> late;
+  for (const Name* name : names_.in_order()) {
+    if (name->open != nullptr && name->open->task->reported) late.push_back(name->open);
+  }
+  Report(late);
+}
+
+// Not in a join: who has joined keeps nobody waiting.
+bool Overdue::IsStuckIn(const Tensor& tensor) const {
+  return !stuck_.empty() && tensor.name == stuck_ && !tensor.task->row.joins;
+}
+
+void Overdue::OnUnbegun(const wire::Unbegun& question) const {
+  const Name* found = names_.Find(question.stuck.name);
+  const Tensor* open = found == nullptr ? nullptr : found->open;
+  if (open == nullptr || !open->task->reported || !IsStuckIn(*open)) return;
+  if (UseOf(*open) != question.stuck.use) return;
+  wire::Unbegun answer{question.stuck, {}};
+  for (const wire::NamedUse& one : question.uses) {
+    if (!HasBegun(one)) answer.uses.push_back(one);
+  }
+  if (!answer.uses.empty()) send_(answer);
+}
+
+// This use or a later one.
+bool Overdue::HasBegun(const wire::NamedUse& use) const {
+  const Course* course = names_.FindCourse(use);
+  if (course == nullptr) return false;
+  const Tensor* open = course->name.open;
+  bool begins = open != nullptr && &open->course == course && IsAtItsName(*open);
+  uint64_t round = begins ? joins_.NextRound(course->round) : course->round;
+  return !course->IsBefore(round, use.use);
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,73 @@
+#include "src/protocol/worker/front/use_states.h"
+
+#include <algorithm>
+
+namespace byteps::protocol {
+namespace {
+
+wire::UseStage StageOf(Stage stage) {
+  switch (stage) {
+    case Stage::kDeclare: return wire::UseStage::kDeclares;
+    case Stage::kExchange: return wire::UseStage::kExchanges;
+    case Stage::kLayout:  // its sizes go the way of bytes
+    case Stage::kPartition:
+    case Stage::kCopy:
+    case Stage::kKeep:
+    case Stage::kDeliver: break;
+  }
+  return wire::UseStage::kPrepares;
+}
+
+}  // namespace
+
+// While it is declared, its round has not begun.
+wire::UseState UseStates::StateOf(const Tensor& open) const {
+  const Course& course = open.course;
+  const wire::UseStage stage = StageOf(open.task->stage());
+  const bool declares = stage == wire::UseStage::kDeclares;
+  const uint64_t round = declares ? joins_.NextRound(course.round) : open.round;
+  return {{open.name, course.UseIn(round)}, open.declared ? open.id : UINT32_MAX, stage, 0};
+}
+
+std::map<OperationId, wire::UseState> UseStates::Open() const {
+  std::map<OperationId, wire::UseState> states;
+  for (const Name* name : names_.in_order()) {
+    if (name->open != nullptr) states[name->open->task->operation.id] = StateOf(*name->open);
+  }
+  return states;
+}
+
+std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) const {
+  wire::UseState state;
+  state.use = use;
+  const Name* name = names_.Find(use.name);
+  const Tensor* open = name == nullptr ? nullptr : name->open;
+  if (open != nullptr) {
+    wire::UseState its = StateOf(*open);
+    if (its.use.use.course == 0) its.use.use.course = use.use.course;  // Course::IsBefore
+    if (its.use == use) return {its, open->task->operation.id};
+  }
+  const Course* course = names_.FindCourse(use);
+  const bool passed = course != nullptr && !course->IsBefore(course->round, use.use);
+  if (passed) {
+    state.stage = wire::UseStage::kEnded;
+  } else if (joins_.has_joined()) {
+    state.stage = wire::UseStage::kJoined;
+  }
+  return {state, 0};
+}
+
+std::vector<wire::GroupRanks> UseStates::GroupsOf(const std::vector<wire::UseState>& uses) const {
+  std::map<uint32_t, wire::GroupRanks> groups;
+  for (const wire::UseState& one : uses) {
+    const uint32_t number = one.use.use.group;
+    const std::vector<uint32_t> known = sets_.Numbers();
+    const bool is_known = std::find(known.begin(), known.end(), number) != known.end();
+    if (number != 0 && is_known) groups[number] = {number, sets_.Of(number).ranks};
+  }
+  std::vector<wire::GroupRanks> list;
+  for (auto& [number, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+}  // namespace byteps::protocol

@@ -1,0 +1,67 @@
+#include "src/protocol/worker/lane/keeper.h"
+
+namespace byteps::protocol {
+
+bool Keeper::IsEmpty(const TensorFacts& tensor, const Spans& spans) {
+  if (!spans.want.empty() || spans.piece_bytes == 0) return false;
+  return tensor.combine != Combine::kOverlay || spans.push.size() != spans.piece_bytes;
+}
+
+void Keeper::Keep(LanePiece& piece) {
+  const HeldVerdict& held = piece.held;
+  // An encoded verdict was kept as it came.
+  bool nothing =
+      held.empty || held.piece_bytes == 0 || held.status != StatusCode::kOk || held.codec != 0;
+  if (piece.copy || nothing) return;
+  ConstByteSpan pushed = piece.contribution.there ? piece.contribution.span() : piece.spans.push;
+  ConstByteSpan verdict = piece.spans.want.empty() ? pushed : ConstByteSpan(piece.spans.want);
+  piece.copy = lane_.pool.Take(verdict.size());
+  piece.copy_bytes = static_cast<uint32_t>(verdict.size());
+  lane_.arithmetic.Copy(piece.copy.data(), verdict.data(), verdict.size());
+}
+
+void Keeper::KeepAll(const Exchange& exchange, LaneTensor& tensor) {
+  for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
+    LanePiece& piece = tensor.pieces[number];
+    if (piece.step != PieceStep::kDone || piece.held.stable) continue;
+    if (lane_.rules.KeepsVerdicts()) {
+      Keep(piece);
+    } else {
+      piece.copy = BufferRef();
+    }
+  }
+}
+
+void Keeper::Tell(LaneTensor& tensor, uint32_t number) {
+  LanePiece& piece = tensor.pieces[number];
+  HeldVerdict& held = piece.held;
+  if (!piece.copy && tensor.IsOpen(number)) Keep(piece);
+  bool lost =
+      !piece.copy && !held.empty && (held.status != StatusCode::kOk || held.piece_bytes > 0);
+  if (lost) return;  // by a rule that does not keep
+  wire::DataHeader header;
+  header.ref = {tensor.facts.id, number, held.round};
+  header.epoch = lane_.epoch;
+  header.generation = lane_.generation;
+  header.count = lane_.links.Received(piece.owner);
+  header.home = piece.home;
+  header.combine = tensor.facts.combine;
+  header.dtype = tensor.facts.dtype;
+  header.status = held.status;
+  header.codec = held.codec;
+  uint32_t bytes = piece.copy ? piece.copy_bytes : 0;
+  // The owner may be in another view than this worker: the receipt says it all.
+  header.receipt = static_cast<uint32_t>(held.receipt->bitmap_bytes());
+  BufferRef payload = lane_.pool.Take(header.receipt + bytes);
+  held.receipt->ToBitmap(ByteSpan(payload.data(), header.receipt));
+  lane_.arithmetic.Copy(payload.data() + header.receipt, piece.copy.data(), bytes);
+  bool decoded = held.empty || held.codec != 0;
+  header.piece_bytes = decoded ? held.piece_bytes : bytes;
+  header.want_bytes = held.empty ? 0 : header.piece_bytes;
+  header.encoded_bytes = bytes;
+  held.told = true;
+  lane_.driver.SendVerdict(piece.owner, header,
+                           ConstByteSpan(payload.data(), header.receipt + bytes), payload);
+}
+
+}  // namespace byteps::protocol

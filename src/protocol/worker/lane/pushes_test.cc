@@ -1,0 +1,102 @@
+#include "src/protocol/worker/lane/pushes.h"
+
+#include <gtest/gtest.h>
+
+#include "src/protocol/worker/lane/lane_for_test.h"
+
+namespace byteps::protocol {
+namespace {
+
+class PushesTest : public LaneForTest {
+ protected:
+  PushesTest() : lane(MakeContext()), tensor(lane.pieces.FindOrAdd(exchange.tensor)) {
+    lane.pieces.Meet(tensor, exchange);
+    tensor.exchange = &exchange;
+    for (uint32_t number : {0U, 1U}) {
+      LanePiece& piece = tensor.pieces[number];
+      piece.spans = spans.SpansOf(number);
+      piece.step = PieceStep::kUnderWay;
+      piece.round = wire::RoundOf(1, 0);
+    }
+  }
+
+  LaneContext& lane;
+  LaneTensor& tensor;
+  Pushes pushes{lane};
+};
+
+TEST_F(PushesTest, AContributionGoesToTheOwnerWithAllThatItMustKnow) {
+  exchange.priority = 3;
+  lane.links.OnUp(1);
+  lane.links.OnAnswer(1, 1, 0, Time());
+  pushes.Send(tensor, 1);
+  ASSERT_EQ(driver.pushes.size(), 1U);
+  const RecordingLaneDriver::Sent& sent = driver.pushes[0];
+  EXPECT_EQ(sent.to, 1U);
+  EXPECT_EQ(sent.bytes, "bbbb");
+  EXPECT_EQ(sent.header.ref, (wire::PieceRef{7, 1, wire::RoundOf(1, 0)}));
+  EXPECT_EQ(sent.header.home, 1U);
+  EXPECT_EQ(sent.header.priority, 3);
+  EXPECT_EQ(sent.header.epoch, 1U);
+  EXPECT_EQ(sent.header.piece_bytes, 4U);
+  EXPECT_EQ(sent.header.want_bytes, 4U);
+  EXPECT_EQ(sent.header.encoded_bytes, 4U);
+  EXPECT_EQ(sent.header.count, 1U);
+  EXPECT_FALSE(lane.links.Owes(1)) << "it acknowledges";
+}
+
+TEST_F(PushesTest, WhatStagesHaveMadeGoesInstead) {
+  lane.links.OnUp(0);
+  PieceBytes& encoded = tensor.pieces[0].contribution;
+  encoded = {true, pool.Take(2), 0, 2};
+  std::ranges::copy(std::as_bytes(std::span("zz", 2)), encoded.buffer.data());
+  pushes.Send(tensor, 0);
+  EXPECT_EQ(driver.pushes.at(0).bytes, "zz");
+  EXPECT_EQ(driver.pushes.at(0).header.encoded_bytes, 2U);
+  EXPECT_EQ(driver.pushes.at(0).header.piece_bytes, 4U);
+}
+
+TEST_F(PushesTest, InThePlaceOfAPushTheOwnerIsAskedForAnError) {
+  lane.links.OnUp(0);
+  tensor.pieces[0].failure = std::make_unique<Status>(StatusCode::kDeadlineExceeded, "too late");
+  pushes.Send(tensor, 0);
+  EXPECT_TRUE(driver.pushes.empty());
+  EXPECT_EQ(driver.aborts.at(0).bytes, "too late");
+}
+
+TEST_F(PushesTest, AShardWithoutAConnectionGetsNothing) {
+  pushes.Send(tensor, 0);
+  lane.links.OnUp(0);
+  pushes.SendDelayed();
+  EXPECT_TRUE(driver.pushes.empty()) << "the connection's first word says it all again";
+}
+
+// Mail that comes late: between a view and what it moves here, shards would not know what is held.
+TEST_F(PushesTest, WhileTheLaneIsToTakeOverPushesWait) {
+  lane.links.OnUp(0);
+  lane.links.OnUp(1);
+  lane.awaits_take_over = true;
+  pushes.Send(tensor, 0);
+  pushes.Send(tensor, 1);
+  EXPECT_TRUE(driver.pushes.empty());
+  lane.awaits_take_over = false;
+  tensor.pieces[1].step = PieceStep::kDone;  // it has ended meanwhile
+  pushes.SendDelayed();
+  ASSERT_EQ(driver.pushes.size(), 1U);
+  EXPECT_EQ(driver.pushes[0].header.ref.piece, 0U);
+  pushes.SendDelayed();
+  EXPECT_EQ(driver.pushes.size(), 1U) << "once";
+}
+
+TEST_F(PushesTest, OfTensorsThatAreRetiredMeanwhileNothingIsPushed) {
+  lane.links.OnUp(0);
+  lane.awaits_take_over = true;
+  pushes.Send(tensor, 0);
+  lane.pieces.Retire(7);
+  lane.awaits_take_over = false;
+  pushes.SendDelayed();
+  EXPECT_TRUE(driver.pushes.empty());
+}
+
+}  // namespace
+}  // namespace byteps::protocol

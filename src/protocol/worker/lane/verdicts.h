@@ -1,0 +1,44 @@
+// Takes verdicts: says where an answer's payload goes, and when it is here, what of it counts. Then
+// the piece goes on along its path. One thread at a time.
+#pragma once
+
+#include "src/protocol/worker/lane/answer_reader.h"
+#include "src/protocol/worker/lane/keeper.h"
+#include "src/protocol/worker/lane/lane_context.h"
+#include "src/protocol/worker/lane/piece_walk.h"
+
+namespace byteps::protocol {
+
+class Verdicts final : public AnswerReader::Target {
+ public:
+  Verdicts(LaneContext& lane, Keeper& keeper, PieceWalk& walk)
+      : lane_(lane), keeper_(keeper), walk_(walk) {}
+
+  Result<AnswerReader::Place> PlaceFor(ShardId from, const wire::DataHeader& header,
+                                       size_t payload_bytes) override;
+  void Take(ShardId from, const AnswerReader::Answer& answer, Time now) override;
+
+  // What has become stable needs to be kept no longer.
+  void ReleaseStable(ShardId from);
+
+  uint64_t repeated() const { return repeated_; }
+
+ private:
+  bool Counts(const LanePiece& piece, ShardId from, uint64_t epoch) const;
+  static bool LacksRoot(const LaneTensor& tensor, const SlotSet& receipt);
+  Result<AnswerReader::Place> PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeader& header,
+                                             size_t payload_bytes);
+  void TakeVerdict(LaneTensor& tensor, ShardId from, const AnswerReader::Answer& answer);
+  void TakeBytes(LaneTensor& tensor, const AnswerReader::Answer& answer, bool stays_unstable);
+  void TakeError(LaneTensor& tensor, const AnswerReader::Answer& answer, ConstByteSpan row);
+  void Register(ShardId from, LaneTensor& tensor, uint32_t number, uint64_t answer_number);
+  void TakeReceipt(const LaneTensor& tensor, const AnswerReader::Answer& answer, Receipt& receipt);
+  void AcknowledgeNow();
+
+  LaneContext& lane_;
+  Keeper& keeper_;
+  PieceWalk& walk_;
+  uint64_t repeated_ = 0;  // answers that came although the piece had its verdict
+};
+
+}  // namespace byteps::protocol

@@ -1,0 +1,253 @@
+#include "src/runtime/seeing/status_page.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "src/base/text.h"
+
+namespace byteps::runtime {
+namespace {
+
+using protocol::JobStatus;
+using protocol::MemberState;
+using protocol::MemberStatus;
+
+// A mean below this is noise of the machine.
+constexpr double kLateShownMs = 5;
+
+std::string Plain(std::string_view text) {
+  std::string plain(text.substr(0, 600));
+  for (char& c : plain) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return plain;
+}
+
+// Between quotes, in JSON and in the labels of Prometheus alike.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (char c : Plain(text)) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string TimeOfDay(int64_t ms) {
+  const std::time_t at = static_cast<std::time_t>(ms / 1000);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(at));
+}
+
+size_t CountOf(const JobStatus& status, Role role) {
+  return static_cast<size_t>(
+      std::count_if(status.members.begin(), status.members.end(), [role](const MemberStatus& one) {
+        return one.role == role && one.state != MemberState::kLeft &&
+               one.state != MemberState::kWaits;
+      }));
+}
+
+std::string NameOf(const JobStatus& status, TensorId tensor) {
+  auto found = status.names.find(tensor);
+  return found == status.names.end() ? "" : found->second;
+}
+
+const MemberStatus* MostLate(const JobStatus& status) {
+  const MemberStatus* most = nullptr;
+  for (const MemberStatus& one : status.members) {
+    if (!one.late.has_value() || one.late->mean_ms < kLateShownMs) continue;
+    if (most == nullptr || one.late->mean_ms > most->late->mean_ms) most = &one;
+  }
+  return most;
+}
+
+std::string StateText(const JobStatus& status) {
+  if (status.asks_members) return "the scheduler was started again and asks what was decided";
+  if (status.epoch == 0) return "has not begun";
+  return status.gathers.empty() ? "runs" : "waits for its next workers";
+}
+
+std::string Line(const MemberStatus& one) {
+  const bool known = one.index != kNoSlot;
+  std::string line =
+      fmt::format("{:<7} {:>5}  {:<7} {:>8}  {:<16}", protocol::WordFor(one.role),
+                  known ? std::to_string(one.index) : "-", TextFor(one.state),
+                  one.process == 0 ? "" : std::to_string(one.process), Plain(one.node));
+  if (one.account.has_value()) {
+    line += fmt::format(" {:>8.1f} {:>9.2f} {:>6}", one.operations_per_s, one.bytes_per_s / 1e6,
+                        one.account->open);
+    if (one.late.has_value()) line += fmt::format(" {:>9.1f}", one.late->mean_ms);
+  } else {
+    line += " " + Plain(one.address);
+  }
+  if (one.state == MemberState::kSilent || one.state == MemberState::kAway) {
+    line += fmt::format("  {:.1f} s", ToSeconds(one.silent));
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string WaitText(const protocol::Accounts::Wait& wait) {
+  std::string text = fmt::format("  {:.0f} s  '{}': ", ToSeconds(wait.age), Plain(wait.use.name));
+  text += fmt::format("rank {} {}", ListText(wait.waiting), wire::TextFor(wait.stage));
+  if (!wait.missing.empty()) text += "; not begun by rank " + ListText(wait.missing);
+  if (!wait.silent.empty()) text += "; no answer from rank " + ListText(wait.silent);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string TextOf(const StatusPage& page) {
+  const JobStatus& status = page.status;
+  std::string text = fmt::format(
+      "BytePS {}, job {}: {}\n{} UTC, this process runs for {:.0f} s\n"
+      "view {}, generation {}: {} of {} workers, {} of {} servers\n",
+      page.version, Plain(page.job), StateText(status), TimeOfDay(page.now_ms), page.up_s,
+      status.epoch, status.generation, CountOf(status, Role::kWorker), status.workers_expected,
+      CountOf(status, Role::kServer), status.servers_expected);
+  if (!status.gathers.empty()) text += "waiting: " + Plain(status.gathers) + "\n";
+  text += fmt::format("\n{:<7} {:>5}  {:<7} {:>8}  {:<16} {:>8} {:>9} {:>6} {:>9}\n", "member",
+                      "no", "state", "process", "host", "op/s", "MB/s", "open", "late ms");
+  for (const MemberStatus& one : status.members) text += Line(one);
+  if (const MemberStatus* late = MostLate(status)) {
+    text +=
+        fmt::format("\nlate: rank {} by {:.0f} ms on average", late->index, late->late->mean_ms);
+    const std::string name = NameOf(status, late->late->tensor);
+    if (!name.empty()) {
+      text += fmt::format(", by {:.0f} ms for '{}'", late->late->tensor_ms, Plain(name));
+    }
+    text += "\n";
+  }
+  if (!status.waits.empty()) {
+    text += "\nopen for long:\n";
+    for (const auto& wait : status.waits) text += WaitText(wait);
+  }
+  if (!page.said.empty()) {
+    text += "\nnews:\n";
+    for (const SaidLine& one : page.said) {
+      text += fmt::format("  {}  {}\n", TimeOfDay(one.at_ms), Plain(one.text));
+    }
+  }
+  return text + "\nlive plots: /live   JSON: /status.json   Prometheus: /metrics\n";
+}
+
+namespace {
+
+std::string JsonOf(const MemberStatus& one, const JobStatus& status) {
+  std::string json =
+      fmt::format(R"({{"role":"{}","index":{},"state":"{}","process":{},"host":{},)"
+                  R"("address":{},"silent_ms":{:.0f})",
+                  protocol::WordFor(one.role),
+                  one.index == kNoSlot ? -1 : static_cast<int64_t>(one.index), TextFor(one.state),
+                  one.process, Quoted(one.node), Quoted(one.address), ToSeconds(one.silent) * 1e3);
+  if (one.account.has_value()) {
+    json +=
+        fmt::format(R"(,"ended":{},"failed":{},"bytes":{},"open":{},"idle_ms":{},)"
+                    R"("operations_per_s":{:.3f},"bytes_per_s":{:.0f})",
+                    one.account->ended, one.account->failed, one.account->bytes, one.account->open,
+                    one.account->idle_ms, one.operations_per_s, one.bytes_per_s);
+  }
+  if (one.late.has_value()) {
+    json += fmt::format(R"(,"late":{{"mean_ms":{:.3f},"last_ms":{:.3f},"rounds":{},)"
+                        R"("tensor":{},"tensor_ms":{:.3f}}})",
+                        one.late->mean_ms, one.late->last_ms, one.late->rounds,
+                        Quoted(NameOf(status, one.late->tensor)), one.late->tensor_ms);
+  }
+  return json + "}";
+}
+
+}  // namespace
+
+std::string JsonOf(const StatusPage& page) {
+  const JobStatus& status = page.status;
+  auto joined = [](const std::vector<std::string>& parts) {
+    return fmt::format("[{}]", fmt::join(parts, ","));
+  };
+  std::vector<std::string> members, waits, said;
+  for (const MemberStatus& one : status.members) members.push_back(JsonOf(one, status));
+  for (const auto& one : status.waits) {
+    waits.push_back(fmt::format(R"({{"tensor":{},"age_ms":{:.0f},"stage":"{}","waiting":[{}],)"
+                                R"("missing":[{}],"silent":[{}]}})",
+                                Quoted(one.use.name), ToSeconds(one.age) * 1e3,
+                                wire::TextFor(one.stage), fmt::join(one.waiting, ","),
+                                fmt::join(one.missing, ","), fmt::join(one.silent, ",")));
+  }
+  for (const SaidLine& one : page.said) {
+    said.push_back(fmt::format(R"({{"at_ms":{},"text":{}}})", one.at_ms, Quoted(one.text)));
+  }
+  const MemberStatus* late = MostLate(status);
+  return fmt::format(
+      R"({{"version":{},"job":{},"now_ms":{},"up_s":{:.3f},"state":{},"epoch":{},"generation":{},)"
+      R"("workers_expected":{},"servers_expected":{},"waiting_for":{},"late_rank":{},)"
+      R"("members":{},"waits":{},"said":{}}})"
+      "\n",
+      Quoted(page.version), Quoted(page.job), page.now_ms, page.up_s, Quoted(StateText(status)),
+      status.epoch, status.generation, status.workers_expected, status.servers_expected,
+      Quoted(status.gathers), late == nullptr ? -1 : static_cast<int64_t>(late->index),
+      joined(members), joined(waits), joined(said));
+}
+
+std::string MetricsOf(const StatusPage& page) {
+  const JobStatus& status = page.status;
+  std::string text;
+  auto family = [&](const char* name, const char* type, const char* help) {
+    text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  };
+  auto plain = [&](const char* name, const char* type, const char* help, double value) {
+    family(name, type, help);
+    text += fmt::format("{} {}\n", name, value);
+  };
+  plain("byteps_up_seconds", "gauge", "How long the answering process runs.", page.up_s);
+  plain("byteps_view_epoch", "gauge", "Number of the view in force; 0: none yet.",
+        static_cast<double>(status.epoch));
+  plain("byteps_workers_expected", "gauge", "Workers of the job.", status.workers_expected);
+  plain("byteps_servers_expected", "gauge", "Servers of the job.", status.servers_expected);
+  family("byteps_members", "gauge", "Members by role and state.");
+  for (Role role : {Role::kWorker, Role::kServer}) {
+    for (auto state : {MemberState::kWaits, MemberState::kIn, MemberState::kSilent,
+                       MemberState::kAway, MemberState::kLeft}) {
+      auto count = std::count_if(
+          status.members.begin(), status.members.end(),
+          [&](const MemberStatus& one) { return one.role == role && one.state == state; });
+      text += fmt::format("byteps_members{{role=\"{}\",state=\"{}\"}} {}\n",
+                          protocol::WordFor(role), TextFor(state), count);
+    }
+  }
+  double longest = 0;
+  for (const auto& wait : status.waits) longest = std::max(longest, ToSeconds(wait.age));
+  plain("byteps_open_for_long", "gauge", "Operations that are open for more than a second.",
+        static_cast<double>(status.waits.size()));
+  plain("byteps_longest_wait_seconds", "gauge", "Age of the oldest of these.", longest);
+  auto of_workers = [&](const char* name, const char* type, const char* help, auto value) {
+    family(name, type, help);
+    for (const MemberStatus& one : status.members) {
+      if (!one.account.has_value()) continue;
+      text += fmt::format("{}{{rank=\"{}\",host={}}} {}\n", name, one.index, Quoted(one.node),
+                          value(one));
+    }
+  };
+  of_workers("byteps_operations_total", "counter", "Operations that have ended.",
+             [](const MemberStatus& one) { return one.account->ended; });
+  of_workers("byteps_operations_failed_total", "counter", "Operations that ended in an error.",
+             [](const MemberStatus& one) { return one.account->failed; });
+  of_workers("byteps_bytes_total", "counter", "Bytes that the rank gave to operations.",
+             [](const MemberStatus& one) { return one.account->bytes; });
+  of_workers("byteps_operations_open", "gauge", "Operations that are open.",
+             [](const MemberStatus& one) { return one.account->open; });
+  of_workers(
+      "byteps_late_seconds", "gauge", "How late the rank comes, mean of latest rounds.",
+      [](const MemberStatus& one) { return one.late.has_value() ? one.late->mean_ms / 1e3 : 0; });
+  family("byteps_silent_seconds", "gauge", "Since the member was heard last.");
+  for (const MemberStatus& one : status.members) {
+    if (one.index == kNoSlot || one.state == MemberState::kLeft) continue;
+    text += fmt::format("byteps_silent_seconds{{role=\"{}\",index=\"{}\"}} {:.3f}\n",
+                        protocol::WordFor(one.role), one.index, ToSeconds(one.silent));
+  }
+  return text;
+}
+
+}  // namespace byteps::runtime

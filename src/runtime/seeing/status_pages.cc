@@ -1,0 +1,56 @@
+#include "src/runtime/seeing/status_pages.h"
+
+#include <chrono>
+#include <utility>
+
+#include "src/runtime/loop_thread.h"
+
+namespace byteps::runtime {
+namespace {
+
+constexpr const char* kText = "text/plain; charset=utf-8";
+
+}  // namespace
+
+int64_t MillisecondsSinceEpoch() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<milliseconds>(since).count();
+}
+
+StatusPages::StatusPages(transport::Loop& loop, std::function<StatusPage()> look)
+    : loop_(&loop), look_(std::move(look)) {}
+
+// False: the loop stands still, or its process ends.
+bool StatusPages::Refresh() {
+  const Time now = std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
+  if (taken_ != Time() && now - taken_ < kFresh) return true;
+  // Shared: the loop may come to it after this has given up.
+  auto page = std::make_shared<StatusPage>();
+  Status asked = AskLoop(*loop_, kLoopLimit, [page, look = look_] {
+    *page = look();
+    return Status::Ok();
+  });
+  if (!asked.ok()) return false;
+  page_ = std::move(*page);
+  taken_ = now;
+  return true;
+}
+
+StatusPort::Content StatusPages::operator()(const std::string& path) {
+  if (path == "/live") return {true, "text/html; charset=utf-8", std::string(LivePage())};
+  const bool known = path == "/" || path == "/status.json" || path == "/metrics";
+  if (!known) {
+    return {false, kText, "There is nothing here. Try /, /live, /status.json or /metrics.\n"};
+  }
+  if (!Refresh()) {
+    return {path == "/", kText,
+            "The process does not answer: its loop stands still, or it is about to end.\n"};
+  }
+  if (path == "/status.json") return {true, "application/json", JsonOf(page_)};
+  if (path == "/metrics") {
+    return {true, "text/plain; version=0.0.4; charset=utf-8", MetricsOf(page_)};
+  }
+  return {true, kText, TextOf(page_)};
+}
+
+}  // namespace byteps::runtime

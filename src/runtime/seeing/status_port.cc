@@ -1,0 +1,253 @@
+#include "src/runtime/seeing/status_port.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "src/transport/address.h"
+
+namespace byteps::runtime {
+namespace {
+
+// Whoever waits at the door would wake the port again and again while there is no descriptor.
+constexpr Duration kAcceptAgain = milliseconds(100);
+// Reads of what a guest says after its answer, so that the answer reaches it.
+constexpr int kLastReads = 64;
+
+Time Now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+Status Unavailable(const std::string& address, const std::string& why) {
+  return {StatusCode::kUnavailable, "cannot show the job's state on " + address + ": " + why +
+                                        "; choose another BYTEPS_STATUS_PORT or "
+                                        "BYTEPS_STATUS_HOST, or 0 for none"};
+}
+
+std::string ErrnoText() { return std::generic_category().message(errno); }
+
+// A socket that listens on one of these addresses.
+int Bind(const addrinfo* addresses) {
+  for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) {
+    int socket = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) continue;
+    int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    bool bound = ::bind(socket, one->ai_addr, one->ai_addrlen) == 0 && ::listen(socket, 64) == 0;
+    if (bound) return socket;
+    int why = errno;
+    ::close(socket);
+    errno = why;
+  }
+  return -1;
+}
+
+uint16_t PortOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+std::string Http(std::string_view status, std::string_view type, std::string_view text) {
+  std::string answer = "HTTP/1.1 ";
+  answer.append(status).append("\r\nContent-Type: ").append(type);
+  answer.append("\r\nContent-Length: ").append(std::to_string(text.size()));
+  answer.append("\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff");
+  answer.append("\r\nConnection: close\r\n\r\n").append(text);
+  return answer;
+}
+
+// Names by which a browser may ask for a port of this host.
+std::vector<std::string> NamesOf(const std::string& host) {
+  std::vector<std::string> names = {"localhost"};
+  if (!host.empty()) names.push_back(host);
+  char own[256] = "";
+  if (::gethostname(own, sizeof(own) - 1) == 0) names.emplace_back(own);
+  return names;
+}
+
+std::string HttpError(std::string_view status, std::string_view text) {
+  return Http(status, "text/plain; charset=utf-8", std::string(text) + "\n");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StatusPort>> StatusPort::Start(const std::string& address, Look look) {
+  Result<transport::HostPort> parsed = transport::ParseHostPort(address);
+  if (!parsed.ok()) return Unavailable(address, parsed.status().message());
+  const std::string& host = parsed->host;
+  const std::string port = std::to_string(parsed->port);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (int error =
+          ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+      error != 0) {
+    return Unavailable(address, ::gai_strerror(error));
+  }
+  const int listener = Bind(found);
+  const std::string why = listener < 0 ? ErrnoText() : "";
+  ::freeaddrinfo(found);
+  if (listener < 0) return Unavailable(address, why);
+  const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const std::string bound = transport::FormatHostPort(host, PortOf(listener));
+  std::unique_ptr<StatusPort> made(
+      // tidy-allow(new): the constructor is private.
+      new StatusPort(listener, stop, bound, NamesOf(host), std::move(look)));
+  if (stop < 0) return Unavailable(address, "no file descriptor is left");
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads of the program
+  Status started;
+  try {
+    made->thread_ = std::thread([self = made.get()] { self->Run(); });
+  } catch (const std::system_error& error) {
+    started = Unavailable(address, error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started.ok()) return started;
+  return made;
+}
+
+StatusPort::StatusPort(int listener, int stop, std::string address, std::vector<std::string> names,
+                       Look look)
+    : listener_(listener),
+      stop_(stop),
+      address_(std::move(address)),
+      names_(std::move(names)),
+      look_(std::move(look)) {}
+
+StatusPort::~StatusPort() {
+  const uint64_t one = 1;
+  // An eventfd that was just made takes a number.
+  [[maybe_unused]] ssize_t written = ::write(stop_, &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  for (Guest& guest : guests_) ::close(guest.socket);
+  if (stop_ >= 0) ::close(stop_);
+  ::close(listener_);
+}
+
+void StatusPort::Run() {
+  for (;;) {
+    const bool accepts = Now() >= accept_at_;
+    std::vector<pollfd> watched = {{stop_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}};
+    Time next = accepts ? Time::max() : accept_at_;
+    for (const Guest& guest : guests_) {
+      const bool asks = guest.answer.empty();
+      watched.push_back({guest.socket, static_cast<short>(asks ? POLLIN : POLLOUT), 0});
+      next = std::min(next, guest.until);
+    }
+    int wait_ms = -1;
+    if (next != Time::max()) {
+      auto left = std::chrono::ceil<milliseconds>(next - Now()).count();
+      wait_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 10000));
+    }
+    const int ready = ::poll(watched.data(), watched.size(), wait_ms);
+    if (ready < 0 && errno != EINTR) return;
+    if (watched[0].revents != 0) return;
+    const Time now = Now();
+    std::vector<Guest> stay;
+    for (size_t i = 0; i < guests_.size(); ++i) {
+      const bool event = ready > 0 && watched[i + 2].revents != 0;
+      if (Serve(guests_[i], event, now)) {
+        stay.push_back(std::move(guests_[i]));
+      } else {
+        ::close(guests_[i].socket);
+      }
+    }
+    guests_ = std::move(stay);
+    if (ready > 0 && watched[1].revents != 0) Accept(now);
+  }
+}
+
+// Whoever comes to a full house finds the door closed; who is in it goes within seconds.
+void StatusPort::Accept(Time now) {
+  const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket < 0) {
+    const bool is_gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+    if (!is_gone) accept_at_ = now + kAcceptAgain;
+    return;
+  }
+  if (guests_.size() == kConnectionsMax) {
+    ::close(socket);
+    return;
+  }
+  guests_.push_back({socket, Now() + kAskLimit, {}, {}, 0});
+}
+
+// False: it is served, or gone.
+bool StatusPort::Serve(Guest& guest, bool event, Time now) {
+  if (guest.answer.empty()) {
+    if (event) return Read(guest, now);
+    if (now >= guest.until) Answer(guest, now);
+    return true;
+  }
+  return now < guest.until && (!event || Write(guest));
+}
+
+bool StatusPort::Read(Guest& guest, Time now) {
+  char bytes[4096];
+  const ssize_t count = ::recv(guest.socket, bytes, sizeof(bytes), 0);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  guest.request.Take({bytes, static_cast<size_t>(count)});
+  // Who speaks no HTTP gets the page when the limit has passed.
+  if (count == 0 || guest.request.whole() || guest.request.too_long()) Answer(guest, now);
+  return true;
+}
+
+void StatusPort::Answer(Guest& guest, Time now) {
+  guest.until = now + kReadLimit;
+  guest.request.End();
+  guest.answer = AnswerTo(guest.request);
+  if (guest.answer.empty()) guest.answer.push_back('\n');
+}
+
+std::string StatusPort::AnswerTo(const StatusRequest& request) const {
+  const std::string path = request.path();
+  if (path.empty() && !request.speaks_http()) return look_("/").text;
+  if (request.too_long()) {
+    return HttpError("431 Request Header Fields Too Large",
+                     "the request is longer than the status port reads");
+  }
+  // The header that names the host may be missing.
+  if (request.speaks_http() && !request.whole()) {
+    return HttpError("408 Request Timeout", "the request did not end in time");
+  }
+  if (request.host().has_value() && !MeansThisMachine(*request.host(), names_)) {
+    return HttpError("403 Forbidden",
+                     "the status port answers requests for an address, for localhost and for the "
+                     "host name of its machine; this one is for another name");
+  }
+  if (path.empty()) return HttpError("405 Method Not Allowed", "the status port answers GET only");
+  const Content content = look_(path);
+  return Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
+}
+
+// False: all is out, or nobody reads.
+bool StatusPort::Write(Guest& guest) const {
+  const size_t left = guest.answer.size() - guest.sent;
+  const ssize_t count = ::send(guest.socket, guest.answer.data() + guest.sent, left, MSG_NOSIGNAL);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  guest.sent += static_cast<size_t>(count);
+  if (guest.sent < guest.answer.size()) return true;
+  ::shutdown(guest.socket, SHUT_WR);
+  // To close beside bytes that nobody has read would take the answer back.
+  char rest[4096];
+  for (int i = 0; i < kLastReads && ::recv(guest.socket, rest, sizeof(rest), 0) > 0; ++i) {
+  }
+  return false;
+}
+
+}  // namespace byteps::runtime

@@ -1,0 +1,201 @@
+// The status port answers those who ask and those who say nothing, and takes no harm from the rest.
+#include "src/runtime/seeing/status_port.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+namespace byteps::runtime {
+namespace {
+
+class StatusPortTest : public testing::Test {
+ protected:
+  StatusPortTest() {
+    Result<std::unique_ptr<StatusPort>> started =
+        StatusPort::Start("127.0.0.1:0", [this](const std::string& path) {
+          ++looks;
+          if (path == "/none") return StatusPort::Content{false, "text/plain", "none"};
+          return StatusPort::Content{true, "text/plain", "page of " + path + "\n"};
+        });
+    EXPECT_TRUE(started.ok()) << started.status().ToString();
+    if (started.ok()) port = std::move(started).value();
+  }
+
+  int Connect() const {
+    int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    Knock(socket);
+    return socket;
+  }
+  void Knock(int socket) const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const std::string text = port->address();
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
+    timeval patience{60, 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  static std::string ReadAll(int socket) {
+    std::string text;
+    char bytes[4096];
+    ssize_t count = 0;
+    while ((count = ::recv(socket, bytes, sizeof(bytes), 0)) > 0) {
+      text.append(bytes, static_cast<size_t>(count));
+    }
+    EXPECT_FALSE(count < 0 && errno == EAGAIN) << "it is neither answered nor closed";
+    ::close(socket);
+    return text;
+  }
+  std::string Ask(const std::string& request) const {
+    int socket = Connect();
+    static_cast<void>(::send(socket, request.data(), request.size(), MSG_NOSIGNAL));
+    return ReadAll(socket);
+  }
+
+  std::atomic<int> looks = 0;
+  std::unique_ptr<StatusPort> port;
+};
+
+TEST_F(StatusPortTest, WhoSaysNothingGetsThePage) {
+  EXPECT_EQ(ReadAll(Connect()), "page of /\n");
+  int socket = Connect();
+  ::shutdown(socket, SHUT_WR);
+  EXPECT_EQ(ReadAll(socket), "page of /\n");
+  EXPECT_EQ(Ask("\n"), "page of /\n");
+}
+
+TEST_F(StatusPortTest, ItSpeaksHttp) {
+  const std::string answer = Ask("GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+  EXPECT_NE(answer.find("Content-Length: 17\r\n"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\npage of /metrics\n")) << answer;
+  EXPECT_TRUE(Ask("GET /none HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 Not Found\r\n"));
+}
+
+TEST_F(StatusPortTest, ARequestMayComeInParts) {
+  int socket = Connect();
+  for (const char* part : {"GET /a", "bc HTTP/1.1\r\n", "\r\n"}) {
+    ASSERT_GT(::send(socket, part, strlen(part), 0), 0);
+  }
+  EXPECT_TRUE(ReadAll(socket).ends_with("page of /abc\n"));
+}
+
+// A page of a browser on this machine can make a name of its own stand for 127.0.0.1.
+TEST_F(StatusPortTest, AForeignHostGetsNothing) {
+  const auto of = [this](const std::string& host) {
+    return Ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  for (const char* foreign : {"evil.example", "evil.example:80", "127.0.0.1.evil.example"}) {
+    const std::string answer = of(foreign);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 403 Forbidden\r\n")) << answer;
+    EXPECT_EQ(answer.find("page of"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(looks, 0);
+  char own[256] = "";
+  ASSERT_EQ(::gethostname(own, sizeof(own) - 1), 0);
+  for (const std::string& known :
+       {port->address(), std::string("localhost:1"), std::string("[::1]"), std::string("10.0.0.1"),
+        std::string(own)}) {
+    EXPECT_TRUE(of(known).ends_with("page of /\n")) << known;
+  }
+}
+
+// What is no request for a page is answered without one: a browser reads what speaks no HTTP, too.
+TEST_F(StatusPortTest, OtherMethodsAndRequestsWithoutEndGetNothing) {
+  EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
+  EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n").starts_with("HTTP/1.1 403 "));
+  EXPECT_TRUE(Ask("GET / HTTP/1.1\r\n").starts_with("HTTP/1.1 408 "));
+  EXPECT_EQ(looks, 0);
+}
+
+// Browsers send the cookies of all programs that have used this host.
+TEST_F(StatusPortTest, LongHeadersAreReadAndDropped) {
+  const auto with = [this](size_t bytes) {
+    return Ask("GET /a HTTP/1.1\r\nCookie: " + std::string(bytes, 'c') +
+               "\r\nHost: localhost\r\n\r\n");
+  };
+  EXPECT_TRUE(with(16 << 10).ends_with("page of /a\n"));
+  EXPECT_TRUE(with(2 * StatusRequest::kBytesMax).starts_with("HTTP/1.1 431 "));
+}
+
+double CpuSeconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+// It used to take whatever the processor gave it.
+TEST_F(StatusPortTest, WithoutADescriptorForWhoKnocksItDoesNotSpin) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const rlimit none = {static_cast<rlim_t>(socket) + 1, before.rlim_max};
+  std::vector<int> between;  // descriptors below that may be free
+  for (int one = ::dup(socket); one >= 0 && one < socket; one = ::dup(socket)) {
+    between.push_back(one);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Knock(socket);
+  constexpr double kWindow = 0.5;
+  const double cpu = CpuSeconds();
+  char byte;
+  timeval patience{0, static_cast<suseconds_t>(kWindow * 1e6)};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EXPECT_LT(::recv(socket, &byte, 1, 0), 0) << "it was let in";
+  EXPECT_LT(CpuSeconds() - cpu, kWindow / 25);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (int one : between) ::close(one);
+  patience = {60, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EXPECT_EQ(ReadAll(socket), "page of /\n");
+}
+
+TEST_F(StatusPortTest, HostileBytesChangeNothing) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20; ++i) {
+    std::string bytes(random() % 9000, '\0');
+    for (char& one : bytes) one = static_cast<char>(random());
+    const std::string answer = Ask(i % 2 == 0 ? bytes : "GET " + bytes);
+    EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 ") || answer.starts_with("page of "))
+        << answer;
+  }
+  EXPECT_EQ(ReadAll(Connect()), "page of /\n");
+}
+
+TEST_F(StatusPortTest, AFullHouseEmptiesItself) {
+  std::vector<int> sockets;
+  for (size_t i = 0; i < 3 * StatusPort::kConnectionsMax; ++i) sockets.push_back(Connect());
+  for (int socket : sockets) {
+    const std::string answer = ReadAll(socket);
+    EXPECT_TRUE(answer.empty() || answer == "page of /\n") << answer;
+  }
+  EXPECT_LE(looks, static_cast<int>(3 * StatusPort::kConnectionsMax));
+  EXPECT_EQ(ReadAll(Connect()), "page of /\n");
+}
+
+TEST_F(StatusPortTest, ItEndsBesideWhoeverIsConnected) {
+  int socket = Connect();
+  port.reset();
+  const std::string answer = ReadAll(socket);
+  EXPECT_TRUE(answer.empty() || answer == "page of /\n") << answer;
+}
+
+TEST_F(StatusPortTest, APortThatIsTakenIsNamed) {
+  Result<std::unique_ptr<StatusPort>> second =
+      StatusPort::Start(port->address(), [](const std::string&) { return StatusPort::Content{}; });
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(second.status().message().find("BYTEPS_STATUS_PORT"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace byteps::runtime

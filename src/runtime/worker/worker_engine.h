@@ -1,0 +1,119 @@
+// A worker in a job with servers: one thread with one loop for the coordinator, the front and the
+// first lane; further lanes have threads of their own (lane_group.h).
+//
+// The coordinator may go away and come back: operations do not notice. Servers may, too: what they
+// had not answered is said again to whoever owns it then.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/protocol/control/views/membership.h"
+#include "src/protocol/kernel_arithmetic.h"
+#include "src/protocol/worker/front/leaving.h"
+#include "src/protocol/worker/worker.h"
+#include "src/runtime/control_link.h"
+#include "src/runtime/ticker.h"
+#include "src/runtime/worker/accountant.h"
+#include "src/runtime/worker/engine.h"
+#include "src/runtime/worker/lane_group.h"
+#include "src/runtime/worker/open_operations.h"
+#include "src/runtime/worker/standing.h"
+
+namespace byteps::runtime {
+
+class WorkerEngine final : public Engine, private protocol::FrontDriver {
+ public:
+  WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
+               Log& log);
+  // Leaves if that was not done; the coordinator's connection ends here, which tells the job that
+  // this process will not join it again.
+  ~WorkerEngine() override;
+
+  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on). Throws as std::thread.
+  Result<Standing> Start();
+
+  void Submit(protocol::Operation operation, Done done) override {
+    operations_.Submit(std::move(operation), std::move(done));
+  }
+  void Declare(const std::string& name) override;
+  void SetStuck(const std::string& name) override;
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
+  Status RemoveProcessSet(uint32_t number) override;
+  std::vector<uint32_t> Members() override { return milestones_.Members(); }
+  void GiveUp(const std::string& why) override;
+  bool Leave() override;
+
+ private:
+  enum class Phase : uint8_t { kStarting, kReady, kOver };
+
+  void Finish(const Status& how) noexcept;
+  Status WhyOver(const Status& how) noexcept;
+
+  // On the loop's thread.
+  void BreakOff();
+  void OnControlReady();
+  void OnControl(const wire::Message& message);
+  void OnView(const wire::View& view);
+  void ReadyIfComplete();
+  void OnEvent();
+  void Suspect(const wire::Suspect& suspect);
+  void OnLost(const Status& why);
+  std::unique_ptr<WorkerLanes> MakeLanes();
+  Status Evicted(const std::string& source) const;
+  void End(const Status& why);
+  void BeginToLeave();
+  void CutShort();
+  void EndLeaving();
+  void SayLeave();
+  void LeaveIsOut(const wire::Leave& leave);
+  void Left();
+  void StopFront(const Status& why);
+  void NotifyIfLeft();
+  void TakeSubmissions();
+  Status OnLoop(std::function<Status()> work);
+  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
+
+  void SendControl(const wire::Message& message) override;
+  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
+  void OnSettled() override { SayLeave(); }
+  void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
+
+  const std::unique_ptr<transport::Transport> transport_;
+  const WorkerEngineOptions options_;
+  Log& log_;
+  const Status shut_down_;  // made before there may be no memory for it
+  const std::unique_ptr<transport::Loop> loop_;
+
+  OpenOperations operations_;
+  Milestones milestones_;
+
+  // Owned by the loop's thread.
+  ControlLink control_;
+  protocol::Membership membership_;
+  protocol::KernelArithmetic arithmetic_;
+  std::unique_ptr<WorkerLanes> lanes_;
+  protocol::Front front_;
+  Accountant accountant_;
+  Ticker ticker_;
+  Phase phase_ = Phase::kStarting;
+  protocol::Leaving leaving_;
+  bool leave_is_out_ = false;  // the coordinator can be told, and has been if it is there
+  bool lanes_let_go_ = true;   // no lane has still to ignore answers before that
+  bool cut_short_ = false;
+  uint32_t rank_ = 0;
+  bool front_stopped_ = false;
+  bool gone_ = false;                     // what is open ends now
+  std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
+  std::unique_ptr<transport::Loop::Timer> settle_limit_;
+
+  std::thread thread_;
+};
+
+}  // namespace byteps::runtime

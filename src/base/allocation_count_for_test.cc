@@ -16,8 +16,8 @@ std::atomic<int64_t> successes_left = 0;
 
 }  // namespace
 
-// Not inlined: where the compiler sees one of a pair and not the other, it takes memory of operator
-// new that goes to free() for a mistake.
+// The operators are not inlined: if the compiler sees only one operator of a pair, it warns that
+// memory of operator new goes to free().
 
 [[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
@@ -29,7 +29,7 @@ std::atomic<int64_t> successes_left = 0;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// Sanitizers bring their own of these.
+// Sanitizers bring their own versions of the array operators, so these must be replaced, too.
 [[gnu::noinline]] void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
   return operator new(bytes, std::nothrow);
 }

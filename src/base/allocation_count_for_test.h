@@ -1,6 +1,6 @@
-// How often this test program has called operator new, to check "allocates nothing", and a way to
-// let it fail. A program that asks is built with allocation_count_for_test.cc, which replaces the
-// global operators.
+// Counts the calls of operator new in a test program, to check "allocates nothing", and can let
+// operator new fail. A program that includes this header is built with
+// allocation_count_for_test.cc, which replaces the global operators.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace byteps {
 
-// Of all threads, from the start. Any thread.
+// Returns the number of calls on all threads since the program began. Any thread.
 uint64_t AllocationCount();
 
-// While it lives, operator new fails for `bytes_min` bytes and more, on all threads, once it has
-// succeeded for them `successes` times. One at a time.
+// While a NoMemory lives, operator new fails on all threads for requests of at least `bytes_min`
+// bytes, after `successes` such requests have succeeded. Only one NoMemory may live at a time.
 class NoMemory {
  public:
   explicit NoMemory(uint64_t successes, size_t bytes_min = 0);

@@ -13,8 +13,9 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// A look at what is not needed comes after so many buffers, and not before all that there are were
-// taken some times over: a step of a training takes them once.
+// The pool looks for buffers that nobody needs after it has handed out kTakenMin buffers, or
+// kTakenEach times the number of buffers that it has, if that is more. One step of a training takes
+// each buffer once.
 constexpr size_t kTakenMin = 4096;
 constexpr size_t kTakenEach = 8;
 
@@ -62,7 +63,7 @@ BufferRef BufferPool::Take(size_t bytes) {
   return BufferRef(block);
 }
 
-// The lists get room first: giving back may not fail.
+// The lists get their room first, because giving a buffer back may not fail.
 BufferPool::Block* BufferPool::Make(uint32_t size_class) {
   Class& of = classes_[size_class];
   size_t bytes = BytesOf(size_class);
@@ -89,7 +90,7 @@ void BufferPool::Release(Block* block) {
   classes_[block->size_class].free.push_back(block);
 }
 
-// Those that would be the last to be taken again.
+// Frees the buffers that Take would hand out last.
 void BufferPool::Free(Class& of, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Block* block = of.free[i];

@@ -1,9 +1,9 @@
 // Buffers for pieces, reused last-in first-out so that the next piece lands in warm cache.
 //
-// A BufferPool and all BufferRefs taken from it belong to one thread; counts are not atomic.
-// A BufferRef shares a buffer; the last one gives it back. Steady state allocates nothing. What was
-// not needed for a long time, counted in buffers taken, is freed, half of it at a time: peaks do
-// not stay for ever.
+// A BufferPool and all BufferRefs taken from it belong to one thread; counts are not atomic. A
+// BufferRef shares a buffer; the last BufferRef of a buffer gives it back to the pool. Steady state
+// allocates nothing. The pool frees buffers that nobody has needed for a long time, counted in
+// buffers taken, half of them at a time. So the memory of a peak does not stay for ever.
 #pragma once
 
 #include <cstddef>
@@ -51,32 +51,34 @@ class BufferRef {
 
 class BufferPool {
  public:
-  // `bytes_max`: what it holds at most.
+  // `bytes_max`: the limit of the memory that the pool holds.
   explicit BufferPool(size_t bytes_max = SIZE_MAX) : bytes_max_(bytes_max) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   // REQUIRES: every BufferRef of this pool is gone.
   ~BufferPool();
 
-  // A buffer of at least `bytes`, 64-byte aligned, contents unspecified; null for zero bytes.
-  // Throws std::bad_alloc when there is no memory, also not in buffers of other sizes that nobody
-  // uses.
+  // Returns a buffer of at least `bytes`, 64-byte aligned, contents unspecified; null for zero
+  // bytes. If there is no memory, frees unused buffers of other sizes first. Throws std::bad_alloc
+  // if that does not suffice.
   BufferRef Take(size_t bytes);
 
-  // Bytes in buffers that are out, and in all buffers ever made and not freed.
+  // Return the bytes in buffers that are handed out, and the bytes in all buffers that are made and
+  // not freed.
   size_t bytes_in_use() const { return bytes_in_use_; }
   size_t bytes_held() const { return bytes_held_; }
 
  private:
   friend class BufferRef;
   using Block = internal::BufferBlock;
-  // Four to each power of two from 64 bytes on, so that a quarter is wasted at most; larger
-  // requests than the last class are refused by the callers' own limits long before.
+  // There are four classes for each power of two from 64 bytes on, so a buffer wastes at most a
+  // quarter. Callers refuse requests larger than the last class long before, by limits of their
+  // own.
   static constexpr uint32_t kClassCount = 4 * 31 + 1;
   struct Class {
-    std::vector<Block*> free;  // the next one out is the last; room for all blocks of the class
-    size_t count = 0;          // blocks, also those that are out
-    size_t unused = 0;         // so many were free all the time since the last look
+    std::vector<Block*> free;  // Take hands out the last one; has room for all blocks of the class
+    size_t count = 0;          // blocks, including those that are handed out
+    size_t unused = 0;         // blocks that were free all the time since the last look
   };
 
   Block* Make(uint32_t size_class);
@@ -85,7 +87,7 @@ class BufferPool {
   bool FreeAllUnused();
   void FreeWhatIsNotNeeded();
 
-  // One behind the other: those that were taken in a row are given back in a row.
+  // The blocks lie one behind the other: blocks that were taken in a row are given back in a row.
   std::deque<Block> blocks_;
   std::vector<Block*> spare_;  // blocks without memory
   Class classes_[kClassCount];

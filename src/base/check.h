@@ -1,5 +1,5 @@
-// Assertions that stay in release builds: what guards memory that others write to. A bug, never
-// anything that a peer, a file, a user or the network can bring about.
+// Assertions that stay in release builds, because they guard memory that others write to. A failed
+// check is a bug: no peer, file, user or network can cause one.
 #pragma once
 
 namespace byteps::internal {

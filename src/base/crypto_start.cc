@@ -4,7 +4,7 @@
 
 namespace byteps {
 
-// What else it begins with, it begins with by itself. A failure shows in the calls that follow.
+// OpenSSL does the rest of its start by itself. A failure shows in the calls that follow.
 void StartCrypto() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
 
 }  // namespace byteps

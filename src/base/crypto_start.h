@@ -1,11 +1,11 @@
-// How OpenSSL begins in this process.
+// Starts OpenSSL in this process.
 #pragma once
 
 namespace byteps {
 
-// Call it before anything else of OpenSSL. Its own cleanup at the exit of the process is switched
-// off: threads of ours may still be using it then, when a program ends without closing the job.
-// Thread-safe, and cheap when it is not the first call.
+// Must be called before any other function of OpenSSL. Switches off the cleanup of OpenSSL at the
+// exit of the process: if a program ends without closing the job, threads of this library may still
+// use OpenSSL then. Thread-safe; later calls are cheap.
 void StartCrypto();
 
 }  // namespace byteps

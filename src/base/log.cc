@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kClearLine = "\r\x1b[K";
 constexpr size_t kColumnsDefault = 80;
 
-// Lines below "warning" belong to stdout, as users of the original know them.
+// Writes lines below "warning" to stdout, where users of the original expect them.
 class SplitSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit SplitSink(std::shared_ptr<LogWriter> writer)

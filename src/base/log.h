@@ -1,8 +1,9 @@
 // Log lines of one process: "[2026-01-31 12:00:00.123456: W worker 1] text".
 //
-// A Log is passed to whoever may log; there is no global one. Thread-safe. Whoever logs never waits
-// for whoever reads the output: lines are written on another thread (log_writer.h). Levels as in
-// the environment contract: trace, debug, info, warning, error, fatal.
+// Each object that logs gets its Log from its owner; there is no global one. Thread-safe. A thread
+// that logs never waits for the reader of the output: another thread writes the lines
+// (log_writer.h). The levels are those of the environment contract: trace, debug, info, warning,
+// error, fatal.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,8 +17,8 @@
 
 namespace byteps {
 
-// How a process says that it waits for others before its job begins: by lines now and then, by one
-// line that it rewrites, or not at all.
+// A process tells that it waits for others before its job begins by lines now and then, by one line
+// that it rewrites, or not at all.
 enum class WaitingStyle : unsigned char { kLines, kOneLine, kNothing };
 
 class Log {
@@ -27,7 +28,7 @@ class Log {
   Log(std::string_view who, std::string_view level, bool hide_time,
       WaitingStyle waiting = WaitingStyle::kLines);
 
-  // The process learns its rank only when the job starts.
+  // Changes `who`, because the process learns its rank only when the job starts.
   void Rename(std::string_view who);
 
   template <typename... Args>
@@ -47,11 +48,12 @@ class Log {
     Write(Level::kError, format, fmt::make_format_args(args...));
   }
 
-  // Says for whom or what this process waits, in its style; a warning otherwise.
+  // Writes in the style of this log what the process waits for. In the style kLines this is a
+  // warning.
   void Waiting(const std::string& text);
-  // Nothing is waited for any more. Says so if there is a line that would stay.
+  // Ends the wait. If there is a line that is rewritten, writes a last one.
   void WaitIsOver();
-  // Whether to call Waiting each second, because it rewrites its line.
+  // Returns whether the caller should call Waiting each second, because Waiting rewrites its line.
   bool RewritesWaiting() const { return waiting_ == WaitingStyle::kOneLine; }
 
  private:

@@ -10,7 +10,7 @@
 namespace byteps {
 namespace {
 
-// Standard error is a pipe or a terminal of the test's own while it lives.
+// Replaces standard error by a pipe or a terminal of the test, as long as this object lives.
 class Caught {
  public:
   explicit Caught(bool terminal) : before_(dup(STDERR_FILENO)) {
@@ -32,8 +32,8 @@ class Caught {
     close(read_end_);
   }
 
-  // All of it. The writing end is closed first: what was written to a terminal arrives when the
-  // kernel sees fit, but before the end.
+  // Returns the whole output. Closes the writing end first, because the kernel may pass on the
+  // bytes of a terminal late, but always before the end.
   std::string Read() const {
     dup2(before_, STDERR_FILENO);
     std::string text;
@@ -49,7 +49,7 @@ class Caught {
   int read_end_ = -1;
 };
 
-// What is seen of a wait of two reports, and of its end.
+// Returns the output of a wait with two reports, and of its end.
 std::string Seen(WaitingStyle style, bool terminal) {
   Caught caught(terminal);
   {

@@ -20,7 +20,8 @@
 namespace byteps {
 namespace {
 
-// A descriptor that cannot be written to loses the line: there is nowhere to say so.
+// Loses the text if the descriptor cannot be written to, because there is no other place to report
+// it.
 void WriteAll(int descriptor, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     ssize_t count = ::write(descriptor, text.data() + done, text.size() - done);
@@ -119,8 +120,8 @@ void LogWriter::Write(Stream stream, std::string line) {
   WriteAll(state.DescriptorOf(stream), line);  // better late than never
 }
 
-// Signals are for the threads of the program. A pipe without a reader is an error here, not the end
-// of the process.
+// Starts the thread with all signals blocked, because signals are for the threads of the program.
+// So a pipe without a reader is an error here and does not end the process.
 void LogWriter::State::Start() {
   sigset_t all;
   sigset_t before;

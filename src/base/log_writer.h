@@ -1,5 +1,6 @@
-// Writes lines to two descriptors on a thread of its own: who logs never waits for whoever reads
-// the output. When nobody does, lines are dropped at a limit, and counted.
+// Writes lines to two descriptors on a thread of its own, so that a thread that logs never waits
+// for the reader of the output. If nobody reads, the writer drops lines beyond a limit and counts
+// them.
 //
 // Thread-safe. The thread is started with the first line, and takes no signals.
 #pragma once
@@ -16,15 +17,15 @@ class LogWriter {
  public:
   enum class Stream : unsigned char { kOut, kErr };
 
-  // What may wait for the reader.
+  // The most bytes that may wait for the reader.
   static constexpr size_t kQueuedBytesMax = size_t{1} << 20;
-  // How long the end waits for what is queued.
+  // The longest time that the destructor waits for queued lines.
   static constexpr Duration kLastWordsLimit = seconds(1);
 
-  // The descriptors stay the caller's, and open.
+  // The caller keeps the descriptors and leaves them open.
   LogWriter(int out, int err);
-  // Flushes. If that takes too long the thread is left behind where it writes; it touches nothing
-  // but the descriptors any more.
+  // Flushes. If that takes longer than kLastWordsLimit, leaves the thread behind in its write; the
+  // thread then touches nothing but the descriptors.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -32,7 +33,8 @@ class LogWriter {
   // Never blocks. Lines of one stream keep their order.
   void Write(Stream stream, std::string line);
 
-  // Blocks until everything that was queued before is written; false if that takes longer.
+  // Blocks until all lines that were queued before are written. Returns false if that takes longer
+  // than `limit`.
   bool Flush(Duration limit);
 
  private:

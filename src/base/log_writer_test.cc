@@ -13,7 +13,7 @@
 namespace byteps {
 namespace {
 
-// A pipe of the smallest size, for both streams.
+// Gives both streams one pipe of the smallest size.
 class LogWriterTest : public testing::Test {
  protected:
   LogWriterTest() {
@@ -55,7 +55,8 @@ TEST_F(LogWriterTest, LinesComeInTheirOrder) {
   EXPECT_EQ(ReadWhatIsThere(), "a\nb\n");
 }
 
-// Every Write returns although nobody reads; what came through and what is missing is all there is.
+// Every Write returns although nobody reads. The lines that arrive and the count of missing ones
+// together are all lines.
 TEST_F(LogWriterTest, WhenNobodyReadsNobodyWaitsAndLinesAreCounted) {
   constexpr int kLines = 3000;  // three times what may wait
   LogWriter writer(out(), out());

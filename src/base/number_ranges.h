@@ -1,6 +1,6 @@
-// A set of numbers that is kept as ranges: numbers that are given in ascending order and go one by
-// one cost memory for the ranges between those that stay, however many have gone.
-// A value. One thread at a time.
+// A set of numbers that is kept as ranges. If numbers come in ascending order and go one by one,
+// the memory depends on the numbers that stay, and not on how many have gone. A value. One thread
+// at a time.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ ProofBytes HmacSha256(ConstByteSpan key, ConstByteSpan message) {
   StartCrypto();
   ProofBytes digest;
   unsigned length = 0;
-  // Null pointers of empty spans mean other things to OpenSSL.
+  // OpenSSL gives a null pointer a meaning of its own, so an empty span needs an address.
   const unsigned char nothing = 0;
   const void* key_data = key.empty() ? &nothing : static_cast<const void*>(key.data());
   const auto* message_data =
@@ -68,8 +68,8 @@ void RandomBytes(ByteSpan bytes) {
     if (count > 0) {
       bytes = bytes.subspan(static_cast<size_t>(count));
     } else if (errno != EINTR) {
-      // Only a kernel or a sandbox without the call, so nothing a peer or a user can bring about.
-      // To go on with predictable bytes would open the job to strangers.
+      // Only a kernel or a sandbox without the call leads here; no peer and no user can.
+      // Predictable bytes would open the job to strangers, so the process ends.
       std::perror("byteps: the kernel gives no random bytes (getrandom)");
       std::abort();  // tidy-allow(exit): see above
     }

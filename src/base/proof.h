@@ -1,8 +1,8 @@
 // Proofs that a peer knows the job's secret, without showing it.
 //
-// Both ends of a connection send a fresh random nonce and then a Proof over the bytes of the hello,
-// which hold the initiator's nonce, and over the acceptor's, with a `purpose` of their own
-// (src/runtime/handshake.cc), so that no proof can be replayed or reflected.
+// Both ends of a connection send a fresh random nonce and then a Proof. The Proof covers the bytes
+// of the hello, which hold the initiator's nonce, and the acceptor's nonce. Each end has a
+// `purpose` of its own (src/runtime/handshake.cc), so that no proof can be replayed or reflected.
 // Thread-safe: no state.
 #pragma once
 
@@ -27,17 +27,17 @@ ProofBytes HmacSha256(ConstByteSpan key, ConstByteSpan message);
 ProofBytes Proof(std::string_view secret, std::string_view purpose, ConstByteSpan a,
                  ConstByteSpan b);
 
-// Takes the same time wherever the two differ.
+// Compares two proofs. Takes the same time wherever the two differ.
 bool ProofEqual(const ProofBytes& left, const ProofBytes& right);
 
-// The same for a proof as it came from a peer; false when it is not 32 bytes long.
+// Does the same for a proof as it came from a peer; false if it is not 32 bytes long.
 bool ProofEqual(const ProofBytes& expected, ConstByteSpan received);
 
 // Fills `bytes` from the kernel's random generator, fit for nonces and secrets. May block early in
 // the boot of a machine until the kernel has gathered randomness.
 void RandomBytes(ByteSpan bytes);
 
-// A number that tells two lives of one process apart; never 0.
+// Returns a random number that tells two lives of one process apart; never 0.
 uint64_t RandomIncarnation();
 
 }  // namespace byteps

@@ -1,5 +1,5 @@
-// A queue in a ring: first in, first out, random access from the front; grows by doubling, never
-// shrinks, so that steady state allocates nothing. One owner.
+// A queue in a ring: first in, first out, random access from the front. It grows by doubling and
+// never shrinks, so steady state allocates nothing. One owner.
 #pragma once
 
 #include <cstddef>

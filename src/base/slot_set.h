@@ -1,5 +1,5 @@
-// A set of slots: who contributed to a verdict, who holds one. On the wire a bitmap, slot 0 in the
-// lowest bit of the first byte.
+// A set of slots, such as the members that contributed to a verdict or hold one. On the wire it is
+// a bitmap, with slot 0 in the lowest bit of the first byte.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace byteps {
 
 class SlotSet {
  public:
-  // False when the slot was in it already.
+  // Returns false if the set had the slot already.
   bool Insert(Slot slot) {
     if (slot / 64 >= words_.size()) words_.resize(slot / 64 + 1);
     uint64_t bit = uint64_t{1} << (slot % 64);
@@ -22,7 +22,7 @@ class SlotSet {
     words_[slot / 64] |= bit;
     return fresh;
   }
-  // False when the slot was not in it.
+  // Returns false if the set did not have the slot.
   bool Remove(Slot slot) {
     if (!Contains(slot)) return false;
     words_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
@@ -39,7 +39,7 @@ class SlotSet {
     for (uint64_t word : words_) count += static_cast<uint32_t>(std::popcount(word));
     return count;
   }
-  // Slots in both.
+  // Returns the slots that are in both sets.
   SlotSet And(const SlotSet& other) const {
     SlotSet both;
     for (Slot slot = 0; slot < words_.size() * 64; ++slot) {
@@ -84,20 +84,21 @@ class SlotSet {
   std::vector<uint64_t> words_;
 };
 
-// The same of ranks.
+// A set of ranks.
 using RankSet = SlotSet;
 
-// Shared by all verdicts that have the same members: one object per view, nearly always.
+// All verdicts that have the same members share one Receipt: nearly always one object per view.
 using Receipt = std::shared_ptr<const SlotSet>;
 
-// Nearly always a piece has the receipt that it had before. Counting a reference would wait until
-// the bytes of the piece, which have just been written, have left for the cache.
+// Sets `to`, unless it has the value already. Nearly always a piece keeps the receipt that it had,
+// and counting a reference would wait until the processor has stored the piece's bytes, which were
+// just written.
 inline void SetReceipt(Receipt& to, const Receipt& from) {
   if (to != from) to = from;
 }
 
-// Leaves in `common`, which is null before the first one, the members that `part` has, too. True
-// when the two differed.
+// Removes from `common` the members that `part` does not have. `common` is null before the first
+// part. Returns true if the two differed.
 inline bool NarrowReceipt(Receipt& common, const Receipt& part) {
   if (common == part) return false;
   if (common == nullptr) {

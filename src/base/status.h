@@ -23,7 +23,7 @@ enum class StatusCode : int {
   kMismatch = 2,          // ranks disagree about a tensor; raised on every rank
   kDuplicateName = 3,     // the name is in flight
   kPeerLost = 4,          // a worker, server or the coordinator is gone
-  kEvicted = 5,           // the others went on without this process
+  kEvicted = 5,           // the other members went on without this process
   kDeadlineExceeded = 6,  // a bounded wait ended
   kShutdown = 7,          // the session was shut down
   kRefused = 8,           // the job refused this process; the message names the difference
@@ -37,7 +37,7 @@ inline constexpr StatusCode kLastStatusCode = StatusCode::kOutOfStep;
 
 std::string_view StatusCodeName(StatusCode code);
 
-// Small while all is well, for it goes along with every piece: only an error has memory for a text.
+// A Status goes along with every piece, so it is small: only an error has memory for a text.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -50,7 +50,7 @@ class [[nodiscard]] Status {
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_ == nullptr ? kNoMessage : *message_; }
 
-  // "mismatch: tensor 'w' ...", or "ok".
+  // Returns "mismatch: tensor 'w' ...", or "ok".
   std::string ToString() const;
 
   friend bool operator==(const Status& one, const Status& other) {
@@ -64,7 +64,7 @@ class [[nodiscard]] Status {
   std::shared_ptr<const std::string> message_;  // copies share the text
 };
 
-// What a system call refused: `what`, and the text of errno.
+// Makes an error of a system call that failed: `what`, and the text of errno.
 Status SystemError(StatusCode code, const std::string& what);
 
 // A value or the Status that says why there is none.

@@ -11,14 +11,14 @@
 
 namespace byteps {
 
-// The first `bytes_max` bytes of a text in UTF-8 or less: none of its characters is cut in two. The
+// Returns at most the first `bytes_max` bytes of a text in UTF-8, and cuts no character in two. The
 // result borrows from `text`.
 std::string_view CutText(std::string_view text, size_t bytes_max);
 
-// "0, 1, 5", or "0, 1 and 7 more" if there are more than `shown_max`.
+// Returns "0, 1, 5", or "0, 1 and 7 more" if there are more than `shown_max`.
 std::string ListText(std::span<const uint32_t> numbers, size_t shown_max = 16);
 
-// "12 s"; parts of a second are left out.
+// Returns "12 s"; leaves out parts of a second.
 std::string SecondsText(Duration duration);
 
 }  // namespace byteps

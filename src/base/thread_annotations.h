@@ -43,7 +43,7 @@ class BYTEPS_SCOPED_CAPABILITY MutexLock {
 
   void Wait(std::condition_variable& changed) { changed.wait(lock_); }
 
-  // False when the deadline passed first; spurious wake-ups return true.
+  // Returns false if the deadline passed first; spurious wake-ups return true.
   template <typename TimePoint>
   bool WaitUntil(std::condition_variable& changed, TimePoint deadline) {
     return changed.wait_until(lock_, deadline) == std::cv_status::no_timeout;

@@ -5,7 +5,8 @@
 
 namespace byteps {
 
-// Nanoseconds since an arbitrary start that is the same for one machine (or one simulation).
+// A Time counts nanoseconds since an arbitrary start, which is the same for all of one machine (or
+// one simulation).
 using Duration = std::chrono::nanoseconds;
 using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 

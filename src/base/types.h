@@ -11,7 +11,7 @@ namespace byteps {
 using ByteSpan = std::span<std::byte>;
 using ConstByteSpan = std::span<const std::byte>;
 
-// Whether they have a byte in common.
+// Returns whether the two have a byte in common.
 inline bool Overlap(ConstByteSpan a, ConstByteSpan b) {
   std::less<> before;  // of pointers into different objects, too
   return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
@@ -29,7 +29,7 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 enum class Role : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2 };
 
-// Where the input and the output of an operation lie.
+// The input and the output of an operation lie in the host's memory or in a device's.
 enum class Memory : uint8_t { kHost, kDevice };
 
 // The numbers are part of the C ABI and of the wire format: never renumber.
@@ -79,7 +79,8 @@ constexpr const char* NameOf(DataType type) {
   return "unknown";
 }
 
-// How the contributions to a piece become its verdict. Part of the wire format: never renumber.
+// A Combine turns the contributions to a piece into its verdict. The numbers are part of the wire
+// format: never renumber.
 enum class Combine : uint8_t {
   kSum = 0,
   kMin = 1,

@@ -10,7 +10,11 @@ BANNED = (
     "|as|and|or|but|nor|else|also|then|so|than|because"
 )
 # Only these folders, without the folders in them, are written that way yet.
-FOLDERS = ("apps",)
+FOLDERS = (
+    "apps",
+    "src/base",
+    "src/config",
+)
 _BANNED = re.compile(rf"(?:/\*+|//+)!?[\s*]*(?P<word>{BANNED})\b", re.IGNORECASE)
 ADVICE = "begin the comment with a subject, or with a verb as in 'Returns ...'"
 

@@ -20,7 +20,7 @@ bool IsFlag(const OptionRow& row, Role role) {
   return (row.readers & ReaderOf(role)) != 0 && !row.secret && row.name != "role";
 }
 
-// "--num_worker,--num-worker", as CLI11 wants it.
+// Returns "--num_worker,--num-worker", the form that CLI11 expects.
 std::string FlagNames(std::string_view name) {
   std::string dashed(name);
   std::ranges::replace(dashed, '_', '-');
@@ -28,7 +28,7 @@ std::string FlagNames(std::string_view name) {
   return fmt::format("--{},--{}", name, dashed);
 }
 
-// CLI11 names the argument but not what was meant.
+// Adds the nearest known flag to the error of CLI11, which names only the wrong argument.
 std::string Explain(Role role, const std::string& what, std::span<const std::string> unread) {
   std::vector<std::string_view> names = {"help", "version", "print_config"};
   for (const OptionRow& row : OptionRows()) {
@@ -60,7 +60,7 @@ Result<Arguments> ParseArguments(Role role, std::span<const char* const> argumen
     parser.add_option(FlagNames(row.name), values[row.name])->take_last();
   }
   try {
-    // CLI11 takes the words last first.
+    // CLI11 takes the words in reverse order.
     parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return Status(StatusCode::kInvalidArgument, Explain(role, error.what(), parser.remaining()));

@@ -1,4 +1,4 @@
-// The command line of the executables: the rows as flags.
+// The command line of the executables, which has a flag for each row.
 #pragma once
 
 #include <span>

@@ -17,11 +17,12 @@ class Environment {
   Environment() = default;
   explicit Environment(Variables variables) : variables_(std::move(variables)) {}
 
-  // A copy of this process' variables: the only place of the C++ tree that reads them. Must not
-  // run while another thread changes them (setenv).
+  // Returns a copy of this process' variables. Only this function of the C++ tree reads them. Must
+  // not run while another thread changes them (setenv).
   static Environment OfProcess();
 
-  // The value, or empty. An empty variable counts as not set: shells cannot always unset one.
+  // Returns the value, or an empty text. An empty variable counts as not set, because shells cannot
+  // always unset one.
   std::string_view Get(std::string_view name) const;
 
   const Variables& variables() const { return variables_; }

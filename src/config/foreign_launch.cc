@@ -12,15 +12,16 @@ namespace {
 
 struct Launcher {
   std::string_view name;
-  std::string_view size;  // the variable that says how many processes it has started
-  std::string_view rank;  // and which of them this is
+  std::string_view size;  // the variable with the number of processes that it has started
+  std::string_view rank;  // the variable with the number of this process
 };
 
 constexpr Launcher kLaunchers[] = {
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     {"mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
     {"mpirun or mpiexec", "PMI_SIZE", "PMI_RANK"},
-    // Not SLURM_NTASKS: a batch script has it, too, beside SLURM_PROCID, and is one process.
+    // SLURM_NTASKS would not do: a batch script, which is one process, has it, too, beside
+    // SLURM_PROCID.
     {"srun of Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
     {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
     {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK"},

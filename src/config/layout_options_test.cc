@@ -10,7 +10,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A worker of a job of two machines with 2 and 1 workers.
+// Returns the options of a worker in a job of two machines with 2 and 1 workers.
 Result<Options> Unequal(Environment::Variables changes) {
   changes.emplace("DMLC_NUM_WORKER", "2");
   changes.emplace("DMLC_NUM_SERVER", "1");
@@ -73,7 +73,7 @@ TEST(LayoutOptionsTest, AListOfOneMachineNeedsNoServer) {
   EXPECT_EQ(GlobalRank(options.value()), 2);
 }
 
-// Its workers would meet those of another job that was told nothing, either.
+// A job that has neither an address nor an id would meet the workers of another such job.
 TEST(LayoutOptionsTest, AJobWithoutServersHasSomethingThatOthersDoNotHave) {
   using Variables = Environment::Variables;
   const auto load = [](const Variables& more) {
@@ -113,7 +113,8 @@ TEST(LayoutOptionsTest, ContradictionsNameBothSides) {
   }
 }
 
-// All workers of a job cut and widen alike, also the one that is alone on its machine.
+// All workers of a job cut and widen tensors in the same way, including a worker that is alone on
+// its machine.
 TEST(LayoutOptionsTest, MachinesSumIfOneOfThemCan) {
   const auto is_one = [](Environment::Variables changes) {
     return IsOneOfMachine(Unequal(std::move(changes)).value());
@@ -136,7 +137,7 @@ TEST(LayoutOptionsTest, MachinesSumIfOneOfThemCan) {
   EXPECT_FALSE(MachinesSum(Unequal({{"BYTEPS_LOCAL_SIZES", "1,65"}}).value()));
 }
 
-// A machine is lost as a whole, so each asks whether the job can do without it.
+// A job loses a machine as a whole, so each machine checks that the job can do without it.
 TEST(LayoutOptionsTest, AMachineIsOneMemberOnlyIfTheJobMayLoseIt) {
   const auto is_one = [](const char* machine) {
     return IsOneOfMachine(Unequal({{"BYTEPS_LOCAL_SIZES", "3,2"},

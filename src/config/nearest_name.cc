@@ -6,7 +6,7 @@
 namespace byteps::config {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Three rows of the table are enough: a swap looks two rows back.
+  // The table needs three rows, because a swap looks two rows back.
   std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
   std::vector<size_t> current(b.size() + 1);

@@ -12,7 +12,8 @@
 namespace byteps::config {
 namespace {
 
-// Without the number of workers a worker would train alone although somebody named a job for it.
+// Returns whether somebody named a job for this process. Without the number of workers such a
+// worker would train alone.
 bool NamesAJob(const Options& options) {
   return !options.root_host.empty() || options.root_port != 0 || options.num_server != 0;
 }
@@ -60,7 +61,7 @@ Status CheckTrace(const Options& options) {
                   options.trace_start_step, options.trace_end_step));
 }
 
-// Of all roles: whoever is told the list is told it right.
+// Checks the list of sizes in every role that has it.
 Status CheckLayout(const Options& options) {
   if (options.local_sizes.empty()) return Status::Ok();
   const MachineLayout layout = LayoutOf(options);
@@ -119,8 +120,8 @@ Status CheckServers(const Options& options) {
       "(DMLC_NUM_SERVER); servers may share the workers' machines");
 }
 
-// The workers of a job without servers find each other by what they were told. Two jobs that were
-// told the same would become one.
+// The workers of a job without servers find each other by their options. Two jobs with the same
+// options would become one.
 Status CheckApart(const Options& options, const GivenOptions& given) {
   const bool has_root = !options.root_host.empty() && options.root_port != 0;
   const bool is_apart = has_root || given.contains("job_id") || !options.job_secret.empty();
@@ -140,7 +141,8 @@ Status CheckSilence(std::string_view name, int64_t limit_ms, int64_t interval_ms
                   name, limit_ms, interval_ms));
 }
 
-// One of them would be silently ignored.
+// Refuses two options that exclude each other, because the server would silently ignore one of
+// them.
 Status CheckInterfaces(const Options& options) {
   if (options.interfaces.empty() || options.role != Role::kServer) return Status::Ok();
   const bool named = !options.node_host.empty();

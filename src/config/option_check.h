@@ -1,4 +1,4 @@
-// What the options of one process must say together.
+// Checks that the options of one process fit together.
 #pragma once
 
 #include <set>
@@ -12,8 +12,8 @@ namespace byteps::config {
 // Names of the options that the environment or a setting has given.
 using GivenOptions = std::set<std::string_view>;
 
-// Ok, or kInvalidArgument: one text with all that is missing for the role, or the first pair of
-// values that contradict each other.
+// Returns Ok, or kInvalidArgument. The error names all options that the role lacks, or the first
+// pair of values that contradict each other.
 Status CheckOptions(const Options& options, const GivenOptions& given);
 
 }  // namespace byteps::config

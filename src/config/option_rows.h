@@ -12,7 +12,7 @@
 
 namespace byteps::config {
 
-// Which roles read an option: an or of these.
+// The roles that read an option: an "or" of these bits.
 using Readers = uint8_t;
 inline constexpr Readers kByWorker = 1;
 inline constexpr Readers kByServer = 2;
@@ -21,7 +21,7 @@ inline constexpr Readers kByAll = kByWorker | kByServer | kByScheduler;
 
 Readers ReaderOf(Role role);
 
-// What a value that is not allowed leads to.
+// A Strictness says what happens to a value that is not allowed.
 enum class Strictness : uint8_t {
   kError,
   kNearest,  // the nearest allowed number, with a warning
@@ -52,7 +52,7 @@ struct OptionRow {
 
 std::span<const OptionRow> OptionRows();
 
-// Null when there is none.
+// Returns null if no option has this name.
 const OptionRow* FindOption(std::string_view name);
 
 enum class Effect : uint8_t {

@@ -71,11 +71,11 @@ TEST(OptionRowsTest, FindOptionFindsEachRow) {
   EXPECT_EQ(FindOption("nothing"), nullptr);
 }
 
-// A random value that the row allows, as text.
+// Returns a random value that the row allows, as text.
 std::string AllowedText(const OptionRow& row) {
   if (TypeOf(row) == "integer") {
     const auto steps = (row.maximum - row.minimum) / row.multiple;
-    // inRange's end is exclusive.
+    // The end of inRange is exclusive.
     const int64_t value = row.minimum + row.multiple * *rc::gen::inRange<int64_t>(0, steps + 1);
     return value == 0 && !row.zero.empty() ? std::string(row.zero) : std::to_string(value);
   }

@@ -80,7 +80,7 @@ void AppendOptionsOf(Readers readers, std::string& page) {
   }
 }
 
-// Who reads what, in the order of the rows.
+// Returns the different sets of readers, in the order of the rows.
 std::vector<Readers> ReaderGroups() {
   std::vector<Readers> groups;
   for (const OptionRow& row : OptionRows()) {

@@ -11,7 +11,7 @@
 namespace byteps::config {
 namespace {
 
-// What SetOption was called with, for the functions that do one type each.
+// Keeps the arguments of SetOption for the functions that read one type each.
 struct Given {
   const OptionRow& row;
   std::string_view text;
@@ -30,7 +30,7 @@ std::string NumberRange(const OptionRow& row) {
   return fmt::format("{} to {}", row.minimum + (row.zero.empty() ? 0 : 1), row.maximum);
 }
 
-// "an integer from 1 to 64", in the unit in which the value was given.
+// Returns "an integer from 1 to 64", in the unit in which the value was given.
 std::string ExpectedNumber(const Given& given) {
   if (!given.row.zero.empty()) {
     return fmt::format("{}, or an integer from {}", given.row.zero, NumberRange(given.row));
@@ -40,7 +40,7 @@ std::string ExpectedNumber(const Given& given) {
   return fmt::format("an integer from {} to {}", least, given.row.maximum / given.factor);
 }
 
-// Nothing when the text is no integer; values beyond 64 bits become the nearest one.
+// Returns nothing if the text is no integer. A value beyond 64 bits becomes the nearest one within.
 std::optional<int64_t> ReadInteger(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   int64_t value = 0;
@@ -115,7 +115,7 @@ Status Store(Result<Value> parsed, Field field, Options& options) {
   return Status::Ok();
 }
 
-// Which of the possible fields a row has decides how its text is read.
+// Reads the text in the way of the type of the row's field.
 struct Setter {
   const Given& given;
   Options& options;

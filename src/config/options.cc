@@ -66,12 +66,13 @@ Result<Settings> ReadSettings(std::span<const std::string> texts) {
 std::optional<Source> FromAlias(const OptionRow& row, const Environment& environment) {
   if (row.alias.empty()) return std::nullopt;
   const std::string_view text = Trim(environment.Get(row.alias));
-  // In the other unit 0 means "off" or "default", which no option here has.
+  // In the unit of the alias, 0 means "off" or "default", and no option here has such a value.
   if (text.empty() || (row.alias_factor != 1 && text == "0")) return std::nullopt;
   return Source{text, std::string(row.alias), row.alias_factor};
 }
 
-// Who decides the option: the setting, else the variable, else its alias.
+// Returns the text that decides the option: the setting, otherwise the variable, otherwise its
+// alias.
 std::optional<Source> Decide(const OptionRow& row, const Environment& environment,
                              const Settings& settings) {
   if (const auto setting = settings.find(row.name); setting != settings.end()) {
@@ -96,7 +97,7 @@ void WarnAboutUnknownVariables(const Environment& environment, Options& options)
   const std::vector<std::string_view> known = KnownVariables();
   for (const auto& [name, value] : environment.variables()) {
     const bool ours = name.starts_with("BYTEPS_");
-    // DMLC_ is shared with other programs: only a near miss is worth a word.
+    // Other programs use DMLC_, too, so only a near miss is worth a warning.
     if (!ours && !name.starts_with("DMLC_")) continue;
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string hint = DidYouMean(name, known);
@@ -124,7 +125,8 @@ void TellAboutOtherVariables(const Environment& environment, Options& options) {
   }
 }
 
-// Each worker finds its number in the list. What contradicts the list is refused later.
+// Sets the worker's local size from the list. CheckOptions later refuses a value that contradicts
+// the list.
 void DeriveLocalSize(const GivenOptions& given, Options& options) {
   if (options.local_sizes.empty() || given.contains("local_size")) return;
   const MachineLayout layout = LayoutOf(options);
@@ -132,7 +134,7 @@ void DeriveLocalSize(const GivenOptions& given, Options& options) {
   if (machine < layout.machines()) options.local_size = layout.SizeOf(machine);
 }
 
-// Patience follows the interval: many jobs set only the interval.
+// Derives the timeouts from the interval, because many jobs set only the interval.
 void DeriveHeartbeatTimeouts(const GivenOptions& given, Options& options) {
   if (!given.contains("heartbeat_timeout_ms")) {
     options.heartbeat_timeout_ms =
@@ -173,7 +175,7 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
 
 namespace {
 
-// REQUIRES: the machine is one of the job's.
+// REQUIRES: the machine belongs to the job.
 int64_t RankInOrder(const Options& options) {
   const uint64_t first = LayoutOf(options).FirstRank(static_cast<uint64_t>(options.worker_id));
   return static_cast<int64_t>(first) + options.local_rank;
@@ -205,12 +207,13 @@ std::string WhyCannotSum(int64_t size) {
                      kLocalWorkersMax);
 }
 
-// Where any loss ends the job, a machine's may.
+// Returns whether the job goes on when it loses a worker. If it does not, the loss of a machine may
+// end it, too.
 bool MayLoseWorkers(const Options& options) {
   return options.min_workers > 0 && options.min_workers < WorkerCount(options);
 }
 
-// Of what all workers of the job know alike.
+// Decides by options that are equal on all workers of the job.
 std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   if (!SomeMachineCanSum(LayoutOf(options))) return WhyCannotSum(options.local_size);
   if (WorkerCount(options) > kSharingWorkersMax) {
@@ -226,7 +229,7 @@ std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   return std::nullopt;
 }
 
-// Of what the workers of a machine know alike.
+// Decides by options that are equal on all workers of a machine.
 std::optional<std::string> WhyThisMachineDoesNot(const Options& options) {
   if (!CanSum(static_cast<uint32_t>(options.local_size))) return WhyCannotSum(options.local_size);
   if (MayLoseWorkers(options) && options.min_workers > WorkerCount(options) - options.local_size) {
@@ -292,7 +295,7 @@ int64_t GlobalRank(const Options& options) {
   return options.global_rank.value_or(RankInOrder(options));
 }
 
-// As long as torch.distributed waits.
+// The default is the limit of torch.distributed.
 int64_t OperationTimeout(const Options& options) {
   return options.operation_timeout_s.value_or(1800);
 }

@@ -1,4 +1,4 @@
-// The options of one process: what the environment and the caller's settings say.
+// The options of one process, from the environment and the caller's settings.
 //
 // A new option is a field here, which holds its default, and a row in option_rows.cc, which holds
 // its names, range, readers and help. Parsing, --help, docs/environment.md and the start-up line
@@ -19,7 +19,7 @@
 namespace byteps::config {
 
 struct Options {
-  // Who this process is and where the job meets.
+  // These options name this process and the place where the job meets.
   Role role = Role::kWorker;
   std::string root_host;
   int64_t root_port = 0;
@@ -28,7 +28,7 @@ struct Options {
   int64_t worker_id = 0;
   int64_t local_rank = 0;
   int64_t local_size = 1;
-  std::string local_sizes;  // of all machines, where they differ; then local_size follows
+  std::string local_sizes;  // of all machines, if they differ; then local_size follows
   std::optional<int64_t> global_rank;
   std::optional<int64_t> servers;
   bool force_distributed = false;
@@ -46,7 +46,7 @@ struct Options {
   int64_t port = 0;
   int64_t server_index = -1;
 
-  // How the data moves.
+  // These options shape the traffic.
   int64_t partition_bytes = 32768;
   int64_t scheduling_credit = 0;
   int64_t credit_bytes = 0;
@@ -58,7 +58,7 @@ struct Options {
   std::string tcp_congestion = "auto";
   int64_t tcp_notsent_lowat = 0;
 
-  // How long to wait.
+  // These options limit waits.
   int64_t start_timeout_s = 120;
   int64_t heartbeat_interval_ms = 200;
   int64_t eviction_timeout_ms = 900;
@@ -68,14 +68,14 @@ struct Options {
   int64_t server_patience_s = 10;
   std::optional<int64_t> operation_timeout_s;  // not set: OperationTimeout
 
-  // What it does when processes are lost.
+  // These options decide what the job does when it loses processes.
   int64_t min_workers = 0;
   bool strict = false;
   bool measure_links = true;
   bool shared_links = true;
   int64_t exit_notices = -1;
 
-  // What it says.
+  // These options choose what the process logs and records.
   std::string timeline;
   bool trace_on = false;
   int64_t trace_start_step = 10;
@@ -89,76 +89,78 @@ struct Options {
   std::string waiting = "auto";
   bool telemetry_on = true;
 
-  // What LoadOptions has to tell the user, one sentence each: warnings say that something will not
-  // happen as asked (a mistyped variable, a clamped value, a missing feature); notices name
-  // variables that are accepted and need no effect here.
+  // LoadOptions tells the user these sentences. A warning says that something will not happen as
+  // asked (a mistyped variable, a clamped value, a missing feature). A notice names a variable that
+  // is accepted and needs no effect here.
   std::vector<std::string> warnings;
   std::vector<std::string> notices;
 };
 
 // Reads the options. `settings` are "option=value" texts; they win over the environment, and the
-// last of equal ones wins. kInvalidArgument for unknown settings, values that cannot be read or
-// are out of range, values that contradict each other, and missing ones; the message names the
-// option, the value, what is allowed and the nearest known name. kRefused for a worker that another
-// launcher has started as one of several, and that knows of no job.
+// last of equal ones wins. kInvalidArgument: a setting is unknown, a value cannot be read or is out
+// of range, values contradict each other, or one is missing. The message names the option, the
+// value, the allowed values and the nearest known name. kRefused: another launcher has started this
+// worker as one of several, and the worker knows of no job.
 Result<Options> LoadOptions(const Environment& environment, std::span<const std::string> settings);
 
-// Whether this worker needs servers. With nothing set a process is rank 0 of 1 and needs none.
-// REQUIRES: role is worker, here and down to GlobalRank.
+// Returns whether this worker needs servers. If nothing is set, a process is rank 0 of 1 and needs
+// none. REQUIRES: role is worker, here and down to GlobalRank.
 bool IsDistributed(const Options& options);
 
-// As many workers of a machine can share memory (session/wiring.cc compares with src/local/).
+// The most workers of a machine that can share memory (session/wiring.cc compares with src/local/).
 inline constexpr int64_t kLocalWorkersMax = 64;
-// A job whose machines share memory has at most so many workers, and pieces of at most so many
-// bytes (session/wiring.cc compares with src/machine/).
+// The most workers, and the largest piece, of a job whose machines share memory (session/wiring.cc
+// compares with src/machine/).
 inline constexpr int64_t kSharingWorkersMax = 181;
 inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 
-// Whether the workers of the job are on one machine, and sum in memory that they share.
+// Returns whether the workers of the job are on one machine, and sum in memory that they share.
 bool SumsLocally(const Options& options);
 
-// Whether the workers of each machine of a job with servers shall sum first. It follows from what
-// all workers of the job know alike, and the coordinator compares it (wire::Join).
+// Returns whether the workers of each machine of a job with servers shall sum first. The answer
+// follows from options that are equal on all workers of the job, and the coordinator compares it
+// (wire::Join).
 bool MachinesSum(const Options& options);
 
-// Whether the workers of this worker's machine are one member of a job with servers: they share
-// memory, and one of them exchanges their sum. It follows from what all workers of the machine know
-// alike.
+// Returns whether the workers of this worker's machine are one member of a job with servers: they
+// share memory, and one of them exchanges their sum. The answer follows from options that are equal
+// on all workers of the machine.
 bool IsOneOfMachine(const Options& options);
 
-// Why they are not, in a job with servers; nothing if they are, if the machine has one worker and
-// nobody has asked for it, or if local_reduce=0.
+// Returns why IsOneOfMachine is false, in a job with servers. Returns nothing if it is true, if the
+// machine has one worker and no option asks for it, or if local_reduce=0.
 std::optional<std::string> WhyNotOneOfMachine(const Options& options);
 
-// The largest piece of a tensor: the same for all workers of a job.
+// Returns the size of the largest piece of a tensor, which is the same for all workers of a job.
 int64_t PieceBytesMax(const Options& options);
 
-// How the workers of the job are spread over its machines. For a server and the scheduler: as far
-// as they were told.
+// Returns how the workers of the job are spread over its machines. A server and the scheduler know
+// only what their options say.
 MachineLayout LayoutOf(const Options& options);
 
-// Worker processes in the whole job.
+// Returns the number of worker processes in the whole job.
 int64_t WorkerCount(const Options& options);
 
-// This process' rank among them.
+// Returns this process' rank among all workers.
 int64_t GlobalRank(const Options& options);
 
-// How long an operation may take; 0: for ever.
+// Returns the seconds that an operation may take; 0: for ever.
 int64_t OperationTimeout(const Options& options);
 
-// The bytes that may be between push and answer; 0 leaves the choice to the caller.
+// Returns the bytes that may be between push and answer; 0 leaves the choice to the caller.
 int64_t CreditBytes(const Options& options);
 
-// Whether `timeline` names a file; Horovod's word for "perhaps later" is none.
+// Returns whether `timeline` names a file. Horovod's word for "perhaps later" is no file.
 bool HasTimelineFile(const Options& options);
 
-// The names in `interfaces`; none if it is not set.
+// Returns the names in `interfaces`; none if it is not set.
 std::vector<std::string> Interfaces(const Options& options);
 
-// "host:port" where the job's state is shown; empty: nowhere.
+// Returns the "host:port" at which the process shows the job's state; empty: it shows the state
+// nowhere.
 std::string StatusAddress(const Options& options);
 
-// "host:port" of the coordinator, "[host]:port" for an IPv6 address.
+// Returns the "host:port" of the coordinator, "[host]:port" for an IPv6 address.
 std::string RootAddress(const Options& options);
 
 }  // namespace byteps::config

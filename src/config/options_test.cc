@@ -18,7 +18,7 @@ using Texts = std::vector<std::string>;
 
 Environment Vars(Environment::Variables variables) { return Environment(std::move(variables)); }
 
-// A complete job, as `bpslaunch` users set it.
+// Returns the variables of a complete job, as users of `bpslaunch` set them.
 Environment::Variables JobVariables() {
   return {{"DMLC_ROLE", "worker"},          {"DMLC_NUM_WORKER", "2"},      {"DMLC_NUM_SERVER", "3"},
           {"DMLC_PS_ROOT_URI", "10.0.0.1"}, {"DMLC_PS_ROOT_PORT", "1234"}, {"DMLC_WORKER_ID", "1"}};
@@ -48,7 +48,7 @@ TEST(LoadOptionsTest, NothingSetIsASingleProcess) {
   EXPECT_THAT(options->notices, IsEmpty());
 }
 
-// One worker machine with two workers.
+// Returns the environment of a worker on the only machine of its job, which has two workers.
 Environment Machine(const Environment::Variables& changes) {
   Environment::Variables variables = {{"DMLC_NUM_WORKER", "1"},
                                       {"DMLC_NUM_SERVER", "0"},
@@ -77,7 +77,7 @@ TEST(LoadOptionsTest, WhoForbidsLocalSumsNeedsServers) {
   EXPECT_THAT(ErrorOf(Machine({{"BYTEPS_LOCAL_SIZE", "65"}})), HasSubstr("root_host"));
 }
 
-// Of a job of two machines with so many workers each.
+// Returns the options of a worker in a job of two machines that share memory.
 Result<Options> Sharing(Environment::Variables changes) {
   changes.emplace("BYTEPS_LOCAL_REDUCE", "1");
   changes.emplace("BYTEPS_LOCAL_SIZE", "4");
@@ -108,7 +108,8 @@ TEST(LoadOptionsTest, AMachineOfOneWorkerSumsNothingUnlessAsked) {
   EXPECT_TRUE(MachinesSum(Sharing(one).value())) << "other machines may have more";
 }
 
-// All workers of a job have to come to the same, and one alone cannot know the others' ranks.
+// All workers of a job must make the same choice, and one alone cannot know the ranks of the
+// others.
 TEST(LoadOptionsTest, NobodyChoosesOneMemberWhereAMachineMayBeLostForOneRank) {
   const auto options = [](Environment::Variables changes) {
     changes["BYTEPS_LOCAL_REDUCE"] = "auto";
@@ -140,7 +141,8 @@ TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
   EXPECT_THAT(why({{"BYTEPS_LOCAL_SIZE", "65"}}), HasSubstr("65"));
 }
 
-// Machines of one worker, too: all of a job cut alike.
+// Machines of one worker use the same limit, because all workers of a job cut tensors in the same
+// way.
 TEST(LoadOptionsTest, PiecesFitIntoTheBlocksOfMachinesThatShare) {
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "4194304"}}).value()), 256 << 10);
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "65536"}}).value()), 65536);
@@ -148,7 +150,7 @@ TEST(LoadOptionsTest, PiecesFitIntoTheBlocksOfMachinesThatShare) {
   EXPECT_EQ(PieceBytesMax(apart), apart.partition_bytes);
 }
 
-// Otherwise a forgotten variable would make two jobs of one.
+// Without the check, a forgotten variable would make two jobs of one.
 TEST(LoadOptionsTest, AJobWithoutServersSaysSo) {
   EXPECT_THAT(ErrorOf(Vars({{"BYTEPS_LOCAL_SIZE", "2"}, {"DMLC_NUM_WORKER", "1"}})),
               HasSubstr("DMLC_NUM_SERVER"));
@@ -202,7 +204,8 @@ TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
     EXPECT_THAT(refused.status().message(),
                 AllOf(HasSubstr("has started 4 processes"), HasSubstr("bps run -np 4"),
                       HasSubstr("DMLC_NUM_WORKER=1")));
-    // Said by hand, or as a setting, it is what the user wants; so is a job.
+    // A user who sets the number of workers by hand, or describes a job, wants what the options
+    // say.
     EXPECT_TRUE(LoadOptions(Vars(variables), Texts{"num_worker=1"}).ok());
     variables["DMLC_NUM_WORKER"] = "1";
     EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());

@@ -19,7 +19,7 @@ constexpr std::string_view kTcpRepeats = "TCP repeats what is lost";
 constexpr std::string_view kNoPolling = "nothing polls";
 
 constexpr OtherVariable kOthers[] = {
-    // The launcher's own.
+    // The variables of the launcher.
     {"NVIDIA_VISIBLE_DEVICES", kLauncher, "", "its length is the number of local processes"},
     {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
     {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},

@@ -1,4 +1,4 @@
-// Small text helpers of this folder.
+// Text helpers of this folder.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace byteps::config {
 
-// Without the white space around it.
+// Returns the text without the white space around it.
 std::string_view Trim(std::string_view text);
 
 std::string LowerCase(std::string_view text);
 
-// The parts of "a, b, c", trimmed; none for an empty text.
+// Returns the parts of "a, b, c", trimmed; none for an empty text.
 std::vector<std::string_view> SplitList(std::string_view text);
 
-// The role's name in the environment contract.
+// Returns the role's name in the environment contract.
 std::string_view RoleName(Role role);
 
 }  // namespace byteps::config

@@ -1,4 +1,4 @@
-// What the texts of options may be.
+// Checks of the texts of options.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ inline constexpr std::string_view kNameLimit = "letters, digits, '.', '_' and '-
 
 bool IsPlainName(std::string_view text);
 bool IsPlainNameOrEmpty(std::string_view text);
-// A name or an address: no white space, no separators of other formats.
+// Accepts a name or an address: no white space, no separators of other formats.
 bool IsHostOrEmpty(std::string_view text);
 bool IsCidrOrEmpty(std::string_view text);
-// "eth0,eth1", as many as a server may announce, each once.
+// Accepts "eth0,eth1": at most as many as a server may announce, each once.
 bool IsInterfacesOrEmpty(std::string_view text);
-// "2,1": a number for each machine.
+// Accepts "2,1": a number for each machine.
 bool IsLocalSizesOrEmpty(std::string_view text);
 
 }  // namespace byteps::config

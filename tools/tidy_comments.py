@@ -14,6 +14,9 @@ FOLDERS = (
     "apps",
     "src/base",
     "src/config",
+    "src/kernels",
+    "src/protocol",
+    "src/topology",
 )
 _BANNED = re.compile(rf"(?:/\*+|//+)!?[\s*]*(?P<word>{BANNED})\b", re.IGNORECASE)
 ADVICE = "begin the comment with a subject, or with a verb as in 'Returns ...'"

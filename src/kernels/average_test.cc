@@ -10,7 +10,7 @@
 namespace byteps::kernels {
 namespace {
 
-// Out of place, and in place of the last input.
+// Checks Average out of place, and in place of the last input.
 void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divisor,
                   size_t misalignment) {
   const size_t count = inputs[0].size() / SizeOf(type);

@@ -54,7 +54,7 @@ struct Product {
   }
 
  private:
-  // No unit multiplies bytes: even and odd ones go through 16 bits.
+  // No SIMD unit multiplies bytes, so even and odd bytes go through 16 bits.
   template <class D, class V>
   static HWY_INLINE V MultiplyBytes(D d, V a, V b) {
 #if HWY_TARGET == HWY_SCALAR

@@ -49,7 +49,7 @@ HWY_INLINE void StoreAsFloat(DoubleVector value, float* to) {
 #endif
 }
 
-// All of `count` elements; count is a multiple of the lanes. NaNs stay NaNs.
+// Converts all `count` elements; `count` is a multiple of the lanes. NaNs stay NaNs.
 void ToFloat(DataType from, bool for_halves, const std::byte* in, size_t count, float* out) {
   const FloatTag df;
   const DoubleTag dd;
@@ -108,7 +108,7 @@ void FromFloat(DataType to, const float* in, size_t count, std::byte* out) {
   }
 }
 
-// At most kChunk elements.
+// Converts at most kChunk elements.
 void ConvertChunk(DataType from, DataType to, const std::byte* in, std::byte* out, size_t count) {
   HWY_ALIGN std::byte padded[kChunk * sizeof(double)];
   HWY_ALIGN float middle[kChunk];

@@ -53,7 +53,8 @@ TEST(ConvertTest, EveryHalf) {
   }
 }
 
-// At and around every value of a half type and every middle between two: where rounding decides.
+// Tests at and around every value of a half type and every middle between two, because rounding
+// decides there.
 template <class T>
 std::vector<T> AroundTies(DataType half) {
   std::vector<T> values;

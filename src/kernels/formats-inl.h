@@ -1,4 +1,4 @@
-// How the elements of each DataType become vectors to compute with, and how results go back.
+// Turns the elements of each DataType into vectors to compute with, and results back into elements.
 //
 // A format works on groups of four vectors, so that their loads and latencies overlap. The vectors
 // hold elements in the type they are computed in (float32 for the halves), in an order of the
@@ -43,7 +43,7 @@ using IntTag = hn::RebindToSigned<FloatTag>;
 using IntVector = hn::Vec<IntTag>;
 using BitsTag = hn::RebindToUnsigned<FloatTag>;
 using BitsVector = hn::Vec<BitsTag>;
-// As many 16-bit lanes as there are float32 lanes.
+// A tag with as many 16-bit lanes as FloatTag has float32 lanes.
 using HalfTag = hn::Rebind<uint16_t, FloatTag>;
 
 // Bytes that four vectors of this target can hold.
@@ -58,7 +58,7 @@ HWY_INLINE T* Lanes(std::byte* bytes) {
   return reinterpret_cast<T*>(bytes);
 }
 
-// Four vectors' worth of bytes that may end early: the rest reads as zeros.
+// The bytes of four vectors, which may end early; the rest reads as zeros.
 class Padded {
  public:
   HWY_INLINE const std::byte* Fill(const std::byte* from, size_t bytes) {
@@ -152,8 +152,8 @@ HWY_INLINE void StoreBfloat16(FloatVector value, std::byte* to) {
 
 // ---- Formats.
 
-// The halves compute more per byte, so fewer of their loads are on the way at a time: asked for
-// this far ahead, bytes from memory come a fifth faster. Nothing else gains.
+// The halves compute more per byte, so fewer of their loads are on the way at a time. With a
+// prefetch this far ahead, bytes from memory come a fifth faster. No other format gains.
 inline constexpr size_t kHalfPrefetchBytes = 1024;
 
 // Elements computed in their own type.

@@ -1,4 +1,4 @@
-// The arithmetic on tensors: how contributions become a verdict, averages, scaling and conversion.
+// The arithmetic on tensors: combining contributions into a verdict, averages, scaling, conversion.
 //
 // Everything here is a pure function of its arguments: no state, no I/O, no allocation, no locks;
 // any thread may call. Each call picks the widest SIMD unit of the machine once; the result has the

@@ -1,4 +1,4 @@
-// What the kernel tests share: every SIMD target in turn, and values that find mistakes.
+// Helpers of the kernel tests: every SIMD target in turn, and values that find mistakes.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The kernels once more, one element at a time and without SIMD: what the tests compare with.
+// The kernels once more, one element at a time and without SIMD. The tests compare with them.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace byteps::kernels::reference {
 
 using Bytes = std::vector<std::byte>;
 
-// A 16-bit float with so many mantissa bits; its exponent has the other 15.
+// A 16-bit float with `kMantissaBits` bits of mantissa; sign and exponent have the other bits.
 template <int kMantissaBits>
 struct HalfCodec {
   using Stored = uint16_t;
@@ -149,7 +149,7 @@ inline Bytes Combine(byteps::Combine how, DataType type, const std::vector<Bytes
   return out;
 }
 
-// Integers by way of their exact sum and quotient, floats by one division of the sum.
+// Averages integers by their exact sum and quotient, floats by one division of the sum.
 inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, size_t count,
                      uint32_t divisor) {
   if (type == DataType::kBool) return Combine(byteps::Combine::kSum, type, inputs, count);
@@ -158,7 +158,7 @@ inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, size_t cou
     using Codec = decltype(codec);
     using Stored = typename Codec::Stored;
     using Computed = typename Codec::Computed;
-    // Plus zero would change a minus zero.
+    // The sum begins with the first input, because an initial plus zero would change a minus zero.
     for (size_t i = 0; i < count; ++i) {
       if constexpr (std::is_floating_point_v<Computed>) {
         Computed sum = Codec::Decode(ReadAt<Stored>(inputs[0].data(), i));
@@ -202,7 +202,7 @@ Bytes Transform(DataType type, Bytes data, OfFloat of_float, OfInteger of_intege
   return data;
 }
 
-// Between the four float types.
+// Converts between the four float types.
 inline Bytes Convert(DataType from, DataType to, const Bytes& in) {
   const size_t count = in.size() / SizeOf(from);
   Bytes out(count * SizeOf(to));

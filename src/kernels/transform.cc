@@ -18,7 +18,7 @@ namespace byteps::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// One group at `from`, every element times `factor`, to `to`.
+// Multiplies every element of the group at `from` by `factor`, and writes it to `to`.
 template <class Format>
 HWY_INLINE void ScaleGroup(const std::byte* from, std::byte* to, typename Format::Vector factor,
                            typename Format::Vector& witness) {

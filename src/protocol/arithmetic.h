@@ -1,5 +1,5 @@
-// What the state machines do with bytes. The product uses kernels; simulations that move no real
-// bytes use an empty implementation.
+// The arithmetic of the state machines on bytes. The product uses kernels; simulations that move no
+// real bytes use an empty implementation.
 #pragma once
 
 #include "src/base/types.h"
@@ -14,7 +14,8 @@ class Arithmetic {
   // out = inputs[0] op inputs[1] op ... in this order; `out` may be one of the inputs.
   virtual void Combine(byteps::Combine how, DataType type, std::byte* out,
                        std::span<const std::byte* const> inputs, size_t bytes) = 0;
-  // out = (inputs[0] + inputs[1] + ...) / divisor, likewise.
+  // out = (inputs[0] + inputs[1] + ...) / divisor, in the same order; `out` may be one of the
+  // inputs.
   virtual void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
                        size_t bytes, uint32_t divisor) = 0;
   virtual void Copy(std::byte* to, const std::byte* from, size_t bytes) = 0;

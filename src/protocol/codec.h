@@ -1,5 +1,5 @@
-// Codecs: other forms of a piece's bytes, for the way between worker and shard. What travels, is
-// kept, repeated and adopted is the encoded form; only who combines or uses the numbers decodes it.
+// Codecs: other forms of a piece's bytes, for the way between worker and shard. Processes send,
+// keep, repeat and adopt the encoded form. Only code that combines or uses the numbers decodes it.
 //
 // All workers and servers of a job need the same codecs. Nobody compares them when a process joins
 // (wire::Join has no list of codecs; JoinCheck would be the place). So in a job with servers
@@ -24,22 +24,24 @@ namespace byteps::protocol {
 class Codec {
  public:
   virtual ~Codec() = default;
-  // Whether it encodes numbers of this type. If not, Front::Submit refuses the operation, and no
-  // worker or shard calls the functions below.
+  // Returns whether the codec encodes numbers of this type. If not, Front::Submit refuses the
+  // operation, and no worker or shard calls the functions below.
   virtual bool Supports(DataType type) const = 0;
-  // Encode writes no more than this; at most wire::kCodecExtraBytesMax more than the piece has.
+  // Returns the most bytes that Encode writes: at most wire::kCodecExtraBytesMax more than the
+  // piece has.
   virtual size_t EncodedBytesMax(DataType type, size_t piece_bytes) const = 0;
-  // Returns how many bytes it has written. REQUIRES: out.size() >= EncodedBytesMax.
+  // Returns the number of bytes that it has written. REQUIRES: out.size() >= EncodedBytesMax.
   virtual size_t Encode(DataType type, ConstByteSpan piece, ByteSpan out) const = 0;
-  // Fills the whole piece. An error: Encode does not write that; the piece's bytes mean nothing.
+  // Fills the whole piece. Returns an error if Encode cannot have written `encoded`; the piece's
+  // bytes then mean nothing.
   virtual Status Decode(DataType type, ConstByteSpan encoded, ByteSpan piece) const = 0;
 };
 
-// The codecs that a process has, by the id in a data header; 0 is no codec. This one has none.
+// The codecs that a process has, by the id in a data header; 0 is no codec. This class has none.
 class Codecs {
  public:
   virtual ~Codecs() = default;
-  // Null: there is none with this id. What it returns lives as long as this.
+  // Returns null if there is no codec with this id. The codec lives as long as this object.
   virtual const Codec* Find(uint8_t id) const {
     static_cast<void>(id);
     return nullptr;

@@ -1,4 +1,4 @@
-// A codec as simple as one can be: float32 is cast to bfloat16, towards zero.
+// The simplest codec: it casts float32 to bfloat16, towards zero.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ class Bfloat16Codec final : public Codec {
   bool Supports(DataType type) const override { return type == DataType::kFloat32; }
   size_t EncodedBytesMax(DataType, size_t piece_bytes) const override { return piece_bytes / 2; }
   size_t Encode(DataType, ConstByteSpan piece, ByteSpan out) const override {
-    // The higher half of each number, little-endian.
+    // Copies the higher half of each number, little-endian.
     for (size_t at = 0; at + 4 <= piece.size(); at += 4) {
       std::memcpy(out.data() + at / 2, piece.data() + at + 2, 2);
     }

@@ -1,7 +1,7 @@
-// The way of a tensor, in order. These lists stand here and nowhere else; a stage never knows its
-// neighbours, and one that has nothing to do is absent from the path.
+// The way of a tensor, in order. These lists stand here and nowhere else. A stage never knows its
+// neighbours, and a stage that has nothing to do is absent from the path.
 //
-// Of an operation; the front walks it (worker/front.cc):
+// The path of an operation; the front walks it (worker/front.cc):
 //
 //   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
 //   layout      sizes that differ by rank are told first, so that bytes land in their final place
@@ -18,9 +18,10 @@
 //   keep        copy input to output
 //   deliver
 //
-// Of a piece, once it has credit or its owner wants it; a lane walks it (worker/piece_walk.cc).
-// Each stage takes what the one before it made, and may wait for an event (worker/piece_path.h).
-// Stages without a star are still to come. Those with two stars are in src/machine/ (decision 24):
+// The path of a piece, once it has credit or its owner wants it; a lane walks it
+// (worker/piece_walk.cc). Each stage takes the result of the stage before it, and may wait for an
+// event (worker/piece_path.h). Stages without a star are still to come. Stages with two stars are
+// in src/machine/ (decision 24):
 //
 //   collect **  the machine's ranks put the piece into a block of the window: sum in rank order.
 //               All of them have begun the operation: a gate before the operation's exchange, and
@@ -44,7 +45,7 @@ namespace byteps::protocol {
 
 enum class Stage : uint8_t { kDeclare, kLayout, kPartition, kCopy, kExchange, kKeep, kDeliver };
 
-// What a stage says when it has been entered.
+// The answer of a stage that the path has entered.
 enum class StageVerdict : uint8_t {
   kDone,     // go on with the next stage
   kPending,  // an event will resume the path behind this stage

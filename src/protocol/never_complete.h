@@ -1,4 +1,4 @@
-// How operations end that can never complete: the same words wherever it is noticed.
+// Error texts for operations that can never complete, the same in every place that notices it.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace byteps::protocol {
 
-// They need a rank that has left the job in order.
+// The operation needs a rank that has left the job in order.
 Status ErrorOfLeftRank(uint32_t rank);
 
-// An overlay to which nobody brings bytes. `ranks` names who should, and has joined.
+// Nobody brings bytes to an overlay. `ranks` names the ranks that should, and that have joined.
 Status ErrorOfJoinedRoot(const std::string& ranks);
 
 }  // namespace byteps::protocol

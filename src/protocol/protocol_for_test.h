@@ -1,4 +1,4 @@
-// What tests of shard and worker share: views, and an arithmetic that touches no memory.
+// Helpers of the tests of shard and worker: views, and an arithmetic that touches no memory.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace byteps::protocol {
 
 inline constexpr Time kStart{};
 
-// For tensors that have an address and no memory.
+// Serves tensors that have an address and no memory.
 class NoArithmetic final : public Arithmetic {
  public:
   void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
@@ -30,7 +30,7 @@ struct SentAnswer {
   std::string bytes;
 };
 
-// `workers` workers and one server with `shards` equal shards.
+// Makes a view of `workers` workers and one server with `shards` equal shards.
 inline wire::View ViewFor(uint32_t workers, uint32_t shards, uint32_t piece_bytes_max = 4096) {
   wire::View view;
   view.epoch = 1;

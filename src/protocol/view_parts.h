@@ -1,4 +1,4 @@
-// What both ends of the data path read out of a view.
+// Facts that both ends of the data path read out of a view.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ inline plan::Ownership OwnershipOf(const wire::View& view) {
   return {std::move(shards), view.began, placed, view.placed};
 }
 
-// All workers of the view.
+// Returns all workers of the view.
 inline Receipt WorkersOf(const wire::View& view) {
   auto all = std::make_shared<SlotSet>();
   for (const wire::WorkerInfo& worker : view.workers) all->Insert(worker.slot);

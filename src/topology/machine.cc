@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kCoresMax = 65536;
-// A bond of VLANs of devices is 3; a circle cannot be.
+// A bond of VLANs of devices has depth 3. The limit also ends a circle, which the kernel does not
+// allow.
 constexpr int kDepthMax = 4;
 constexpr std::string_view kLower = "lower_";
 
@@ -29,7 +30,7 @@ std::optional<Number> ReadNumber(std::string_view text) {
   return value;
 }
 
-// Names in a folder; none if it cannot be read.
+// Returns the names in a folder; none if it cannot be read.
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -46,7 +47,8 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// Interfaces have no '/' in their names, and "." and ".." are none.
+// Returns whether this can be the name of an interface: "." and ".." cannot, nor can a name with
+// '/'.
 bool IsName(const std::string& interface) {
   return !interface.empty() && interface[0] != '.' && interface.find('/') == std::string::npos;
 }
@@ -86,7 +88,7 @@ std::string FormatCores(const Cores& cores) {
   return text;
 }
 
-// Empty if the file cannot be read.
+// Returns an empty text if the file cannot be read.
 std::string Machine::ReadLine(const std::string& path) const {
   std::ifstream file(fs::path(root_) / path);
   std::string line;
@@ -128,7 +130,7 @@ std::vector<std::string> Machine::DevicesOf(const std::string& interface, int de
 uint64_t Machine::LinkMbit(const std::string& interface) const {
   uint64_t sum = 0;
   for (const std::string& device : DevicesOf(interface, 0)) {
-    // -1, or an error, while it is unknown.
+    // The file holds -1, or cannot be read, while the speed is unknown.
     const auto mbit = ReadNumber<int64_t>(ReadLine(NetFolder(device) + "/speed"));
     if (mbit.has_value() && *mbit > 0 && *mbit < UINT32_MAX) sum += static_cast<uint64_t>(*mbit);
   }
@@ -141,7 +143,7 @@ Cores Machine::CoresNear(const std::string& interface) const {
   std::optional<int> node;
   for (const std::string& device : DevicesOf(interface, 0)) {
     const auto of_device = ReadNumber<int>(ReadLine(NetFolder(device) + "/device/numa_node"));
-    // A bond over devices at two nodes is near to neither.
+    // A bond over devices at two nodes is near neither node.
     if (!of_device.has_value() || of_device != node.value_or(*of_device)) return {};
     node = of_device;
   }

@@ -1,7 +1,6 @@
-// What this machine is made of: its cores, its NUMA nodes, and what its network devices are. Read
-// from the files in which the kernel tells it (docs/decisions/0033-lanes-and-links.md says why not
-// from a library). Where the kernel tells nothing, as in many containers, the answer is "unknown",
-// never an error.
+// Describes this machine: its cores, its NUMA nodes and its network devices. The answers come from
+// files of the kernel (docs/decisions/0033-lanes-and-links.md says why not from a library). If the
+// kernel tells nothing, as in many containers, the answer is "unknown", never an error.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +11,11 @@
 
 namespace byteps::topology {
 
-// Numbers of cores as the kernel counts them, in order.
+// The kernel's numbers of cores, in order.
 using Cores = std::vector<uint32_t>;
 
-// "0-3,8,10-11"; what cannot be read, and numbers from 65536 on, are left out.
+// Read and write "0-3,8,10-11". ParseCores leaves out parts that it cannot read, and numbers from
+// 65536 on.
 Cores ParseCores(std::string_view text);
 std::string FormatCores(const Cores& cores);
 
@@ -24,42 +24,45 @@ struct NumaNode {
   Cores cores;
 };
 
-// A value: what is asked is read from the files each time.
+// A value. Each question reads the files again.
 class Machine {
  public:
   // `root`: the folder in which sys/ lies, for tests; "/" is this machine.
   explicit Machine(std::string root = "/") : root_(std::move(root)) {}
 
-  // The nodes that have cores, by number; empty if the kernel does not tell.
+  // Returns the nodes that have cores, by number; empty if the kernel does not tell.
   std::vector<NumaNode> Nodes() const;
 
-  // In Mbit/s; 0: unknown. Of a device that is made of others (a bond, a VLAN), what these have
-  // together. Other virtual devices name a rate that they do not keep: unknown.
+  // Returns the speed of the interface in Mbit/s; 0: unknown. A device that is made of others (a
+  // bond, a VLAN) has their speeds together. Other virtual devices name a rate that they do not
+  // keep, so their speed is unknown.
   uint64_t LinkMbit(const std::string& interface) const;
 
-  // The cores of the NUMA node at which the interface's device is; empty if that is unknown, or if
-  // the machine has one node.
+  // Returns the cores of the NUMA node at which the interface's device is; empty if that node is
+  // unknown, or if the machine has one node.
   Cores CoresNear(const std::string& interface) const;
 
-  // How many cores the control group of this process may use at most, rounded up; 0: any number.
+  // Returns the number of cores that the control group of this process may use at most, rounded up;
+  // 0: any number.
   uint32_t CoreQuota() const;
 
  private:
   std::string ReadLine(const std::string& path) const;
-  // The devices that it is made of; itself if it is one.
+  // Returns the devices that the interface is made of; the interface itself if it is a device.
   std::vector<std::string> DevicesOf(const std::string& interface, int depth) const;
 
   std::string root_;
 };
 
-// The cores that the calling thread may run on.
+// Returns the cores that the calling thread may run on.
 Cores AllowedCores();
 
-// How many cores this process may use: what it may run on, and what its control group may use.
+// Returns the number of cores that this process may use, limited by the cores that it may run on
+// and by its control group.
 uint32_t UsableCores(const Machine& machine);
 
-// From now on the calling thread, and threads that it starts, run on those of `cores` that they may
-// run on. False, and no change, if there are none, or if the system does not allow it.
+// Binds the calling thread, and threads that it starts later, to the `cores` on which they may run.
+// Returns false and changes nothing if there are none, or if the system does not allow it.
 bool RunOn(const Cores& cores);
 
 }  // namespace byteps::topology

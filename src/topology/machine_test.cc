@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder like the kernel's, with two nodes of four cores and devices at both.
+// Makes a folder like the kernel's, with two nodes of four cores and devices at both.
 class MachineTest : public ::testing::Test {
  protected:
   MachineTest() : root_(fs::path(::testing::TempDir()) / ("machine" + std::to_string(getpid()))) {
@@ -33,7 +33,7 @@ class MachineTest : public ::testing::Test {
     Write("sys/class/net/" + name + "/speed", mbit + "\n");
     Write("sys/class/net/" + name + "/device/numa_node", node + "\n");
   }
-  // Made of these devices.
+  // Adds an interface that is made of these devices.
   void AddVirtual(const std::string& name, const std::vector<std::string>& lower) {
     Write("sys/class/net/" + name + "/speed", "99999\n");
     for (const std::string& one : lower) {
@@ -152,7 +152,7 @@ TEST(RunOnTest, AThreadStaysOnTheCoresItGets) {
   std::thread bound([&] {
     EXPECT_TRUE(RunOn({all.back()}));
     EXPECT_EQ(AllowedCores(), (Cores{all.back()}));
-    // Beyond what it may use there is nothing.
+    // A thread cannot be bound to cores that it may not use.
     if (all.size() > 1) {
       EXPECT_FALSE(RunOn({all.front()}));
     }

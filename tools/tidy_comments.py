@@ -15,6 +15,7 @@ FOLDERS = (
     "src/base",
     "src/config",
     "src/kernels",
+    "src/operations",
     "src/protocol",
     "src/topology",
 )

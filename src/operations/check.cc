@@ -10,14 +10,14 @@
 namespace byteps::operations {
 namespace {
 
-// A table with a number for each pair of ranks is one piece.
+// Limits the ranks because a table with a number for each pair of ranks is one piece.
 constexpr uint32_t kPairsRanksMax = 2048;
 
 Status Invalid(const std::string& text) { return {StatusCode::kInvalidArgument, text}; }
 
 std::string Tensor(const Work& work) { return "tensor '" + std::string(work.name) + "'"; }
 
-// "broadcast of 'x'".
+// Returns "broadcast of 'x'".
 std::string Of(const Work& work) {
   return NameOf(work.spec.op) + (" of '" + std::string(work.name)) + "'";
 }
@@ -59,7 +59,7 @@ Status CheckSplits(Work& work, std::vector<uint64_t>& splits) {
                  " rows, the tensor's first dimension");
 }
 
-// The result may lie where its own bytes are in the input, or outside the input.
+// Checks that the result lies exactly where its bytes are in the input, or outside the input.
 Status CheckMemory(const Work& work) {
   const uint64_t bytes = InputBytes(work.spec, work.rows).value_or(0);
   const Part own = RowOf(work.spec.op).output(work);

@@ -1,5 +1,6 @@
-// What can be wrong with an operation's arguments that one rank can see alone. Whoever accepts
-// operations asks here first, so that nothing is accepted which would fail later for its arguments.
+// Finds the mistakes in an operation's arguments that one rank can see alone. Code that accepts
+// operations calls these functions first, so that no accepted operation fails later for its
+// arguments.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,13 @@
 
 namespace byteps::operations {
 
-// What the arguments say by themselves; work.place is not looked at. kInvalidArgument otherwise.
+// Checks the arguments by themselves and ignores work.place. kInvalidArgument: they are wrong.
 Status CheckArguments(const Work& work);
 
-// What depends on who takes part: the root, the splits, how much memory the result needs and where
-// it may lie. `work.splits` that are not given become equal ones, in `splits`, which outlives
-// `work`. REQUIRES: CheckArguments(work).ok(), and this rank takes part.
+// Checks the arguments that depend on the ranks that take part: the root, the splits, the size and
+// the place of the result's memory. If `work.splits` is empty, fills it with equal splits that lie
+// in `splits`, which must outlive `work`. REQUIRES: CheckArguments(work).ok(), and this rank takes
+// part.
 Status CheckPlace(Work& work, std::vector<uint64_t>& splits);
 
 }  // namespace byteps::operations

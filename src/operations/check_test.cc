@@ -12,7 +12,7 @@ using wire::Op;
 
 class CheckTest : public testing::Test {
  protected:
-  // As if it were rank 3 of the process set 7 with the ranks 1, 3 and 4.
+  // Checks `work` for rank 3 of process set 7, which has the ranks 1, 3 and 4.
   Status Check() {
     Status checked = CheckArguments(work);
     return checked.ok() ? CheckPlace(work, splits) : checked;

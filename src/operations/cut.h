@@ -1,5 +1,5 @@
-// How an operation's bytes are cut into pieces: one run of bytes, or sections one behind the other,
-// each of which goes to another receiver and so has pieces of its own.
+// Cuts an operation's bytes into pieces. The bytes are one run, or sections one behind the other.
+// Each section goes to another receiver, so it has pieces of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace byteps::operations {
 
-// What is to be cut. A value that needs no memory where there are no sections.
+// The bytes to be cut. A value; without sections it needs no memory.
 struct Extent {
-  uint64_t bytes = 0;              // in all
+  uint64_t bytes = 0;              // of all sections together
   std::vector<uint64_t> sections;  // bytes of each; none: one run
 
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// Copies of a cut are cuts. Never without a piece: what has no bytes is one empty piece.
+// A value. A cut always has a piece: an extent without bytes is one empty piece.
 class Cut {
  public:
-  // Pieces of at most `piece_bytes`. kExhausted: there would be more than 2^32 - 1.
+  // Cuts pieces of at most `piece_bytes`. kExhausted: there would be more than 2^32 - 1.
   static Result<Cut> Make(Extent extent, uint32_t piece_bytes);
-  // All in one piece. REQUIRES: extent.bytes <= UINT32_MAX - plan::kPieceUnitBytes.
+  // Makes one piece of all bytes. REQUIRES: bytes <= UINT32_MAX - plan::kPieceUnitBytes.
   static Cut Whole(uint64_t bytes);
 
   uint32_t count() const;
-  // Of a run: in its only section. REQUIRES: index < count().
+  // Returns the piece and its section; a run is one section. REQUIRES: index < count().
   plan::SectionPiece Piece(uint32_t index) const;
-  // Whether a cut of these would have the same pieces.
+  // Returns whether a cut of `extent` and `piece_bytes` would have the same pieces.
   bool Is(const Extent& extent, uint32_t piece_bytes) const {
     return piece_bytes_ == piece_bytes && extent_ == extent;
   }
-  // Of a run; nullptr for sections.
+  // Returns the partition of a run; nullptr for sections.
   const plan::Partition* run() const { return std::get_if<plan::Partition>(&pieces_); }
 
  private:

@@ -44,7 +44,7 @@ TEST(CutTest, TooManyPiecesAreAnError) {
   EXPECT_EQ(Cut::Make({bytes, {bytes / 2, bytes / 2}}, 64).status().code(), StatusCode::kExhausted);
 }
 
-// Whoever keeps a cut asks this instead of cutting again.
+// Code that keeps a cut calls Is instead of cutting again.
 RC_GTEST_PROP(CutTest, TheSameExtentGivesTheSamePieces, ()) {
   auto any = [] {
     Extent extent{*rc::gen::inRange<uint64_t>(0, 3) * 64, {}};

@@ -8,13 +8,13 @@
 namespace byteps::operations {
 namespace {
 
-// Tables travel as they lie in memory, and the wire is little-endian.
+// Ranks send tables as they lie in memory, and the wire is little-endian.
 static_assert(std::endian::native == std::endian::little);
 
-// REQUIRES: the arguments have been checked.
+// REQUIRES: CheckArguments has accepted the arguments.
 uint64_t BytesOf(const wire::TensorSpec& spec) { return TensorBytes(spec).value_or(0); }
 
-// Bytes from the begin of the scattered tensor to the rows of the rank at `place`.
+// Returns the bytes from the begin of the scattered tensor to the rows of the rank at `place`.
 uint64_t BytesBefore(const Work& work, uint64_t place) {
   auto rows = static_cast<uint64_t>(work.spec.shape[0]);
   uint64_t row_bytes = rows == 0 ? 0 : BytesOf(work.spec) / rows;
@@ -28,14 +28,15 @@ LaidOut Refused(StatusCode code, const std::string& text, bool only_here) {
   return laid;
 }
 
-// What this rank told has come back.
+// Returns whether the table still holds the numbers that this rank told.
 bool OwnNumbersAreBack(const Work& work) {
   std::span<const uint64_t> own = Told(work);
   auto back = work.table.begin() + static_cast<ptrdiff_t>(work.place.self * own.size());
   return std::equal(own.begin(), own.end(), back);
 }
 
-// Nobody has laid a number where those of one who is lost, or has joined, would be.
+// Writes zeros in place of the numbers of ranks that are lost or have joined, because nobody laid
+// numbers there.
 void ZeroOfTheAbsent(const Work& work, const std::vector<bool>& present) {
   size_t numbers = work.table.size() / work.place.count();
   for (uint32_t place = 0; place < work.place.count(); ++place) {
@@ -44,15 +45,15 @@ void ZeroOfTheAbsent(const Work& work, const std::vector<bool>& present) {
   }
 }
 
-// That the ranks from one place to another have told, without the last.
+// Adds up the rows that the ranks from place `begin` to `end`, without the last, have told.
 uint64_t RowsOf(const Work& work, uint32_t begin, uint32_t end) {
   uint64_t rows = 0;
   for (uint32_t place = begin; place < end; ++place) rows += work.table[place];
   return rows;
 }
 
-// The sections of an alltoall: for each receiver one for each run of senders, and one more, because
-// the run in which the receiver stands itself has one before it and one behind it.
+// Returns the number of an alltoall's sections for one receiver: one for each run of senders, and
+// one more, because the receiver's own run has a section before the receiver and one behind it.
 uint32_t SectionsOfReceiver(const Place& place) { return place.RunCount() + 1; }
 
 PlaceRun SendersOf(const Place& place, uint32_t receiver, uint32_t section) {
@@ -92,7 +93,7 @@ Part OutputOfScatter(const Work& work) {
   return {begin, BytesBefore(work, work.place.self + 1) - begin};
 }
 
-// A section has the rows of one receiver; everybody pushes all of it.
+// A section has the rows of one receiver; every rank pushes the whole section.
 Spans SpansOfScatter(const Work& work, const plan::SectionPiece& piece) {
   Spans spans;
   spans.piece_bytes = piece.bytes;
@@ -138,8 +139,8 @@ LaidOut LayOutGather(const Work& work, const std::vector<bool>& present, uint64_
   return laid;
 }
 
-// The pieces cover the result; a rank pushes what of its own rows lies in a piece. A section has
-// the rows of one run of places.
+// The pieces cover the result; a rank pushes the part of its own rows that lies in a piece. A
+// section has the rows of one run of places.
 Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
   const uint64_t row_bytes = BytesOf(work.spec);
   const uint64_t own_begin = RowsOf(work, 0, work.place.self) * row_bytes;
@@ -153,7 +154,7 @@ Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
     spans.push_offset = static_cast<uint32_t>(part.begin - offset);
     spans.push = ConstByteSpan(work.input + (part.begin - own_begin), part.bytes);
   }
-  // A piece that is all mine was copied when the result was laid out.
+  // A piece that has only this rank's rows was copied when the result was laid out.
   if (spans.push.size() == piece.bytes) return spans;
   spans.want = ByteSpan(work.gathered + offset, piece.bytes);
   return spans;
@@ -161,7 +162,7 @@ Spans SpansOfGather(const Work& work, const plan::SectionPiece& piece) {
 
 bool BringsGathered(const Work& work, uint32_t place) { return work.table[place] > 0; }
 
-// A receiver's own rows do not travel, and those for somebody who takes no part are sent to nobody.
+// A rank sends neither the rows for itself nor the rows for a rank that takes no part.
 LaidOut LayOutAlltoall(const Work& work, const std::vector<bool>& present, uint64_t most) {
   ZeroOfTheAbsent(work, present);
   const uint64_t count = work.place.count();

@@ -1,4 +1,4 @@
-// Who takes part in an operation, and where among them this rank stands.
+// The ranks that take part in an operation, and the place of this rank among them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace byteps::operations {
 
-// Ranks that stand behind one another: places from `begin` to `end`, without the last.
+// Neighbouring ranks: the places from `begin` to `end`, without the last.
 struct PlaceRun {
   uint32_t begin = 0;
   uint32_t end = 0;
@@ -20,11 +20,11 @@ struct PlaceRun {
 
 // A value that borrows.
 //
-// The ranks of one contributor bring one span of each piece. Where other ranks stand between them,
-// `turns` orders all ranks contributor by contributor: tables travel in that order, and pieces end
-// where a run of ranks ends that stand behind one another in both orders.
+// The ranks of one contributor bring one span of each piece. If other ranks stand between them,
+// `turns` orders all ranks contributor by contributor. Tables travel in that order, and pieces end
+// where a run of ranks ends that are neighbours in both orders.
 struct Place {
-  std::span<const uint32_t> ranks;  // by place, ascending: those of the process set that there are
+  std::span<const uint32_t> ranks;  // by place, ascending: the ranks of the process set that exist
   uint32_t self = 0;
   std::span<const uint32_t> turns;  // by place; empty: the places themselves
 
@@ -33,16 +33,17 @@ struct Place {
   uint32_t rank() const { return ranks[self]; }
   uint32_t TurnOf(uint32_t place) const { return turns.empty() ? place : turns[place]; }
 
-  // One if contributors' ranks follow one another. Each of these looks at all places.
+  // Returns the number of runs; one if the ranks of each contributor are neighbours. Each of these
+  // functions looks at all places.
   uint32_t RunCount() const;
   // REQUIRES: number < RunCount().
   PlaceRun Run(uint32_t number) const;
-  // The number of the run that has this place.
+  // Returns the number of the run that has this place.
   uint32_t RunOf(uint32_t place) const;
 };
 
-// Place::turns, from each place's contributor: who has the lowest place comes first. Empty if the
-// ranks of each follow one another.
+// Makes Place::turns from the contributor of each place. The contributor with the lowest place
+// comes first. Returns an empty list if the ranks of each contributor are neighbours.
 std::vector<uint32_t> TurnsByContributor(std::span<const Slot> slots);
 
 }  // namespace byteps::operations

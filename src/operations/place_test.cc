@@ -54,7 +54,7 @@ RC_GTEST_PROP(PlaceTest, RunsCoverAllPlaces, (std::vector<uint8_t> contributors)
   RC_ASSERT(next == place.count());
 }
 
-// The ranks of a contributor have turns behind one another, in the order of their places.
+// The ranks of a contributor have turns without gaps, in the order of their places.
 RC_GTEST_PROP(PlaceTest, TurnsGoContributorByContributor, (std::vector<uint8_t> contributors)) {
   std::vector<Slot> slots;
   for (uint8_t one : contributors) slots.push_back(one % 4);

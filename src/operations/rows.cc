@@ -12,7 +12,7 @@ namespace {
 
 bool IsRoot(const Work& work, uint32_t place) { return work.place.ranks[place] == work.spec.root; }
 
-// Only the root pushes, and only the others want.
+// Only the root pushes, and only the other ranks want.
 Spans SpansFromRoot(const Work& work, const plan::SectionPiece& piece) {
   Spans spans = SpansOfRun(work, piece);
   if (IsRoot(work, work.place.self)) {
@@ -23,7 +23,7 @@ Spans SpansFromRoot(const Work& work, const plan::SectionPiece& piece) {
   return spans;
 }
 
-// This rank's number goes out, and that of the last one comes back.
+// This rank pushes its number, and wants the number of the rank that joined last.
 Spans SpansOfJoin(const Work& work, const plan::SectionPiece& piece) {
   auto table = std::as_writable_bytes(work.table);
   Spans spans;
@@ -36,7 +36,7 @@ Spans SpansOfJoin(const Work& work, const plan::SectionPiece& piece) {
 uint64_t OneNumber(uint64_t) { return 1; }
 uint64_t OneForEach(uint64_t count) { return count; }
 
-// "float32[3, 4]"; of what has rows of its own on each rank, "float32[any, 4]".
+// Returns "float32[3, 4]", or "float32[any, 4]" if each rank may have another number of rows.
 std::string ShapeOf(const wire::TensorSpec& spec, bool any) {
   std::string text = NameOf(spec.dtype) + std::string("[");
   if (any) text += spec.shape.empty() ? "any" : "any, ";

@@ -66,7 +66,7 @@ TEST(RowsTest, BytesFollowFromTheSpec) {
   EXPECT_FALSE(InputBytes(gather, kTensorBytesMax / 15).has_value());
 }
 
-// What a rank must keep, or copy, beside what is exchanged.
+// Tests the bytes that a rank must keep or copy beside the exchange.
 TEST(RowsTest, InputsAreKeptAndCopiedWhereTheyMustBe) {
   std::byte memory[2];
   const std::vector<uint32_t> ranks = {0, 3};
@@ -92,7 +92,7 @@ TEST(RowsTest, InputsAreKeptAndCopiedWhereTheyMustBe) {
   EXPECT_EQ(BytesToCopyAlone(work), 0u) << "the result is no output of the user's";
 }
 
-// Whose part is missing matters only where somebody else was to get it.
+// A missing part matters only if another rank was to get it.
 TEST(RowsTest, AnAlltoallNeedsWhoBringsRowsToOthers) {
   const std::vector<uint32_t> ranks = {0, 1, 2};
   TensorSpec spec{Op::kAlltoall, DataType::kUint8, 0, {}};

@@ -1,6 +1,7 @@
-// Operations carried out by their rows alone, without a protocol: what all ranks push of each piece
-// is combined, what each wants is handed to it, and in the end everybody has what the operation
-// promises, each byte written by one answer at most, and by none only where it was there before.
+// Carries operations out by their rows alone, without a protocol. The test combines the bytes that
+// all ranks push of each piece, and hands each rank the bytes that it wants. In the end every rank
+// has the result that the operation promises. At most one answer has written each byte; only a byte
+// that was there before was written by none.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -21,7 +22,7 @@ using wire::Op;
 
 constexpr uint64_t kResultBytesMax = 1 << 20;
 
-// A rank, and the memory of its user.
+// A rank and the memory of its user.
 struct Rank {
   uint32_t place = 0;
   uint64_t rows = 0;
@@ -30,8 +31,8 @@ struct Rank {
   Bytes output;
   std::vector<uint64_t> table;
   Bytes gathered;
-  std::vector<int> written;  // of the result: how often by answers,
-  std::vector<bool> kept;    // and whether from this rank's own input
+  std::vector<int> written;  // how often answers have written each byte of the result
+  std::vector<bool> kept;    // the bytes of the result that came from this rank's own input
   Layout layout;
 };
 
@@ -44,7 +45,7 @@ class Job {
     }
     present.assign(ranks.size(), true);
   }
-  // Some ranks are of one contributor, whose number is its lowest place.
+  // Makes some ranks one contributor, whose number is its lowest place.
   void Group() {
     std::vector<Slot> lowest(3, kNoSlot);
     for (uint32_t place = 0; place < size(); ++place) {
@@ -86,7 +87,7 @@ class Job {
     }
   }
 
-  // All that are present play it to the end.
+  // All ranks that are present carry the operation out.
   void Play() {
     Group();
     Begin();
@@ -150,7 +151,7 @@ class Job {
     }
   }
 
-  // A round of one piece, to each byte of which at least so many contribute, or one overlays it.
+  // Exchanges one piece. At least `least` ranks contribute to each byte, or one rank overlays it.
   template <typename SpansOf>
   void Exchange(Combine combine, int least, SpansOf spans_of) {
     Bytes piece;
@@ -160,7 +161,7 @@ class Job {
     for (Rank& rank : ranks_) {
       if (!present[rank.place]) continue;
       Spans spans = spans_of(rank);
-      // Where nobody lays anything there is anything.
+      // Bytes that nobody overlays may have any value.
       if (piece.empty()) piece.assign(spans.piece_bytes, overlays ? std::byte{0xa5} : std::byte{0});
       brought.resize(piece.size());
       RC_ASSERT(spans.piece_bytes == piece.size());
@@ -279,7 +280,7 @@ RC_GTEST_PROP(SpansTest, AReducescatterGivesEachRankItsRows, ()) {
   RC_ASSERT(begin == job[0].input.size());
 }
 
-// Some may be gone before they have told anything.
+// Loses some ranks before they have told anything.
 void LoseSome(Job& job) {
   for (size_t place = 1; place < job.size(); ++place) {
     job.present[place] = *rc::gen::inRange(0, 4) > 0;
@@ -359,7 +360,8 @@ TEST(SpansTest, OperationsWithoutATensorAreOnePiece) {
   }
 }
 
-// Too large is too large on every rank; a table that comes back changed is seen by one.
+// Every rank sees that a result is too large; only one rank sees that its numbers came back
+// changed.
 TEST(SpansTest, LayoutsThatCannotBeAreErrors) {
   std::vector<uint32_t> ranks = {0, 1};
   for (Op op : {Op::kAllgather, Op::kAlltoall}) {

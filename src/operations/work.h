@@ -1,4 +1,4 @@
-// What the rows of the operations (row.h) calculate with: plain values that borrow.
+// The values that the rows of the operations (row.h) calculate with. They are plain and borrow.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct Work {
   std::byte* output = nullptr;
   uint64_t rows = 0;                 // where sizes are told first: of this rank's input
   std::span<const uint64_t> splits;  // alltoall: of these, those for each place
-  // Numbers that the ranks tell each other first: for each place a row of numbers, as many as
-  // Row::told says. While they travel they are in the order of Place::turns. Of a join: this rank,
-  // and then the one that joined last.
+  // The numbers that the ranks tell each other first: for each place a row of numbers, as many as
+  // Row::told says. While they travel they are in the order of Place::turns. A join has this rank
+  // here, and later the rank that joined last.
   std::span<uint64_t> table;
   std::byte* gathered = nullptr;  // a result of a size of its own: Layout::result_bytes
 };
 
-// Some bytes behind one another.
+// A run of bytes.
 struct Part {
   uint64_t begin = 0;
   uint64_t bytes = 0;
@@ -38,7 +38,7 @@ struct Part {
   friend bool operator==(const Part&, const Part&) = default;
 };
 
-// Where bytes of one piece lie, on this rank.
+// The places of one piece's bytes on this rank.
 struct Spans {
   uint32_t piece_bytes = 0;
   uint32_t push_offset = 0;  // in the piece
@@ -47,23 +47,23 @@ struct Spans {
   ByteSpan want;
 };
 
-// What is known when all sizes are: what is exchanged, and where results lie.
+// The exchange and the place of the result, which are known when all sizes are known.
 struct Layout {
   Extent extent;
   uint64_t rows = 0;  // of this rank's result, or of the input if it has no other
-  // Row::own_result: memory that the caller gets for the result.
+  // Row::own_result: the size of the memory that the caller gets for the result.
   uint64_t result_bytes = 0;
   std::vector<int64_t> received_rows;  // by place
-  // What does not travel: it is copied from the input into that memory.
+  // The bytes that do not travel: they are copied from the input into that memory.
   ConstByteSpan own;
   uint64_t own_offset = 0;
 };
 
-// A layout, or why there is none.
+// A layout, or the reason why there is none.
 struct LaidOut {
   Layout layout;
   Status status;
-  // Only this rank sees the error: the others wait for it, and must be told.
+  // If set, only this rank sees the error: the other ranks wait for it, and must be told.
   bool only_here = false;
 };
 

@@ -16,6 +16,7 @@ FOLDERS = (
     "src/config",
     "src/kernels",
     "src/operations",
+    "src/plan",
     "src/protocol",
     "src/topology",
 )

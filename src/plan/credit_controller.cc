@@ -34,7 +34,8 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
   if (measuring_) {
     const Duration elapsed = now - interval_start_;
     interval_bytes_ += bytes;
-    // Answers of a long path come in bursts, a round trip apart.
+    // The answers of a long path come in bursts, a round trip apart, so a measurement covers
+    // several.
     const Duration shortest = std::max(options_.interval_min, round_trip_);
     const Duration longest = std::max(options_.interval_max, 4 * round_trip_);
     if (elapsed < shortest || elapsed <= Duration::zero()) return;
@@ -45,7 +46,7 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
   interval_bytes_ = 0;
 }
 
-// A sample is cut to the bounds first, so that one burst cannot hold the credit up for long.
+// Cuts a sample to the bounds first, so that one burst cannot keep the credit high for long.
 void CreditController::Learn(uint64_t bytes, Duration elapsed) {
   const uint64_t usual = BytesIn(options_.target, bytes, elapsed, highest_);
   const uint64_t path =

@@ -1,12 +1,13 @@
-// How many bytes a worker may have between push and answer.
+// Decides how many bytes a worker may have between push and answer.
 //
-// Credit is a length of time, not a number of pieces: what the answers bring back in
-// `CreditOptions::target`. Less starves the links while a scheduler is late; more only queues, and
-// an urgent tensor waits behind what is queued. On a long path it is several round trips: a packet
-// that is lost there comes a round trip later and all behind it waits for it, in both directions,
-// and the congestion control keeps a round trip of its own in the queues. The rate is measured from
-// answers while the window is full; when it is not, the application sets the pace and nothing can
-// be learnt. Pure: time is an argument. A value; one owner, one thread.
+// Credit is a length of time, not a number of pieces: the bytes that the answers bring back in
+// `CreditOptions::target`. With less, the links starve while a thread is late; more bytes only wait
+// in queues, and an urgent tensor waits behind them. On a long path the credit is several round
+// trips: a lost packet comes a round trip later and all bytes behind it wait for it, in both
+// directions, and the congestion control keeps a round trip of its own in the queues. The
+// controller measures the rate from answers while the window is full. While it is not full, the
+// application sets the pace and nothing can be learnt. Pure: time is an argument. A value; one
+// owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct CreditOptions {
   Duration interval_max = milliseconds(400);
   uint64_t bytes_min = uint64_t{1} << 20;
   uint64_t bytes_max = uint64_t{4} << 20;
-  // Of the rate times the round trip there may be so much, whatever bytes_max says, up to ...
+  // The credit may be so many times the rate times the round trip, whatever bytes_max says, up to
+  // ...
   uint32_t round_trips = 8;
   uint64_t long_bytes_max = uint64_t{64} << 20;
   // Every shard needs a piece on its way there and one on its way back, whatever bytes_max says.
@@ -36,14 +38,14 @@ class CreditController {
  public:
   explicit CreditController(const CreditOptions& options);
 
-  // An answer of `bytes` came at `now`; `window_full` says whether pieces were held back for want
-  // of credit just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
+  // Learns from an answer of `bytes` that came at `now`. `window_full` says whether the credit held
+  // pieces back just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
   void OnAnswered(Time now, uint64_t bytes, bool window_full);
 
-  // What the longest of the paths takes there and back; zero: not known.
+  // Sets the round-trip time of the longest path; zero: not known.
   void SetRoundTrip(Duration round_trip) { round_trip_ = round_trip; }
 
-  // The credit to use now; at least 1.
+  // Returns the credit to use now; at least 1.
   uint64_t credit_bytes() const { return credit_bytes_; }
 
  private:

@@ -19,7 +19,7 @@ CreditOptions Options(uint32_t shards = 4) {
   return options;
 }
 
-// A link that brings a piece every `gap`, seen through a full window.
+// Plays a link that brings a piece every `gap`, by default while the window is full.
 void Receive(CreditController& controller, Time& now, Duration gap, int pieces, bool full = true) {
   for (int i = 0; i < pieces; ++i) {
     now += gap;
@@ -75,7 +75,7 @@ TEST(CreditControllerTest, AnIdleWindowTeachesNothing) {
   Time now;
   Receive(controller, now, microseconds(500), 1000);
   const uint64_t learnt = controller.credit_bytes();
-  // The application sends little: that says nothing about the link.
+  // The application sends little, which says nothing about the link.
   Receive(controller, now, milliseconds(10), 1000, /*full=*/false);
   EXPECT_EQ(controller.credit_bytes(), learnt);
   // A full window that is cut short again and again is no measurement either.
@@ -120,7 +120,7 @@ TEST(CreditControllerTest, ALongPathGetsEightRoundTrips) {
   EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), kPiece * 80.0, 16);
 }
 
-// What comes back in a round trip is the credit itself while it is too small.
+// While the credit is too small, the bytes that come back in a round trip are the credit itself.
 TEST(CreditControllerTest, ACreditThatIsTheLimitGrowsUntilTheLinkIs) {
   CreditController controller(Options());
   const Duration round_trip = milliseconds(50);
@@ -143,7 +143,7 @@ TEST(CreditControllerTest, AFastLinkGetsWhatItsPathHolds) {
   // 100 Gbit/s and 0.5 ms: 6.25 MB in a round trip.
   Receive(controller, now, Duration(2621), 100'000);
   EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), 8 * 6.25e6, 1e5);
-  // A usual round trip is far below what 40 ms bring.
+  // A usual round trip brings far fewer bytes than 40 ms.
   CreditController near(options);
   near.SetRoundTrip(microseconds(40));
   now = Time();

@@ -5,7 +5,7 @@
 namespace byteps::plan {
 namespace {
 
-// In a longer pause somebody stood still, which says nothing of a link.
+// In a longer pause a process stood still, which says nothing about a link.
 constexpr Duration kPauseMax = milliseconds(250);
 
 }  // namespace
@@ -31,7 +31,7 @@ void ExchangeMeter::OnPush(ShardId shard) {
   if (shard < open_.size()) ++open_[shard];
 }
 
-// What was pushed before Begin is answered, too.
+// Ignores an answer to a push from before Begin, which is not in `open_`.
 void ExchangeMeter::OnMoved(ShardId shard) {
   if (shard < open_.size() && open_[shard] > 0) --open_[shard];
 }

@@ -1,16 +1,16 @@
-// What a lane exchanges with each shard while its credit is used up: then the links set the pace.
-// While the program sets the pace nothing is measured, so that a link that has little to do is not
-// taken for a slow one.
+// Measures the bytes that a lane exchanges with each shard while its credit is used up, because
+// then the links set the pace. It measures nothing while the program sets the pace, so that a link
+// that has little to do does not look like a slow one.
 //
-// A shard is busy while a piece is between push and answer at it. Of a shard on a slow link that is
-// all the time: its bytes over the time are what the link carries. Of one that others hold up it is
-// a part of the time, and its link could carry more.
+// A shard is busy while a piece is between push and answer at it. A shard on a slow link is busy
+// all the time, and the link carries its bytes divided by the time. A shard that waits for others
+// is busy for a part of the time, and its link could carry more.
 //
-// A burst is what is exchanged from the first answer for which the credit was used up until nothing
-// is under way: a step, for most programs. Its last part, in which all wait for the shard that is
-// the latest, is in no other number.
+// A burst is the exchange from the first answer for which the credit was used up until no piece is
+// between push and answer: a step, for most programs. No other number includes the last part of a
+// burst, in which all wait for the latest shard.
 //
-// Time gets on with answers only. Pure: time is an argument. One owner, one thread.
+// Only answers move the time on. Pure: time is an argument. One owner, one thread.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class ExchangeMeter {
   struct Sample {
     std::vector<Shard> shards;  // by ShardId
     Duration active{};
-    // Of the bursts that came to their end.
+    // The bytes and the time of the bursts that ended.
     uint64_t burst_bytes = 0;
     Duration bursts{};
   };
@@ -40,23 +40,23 @@ class ExchangeMeter {
   // A sample is this long at least.
   explicit ExchangeMeter(Duration length = milliseconds(100)) : length_(length) {}
 
-  // Forgets everything: a generation with so many shards begins. Of other shards nothing is
-  // measured.
+  // Forgets everything, because a generation with so many shards begins. Ignores other shards from
+  // now on.
   void Begin(size_t shards);
-  // Another view is in force: what was measured before says nothing of it. The next burst begins
-  // when nothing of before is under way.
+  // Drops the measurements, because another view is in force. The next burst begins when no piece
+  // from before is between push and answer.
   void Restart();
-  // What was pushed to this shard is not answered any more.
+  // Forgets the pushes to this shard, because it does not answer any more.
   void Drop(ShardId shard);
   void OnPush(ShardId shard);
-  // The answer to one push does not count any more, because the piece has moved.
+  // Forgets one push to this shard, because its piece has moved.
   void OnMoved(ShardId shard);
-  // Nothing is between push and answer.
+  // Ends the burst: no piece is between push and answer.
   void OnIdle();
-  // A piece of `bytes` was answered, and `full` says whether others were held back for want of
-  // credit just before it. `now` never goes back.
+  // Counts the answer to a piece of `bytes`. `full` says whether the credit held other pieces back
+  // just before it. `now` never goes back.
   void OnAnswered(ShardId shard, uint64_t bytes, bool full, Time now);
-  // When it is long enough; the next one begins.
+  // Returns the sample if it is long enough, and begins the next one.
   std::optional<Sample> Take();
 
  private:
@@ -70,9 +70,9 @@ class ExchangeMeter {
   Duration length_;
   Sample measured_;
   std::vector<uint32_t> open_;  // by shard: pieces between push and answer
-  std::optional<Time> last_;    // answer; unless the credit was not used up then
+  std::optional<Time> last_;    // the last answer, if the credit was used up then
   std::optional<Burst> burst_;
-  bool after_restart_ = true;  // nothing was idle since
+  bool after_restart_ = true;  // OnIdle was not called since Restart
 };
 
 }  // namespace byteps::plan

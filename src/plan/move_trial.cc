@@ -6,14 +6,14 @@
 namespace byteps::plan {
 namespace {
 
-// A move pays if the job becomes faster by a quarter of what was promised in one of so many series.
+// A move pays if the job becomes faster by a quarter of the promised gain in one of so many series.
 constexpr double kPart = 0.25;
 constexpr uint32_t kSeriesOfTrial = 3;
 // After a move in vain, series until the next one; twice as many after each further one.
 constexpr uint32_t kWait = 40;
 constexpr uint32_t kDoublingsMax = 6;
-// If it becomes slower than this by a move that promised little, that ends at once. A job that is
-// slower than this for so many series without a move has changed: then there is no wait.
+// If a move that promised little makes the job slower than this, the trial ends at once. A job that
+// is slower than this for so many series without a move has changed: then the wait ends.
 constexpr double kSlower = 0.9;
 constexpr uint32_t kSlowSeries = 3;
 
@@ -33,7 +33,7 @@ bool MoveTrial::HasChanged(const Pace& pace) {
   return slow_ >= kSlowSeries;
 }
 
-// The pace in parts of that before the move, unless this series says nothing of it.
+// Returns the pace as a part of the pace before the move; nothing if this series does not tell.
 std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
   const double full = pace.full / pace_.full;
   if (pace_.bursts <= 0 || silent_ >= kSeriesWithoutBursts) return full;
@@ -43,7 +43,8 @@ std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
   return std::nullopt;
 }
 
-// Where much was promised, what slows the job down is other work on the processors.
+// Returns whether the move slows the job down. If the move promised much, the reason of a slower
+// job is other work on the processors.
 bool MoveTrial::Harms(const Pace& pace) const {
   const bool in_bursts = pace.bursts > 0 && pace.bursts < kSlower * pace_.bursts;
   return !PromisedMuch() && (in_bursts || pace.full < kSlower * pace_.full);

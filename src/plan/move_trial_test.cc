@@ -78,7 +78,7 @@ TEST(MoveTrialTest, WhatPromisesMuchIsSeenInEither) {
   }
 }
 
-// A quarter of what was promised.
+// A move must bring a quarter of the gain that it promised.
 TEST(MoveTrialTest, HowMuchAMoveMustPay) {
   for (double pace : {104.9, 105.1}) {
     MoveTrial trial;
@@ -88,7 +88,7 @@ TEST(MoveTrialTest, HowMuchAMoveMustPay) {
   }
 }
 
-// Series until the next move may be made, if the job goes on with this pace.
+// Returns the number of series until the next move is allowed, if the job goes on with this pace.
 int WaitOf(MoveTrial& trial, double pace) {
   int series = 0;
   for (; !trial.MayMove() && series < 10000; ++series) {

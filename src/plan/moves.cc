@@ -9,8 +9,8 @@
 namespace byteps::plan {
 namespace {
 
-// The golden section, and the second number of its family: steps by which a sequence modulo 1 stays
-// even in all its parts.
+// The golden section, and the second number of its family. With such steps a sequence modulo 1
+// stays even in all its parts.
 constexpr uint32_t kStepOfPieces = 0x9e3779b9;
 constexpr uint32_t kStepOfTensors = 0xc13fa9a9;
 

@@ -1,11 +1,11 @@
-// Which pieces a change of the shards' weights moves, and where to, as a pure function: every
-// process computes the same from the old and the new weights, so nobody needs a list of pieces.
+// Computes which pieces a change of the shards' weights moves, and where to, as a pure function.
+// Every process computes the same from the old and the new weights, so no process needs a list of
+// pieces.
 //
 // A shard whose weight falls keeps that part of the pieces that were dealt to it, and gives the
-// others to the shards whose weights rise, in proportion to what these gain. No other piece moves.
-// Which ones go is decided by a sequence that is as even as can be: of the pieces of a tensor, and
-// of many small tensors, each part is right to within a few pieces, and the moved ones are spread
-// over the tensor.
+// others to the shards whose weights rise, in proportion to their gain. No other piece moves. A
+// very even sequence decides which pieces go. So each part of a tensor's pieces, and of many small
+// tensors, is right to within a few pieces, and the moved pieces are spread over the tensor.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class Moves {
  public:
   // Nothing moves.
   Moves() = default;
-  // Both indexed by ShardId; only the proportions of each count. Without a positive weight in both,
-  // nothing moves.
+  // Both lists are indexed by ShardId; only the proportions of each count. If a list has no
+  // positive weight, nothing moves.
   Moves(std::span<const uint32_t> dealt, std::span<const uint32_t> wanted);
 
-  // The place of a piece that was dealt to `home`; O(log shards).
+  // Returns the place of a piece that was dealt to `home`; O(log shards).
   ShardId PlaceOf(ShardId home, TensorId tensor, uint32_t piece) const;
 
  private:

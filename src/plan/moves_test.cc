@@ -21,7 +21,8 @@ std::vector<uint32_t> AnyWeights(uint32_t count) {
   return weights;
 }
 
-// How many of `pieces` pieces of a tensor, dealt by `dealt`, each shard has.
+// Returns how many of the `pieces` pieces of a tensor each shard has, if they were dealt by
+// `dealt`.
 std::vector<uint32_t> CountPlaces(const std::vector<uint32_t>& dealt, const Moves& moves,
                                   TensorId tensor, uint32_t pieces) {
   PieceAssigner dealer = PieceAssigner::Create(dealt, kPieceBytes).value();
@@ -72,7 +73,7 @@ TEST(MovesTest, OneOfFourAtAQuarterIsRightToAFewPieces) {
   }
 }
 
-// Many tensors of one piece each.
+// Tests many tensors of one piece each.
 TEST(MovesTest, SmallTensorsAreSpreadAsPiecesAre) {
   const std::vector<uint32_t> dealt(4, 1);
   const std::vector<uint32_t> wanted = {50, 100, 100, 100};
@@ -82,7 +83,7 @@ TEST(MovesTest, SmallTensorsAreSpreadAsPiecesAre) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(counts[i], 2000 * PartOf(wanted, i), 12) << i;
 }
 
-// Of pieces that were dealt equally, as they are where nobody has declared a link.
+// Tests pieces that were dealt equally, as in a job without declared links.
 RC_GTEST_PROP(MovesTest, EveryShardGetsItsPartOfEqualPieces, ()) {
   const auto count = *rc::gen::inRange<uint32_t>(2, 12);
   const std::vector<uint32_t> dealt(count, 1);
@@ -95,7 +96,7 @@ RC_GTEST_PROP(MovesTest, EveryShardGetsItsPartOfEqualPieces, ()) {
   }
 }
 
-// With some weights the dealer and the sequence keep step for long: a part goes elsewhere.
+// With some weights the dealer and the sequence keep step for long, so a part goes to other shards.
 RC_GTEST_PROP(MovesTest, EveryShardGetsAboutItsPartOfOthers, ()) {
   const auto count = *rc::gen::inRange<uint32_t>(2, 12);
   const std::vector<uint32_t> dealt = AnyWeights(count);

@@ -11,7 +11,7 @@ constexpr uint32_t kCoresPerShard = 2;
 NetworkThreads WantedBy(const NetworkShare& share) {
   if (share.link_mbit == 0) return {share.links, ThreadLimit::kUnknownRate};
   const uint64_t each = (share.link_mbit + kMbitPerThread - 1) / kMbitPerThread;
-  // More than the maximum, and no product that is too large.
+  // The limit is more than the maximum, and keeps the product from an overflow.
   const uint64_t most = std::min<uint64_t>(each, kNetworkThreadsMax + 1);
   return {share.links * static_cast<uint32_t>(most), ThreadLimit::kRate};
 }
@@ -38,7 +38,7 @@ NetworkThreads ChooseLanes(const NetworkShare& share, uint32_t shards) {
 
 NetworkThreads ChooseShards(const NetworkShare& share) { return Choose(share, kCoresPerShard); }
 
-// All servers together have the connections of a worker.
+// Divides the connections of a worker among all servers.
 uint32_t ChooseFarShards(const NetworkShare& share, uint32_t servers) {
   const uint64_t parts =
       std::max<uint64_t>((share.link_mbit + kMbitOfLongPath - 1) / kMbitOfLongPath, 1);

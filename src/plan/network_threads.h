@@ -1,5 +1,5 @@
-// How many threads carry the network: the lanes of a worker and the shards of a server, if nobody
-// has said how many. One rule for both (docs/decisions/0033-lanes-and-links.md):
+// Decides how many threads carry the network, unless the user has: the lanes of a worker and the
+// shards of a server. One rule serves both (docs/decisions/0033-lanes-and-links.md):
 //
 //   * A link needs a thread for every kMbitPerThread of its rate, and one if the rate is unknown.
 //   * Each of several links has equally many, so that all of them carry the same.
@@ -20,21 +20,22 @@
 namespace byteps::plan {
 
 inline constexpr uint64_t kMbitPerThread = 10'000;
-// Beyond these a thread more has not been measured.
+// Nobody has measured more threads than these.
 inline constexpr uint32_t kNetworkThreadsMax = 8;
-// A path with such a round trip is a long one.
+// A path with at least this round-trip time is a long one.
 inline constexpr Duration kLongPath = milliseconds(5);
-// What a worker needs for each kMbitOfLongPath of a long path's rate, or if the rate is unknown.
+// The connections that a worker needs for each kMbitOfLongPath of a long path's rate, or if the
+// rate is unknown.
 inline constexpr uint32_t kConnectionsOfLongPath = 4;
 inline constexpr uint64_t kMbitOfLongPath = 500;
 
 struct NetworkShare {
-  uint32_t cores = 1;      // that this process may use
-  uint64_t link_mbit = 0;  // of each of its links; 0: unknown
+  uint32_t cores = 1;      // the cores that this process may use
+  uint64_t link_mbit = 0;  // the rate of each of its links; 0: unknown
   uint32_t links = 1;      // at least 1
 };
 
-// Which part of the rule decided.
+// The part of the rule that decided.
 enum class ThreadLimit : uint8_t { kUnknownRate, kRate, kCores, kShards, kMaximum };
 
 struct NetworkThreads {
@@ -43,13 +44,13 @@ struct NetworkThreads {
   friend bool operator==(const NetworkThreads&, const NetworkThreads&) = default;
 };
 
-// `shards`: how many the job has at least.
+// `shards`: the least number of shards that the job has.
 NetworkThreads ChooseLanes(const NetworkShare& share, uint32_t shards);
 NetworkThreads ChooseShards(const NetworkShare& share);
-// The same for a server on a long path, one of so many servers: also more than it has cores for.
+// Returns the number of shards for each of `servers` servers on a long path; may exceed its cores.
 uint32_t ChooseFarShards(const NetworkShare& share, uint32_t servers);
 
-// Half a sentence for the log: "its link has 25000 Mbit/s, and a thread carries 10000".
+// Returns half a sentence for the log: "its link has 25000 Mbit/s, and a thread carries 10000".
 std::string WhyText(const NetworkThreads& chosen, const NetworkShare& share);
 
 }  // namespace byteps::plan

@@ -6,7 +6,7 @@
 namespace byteps::plan {
 namespace {
 
-// Tickets of the heaviest shard: enough for shares to within some percent.
+// The tickets of the heaviest shard. So many make the shares right to within some percent.
 constexpr uint32_t kTicketsMax = 16;
 
 uint64_t Mix(uint64_t x) {
@@ -17,7 +17,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The best of a shard's tickets for a piece. Shards without weight have none.
+// Returns the best of a shard's tickets for a piece. Shards without weight have none.
 uint64_t BestTicket(uint64_t piece_key, ShardId shard, uint32_t tickets) {
   uint64_t best = 0;
   for (uint32_t i = 0; i < tickets; ++i) {
@@ -53,7 +53,7 @@ Owner Ownership::OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const {
   const ShardState& first = shards_[place];
   if (first.alive) return {place, std::max(settled_, first.since)};
   uint64_t key = Mix((uint64_t{tensor} << 32) | piece);
-  // A shard without weight stands behind all others, but it can own a piece when it is alone.
+  // A shard without weight stands behind all others, but it can own a piece if it is the only one.
   auto rank = [&](ShardId shard) {
     uint32_t tickets = (shards_[shard].weight + weight_unit_ - 1) / weight_unit_;
     return std::pair(BestTicket(key, shard, tickets), shard);
@@ -64,8 +64,8 @@ Owner Ownership::OwnerOf(ShardId home, TensorId tensor, uint32_t piece) const {
     if (!shards_[shard].alive) continue;
     if (!std::exchange(found, true) || rank(shard) > best) best = rank(shard);
   }
-  // The last change was the death or the coming of the owner or of a shard that stands before it:
-  // all of those are dead now.
+  // The last change was the death or the return of the owner or of a shard before it in the order.
+  // All shards before it are dead now.
   Owner owner{best.second, std::max({settled_, first.since, shards_[best.second].since})};
   for (ShardId shard = 0; shard < shards_.size(); ++shard) {
     if (shards_[shard].since <= owner.since || shards_[shard].alive) continue;

@@ -64,7 +64,7 @@ TEST(OwnershipTest, APieceWhoseNewPlaceDiesMovesOnAndOnlyThat) {
   }
 }
 
-// `since` against its definition: play a history of deaths and returns view by view.
+// Compares `since` with its definition, over a history of deaths and returns, view by view.
 RC_GTEST_PROP(OwnershipTest, SinceIsTheEpochOfTheLastChangeOfOwner, ()) {
   auto count = *rc::gen::inRange<uint32_t>(1, 6);
   std::vector<ShardState> shards(count);

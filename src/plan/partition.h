@@ -1,4 +1,4 @@
-// How a tensor is cut into pieces.
+// Cuts a tensor into pieces.
 //
 // A piece is the unit of placement, transfer and combination. Small pieces fill the pipeline
 // sooner (the first answer needs a whole piece from every rank), large ones carry fewer headers;
@@ -13,21 +13,21 @@
 
 namespace byteps::plan {
 
-// What a piece costs beside its payload, in bytes on the wire: header and packet overhead.
+// The cost of a piece beside its payload, in bytes on the wire: header and packet overhead.
 inline constexpr uint32_t kPieceHeaderBytes = 64;
 // Below this size the cost per piece outweighs the cost per byte.
 inline constexpr uint32_t kPieceBytesMin = 4096;
-// Small tensors seldom travel alone: the fill of a piece is shared with what travels with it.
+// Small tensors seldom travel alone, so a small tensor counts as part of so many bytes.
 inline constexpr uint64_t kTogetherBytes = uint64_t{4} << 20;
 // Cuts lie at multiples of this: a cache line, and a multiple of every element size.
 inline constexpr uint32_t kPieceUnitBytes = 64;
 
-// The size of the pieces of a tensor of `tensor_bytes` in a generation of so many ranks (those of a
-// process set, or of one contributor, are not counted apart: the decision says why): the P that
-// minimises ranks * P / B + kPieceHeaderBytes / P, where B is the larger of tensor_bytes and
-// kTogetherBytes; between kPieceBytesMin and `piece_bytes_max`, rounded down to a multiple of
-// kPieceUnitBytes (at least one unit, and `piece_bytes_max` wins over kPieceBytesMin). It may
-// exceed a tensor, which then is one piece.
+// Returns the size of the pieces of a tensor of `tensor_bytes` in a generation of `ranks` ranks.
+// Process sets and contributors do not change that number; the decision says why. The size is the P
+// that minimises ranks * P / B + kPieceHeaderBytes / P, where B is the larger of tensor_bytes and
+// kTogetherBytes. It lies between kPieceBytesMin and `piece_bytes_max`, rounded down to a multiple
+// of kPieceUnitBytes (at least one unit; `piece_bytes_max` wins over kPieceBytesMin). It may exceed
+// a tensor, which then is one piece.
 uint32_t PieceBytes(uint64_t tensor_bytes, uint32_t ranks, uint32_t piece_bytes_max);
 
 struct PieceSpan {
@@ -42,7 +42,7 @@ struct PieceSpan {
 // kPieceUnitBytes. A tensor of zero bytes is exactly one empty piece.
 class Partition {
  public:
-  // kExhausted when more than 2^32 - 1 pieces would be needed. `piece_bytes` is rounded down to a
+  // kExhausted: the tensor would need more than 2^32 - 1 pieces. `piece_bytes` is rounded down to a
   // multiple of kPieceUnitBytes, and up to one unit.
   static Result<Partition> Cut(uint64_t tensor_bytes, uint32_t piece_bytes);
 
@@ -52,8 +52,7 @@ class Partition {
   // REQUIRES: index < count().
   PieceSpan Piece(uint32_t index) const;
 
-  // The piece that holds the byte at `offset`.
-  // REQUIRES: offset < tensor_bytes().
+  // Returns the piece that holds the byte at `offset`. REQUIRES: offset < tensor_bytes().
   uint32_t IndexOf(uint64_t offset) const;
 
  private:

@@ -26,7 +26,8 @@ TEST(PartitionDeathTest, APieceThatDoesNotExistIsABug) {
 }
 
 TEST(PieceBytesTest, KnownSizes) {
-  // sqrt(64 * 100 MB / 4) is 40000: the largest piece. Up to 4 MiB it is that of 4 MiB.
+  // sqrt(64 * 100 MB / 4) is 40000: the largest piece. Tensors up to 4 MiB have the pieces of 4
+  // MiB.
   EXPECT_EQ(PieceBytes(100'000'000, 4, kMax), kMax);
   EXPECT_EQ(PieceBytes(100'000'000, 8, kMax), 28'224U);
   EXPECT_EQ(PieceBytes(1 << 23, 4, kMax), 11'584U);
@@ -54,7 +55,7 @@ RC_GTEST_PROP(PieceBytesTest, NoOtherSizeLosesLessToFillAndHeaders, ()) {
     const auto together = static_cast<double>(std::max(tensor, kTogetherBytes));
     return members * piece / together + kPieceHeaderBytes / piece;
   };
-  // One unit of slack: the size is rounded down.
+  // The comparison allows one unit, because the size is rounded down.
   const double best = std::min(overhead(chosen), overhead(chosen + kPieceUnitBytes));
   for (uint32_t other = kPieceBytesMin; other <= kMax; other += 1024) {
     RC_ASSERT(overhead(other) >= best * (1 - 1e-12));
@@ -63,7 +64,7 @@ RC_GTEST_PROP(PieceBytesTest, NoOtherSizeLosesLessToFillAndHeaders, ()) {
 
 RC_GTEST_PROP(PartitionTest, CoversEveryByteOnceInEvenPieces, ()) {
   const uint64_t tensor = AnyTensorBytes();
-  // At most a few thousand pieces, so that each is looked at.
+  // The tensor has at most a few thousand pieces, so that the test can look at each.
   const uint64_t least = tensor / 4096 + 1;
   RC_PRE(least < UINT32_MAX);
   const uint32_t piece_bytes = static_cast<uint32_t>(std::min<uint64_t>(

@@ -8,7 +8,8 @@
 namespace byteps::plan {
 namespace {
 
-// Loads are brought down each time this many bytes were dealt, so that they never overflow.
+// The assigner reduces all loads each time it has dealt this many bytes, so that they never
+// overflow.
 constexpr uint64_t kSubtractEveryBytes = uint64_t{1} << 40;
 constexpr uint64_t kRestoredLoadMax = uint64_t{1} << 62;
 
@@ -52,7 +53,8 @@ bool PieceAssigner::IsAhead(ShardId shard) const {
   return Uint128{loads_[shard]} * total_weight_ > Uint128{total_load_} * weights_[shard];
 }
 
-// The shard, not ahead, can see a piece of `cost` go elsewhere: T * w / W - l + cost <= L.
+// Returns whether a shard that is not ahead keeps its balance if a piece of `cost` goes to another
+// shard: T * w / W - l + cost <= L.
 bool PieceAssigner::MaySkip(ShardId shard, uint64_t cost) const {
   const Uint128 due = Uint128{total_load_} * weights_[shard] + Uint128{cost} * total_weight_;
   return due <= Uint128{loads_[shard] + cost_max_} * total_weight_;
@@ -88,9 +90,9 @@ void PieceAssigner::MoveCaughtUp() {
   while (!ahead_.empty() && !IsAhead(ahead_.front())) PushDue(PopAhead());
 }
 
-// Takes the next shard out of its heap. Some shard is always due: all cannot be ahead of their
-// shares, which sum to the whole. A shard that is ahead may take a piece early when the skipped
-// one alone is due: what all others are ahead together is what that one is behind.
+// Takes the next shard out of its heap. Some shard is always due, because the shares sum to the
+// whole and not all shards can be ahead of theirs. A shard that is ahead may take a piece early if
+// only the skipped shard is due: that shard is behind by as much as all others together are ahead.
 ShardId PieceAssigner::Choose(uint64_t cost) {
   const ShardId best = PopDue();
   if (best != previous_ || !MaySkip(best, cost)) return best;
@@ -121,7 +123,7 @@ std::vector<ShardId> PieceAssigner::DealTensor(const Partition& partition) {
   return shards;
 }
 
-// Taking the same multiple of its weight from every load changes no comparison above.
+// Subtracts the same multiple of its weight from every load, which changes no comparison above.
 void PieceAssigner::SubtractWholeTurns() {
   uint64_t turns = UINT64_MAX;
   for (size_t i = 0; i < loads_.size(); ++i) {

@@ -34,24 +34,25 @@ class PieceAssigner {
   static Result<PieceAssigner> Create(std::span<const uint32_t> shard_weights,
                                       uint32_t piece_bytes_max);
 
-  // The shard of the next piece. Pieces larger than `piece_bytes_max` are dealt all the same, but
-  // the balance is then only as fine as they are.
+  // Returns the shard of the next piece. Pieces may be larger than `piece_bytes_max`, but the
+  // balance is then only as fine as they are.
   ShardId Next(uint32_t piece_bytes);
 
-  // The shards of all pieces of a tensor, in order; the same as Next for each.
+  // Returns the shards of all pieces of a tensor, in order; the same as Next for each.
   std::vector<ShardId> DealTensor(const Partition& partition);
 
-  // Everything that decides future pieces, in numbers that can be sent: one load per shard, then
-  // the shard of the last piece (or the number of shards when there is none). An assigner of the
-  // same weights and piece_bytes_max that restores it deals the same pieces.
+  // Returns everything that decides future pieces, in numbers that can be sent: one load per shard,
+  // then the shard of the last piece (the number of shards if there is none). An assigner of the
+  // same weights and piece_bytes_max that restores these numbers deals the same pieces.
   std::vector<uint64_t> State() const;
-  // kInvalidArgument, and no change, when the numbers are no State() of these weights.
+  // Takes over the numbers of State(). kInvalidArgument, and no change: they are no State() of
+  // these weights.
   Status Restore(std::span<const uint64_t> state);
 
  private:
   PieceAssigner() = default;
 
-  // Heap orders: the worst first, as the standard heap functions want it.
+  // Heap orders: the worst first, as the standard heap functions need it.
   bool DueLater(ShardId a, ShardId b) const;
   bool ReadyLater(ShardId a, ShardId b) const;
   bool IsAhead(ShardId shard) const;
@@ -71,7 +72,7 @@ class PieceAssigner {
   uint64_t total_weight_ = 0;
   uint64_t total_load_ = 0;
   uint64_t cost_max_ = 0;       // L
-  uint64_t subtract_at_ = 0;    // total_load_ at which whole turns are subtracted
+  uint64_t subtract_at_ = 0;    // total_load_ at which the assigner subtracts whole turns
   ShardId previous_ = 0;        // weights_.size() when there is none
   std::vector<ShardId> due_;    // heap: not ahead of their share, most urgent on top
   std::vector<ShardId> ahead_;  // heap: ahead of their share, first to be caught up on top

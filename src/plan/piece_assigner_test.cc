@@ -56,7 +56,7 @@ struct Tally {
   uint64_t total_weight = 0;
 };
 
-// The rule, spelled out with a scan over all shards and loads that never shrink.
+// Follows the rule by a scan over all shards, with loads that never shrink.
 class PlainReference {
  public:
   PlainReference(std::vector<uint32_t> weights, uint64_t cost_max)
@@ -132,7 +132,7 @@ RC_GTEST_PROP(PieceAssignerTest, NoShardIsEverMoreThanOnePieceFromItsShare, ()) 
 }
 
 RC_GTEST_PROP(PieceAssignerTest, DealsAsThePlainRuleDoes, ()) {
-  // Pieces of up to 4 GiB, so that the loads are brought down many times.
+  // Pieces have up to 4 GiB, so that the assigner reduces the loads many times.
   const uint32_t bytes_max = *rc::gen::element(kPieceMax, UINT32_MAX);
   const std::vector<uint32_t> weights = AnyWeights(20);
   const std::vector<uint32_t> sizes = AnySizes(bytes_max);

@@ -60,8 +60,9 @@ double ShareAtLevel(const Host& host, double link, uint64_t workers, double leve
   return std::max(0.0, room / static_cast<double>(workers - 2ULL * host.workers));
 }
 
-// The level at which the vessels hold everything; infinite when there are none. A vessel starts to
-// fill at workers_i / link_i, so they are taken in that order until the next one would stay empty.
+// Returns the level at which the vessels hold everything; infinite if there are none. A vessel
+// starts to fill at workers_i / link_i, so the loop takes them in that order until the next one
+// would stay empty.
 double FillLevel(std::span<const Host> hosts, const Model& model) {
   std::vector<size_t> order = Vessels(hosts, model.workers);
   const auto start = [&](size_t i) { return hosts[i].workers / model.links[i]; };
@@ -80,7 +81,8 @@ double FillLevel(std::span<const Host> hosts, const Model& model) {
   return level;
 }
 
-// Hosts with a server whose load does not grow with their share take `rest`, by link.
+// Gives `rest` to the hosts that have a server and whose load does not grow with their share, by
+// link.
 void ShareRest(std::span<const Host> hosts, const Model& model, double rest,
                std::vector<double>& shares) {
   const auto takes = [&](size_t i) {
@@ -202,7 +204,7 @@ Result<std::vector<uint32_t>> ShardWeights(const Shares& shares,
   if (weights.empty()) {
     return Status(StatusCode::kInvalidArgument, "no server has a shard; each needs at least one");
   }
-  // All weights can be lost to rounding, or the sites can differ from the hosts' counts.
+  // Rounding can make all weights zero, and the sites can differ from the counts of the hosts.
   if (total == 0) std::fill(weights.begin(), weights.end(), 1U);
   return weights;
 }

@@ -1,7 +1,7 @@
-// How many bytes each server should combine, from the links of the job.
+// Computes how many bytes each server should combine, from the links of the job.
 //
-// The model. A host has one full-duplex link, `workers` contributors and `servers` servers; what
-// stays on a host costs nothing. All N workers push every byte of a tensor of M bytes once and
+// The model. A host has one full-duplex link, `workers` contributors and `servers` servers; bytes
+// that stay on a host cost nothing. All N workers push every byte of a tensor of M bytes once and
 // pull it once. If host i combines the share x_i of the bytes (the shares sum to 1), then it sends,
 // and receives,
 //
@@ -55,21 +55,20 @@ struct Shares {
   double time_per_byte = 0;             // least possible time of a round over its bytes
 };
 
-// The optimal shares. An unknown link counts as the (lower) median of the known ones; if none is
-// known all are 1, and time_per_byte is in units of one link's time for a byte.
-// kInvalidArgument when no host has a server. Without workers servers share by link.
+// Returns the optimal shares. An unknown link counts as the (lower) median of the known ones; if
+// none is known all are 1, and time_per_byte is in units of one link's time for a byte.
+// kInvalidArgument: no host has a server. Without workers, servers share by link.
 Result<Shares> ComputeShares(std::span<const Host> hosts);
 
-// The time of a round over its bytes if the hosts' shares are `host_share`, by the model above.
-// REQUIRES: host_share.size() == hosts.size().
+// Returns the time of a round over its bytes if the hosts' shares are `host_share`, by the model
+// above. REQUIRES: host_share.size() == hosts.size().
 double TimePerByte(std::span<const Host> hosts, std::span<const double> host_share);
 
-// The bytes that all hosts send to each other in a round, per byte of the tensor, by the same
-// model. REQUIRES: as TimePerByte.
+// Returns the bytes that all hosts send to each other in a round, per byte of the tensor, by the
+// same model. REQUIRES: as TimePerByte.
 double LoadPerByte(std::span<const Host> hosts, std::span<const double> host_share);
 
-// The weights of these shares.
-// REQUIRES: as TimePerByte.
+// Returns `host_share` with the weights and the time that belong to it. REQUIRES: as TimePerByte.
 Shares SharesOf(std::span<const Host> hosts, std::vector<double> host_share);
 
 // A server process: where it runs (an index into `hosts`) and how many shards it has.
@@ -78,9 +77,9 @@ struct ServerSite {
   uint32_t shards = 1;
 };
 
-// The weight of every shard of the job in ShardId order (the servers' shards one after another):
-// a server's weight in equal parts. At least one is positive. kInvalidArgument when no site has a
-// shard or a site names no host of `shares`.
+// Returns the weight of every shard of the job in ShardId order (the servers' shards one after
+// another): a server's weight in equal parts. At least one is positive. kInvalidArgument: no site
+// has a shard, or a site names no host of `shares`.
 Result<std::vector<uint32_t>> ShardWeights(const Shares& shares, std::span<const ServerSite> sites);
 
 }  // namespace byteps::plan

@@ -9,25 +9,26 @@ namespace byteps::plan {
 namespace {
 
 constexpr size_t kSamplesOfSeries = 4;
-// A move must make a round this much faster, and so many series must agree about it, and the pace
-// of a whole burst must be known, by which it will be judged; unless there is none for long. One
-// series is enough for a gain that is too great for noise, and after a guess that was right.
+// A move must make a round this much faster, and so many series must agree about it. The pace of a
+// whole burst must be known, because it will judge the move; if no burst ends for long, more series
+// must agree instead. One series is enough for a gain that is too great for noise, and after a
+// guess that was right.
 constexpr double kGainMin = 1.03;
 constexpr uint32_t kAgree = 3;
 constexpr uint32_t kMovesMax = 6;
 constexpr uint32_t kSeriesPerMove = 40;
-// As busy as the busiest, but for what measuring costs.
+// A server counts as busy as the busiest from this part on, because measurements are not exact.
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
 constexpr double kBusyMin = 0.6;
-// A link that is more idle than it was at its limit, by this, may be faster now.
+// A link that is busy for less than this part of its busy time at its limit may be faster now.
 constexpr double kMoreIdle = 0.8;
 // An estimate that is wrong by more than this is replaced.
 constexpr double kChange = 0.3;
 constexpr double kRateSmoothing = 0.5;
-// A link that carries this much more than its limit has another one, which nobody knows.
+// A link that carries this much more than its limit has another limit, which is not known.
 constexpr double kMore = 1.15;
-// The rate of a link that nothing is known about and that must not be the limit.
+// The rate of an unknown link that must not be the limit.
 constexpr uint64_t kNoLimit = uint64_t{1} << 50;
 
 double JobRate(std::span<const Traffic> traffic) {
@@ -55,7 +56,7 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   hosts_ = std::move(hosts);
   shares_ = std::move(shares);
   if (rates_.size() != hosts_.size()) Forget();
-  // In a job of other members the pace says nothing about a move.
+  // If the members of the job have changed, the pace says nothing about a move.
   if (!std::exchange(moving_, false) || !same) trial_.Forget();
   agree_ = 0;
   samples_.clear();
@@ -64,15 +65,16 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   settling_ = true;
 }
 
-// A server that has pieces and answers none has a backlog, as a slow one has after pieces have
-// moved away from it. Until it is gone the traffic is not that of the shares in force.
+// Returns whether every server that has pieces answers. A server that does not has a backlog, like
+// a slow one after pieces have moved away from it. Until the backlog is gone, the traffic does not
+// show the shares in force.
 bool PlacementKeeper::AllAnswer(std::span<const Traffic> traffic) const {
   for (size_t i = 0; i < hosts_.size(); ++i)
     if (hosts_[i].servers > 0 && shares_[i] > 0 && traffic[i].rate <= 0) return false;
   return true;
 }
 
-// True when a series is complete.
+// Adds a sample to the series. Returns true if the series is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic) {
   if (samples_.size() == kSamplesOfSeries) samples_.clear();
   samples_.emplace_back(traffic.begin(), traffic.end());
@@ -106,8 +108,8 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
     }
     if (busy >= kAsBusy) {
       const bool known = at_limit_[i] && std::abs(one.rate / rates_[i] - 1) < kChange;
-      // Pieces wait for those of the busiest link, which can keep all shards as good as busy. So
-      // only the busiest one says that it carries a little less than it did.
+      // Pieces wait for pieces of the busiest link, which can keep all shards nearly busy. So only
+      // the busiest link can show that it carries a little less than before.
       const bool less = one.rate < rates_[i] && one.busy < busiest;
       if (!known)
         rates_[i] = one.rate;
@@ -123,9 +125,9 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
   }
 }
 
-// Idle time is a hint, and no more: a link whose rate is regulated is idle between two bursts of
-// packets, in one series and not in the next. So two in a row must say it; and after a guess in
-// vain, that it is more idle now.
+// Idle time is only a hint: a link whose rate is regulated is idle between two bursts of packets,
+// in one series and not in the next. So two series in a row must show idle time. After a guess in
+// vain the link must be more idle than it was at its limit.
 void PlacementKeeper::GuessBeyondLimit(size_t host, double rate, double busy) {
   Guess& guess = guesses_[host];
   guess.busy_of_two = std::max(busy, std::exchange(guess.busy, busy));
@@ -134,22 +136,23 @@ void PlacementKeeper::GuessBeyondLimit(size_t host, double rate, double busy) {
   guess.rate = rate / std::max(part, kBusyMin);
 }
 
-// Its link was busy for no longer than its shards were, and for less where pieces wait for each
-// other. Only where nothing better is known that is guessed.
+// Guesses the rate of a link that was not seen at its limit. The link was busy for no longer than
+// its shards, and for less if pieces wait for each other.
 void PlacementKeeper::GuessLimit(size_t host, double rate, double busy) {
   at_limit_[host] = false;
   const double part = std::max(busy, kBusyMin);
   const double limit = FastestLimit();
   double carries = rate / (part * part);
-  // It seems to carry less than others do: then it need not be faster than they are.
+  // If the link seems to carry less than others do, it need not be faster than they are.
   if (rate / part < limit) carries = std::min(carries, limit);
   const double step = rates_[host] > 0 ? kRateSmoothing : 1;
   rates_[host] += step * std::max(0.0, carries - rates_[host]);
 }
 
-// So idle is a link that carries no more: only one that becomes more idle may be faster. And with a
-// limit that nobody knew before the trial the next move is another one. What was known holds: a
-// link that gets too much right after a move carries less than it can.
+// Learns from a trial in vain. A link that was tried carries no more although it was so idle, so
+// only a link that becomes more idle may be faster. If the trial showed a limit that was not known
+// before, the next move will be another one and need not wait. Limits that were known before hold,
+// because a link that gets too much right after a move carries less than it can.
 void PlacementKeeper::LearnFromTrialInVain() {
   for (size_t i = 0; i < tried_.size(); ++i) {
     double& busy = guesses_[i].busy_at_limit;
@@ -162,7 +165,7 @@ void PlacementKeeper::LearnFromTrialInVain() {
   }
 }
 
-// Of all links that were seen at their limits; 0: none was.
+// Returns the highest rate of the links that were seen at their limits; 0: none was.
 double PlacementKeeper::FastestLimit() const {
   double fastest = 0;
   for (size_t i = 0; i < rates_.size(); ++i) {
@@ -186,7 +189,7 @@ std::vector<Host> PlacementKeeper::HostsAsKnown(bool guess) const {
 std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic, double in_bursts) {
   bursts_of_series_ = std::max(bursts_of_series_, in_bursts);
   if (JobRate(traffic) <= 0 || !AllAnswer(traffic)) return std::nullopt;
-  // What is under way when pieces move is sent again.
+  // Skips the first sample after a move, because workers send the moving pieces again.
   if (std::exchange(settling_, false)) return std::nullopt;
   if (!Collect(traffic)) return std::nullopt;
   Learn(TrafficOfSeries());
@@ -208,7 +211,7 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic,
   return trial_.MayMove() ? Improve(pace) : std::nullopt;
 }
 
-// Of all samples: where one link is too slow, a round begins fast and ends slowly.
+// Averages over all samples, because with one slow link a round begins fast and ends slowly.
 Pace PlacementKeeper::PaceOfSeries() {
   double sum = 0;
   for (const auto& sample : samples_) sum += JobRate(sample);
@@ -217,7 +220,7 @@ Pace PlacementKeeper::PaceOfSeries() {
           std::exchange(bursts_of_series_, 0)};
 }
 
-// The best shares for links as these, and in `gain_` what they are worth.
+// Returns the best shares for links as these, and sets `gain_` to their gain.
 std::optional<Shares> PlacementKeeper::BestFor(const std::vector<Host>& hosts) {
   Result<Shares> best = ComputeShares(hosts);
   if (!best.ok() || best->time_per_byte <= 0) return std::nullopt;
@@ -228,7 +231,7 @@ std::optional<Shares> PlacementKeeper::BestFor(const std::vector<Host>& hosts) {
 std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   if (*std::ranges::max_element(rates_) <= 0) return std::nullopt;
   std::optional<Shares> best = BestFor(HostsAsKnown(false));
-  // Where the placement is right for what is known, what is guessed may be tried.
+  // If the placement is right for the known rates, a guess may be tried.
   const bool guess = best.has_value() && gain_ < kGainMin;
   if (guess) best = BestFor(HostsAsKnown(true));
   if (!best.has_value() || gain_ < kGainMin) {

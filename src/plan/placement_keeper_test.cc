@@ -14,9 +14,9 @@ constexpr double kLink = 6.25e7;
 // A step takes about as long as two series.
 constexpr int kSamplesOfBurst = 9;
 
-// What the traffic of a job looks like with the placement in force. A server that is held up by
-// another one is less busy than that, but busier than its link. Where workers' links hold up all,
-// pieces wait for these, and all servers are equally busy.
+// Plays the traffic of a job with the placement in force. A server that waits for another one is
+// less busy than the other one, but busier than its own link. If workers' links hold up all, pieces
+// wait for these links, and all servers are equally busy.
 class Job {
  public:
   Job(std::vector<Host> hosts, uint64_t seed, double noise)
@@ -34,7 +34,8 @@ class Job {
     lie_ = part;
   }
   void TellTheTruth() { liar_.reset(); }
-  // Of the time in which a server's link is idle its pieces wait for others for so long.
+  // While a server's link is idle, its pieces wait for others for a part of that time between
+  // these.
   void SetWaiting(double least, double most) {
     waits_least_ = least;
     waits_most_ = most;
@@ -42,7 +43,7 @@ class Job {
   // A server with up to this part too much to do holds up nobody before the end of a step: the
   // credit covers it.
   void SetHidden(double part) { hidden_ = part; }
-  // The link of this host is idle for this part of the time, at its limit too.
+  // Makes the link of this host idle for this part of the time, even at its limit.
   void SetRegulated(size_t host, double idle) {
     regulated_ = host;
     idle_ = idle;
@@ -55,18 +56,18 @@ class Job {
     for (Host& host : told) host.link = 0;
     keeper_.Begin(told, shares_);
   }
-  // The time of a round over the least possible one.
+  // Returns the time of a round divided by the least possible one.
   double Ratio() const {
     return TimePerByte(hosts_, shares_) / ComputeShares(hosts_)->time_per_byte;
   }
   int moves() const { return moves_; }
 
-  // So many series of samples.
+  // Plays so many series of samples.
   void Run(int series) {
     for (int i = 0; i < 4 * series; ++i) Step();
   }
 
-  // In how many of so many series a round took longer than `most` of the least time.
+  // Returns in how many of so many series a round took longer than `most` times the least time.
   int RunAndCountSlow(int series, double most) {
     int slow = 0;
     for (int i = 0; i < series; ++i) {
@@ -125,7 +126,7 @@ class Job {
     keeper_.Begin(told, shares_);
   }
 
-  // Without a server that holds up the others.
+  // Returns the hosts without the server that holds up the others.
   std::vector<Host> WithoutTheSlowest() const {
     double workers = 0;
     for (const Host& host : hosts_) workers += host.workers;
@@ -201,7 +202,8 @@ TEST(PlacementKeeperTest, ALinkThatBecomesSlowerAndFasterAgainIsFollowed) {
   }
 }
 
-// Where a processor is busy, a link can look slow that is not. The job says what a move was worth.
+// A busy processor can make a fast link look slow. The pace of the job then shows that a move was
+// wrong.
 TEST(PlacementKeeperTest, AMoveBecauseOfAWrongRateIsUndone) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job(Hosts(4, 4), seed, 0.01);
@@ -222,7 +224,7 @@ TEST(PlacementKeeperTest, AWrongPlacementInWhichAllLookBusyIsLeft) {
     job.SetLink(5, kLink / 2);
     job.Run(60);
     ASSERT_LT(job.Ratio(), 1.03) << "seed " << seed;
-    // The slow one gets a part too much, as after a wrong estimate. The pieces of the others wait.
+    // The slow link gets a part too much, as after a wrong estimate. The pieces of the others wait.
     const double slow = 1.15 / 7;
     std::vector<double> shares(8, 0.0);
     for (size_t i = 4; i < 8; ++i) shares[i] = i == 5 ? slow : (1 - slow) / 3;
@@ -257,8 +259,8 @@ Job JobWithARegulatedLink(uint64_t seed) {
   return job;
 }
 
-// A link whose rate is regulated is idle between two bursts of packets, and yet at its limit. That
-// it carries more is tried now and then, and nobody waits for it for long.
+// A link whose rate is regulated is idle between two bursts of packets, and yet at its limit. The
+// keeper now and then tries to give it more, and the job does not wait for it for long.
 TEST(PlacementKeeperTest, ALinkThatSeemsIdleAtItsLimitIsNotTakenForAFasterOne) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job = JobWithARegulatedLink(seed);
@@ -268,8 +270,7 @@ TEST(PlacementKeeperTest, ALinkThatSeemsIdleAtItsLimitIsNotTakenForAFasterOne) {
   }
 }
 
-// A guess in vain has shown how idle it is at its limit. When it is more idle than that, it is
-// faster.
+// A guess in vain has shown how idle the link is at its limit. A link that is more idle is faster.
 TEST(PlacementKeeperTest, AFasterLinkIsFoundSoonAfterAGuessInVain) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job = JobWithARegulatedLink(seed);
@@ -282,7 +283,7 @@ TEST(PlacementKeeperTest, AFasterLinkIsFoundSoonAfterAGuessInVain) {
   }
 }
 
-// A trial that harms ends so soon that its link is seen only right after the move.
+// A trial that harms ends so soon that the keeper sees the link only right after the move.
 TEST(PlacementKeeperTest, WhatIsSeenInATrialInVainIsNotBelieved) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job = JobWithARegulatedLink(seed);
@@ -293,8 +294,8 @@ TEST(PlacementKeeperTest, WhatIsSeenInATrialInVainIsNotBelieved) {
   }
 }
 
-// It gets less than its part, and so it seems to carry more than its limit. What is known of it is
-// tried before that.
+// The server gets less than its part, so its link seems to carry more than its limit. The keeper
+// first places by the limit that it knows, and tries the guess later.
 TEST(PlacementKeeperTest, WhatIsKnownIsTriedBeforeWhatIsGuessed) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Job job(Hosts(4, 4), seed, 0.01);
@@ -310,8 +311,9 @@ TEST(PlacementKeeperTest, WhatIsKnownIsTriedBeforeWhatIsGuessed) {
   }
 }
 
-// Mbit/s and busy part of four servers of 200 Mbit/s each, measured after the link of the second
-// one had become four times as slow and its pieces had moved: it still had a backlog.
+// The numbers are Mbit/s and busy parts of four servers of 200 Mbit/s each. They were measured
+// after the second link had become four times slower and its pieces had moved, while it still had a
+// backlog.
 TEST(PlacementKeeperTest, ABacklogSaysNothingAboutOtherServers) {
   PlacementKeeper keeper;
   std::vector<Host> hosts(8);
@@ -355,7 +357,7 @@ TEST(PlacementKeeperTest, NoNoiseMovesPiecesToAndFroForLong) {
   std::mt19937_64 random(1);
   int moves = 0;
   for (int i = 0; i < 4000; ++i) {
-    // Noise in which one server looks idle, now this one, now that, for some samples.
+    // The noise makes one server look idle for some samples, then another one.
     bool first = i / 16 % 2 == 0;
     auto moved = keeper.Observe(
         std::vector<Traffic>{{2e7, 0}, {1e7, first ? 1 : 0.7}, {1e7, first ? 0.7 : 1}});
@@ -366,7 +368,7 @@ TEST(PlacementKeeperTest, NoNoiseMovesPiecesToAndFroForLong) {
   EXPECT_LE(moves, 6 + 1000 / 40);
 }
 
-// Any job: it comes near the optimum, and to rest.
+// Every job comes near its optimum, and to rest.
 RC_GTEST_PROP(PlacementKeeperTest, AnyJobComesNearItsOptimumAndToRest, ()) {
   const auto workers = *rc::gen::inRange<uint32_t>(3, 9);
   const auto servers = *rc::gen::inRange<uint32_t>(2, 9);
@@ -380,7 +382,7 @@ RC_GTEST_PROP(PlacementKeeperTest, AnyJobComesNearItsOptimumAndToRest, ()) {
   const int moves = job.moves();
   RC_ASSERT(moves <= 12);
   job.Run(500);
-  // A move in vain and back, with ever longer waits between two of them.
+  // The job may still make moves in vain and back, with ever longer waits between them.
   RC_ASSERT(job.moves() - moves <= 8);
   RC_ASSERT(job.Ratio() <= 1.08);
 }

@@ -16,7 +16,7 @@ namespace {
 
 double LinkOf(const Host& host) { return host.link == 0 ? 1.0 : static_cast<double>(host.link); }
 
-// Every flow of a round counted one by one: worker by worker, host by host.
+// Counts every flow of a round one by one: worker by worker, host by host.
 double TimeByFlows(const std::vector<Host>& hosts, const std::vector<double>& shares) {
   std::vector<double> sent(hosts.size(), 0.0);
   std::vector<double> received(hosts.size(), 0.0);
@@ -38,8 +38,8 @@ double TimeByFlows(const std::vector<Host>& hosts, const std::vector<double>& sh
   return time;
 }
 
-// Can a round end within `time`? Each host's load bounds its share from above or from below, and
-// the shares must be able to sum to 1.
+// Returns whether a round can end within `time`. Each host's load bounds its share from above or
+// from below, and the shares must be able to sum to 1.
 bool IsFeasible(const std::vector<Host>& hosts, double time) {
   double workers = 0;
   for (const Host& host : hosts) workers += host.workers;
@@ -79,7 +79,7 @@ uint64_t AnyLink() {
                          rc::gen::inRange<uint64_t>(1'000'000, 50'000'000'000));
 }
 
-// One worker per host, some with a server beside it, and hosts with servers alone.
+// Makes hosts with one worker, some of them with a server, and hosts with servers alone.
 std::vector<Host> AnyPlainCluster() {
   const uint64_t common = AnyLink();
   const bool equal = *rc::gen::arbitrary<bool>();
@@ -95,7 +95,7 @@ std::vector<Host> AnyPlainCluster() {
   return hosts;
 }
 
-// Anything: several workers and servers per host, or none.
+// Makes any cluster: several workers and servers per host, or none.
 std::vector<Host> AnyMixedCluster() {
   std::vector<Host> hosts;
   const uint32_t count = *rc::gen::inRange(1U, 12U);
@@ -145,8 +145,9 @@ RC_GTEST_PROP(PlacementTest, NoOtherPlacementIsFaster, ()) {
   RC_ASSERT(TimePerByte(hosts, other) >= best * (1 - 1e-9));
 }
 
-// Among optimal placements the one that loads no link more than it must: all servers that combine
-// run at one level, and those that do not are above it by their own workers' traffic alone.
+// ComputeShares chooses the optimal placement that loads no link more than necessary. All servers
+// that combine run at one level. The hosts of other servers are above it by the traffic of their
+// own workers alone.
 RC_GTEST_PROP(PlacementTest, ServersThatCombineRunAtOneLevel, ()) {
   const std::vector<Host> hosts = AnyMixedCluster();
   uint64_t workers = 0;
@@ -252,7 +253,8 @@ TEST(PlacementTest, OneWorkerWithoutOneSpreadsOverAllServers) {
 }
 
 TEST(PlacementTest, MostWorkersOnOneHostKeepTheBytesThere) {
-  // Three workers of four lie on the first host: whatever leaves it crosses its link three times.
+  // Three workers of four are on the first host: a byte that leaves it crosses its link three
+  // times.
   const std::vector<Host> hosts = {{1000, 3, 1}, {1000, 1, 1}, {1000, 0, 1}, {1000, 0, 1}};
   const Shares shares = ComputeShares(hosts).value();
   EXPECT_EQ(shares.host_share[0], 1);

@@ -72,11 +72,12 @@ std::optional<uint32_t> PriorityCreditQueue::Find(Ticket ticket) const {
   return index;
 }
 
-// Last used first: the place is still in cache.
+// Takes the place that was used last, because it is still in the cache.
 uint32_t PriorityCreditQueue::TakePlace() {
   if (free_places_.empty()) {
     places_.emplace_back();
-    // So that a full drain, which frees every place, does not allocate either.
+    // The list has room for all places, so that a full drain, which frees every place, allocates
+    // nothing.
     free_places_.reserve(places_.capacity());
     return static_cast<uint32_t>(places_.size() - 1);
   }

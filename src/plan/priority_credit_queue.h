@@ -5,7 +5,7 @@
 // bring the bytes in flight above the credit, or when nothing is in flight. While the most urgent
 // entry does not fit, nothing less urgent overtakes it, or large pieces would starve.
 //
-// The exception keeps ranks that submit tensors in different order from hanging: an entry that its
+// One exception keeps ranks that submit tensors in different order from hanging: an entry that its
 // owner waits for (MarkWanted) needs no credit. It keeps its place in the order.
 //
 // Every operation is O(log n); steady state allocates nothing. One owner, one thread; no clock.
@@ -24,7 +24,7 @@ class PriorityCreditQueue {
     int64_t urgency = 0;
     uint64_t order = 0;
     uint32_t bytes = 0;
-    uint64_t task = 0;  // the caller's; not looked at
+    uint64_t task = 0;  // belongs to the caller; the queue ignores it
 
     friend bool operator==(const Entry&, const Entry&) = default;
   };
@@ -37,21 +37,22 @@ class PriorityCreditQueue {
   // Entries of equal urgency and order leave in an unspecified order.
   Ticket Push(const Entry& entry);
 
-  // The most urgent entry among the wanted ones and, if it fits `credit_bytes`, the most urgent of
-  // the others; its bytes are then in flight. Nothing when there is none.
+  // Returns the most urgent entry that may leave: any wanted entry, or the first of the others if
+  // it fits `credit_bytes`. Its bytes are then in flight. Returns nothing if no entry may leave.
   std::optional<Entry> Pop(uint64_t credit_bytes);
 
-  // `bytes` that Pop gave are no longer in flight.
+  // Ends the flight of `bytes` that Pop gave.
   void Returned(uint64_t bytes);
 
-  // The entry's owner waits for it: it passes the credit from now on. False when the ticket's
-  // entry is no longer queued.
+  // Lets the entry pass the credit from now on, because its owner waits for it. Returns false if
+  // the entry is no longer queued.
   bool MarkWanted(Ticket ticket);
 
-  // Takes an entry out without sending it. False when it is no longer queued.
+  // Takes an entry out without sending it. Returns false if the entry is no longer queued.
   bool Remove(Ticket ticket);
 
-  // True when entries wait and Pop(credit_bytes) would give none: the credit holds them back.
+  // Returns true if entries wait and Pop(credit_bytes) would give none, because the credit holds
+  // them back.
   bool IsBlocked(uint64_t credit_bytes) const;
 
   bool empty() const { return heaps_[0].empty() && heaps_[1].empty(); }
@@ -59,15 +60,15 @@ class PriorityCreditQueue {
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
 
  private:
-  // A place for one entry; kept for the next one when the entry leaves. Tickets name the place and
-  // how often it was used.
+  // A place for one entry. When the entry leaves, the place stays for the next one. A ticket names
+  // the place and how often it was used.
   struct Place {
     Entry entry;
     uint32_t use = 0;       // odd while an entry is here
     uint32_t heap = 0;      // kOrdinary or kWanted
     uint32_t position = 0;  // in that heap
   };
-  // The key lies beside the index, so that sifting stays within one array.
+  // A node has the key beside the index, so that sifting stays within one array.
   struct Node {
     int64_t urgency;
     uint64_t order;

@@ -94,8 +94,9 @@ TEST(PriorityCreditQueueTest, AWantedEntryKeepsItsPlaceInTheOrder) {
   EXPECT_EQ(queue.Pop(1000)->task, 1U);
 }
 
-// Two workers submit two tensors in opposite order, with a credit of one piece, and a piece is
-// answered only when both have pushed it. Without wants neither would ever send its second.
+// Two workers submit two tensors in opposite order, with a credit of one piece. A piece is answered
+// only when both workers have pushed it. Without MarkWanted neither worker would ever send its
+// second piece.
 TEST(PriorityCreditQueueTest, OppositeOrdersWithACreditOfOnePieceFinish) {
   PriorityCreditQueue queues[2];
   std::map<uint64_t, Ticket> tickets[2];
@@ -137,7 +138,7 @@ TEST(PriorityCreditQueueTest, OutdatedTicketsAreHarmless) {
   EXPECT_EQ(queue.bytes_in_flight(), 0U) << "a removed entry was never in flight";
 }
 
-// A list that is searched from end to end for every question.
+// Searches a list from end to end for every question.
 struct NaiveQueue {
   struct Item {
     Entry entry;

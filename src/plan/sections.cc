@@ -31,7 +31,7 @@ Result<Sections> Sections::Cut(std::span<const uint64_t> section_bytes, uint32_t
 
 SectionPiece Sections::Piece(uint32_t index) const {
   BYTEPS_CHECK(index < count());
-  // The last section that begins here: those of no bytes before it begin here too.
+  // The last section that begins at this piece has it; empty sections before it begin here, too.
   auto after = std::upper_bound(first_.begin(), first_.end(), index);
   auto section = static_cast<uint32_t>(after - first_.begin()) - 1;
   PieceSpan span = partitions_[section].Piece(index - first_[section]);

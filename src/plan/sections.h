@@ -1,6 +1,6 @@
-// How a tensor is cut that goes to several receivers: into sections, one behind the other, and each
-// section into pieces as if it were a tensor of its own. So no piece has two receivers.
-// A value and pure functions, as partition.h.
+// Cuts a tensor that goes to several receivers into sections, one behind the other, and each
+// section into pieces, like a tensor of its own. So no piece has two receivers. A value and pure
+// functions, like partition.h.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct SectionPiece {
 
 class Sections {
  public:
-  // Sections of no bytes have no pieces; when all are so, the first one has an empty piece, so that
-  // something is exchanged. kExhausted: more than 2^32 - 1 pieces.
-  // REQUIRES: at least one section.
+  // Sections of no bytes have no pieces. If all sections are empty, the first one has an empty
+  // piece, so that the ranks exchange something. kExhausted: there would be more than 2^32 - 1
+  // pieces. REQUIRES: at least one section.
   static Result<Sections> Cut(std::span<const uint64_t> section_bytes, uint32_t piece_bytes);
 
   uint32_t count() const { return first_.back(); }
   std::span<const uint64_t> section_bytes() const { return bytes_; }
 
-  // O(log sections). REQUIRES: index < count().
+  // Returns the piece and its section. O(log sections). REQUIRES: index < count().
   SectionPiece Piece(uint32_t index) const;
 
  private:

@@ -1,4 +1,4 @@
-// 128-bit products: two ratios of 64-bit numbers are compared exactly, without a division.
+// 128-bit products, which compare two ratios of 64-bit numbers exactly, without a division.
 #pragma once
 
 namespace byteps::plan {

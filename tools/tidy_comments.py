@@ -15,6 +15,7 @@ FOLDERS = (
     "src/base",
     "src/config",
     "src/kernels",
+    "src/local",
     "src/operations",
     "src/plan",
     "src/protocol",

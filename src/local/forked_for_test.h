@@ -17,15 +17,16 @@
 
 namespace byteps::local {
 
-// Linux exempts processes with some capabilities from the limit of descriptors on their way.
+// Drops all capabilities, because Linux exempts processes with some of them from the limit of
+// descriptors in packets.
 inline bool DropCapabilities() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
   return syscall(SYS_capset, &header, &none) == 0;
 }
 
-// Processes that have no capability, standard input and output, and nothing else open. Each says
-// one line, which others read when it has ended.
+// Processes that have no capability, and only standard input and output open. Each writes one line,
+// which the test reads after its end.
 class Forked {
  public:
   explicit Forked(size_t count) : count_(count) {
@@ -41,7 +42,8 @@ class Forked {
     munmap(lines_, count_ * sizeof(Line));
   }
 
-  // Starts the next one with so many descriptors at most. It is killed when it takes too long.
+  // Starts the next process with at most `fds_max` descriptors. A process that takes too long is
+  // killed.
   void Start(rlim_t fds_max, const std::function<std::string()>& work) {
     const size_t which = processes_.size();
     BYTEPS_CHECK(which < count_);
@@ -55,7 +57,7 @@ class Forked {
     processes_.push_back(process);
   }
 
-  // What each has said; waits for all.
+  // Waits for all processes, and returns the line of each.
   std::vector<std::string> Said() {
     Join();
     std::vector<std::string> said;

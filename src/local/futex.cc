@@ -14,7 +14,8 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
               std::atomic<uint32_t>::is_always_lock_free);
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Time deadline) {
-  // FUTEX_WAIT_BITSET takes a point of the clock of `Time`, FUTEX_WAIT a span.
+  // FUTEX_WAIT_BITSET takes a point of time on the clock of `Time`; FUTEX_WAIT would take a
+  // duration.
   int64_t ns = std::max<int64_t>(deadline.time_since_epoch().count(), 0);
   timespec until = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &until, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -25,7 +26,7 @@ void FutexWake(std::atomic<uint32_t>& word) {
 }
 
 void FutexMove(std::atomic<uint32_t>& from, uint32_t seen, std::atomic<uint32_t>& to) {
-  // The number of those to move stands where the other calls have a time.
+  // This call has the number of threads to move where the other calls have a time.
   constexpr long kMoved = INT_MAX;
   syscall(SYS_futex, &from, FUTEX_CMP_REQUEUE, 0, kMoved, &to, seen);
 }

@@ -1,4 +1,4 @@
-// Sleeping on a word of memory that processes share.
+// Lets threads sleep on a word of memory that processes share.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,15 @@
 
 namespace byteps::local {
 
-// Sleeps while `word` is `seen`, until somebody wakes it or the deadline passes. Returns early at
-// times: the caller looks again.
+// Blocks while `word` is `seen`, until a thread wakes this one or the deadline passes. May return
+// early, so the caller looks again.
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Time deadline);
 
-// Wakes who sleeps on `word`, in any process. Does not block.
+// Wakes all threads that sleep on `word`, in any process. Does not block.
 void FutexWake(std::atomic<uint32_t>& word);
 
-// Who sleeps on `from` sleeps on `to` from now on, if `from` is `seen`. Does not block.
+// Moves the threads that sleep on `from` to `to`, if `from` still has the value `seen`. Does not
+// block.
 void FutexMove(std::atomic<uint32_t>& from, uint32_t seen, std::atomic<uint32_t>& to);
 
 }  // namespace byteps::local

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kLargeUnitBytes = uint64_t{2} << 20;
-// A rank has as many heaps in its address space as its machine has ranks.
+// The address space of all heaps together: a rank maps as many heaps as its machine has ranks.
 constexpr uint64_t kSpaceBytes = uint64_t{1} << 45;
 
 uint64_t UpTo(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -27,7 +27,7 @@ size_t Heap::BytesFor(uint32_t ranks) {
   const auto pages = static_cast<uint64_t>(std::max<long>(sysconf(_SC_PHYS_PAGES), 1));
   const auto page = static_cast<uint64_t>(std::max<long>(sysconf(_SC_PAGESIZE), 1));
   uint64_t bytes = std::min(pages * page, kSpaceBytes / ranks);
-  // A process that makes a larger file is killed (ulimit -f).
+  // The system kills a process that makes a larger file (ulimit -f).
   rlimit file{};
   if (getrlimit(RLIMIT_FSIZE, &file) == 0) bytes = std::min<uint64_t>(bytes, file.rlim_cur);
   return bytes / kPageBytes * kPageBytes;
@@ -39,8 +39,9 @@ Result<std::shared_ptr<Heap>> Heap::Create(size_t bytes) {
       fcntl(own.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError(StatusCode::kExhausted, "no memory that ranks could share (memfd_create)");
   }
-  // A seal against writing would keep this process from giving pages back. So the others get a
-  // descriptor that was opened for reading, and the mode keeps them from opening another.
+  // A seal against writing would keep this process from giving pages back. So the other ranks get a
+  // descriptor that was opened for reading, and the file's mode keeps them from opening another
+  // one.
   (void)fchmod(own.get(), S_IRUSR);
   const std::string path = "/proc/self/fd/" + std::to_string(own.get());
   UniqueFd for_others(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -79,7 +80,7 @@ void Heap::LetGoIfLast() {
   for_others_.Close();
 }
 
-// The lowest place that is large enough.
+// Takes the lowest place that is large enough.
 Result<ByteSpan> Heap::Take(size_t bytes) {
   MutexLock lock(mutex_);
   const uint64_t unit = bytes < kLargeUnitBytes ? kPageBytes : kLargeUnitBytes;
@@ -119,7 +120,7 @@ bool Heap::Give(const std::byte* data) {
   return true;
 }
 
-// Joins it with what is free beside it.
+// Joins the free bytes with their free neighbours.
 void Heap::PutFree(uint64_t offset, uint64_t bytes) {
   auto behind = free_.lower_bound(offset);
   if (behind != free_.end() && behind->first == offset + bytes) {

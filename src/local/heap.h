@@ -1,6 +1,6 @@
-// The memory of one rank in which its shared tensors lie: the other ranks of the machine map it
-// read-only, and sum from it. It is one memfd, as large as the machine's memory, of which only
-// pages that were touched exist; it has no name, and is gone with the last process that has it.
+// The memory of one rank for its shared tensors. The other ranks of the machine map it read-only,
+// and sum from it. A heap is one memfd, as large as the machine's memory, of which only touched
+// pages exist. It has no name, and is gone with the last process that has it.
 //
 // Thread-safe.
 #pragma once
@@ -21,7 +21,8 @@ namespace byteps::local {
 
 class Heap {
  public:
-  // The address space that a rank of so many takes for its own heap and for the others'.
+  // Returns the size of each heap on a machine with `ranks` ranks, so that a rank's address space
+  // has room for all of them.
   static size_t BytesFor(uint32_t ranks);
   // REQUIRES: bytes is a multiple of 4096.
   static Result<std::shared_ptr<Heap>> Create(size_t bytes);
@@ -29,19 +30,21 @@ class Heap {
   Heap(UniqueFd own, UniqueFd for_others, size_t bytes);
   ~Heap();
 
-  // Memory all zero, aligned to a page. kExhausted: there is no such room.
+  // Returns memory that is all zero and aligned to a page. kExhausted: the heap has no room for it.
   Result<ByteSpan> Take(size_t bytes);
-  // The machine has the pages again. False: `data` was not taken here. REQUIRES: nothing uses it.
+  // Gives the pages back to the machine. Returns false if `data` was not taken from this heap.
+  // REQUIRES: nothing uses the memory.
   bool Give(const std::byte* data);
-  // Nothing is taken any more; address space and descriptors are given back with the last that was.
+  // Refuses further memory. Gives address space and descriptors back as soon as no memory is taken.
   void Close();
 
-  // Where these bytes lie; nothing if they lie elsewhere.
+  // Returns the offset of these bytes; nothing if they are not in the heap.
   std::optional<uint64_t> OffsetOf(ConstByteSpan bytes) const;
-  // REQUIRES: something is taken at the offset.
+  // REQUIRES: the offset lies in memory that is taken.
   const std::byte* At(uint64_t offset) const { return base_.load() + offset; }
   size_t bytes() const { return bytes_; }
-  // To be handed to the others, who cannot write with it; borrowed. REQUIRES: Close was not called.
+  // Returns the descriptor for the other ranks, which cannot write with it. The heap owns it.
+  // REQUIRES: Close was not called.
   int fd() const { return for_others_.get(); }
 
  private:

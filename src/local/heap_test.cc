@@ -25,7 +25,7 @@ std::shared_ptr<Heap> NewHeap(size_t bytes = kHeapBytes) {
   return heap.value();
 }
 
-// Bytes that the machine has for it now.
+// Returns the bytes that the machine has for the heap now.
 size_t Resident(const Heap& heap) {
   struct stat about{};
   EXPECT_EQ(fstat(heap.fd(), &about), 0);
@@ -91,8 +91,8 @@ TEST(HeapTest, WhereThereIsNoRoomThatIsAnError) {
   EXPECT_EQ(huge->Take(1).status().code(), StatusCode::kExhausted) << "no such address space";
 }
 
-// Whatever is taken and given: nothing overlaps, all is zero at first, and all of it can be had
-// again.
+// In any order of Take and Give, no memory overlaps, all memory is zero at first, and in the end
+// the whole heap is free again.
 TEST(HeapTest, RoomIsNeverLostNorGivenTwice) {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

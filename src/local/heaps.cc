@@ -25,7 +25,7 @@ bool Heaps::Map(uint32_t rank) {
   View& view = views_[rank];
   if (!view.bytes.empty()) return true;
   struct stat about{};
-  // A size that could change would make a reader fault.
+  // A heap whose size could change would make a reader fault.
   bool is_fixed = fstat(view.fd.get(), &about) == 0 &&
                   (fcntl(view.fd.get(), F_GET_SEALS) & kSealsOfSize) == kSealsOfSize;
   if (!is_fixed || about.st_size <= 0) return false;

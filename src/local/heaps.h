@@ -1,5 +1,5 @@
-// The heaps of all ranks of a machine, as one of them sees them: its own, and those of the others,
-// which it can only read. Belongs to the thread of its window.
+// The heaps of all ranks of a machine, as one rank sees them: its own heap, and the heaps of the
+// others, which it can only read. Belongs to the thread of the rank's window.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,22 @@ namespace byteps::local {
 
 class Heaps {
  public:
-  // `others`: descriptors by rank; the own one is empty.
+  // `others`: descriptors by rank; this rank's is empty.
   Heaps(uint32_t rank, std::shared_ptr<Heap> own, std::vector<UniqueFd> others);
   ~Heaps();
   Heaps(const Heaps&) = delete;
   Heaps& operator=(const Heaps&) = delete;
 
-  // Makes a rank's heap readable here. False: it cannot be, because this process has no room for
-  // it, or the rank has sent something else.
+  // Makes a rank's heap readable here. Returns false if this process has no room for it, or if the
+  // rank's descriptor is no heap.
   bool Map(uint32_t rank);
-  // From now on the others' heaps cannot be read, and this process keeps none of their memory.
+  // Unmaps the heaps of the others, so that this process keeps none of their memory. They cannot be
+  // read any more.
   void Close();
 
-  // Where these bytes lie in the own heap; nothing if they lie elsewhere.
+  // Returns the offset of these bytes in the own heap; nothing if they are not in it.
   std::optional<uint64_t> OffsetOf(ConstByteSpan bytes) const { return own_->OffsetOf(bytes); }
-  // Bytes of a rank's heap. Null: there are none such, or they cannot be read here.
+  // Returns bytes of a rank's heap. Null: the heap does not have them, or cannot be read here.
   const std::byte* At(uint32_t rank, uint64_t offset, size_t bytes) const;
 
  private:

@@ -26,7 +26,7 @@ class HeapsForTest {
     }
   }
   Heap& own(uint32_t rank) { return *own_[rank]; }
-  // As the rank sees them.
+  // Returns the heaps as the rank sees them.
   Heaps& of(uint32_t rank) { return *views_[rank]; }
 
  private:

@@ -15,7 +15,7 @@ constexpr size_t kSmallHeapBytes = 16 * 4096;
 
 UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-// As rank 0 of two sees them.
+// Tests the heaps as rank 0 of two sees them.
 class HeapsTest : public testing::Test {
  protected:
   std::unique_ptr<Heaps> Make(UniqueFd theirs) {
@@ -64,7 +64,7 @@ TEST_F(HeapsTest, WhatIsNoHeapCannotBeMapped) {
   EXPECT_FALSE(Make(std::move(loose))->Map(1)) << "its size may change";
 }
 
-// The pages of a rank that has ended go with the last that can read them.
+// The pages of a rank that has ended exist as long as a process can read them.
 TEST_F(HeapsTest, AfterCloseNothingOfTheOthersIsLeft) {
   auto heaps = Make(Duplicate(theirs_->fd()));
   ASSERT_TRUE(heaps->Map(1));

@@ -1,4 +1,4 @@
-// Hears at once when a process of this machine ends, by its line (meeting.h).
+// Learns at once when a process of this machine ends, by its line (meeting.h).
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace byteps::local {
 
 class LifeWatch {
  public:
-  // `on_end` is called once for each line that ends, with its index, on a thread of the watch that
-  // does nothing else. Empty lines are not watched.
+  // Calls `on_end` once for each line that ends, with the line's index, on a thread of the watch
+  // that does nothing else. Ignores empty lines.
   using OnEnd = std::function<void(uint32_t)>;
   static Result<std::unique_ptr<LifeWatch>> Start(std::vector<UniqueFd> lines, OnEnd on_end);
 
   // For Start: `stop` is an eventfd.
   LifeWatch(std::vector<UniqueFd> lines, UniqueFd stop, OnEnd on_end);
 
-  // No call of on_end comes after this. Not from within on_end.
+  // Ends the thread; on_end is not called any more. Must not be called from within on_end.
   ~LifeWatch();
 
  private:

@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// Helpers of the tests of this folder.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace byteps::local {
 
-// For waits that must end in vain, and for those that must not.
+// Limits of waits: kSoon for waits that must end in vain, kLong for the others.
 inline constexpr Duration kSoon = milliseconds(100);
 inline constexpr Duration kLong = seconds(60);
 

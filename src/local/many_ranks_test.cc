@@ -31,7 +31,7 @@ MeetingOptions OptionsOfMany(const std::string& job, uint32_t rank, uint32_t siz
   return options;
 }
 
-// Says "ok", or why not; the descriptors of all others must be there.
+// Returns "ok" if the meeting has the descriptors of all others, otherwise the reason.
 std::string MeetAndLook(const MeetingOptions& options, Time deadline) {
   Result<Meeting> met = Meet(options, deadline);
   if (!met.ok()) return met.status().ToString();
@@ -43,7 +43,7 @@ std::string MeetAndLook(const MeetingOptions& options, Time deadline) {
   return "ok";
 }
 
-// So many jobs at once.
+// Starts `jobs` jobs at once and returns what their ranks say.
 std::vector<std::string> MeetAll(uint32_t jobs, uint32_t size, rlim_t fds_max) {
   Forked ranks(size_t{jobs} * size);
   const Time deadline = In(kLong);
@@ -60,13 +60,13 @@ TEST(ManyRanksTest, SixtyFourRanksOfAUserMeetUnderTheUsualLimit) {
   for (const std::string& said : MeetAll(1, 64, kUsualLimit)) EXPECT_EQ(said, "ok");
 }
 
-// Linux counts the descriptors of all of them together.
+// Linux counts the descriptors of all jobs of a user together.
 TEST(ManyRanksTest, SeveralJobsOfAUserMeetAtOnce) {
   for (const std::string& said : MeetAll(3, 64, kUsualLimit)) EXPECT_EQ(said, "ok");
 }
 
-// The host has three for each other rank (a socket, a line, a heap), and its own: three of standard
-// input and output, the listener, its line, two of its heap, and the memory.
+// The host has three descriptors for each other rank (a socket, a line, a heap), and its own: three
+// of standard input and output, the listener, its line, two of its heap, and the memory.
 TEST(ManyRanksTest, SixteenRanksMeetUnderALimitAsLowAsAProcessNeeds) {
   constexpr rlim_t kLeast = 3 * 15 + 8;
   for (const std::string& said : MeetAll(1, 16, kLeast)) EXPECT_EQ(said, "ok");
@@ -77,7 +77,8 @@ TEST(ManyRanksTest, ARankWithoutRoomForTheDescriptorsIsNamedOnAllAndTheLimitToo)
   Forked ranks(3);
   ranks.Start(kUsualLimit, [&] { return MeetAndLook(host, In(kLong)); });
   while (!ConnectPackets(MeetingName(host)).ok()) std::this_thread::yield();
-  // Seven are open when it has connected; two are left, for seven that come.
+  // Rank 1 has seven open descriptors when it has connected. Its limit leaves two, and seven
+  // arrive.
   MeetingOptions tight = host;
   tight.rank = 1;
   ranks.Start(9, [&] { return MeetAndLook(tight, In(kLong)); });
@@ -91,7 +92,7 @@ TEST(ManyRanksTest, ARankWithoutRoomForTheDescriptorsIsNamedOnAllAndTheLimitToo)
   EXPECT_NE(ranks.Said()[2].find("local rank 1 of this machine (process "), std::string::npos);
 }
 
-// More descriptors wait in a packet than this process may have, as if other jobs had sent them.
+// Keeps more descriptors in packets than this process may have, as other jobs could do.
 class Crowd {
  public:
   Crowd() {
@@ -105,7 +106,7 @@ class Crowd {
       EXPECT_TRUE(SendPacket(from_, std::array<std::byte, 1>{}, many).ok());
     }
   }
-  // The packets go with their socket.
+  // Drops the packets with their socket.
   void Leave() { to_.Close(); }
   static constexpr rlim_t kLimit = kPacketFdsMax - 1;
 
@@ -113,7 +114,8 @@ class Crowd {
   UniqueFd from_, to_;
 };
 
-// On two threads: what rank 1 says. `asked`: called again and again while it waits.
+// Lets two ranks meet on two threads, and returns what rank 1 says. Rank 1 calls `asked` again and
+// again while it waits.
 std::string MeetOfTwo(Time deadline, const std::function<void()>& asked) {
   std::array<std::string, 2> said;
   std::array<std::thread, 2> threads;
@@ -152,10 +154,11 @@ TEST(ManyRanksTest, WhoWaitsForRoomInVainSaysWhy) {
   EXPECT_NE(said.find(std::to_string(Crowd::kLimit) + " (ulimit -n)"), std::string::npos) << said;
 }
 
-// The host asks whether it goes on each time it has looked who is there.
+// The host calls go_on each time it has looked for guests, so the test counts these looks.
 TEST(ManyRanksTest, AHostWithoutDescriptorsForWhoKnocksDoesNotSpin) {
   Forked process(1);
-  // Standard input and output, the listener, and the one that knocks.
+  // Five descriptors suffice for standard input and output, the listener and the guest's end, but
+  // not for the host's end of the connection.
   process.Start(5, [] {
     MeetingOptions options = OptionsOfMany("full", 0, 2);
     UniqueFd socket;

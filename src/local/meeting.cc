@@ -17,14 +17,14 @@ namespace byteps::local {
 namespace {
 
 constexpr const char* kNamePurpose = "byteps local name";
-// Between binding a name and listening under it there is a moment, in which nobody answers.
+// There is a moment between binding a name and listening under it, in which nobody answers.
 constexpr Duration kMoment = milliseconds(1);
-// Of a host that does not listen any more, or of somebody who only pretends to be one.
+// Describes a host that does not listen any more, or a process that only pretends to be a host.
 constexpr const char* kCloses = "closes each connection";
 
 ConstByteSpan BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// `who` holds the place, but does not do what a process of the job would do.
+// Makes the error that `who` holds the place but does not act like a process of the job.
 Status IsTaken(const MeetingOptions& options, StatusCode code, const std::string& who,
                const std::string& what) {
   return {code,
@@ -44,7 +44,7 @@ class Guest {
         deadline_(deadline),
         who_(ProcessText(PeerOf(socket))) {}
 
-  // kUnavailable: the host had what it needs, and does not listen any more.
+  // kUnavailable: the host has all its ranks, and does not listen any more.
   Result<Meeting> Visit() {
     Result<Line> line = NewLine();
     if (!line.ok()) return line.status();
@@ -88,7 +88,7 @@ class Guest {
     return sent.code() == StatusCode::kPeerLost ? HostEnded() : sent;
   }
 
-  // What the host says of its own accord; what it refuses is the status.
+  // Returns the host's next word. If the host refuses this process, the status says why.
   Result<Packet> Next() {
     Result<Packet> packet = AwaitPacket(options_, socket_, deadline_);
     if (packet.ok()) {
@@ -104,7 +104,7 @@ class Guest {
                       ", or raise BYTEPS_START_TIMEOUT");
   }
 
-  // The host hears what this process lacks: it cannot begin without it.
+  // Tells the host what this process lacks, because the host cannot begin without this process.
   Result<Meeting> Take(Packet& welcome) {
     Result<Meeting> meeting = TakeWelcome(welcome);
     if (!meeting.ok()) (void)SendPacket(socket_, EncodeMeetingRefusal(meeting.status()));
@@ -154,7 +154,7 @@ class Guest {
 }  // namespace
 
 std::string MeetingName(const MeetingOptions& options) {
-  // Users need not know of each other's jobs.
+  // The name depends on the user, so that users cannot see each other's jobs.
   const std::string group = std::to_string(geteuid()) + " " + options.group;
   ProofBytes proof = Proof(options.secret, kNamePurpose, BytesOf(options.job), BytesOf(group));
   static constexpr char kDigits[] = "0123456789abcdef";

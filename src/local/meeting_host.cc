@@ -12,11 +12,13 @@
 namespace byteps::local {
 namespace {
 
-// Connections of whoever they are; more wait in the kernel.
+// The most open connections, of members and strangers; more wait in the kernel.
 constexpr size_t kGuestsMax = 256;
-// Whoever waits at the door would wake the host again and again while there is no descriptor.
+// The pause of the host while it has no descriptor for a waiting connection, which would otherwise
+// wake it again and again.
 constexpr Duration kAcceptAgain = milliseconds(100);
-// After the deadline to come: whoever has come gets what all share, or a reason.
+// The time after the deadline in which the host hands the shared things, or a reason, to the
+// processes that have come.
 constexpr Duration kHandOutLimit = kGrace / 2;
 
 std::string Names(const std::vector<uint32_t>& ranks) {
@@ -32,7 +34,7 @@ std::string Describe(const MeetingHello& hello, const PeerProcess& process) {
 
 PeerProcess Self() { return {getpid(), geteuid()}; }
 
-// Others hear it, too.
+// Makes the error of the host that the others get, too.
 Status OfHost(const Status& why) {
   return {why.code(),
           ProcessText(Self()) + ", which collects the ranks of this machine, has " + why.message()};
@@ -88,7 +90,7 @@ Status MeetingHost::HearOnce(Time deadline) {
   if (options_.go_on != nullptr) until = std::min(until, MeetingNow() + kAskEvery);
   if (MeetingNow() < accept_at_) until = std::min(until, accept_at_);
   std::vector<bool> readable = PollReadable(fds, until);
-  // Members say nothing any more: theirs is readable when it is closed.
+  // Members say nothing any more, so a member's socket is readable only when it is closed.
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
     if (readable[1 + guests_.size() + rank]) return Ended(members_[rank]->hello);
   }
@@ -117,7 +119,8 @@ void MeetingHost::Accept() {
   guests_.back()->socket = std::move(socket.value());
 }
 
-// False: it is a member now, was refused, or was a stranger and is gone.
+// Reads the guest's next word. Returns false if the guest is gone from the list: it is a member
+// now, was refused, or was a stranger.
 Result<bool> MeetingHost::Hear(size_t index) {
   std::unique_ptr<Guest>& guest = guests_[index];
   Result<Packet> packet = ReceivePacket(guest->socket, MeetingNow());
@@ -127,7 +130,8 @@ Result<bool> MeetingHost::Hear(size_t index) {
       DecodeMeetingWord(MeetingWord::kProof, packet->bytes, sizeof(ProofBytes));
   ProofBytes expected = Proof(options_.secret, kGuestPurpose, guest->hello_bytes, guest->challenge);
   if (!proof.has_value() || !ProofEqual(expected, *proof)) return false;
-  // No process can take part whose line and heap this one cannot hand to the others.
+  // The host cannot hand the line and the heap of this process to the others, so the process cannot
+  // take part.
   if (packet->lacks_fds) return NoRoomFor(2);
   if (packet->fds.size() != 2) return false;
   guest->line = std::move(packet->fds[0]);
@@ -150,7 +154,7 @@ bool MeetingHost::Greet(Guest& guest, const std::vector<std::byte>& bytes) {
   return SendPacket(guest.socket, EncodeMeetingWord(MeetingWord::kChallenge, guest.challenge)).ok();
 }
 
-// It knows the secret; whether it also means the same.
+// The guest knows the secret. Checks that it also agrees on the terms.
 Status MeetingHost::Admit(const Guest& guest) const {
   const MeetingHello& hello = guest.hello;
   bool same = hello.version == own_.version && hello.size == own_.size &&
@@ -219,8 +223,8 @@ Status MeetingHost::Missing() const {
                                              ", or raise BYTEPS_START_TIMEOUT"};
 }
 
-// Nobody begins before the last one has what all share: whoever began would wait for the others,
-// and none of them would tell it why they do not come.
+// No process begins before the last one has the shared things. A process that began early would
+// wait for the others, and none of them would tell it why they do not come.
 Result<Meeting> MeetingHost::HandOut(Time deadline) {
   Result<Line> line = NewLine();
   if (!line.ok()) return OfHost(line.status());
@@ -239,7 +243,7 @@ Result<Meeting> MeetingHost::HandOut(Time deadline) {
     if (member == nullptr) continue;
     if (Status handed = HandTo(*member, fds, deadline); !handed.ok()) return handed;
   }
-  // Who cannot be told any more has ended, which its line says to the others.
+  // A member that cannot be told any more has ended, and its line tells that to the others.
   for (const auto& member : members_) {
     if (member != nullptr) {
       (void)SendPacket(member->socket, EncodeMeetingWord(MeetingWord::kBegin, {}));
@@ -259,8 +263,8 @@ Result<Meeting> MeetingHost::HandOut(Time deadline) {
   return meeting;
 }
 
-// The next one gets its descriptors when this one has read its own: no more than those of one
-// member wait in packets.
+// Waits until the member has read its descriptors, so that only the descriptors of one member wait
+// in packets.
 Status MeetingHost::HandTo(const Guest& member, const std::vector<int>& fds, Time deadline) const {
   const std::string whom = "local rank " + std::to_string(member.hello.rank) +
                            " of this machine (" + ProcessText(member.process) + ")";

@@ -1,5 +1,5 @@
-// The process that listens in a meeting (meeting.h): it collects the others, and hands out what all
-// share.
+// The process that listens in a meeting (meeting.h). It collects the others, and hands out the
+// shared things.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace byteps::local {
 
 class MeetingHost {
  public:
-  // `options` outlives it.
+  // `options` must outlive this object.
   MeetingHost(const MeetingOptions& options, UniqueFd listener);
 
-  // Meet has the contract. Called once.
+  // Collects the others; Meet has the contract. Must be called once.
   Result<Meeting> Collect(Time deadline);
 
  private:
@@ -56,8 +56,8 @@ class MeetingHost {
   const MeetingHello own_;
   const Time begun_;
   Time tell_at_;
-  Time accept_at_;        // not before: there was no descriptor for whoever waits
-  Status cannot_accept_;  // the last time
+  Time accept_at_;        // the host accepts no connection before: it had no descriptor
+  Status cannot_accept_;  // the reason, at the last attempt
   UniqueFd listener_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<std::unique_ptr<Guest>> members_;  // by rank

@@ -16,7 +16,8 @@
 namespace byteps::local {
 namespace {
 
-// Nobody tells when the packets of other processes have been read.
+// The pause between two attempts, because nobody tells when other processes have read their
+// packets.
 constexpr Duration kRoomEvery = milliseconds(5);
 
 std::string FdLimitText() {
@@ -85,7 +86,7 @@ Status SendInTime(const MeetingOptions& options, const UniqueFd& socket, ConstBy
     if (sent.code() != StatusCode::kUnavailable) return sent;
     if (!GoesOn(options)) return BrokenOff();
     Time until = std::min(deadline, MeetingNow() + kRoomEvery);
-    // The other end says nothing meanwhile: its socket is readable when it has given up.
+    // The other end says nothing meanwhile, so its socket is readable only when it has given up.
     if (PollReadable({socket.get()}, until)[0] || MeetingNow() >= deadline) return Crowded(sent);
   }
 }

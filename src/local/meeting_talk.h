@@ -1,4 +1,4 @@
-// What both ends of a meeting need to talk to each other; for meeting.cc and meeting_host.cc.
+// Helpers of both ends of a meeting, for meeting.cc and meeting_host.cc.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,37 @@ namespace byteps::local {
 
 inline constexpr const char* kGuestPurpose = "byteps local guest";
 inline constexpr const char* kHostPurpose = "byteps local host";
-// Guests wait that much longer than their host, which knows who is missing.
+// Guests wait that much longer than their host, because the host knows which ranks are missing.
 inline constexpr Duration kGrace = seconds(1);
-// How often a wait asks whether it shall go on.
+// The time between two calls of go_on in a wait.
 inline constexpr Duration kAskEvery = milliseconds(50);
 
 Time MeetingNow();
 bool GoesOn(const MeetingOptions& options);
 Status BrokenOff();
 
-// What the others watch, and what this process holds for it while it takes part.
+// The descriptor that the others watch, and the one that this process holds while it takes part.
 struct Line {
   UniqueFd watched, held;
 };
 Result<Line> NewLine();
 
 MeetingHello HelloOf(const MeetingOptions& options);
-// Descriptors that a welcome has: the memory, a line and a heap of each.
+// Returns the number of descriptors in a welcome: the memory, and a line and a heap of each rank.
 size_t SharedFds(const MeetingOptions& options);
 
-// As ReceivePacket, and kShutdown if it shall not go on.
+// Does the same as ReceivePacket. kShutdown: go_on has broken the wait off.
 Result<Packet> AwaitPacket(const MeetingOptions& options, const UniqueFd& socket, Time deadline);
-// As SendPacket, but waits while too many descriptors of this user are on their way; kExhausted
-// when the deadline has passed, or the other end has closed meanwhile.
+// Does the same as SendPacket, but blocks while too many descriptors of this user are in packets.
+// kExhausted: the deadline has passed, or the other end has closed meanwhile.
 Status SendInTime(const MeetingOptions& options, const UniqueFd& socket, ConstByteSpan bytes,
                   const std::vector<int>& fds, Time deadline);
 
-// This process has no room for so many descriptors.
+// Makes the error that this process has no room for so many descriptors.
 Status NoRoomFor(size_t fds);
 
-// What tells this meeting from others, and what its processes must have in common, for people.
+// Return texts for people: the facts that tell this meeting from others, and the facts on which its
+// processes must agree.
 std::string PlaceText(const MeetingOptions& options);
 std::string CommonText();
 

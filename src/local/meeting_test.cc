@@ -34,7 +34,7 @@ MeetingOptions OptionsOf(uint32_t rank, uint32_t size) {
 
 using Met = std::vector<std::optional<Result<Meeting>>>;
 
-// All at once, each on a thread of its own.
+// Lets all meet at once, each on a thread of its own.
 Met MeetAll(const std::vector<MeetingOptions>& all, Duration limit) {
   Met met(all.size());
   std::vector<std::thread> threads;
@@ -107,7 +107,7 @@ TEST(MeetingTest, TheSameProcessesMeetAgainAndAgain) {
   }
 }
 
-// Meets on a thread of its own. Others come when it listens.
+// Meets on a thread of its own. The constructor returns when it listens.
 class FirstOne {
  public:
   explicit FirstOne(const MeetingOptions& options)
@@ -202,7 +202,7 @@ TEST(MeetingTest, ANameSaysNothingWithoutTheSecret) {
   EXPECT_EQ(MeetingName(mine).find(mine.job), std::string::npos);
 }
 
-// What a stranger does at the door changes nothing for those who belong.
+// Checks that two ranks meet, whatever a stranger does at the socket meanwhile.
 void MeetDespite(const std::function<UniqueFd(const std::string& name)>& stranger) {
   MeetingOptions first = OptionsOf(0, 2);
   std::optional<Result<Meeting>> met;

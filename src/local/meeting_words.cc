@@ -26,7 +26,7 @@ void PutText(std::vector<std::byte>& bytes, std::string_view text, size_t bytes_
   for (char one : text.substr(0, bytes_max)) bytes.push_back(static_cast<std::byte>(one));
 }
 
-// Reads numbers from the front; what is missing is zero.
+// Reads a number from the front; missing bytes count as zero.
 template <typename Number>
 Number Take(ConstByteSpan& bytes) {
   uint64_t number = 0;

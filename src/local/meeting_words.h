@@ -1,5 +1,6 @@
-// What processes say when they meet. Only processes of one machine hear it, and they may have
-// different versions of this library for a moment; so it has a number, and numbers have a width.
+// The words of processes that meet. Only processes of one machine hear them, but these may have
+// different versions of this library. So the words have a version number, and numbers have a fixed
+// width.
 //
 //   hello      from who connects: version, rank, size, memory bytes, nonce, terms
 //   challenge  a nonce
@@ -46,12 +47,12 @@ struct MeetingHello {
 };
 
 std::vector<std::byte> EncodeMeetingHello(const MeetingHello& hello);
-// One of the words that are a fixed number of bytes.
+// Encodes one of the words that have a fixed number of bytes.
 std::vector<std::byte> EncodeMeetingWord(MeetingWord word, ConstByteSpan bytes);
 std::vector<std::byte> EncodeMeetingRefusal(const Status& why);
 
 std::optional<MeetingHello> DecodeMeetingHello(ConstByteSpan packet);
-// What follows the word, if it is this one and has this many bytes.
+// Returns the bytes behind the word, if the packet has this word and so many bytes.
 std::optional<ConstByteSpan> DecodeMeetingWord(MeetingWord word, ConstByteSpan packet,
                                                size_t bytes);
 std::optional<Status> DecodeMeetingRefusal(ConstByteSpan packet);

@@ -3,8 +3,8 @@
 //   local_member JOB RANK SIZE STOPPERS STATE SIGNAL LIMIT_MS
 //
 // The ranks meet, sum some tensors, and then sum one in which the STOPPERS (ranks as bits) raise
-// SIGNAL when they are in STATE, and for which nobody waits longer than LIMIT_MS. Beside it, the
-// others sum one of their own. Says what happened, a line each.
+// SIGNAL when they are in STATE, and for which nobody waits longer than LIMIT_MS. Meanwhile the
+// others sum a tensor of their own. The process writes a line for each result.
 #include <signal.h>
 
 #include <chrono>
@@ -72,7 +72,7 @@ class Member {
     bool beside = role_.signal == SIGSTOP && !Stops();
     bool done = false;
     if (beside) {
-      // What can be done of the first is done first: nobody may be kept waiting for it.
+      // This rank does its part of the first tensor now, so that no other rank waits for it.
       Result<bool> could = FinishIfPossible(main.value());
       if (!could.ok()) return could.status();
       done = could.value();
@@ -150,7 +150,8 @@ class Member {
     return Status::Ok();
   }
 
-  // As if it stopped in the middle of SumShare: the share is taken before others can take all.
+  // The rank claims the share before others can take all, and so seems to stop in the middle of
+  // SumShare.
   BlockWords& WordsOf(const AdmittedUse& at) {
     return reinterpret_cast<WindowWords*>(meeting_.memory.bytes().data())->blocks[at.block];
   }
@@ -190,7 +191,8 @@ class Member {
     return values.front() == sum && values.back() == sum ? Status::Ok() : Wrong();
   }
 
-  // Whether it was done, or waits for who has stopped before it brought its part, or with a share.
+  // Returns true if the use was finished. Returns false if it waits for a rank that has stopped
+  // before it brought its part, or with a share.
   Result<bool> FinishIfPossible(const AdmittedUse& at) {
     bool has_parts = role_.state != "admitted" && role_.state != "filling";
     if (has_parts && role_.state != "summing") {
@@ -204,7 +206,7 @@ class Member {
       uint32_t events = window_.Events();
       if (window_.SumShare(at)) continue;
       if ((window_.Awaited(at) & ~role_.stoppers) == 0) return false;
-      // That others owe less is an event of the carrier alone: look again now and then.
+      // Only the carrier gets an event when others owe less, so this rank looks again now and then.
       Status waited = window_.Wait(events, at, In(kSoon));
       bool late = std::chrono::steady_clock::now() >= deadline;
       if (!waited.ok() && (late || waited.code() != StatusCode::kDeadlineExceeded)) return waited;

@@ -22,7 +22,7 @@ struct Address {
   socklen_t bytes = 0;
 };
 
-// A name that begins with a zero byte is no file.
+// Makes an abstract address: a name that begins with a zero byte is no file.
 Address AddressOf(const std::string& name) {
   Address address;
   address.where.sun_family = AF_UNIX;

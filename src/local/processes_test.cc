@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kSize = 4;
 
-// A process, whose lines can be read.
+// Runs a process and reads its lines.
 class Process {
  public:
   Process(const std::vector<std::string>& arguments) {  // NOLINT: explicit would say nothing here
@@ -57,7 +57,7 @@ class Process {
     EXPECT_TRUE(WIFSTOPPED(status));
   }
 
-  // The next line; empty at the end, or when none has come for a long time.
+  // Returns the next line; an empty text at the end, or if no line has come for a long time.
   std::string Line() {
     std::string line;
     char one = 0;
@@ -87,7 +87,7 @@ class ProcessesTest : public testing::Test {
   static std::string Job() { return "processes of " + std::to_string(getpid()); }
 
   void SetUp() override { before_ = Traces(); }
-  // Nothing is left of a job, however it ended.
+  // Checks that nothing is left of a job, however it ended.
   void TearDown() override {
     ranks_.clear();
     EXPECT_EQ(Traces(), before_);
@@ -99,7 +99,7 @@ class ProcessesTest : public testing::Test {
     EXPECT_EQ(all.find(MeetingName(options)), std::string::npos);
   }
 
-  // Descriptors of this process.
+  // Counts the descriptors of this process.
   static size_t Traces() {
     auto all = std::filesystem::directory_iterator("/proc/self/fd");
     return static_cast<size_t>(std::distance(begin(all), end(all)));
@@ -116,7 +116,7 @@ TEST_F(ProcessesTest, AllSumAndEnd) {
   for (auto& rank : ranks_) EXPECT_EQ(rank->Line(), "ok");
 }
 
-// Of whom is killed, and in which state.
+// The parameter has the ranks that are killed, and the state in which that happens.
 class KilledTest : public ProcessesTest,
                    public testing::WithParamInterface<std::tuple<RankSet, const char*>> {};
 
@@ -125,10 +125,10 @@ TEST_P(KilledTest, TheOthersEndWithAnErrorThatNamesTheRank) {
   Start(killed, state, SIGKILL, kLong);
   for (uint32_t rank = 0; rank < kSize; ++rank) {
     std::string line = ranks_[rank]->Line();
-    // One of two may hear of the other's end before it comes to its own.
+    // If two ranks are killed, one may hear of the other's end before its own.
     if (Has(killed, rank) && line.empty()) continue;
     EXPECT_NE(killed, RankSet{1} << rank) << line;
-    // Who has all it needs has the sum.
+    // A rank that has all that it needs has the sum.
     std::string when = state;
     if ((when == "filled" || when == "decided" || when == "reading") && line == "ok") continue;
     EXPECT_EQ(line.rfind("peer lost: the process of local rank", 0), 0u) << line;
@@ -159,7 +159,7 @@ TEST_P(FrozenTest, TheOthersSumBesideItAndAllGoOnWhenItThaws) {
 INSTANTIATE_TEST_SUITE_P(InEveryState, FrozenTest,
                          testing::Values("admitted", "filling", "filled", "decided", "reading"));
 
-// In these states the others need it.
+// In these states the others need the rank that stops.
 class NeededTest : public ProcessesTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(NeededTest, TheOthersGiveUpInTimeAndNameIt) {

@@ -12,7 +12,7 @@ inline constexpr uint32_t kLocalRanksMax = 64;
 // REQUIRES: rank < kLocalRanksMax.
 constexpr RankSet Bit(uint32_t rank) { return RankSet{1} << rank; }
 constexpr bool Has(RankSet ranks, uint32_t rank) { return (ranks & Bit(rank)) != 0; }
-// The ranks below `count`. REQUIRES: count <= kLocalRanksMax.
+// Returns the ranks below `count`. REQUIRES: count <= kLocalRanksMax.
 constexpr RankSet FirstRanks(uint32_t count) {
   return count == kLocalRanksMax ? ~RankSet{0} : Bit(count) - 1;
 }

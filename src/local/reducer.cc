@@ -57,7 +57,7 @@ BlockUse Reducer::UseOf(const Reduction& what, uint32_t piece) const {
   return use;
 }
 
-// The oldest first: others may wait for it.
+// Sums a share of the oldest use first, because others may wait for it.
 bool Reducer::SumOne() {
   for (const Open& one : open_) {
     if (!one.is_filled) return false;
@@ -95,7 +95,7 @@ bool Reducer::FillOne(const Reduction& what) {
   return true;
 }
 
-// The carrier says which piece comes next; the others look.
+// The carrier admits the next piece; the other ranks look for it in the window.
 Result<bool> Reducer::TakeUp(const Reduction& what) {
   if (taken_up_ == cut_.pieces) return false;
   BlockUse expected = UseOf(what, taken_up_);
@@ -124,7 +124,7 @@ Result<bool> Reducer::TakeUp(const Reduction& what) {
                     std::to_string(expected.bytes) + " bytes of " + NameOf(expected.type));
 }
 
-// The others hear at once, instead of at their own deadlines.
+// Tells the others at once, so that they do not wait for their own deadlines.
 Status Reducer::GiveUp(Status why) {
   for (const Open& one : open_) {
     if (window_.IsOurs(one.at)) window_.Withdraw(one.at);

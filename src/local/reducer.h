@@ -1,7 +1,7 @@
-// Takes whole tensors through the window, when the ranks of a machine call in the same order.
+// Takes whole tensors through the window. The ranks of a machine must call it in the same order.
 //
-// Large tensors go in pieces: while a piece is summed the next is filled and the one before read.
-// A Reducer belongs to the thread of its Window.
+// Large tensors go in pieces: while the ranks sum a piece, they fill the next one and read the one
+// before. A Reducer belongs to the thread of its Window.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Reduction {
   DataType type = DataType::kFloat32;
   Combine how = Combine::kSum;  // not kOverlay, not kLast
   uint32_t divisor = 1;
-  RankSet ranks = 0;  // who calls
+  RankSet ranks = 0;  // the ranks that call
 };
 
 class Reducer {
@@ -28,15 +28,16 @@ class Reducer {
   // Local rank 0 is the carrier. Borrows the window.
   Reducer(Window& window, const WindowShape& shape, uint32_t rank);
 
-  // Combines what the ranks bring, in the order of ranks. Blocks until the result is in
+  // Combines the inputs of the ranks, in the order of ranks. Blocks until the result is in
   // `what.output`. REQUIRES: the carrier is one of the ranks.
   //
-  // Errors: kPeerLost when a process has ended; kDeadlineExceeded, on all ranks, when one did not
-  // go on; kMismatch when what the carrier says is not what this rank calls. After an error the
-  // window is of no more use: the machine's ranks end together.
+  // Errors: kPeerLost: a process has ended. kDeadlineExceeded, on all ranks: a rank did not go on.
+  // kMismatch: the carrier combines another tensor than this rank. After an error the window cannot
+  // be used any more: the machine's ranks end together.
   Status Run(const Reduction& what, Time deadline);
 
-  // The newest use that this rank has taken part in; what comes after may be another's.
+  // Returns the newest use in which this rank has taken part. Later uses may belong to other users
+  // of the window.
   uint64_t last_use() const { return last_use_; }
 
  private:
@@ -60,7 +61,7 @@ class Reducer {
   const WindowShape shape_;
   const uint32_t rank_;
   uint64_t last_use_ = 0;
-  // Of the reduction that runs.
+  // The state of the reduction that runs.
   Cut cut_;
   uint32_t taken_up_ = 0;
   std::deque<Open> open_;

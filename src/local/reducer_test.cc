@@ -23,7 +23,7 @@ constexpr Combine kHows[] = {Combine::kSum, Combine::kMin, Combine::kMax, Combin
                              Combine::kAverage};
 using Bytes = std::vector<std::byte>;
 
-// Each rank on a thread of its own.
+// Runs each rank on a thread of its own.
 class Machine {
  public:
   Machine(uint32_t ranks, uint32_t blocks, size_t block_bytes)
@@ -70,7 +70,7 @@ Bytes InputOf(const Case& one, uint32_t rank) {
   return RandomBytesOf(one.elements * SizeOf(one.type), rank + 1000 * one.elements);
 }
 
-// In rank order, in one go.
+// Combines the inputs in rank order, in one call.
 Bytes Expected(const Case& one, uint32_t ranks) {
   std::vector<Bytes> inputs;
   std::vector<const std::byte*> pointers;
@@ -153,7 +153,8 @@ TEST(ReducerTest, RanksThatDisagreeAreTold) {
     Bytes bytes(rank == 0 ? 100 : 200);
     Reduction what = {bytes, bytes, DataType::kFloat32, Combine::kSum, 1, machine.all()};
     Status status = reducer.Run(what, In(kLong));
-    // Who sees the difference names both sides; the other hears that the use is withdrawn.
+    // The rank that sees the difference names both sides; the other learns that the use is
+    // withdrawn.
     if (rank == 1) {
       EXPECT_EQ(status.code(), StatusCode::kMismatch);
       EXPECT_NE(status.message().find("100 bytes"), std::string::npos) << status.message();

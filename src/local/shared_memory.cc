@@ -11,12 +11,12 @@ namespace byteps::local {
 namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Below this a large page would be mostly empty.
+// In smaller memory a large page would be mostly empty.
 constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 std::string Size(size_t bytes) { return std::to_string(bytes) + " bytes of shared memory"; }
 
-// Another descriptor of the same memory that cannot be mapped for writing.
+// Returns another descriptor of the same memory, which cannot be mapped for writing.
 UniqueFd ReadOnlyTwin(int fd) {
   std::string path = "/proc/self/fd/" + std::to_string(fd);
   return UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -35,7 +35,7 @@ Result<SharedMemory> SharedMemory::Create(size_t bytes, Access others) {
   int seals = kSizeSeals | F_SEAL_SEAL;
   int own = memory->fd();
   if (others == Access::kReadOnly) {
-    // What this process has mapped already stays writable.
+    // The seal leaves memory writable that this process has mapped already.
     if (fcntl(own, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0) return memory;
     UniqueFd twin = ReadOnlyTwin(own);  // a kernel before 5.1
     if (!twin) return SystemError(StatusCode::kExhausted, "shared memory that others only read");
@@ -72,7 +72,7 @@ Result<SharedMemory> SharedMemory::MapWhole(UniqueFd fd, size_t bytes, Access ac
   if (address == MAP_FAILED) {
     return SystemError(StatusCode::kExhausted, "cannot map " + Size(bytes));
   }
-  // A wish: where the machine has no large pages for shared memory, small ones do.
+  // Asks for large pages. If the machine has none for shared memory, small ones do.
   if (bytes >= kLargePageBytes) madvise(address, bytes, MADV_HUGEPAGE);
   return SharedMemory(std::move(fd), {static_cast<std::byte*>(address), bytes});
 }

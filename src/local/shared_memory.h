@@ -1,9 +1,9 @@
-// Memory that the processes of one machine share, by a descriptor that is handed over a socket: it
-// has no name that could collide or stay behind, needs no room in /dev/shm, and is gone with the
-// last process that has it.
+// Memory that the processes of one machine share, by a descriptor that one hands to the others over
+// a socket. It has no name that could collide or stay behind, needs no room in /dev/shm, and is
+// gone with the last process that has it.
 //
-// Its size cannot change any more, so that no process can make another one fault. Thread-compatible
-// as a value; what the bytes mean, and who may touch them when, is the users' business.
+// Its size cannot change, so that no process can make another one fault. Thread-compatible as a
+// value. The users decide what the bytes mean, and who may touch them when.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ enum class Access : uint8_t { kReadWrite, kReadOnly };
 
 class SharedMemory {
  public:
-  // Fresh memory, all zero, of which this process may write. `others`: what a process may do that
-  // gets the descriptor; kReadOnly holds against a process that tries. Pages are taken from the
-  // machine when they are first touched.
+  // Creates memory that is all zero and that this process may write. `others`: the access of a
+  // process that gets the descriptor; kReadOnly holds even against a process that tries to write.
+  // The machine gives a page when it is first touched.
   static Result<SharedMemory> Create(size_t bytes, Access others);
 
-  // Memory of another process. kProtocol if its size is not `bytes`, or could change.
+  // Maps memory of another process. kProtocol: its size is not `bytes`, or could change.
   static Result<SharedMemory> Map(UniqueFd fd, size_t bytes, Access access);
 
   SharedMemory() = default;
@@ -31,9 +31,10 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory other) noexcept;
   ~SharedMemory();
 
-  // Aligned to a page. REQUIRES: nobody writes into what is mapped kReadOnly: that is a fault.
+  // Returns the bytes, aligned to a page. REQUIRES: nobody writes into memory that is mapped
+  // kReadOnly, which would fault.
   ByteSpan bytes() const { return bytes_; }
-  // To be handed to another process; borrowed.
+  // Returns the descriptor, to be handed to another process. This object owns it.
   int fd() const { return fd_.get(); }
 
  private:

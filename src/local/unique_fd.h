@@ -22,7 +22,7 @@ class UniqueFd {
 
   explicit operator bool() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // The descriptor is the caller's from here on.
+  // Gives the descriptor to the caller, who owns it from now on.
   int Release() { return std::exchange(fd_, -1); }
   void Close() { *this = UniqueFd(); }
 

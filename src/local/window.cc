@@ -13,7 +13,7 @@
 namespace byteps::local {
 namespace {
 
-// A share that is smaller costs more in waking who sums it than in summing it.
+// The work of a smaller share costs less than waking a rank for it.
 constexpr size_t kShareBytesMin = size_t{128} << 10;
 constexpr size_t kLineBytes = 64;
 constexpr uint32_t kCarrier = 0;
@@ -79,10 +79,10 @@ std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   if (!block.has_value()) return {};
   Given& given = given_[*block];
   AdmittedUse at = {number, *block, given.last.number, use};
-  // A block that is given has one use at most that is not over, and this is not its place. So a
-  // rank that stands still keeps no words that others need.
+  // A block that is given has at most one use that is not over, and that use has the other place.
+  // So a rank that stands still keeps no words that others need.
   UseWords& words = words_.uses[*block * kUsesOfBlock + given.count % kUsesOfBlock];
-  // Who reads while this is overwritten sees another number before it sees other words.
+  // A rank that reads meanwhile sees another number before it sees other words.
   constexpr auto release = std::memory_order_release;
   words.number.store(0);
   words.block.store(at.block, release);
@@ -102,8 +102,9 @@ std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
   return at;
 }
 
-// A block that is free; one that will be when ranks of this use have done their part; the reserve,
-// if other ranks hold all blocks, and those of this use owe none of them anything.
+// Returns a free block, or a block that will be free when ranks of this use have done their part.
+// Returns the reserve if other ranks hold all blocks, and the ranks of this use owe nothing in any
+// of them.
 std::optional<uint32_t> Window::BlockFor(RankSet ranks) {
   uint32_t reserve = shape_.blocks - 1;
   bool is_next = false;
@@ -120,7 +121,7 @@ std::optional<uint32_t> Window::BlockFor(RankSet ranks) {
   if (behind.has_value()) return behind;
   bool is_free = words_.blocks[reserve].over.load() == given_[reserve].last.number;
   if (is_next || !is_free) return {};
-  words_.awaits_less.store(1);  // before it looks, so that nothing is missed
+  words_.awaits_less.store(1);  // before the look, so that it misses nothing
   RankSet owing = 0;
   for (uint32_t block = 0; block < reserve; ++block) owing |= Owing(block);
   if ((owing & ranks) != 0) return {};
@@ -139,12 +140,12 @@ RankSet Window::Owing(uint32_t block) const {
   return OwingIn(over == given.last.after ? given.last : given.before);
 }
 
-// Ranks that have something to do now in the use that has the block.
+// Returns the ranks that have something to do now in the use that has the block.
 RankSet Window::OwingIn(const AdmittedUse& at) const {
   const BlockWords& words = WordsOf(at);
   bool is_open = decision(at) == Decision::kOpen;
   bool fills = is_open && words.filled.load() < Count(at.use.bring);
-  // Once every share is taken up, only who has one owes anything.
+  // Once every share is taken up, only ranks that have one owe anything.
   bool finishes = is_open && !fills && words.claimed.load() >= SharesOf(at.use);
   RankSet owing = 0;
   ForEach(fills ? at.use.bring : at.use.ranks, [&](uint32_t rank) {
@@ -180,14 +181,15 @@ std::optional<AdmittedUse> Window::Read(uint32_t place, uint64_t number) const {
 }
 
 Result<std::optional<AdmittedUse>> Window::NextAfter(uint64_t number) {
-  // Behind it one may be complete, and one before that not yet.
+  // The loop ignores uses after `last`: such a use may be written completely, and one before it not
+  // yet.
   const uint64_t last = words_.admitted.load();
   std::optional<AdmittedUse> next;
   uint32_t place_of_next = 0;
   for (uint32_t place = 0; place < shape_.blocks * kUsesOfBlock; ++place) {
     const uint64_t one = words_.uses[place].number.load();
     if (one <= number || one > last || (next.has_value() && one > next->number)) continue;
-    // What is overwritten meanwhile was over, so it does not concern this rank.
+    // A use that is overwritten meanwhile was over, so it does not concern this rank.
     std::optional<AdmittedUse> at = Read(place, one);
     if (!at.has_value() || !Has(at->use.ranks, rank_)) continue;
     next = at;
@@ -235,8 +237,8 @@ bool Window::Bring(const AdmittedUse& at, size_t offset, ConstByteSpan bytes) {
   return source != 0;
 }
 
-// RankMark::source for these bytes. Of an overlay bytes are read after it is decided, so there they
-// would have to stay for longer.
+// Returns RankMark::source for these bytes. An overlay copies: the ranks read its bytes after the
+// decision, so the bytes would have to stay for longer.
 uint64_t Window::SourceFor(const AdmittedUse& at, ConstByteSpan bytes) {
   if (heaps_ == nullptr || at.use.how == Combine::kOverlay || bytes.size() != at.use.bytes) {
     return 0;
@@ -251,7 +253,7 @@ uint64_t Window::SourceFor(const AdmittedUse& at, ConstByteSpan bytes) {
   return all_read ? *offset + 1 : 0;
 }
 
-// Those that cannot be mapped go on copying.
+// Maps the heaps of new lenders. A rank whose heap some rank cannot map goes on copying.
 void Window::MapLenders() {
   const RankSet fresh = words_.lenders.load() & ~seen_lenders_;
   if (heaps_ == nullptr || fresh == 0) return;
@@ -291,12 +293,12 @@ std::optional<uint32_t> Window::ClaimShare(const AdmittedUse& at) {
   Say(at, kIsSumming);
   const uint32_t share = words.claimed.fetch_add(1);
   if (share >= shares) Say(at, kHasFilled);
-  // With the last share all others owe nothing any more, however long this one takes.
+  // After the last share all other ranks owe nothing any more, however long this rank takes.
   if (share + 1 >= shares) TellCarrier();
   return share < shares ? std::optional(share) : std::nullopt;
 }
 
-// This rank owes less: the carrier may have waited for that.
+// Tells the carrier that this rank owes less, if the carrier waits for that.
 void Window::TellCarrier() {
   if (words_.awaits_less.load() != 0) Tell(Bit(kCarrier));
 }
@@ -313,11 +315,11 @@ const std::byte* Window::InputOf(const AdmittedUse& at, uint32_t rank) const {
   const uint64_t source = WordsOf(at).marks[rank].source.load();
   if (source == 0 || heaps_ == nullptr) return PartOf(at, rank);
   const std::byte* bytes = heaps_->At(rank, source - 1, at.use.bytes);
-  // A word that cannot be right must not make this process fault.
+  // A wrong word in the memory must not make this process fault.
   return bytes == nullptr ? PartOf(at, rank) : bytes;
 }
 
-// The result lies in the lowest part.
+// Writes the result into the part of the lowest rank.
 void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
   std::array<const std::byte*, kLocalRanksMax> inputs;
   size_t count = 0;
@@ -362,8 +364,9 @@ void Window::Release(const AdmittedUse& at) {
   Tell(Bit(kCarrier) | WaitingBehind(at));
 }
 
-// If the carrier gives the block just now, either this sees the use, or its ranks, which that
-// wakes, see that the block is theirs.
+// Returns the ranks of the use behind this one. If the carrier gives the block at this moment,
+// either this function sees the use, or the carrier wakes the ranks of the use, and they see that
+// the block is theirs.
 RankSet Window::WaitingBehind(const AdmittedUse& at) const {
   RankSet ranks = 0;
   for (uint32_t i = 0; i < kUsesOfBlock; ++i) {

@@ -5,9 +5,9 @@
 // parts, sum the whole in shares, each in one pass in the order of ranks, and read the result; when
 // all have released it, the block is used again. No step takes a lock or waits; Wait and Sleep do.
 //
-// A window object belongs to one thread at a time of one process; each rank has its own over the
-// same memory. Processes of one job trust each other: what lies in the memory is checked so far
-// that a mistake of one does not make another one touch memory outside the window.
+// A Window belongs to one thread at a time of one process; each rank has its own Window over the
+// same memory. Processes of one job trust each other: a Window checks the words in the memory only
+// so far that a mistake of one process does not make another one touch memory outside the window.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@
 
 namespace byteps::local {
 
-// Sums, or what the use does, so many elements of each part, which come in the order of ranks.
-// `out` may be one of them.
+// Combines `elements` elements of each part, in the way of the use. The parts come in the order of
+// ranks. `out` may be one of them.
 void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
                   size_t elements);
 
@@ -33,84 +33,90 @@ class Window {
  public:
   static size_t BytesFor(const WindowShape& shape);
 
-  // `memory` has BytesFor(shape) bytes, is all zero when the first rank comes, and outlives this.
-  // `heaps` outlives this, too; null: this rank has none, and reads none.
+  // `memory` must have BytesFor(shape) bytes, be all zero when the first rank comes, and outlive
+  // this object. `heaps` must outlive it, too; null: this rank has no heap, and reads none.
   Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* heaps = nullptr);
 
-  // Local rank 0 alone, the carrier: gives a block to `use`, or says that none may be had now; what
-  // changes that is an event. A use may be given a block before the one before it is over, if it
-  // needs all ranks of that one anyway. The reserve is for a use whose ranks owe other blocks
-  // nothing, while ranks that it does not need hold all of them.
-  // REQUIRES: use.bytes is at most block_bytes; sets name ranks of the window.
+  // Gives a block to `use`. Returns nothing if the use can have no block now; an event tells when
+  // that may have changed. Only local rank 0, the carrier, may call it. A use may get a block
+  // before the use before it is over, if it needs all ranks of that one anyway. The reserve is for
+  // a use whose ranks owe nothing in other blocks, while ranks that it does not need hold all of
+  // these. REQUIRES: use.bytes is at most block_bytes; sets name ranks of the window.
   std::optional<AdmittedUse> Admit(const BlockUse& use);
 
-  // The next use after `number` in which this rank takes part, if it has been admitted. kInternal
-  // if what stands there cannot be right.
+  // Returns the next use after `number` in which this rank takes part, if the carrier has admitted
+  // it. kInternal: the words of the use cannot be right.
   Result<std::optional<AdmittedUse>> NextAfter(uint64_t number);
 
-  // Whether the block is this use's: the use before is over. REQUIRES, of all below: the use is
-  // this rank's, and this rank has not released it.
+  // Returns whether this use has the block, because the use before it is over. All functions below
+  // have in common: REQUIRES: this rank takes part in the use, and has not released it.
   bool IsOurs(const AdmittedUse& at) const;
-  // Whether all its ranks have released it. Of any use.
+  // Returns whether all ranks of the use have released it. Takes any use.
   bool IsOver(const AdmittedUse& at) const;
 
-  // This rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not said Filled.
+  // Returns this rank's part. REQUIRES: IsOurs, the rank brings bytes, and has not called Filled.
   ByteSpan Part(const AdmittedUse& at);
-  // The part is complete. The last one decides an overlay.
+  // Says that this rank's part is complete. The last rank that does decides an overlay.
   void Filled(const AdmittedUse& at) { Filled(at, 0); }
-  // Makes these bytes this rank's part, from `offset` on, and says Filled. True: they were not
-  // copied, because they lie in the rank's heap, which the others read; so they must not change,
-  // nor be given back, before the use is decided.
+  // Makes these bytes this rank's part, from `offset` on, and calls Filled. Returns true if it did
+  // not copy them, because they lie in the rank's heap, which the others read. Then the bytes must
+  // not change or be given back before the use is decided.
   bool Bring(const AdmittedUse& at, size_t offset, ConstByteSpan bytes);
 
-  // Sums a share, if all parts are there and a share is left. True if it did. A block has a share
-  // for each 128 KB, at most one for each rank.
+  // Sums a share, if all parts are there and a share is left. Returns true if it did. A block has a
+  // share for each 128 KB, at most one for each rank.
   bool SumShare(const AdmittedUse& at);
-  // Its first half: the share that is this rank's from now on, if one is left.
+  // Does the first half of SumShare: returns a share that this rank has taken, if one is left.
   std::optional<uint32_t> ClaimShare(const AdmittedUse& at);
 
-  // The result, or that there will be none, once it is decided.
+  // Returns whether the use is decided, and whether it has a result.
   Decision decision(const AdmittedUse& at) const;
   // REQUIRES: decision is kSum.
   ConstByteSpan ResultOf(const AdmittedUse& at) const;
 
-  // Decides an error, unless a sum is decided; false then. REQUIRES: IsOurs.
+  // Decides an error. Returns false if a sum is decided already. REQUIRES: IsOurs.
   bool Withdraw(const AdmittedUse& at);
 
-  // This rank touches the block no more in this use. REQUIRES: it is decided, and IsOurs.
+  // Promises that this rank touches the block no more in this use. REQUIRES: the use is decided,
+  // and IsOurs.
   void Release(const AdmittedUse& at);
 
-  // This rank takes part no more, in order: its end is no loss. REQUIRES: it has released all.
+  // Says that this rank takes part no more, in order, so that its end is no loss. REQUIRES: it has
+  // released all its uses.
   void Leave();
-  // A rank's process has ended: all who wait are told, unless it had left. Any thread, any number
-  // of times.
+  // Tells all ranks that wait that a rank's process has ended, unless the rank had left. Any
+  // thread, any number of times.
   void MarkLost(uint32_t rank);
   RankSet lost() const;
-  // Ranks that take part no more, in order.
+  // Returns the ranks that take part no more, in order.
   RankSet left() const;
-  // kPeerLost with their names, if there are any.
+  // Returns kPeerLost with the names of the lost ranks, if there are any.
   Status Loss() const;
-  // Who has something to do in this use now: fill, sum, or release it once it is decided.
+  // Returns the ranks that have something to do in this use now: fill, sum, or release it once it
+  // is decided.
   RankSet Awaited(const AdmittedUse& at) const;
 
   uint32_t rank() const { return rank_; }
 
-  // The count of events of this rank. Read it, look what can be done, and Wait with it.
+  // Returns the count of events of this rank. The caller reads it, looks for work, and then calls
+  // Wait with it.
   uint32_t Events() const;
-  // Wakes the ranks that what was done here concerns, if they sleep. Their events are counted at
-  // once, and this wakes them: so who does several things wakes others once. REQUIRES: this comes
-  // before the thread sleeps. Wait does it, Sleep does not.
+  // Wakes the ranks that sleep and had an event from this object. An event is counted at once, but
+  // only this function wakes: so a thread that does several things wakes others once. REQUIRES: the
+  // caller calls it before the thread sleeps. Wait does so, Sleep does not.
   void WakeSleepers();
-  // An event for these ranks, of whatever it is that they look at; wakes them. Any thread.
+  // Counts an event of any kind for these ranks, and wakes them. Any thread.
   void Notify(RankSet ranks) { Wake(CountEvent(ranks)); }
-  // Blocks until there was an event since, or the deadline has passed.
+  // Blocks until there was an event since `events`, or the deadline has passed.
   void Sleep(uint32_t events, Time deadline);
-  // If there was no event since: threads of this process that Sleep, or Wait, do not hear of events
-  // any more, but of their deadlines only. PutBack: they do again, of those that come from then on.
+  // Makes events not wake the threads of this process that are in Sleep or Wait, if there was no
+  // event since `events`; these threads wake at their deadlines only. PutBack lets later events
+  // wake them again.
   void SetAside(uint32_t events);
   void PutBack();
-  // Blocks until there was an event since, a rank is lost (kPeerLost), or the deadline has passed
-  // (kDeadlineExceeded). The texts name the ranks that `at` waits for; number 0: for anything.
+  // Blocks until there was an event since `events`. kPeerLost: a rank is lost. kDeadlineExceeded:
+  // the deadline has passed. The texts name the ranks for which `at` waits; a use with number 0
+  // waits for anything.
   Status Wait(uint32_t events, const AdmittedUse& at, Time deadline);
 
  private:
@@ -132,10 +138,10 @@ class Window {
   void Combined(const AdmittedUse& at, size_t begin, size_t end);
   bool Decide(const AdmittedUse& at, uint64_t what);
   void Say(const AdmittedUse& at, uint64_t what);
-  // Returns who may be asleep.
+  // Counts an event for these ranks. Returns the ranks that may be asleep.
   RankSet CountEvent(RankSet ranks);
   void Wake(RankSet ranks);
-  // An event, of which WakeSleepers tells who sleeps.
+  // Counts an event for these ranks; WakeSleepers will wake those that sleep.
   void Tell(RankSet ranks) { to_wake_ |= CountEvent(ranks); }
 
   const WindowShape shape_;
@@ -144,16 +150,15 @@ class Window {
   std::byte* const parts_;
   Heaps* const heaps_;
   RankSet seen_lenders_ = 0;
-  RankSet to_wake_ = 0;  // that may sleep, and had an event since WakeSleepers
-  // The carrier's: the last two uses that were given each block; the last may wait behind the
-  // other.
+  RankSet to_wake_ = 0;  // ranks that may sleep, and had an event since WakeSleepers
+  // The carrier's view of a block: the last two uses that got it. `last` may wait behind `before`.
   struct Given {
     AdmittedUse before, last;
     uint32_t count = 0;  // uses of the block so far
   };
   std::array<Given, kBlocksMax> given_{};
   uint32_t next_block_ = 0;
-  std::atomic<uint32_t> aside_{0};  // who is set aside sleeps here
+  std::atomic<uint32_t> aside_{0};  // threads that are set aside sleep here
 };
 
 }  // namespace byteps::local

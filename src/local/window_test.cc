@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBlockBytes = 4096;
 
-// The ranks of a machine, all played by the test's thread.
+// The test's thread plays all ranks of a machine.
 class WindowTest : public testing::Test {
  protected:
   void Begin(uint32_t ranks, uint32_t blocks) {
@@ -28,7 +28,7 @@ class WindowTest : public testing::Test {
       windows_.push_back(std::make_unique<Window>(memory_.bytes(), shape_, rank));
     }
   }
-  // Each rank has a heap, and in it three floats.
+  // Gives each rank a heap with three floats in it.
   void BeginWithHeaps(uint32_t ranks, uint32_t blocks) {
     Begin(ranks, blocks);
     heaps_ = std::make_unique<HeapsForTest>(ranks);
@@ -38,11 +38,11 @@ class WindowTest : public testing::Test {
       shared_.emplace_back(reinterpret_cast<float*>(bytes.data()), 3);
     }
   }
-  // True: it is lent.
+  // Returns true if the part is lent and not copied.
   bool BringShared(uint32_t rank, const AdmittedUse& at) {
     return Of(rank).Bring(at, 0, std::as_bytes(shared_[rank]).first(at.use.bytes));
   }
-  // Nobody knows of a heap before a rank has brought something from it.
+  // Makes the heaps known: no rank knows of a heap before its rank has brought something from it.
   void MeetHeaps() {
     for (int turn = 0; turn < 2; ++turn) {
       AdmittedUse at = *Of(0).Admit(Floats(FirstRanks(shape_.ranks)));
@@ -148,7 +148,7 @@ TEST_F(WindowTest, ABlockIsUsedAgainWhenAllHaveReleasedIt) {
   EXPECT_FALSE(Of(0).SumShare(second));
   EXPECT_EQ(ReadResult(1, first), (std::vector<float>{5, 7, 9}));
   EXPECT_TRUE(Of(0).IsOurs(second));
-  // Nothing that was said of the first use counts for the second.
+  // The words of the first use do not count for the second.
   EXPECT_EQ(Of(0).decision(second), Decision::kOpen);
   EXPECT_FALSE(Of(0).SumShare(second));
   EXPECT_EQ(Of(0).Awaited(second), 3u);
@@ -164,7 +164,7 @@ TEST_F(WindowTest, NoMoreThanOneUseWaitsBehindAnother) {
 TEST_F(WindowTest, TheReserveIsForRanksThatOweNothing) {
   Begin(3, 2);
   AdmittedUse first = *Of(0).Admit(Floats(7));
-  // Rank 1 is stopped. Rank 0 has not filled its part: it owes it.
+  // Rank 1 stands still. Rank 0 has not filled its part, so it owes it.
   EXPECT_FALSE(Of(0).Admit(Floats(1)).has_value());
   Fill(0, first, {1, 2, 3});
   EXPECT_FALSE(Of(0).Admit(Floats(3)).has_value());
@@ -179,7 +179,7 @@ TEST_F(WindowTest, TheReserveIsForRanksThatOweNothing) {
   Fill(2, *aside, {2, 2, 2});
   EXPECT_TRUE(Of(2).SumShare(*aside));
   EXPECT_EQ(ReadResult(0, *aside), (std::vector<float>{3, 3, 3}));
-  // There is one reserve.
+  // The window has only one reserve.
   EXPECT_FALSE(Of(0).Admit(Floats(1)).has_value());
   EXPECT_EQ(ReadResult(2, *aside), (std::vector<float>{3, 3, 3}));
   EXPECT_TRUE(Of(0).Admit(Floats(1)).has_value());
@@ -192,7 +192,7 @@ TEST_F(WindowTest, AnUseDoesNotWaitBehindRanksThatItDoesNotNeed) {
   std::optional<AdmittedUse> third = Of(0).Admit(Floats(1));
   ASSERT_TRUE(third.has_value());
   EXPECT_TRUE(Of(0).IsOurs(*third));
-  // Both that are not over belong to ranks of this one.
+  // The two uses that are not over belong to ranks of this one.
   std::optional<AdmittedUse> fourth = Of(0).Admit(Floats(7));
   ASSERT_TRUE(fourth.has_value());
   EXPECT_FALSE(Of(0).IsOurs(*fourth));
@@ -280,7 +280,7 @@ TEST_F(WindowTest, WhoStandsStillKeepsItsBlockAndNothingElse) {
   EXPECT_EQ(Of(0).NextAfter(0).value()->number, held.number);
 }
 
-// Rank 2 may stop in its share.
+// Rank 2 may stop in its share, and the carrier must not wait for it.
 TEST_F(WindowTest, WhoTakesTheLastShareTellsTheCarrierThatOthersOweNothing) {
   Begin(3, 2);
   AdmittedUse held = *Of(0).Admit(Floats(0b111));
@@ -308,7 +308,8 @@ TEST_F(WindowTest, UsesThatCannotBeAreRefused) {
   EXPECT_TRUE(refused(words.block, 2));
   EXPECT_TRUE(refused(words.ranks, 7));
   EXPECT_TRUE(refused(words.bring, 0));
-  // A type; kLast, none, and kAverage with a divisor below the number of ranks.
+  // The wrong words: no type; kLast; no operation; kAverage with a divisor below the number of
+  // ranks.
   for (uint64_t wrong : {0xffUL, 6UL << 8, 7UL << 8, 5UL << 8, 1UL << 32 | 5UL << 8})
     EXPECT_TRUE(refused(words.arithmetic, wrong)) << wrong;
   EXPECT_TRUE(Of(1).NextAfter(0).value().has_value());
@@ -331,10 +332,10 @@ TEST_F(WindowTest, SharedBytesAreLentOnceAllCanReadThem) {
   at = *Of(0).Admit(Floats(3));
   EXPECT_TRUE(BringShared(0, at));
   EXPECT_TRUE(BringShared(1, at));
-  shared_[0][2] = 40;  // read where it lies, and when it is summed
+  shared_[0][2] = 40;  // the ranks read it in the heap, when they sum
   EXPECT_TRUE(Of(1).SumShare(at));
   EXPECT_EQ(ReadResult(0, at), (std::vector<float>{3, 3, 42}));
-  // What lies in the heap stays as it is.
+  // The sum leaves the heaps as they are.
   EXPECT_EQ(shared_[0][0], 1);
   EXPECT_EQ(shared_[1][0], 2);
 }
@@ -349,7 +350,7 @@ TEST_F(WindowTest, RanksWithAndWithoutSharedBytesSumTogetherInTheOrderOfRanks) {
   Fill(0, at, {1e8f});
   EXPECT_TRUE(Of(2).SumShare(at));
   EXPECT_EQ(ReadResult(1, at), std::vector<float>{1e8f + 1.0f - 1e8f});
-  // The next use of the block has nothing of it.
+  // The next use of the block does not see the lent part.
   for (uint32_t rank : {0, 2}) Of(rank).Release(at);
   at = *Of(0).Admit(Floats(7, 1));
   for (uint32_t rank : {0, 1, 2}) Fill(rank, at, {5});
@@ -360,7 +361,7 @@ TEST_F(WindowTest, RanksWithAndWithoutSharedBytesSumTogetherInTheOrderOfRanks) {
 TEST_F(WindowTest, BytesThatMayChangeBeforeTheyAreReadAreNotLent) {
   BeginWithHeaps(2, 2);
   MeetHeaps();
-  // An overlay is read after it is decided.
+  // The ranks read an overlay after the decision, so its parts are copied.
   BlockUse use = Floats(3);
   use.how = Combine::kOverlay;
   use.bring = 1;
@@ -370,7 +371,7 @@ TEST_F(WindowTest, BytesThatMayChangeBeforeTheyAreReadAreNotLent) {
   shared_[0][0] = 0;
   EXPECT_EQ(ReadResult(1, at)[0], 9);
   Of(0).Release(at);
-  // Part of a part; bytes of nobody's heap.
+  // A piece of a part, and bytes outside the heaps, are copied, too.
   at = *Of(0).Admit(Floats(3));
   EXPECT_FALSE(Of(0).Bring(at, 0, std::as_bytes(shared_[0]).first(4)));
   std::vector<float> own{1, 2, 3};

@@ -20,6 +20,7 @@ FOLDERS = (
     "src/plan",
     "src/protocol",
     "src/topology",
+    "src/wire",
 )
 _BANNED = re.compile(rf"(?:/\*+|//+)!?[\s*]*(?P<word>{BANNED})\b", re.IGNORECASE)
 ADVICE = "begin the comment with a subject, or with a verb as in 'Returns ...'"

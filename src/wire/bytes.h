@@ -1,4 +1,5 @@
-// Little-endian numbers at byte positions, whatever the machine's order and alignment.
+// Reads and writes little-endian numbers at byte positions, whatever the machine's order and
+// alignment.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,7 @@ namespace byteps::wire {
 template <std::unsigned_integral T>
 void PutLittle(std::byte* at, T value) {
   if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(at, &value, sizeof(T));  // one store; compilers make eight of the loop
+    std::memcpy(at, &value, sizeof(T));  // one store, where compilers would make eight of the loop
     return;
   }
   for (size_t i = 0; i < sizeof(T); ++i) {

@@ -1,4 +1,4 @@
-// Control messages to bytes; control_decode.cc reads them.
+// Writes control messages as bytes; control_decode.cc reads them.
 #include "src/wire/control.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool BySlotAndRank(const WorkerInfo& a, const WorkerInfo& b) {
   return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
 }
 
-// Absent for hosts with one interface.
+// Writes a list of texts. An empty one, as of hosts with one interface, is absent.
 auto Strings(Builder& b, const std::vector<std::string>& texts) {
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> list;
   if (!texts.empty()) list = b.CreateVectorOfStrings(texts);

@@ -1,5 +1,5 @@
-// Control messages as values. On the wire they are FlatBuffers (control.fbs); nothing but this
-// codec sees those. Members talk to the coordinator over one connection each.
+// Control messages as values. On the wire they are FlatBuffers (control.fbs), which only this codec
+// sees. Each member talks to the coordinator over one connection.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace byteps::wire {
 
-// What an operation does; the numbers are those of the C ABI's byteps_op.
+// The kinds of operations; the numbers are those of the C ABI's byteps_op.
 enum class Op : uint8_t {
   kSum = 0,
   kAverage = 1,
@@ -30,14 +30,14 @@ enum class Op : uint8_t {
   kJoin = 10,
 };
 inline constexpr int kOpCount = 11;
-// How many of them combine numbers: kSum to kProduct.
+// The number of kinds that combine numbers: kSum to kProduct.
 inline constexpr int kReductionCount = 5;
 
-// Of one server.
+// The most further addresses of one server.
 inline constexpr size_t kMoreAddressesMax = 15;
 
-// A process asks to be a member. Everything that must be equal for all travels with it, so that
-// the coordinator can name the difference.
+// A process asks to be a member. The message has everything that must be equal for all, so that the
+// coordinator can name a difference.
 struct Join {
   Role role = Role::kWorker;
   int32_t rank = -1;  // wanted rank or server index; -1: any
@@ -45,7 +45,7 @@ struct Join {
   std::string host;        // host identity: processes with the same one share a network stack
   std::string address;     // where this process accepts connections ("host:port"); servers only
   uint32_t shards = 0;     // servers only
-  uint32_t link_mbit = 0;  // 0: unknown, as fast as the others
+  uint32_t link_mbit = 0;  // 0: unknown; counts as fast as the others
   uint32_t process = 0;    // process number on its host, for messages
   uint32_t worker_count = 0;
   uint32_t server_count = 0;
@@ -54,16 +54,17 @@ struct Join {
   uint32_t local_rank = 0;
   uint32_t local_size = 1;
   std::string node;  // the host's name, for messages
-  // Workers: which processes form one contributor, by a text that is the same for all of them and
-  // for no others, and how many they are. Empty: this process is one by itself.
+  // Workers: a text that is the same for all processes of one contributor and for no others, and
+  // the number of these processes. Empty: this process is a contributor by itself.
   std::string contributor;
   uint32_t contributor_size = 1;
-  bool machines_sum = false;  // workers: those of a machine sum first, where they can
-  // This process is here, but still meets the others of its contributor: nobody is let in yet.
+  bool machines_sum = false;  // workers: those of a machine sum first, if they can
+  // If set, this process is here but still meets the others of its contributor, so the coordinator
+  // does not admit them yet.
   bool meets = false;
-  // Servers whose host has several interfaces: addresses of the others, in the same form.
+  // Servers whose host has several interfaces: addresses of the other interfaces, in the same form.
   std::vector<std::string> more_addresses;
-  // Workers: how many each machine of the job has, as MachineLayout::sizes; empty: not said.
+  // Workers: the number of workers of each machine, like MachineLayout::sizes; empty: not known.
   std::vector<uint32_t> local_sizes;
   bool takes_objects = false;  // workers: byteps_job_info has it
 
@@ -76,13 +77,13 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Who is missing, for people.
+// Names the missing processes, for people.
 struct Waiting {
   std::string text;
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 
-// A worker process. Those with one slot are one contributor.
+// A worker process. The processes with the same slot are one contributor.
 struct WorkerInfo {
   Slot slot = 0;
   uint32_t rank = 0;  // no other process has it
@@ -91,7 +92,7 @@ struct WorkerInfo {
   uint32_t process = 0;
   uint32_t local_rank = 0;
   uint32_t local_size = 1;
-  // It has left in order and its ranks' absence is no part of the plan: rounds that it has not
+  // If set, the worker has left in order, and other ranks may still need it: rounds that it has not
   // pushed end in an error.
   bool left = false;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
@@ -107,14 +108,15 @@ struct ServerInfo {
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
   bool alive = true;                    // false: its pieces belong to others (plan/ownership.h)
   uint64_t since = 0;                   // the epoch in which `alive` took its value
-  // What each shard owns since View::placed (plan/moves.h). Empty: what was dealt to it.
+  // The weight of what each shard owns since View::placed (plan/moves.h). Empty: each owns the
+  // pieces that were dealt to it.
   std::vector<uint32_t> placed_weights;
   std::vector<std::string> more_addresses;  // as in Join
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
 };
 
-// Who is in the job and who owns what. Epochs rise by one; a generation is all views with the same
-// workers that have not been lost, and the same servers, dead or alive.
+// The members of the job and the owners of pieces. Epochs rise by one. A generation is all views
+// with the same workers, except for lost ones, and the same servers, dead or alive.
 struct View {
   uint64_t epoch = 0;    // 0: there is none
   uint32_t founder = 0;  // drawn by the coordinator that made the first view of this job
@@ -123,35 +125,35 @@ struct View {
   uint32_t piece_bytes_max = 0;
   std::vector<WorkerInfo> workers;
   std::vector<ServerInfo> servers;
-  // Workers with which the generation began and that are no members any more: who hears of the
-  // generation late counts ranks like all others.
+  // Workers with which the generation began and that are no members any more. With them a member
+  // that learns of the generation late counts ranks like all others.
   std::vector<WorkerInfo> gone;
-  // The epoch that moved pieces between the shards for the last time because of their links. 0:
-  // none has, in this generation.
+  // The last epoch in this generation that moved pieces between the shards because of their links.
+  // 0: there is none.
   uint64_t placed = 0;
   friend bool operator==(const View&, const View&) = default;
 };
 
-// By slot and rank, members and those that are gone: ranks, and what is laid out by them, are the
-// same for a member that skips views.
+// Returns members and gone workers, by slot and rank. So a member that skips views has the same
+// ranks and the same layouts by rank.
 std::vector<WorkerInfo> WorkersOfGeneration(const View& view);
 
-// Processes that take part as one: they have one slot, and one of them, the carrier, speaks with
-// the shards for all.
+// Processes that take part as one. They have one slot, and one of them, the carrier, talks to the
+// shards for all.
 struct Contributor {
   Slot slot = 0;
   std::vector<WorkerInfo> processes;  // by rank; never empty
   const WorkerInfo& carrier() const { return processes.front(); }
   friend bool operator==(const Contributor&, const Contributor&) = default;
 };
-// By slot: of the members, and of these processes.
+// Return contributors by slot: of the view's members, and of these processes.
 std::vector<Contributor> ContributorsOf(const View& view);
 std::vector<Contributor> ContributorsOf(std::vector<WorkerInfo> workers);
 
-// A view comes into force in two steps (docs/membership.md). To all members of `present`, the view
-// that is in force: will you take `next` from nobody but me?
+// A view comes into force in two steps (docs/membership.md). The coordinator asks all members of
+// `present`, the view in force, to take `next` from no other coordinator.
 struct Propose {
-  uint64_t term = 0;  // of the coordinator; restarts raise it
+  uint64_t term = 0;  // the coordinator's; restarts raise it
   View present;
   View next;
   friend bool operator==(const Propose&, const Propose&) = default;
@@ -161,21 +163,21 @@ struct Promise {
   uint64_t epoch = 0;  // of the next view
   friend bool operator==(const Promise&, const Promise&) = default;
 };
-// Enough have promised: `view` is in force.
+// Enough members have promised, so `view` is in force.
 struct Commit {
   uint64_t term = 0;
   View view;
   friend bool operator==(const Commit&, const Commit&) = default;
 };
 
-// A coordinator that has been restarted asks what it should know. A member reports, also without
-// being asked when it connects and has a view already.
+// A coordinator that has been restarted asks members for a Report. A member that has a view already
+// also reports unasked when it connects.
 struct Query {
   uint64_t term = 0;
   friend bool operator==(const Query&, const Query&) = default;
 };
 
-// What must be equal on all ranks in one use of a name.
+// The facts that must be equal on all ranks in one use of a name.
 struct TensorSpec {
   Op op = Op::kSum;
   DataType dtype = DataType::kFloat32;
@@ -183,35 +185,36 @@ struct TensorSpec {
   std::vector<int64_t> shape;  // allgather, alltoall: without the first dimension
   bool atomic = false;         // one receipt for the whole tensor
   Op combine = Op::kSum;       // reducescatter only
-  uint32_t group = 0;          // process set: who takes part; 0: everybody
-  std::string detail;          // what else must be equal, as a text for people
+  uint32_t group = 0;          // the process set whose ranks take part; 0: all ranks
+  std::string detail;          // other facts that must be equal, as a text for people
   uint8_t codec = 0;           // how its pieces are encoded (data.h); 0: they are not
   friend auto operator<=>(const TensorSpec&, const TensorSpec&) = default;
 };
-// A longer detail is refused.
+// Receivers refuse a longer detail.
 inline constexpr size_t kDetailBytesMax = 1024;
-// Of what is declared; together they stay far below kControlBytesMax, and so does a text that
-// quotes what each of the ranks has.
+// Limits of a declaration. Together they stay far below kControlBytesMax, and so does a text that
+// quotes the declaration of every rank.
 inline constexpr size_t kNameBytesMax = 4096;
 inline constexpr size_t kDimensionsMax = 255;
 
-// The ranks of each process set use a name by and by with any number of specs; each spec is a
+// The ranks of a process set may use a name with any number of specs over time; each spec is a
 // tensor of its own. Uses are counted together, over all specs, and the round of an operation is
-// the number of its use (data.h): all ranks of the set must mean the same tensor in one round.
+// the number of its use (data.h). All ranks of the set must use the same tensor in one round.
 //
-// A name in one process set is a course. The coordinator numbers courses, in ascending order. When
-// all ranks have let go of all tensors of a course, the coordinator forgets it, and the next use of
-// the name begins another course. 0: the rank knows nothing of the name.
+// The uses of a name in one process set form a course. The coordinator numbers courses, in
+// ascending order. When all ranks have let go of all tensors of a course, the coordinator forgets
+// it, and the next use of the name begins another course. Course 0: the rank knows nothing about
+// the name.
 //
-// One use of a name. `attempt` counts the failures in the course; each attempt begins with round 1
-// and without tensors.
+// A Use is one use of a name. `attempt` counts the failures in the course; each attempt begins with
+// round 1 and without tensors.
 struct Use {
   uint32_t group = 0;
   uint32_t attempt = 0;
   uint64_t round = 1;
   uint32_t course = 0;
   friend bool operator==(const Use&, const Use&) = default;
-  // Uses of a course that is over come before all of the next one.
+  // Uses of an earlier course come before all uses of a later one.
   friend std::strong_ordering operator<=>(const Use& a, const Use& b) {
     return std::tie(a.group, a.course, a.attempt, a.round) <=>
            std::tie(b.group, b.course, b.attempt, b.round);
@@ -223,7 +226,8 @@ struct NamedUse {
   friend auto operator<=>(const NamedUse&, const NamedUse&) = default;
 };
 
-// A worker uses a name with this spec for the first time in this attempt, in this round.
+// A worker uses a name with this spec for the first time in this attempt, and does so in this
+// round.
 struct Declare {
   std::string name;
   uint32_t attempt = 0;
@@ -233,7 +237,8 @@ struct Declare {
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
-// `placement` is the dealer's state (plan::PieceAssigner) from which all workers deal the pieces.
+// The coordinator answers a Declare. `placement` is the dealer's state (plan::PieceAssigner) from
+// which all workers deal the pieces.
 struct Declared {
   std::string name;
   uint32_t group = 0;
@@ -244,9 +249,9 @@ struct Declared {
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
-// The attempt fails on every rank of the process set, from the round of `use` on; its tensors are
-// retired. It is one failure with that of `also`, uses of this name in other sets or of other
-// names: a rank that has raised it in one of them has raised it in all.
+// The attempt fails on every rank of the process set, from the round of `use` on, and its tensors
+// retire. `also` has uses of this name in other sets, or of other names, with the same failure: a
+// rank that has raised it in one of them has raised it in all.
 struct DeclareFailed {
   std::string name;
   Use use;
@@ -257,12 +262,12 @@ struct DeclareFailed {
   friend bool operator==(const DeclareFailed&, const DeclareFailed&) = default;
 };
 
-// Operations of a worker that have not ended for a while, each told once: a rank that goes back to
-// a spec that it knows asks nobody, so this is how a difference is noticed then.
+// A worker tells once of each operation that has not ended for a while. A rank that goes back to a
+// spec that it knows asks nobody, so only these messages show a difference then.
 struct OverdueUse {
   std::string name;
   Use use;
-  TensorId tensor = UINT32_MAX;  // UINT32_MAX: it was told of, and has ended in an error since
+  TensorId tensor = UINT32_MAX;  // UINT32_MAX: told before, and ended in an error since
   std::vector<Use> elsewhere;    // the sender's last uses of this name in other process sets
   bool stuck = false;            // the sender can begin nothing before it has ended
   friend bool operator==(const OverdueUse&, const OverdueUse&) = default;
@@ -274,20 +279,21 @@ struct GroupRanks {
 };
 struct Overdue {
   std::vector<OverdueUse> uses;
-  std::vector<GroupRanks> groups;  // those of `uses`, except for 0: everybody
+  std::vector<GroupRanks> groups;  // sets of `uses`, without 0: all ranks
   friend bool operator==(const Overdue&, const Overdue&) = default;
 };
 
-// To a worker that is stuck in a use: which of `uses` have you not begun? And back: these. It may
-// have begun an earlier one of the same name, no later one.
+// The coordinator asks a worker that is stuck in a use which of `uses` it has not begun, and the
+// worker answers with these. The worker may have begun an earlier use of the same name, and no
+// later one.
 struct Unbegun {
   NamedUse stuck;
   std::vector<NamedUse> uses;
   friend bool operator==(const Unbegun&, const Unbegun&) = default;
 };
 
-// What a worker knows of declarations, for a coordinator that has lost them; comes before its
-// Report, in as many parts as it needs.
+// A worker tells a coordinator that has lost the declarations what it knows of them. The messages
+// come before the worker's Report, in as many parts as necessary.
 struct KnownTensor {
   Declared declared;
   TensorSpec spec;
@@ -300,8 +306,9 @@ struct Known {
   friend bool operator==(const Known&, const Known&) = default;
 };
 
-// A restarted coordinator has heard what every worker knows: of the tensors from `first` to before
-// `end`, numbers that it does not give itself, nobody who is in the job knows others than these.
+// A restarted coordinator has heard from every worker which tensors it knows. It tells the servers
+// that from `first` to before `end`, numbers that it does not give itself, no member of the job
+// knows other tensors than these.
 struct StillKnown {
   TensorId first = 0;
   TensorId end = 0;
@@ -309,14 +316,15 @@ struct StillKnown {
   friend bool operator==(const StillKnown&, const StillKnown&) = default;
 };
 
-// From a worker: it has not used these tensors for long, and its last use of each ended well. It
-// asks again (Declare) before it uses one of them.
+// A worker lets go of tensors that it has not used for long and whose last use ended well. It asks
+// again (Declare) before it uses one of them.
 struct LetGo {
   std::vector<TensorId> tensors;
   friend bool operator==(const LetGo&, const LetGo&) = default;
 };
-// From the coordinator: all ranks have let go of these tensors. To workers also: of all tensors of
-// these courses, so that the next use of the name is the first one.
+// The coordinator tells that all ranks have let go of these tensors. It also tells workers that all
+// ranks have let go of all tensors of these courses, so that the next use of the name is the first
+// one.
 struct CourseNumber {
   std::string name;
   uint32_t group = 0;
@@ -330,18 +338,19 @@ struct Forgotten {
 };
 
 struct Report {
-  Join self;          // as when it joined
-  uint64_t term = 0;  // the highest it has met
+  Join self;          // the same as when it joined
+  uint64_t term = 0;  // the highest term that it has met
   View committed;
   uint64_t promised_term = 0;
-  View promised;       // epoch 0: nothing beyond `committed`
-  uint32_t syncs = 0;  // sync points of the generation in force that are behind it
+  View promised;       // epoch 0: no view beyond `committed`
+  uint32_t syncs = 0;  // sync points that it has passed in the generation in force
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-// A worker has finished all its operations and lets new workers in here; nothing may be in flight.
-// The answer is a view that begins a generation, or GoOn when nobody waits. `point` numbers the
-// sync points of a generation from 1: an answer that got lost is told from one that is not due yet.
+// A worker has finished all its operations and lets new workers in here; no operation may be in
+// flight. The answer is a view that begins a generation, or GoOn if nobody waits. `point` numbers
+// the sync points of a generation from 1, so that a lost answer differs from one that is not due
+// yet.
 struct Sync {
   uint32_t generation = 0;
   uint32_t point = 1;
@@ -353,16 +362,16 @@ struct GoOn {
   friend bool operator==(const GoOn&, const GoOn&) = default;
 };
 
-// Orderly end of a worker's membership. `clean`: it has no operation in flight.
+// A worker ends its membership in order. `clean`: it has no operation in flight.
 struct Leave {
   bool clean = true;
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-// How far a use of a name is on one rank. Part of the wire format: never renumber.
+// The stage of a use of a name on one rank. Part of the wire format: never renumber.
 enum class UseStage : uint8_t {
   kNotBegun = 0,
-  kDeclares = 1,   // the coordinator has not said yet what the name stands for
+  kDeclares = 1,   // the coordinator has not answered the declaration yet
   kPrepares = 2,   // sizes, pieces, copies
   kExchanges = 3,  // its pieces go out, or it waits for answers
   kEnded = 4,
@@ -373,42 +382,43 @@ const char* TextFor(UseStage stage);
 
 struct UseState {
   NamedUse use;
-  TensorId tensor = UINT32_MAX;  // UINT32_MAX: it has no number yet
+  TensorId tensor = UINT32_MAX;  // UINT32_MAX: no number yet
   UseStage stage = UseStage::kNotBegun;
   uint32_t age_ms = 0;   // since it began
-  uint32_t left_ms = 0;  // until it passes its limit, at least 1; 0: none, or not known
+  uint32_t left_ms = 0;  // until it passes its limit, at least 1; 0: no limit, or not known
   friend bool operator==(const UseState&, const UseState&) = default;
 };
-// An operation that has ended well took so long from its begin to its end on one rank. All ranks
-// come to the end at about the same time, so who took the least time came last.
+// The time from the begin to the end of an operation that has ended well on one rank. All ranks
+// come to the end at about the same time, so the rank that took the least time came last.
 struct Took {
   TensorId tensor = 0;
   uint64_t round = 0;
   uint32_t us = 0;
   friend bool operator==(const Took&, const Took&) = default;
 };
-// What a worker does, for people: nothing is decided by it.
+// Tells people what a worker does. No process decides anything by it.
 struct Account {
   uint64_t ended = 0;  // operations of this session, those that failed included
   uint64_t failed = 0;
-  uint64_t bytes = 0;          // which it gave to those that ended well
-  uint32_t open = 0;           // operations
-  uint32_t idle_ms = 0;        // nothing has been open for so long
-  std::vector<UseState> uses;  // the oldest that are open for long, and those it was asked about
-  std::vector<GroupRanks> groups;  // those of `uses`, except for 0: everybody
+  uint64_t bytes = 0;              // which it gave to operations that ended well
+  uint32_t open = 0;               // operations
+  uint32_t idle_ms = 0;            // no operation has been open for so long
+  std::vector<UseState> uses;      // the oldest open ones, and uses that it was asked about
+  std::vector<GroupRanks> groups;  // sets of `uses`, without 0: all ranks
   std::vector<Took> took;          // since the last account
   friend bool operator==(const Account&, const Account&) = default;
 };
 inline constexpr size_t kUsesInAccountMax = 16;
 inline constexpr size_t kTookInAccountMax = 256;
-// What keeps a rank's use waiting that passes its limit soon, or has passed it.
+// Tells why a rank's use waits that passes its limit soon, or has passed it.
 struct UseNote {
   NamedUse use;
-  std::string others;     // which ranks have not begun it, and what the first of them does
-  uint32_t quiet_ms = 0;  // none of these has ended an operation for so long
+  std::string others;     // the ranks that have not begun it, and what the first of them does
+  uint32_t quiet_ms = 0;  // none of these ranks has ended an operation for so long
   friend bool operator==(const UseNote&, const UseNote&) = default;
 };
-// Both ways: I live. A worker gives an account of itself; the coordinator asks about uses.
+// The sender lives; members and the coordinator send it. A worker gives an account of itself; the
+// coordinator asks about uses.
 struct Alive {
   std::optional<Account> account;
   std::vector<NamedUse> asked;
@@ -416,37 +426,38 @@ struct Alive {
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
-// Why a member believes that another one is gone. Part of the wire format: never renumber.
+// The reasons why a member believes that another one is gone. Part of the wire format: never
+// renumber.
 enum class Suspicion : uint8_t {
   kClosed = 0,       // its connection broke
-  kUnreachable = 1,  // it could not be reached again within the grace
-  kNonsense = 2,     // it sent what no correct member sends
+  kUnreachable = 1,  // the sender could not reach it again within the grace
+  kNonsense = 2,     // it sent bytes that no correct member sends
   kGaveUp = 3,       // the sender means itself
   kExited = 4,       // the launcher saw the process end: it is proven dead
 };
 struct Suspect {
   Role role = Role::kServer;
-  // Slot of a contributor, index of a server. A launcher knows no slots: it says the rank of a
-  // worker. Nobody reads it in kGaveUp.
+  // The slot of a contributor, or the index of a server. A launcher knows no slots, so it gives the
+  // rank of a worker. Nobody reads it in kGaveUp.
   uint32_t index = 0;
-  uint64_t incarnation = 0;  // 0: whichever has the index
+  uint64_t incarnation = 0;  // 0: the member that has the index
   Suspicion why = Suspicion::kClosed;
   std::string text;
-  // Of the connection that was closed: none outlives its generation, so the end of an older one
-  // says nothing. 0: of no connection.
+  // The generation of the connection that was closed. A connection ends with its generation, so an
+  // older one proves nothing. 0: the suspicion is about no connection.
   uint32_t generation = 0;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
 
-// The job has ended for everybody: code kOk in order, otherwise why.
+// The job has ended for all members. The code is kOk if it ended in order, otherwise the reason.
 struct JobOver {
   StatusCode code = StatusCode::kOk;
   std::string text;
   friend bool operator==(const JobOver&, const JobOver&) = default;
 };
 
-// What a worker has exchanged with a shard while its credit was used up, so that the links set the
-// pace and not the program: the bytes of pieces that were answered, the time in which any piece was
+// The exchange of a worker with a shard while the worker's credit was used up, so that the links
+// set the pace and not the program: the bytes of answered pieces, the time in which any piece was
 // between push and answer at this shard, and the time of the measurement.
 struct ShardRate {
   ShardId shard = 0;
@@ -455,18 +466,18 @@ struct ShardRate {
   uint64_t active_us = 0;
   friend bool operator==(const ShardRate&, const ShardRate&) = default;
 };
-// Measured in the view of this epoch.
+// The measurements of a worker in the view of this epoch.
 struct Rates {
   uint64_t epoch = 0;
   std::vector<ShardRate> shards;
-  // Of the bursts that have ended (plan/exchange_meter.h).
+  // The bytes and the time of the bursts that have ended (plan/exchange_meter.h).
   uint64_t burst_bytes = 0;
   uint64_t burst_us = 0;
   friend bool operator==(const Rates&, const Rates&) = default;
 };
 
-// Copied, moved, compared and destroyed in control.cc: compiled anew in every file that holds
-// messages, the tables of so many kinds cost a second of each.
+// control.cc defines copy, move, comparison and destruction. The tables of so many kinds would cost
+// a second of compilation in every file that holds messages.
 struct Message
     : std::variant<Join, Refused, Waiting, Propose, Promise, Commit, Query, Report, Known, Declare,
                    Declared, DeclareFailed, Sync, GoOn, Leave, Alive, Suspect, JobOver, Overdue,
@@ -482,19 +493,19 @@ struct Message
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;
-// Of a piece.
+// The largest piece.
 inline constexpr uint32_t kPieceBytesMax = uint32_t{64} << 20;
 
 // The largest control message a receiver accepts.
 inline constexpr size_t kControlBytesMax = size_t{16} << 20;
-// Where a sender may divide what it says: a message of this many bytes, and what a use, or the
-// number of a rank, takes of it at most.
+// Limits for a sender that divides its message into parts: the bytes of one part, and the most
+// bytes that a use, or the number of a rank, takes of it.
 inline constexpr size_t kControlPartBytes = size_t{1} << 20;
 inline constexpr size_t kControlUseBytes = 32;
 
 std::vector<std::byte> EncodeControl(const Message& message);
 
-// kProtocol for bytes that are no message; never reads outside `bytes`.
+// Reads a message. kProtocol: the bytes are no message. Never reads outside `bytes`.
 Result<Message> DecodeControl(ConstByteSpan bytes);
 
 }  // namespace byteps::wire

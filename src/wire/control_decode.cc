@@ -1,4 +1,4 @@
-// Control messages from bytes. Nothing is believed that has not been checked; control.cc writes
+// Reads control messages from bytes, and checks everything before it believes it. control.cc writes
 // them.
 #include <algorithm>
 #include <bit>
@@ -14,7 +14,8 @@ namespace {
 
 std::string Text(const flatbuffers::String* text) { return text == nullptr ? "" : text->str(); }
 
-// The verifier sees to the place of a vector's length, not of its elements: they may be misaligned.
+// Copies the elements, because the verifier checks only the alignment of a vector's length: its
+// elements may be misaligned.
 template <typename T, typename Vector>
 std::vector<T> Elements(const Vector* elements) {
   static_assert(std::endian::native == std::endian::little && std::is_trivially_copyable_v<T>);
@@ -33,7 +34,7 @@ Status Malformed(const char* what) {
   return {StatusCode::kProtocol, std::string("malformed control message: ") + what};
 }
 
-// Enumerators from outside are checked before they become enumerators.
+// Numbers from outside are checked before they become enumerators.
 bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
 bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(kLastStatusCode); }
 
@@ -79,8 +80,8 @@ Result<Join> Read(const fb::Join& m) {
   return join;
 }
 
-// A view's tables may share their parts, so that few bytes unfold into many. What a correct sender
-// writes unfolds into no more than it is long.
+// The tables of a view may share their parts, so that few bytes unfold into many. A view of a
+// correct sender unfolds into no more bytes than the message has.
 uint64_t UnfoldedBytes(const fb::View& m) {
   uint64_t bytes = uint64_t{8} * (m.workers()->size() + m.servers()->size() + m.gone()->size());
   auto add = [&](const flatbuffers::String* text) { bytes += text == nullptr ? 0 : text->size(); };
@@ -101,7 +102,7 @@ uint64_t UnfoldedBytes(const fb::View& m) {
   return bytes;
 }
 
-// False: one has a slot that no job has.
+// Returns false if a worker has a slot that no job has.
 bool Read(const flatbuffers::Vector<flatbuffers::Offset<fb::Worker>>& tables,
           std::vector<WorkerInfo>& workers) {
   for (const fb::Worker* w : tables) {
@@ -200,12 +201,12 @@ std::vector<Use> ReadUses(const Tables* tables) {
   return uses;
 }
 
-// A use takes more bytes on the wire than these.
+// A use takes more bytes on the wire than this.
 constexpr size_t kUseBytes = 4;
 
 NamedUse ReadNamed(const fb::Use& m) { return {Text(m.name()), Read(&m)}; }
 
-// Empty: they unfold into more than `bytes`.
+// Returns nothing if the uses unfold into more than `bytes`.
 template <typename Tables>
 std::optional<std::vector<NamedUse>> ReadNamedUses(const Tables* tables, size_t bytes) {
   std::vector<NamedUse> uses;
@@ -241,7 +242,7 @@ Result<Message> Decode(const fb::Declare& m) {
       Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round(), m.course()});
 }
 
-// As with views: nothing unfolds into more than the message is long.
+// Refuses messages that unfold into more bytes than they have, as views do.
 Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
   Known known;
   size_t unfolded = 0;
@@ -267,7 +268,7 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
   return Message(std::move(known));
 }
 
-// As with Known.
+// Refuses messages that unfold into more bytes than they have.
 Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
   Forgotten forgotten{Numbers(m.tensors()), {}};
   size_t unfolded = 0;
@@ -283,7 +284,7 @@ Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
 
 StillKnown Read(const fb::StillKnown& m) { return {m.first(), m.end(), Numbers(m.tensors())}; }
 
-// False: they unfold into more than the message is long.
+// Returns false if the groups unfold into more bytes than the message has.
 bool ReadGroups(const flatbuffers::Vector<flatbuffers::Offset<fb::Group>>& tables,
                 size_t message_bytes, size_t& unfolded, std::vector<GroupRanks>& groups) {
   for (const fb::Group* one : tables) {
@@ -312,7 +313,7 @@ Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
   return Message(std::move(overdue));
 }
 
-// A list that is missing is empty.
+// Reads a missing list as an empty one.
 Result<Account> Read(const fb::Account& m, size_t message_bytes) {
   Account account{m.ended(), m.failed(), m.bytes(), m.open(), m.idle_ms(), {}, {}, {}};
   size_t unfolded = 0;

@@ -1,5 +1,5 @@
-// Fuzz target: any bytes as a control message. What is accepted means the same when it is written
-// again.
+// Fuzz target: any bytes as a control message. An accepted message means the same after it is
+// written again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Random bytes hardly ever are a FlatBuffer: start from one of each kind.
+// Random bytes hardly ever are a FlatBuffer, so the mutator starts from one message of each kind.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t size_max);
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t size_max,

@@ -82,7 +82,8 @@ TEST(ControlTest, AUseOfACourseThatIsOverComesBeforeThoseOfTheNextOne) {
   EXPECT_LT((Use{0, 9, 9, 9}), (Use{1, 0, 1, 1}));
 }
 
-// More numbers of a shape than of a placement: what is counted against lies must not wrap.
+// The message has more numbers in the shape than in the placement. The check against false counts
+// must not wrap.
 TEST(ControlTest, AKnownTensorOfManyDimensionsSurvivesTheWire) {
   TensorSpec spec{Op::kSum, DataType::kFloat32, 0, {1, 2, 3, 4, 5, 6, 7, 8}};
   Message message = Known{{{{"w", 3, 1, 77, {0}}, spec}}, {}};
@@ -108,7 +109,7 @@ TEST(ControlTest, MisalignedBytesDecodeToo) {
   EXPECT_TRUE(DecodeControl(ConstByteSpan(shifted).subspan(1)).ok());
 }
 
-// A number that is an offset leads four bytes further: structs lie where none may.
+// Moves an offset four bytes further, so that structs are misaligned.
 TEST(ControlTest, StructsThatAreMisalignedAreReadToo) {
   const std::vector<std::byte> sound = EncodeControl(Rates{6, {{1, 1, 3, 4}, {5, 6, 7, 8}}});
   int shorter = 0;
@@ -135,7 +136,7 @@ RC_GTEST_PROP(ControlTest, DamagedBytesAreAMessageOrAnError, ()) {
   RC_ASSERT(decoded.ok() || decoded.status().code() == StatusCode::kProtocol);
 }
 
-// Ten thousand servers that share one long name are a few bytes on the wire.
+// Ten thousand servers that share one long name have few bytes on the wire.
 TEST(ControlTest, AViewDoesNotUnfold) {
   View view;
   view.workers = {{0, 0, 7, std::string(100000, 'h'), 100, 0, 1}};

@@ -7,7 +7,7 @@
 namespace byteps::wire {
 namespace {
 
-// Byte positions, as in docs/wire-format.md.
+// Byte positions of docs/wire-format.md.
 constexpr size_t kTensorAt = 0;
 constexpr size_t kPieceAt = 4;
 constexpr size_t kRoundAt = 8;
@@ -37,7 +37,7 @@ Status MalformedData(const std::string& what) {
   return {StatusCode::kProtocol, "malformed data header: " + what};
 }
 
-// Whether the fields belong to a frame of this kind.
+// Checks that the fields belong to a frame of this kind.
 Status CheckKind(FrameKind kind, const DataHeader& header) {
   bool aborts = kind == FrameKind::kAbort;
   bool pushes = kind == FrameKind::kPush || aborts;

@@ -14,7 +14,7 @@
 
 namespace byteps::wire {
 
-// One piece in one round (round.h), by name.
+// Names one piece in one round (round.h).
 struct PieceRef {
   TensorId tensor = 0;
   uint32_t piece = 0;
@@ -23,43 +23,44 @@ struct PieceRef {
   friend bool operator==(const PieceRef&, const PieceRef&) = default;
 };
 
-// Header of a push, an answer, a verdict or an abort. The sender's slot and incarnation are not in
-// it: the handshake bound them to the connection.
+// The header of a push, an answer, a verdict or an abort. It does not have the sender's slot and
+// incarnation, because the handshake bound them to the connection.
 //
-// The payload is the receipt, if there is one, and behind it `encoded_bytes` bytes: the
-// contribution or the verdict as it travels. Only without a codec are these a span of the piece.
+// The payload is the receipt, if there is one, and behind it `encoded_bytes` bytes of the
+// contribution or the verdict. Without a codec these are a span of the piece; with a codec they are
+// its encoded form.
 struct DataHeader {
   PieceRef ref;
   uint64_t epoch = 0;
-  // Answer: its number on this connection, from 1. Others: all answers up to this number have been
-  // received on this connection.
+  // Answer: its number on this connection, from 1. Other frames: the sender has received all
+  // answers up to this number on this connection.
   uint64_t count = 0;
   uint32_t generation = 0;
   int32_t priority = 0;
-  // Push and abort: the process set whose round this is; 0: everybody. Others: 0.
+  // Push and abort: the process set whose round this is; 0: all ranks. Other frames: 0.
   uint32_t process_set = 0;
-  // Answer and verdict: 0 = it has the contributions of all workers of `epoch` that are in the
-  // tensor's process set, and of nobody else; otherwise the payload's first `receipt` bytes are a
-  // bitmap of slots. Others: 0.
+  // Answer and verdict: the bytes of the receipt, a bitmap of slots, with which the payload begins.
+  // 0: the verdict has the contributions of exactly the workers of `epoch` that are in the tensor's
+  // process set. Other frames: 0.
   uint32_t receipt = 0;
-  // Answer: how many of the latest answers on this connection, this one included, are not yet
-  // known to be with every member. Others: 0.
+  // Answer: the number of the latest answers on this connection, this one included, that the sender
+  // does not know to be with every member. Other frames: 0.
   uint32_t unstable = 0;
   // The shard that the piece was dealt to; with the view it says who owns the piece now.
   ShardId home = 0;
-  uint32_t piece_bytes = 0;    // of the piece as its users know it
+  uint32_t piece_bytes = 0;    // of the piece without a codec
   uint32_t encoded_bytes = 0;  // of the payload behind the receipt
   Combine combine = Combine::kSum;
   DataType dtype = DataType::kFloat32;
-  // Answer and verdict: an error; the payload is an ErrorRow. Abort: what its sender asks for.
-  // Push: kOk.
+  // Answer and verdict: not kOk if the round ended in an error; the payload is then an ErrorRow.
+  // Abort: the error that its sender asks for. Push: kOk.
   StatusCode status = StatusCode::kOk;
-  // How a contribution or a verdict is encoded; 0: it is not. With a codec it is always one of the
-  // whole piece, and its sender wants the whole verdict or nothing of it.
+  // The codec of the contribution or the verdict; 0: none. With a codec the contribution is always
+  // the whole piece, and its sender wants the whole verdict or nothing.
   uint8_t codec = 0;
-  // Where the payload begins in the piece, and which span of the verdict the sender wants. They
-  // travel only when they say more than "from the beginning of the piece, and I want all of it";
-  // the length of the header tells whether they do.
+  // The offset of the payload in the piece, and the span of the verdict that the sender wants. They
+  // are absent if the payload begins at the piece's beginning and the sender wants the whole
+  // verdict; the length of the header tells whether they are absent.
   uint32_t offset = 0;
   uint32_t want_offset = 0;
   uint32_t want_bytes = 0;
@@ -70,32 +71,32 @@ struct DataHeader {
 inline constexpr size_t kDataHeaderBytes = 68;
 inline constexpr size_t kDataHeaderRangeBytes = 12;
 inline constexpr size_t kDataHeaderBytesMax = kDataHeaderBytes + kDataHeaderRangeBytes;
-// What a codec may add to a piece that it cannot make smaller.
+// The most bytes that a codec may add to a piece that it cannot make smaller.
 inline constexpr uint32_t kCodecExtraBytesMax = 1024;
-// The payload of an abort is the reason. A longer one is cut.
+// The payload of an abort is the reason. The sender cuts a longer one.
 inline constexpr size_t kAbortTextMax = 1024;
 
 // Writes the header and returns its length: kDataHeaderBytes, or with the range
 // kDataHeaderBytesMax. REQUIRES: out.size() >= kDataHeaderBytesMax.
 size_t EncodeDataHeader(const DataHeader& header, ByteSpan out);
 
-// kProtocol for a wrong length, an unknown enumerator, spans that leave the piece, a payload that
-// is not what the header says, and whatever a frame of this kind does not have. What a codec's id
-// stands for is not checked here.
-// REQUIRES: kind is kPush, kAnswer, kVerdict or kAbort.
+// Reads a header. kProtocol: the length is wrong, an enumerator is unknown, a span leaves the
+// piece, the payload does not match the header, or a field does not belong to a frame of this kind.
+// Does not check whether the codec's id is known. REQUIRES: kind is kPush, kAnswer, kVerdict or
+// kAbort.
 Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes);
 
-// The payload of a want frame: any number of 16-byte references, at most
-// kWantCountMax.
+// The payload of a want frame: 16-byte references, at most kWantCountMax.
 inline constexpr size_t kPieceRefBytes = 16;
 inline constexpr size_t kWantCountMax = 4096;
 void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
-// Of so many bytes; nothing else of a list can be wrong. A receiver asks before it makes room.
+// Checks a list of so many bytes; nothing else of a list can be wrong. A receiver calls it before
+// it makes room.
 Status CheckPieceRefs(size_t bytes);
 Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
 
-// The payload of a have frame: the last round of a piece whose verdict the sender holds, and the
-// piece's home, by which the receiver knows whether it owns it. At most kWantCountMax.
+// The payload of a have frame, at most kWantCountMax times: the last round of a piece whose verdict
+// the sender holds, and the piece's home, by which the receiver knows whether it owns the piece.
 struct HeldPiece {
   PieceRef ref;
   ShardId home = 0;
@@ -105,9 +106,10 @@ inline constexpr size_t kHeldPieceBytes = 20;
 void EncodeHeldPieces(const std::vector<HeldPiece>& pieces, std::vector<std::byte>& out);
 Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces);
 
-// The header of an ack frame: answers received on this connection; of a stable frame: answers on
-// this connection that every member has. Among them are pieces that have another owner in the
-// sender's view, so the news waits for that view.
+// The header of an ack frame has the number of answers received on this connection. The header of a
+// stable frame has the number of answers on this connection that every member has. In the sender's
+// view some of these pieces may have another owner, so the receiver waits for that view before it
+// uses the number.
 struct Progress {
   uint64_t count = 0;
   uint64_t epoch = 0;
@@ -116,12 +118,13 @@ inline constexpr size_t kProgressHeaderBytes = 16;
 void EncodeProgress(const Progress& progress, ByteSpan out);
 Result<Progress> DecodeProgress(ConstByteSpan bytes);
 
-// The header of a process set's frame is a Progress whose count is the process set's number; its
-// payload is a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed it. That
-// of a joined frame is one, too: its count is the number of the worker's join, from 1; its payload
-// is a bitmap of those of the sender's ranks that have joined; empty: all.
+// The header of a process set's frame is a Progress whose count is the process set's number. Its
+// payload is a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed the set.
+// The header of a joined frame is a Progress, too, whose count is the number of the worker's join,
+// from 1. Its payload is a bitmap of those of the sender's ranks that have joined; empty: all of
+// them.
 inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
-// Process sets that one worker may be in at a time.
+// The most process sets that one worker may be in at a time.
 inline constexpr size_t kGroupsMax = size_t{1} << 16;
 
 // The header of a have or resync frame is the epoch.

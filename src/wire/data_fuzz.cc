@@ -1,6 +1,6 @@
 // Fuzz target: any bytes as the header of a push, an answer, a verdict or an abort, as wants, as
-// errors and as an ack. What is accepted keeps its spans inside the piece and means the same when
-// it is written again.
+// errors and as an ack. Accepted bytes keep their spans inside the piece and mean the same after
+// they are written again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

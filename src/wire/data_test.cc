@@ -30,14 +30,14 @@ std::string HexOf(const DataHeader& header) {
   return Hex(ConstByteSpan(out, EncodeDataHeader(header, out)));
 }
 
-// What the other end makes of the header.
+// Returns the header as the other end reads it.
 Result<DataHeader> Sent(FrameKind kind, const DataHeader& header, size_t payload_bytes) {
   std::byte out[kDataHeaderBytesMax];
   ConstByteSpan bytes(out, EncodeDataHeader(header, out));
   return DecodeDataHeader(kind, bytes, payload_bytes);
 }
 
-// With a payload that is as long as the header says.
+// Returns whether the header passes with a payload of the length that it gives.
 bool Passes(FrameKind kind, const DataHeader& header) {
   Result<DataHeader> sent = Sent(kind, header, size_t{header.receipt} + header.encoded_bytes);
   return sent.ok() && sent.value() == header;
@@ -214,7 +214,7 @@ TEST(DataHeaderTest, WithACodecAPieceIsWantedWholeOrNotAtAll) {
   EXPECT_FALSE(Passes(FrameKind::kAnswer, other)) << "a shard would make room for it";
 }
 
-// A field that a frame of another kind has.
+// Tests headers with a field of another kind of frame.
 TEST(DataHeaderTest, WhatAFrameOfThisKindDoesNotHaveIsRefused) {
   DataHeader plain = Example();
   plain.unstable = 0;

@@ -10,7 +10,7 @@
 namespace byteps::wire {
 namespace {
 
-// Byte positions in one error, as in docs/wire-format.md.
+// Byte positions in one error, from docs/wire-format.md.
 constexpr size_t kFromAt = 0;
 constexpr size_t kCodeAt = 8;
 constexpr size_t kTextBytesAt = 12;

@@ -100,7 +100,7 @@ TEST(ErrorRowTest, WhatNoPeerSendsIsRefused) {
   EXPECT_FALSE(ErrorRow::Decode(twice, 5).ok());
 }
 
-// While it is short, a row is a map from rounds to errors.
+// A short row is a map from rounds to errors.
 RC_GTEST_PROP(ErrorRowTest, TellsEveryRoundWhatItWasGiven, ()) {
   auto steps = *rc::gen::container<std::vector<uint8_t>>(rc::gen::inRange<uint8_t>(0, 4));
   ErrorRow row;

@@ -24,7 +24,7 @@ void PutText(std::vector<std::byte>& out, const std::string& text, size_t bytes_
   out.insert(out.end(), data, data + bytes);
 }
 
-// The text must end exactly where the frame ends.
+// Reads a text, which must end exactly where the frame ends.
 Result<std::string> GetText(ConstByteSpan bytes, const char* what) {
   if (bytes.size() < 2) return MalformedHandshake(what);
   size_t length = GetLittle<uint16_t>(bytes.data());

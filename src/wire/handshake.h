@@ -18,7 +18,7 @@ inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kJobIdBytesMax = 128;
 using Nonce = std::array<std::byte, 16>;
 
-// The initiator says who it is, what it believes, and whom it wants.
+// The initiator names itself, the job that it believes in, and the process that it wants.
 struct Hello {
   uint16_t version = kWireVersion;
   Role role = Role::kWorker;
@@ -33,8 +33,8 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// The acceptor's verdict. Its proof is over everything that was said, this welcome included; who
-// has not proved anything gets none.
+// The acceptor's verdict. Its proof covers all frames of the handshake, this welcome included. An
+// initiator that has not proved anything gets a welcome without a proof.
 struct Welcome {
   StatusCode code = StatusCode::kOk;
   uint64_t incarnation = 0;
@@ -47,8 +47,8 @@ inline constexpr size_t kHandshakeBytesMax = 1024;
 
 std::vector<std::byte> EncodeHello(const Hello& hello);
 std::vector<std::byte> EncodeWelcome(const Welcome& welcome);
-// kProtocol for bytes that are no such frame. A hello of another version decodes (its version
-// says so) as far as the fields that every version shares: magic and version.
+// Read the frames. kProtocol: the bytes are no such frame. A hello of another version decodes as
+// far as the fields that every version shares: magic and version.
 Result<Hello> DecodeHello(ConstByteSpan bytes);
 Result<Welcome> DecodeWelcome(ConstByteSpan bytes);
 

@@ -1,5 +1,5 @@
-// Fuzz target: any bytes as the frames of the handshake. What is accepted means the same when it is
-// written again, and fits the frame that a handshake allows.
+// Fuzz target: any bytes as the frames of the handshake. An accepted frame means the same after it
+// is written again, and fits the limit of a handshake's frame.
 #include <cstdint>
 #include <cstdlib>
 

@@ -38,7 +38,7 @@ TEST(HandshakeTest, WelcomeSurvivesTheWire) {
   EXPECT_EQ(DecodeWelcome(EncodeWelcome(welcome)).value(), welcome);
 }
 
-// Another version of us must read these: docs/wire-format.md, Handshake.
+// Other versions of the library must read these bytes: docs/wire-format.md, Handshake.
 TEST(HandshakeTest, GoldenBytesOfAHello) {
   EXPECT_EQ(Hex(EncodeHello(ExampleHello())),
             "42505331"

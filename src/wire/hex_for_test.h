@@ -1,4 +1,4 @@
-// Golden bytes as text.
+// Writes golden bytes as text.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
-// What a rank brings to a join: how many operations of all ranks it has taken part in since they
-// joined last, and its number. The highest count has joined last: a rank that works on while others
-// have joined takes part in more than they did. Arrival alone does not tell, because the operations
-// and the join have different shards.
+// A rank brings this word to a join: the number of operations of all ranks in which it has taken
+// part since the last join, and its number. The rank with the highest count has joined last,
+// because a rank that works on while others have joined takes part in more operations than they
+// did. The order of arrival alone does not tell, because the operations and the join have different
+// shards.
 //
 //   | operations: 32 bits | rank: 32 bits |
 #pragma once
@@ -22,7 +23,7 @@ constexpr uint64_t JoinWordOf(uint64_t operations, uint32_t rank) {
 constexpr uint32_t OperationsOfJoin(uint64_t word) {
   return static_cast<uint32_t>(word >> kJoinRankBits);
 }
-// Of the word as it is brought; 0: those are no words.
+// Reads the count from a word's bytes; 0: the bytes are no word.
 inline uint32_t OperationsOfJoin(ConstByteSpan bytes) {
   uint64_t word = 0;
   if (bytes.size() < sizeof(word)) return 0;
@@ -31,8 +32,8 @@ inline uint32_t OperationsOfJoin(ConstByteSpan bytes) {
 }
 constexpr uint32_t RankOfJoin(uint64_t word) { return static_cast<uint32_t>(word); }
 
-// Who has joined last, of those that it is told of in the order in which they came: who has taken
-// part in most operations, and of several the last to come.
+// Finds the rank that has joined last: the rank with the most operations, and among equals the last
+// to arrive. The caller gives it the ranks in the order in which they came.
 class LastToJoin {
  public:
   constexpr void Take(uint32_t who, uint32_t operations) {
@@ -40,7 +41,7 @@ class LastToJoin {
     most_ = operations;
     who_ = who;
   }
-  // REQUIRES: it was told of somebody.
+  // REQUIRES: Take was called.
   constexpr uint32_t who() const { return who_; }
 
  private:

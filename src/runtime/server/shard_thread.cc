@@ -9,7 +9,8 @@
 namespace byteps::runtime {
 namespace {
 
-// A verdict carries the bitmap of whose contributions are in it, and a codec may add a little.
+// A verdict carries the bitmap of the members whose contributions are in it, and a codec may add a
+// few bytes.
 constexpr size_t kBytesMoreMax = wire::kMembersMax / 8 + wire::kCodecExtraBytesMax;
 
 }  // namespace
@@ -68,7 +69,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
     return ByteSpan();
   }
 
-  // Their payload is needed whole.
+  // Receives the whole payload of a held or abort frame, because decoding needs all of it.
   Result<ByteSpan> Collect(ConstByteSpan bytes, size_t payload_bytes) {
     Result<uint64_t> number = wire::DecodeNumber(bytes);
     if (!number.ok()) return number.status();
@@ -166,7 +167,7 @@ void ShardThread::PostStillKnown(const wire::StillKnown& known) {
 
 void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
                         std::unique_ptr<transport::Connection> connection) {
-  // A view may have come while the connection came over.
+  // A new view may have come into force while the connection was handed to this thread.
   if (!bound_.Bind(slot, incarnation, generation)) return;
   auto link = std::make_unique<Link>(*this, slot, std::move(connection));
   link->connection->SetLimits({payload_bytes_max_});
@@ -176,7 +177,7 @@ void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
 
 void ShardThread::Send(Slot to, transport::OutFrame frame) {
   auto found = links_.find(to);
-  if (found == links_.end()) return;  // gone; it will ask again, or the coordinator decides
+  if (found == links_.end()) return;  // gone; the worker will ask again, or the coordinator decides
   found->second->connection->Send(std::move(frame));
 }
 

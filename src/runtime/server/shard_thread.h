@@ -1,5 +1,5 @@
-// One shard: a thread, a loop, the connections of the workers, and the state machine. Receiving,
-// combining and answering a piece happen here, on one thread, without a lock or a hand-over.
+// One shard: a thread, a loop, the connections of the workers, and the state machine. A piece is
+// received, combined and answered here, on one thread, without a lock or a hand-over.
 //
 // Start, Stop and the Post methods may be called from any thread.
 #pragma once
@@ -23,12 +23,12 @@ namespace byteps::runtime {
 
 class ShardThread final : public protocol::ShardDriver {
  public:
-  // A worker's connection broke: kProtocol when it sent what no correct worker sends. Called on the
-  // shard's thread.
+  // The connection of a worker broke. kProtocol: the worker sent bytes that no correct worker
+  // sends. Called on the shard's thread.
   using OnBroken = std::function<void(uint64_t incarnation, const Status&)>;
 
-  // The thread does nothing any more, because something was thrown (RunLoop). Called on it; must
-  // not need memory.
+  // Something was thrown on the thread (RunLoop), so the thread has stopped working. Called on the
+  // shard's thread; must not need memory.
   using OnFailed = std::function<void(const Status&)>;
 
   // `on_thread`: called first on the shard's thread; must not throw.
@@ -40,14 +40,15 @@ class ShardThread final : public protocol::ShardDriver {
   void Start();
   transport::Loop& loop() { return *loop_; }
 
-  // Views must come in order; `self` is this shard's number.
+  // Views must come in order. `self`: the number of this shard.
   void PostView(const wire::View& view, ShardId self);
   void PostRetire(const std::vector<TensorId>& tensors, uint64_t use);
   void PostForgotten(const std::vector<TensorId>& tensors);
   void PostStillKnown(const wire::StillKnown& known);
 
-  // On the shard's thread: a worker's connection, its handshake done. It takes the place of an
-  // older one; one of a worker that is not in the view any more is closed.
+  // Takes the connection of a worker, whose handshake is done, in place of an older connection of
+  // the worker. Closes it if the worker is not in the view any more. Must be called on the shard's
+  // thread.
   void Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
              std::unique_ptr<transport::Connection> connection);
 
@@ -70,7 +71,7 @@ class ShardThread final : public protocol::ShardDriver {
   protocol::KernelArithmetic arithmetic_;
   std::map<Slot, std::unique_ptr<Link>> links_;
   protocol::Shard machine_;
-  protocol::WorkerLinks bound_;  // which of `links_` there are
+  protocol::WorkerLinks bound_;  // the connections in `links_`
   Ticker ticker_;
   size_t payload_bytes_max_;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// What workers send to a shard, and what no correct worker sends.
+// Tests the frames that workers send to a shard, and the frames that no correct worker sends.
 #include "src/runtime/server/shard_thread.h"
 
 #include <gtest/gtest.h>
@@ -25,10 +25,10 @@ class ClockTransport final : public transport::Transport {
     loop = made.get();
     return made;
   }
-  ClockLoop* loop = nullptr;  // the latest one
+  ClockLoop* loop = nullptr;  // the loop that was made last
 };
 
-// Two workers are connected. The thread of the shard is the test's.
+// A shard with two connected workers. The test plays the thread of the shard.
 class ShardThreadTest : public testing::Test, public transport::FrameReceiver {
  protected:
   void SetUp() override {
@@ -75,10 +75,10 @@ class ShardThreadTest : public testing::Test, public transport::FrameReceiver {
     EXPECT_EQ(broken[0].second.code(), StatusCode::kProtocol);
     EXPECT_EQ(broken[0].second.message(), why.message());
     broken.clear();
-    Connect(worker);  // and it may come again
+    Connect(worker);  // the worker may connect again
   }
 
-  // What the shard says to workers is nobody's business here.
+  // This test ignores what the shard sends to workers.
   Result<ByteSpan> OnHeader(uint8_t, ConstByteSpan, size_t payload_bytes) override {
     heard.resize(payload_bytes);
     return ByteSpan(heard);
@@ -128,7 +128,7 @@ TEST_F(ShardThreadTest, FramesThatNobodySendsToAShardAreNamed) {
     Say(0, static_cast<FrameKind>(kind), {});
     ExpectCutOff(0, {StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a shard"});
   }
-  // With a payload, which these have not.
+  // These frames have no payload; a payload is an error.
   for (FrameKind kind : {FrameKind::kAck, FrameKind::kResync}) {
     Say(0, kind, Bytes(8), Bytes(1));
     ExpectCutOff(0, {StatusCode::kProtocol,
@@ -140,7 +140,7 @@ TEST_F(ShardThreadTest, AWorkerOfAnotherGenerationIsNotTaken) {
   auto [near, far] = ClockConnection::Pair(loop());
   shard.Adopt(0, 10, 2, std::move(far));
   loop().Settle();
-  Say(0, FrameKind::kPush, {});  // the older connection is still there
+  Say(0, FrameKind::kPush, {});  // the older connection still works
   ExpectCutOff(0, wire::DecodeDataHeader(FrameKind::kPush, {}, 0).status());
 }
 

@@ -47,7 +47,8 @@ void LaneGroup::Start() {
   }
 }
 
-// What is open cannot end without this lane.
+// Runs the lane's loop. If a lane stops early, the whole engine stops: open operations cannot end
+// without that lane.
 void LaneGroup::Run(uint32_t number) noexcept {
   if (on_thread_ != nullptr) on_thread_(number);
   Status how = RunLoop(*lanes_[number]->loop);
@@ -93,7 +94,7 @@ LaneRunner::Events LaneGroup::EventsOf(uint32_t number) {
   if (number == 0) {
     events.on_event = [this] { Deliver(); };
   } else {
-    events.on_event = [] {};  // what came of it is mail
+    events.on_event = [] {};  // the lane reports results as mail
   }
   events.on_suspect = [this, number](const wire::Suspect& suspect) {
     Tell(number, [this, suspect] { events_.on_suspect(suspect); });
@@ -125,8 +126,8 @@ void LaneGroup::Do(Lane& lane, Command work) {
   lane.inbox->Put(std::move(work));
 }
 
-// The front is in the middle of telling all lanes the same, and must not come out of step with
-// itself.
+// Queues the mail only. The front may be in the middle of telling all lanes the same, and must not
+// get an answer before it has finished.
 void LaneGroup::Send(uint32_t lane, LaneMail mail) noexcept {
   try {
     if (lane == 0) {
@@ -171,7 +172,7 @@ void LaneGroup::OnCoordinatorBack() {
 }
 
 void LaneGroup::IgnoreAnswers(std::function<void()> done) {
-  // Shared by what the lanes say, which counts it on the owner's thread.
+  // The callbacks of all lanes share this counter. They change it on the owner's thread only.
   auto awaited = std::make_shared<size_t>(lanes_.size());
   for (uint32_t number = 0; number < lanes_.size(); ++number) {
     Do(*lanes_[number], [this, number, awaited, done](LaneRunner& runner) {

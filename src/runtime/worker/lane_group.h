@@ -1,5 +1,5 @@
-// The lanes of a worker and their threads: the first lane lives on the loop of its owner, each
-// further one on a thread of its own. Carries mail between them and the front.
+// The lanes of a worker and their threads. The first lane lives on the loop of its owner, and each
+// further lane on a thread of its own. Carries mail between the lanes and the front.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace byteps::runtime {
 class LaneGroup final : public WorkerLanes {
  public:
   explicit LaneGroup(WorkerLanesParts parts);
-  // Ends the threads. The owner's loop must not run any more.
+  // Ends the threads. REQUIRES: the owner's loop does not run any more.
   ~LaneGroup() override;
 
   uint32_t front_lanes() const override { return static_cast<uint32_t>(lanes_.size()); }
@@ -43,18 +43,18 @@ class LaneGroup final : public WorkerLanes {
   using News = std::function<void()>;
 
   struct Lane {
-    std::unique_ptr<transport::Loop> loop;  // null: the owner's
+    std::unique_ptr<transport::Loop> loop;  // null: on the owner's loop
     std::unique_ptr<LaneRunner> runner;
     std::unique_ptr<Inbox<std::variant<protocol::LaneMail, Command>>> inbox;  // null: the owner's
-    uint64_t up_epoch = 0;  // the view of which all its shards are connected
+    uint64_t up_epoch = 0;  // the view in which all shards of the lane are connected; 0: none
     std::thread thread;
   };
 
   LaneRunner::Events EventsOf(uint32_t number);
   void Run(uint32_t number) noexcept;
-  // On the lane's thread; at once if that is the owner's.
+  // Runs `work` on the lane's thread; at once if that is the owner's thread.
   void Do(Lane& lane, Command work);
-  // On the owner's thread; at once if `lane` lives there.
+  // Runs `work` on the owner's thread; at once if `lane` lives there.
   void Tell(uint32_t lane, News work);
   void TakeNews(std::vector<std::variant<protocol::FrontMail, News>>& all);
 

@@ -23,7 +23,7 @@ protocol::WorkerOptions WithLanes(uint32_t lanes) {
   return options;
 }
 
-// One worker, and one server with a shard for each lane.
+// Returns a view of one worker, and of one server with a shard for each lane.
 to_lane::View ViewOf(uint64_t epoch, uint32_t shards) {
   auto view = std::make_shared<wire::View>();
   view->epoch = epoch;
@@ -40,7 +40,7 @@ to_lane::View ViewOf(uint64_t epoch, uint32_t shards) {
   return {view, 0};
 }
 
-// Lanes on loops that the test runs by hand.
+// Lanes on loops. The test runs each loop by hand.
 class LaneGroupTest : public testing::Test {
  protected:
   static constexpr uint32_t kLanes = 3;
@@ -75,7 +75,7 @@ class LaneGroupTest : public testing::Test {
     for (uint32_t lane = 0; lane < kLanes; ++lane) count += LoopOf(lane).connects.size();
     return count;
   }
-  // Which lanes have released the exchange with this number.
+  // Returns the lanes that have released the exchange with number `serial`.
   std::vector<uint32_t> ReleasedBy(uint64_t serial) {
     std::vector<uint32_t> lanes;
     for (const FrontMail& mail : told) {
@@ -123,7 +123,8 @@ TEST_F(LaneGroupTest, AClosedLaneSaysThatAnExchangeIsReleasedAndNothingElse) {
   exchange.serial = 5;
   exchange.tensor.id = 4;
   group.Close(Status::Ok());
-  SendAll(to_lane::Begin{&exchange});  // it has no pieces: an open lane would say that it is done
+  // The exchange has no pieces, so an open lane would say that it is done.
+  SendAll(to_lane::Begin{&exchange});
   SendAll(to_lane::Settle{1});
   SendAll(to_lane::Withdraw{&exchange});
   EXPECT_EQ(ReleasedBy(5), Lanes{0}) << "the other lanes have not come to it";

@@ -58,7 +58,8 @@ void LaneRunner::OnMail(protocol::LaneMail mail) {
   ticker_.Arm();
 }
 
-// What has no place in the view is closed first, so that nothing of it is read any more.
+// Closes first the connections that have no place in the view, so that the lane reads nothing more
+// from them.
 void LaneRunner::OnView(const protocol::to_lane::View& mail) {
   epoch_ = mail.view->epoch;
   links_.CloseStale(*mail.view);
@@ -82,7 +83,7 @@ void LaneRunner::End() {
   lane_.AbandonAll();
 }
 
-// A closed lane begins nothing: what waits in a stage is withdrawn.
+// A closed lane begins nothing: it does not resume pieces, and their exchanges withdraw them.
 void LaneRunner::OnStagesEnded(const std::vector<PieceResumer::Ended>& all) {
   if (closed_) return;
   for (const PieceResumer::Ended& one : all) lane_.Resume(one.ticket, one.how, one.error);

@@ -1,7 +1,7 @@
-// Runs one lane of a worker on a loop: its connections, its time, its mail. What it has for the
-// front, and for the coordinator, it tells by events.
+// Runs one lane of a worker on a loop: the lane's connections, its time and its mail. Reports to
+// the front and to the coordinator by events.
 //
-// Lives on one loop; all calls and events on its thread.
+// Lives on one loop; all calls and events on the thread of the loop.
 #pragma once
 
 #include <functional>
@@ -23,13 +23,13 @@ class LaneRunner final : private protocol::LaneDriver {
  public:
   struct Events {
     std::function<void(protocol::FrontMail)> to_front;
-    // Whether all shards of this lane that live in the view of `epoch` are connected; told at each
-    // view and each change.
+    // Tells whether all shards of this lane that live in the view of `epoch` are connected. Called
+    // at each view and at each change.
     std::function<void(uint64_t epoch, bool all_up)> on_links;
-    // Something reached the lane.
+    // The lane has got something from a shard, or has heard that a connection was made or lost.
     std::function<void()> on_event;
     std::function<void(const wire::Suspect&)> on_suspect;
-    // A server says that this worker is out of the view.
+    // A server says that the view does not contain this worker any more.
     std::function<void(const std::string&)> on_evicted;
   };
 
@@ -37,16 +37,16 @@ class LaneRunner final : private protocol::LaneDriver {
              const ShardLinkOptions& links, const JobIdentity& identity, Log& log, Events events);
 
   void OnMail(protocol::LaneMail mail);
-  // The coordinator is back: tries all servers that are not connected again, and says again which
-  // cannot be reached.
+  // The coordinator is back. Tries all unconnected servers again, and reports again the servers
+  // that it cannot reach.
   void OnCoordinatorBack();
-  // From now on answers are read and thrown away, also those that have begun to arrive.
+  // Reads and drops all answers from now on, also answers that have begun to arrive.
   void IgnoreAnswers() { links_.IgnoreAnswers(); }
-  // Closes all connections, for good: nothing writes to users' memory from them any more. Behind it
-  // no view is followed and nothing begins; that an exchange ends is answered.
+  // Closes all connections for good, so no connection writes to users' memory any more. Afterwards
+  // the lane follows no view and begins nothing, but it still answers mail that ends an exchange.
   void Close();
-  // The same when the loop does not run any more and may have ended in the middle of a step: stages
-  // touch users' memory no more, either.
+  // Like Close, after the loop has stopped, perhaps in the middle of a step. Stages do not touch
+  // users' memory any more, either.
   void End();
 
  private:

@@ -8,7 +8,8 @@
 namespace byteps::runtime {
 namespace {
 
-// A job of one: operations run in the caller, through the same path as everybody's.
+// The engine of a job of one process. Operations run in the caller, on the same path as in larger
+// jobs.
 class LoneEngine final : public Engine, private protocol::WorkerDriver {
  public:
   LoneEngine() : machine_(protocol::WorkerOptions(), pool_, arithmetic_, *this) {
@@ -69,7 +70,7 @@ class LoneEngine final : public Engine, private protocol::WorkerDriver {
   void SendProcessSet(ShardId, const wire::Progress&, const SlotSet&) override {}
   void SendJoined(ShardId, const wire::Progress&, const SlotSet&) override {}
   void Forget(uint32_t, ConstByteSpan) override {}
-  // Comes from inside machine_.Submit, and so under the lock.
+  // Called inside machine_.Submit, so the lock is held.
   void Complete(protocol::OperationId,
                 protocol::Outcome outcome) override BYTEPS_NO_THREAD_SAFETY_ANALYSIS {
     completed_ = std::move(outcome);

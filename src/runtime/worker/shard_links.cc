@@ -12,10 +12,10 @@ namespace {
 constexpr Duration kPauseMin = milliseconds(20);
 constexpr Duration kPauseMax = milliseconds(500);
 constexpr Duration kAttemptLimit = seconds(2);
-// Where there is another way: a network that is down must not look like a server that is gone
-// (ShardLinkOptions::unreachable_after).
+// The limit where another path exists. A network that is down must not look like a server that is
+// gone (ShardLinkOptions::unreachable_after).
 constexpr Duration kAttemptOfManyLimit = milliseconds(400);
-// How often the round trips of the connections are looked at.
+// The interval at which a lane reads the round-trip times of its connections.
 constexpr Duration kLookAtPathsEvery = seconds(1);
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 
@@ -26,7 +26,7 @@ std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& optio
 
 }  // namespace
 
-// The connection to a shard, while it is made and after.
+// The connection to a shard, from the first attempt on.
 struct ShardLinks::Link final : transport::FrameReceiver {
   Link(ShardLinks& owner, ShardId number) : links(owner), shard(number) {}
 
@@ -60,7 +60,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
     if (incoming == wire::FrameKind::kAnswer) {
       if (!links.ignores_answers_) links.lane_.OnAnswer(shard, links.loop_.EventTime());
     } else if (incoming == wire::FrameKind::kWant) {
-      // Its length was checked, and nothing else of it can be wrong.
+      // OnHeader has checked the length, and no other part of the frame can be wrong.
       if (wire::DecodePieceRefs(want, refs).ok()) links.lane_.OnWant(shard, refs);
     }
     links.events_.on_event();
@@ -70,12 +70,12 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   ShardLinks& links;
   const ShardId shard;
-  // Whom it leads to.
+  // The server that the link leads to.
   uint32_t server = 0;
   uint64_t incarnation = 0;
   std::vector<ShardPath> paths;  // best first
-  size_t path = 0;               // of the latest attempt
-  bool shared = false;           // it leads, or is to lead, through shared memory
+  size_t path = 0;               // the path of the latest attempt
+  bool shared = false;           // the link uses, or tries to use, shared memory
 
   uint64_t attempt = 0;  // the latest one
   std::unique_ptr<HandshakeInitiator> handshake;
@@ -84,10 +84,10 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   std::unique_ptr<transport::Loop::Timer> retry;
   std::unique_ptr<transport::Loop::Timer> overdue;
   bool was_up = false;
-  // What the coordinator was told, while it is down.
+  // The reports that the coordinator got while the link is down.
   std::optional<wire::Suspect> closed;
   std::optional<wire::Suspect> unreachable;
-  std::string trouble;  // of the last attempt
+  std::string trouble;  // the error of the last attempt
 
   wire::FrameKind incoming = wire::FrameKind::kAnswer;
   std::vector<std::byte> want;
@@ -198,7 +198,7 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   events_.on_links();
 }
 
-// Until a view brings another process in its place.
+// Goes on with TCP. The link stays on TCP until a view names another process for the shard.
 void ShardLinks::TryTcp(Link& link, const Status& why) {
   link.shared = false;
   link.handshake.reset();
@@ -208,7 +208,8 @@ void ShardLinks::TryTcp(Link& link, const Status& why) {
   Begin(link);
 }
 
-// A network of the host may be down while another one still leads to the server.
+// Tries the next path: one network of the host may be down while another network still leads to the
+// server.
 void ShardLinks::TakeNextPath(Link& link) {
   if (link.paths.size() < 2) return;
   link.path = (link.path + 1) % link.paths.size();
@@ -228,8 +229,9 @@ void ShardLinks::TellShared() {
   log_.Info("reached through shared memory: server {}", servers);
 }
 
-// The coordinator hears of it at once: it knows whether others saw the same. Where nothing came
-// through any more, it hears when the server cannot be reached again either.
+// Reports the loss to the coordinator at once, because the coordinator knows whether others saw the
+// same. If the connection was cut because it carried nothing, reports only if the server then
+// cannot be reached.
 void ShardLinks::OnClosed(Link& link, const Status& why) {
   link.connection.reset();
   lane_.OnShardDown(link.shard);
@@ -269,12 +271,13 @@ void ShardLinks::OnOverdue(Link& link) {
                                    link.trouble.empty() ? "it does not answer" : link.trouble,
                                    targets_.generation()};
   if (!known) log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
-  // Again and again: while the coordinator cannot reach it either, this does not count.
+  // Reports again and again, because the coordinator ignores reports while it cannot reach the
+  // server, either.
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
   events_.on_suspect(*link.unreachable);
 }
 
-// The credit follows the longest path of the lane.
+// Tells the lane its longest round-trip time, because the credit follows the longest path.
 void ShardLinks::LookAtPaths() {
   Duration longest{};
   ForEach([&](const Link& link) {
@@ -313,8 +316,8 @@ std::vector<wire::Suspect> ShardLinks::Suspects() const {
   return suspects;
 }
 
-// What this process could not reach while the coordinator could not reach it says nothing of the
-// servers.
+// Forgets which servers were unreachable. While the coordinator was unreachable, too, this said
+// nothing about the servers.
 void ShardLinks::TryAllAgain() {
   ForEach([&](Link& link) {
     if (link.connection != nullptr) return;

@@ -1,8 +1,8 @@
-// A lane's connections to its shards of the view: makes them, and makes them again when they
-// break, as long as the view has the shard. Reads what shards send and gives it to the lane;
-// tells it which connections stand.
+// The connections of a lane to its shards of the view. Makes each connection, and makes it again
+// when it breaks, as long as the view has the shard. Reads the frames of shards, gives them to the
+// lane, and tells the lane which connections work.
 //
-// Lives on one loop; all calls and callbacks on its thread.
+// Lives on one loop; all calls and callbacks on the thread of the loop.
 #pragma once
 
 #include <functional>
@@ -22,60 +22,62 @@
 namespace byteps::runtime {
 
 struct ShardLinkOptions {
-  // A shard that was connected and cannot be reached again for so long is reported to the
-  // coordinator; one that never was gets more time, its process may still be starting.
+  // The link reports a shard to the coordinator after this time without a connection. A shard that
+  // was never connected gets the longer time, because its process may still be starting.
   Duration unreachable_after = seconds(1);
   Duration first_unreachable_after = seconds(10);
-  // The host identity of this process, if its transport has shared memory: servers of this host are
-  // reached through it, or through TCP if that fails. Empty: all through TCP.
+  // The host identity of this process, if its transport has shared memory. The link reaches servers
+  // of this host through shared memory, or through TCP if that fails. Empty: all servers through
+  // TCP.
   std::string shared_host;
-  // The interfaces of this host that the lanes share: lane i leaves from addresses of interface i,
-  // counted around. Empty: the system chooses.
+  // The interfaces of this host, which the lanes share: lane i sends from the addresses of
+  // interface i modulo their number. Empty: the system chooses.
   std::vector<std::vector<OwnAddress>> interfaces;
 };
 
 class ShardLinks {
  public:
   struct Events {
-    // A shard's connection stands or is gone, and the lane knows it.
+    // A shard's connection was made or lost. The lane has been told before.
     std::function<void()> on_links;
     // Something reached the lane.
     std::function<void()> on_event;
     std::function<void(const wire::Suspect&)> on_suspect;
-    // A server says that this worker is out of the view.
+    // A server says that the view does not contain this worker any more.
     std::function<void(const std::string&)> on_evicted;
   };
 
-  // `pool` outlives the connections.
+  // REQUIRES: `pool` outlives the connections.
   ShardLinks(transport::Loop& loop, const ShardLinkOptions& options, const JobIdentity& identity,
              uint32_t lane_number, uint32_t lanes, BufferPool& pool, protocol::Lane& lane, Log& log,
              Events events);
   ~ShardLinks();
 
-  // Before the lane gets `view`: closes what has no place in it.
+  // Closes the connections that have no place in `view`. Must be called before the lane gets the
+  // view.
   void CloseStale(const wire::View& view);
-  // After it: connects what is missing.
+  // Connects the shards that are not connected. Must be called after the lane has got the view.
   void Connect(Slot slot);
-  // All living shards of the view are connected.
+  // Returns whether all living shards of the view are connected.
   bool AllUp() const;
-  // Null when there is none.
+  // Returns the connection, or null if there is none.
   transport::Connection* To(ShardId shard);
-  // Nothing that is still queued borrows from `memory` after this call.
+  // Makes sure that no queued frame borrows from `memory` after this call.
   void Detach(ConstByteSpan memory);
-  // Which servers are not connected and why, for a coordinator that has forgotten it.
+  // Returns the servers that are not connected, and why, for a coordinator that has forgotten them.
   std::vector<wire::Suspect> Suspects() const;
-  // The coordinator is back, or this process is: tries all servers that are not connected again, at
-  // once, before it says that one cannot be reached.
+  // The coordinator or this process was away and is back. Tries all unconnected servers again at
+  // once, before it reports any as unreachable.
   void TryAllAgain();
-  // From now on answers are read and thrown away, also those that have begun to arrive.
+  // Reads and drops all answers from now on, also answers that have begun to arrive.
   void IgnoreAnswers() { ignores_answers_ = true; }
-  // Closes all, for good; the lane is not told.
+  // Closes all connections for good, without telling the lane.
   void Close();
 
  private:
   struct Link;
 
-  // Null: another lane has it, or it is closed.
+  // Returns null if another lane has the shard, or if the link is closed.
   Link* Find(ShardId shard) const;
   void Begin(Link& link);
   void TryTcp(Link& link, const Status& why);
@@ -99,7 +101,7 @@ class ShardLinks {
   transport::Loop& loop_;
   const ShardLinkOptions options_;
   const JobIdentity identity_;
-  const std::vector<OwnAddress> own_;  // of the lane's interface
+  const std::vector<OwnAddress> own_;  // addresses of the lane's interface
   BufferPool& pool_;
   protocol::Lane& lane_;
   Log& log_;
@@ -108,10 +110,10 @@ class ShardLinks {
   Slot slot_ = kNoSlot;
   uint64_t next_attempt_ = 1;
   bool ignores_answers_ = false;
-  // The server processes that are reached through shared memory, as the log has told.
+  // The server processes reached through shared memory, as last written to the log.
   std::vector<uint64_t> told_shared_;
   std::unique_ptr<transport::Loop::Timer> looking_;
-  std::vector<std::unique_ptr<Link>> links_;  // by shard; null: of another lane, or closed
+  std::vector<std::unique_ptr<Link>> links_;  // by shard; null: another lane's shard, or closed
 };
 
 }  // namespace byteps::runtime

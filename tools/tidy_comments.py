@@ -19,6 +19,7 @@ FOLDERS = (
     "src/operations",
     "src/plan",
     "src/protocol",
+    "src/protocol/worker/front",
     "src/topology",
     "src/wire",
 )

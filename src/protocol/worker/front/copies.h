@@ -1,5 +1,6 @@
-// Copies of whole tensors that an operation needs before its exchange. A large one is done in
-// slices, one for each tick: its thread also tells others that this rank is alive.
+// Copies of whole tensors that an operation needs before its exchange. A large copy is done in
+// slices, one slice for each tick, because the thread that copies also tells others that this rank
+// is alive.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace byteps::protocol {
 
-// Both sides are borrowed until the copy is complete or dropped.
+// The copy borrows both sides until it is complete or dropped.
 struct Copy {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
@@ -23,12 +24,13 @@ class Copies {
   Copies(size_t slice_bytes, Arithmetic& arithmetic)
       : slice_bytes_(slice_bytes), arithmetic_(arithmetic) {}
 
-  // True: it was one slice at most, and is done.
+  // Begins a copy. Returns true if the copy has at most one slice: then it is complete on return.
   bool Begin(OperationId operation, const Copy& copy);
-  // Copies a slice of the one that began first. Returns its operation when that was the last.
-  // REQUIRES: !empty().
+  // Copies the next slice of the oldest open copy. If that slice was the last one, returns the
+  // copy's operation. REQUIRES: !empty().
   std::optional<OperationId> CopySlice();
-  // The operation ends; nothing touches its memory afterwards.
+  // Drops the operation's copy, because the operation ends. Nothing touches the memory of the
+  // operation afterwards.
   void Drop(OperationId operation);
   bool empty() const { return copies_.empty(); }
 

@@ -101,8 +101,9 @@ Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
   return &course;
 }
 
-// All ranks count its rounds from the one behind the failure. This rank may have used the name
-// since that round ended here in another error.
+// All ranks count the rounds of the new attempt from the round behind the failure. If that round
+// ended here in another error, this rank may have used the name since then. These uses count in the
+// new attempt.
 std::vector<TensorId> Declaring::BeginAttempt(Course& course) {
   uint64_t failed = course.failing->use.round;
   uint64_t last = course.round;
@@ -118,7 +119,7 @@ std::vector<TensorId> Declaring::EndAttempt(Course& course) {
   for (const wire::NamedUse& also : why.also) {
     Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
     const Tensor* open = other.name.open;
-    bool own_end = open != nullptr && &open->course == &other;  // it is told of that by itself
+    bool own_end = open != nullptr && &open->course == &other;  // a failure of its own ends it
     bool another = other.number != 0 && other.number != also.use.course;
     if (another || other.attempt > also.use.attempt || own_end) continue;
     other.number = also.use.course;
@@ -169,7 +170,8 @@ void Declaring::AskAgain() const {
   if (!again.tensors.empty()) send_(again);
 }
 
-// Unknown ones are forgotten, or their attempt has failed.
+// An id is unknown if the tensor was forgotten, or if its attempt has failed. Unknown ids are
+// skipped.
 void Declaring::LetGo(const std::vector<TensorId>& tensors) const {
   wire::LetGo message;
   for (TensorId id : tensors) {
@@ -181,7 +183,7 @@ void Declaring::LetGo(const std::vector<TensorId>& tensors) const {
   if (!message.tensors.empty()) send_(message);
 }
 
-// It never uses them again, so it does not matter how their last use ended.
+// The rank never uses these tensors again, so it does not matter how their last use ended.
 void Declaring::LetGoOf(uint32_t process_set) const {
   std::vector<TensorId> tensors;
   for (const Name* name : names_.in_order()) {
@@ -194,12 +196,13 @@ void Declaring::LetGoOf(uint32_t process_set) const {
   LetGo(tensors);
 }
 
-// What this rank has asked for again meanwhile is answered behind this word: as something new.
+// If this rank has asked for one of these tensors again, the coordinator's answer follows this
+// message and names a new tensor.
 std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
   std::vector<TensorId> unknown;
   for (TensorId id : message.tensors) {
     Tensor* tensor = names_.ById(id);
-    if (tensor != nullptr && IsInUse(*tensor)) continue;  // no correct coordinator says so
+    if (tensor != nullptr && IsInUse(*tensor)) continue;  // no correct coordinator sends this
     if (tensor != nullptr) {
       const Course& course = tensor->course;
       ForgetFailures(course.name.text, course.UseIn(0));
@@ -211,8 +214,8 @@ std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
   return unknown;
 }
 
-// A rank that has joined lets go of nothing that the others have gone on from after a failure: it
-// passes that over.
+// A rank that has joined passes over a failure that the other ranks have gone on from. So a tensor
+// of the failed attempt is not in use here, although this rank has not let go of it.
 bool Declaring::IsInUse(const Tensor& tensor) const {
   const Course& course = tensor.course;
   const bool passes_over = course.failing.has_value() && tensor.task == nullptr &&
@@ -220,7 +223,7 @@ bool Declaring::IsInUse(const Tensor& tensor) const {
   return tensor.declared && !tensor.let_go && !passes_over;
 }
 
-// Those of attempts before this use: all ranks have gone on from there.
+// Forgets the failures of attempts before this use, because all ranks have gone on from there.
 void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
   auto is_over = [&](const std::string& text, const wire::Use& one) {
     return text == name && one.group == use.group && one.course == use.course &&
@@ -234,7 +237,8 @@ void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
   }
 }
 
-// An operation that waits for the coordinator's word has asked with what is over, and asks anew.
+// An operation that waits for the coordinator's answer has asked about the course that is over now.
+// It asks again.
 void Declaring::Forget(const wire::CourseNumber& over) {
   ForgetFailures(over.name, {over.group, UINT32_MAX, 0, over.number});
   Name* name = names_.Find(over.name);
@@ -243,7 +247,7 @@ void Declaring::Forget(const wire::CourseNumber& over) {
   if (found == name->courses.end() || found->second.number != over.number) return;
   const bool in_use = std::ranges::any_of(found->second.tensors,
                                           [&](const auto& one) { return IsInUse(*one.second); });
-  if (in_use) return;  // no correct coordinator says so
+  if (in_use) return;  // no correct coordinator sends this
   Course& course = found->second;
   const Tensor* open = name->open;
   const bool asks = open != nullptr && &open->course == &course && IsDeclaring(*open);

@@ -1,6 +1,6 @@
-// What names this worker has declared at the coordinator, and what it was told of them: which
-// tensor is meant, or that the ranks disagree (control/declarations.h is the other side). One
-// thread at a time.
+// Declares the names of this worker at the coordinator, and keeps the coordinator's answers: the
+// tensor that a name stands for, or that the ranks disagree (control/declarations.h is the other
+// side). One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,50 +25,53 @@ class Declaring {
             Send send)
       : names_(names), joins_(joins), rules_(rules), send_(std::move(send)), idle_(idle) {}
 
-  // A generation begins.
+  // Forgets failures and idle tensors, because a generation begins.
   void Clear();
 
-  // Fixes the place of a name in the order, before its first use; it is lost if that does not come
-  // for long.
+  // Fixes the place of a name in the order, before its first use. The place is lost if the first
+  // use does not come for long.
   void Reserve(const std::string& name);
 
-  // The next use of the tensor's name begins. False: it waits for the coordinator's word.
-  // REQUIRES: its course does not fail, or in a later round.
+  // Begins the next use of the tensor's name. Returns false if the use waits for the coordinator's
+  // answer. REQUIRES: the tensor's course does not fail, or fails in a later round.
   bool BeginUse(Tensor& tensor);
-  // It has ended.
+  // Ends the use. `well`: it ended without an error.
   void EndUse(const Tensor& tensor, bool well);
-  // Which use the failure of a course ends.
+  // Says which use the failure of a course ends.
   enum class Failure : unsigned char {
-    kNone,   // it has not failed
-    kPast,   // one that this rank had joined for, or that had ended here in another error
-    kNext,   // the one that begins next
-    kLater,  // a later one; the others have ended the next one in an error
+    kNone,   // the course has not failed
+    kPast,   // a use that this rank had joined for, or that had ended here in another error
+    kNext,   // the use that begins next
+    kLater,  // a later use; the others have ended the next use in an error
   };
   Failure FailureOf(const Course& course) const;
 
-  // The open tensor whose use begins now; null: none waits for this word. `replaced`: what it stood
-  // for before, if all have let go of that and this rank has not heard so.
+  // Returns the open tensor whose use begins now, or null if no tensor waits for this answer.
+  // `replaced`: the ids that the open tensor had before, if all ranks have let go of them and this
+  // rank has not heard so.
   Tensor* OnDeclared(const wire::Declared& message, std::vector<TensorId>& replaced) const;
-  // The course that fails from now on, or from an earlier round than this rank knew; null: this
-  // rank knew that, or does not use the name. The failure ends the operation of its round and no
-  // earlier one, whose answers are still coming in.
+  // Returns the course that fails from now on, or that fails in an earlier round than this rank
+  // knew. Returns null if this rank knew of the failure, or does not use the name. The failure ends
+  // the operation of its round, but no earlier operation, whose answers are still coming in.
   Course* OnFailed(const wire::DeclareFailed& message);
 
-  // The failure of this course has been raised, or will be by what is open: the next attempt
-  // begins, here and in all courses that have failed together with it. One failure is raised once,
-  // whatever process sets it is told of. Returns the tensors that are unknown from now on.
-  // REQUIRES: the course fails.
+  // Begins the next attempt, here and in all courses that have failed together with this one. The
+  // failure of the course has been raised, or the open operation will raise it. The library raises
+  // one failure once, even if several process sets are told of it. Returns the ids that are unknown
+  // from now on. REQUIRES: the course fails.
   std::vector<TensorId> EndAttempt(Course& course);
-  // The same, if nothing raises the failure here: it is past.
+  // Begins the next attempt of a course whose failure is past, so that this rank does not raise it.
+  // Returns the ids that are unknown from now on.
   std::vector<TensorId> SkipFailure(Course& course) { return BeginAttempt(course); }
 
-  // This rank never uses this process set again: it lets go of all tensors of it.
+  // Lets go of all tensors of this process set, because this rank never uses the set again.
   void LetGoOf(uint32_t process_set) const;
-  // All ranks have let go. Returns the tensors that are unknown from now on.
+  // Forgets the tensors that all ranks have let go of. Returns the ids that are unknown from now
+  // on.
   std::vector<TensorId> OnForgotten(const wire::Forgotten& message);
 
-  // For a restarted coordinator: what it must know, in messages of bounded size; and the questions
-  // that it has not answered.
+  // Known returns, in messages of bounded size, what a restarted coordinator must know. AskAgain
+  // repeats the questions that the coordinator has not answered.
   std::vector<wire::Known> Known() const;
   void AskAgain() const;
 
@@ -85,9 +88,10 @@ class Declaring {
   const Joins& joins_;
   const FrontRules& rules_;
   const Send send_;
-  std::vector<wire::DeclareFailed> failures_;  // all that were told, of courses that go on
+  std::vector<wire::DeclareFailed> failures_;  // failures that were told, of courses that go on
   IdleTensors idle_;
-  // By the number of the operation before which they were reserved: places in the order.
+  // The reserved places in the order, each behind the number of the operation before which it was
+  // reserved.
   std::deque<std::pair<uint64_t, uint32_t>> reserved_;
 };
 

@@ -31,14 +31,14 @@ class DeclaringTest : public testing::Test {
   }
 
   Tensor* Hear(const wire::Declared& message) { return declaring.OnDeclared(message, replaced); }
-  // The last that was let go of.
+  // Returns the tensors of the last LetGo message.
   std::vector<TensorId> LetGo() const {
     for (size_t i = sent.size(); i-- > 0;) {
       if (const auto* let_go = std::get_if<wire::LetGo>(&sent[i])) return let_go->tensors;
     }
     return {};
   }
-  // One use of the name, of all ranks, from its begin to its good end.
+  // One use of the name by all ranks, from its begin to its good end.
   Tensor& Use(const std::string& text, TensorId id, uint32_t course = 1) {
     Tensor& tensor = Open(text);
     if (!declaring.BeginUse(tensor)) Hear({text, 0, 0, id, {0, 1}, course});
@@ -46,7 +46,7 @@ class DeclaringTest : public testing::Test {
     Close(tensor);
     return tensor;
   }
-  // Others are used until nobody has used this for long.
+  // Uses `text` once, and then another tensor until this rank lets go of `text`.
   void LetGoOf(const std::string& text, TensorId id, uint32_t course = 1) {
     Use(text, id, course);
     for (int i = 0; i < 4; ++i) Use("other", 1000, 1000);
@@ -109,7 +109,7 @@ TEST_F(DeclaringTest, AFailureIsKnownOnceInItsAttempt) {
   EXPECT_TRUE(declaring.Known()[0].failed.empty());
 }
 
-// Whichever course a rank uses first raises it.
+// The course that a rank uses first raises the failure.
 TEST_F(DeclaringTest, AFailureOfSeveralCoursesEndsTheirAttemptsButThoseThatAreOpen) {
   Tensor& x = Open("x");
   Hear({"x", 0, 0, 7, {0, 1}});
@@ -149,7 +149,8 @@ TEST_F(DeclaringTest, AFailureConcernsTheUseOfItsRound) {
   EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
 }
 
-// The coordinator says that this rank means in its round what nobody else has ever meant.
+// The coordinator says that this rank uses the name in round 1 with a spec that no other rank has
+// ever used.
 TEST_F(DeclaringTest, AFailureMayConcernAnEarlierRoundOfThisRank) {
   Tensor& tensor = Open("x");
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 3})), &tensor.course);
@@ -158,7 +159,8 @@ TEST_F(DeclaringTest, AFailureMayConcernAnEarlierRoundOfThisRank) {
   EXPECT_EQ(declaring.Known()[0].failed[0].use.round, 3U) << "what the job knows";
 }
 
-// Else its next gradient would meet the one before of the others.
+// If the rank did not count the ended use, its next gradient would meet the previous gradient of
+// the others.
 TEST_F(DeclaringTest, WhatEndedHereInAnotherErrorCountsInTheNextAttempt) {
   Tensor& tensor = Open("x");
   Hear({"x", 0, 0, 7, {0, 1}});
@@ -223,7 +225,7 @@ TEST_F(DeclaringTest, WhatAllHaveLetGoOfIsForgotten) {
   EXPECT_EQ(tensor.round, 1U);
 }
 
-// Another shape of it is in use: its uses are counted on.
+// Another shape of the name is in use, so its uses are counted on.
 TEST_F(DeclaringTest, ATensorIsForgottenAndItsNameIsNot) {
   LetGoOf("x", 7);
   EXPECT_EQ(declaring.OnForgotten({{7}, {}}), std::vector<TensorId>{7});
@@ -247,7 +249,7 @@ TEST_F(DeclaringTest, WhoHasAskedMeanwhileAsksAnewWhenItsCourseIsOver) {
   EXPECT_EQ(tensor.id, 8U);
 }
 
-// The word that all have let go of it was lost with a connection.
+// This rank lost the message that all ranks had let go of the tensor, because a connection broke.
 TEST_F(DeclaringTest, AnotherTensorTakesThePlaceOfOneThatOthersForgot) {
   LetGoOf("x", 7);
   Tensor& tensor = Open("x");
@@ -265,7 +267,7 @@ TEST_F(DeclaringTest, WhatIsInUseIsNotForgotten) {
   EXPECT_EQ(names.Find("x")->courses.at(0).number, 1U);
 }
 
-// Ranks that have not come to a use that ended in an error begin it later, and count it.
+// Ranks that have not come to a use that ended in an error begin that use later, and count it.
 TEST_F(DeclaringTest, AfterAnErrorARankDoesNotLetGo) {
   Tensor& tensor = Open("x");
   declaring.BeginUse(tensor);
@@ -336,7 +338,8 @@ TEST_F(DeclaringTest, WithACourseItsFailuresAreForgotten) {
   EXPECT_TRUE(declaring.Known()[0].failed.empty());
 }
 
-// It is told of the others' failure, which it will pass over, and they have gone on without it.
+// The joined rank is told of the others' failure. It will pass over the failure, and the others
+// have gone on without it.
 TEST_F(DeclaringTest, WhoHasJoinedForgetsWhatTheOthersHaveLetGoOf) {
   Use("x", 7);
   joins.OnSubmitted();
@@ -354,7 +357,8 @@ TEST_F(DeclaringTest, WhoHasStillToRaiseAFailureForgetsNothing) {
   EXPECT_NE(names.Find("x"), nullptr);
 }
 
-// Or a restarted coordinator would begin with a failure that nobody remembers.
+// If a rank still told such a failure, a restarted coordinator would begin with a failure that no
+// rank remembers.
 TEST_F(DeclaringTest, FailuresOfCoursesThatAreOverAreToldNobody) {
   Tensor& x = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 1, 3}, {{"y", {0, 0, 1, 5}}}));

@@ -56,7 +56,8 @@ void Front::BeginGeneration(const wire::View& view) {
   exchanges_.Clear();
 }
 
-// A codec that this rank does not have is refused later, by the stage that encodes: on every rank.
+// Checks whether the codec encodes the type. If this rank does not have the codec at all, the stage
+// that encodes refuses it later, on every rank.
 Status Front::CheckCodec(const Operation& operation) const {
   const wire::TensorSpec& spec = operation.spec;
   const Codec* codec = spec.codec == 0 ? nullptr : options_.codecs->Find(spec.codec);
@@ -67,7 +68,7 @@ Status Front::CheckCodec(const Operation& operation) const {
                                             "; give the tensor another type, or codec 0"};
 }
 
-// What this rank can see alone.
+// Returns the errors that this rank can see alone.
 Status Front::Check(Operation& operation) const {
   operations::Work work{.spec = operation.spec, .name = operation.name};
   work.input = operation.input;
@@ -90,7 +91,7 @@ Status Front::Submit(Operation operation) {
   overdue_.SetStuck("");
   Status checked = Check(operation);
   if (!checked.ok()) return checked;
-  if (alone_ && open_.empty()) names_ = Names();  // there a name never stands for anything
+  if (alone_ && open_.empty()) names_ = Names();  // in a job of one, no name stands for a tensor
   Name& name = names_.NameOf(operation.name);
   if (name.open != nullptr) {
     return {StatusCode::kDuplicateName, "tensor '" + operation.name +
@@ -105,14 +106,14 @@ Status Front::Submit(Operation operation) {
                                      tensor.deal);
   task->path = PathOf(task->row.sizes_first, alone_);
   task->outcome.members = alone_ ? 1 : 0;
-  open_[id] = &tensor;  // the last of all that needs memory
+  open_[id] = &tensor;  // nothing behind this line needs memory
   tensor.task = std::move(task);
   name.open = &tensor;
   if (tensor.task->row.joins) joins_.OnSubmitted();
   overdue_.OnBegun();
   try {
     Advance(tensor);
-  } catch (...) {  // no memory
+  } catch (...) {  // no memory was left
     if (name.open == &tensor && open_.contains(id)) Close(tensor, false);
     throw;
   }
@@ -141,7 +142,7 @@ StageVerdict Front::Enter(Stage stage, Tensor& tensor) {
   return StageVerdict::kDone;
 }
 
-// What a stage that needs no event says.
+// Returns the verdict of a stage that needs no event.
 StageVerdict Front::Ended(Tensor& tensor, const Task::Trouble& how) {
   if (how.status.ok()) return StageVerdict::kDone;
   if (how.only_here) GiveUp(how.status);
@@ -163,7 +164,7 @@ StageVerdict Front::EnterDeclare(Tensor& tensor) {
 StageVerdict Front::EnterLayout(Tensor& tensor) {
   tensor.task->MakeTable();
   uint64_t bytes = tensor.task->table.size() * sizeof(uint64_t);
-  // One piece, whatever units a partition is cut at.
+  // The table is one piece, even if its partition would be cut at larger units.
   uint32_t piece_bytes = static_cast<uint32_t>(bytes) + plan::kPieceUnitBytes;
   Status cut = tensor.deal.Cut(deal_options_, tensor.name, 0, {bytes, {}}, piece_bytes, false);
   if (!cut.ok()) return Ended(tensor, {cut});
@@ -182,7 +183,7 @@ StageVerdict Front::EnterPartition(Tensor& tensor) {
                                         piece_bytes, task.row.known_pieces)});
 }
 
-// The others wait for pieces that will never come from here: the job ends, with the reason.
+// Ends the job with the reason, because the others wait for pieces that this rank will never send.
 void Front::GiveUp(const Status& why) {
   if (alone_) return;
   driver_.SendControl(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
@@ -247,7 +248,7 @@ void Front::Deliver(Tensor& tensor) {
   Close(tensor, true);
 }
 
-// Ends the operation before its path does.
+// Ends the operation before the end of its path.
 void Front::Fail(Tensor& tensor, const Status& why) {
   Task& task = *tensor.task;
   if (task.withdrawn.has_value()) return;
@@ -264,7 +265,7 @@ void Front::CloseWithdrawn(Tensor& tensor) {
   Close(tensor, true);
 }
 
-// Nothing touches its memory any more.
+// Forgets the task. Nothing touches its memory any more.
 void Front::Close(Tensor& tensor, bool completed) {
   std::unique_ptr<Task> task = std::move(tensor.task);
   tensor.course.name.open = nullptr;
@@ -286,7 +287,7 @@ void Front::Close(Tensor& tensor, bool completed) {
 
 void Front::FailCourse(Tensor& tensor) {
   Course& course = tensor.course;
-  tensor.task->reported = false;  // the coordinator knows
+  tensor.task->reported = false;  // the coordinator knows of the failure
   Fail(tensor, Status(course.failing->code, course.failing->text));
   lanes_.Retire(declaring_.EndAttempt(course));
 }
@@ -305,7 +306,8 @@ void Front::OnDeclareFailed(const wire::DeclareFailed& message) {
   Tensor* open = course == nullptr ? nullptr : course->name.open;
   if (open == nullptr || &open->course != course || open->task->withdrawn.has_value()) return;
   if (open->task->stage() == Stage::kDeclare) {
-    // The coordinator has been asked what is meant in an earlier round, and answers that.
+    // The coordinator was asked what the name means in an earlier round. Its answer to that
+    // question is still on the way.
     bool later = declaring_.FailureOf(*course) == Declaring::Failure::kLater;
     return later ? void() : Advance(*open);
   }

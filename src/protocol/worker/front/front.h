@@ -36,13 +36,13 @@ namespace byteps::protocol {
 
 struct FrontOptions {
   uint32_t lanes = 1;
-  // A larger result of an allgather is an error on every rank.
+  // An allgather whose result is larger than this ends in an error on every rank.
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
-  Duration overdue_after = milliseconds(500);  // between two looks for operations that are open
-  IdleTensors idle;  // with nothing in it: how long tensors are kept that nobody uses
+  Duration overdue_after = milliseconds(500);  // time between two looks for open operations
+  IdleTensors idle;  // with no tensor in it: sets how long tensors stay that nobody uses
   size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
   uint32_t piece_bytes = 0;                // see DealOptions
-  const Codecs* codecs = &Codecs::None();  // outlive the front
+  const Codecs* codecs = &Codecs::None();  // must outlive the front
   uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
 };
@@ -52,26 +52,30 @@ class Front {
   Front(const FrontOptions& options, Arithmetic& arithmetic, FrontDriver& driver);
   ~Front();
 
-  // A view is in force, in which this worker has `slot` and `rank`. A first view without servers
-  // makes a job of one: operations end at once. A view that begins a generation after another one
-  // starts all over. REQUIRES: no operation is open at a new generation.
+  // Takes a new view, in which this worker has `slot` and `rank`. A first view without servers
+  // makes a job of one: operations end at once. A view that begins another generation resets
+  // everything. REQUIRES: no operation is open at a new generation.
   void OnView(const wire::View& view, Slot slot, uint32_t rank);
 
-  // Accepts an operation; it will be completed exactly once. Its name is taken until then. Errors
-  // that this rank can see alone are returned instead, and nothing is accepted; nor if this throws.
+  // Accepts an operation and completes it exactly once. The name of the operation is taken until
+  // then. If this rank alone can see an error, Submit returns the error and accepts nothing. If
+  // Submit throws, it has accepted nothing either.
   Status Submit(Operation operation);
-  // See PlacedSets. RemoveProcessSet, also kInvalidArgument: an operation of it is open.
+  // See PlacedSets. RemoveProcessSet also returns kInvalidArgument if an operation of the set is
+  // open.
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveProcessSet(uint32_t number);
   // Fixes the place of `name` among names of equal priority, before its first use.
   void Declare(const std::string& name) { alone_ ? void() : declaring_.Reserve(name); }
-  // See Overdue; the next Submit takes it back, too.
+  // See Overdue. The next Submit also takes this back.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
   // Asks the owners to end the operation in an error, on every rank or on none, if it has not
-  // ended; what they decide ends it. The error says why, for which tensor, and who is not there.
+  // ended. The owners' decision ends it. The error gives the reason and the tensor, and names the
+  // ranks that are missing.
   void Abort(OperationId id, const TooLate& late);
-  // This worker wants to leave: FrontDriver::OnSettled follows when nobody depends any more on what
-  // its lanes hold. Again after each view and operation.
+  // Asks the lanes whether other members still depend on what they hold, because this worker wants
+  // to leave. FrontDriver::OnSettled follows when nobody depends on it any more. The caller repeats
+  // this after each operation, the front after each view.
   void Settle();
   // Ends every operation, now and later, with `why`. REQUIRES: no connection to a shard is open.
   void Stop(const Status& why);
@@ -80,7 +84,8 @@ class Front {
   void OnDeclareFailed(const wire::DeclareFailed& message);
   void OnForgotten(const wire::Forgotten& all) { lanes_.Forget(declaring_.OnForgotten(all)); }
   void OnUnbegun(const wire::Unbegun& question) { overdue_.OnUnbegun(question); }
-  // What a restarted coordinator must know, in bounded messages; then asks again.
+  // Known returns what a restarted coordinator must know, in bounded messages. AskAgain repeats the
+  // questions.
   std::vector<wire::Known> Known() const;
   void AskAgain();
 

@@ -1,4 +1,4 @@
-// What a front asks of its driver. The runtime and the simulator implement it.
+// The calls of a front to its driver. The runtime and the simulator implement them.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace byteps::protocol {
 
-// Called on the front's thread. Nothing blocks, and no call comes back into the front, except that
-// Complete may be followed by Submit from the same thread later.
+// The front calls these methods on its thread. No method blocks or calls back into the front. After
+// Complete the same thread may call Submit later.
 class FrontDriver {
  public:
   virtual ~FrontDriver() = default;
   virtual void SendControl(const wire::Message& message) = 0;
-  // To each lane in the order of the calls.
+  // Delivers the mail to the lane. A lane gets its mail in the order of the calls.
   virtual void ToLane(uint32_t lane, LaneMail mail) = 0;
-  // The operation has ended: nothing touches its memory any more. Exactly once for each.
+  // The operation has ended: nothing touches its memory any more. The front calls this exactly once
+  // for each operation.
   virtual void Complete(OperationId id, Outcome outcome) = 0;
   // See Front::Settle.
   virtual void OnSettled() = 0;

@@ -59,13 +59,14 @@ class FrontTest : public testing::Test {
     operation.input = operation.output = memory;
     return front->Submit(operation);
   }
-  // Submits it, and the coordinator answers: the lanes are told of an exchange.
+  // Submits the operation and answers for the coordinator, so that the lanes are told of an
+  // exchange.
   const Exchange& Begin(OperationId id, wire::Op op = wire::Op::kSum) {
     EXPECT_TRUE(Submit(id, op).ok());
     front->OnDeclared({"w", 0, 0, 7, {0, 0, 2}});
     return *driver.To<to_lane::Begin>(0).back().exchange;
   }
-  // A broadcast from here: its result is copied.
+  // Submits a broadcast with this rank as its root. The front copies its input to the result.
   Status SubmitOutOfPlace(OperationId id) {
     Operation operation;
     operation.id = id;
@@ -120,7 +121,8 @@ TEST_F(FrontTest, AnOperationEndsWhenItsLanesHaveAllSpoken) {
   EXPECT_EQ(front->open_operations(), 0U);
 }
 
-// Its memory is the user's again when it ends: no lane may still receive into it.
+// When the operation ends, its memory belongs to the user again, so no lane may still receive into
+// it.
 TEST_F(FrontTest, AnOperationThatFailsEndsWhenEveryLaneHasLetGoOfItsMemory) {
   Start();
   const uint64_t serial = Begin(1).serial;
@@ -169,7 +171,7 @@ TEST_F(FrontTest, AnErrorOfTheExchangeNeedsNoRelease) {
   EXPECT_TRUE(driver.To<to_lane::Withdraw>(0).empty()) << "it was over";
 }
 
-// Mail about an exchange that is over, or of the lanes' past.
+// The late mail is about an exchange that is over, or from an earlier time of the lanes.
 TEST_F(FrontTest, MailThatComesLateChangesNothing) {
   Start();
   const uint64_t first = Begin(1).serial;
@@ -203,7 +205,7 @@ TEST_F(FrontTest, WhileAViewMovesPiecesNothingBegins) {
   EXPECT_EQ(driver.To<to_lane::Begin>(0).size(), 1U);
 }
 
-// Whoever has its verdict tells it to the new owners.
+// Every rank that has the verdict tells it to the new owners.
 TEST_F(FrontTest, AnOperationWhosePiecesMoveEndsWellIfTheNextOneFails) {
   Start();
   Begin(1);
@@ -260,7 +262,7 @@ TEST_F(FrontTest, AJoinSaysInHowManyOperationsThisRankHasTakenPart) {
   ASSERT_EQ(spans.push.size(), sizeof(word));
   std::memcpy(&word, spans.push.data(), sizeof(word));
   EXPECT_EQ(word, wire::JoinWordOf(1, 0));
-  // The last one's comes back.
+  // The verdict carries the word of the rank that joined last.
   word = wire::JoinWordOf(2, 1);
   std::memcpy(spans.want.data(), &word, sizeof(word));
   PartDone(0, 1);
@@ -286,7 +288,7 @@ TEST_F(FrontTest, AProcessSetIsToldToTheLanesAndKeptWhileAnOperationOfItIsOpen) 
   EXPECT_EQ(driver.To<to_lane::RemoveProcessSet>(0).size(), 1U);
 }
 
-// A copy of gigabytes takes longer than a rank may be silent.
+// Copying gigabytes takes longer than a rank may be silent.
 TEST_F(FrontTest, ALargeCopyIsDoneInSlicesBeforeTheExchange) {
   options.copy_slice_bytes = 3;
   Start();
@@ -318,7 +320,7 @@ TEST_F(FrontTest, AnOperationThatFailsDuringItsCopyEndsAtOnce) {
   EXPECT_FALSE(HasBegun());
 }
 
-// One that this rank does not have at all is an error on every rank, later.
+// A codec that this rank does not have at all is an error on every rank, later.
 TEST_F(FrontTest, ACodecRefusesTypesThatItDoesNotEncode) {
   CodecsForTest codecs;
   options.codecs = &codecs;

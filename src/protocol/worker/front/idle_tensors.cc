@@ -21,7 +21,7 @@ uint64_t IdleTensors::patience() const {
   return std::clamp(2 * longest_pause_, patience_min_, patience_max_);
 }
 
-// In batches: each costs a message.
+// Returns tensors in batches, because each batch costs a message.
 std::vector<TensorId> IdleTensors::TakeIdle() {
   if (begun_ < look_at_) return {};
   look_at_ = begun_ + std::max<uint64_t>(1, patience_min_ / 32);

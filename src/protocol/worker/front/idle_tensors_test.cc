@@ -10,7 +10,8 @@
 namespace byteps::protocol {
 namespace {
 
-// A program that uses tensors one after the other, and forgets those that it lets go of at once.
+// A program that uses tensors one after the other, and at once forgets the tensors that it lets go
+// of.
 class Program {
  public:
   explicit Program(uint64_t patience_min) : idle_(patience_min) {}

@@ -52,7 +52,7 @@ TEST(JoinsTest, WhoHasJoinedBeginsNothing) {
   EXPECT_TRUE(joins.Check(OperationWith(wire::Op::kSum), 0).ok());
 }
 
-// Once shards know of it, rounds may have gone on without this rank.
+// Once shards know of the join, rounds may have gone on without this rank.
 TEST(JoinsTest, AJoinThatFailsEndsThisRankIfShardsWereTold) {
   Joins joins(1);
   joins.OnSubmitted();

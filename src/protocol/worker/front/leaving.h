@@ -1,5 +1,6 @@
-// How a worker leaves in order: it says so when nobody depends any more on what it holds, or when
-// that takes too long; then it is out once the others have taken note. One thread at a time.
+// The steps in which a worker leaves in order. It says that it leaves when nobody depends on what
+// it holds any more, or when that takes too long. It is out once the others have taken note. One
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +17,28 @@ class Leaving {
   Phase phase() const { return phase_; }
   bool wants() const { return phase_ != Phase::kIn; }
 
-  // The worker wants to leave. False: it did already.
+  // Notes that the worker wants to leave. Returns false if it already wanted to.
   bool Begin() {
     if (phase_ != Phase::kIn) return false;
     phase_ = Phase::kSettling;
     return true;
   }
-  // What it holds has settled, or that took too long: what to tell the coordinator; nothing if it
-  // has been told. With operations open nothing may be taken from shards any more: what this worker
-  // would then hold, and others lack, it could not pass on.
+  // Returns the message to the coordinator, because what the worker holds has settled or because
+  // that took too long. Returns nothing if the message was sent before. If operations are open, the
+  // worker may not take anything from shards any more: it could not pass on a verdict that it would
+  // then hold and others lack.
   std::optional<wire::Leave> Say(size_t open_operations) {
     if (phase_ != Phase::kSettling) return std::nullopt;
     phase_ = Phase::kSaid;
     said_.clean = open_operations == 0;
     return said_;
   }
-  // Again, for a coordinator that has not answered.
+  // Returns the message again, for a coordinator that has not answered.
   std::optional<wire::Leave> SayAgain() const {
     if (phase_ != Phase::kSaid) return std::nullopt;
     return said_;
   }
-  // It is in force, or nobody waits for that.
+  // Notes that the leave is in force, or that nobody waits for it.
   void End() { phase_ = Phase::kOut; }
 
  private:

@@ -1,8 +1,9 @@
-// What names stand for on this rank. A name has a course for each process set that uses it: uses
-// are counted there, and fail there together. A course has a tensor for each spec.
+// The names of this rank, and what they stand for. A name has a course for each process set that
+// uses it. The uses of a course are counted together, and fail together. A course has a tensor for
+// each spec.
 //
-// The structs are values that the front works on; Names owns them and knows how they hang together.
-// One thread at a time.
+// The structs are values that the front works on. Names owns them and knows how they refer to each
+// other. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +22,21 @@ namespace byteps::protocol {
 struct Name;
 struct Tensor;
 
-// A name in one process set. `number` and `attempt`: wire::Use has them.
+// A name in one process set. wire::Use explains `number` and `attempt`.
 struct Course {
   Course(Name& owner, uint32_t set) : name(owner), process_set(set) {}
   Name& name;
   uint32_t process_set;
   uint32_t number = 0;
   uint32_t attempt = 0;
-  uint64_t round = 0;  // of the last operation of whatever tensor
+  uint64_t round = 0;  // round of the course's last operation, on any of its tensors
   std::map<wire::TensorSpec, std::unique_ptr<Tensor>> tensors;
-  // The operation that begins this round fails: the ranks disagree.
+  // The failure of the operation that begins this round, because the ranks disagree.
   std::optional<wire::DeclareFailed> failing;
 
   wire::Use UseIn(uint64_t in_round) const { return {process_set, attempt, in_round, number}; }
-  // Whether this round of the course comes before the use, which another rank has told of. A rank
-  // that has not heard the number of its course yet is in that of the others.
+  // Returns whether this round of the course comes before `use`, which another rank has told of. A
+  // rank that has not heard the number of its course yet is in the same course as the others.
   bool IsBefore(uint64_t of_round, const wire::Use& use) const {
     wire::Use own = UseIn(of_round);
     if (number == 0) own.course = use.course;
@@ -50,52 +51,53 @@ struct Tensor {
   const std::string& name;
   const wire::TensorSpec& spec;
   bool declared = false;
-  bool let_go = false;    // and the coordinator was told that this rank does not use it any more
-  uint64_t last_use = 0;  // IdleTensors::Begin
+  bool let_go = false;    // this rank does not use it any more, and told the coordinator so
+  uint64_t last_use = 0;  // number from IdleTensors::Begin
   TensorId id = 0;
-  uint64_t round = 0;               // of the current or last operation
-  std::vector<uint64_t> placement;  // the dealer's state at declaration
-  Deal deal;                        // where its pieces live
+  uint64_t round = 0;               // round of the current or last operation
+  std::vector<uint64_t> placement;  // state of the dealer at the declaration
+  Deal deal;                        // places of its pieces
   std::unique_ptr<Task> task;
 
-  // What the lanes are told of the exchange in whose stage the task is.
-  // REQUIRES: it has a task, whose round has begun and whose pieces are cut.
+  // Returns what the lanes are told of the exchange whose stage the task is in. REQUIRES: the
+  // tensor has a task, whose round has begun and whose pieces are cut.
   Exchange MakeExchange() const;
 };
 
 struct Name {
   std::string text;
-  uint32_t order = 0;  // of declaration on this rank
+  uint32_t order = 0;  // order of declaration on this rank
   std::map<uint32_t, Course> courses;
-  Tensor* open = nullptr;  // the one that has a task
+  Tensor* open = nullptr;  // the tensor that has a task
 };
 
 class Names {
  public:
-  // Whole or not at all, should memory not suffice; so is TensorOf.
+  // NameOf and TensorOf: if memory does not suffice, they throw and change nothing.
   Name& NameOf(const std::string& text);
   static Course& CourseOf(Name& name, uint32_t process_set);
   static Tensor& TensorOf(Course& course, const wire::TensorSpec& spec);
-  // Null: nothing of it is known.
+  // Find, ByOrder and FindCourse return null if nothing is known of it.
   Name* Find(const std::string& text) const;
   Name* ByOrder(uint32_t order) const;
   const Course* FindCourse(const wire::NamedUse& use) const;
 
-  // A generation begins: nothing is declared any more; names keep their order.
+  // Forgets all declarations, because a generation begins. Names keep their order.
   void Clear();
   void SetDeclared(Tensor& tensor, const wire::Declared& declared);
-  // All ranks have let go of it: it stands for nothing. REQUIRES: it is declared.
+  // Forgets the tensor's declaration, because all ranks have let go of it. REQUIRES: the tensor is
+  // declared.
   void Forget(Tensor& tensor);
-  // The same of all tensors of the course. What is open goes on as the first use of the name.
+  // Forgets all tensors of the course. An open operation goes on as the first use of the name.
   void Forget(Course& course);
-  // The name, if it has no course.
+  // Erases the name, unless it has a course or an open operation.
   void Erase(Name& name);
   Tensor* ById(TensorId id) const;
-  // The next attempt begins: with no tensor but the one that is open, and that is not declared.
-  // Returns what was declared.
+  // Begins the next attempt of the course. It keeps only the open tensor, and that tensor is not
+  // declared any more. Returns the ids of the tensors that were declared.
   std::vector<TensorId> Undeclare(Course& course);
 
-  // In the order of declaration.
+  // Returns the names in the order of declaration.
   const std::vector<Name*>& in_order() const { return by_order_; }
   template <typename Visit>
   void ForEachTensor(Visit visit) const {
@@ -110,7 +112,7 @@ class Names {
   std::unordered_map<std::string, std::unique_ptr<Name>> names_;
   std::vector<Name*> by_order_;
   uint32_t next_order_ = 0;
-  std::unordered_map<TensorId, Tensor*> by_id_;  // those that are declared
+  std::unordered_map<TensorId, Tensor*> by_id_;  // the tensors that are declared
 };
 
 }  // namespace byteps::protocol

@@ -14,8 +14,8 @@ wire::Use UseOf(const Tensor& tensor) { return tensor.course.UseIn(tensor.round)
 
 }  // namespace
 
-// Of an operation's begin no time is known, only that of the last answer: the first look may come
-// too early, and then it is the second one that counts.
+// The front has no clock. It knows only the time of the last answer, so the first look may come too
+// early. The second look counts.
 std::optional<Time> Overdue::NextLook(Time now) {
   if (!looks_) return std::nullopt;
   if (!next_look_.has_value()) next_look_ = now + every_;
@@ -29,7 +29,7 @@ void Overdue::Look(Time now) {
   for (const Name* name : names_.in_order()) {
     if (name->open == nullptr) continue;
     Task& task = *name->open->task;
-    // What has no number yet was told when that was asked for.
+    // A tensor without an id has told about its use when it asked for the id.
     if (task.seen && !task.reported && name->open->declared && !IsAtItsName(*name->open)) {
       task.reported = true;
       late.push_back(name->open);
@@ -41,7 +41,7 @@ void Overdue::Look(Time now) {
   Report(late);
 }
 
-// In messages of bounded size.
+// Sends the report in messages of bounded size.
 void Overdue::Report(const std::vector<const Tensor*>& late) const {
   wire::Overdue overdue;
   size_t bytes = 0;
@@ -84,7 +84,8 @@ void Overdue::SetStuck(const std::string& name) {
   ReportOpen(name);
 }
 
-// What was told of its open operation is not the whole truth any more.
+// Reports the open operation of this name again, because the earlier report is not complete any
+// more.
 void Overdue::ReportOpen(const std::string& name) const {
   const Name* found = names_.Find(name);
   const Tensor* open = found == nullptr ? nullptr : found->open;
@@ -99,7 +100,7 @@ void Overdue::ReportAgain() const {
   Report(late);
 }
 
-// Not in a join: who has joined keeps nobody waiting.
+// A join does not count: a rank that has joined keeps no other rank waiting.
 bool Overdue::IsStuckIn(const Tensor& tensor) const {
   return !stuck_.empty() && tensor.name == stuck_ && !tensor.task->row.joins;
 }
@@ -116,7 +117,7 @@ void Overdue::OnUnbegun(const wire::Unbegun& question) const {
   if (!answer.uses.empty()) send_(answer);
 }
 
-// This use or a later one.
+// Returns whether this rank has begun this use or a later one.
 bool Overdue::HasBegun(const wire::NamedUse& use) const {
   const Course* course = names_.FindCourse(use);
   if (course == nullptr) return false;

@@ -1,8 +1,9 @@
 // Reports operations that do not end, so that the coordinator finds ranks that wait for each other
-// in a circle (control/stuck_ranks.h). Nothing else would find them: a rank that uses a name with a
-// spec that it knows asks nobody. A worker reports each operation once, when it is open at a second
-// look, and whether its user's process can begin anything before that operation has ended. Asked,
-// it says which uses of names it has not begun. One thread at a time.
+// in a circle (control/stuck_ranks.h). Nothing else would find them, because a rank that uses a
+// name with a known spec asks nobody. A worker reports each operation once, when it is open at a
+// second look. The report says whether the user's process can begin anything before that operation
+// has ended. If the coordinator asks, the worker answers which uses of names it has not begun. One
+// thread at a time.
 #pragma once
 
 #include <functional>
@@ -20,24 +21,25 @@ namespace byteps::protocol {
 class Overdue {
  public:
   using Send = std::function<void(const wire::Message&)>;
-  // Looks are `every` apart.
+  // `every`: the time between two looks.
   Overdue(const Names& names, const PlacedSets& sets, const Joins& joins, Duration every, Send send)
       : names_(names), sets_(sets), joins_(joins), every_(every), send_(std::move(send)) {}
 
-  // An operation has begun.
+  // Notes that an operation has begun.
   void OnBegun() { looks_ = true; }
-  // When to look next, if there is something to look for. `now`: of the last event.
+  // Returns the time of the next look, if there is something to look for. `now`: the time of the
+  // last event.
   std::optional<Time> NextLook(Time now);
   void Look(Time now);
 
-  // The user's process can begin nothing before the open operation of this name has ended; empty:
-  // it can.
+  // Notes that the user's process can begin nothing before the open operation of this name has
+  // ended. An empty name: the process can begin operations.
   void SetStuck(const std::string& name);
   void OnUnbegun(const wire::Unbegun& question) const;
-  // To a coordinator that has forgotten it.
+  // Reports the late operations again, to a coordinator that has forgotten them.
   void ReportAgain() const;
-  // The open operation, which may have been reported, ends in an error. It may be waited for in
-  // another way soon.
+  // Takes back the report of the open operation, if it was reported, because it ends in an error.
+  // The ranks may wait for the operation in another way soon.
   void TakeBack(const Tensor& tensor) const;
 
  private:

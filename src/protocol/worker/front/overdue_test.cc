@@ -14,7 +14,7 @@ class OverdueTest : public testing::Test {
     EXPECT_TRUE(sets.Add(4, {0, 2}).ok());
   }
 
-  // Its use has begun, in the round after the last.
+  // Returns a tensor whose use has begun, in the round after the last.
   Tensor& Open(const std::string& text, TensorId id, uint32_t process_set = 0,
                wire::Op op = wire::Op::kSum) {
     Name& name = names.NameOf(text);

@@ -1,6 +1,6 @@
-// Process sets: the ranks that take part in an operation. Number 0 is everybody. Ranks are resolved
-// against the workers with which the generation began: those that were lost before are no part of
-// it. One thread at a time.
+// Process sets: the ranks that take part in an operation. Number 0 is all ranks. Ranks are resolved
+// against the workers with which the generation began; workers that were lost earlier do not belong
+// to it. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,35 +19,37 @@ inline constexpr uint32_t kNoPlace = UINT32_MAX;
 
 struct PlacedSet {
   std::vector<uint32_t> ranks;    // ascending
-  std::vector<uint32_t> present;  // those of the generation, by place
-  std::vector<Slot> slot_of;      // the same
-  // By place: the order contributor by contributor (operations/place.h). Empty: that of the places.
+  std::vector<uint32_t> present;  // its ranks that belong to the generation, by place
+  std::vector<Slot> slot_of;      // their slots, by place
+  // The order of the places contributor by contributor (operations/place.h). Empty: the order of
+  // the places.
   std::vector<uint32_t> turns;
   uint32_t self = kNoPlace;  // this rank's place
   SlotSet slots;
   bool slots_are_ranks = true;  // each contributor is one process and has its rank's number
 
-  // Those whose contributors are in the receipt, in the generation in which it was resolved: the
-  // receipt itself, where its slots are ranks.
+  // Returns the ranks whose contributors are in the receipt, in the generation in which the set was
+  // resolved. If slots are ranks, returns the receipt itself.
   Receipt RanksIn(const Receipt& receipt) const;
 };
 
 class PlacedSets {
  public:
-  // A generation begins. `roster`: its workers; `rank`: this one.
+  // Resolves all sets, because a generation begins. `roster`: its workers. `rank`: this rank.
   void Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank);
 
-  // kInvalidArgument: a number that was used before (0 is everybody), no ranks, one of them twice,
-  // or one that the job has not. kExhausted: this rank is in as many as there can be.
+  // kInvalidArgument: the number was used before (0 is all ranks), or `ranks` is empty, has a rank
+  // twice, or has a rank that is not in the job. kExhausted: this rank is in the largest possible
+  // number of sets.
   Status Add(uint32_t number, const std::vector<uint32_t>& ranks);
   Status Remove(uint32_t number);
 
-  // Whether this rank can begin an operation of this set.
+  // Returns an error if this rank cannot begin an operation of this set.
   Status Check(const std::string& operation, uint32_t number) const;
 
-  // REQUIRES: it was added.
+  // REQUIRES: the set was added, and not removed.
   const PlacedSet& Of(uint32_t number) const;
-  // Those that were added and not removed, by number.
+  // Returns the numbers of the sets that were added and not removed, in ascending order.
   std::vector<uint32_t> Numbers() const;
 
  private:
@@ -58,7 +60,7 @@ class PlacedSets {
   PlacedSet everybody_;
   std::map<uint32_t, PlacedSet> sets_;  // by number
   NumberRanges removed_;
-  size_t inside_ = 0;  // sets with this rank: shards know these
+  size_t inside_ = 0;  // sets with this rank; the shards know these
 };
 
 }  // namespace byteps::protocol

@@ -5,7 +5,8 @@
 namespace byteps::protocol {
 namespace {
 
-// Contributors of ranks 0 and 1, of rank 2, and of ranks 3 and 4; a slot is the lowest rank.
+// The contributors are ranks 0 and 1, rank 2, and ranks 3 and 4. The slot of a contributor is its
+// lowest rank.
 std::vector<wire::WorkerInfo> Roster() {
   std::vector<wire::WorkerInfo> roster;
   for (auto [slot, rank] : {std::pair{0u, 0u}, {0u, 1u}, {2u, 2u}, {3u, 3u}, {3u, 4u}}) {

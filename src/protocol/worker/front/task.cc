@@ -31,7 +31,8 @@ Spans Task::SpansOf(uint32_t number) const {
 Spans Task::SpansOfPlace(uint32_t number, uint32_t place) const {
   operations::Work theirs = work;
   theirs.place.self = place;
-  // Its memory is elsewhere; ours may be none where it has some.
+  // The memory of the other rank is elsewhere. The pointers must not be null, because our own may
+  // be null where the other rank has memory.
   static std::byte elsewhere;  // tidy-allow(global): nobody reads or writes it
   theirs.input = theirs.output = theirs.gathered = &elsewhere;
   if (stage() == Stage::kLayout) return operations::SpansOfTable(theirs);
@@ -44,7 +45,8 @@ void Task::MakeTable() {
   operations::LayOwnNumbers(work);
 }
 
-// By place; empty where nothing was told first.
+// Returns by place which ranks take part. Returns an empty vector if the operation told no sizes
+// first.
 std::vector<bool> Task::WhoTakesPart() {
   std::vector<bool> present;
   if (!row.sizes_first) return present;
@@ -70,7 +72,7 @@ Task::Trouble Task::LayOut(uint64_t result_bytes_max) {
   outcome.rows = layout.rows;
   outcome.received_splits = std::move(layout.received_rows);
   if (row.joins) {
-    table = {0, 0};  // what goes out is known when the exchange begins
+    table = {0, 0};  // the word to send is known when the exchange begins
     work.table = table;
   }
   return row.own_result ? TakeRoom() : Trouble();

@@ -1,5 +1,5 @@
-// A task: an operation on its way along its path, with the memory it works on. The front walks it;
-// the lanes only ask where the bytes of a piece lie.
+// A task is an operation on its way along its path, with the memory that it works on. The front
+// walks the task. The lanes only ask where the bytes of a piece lie.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +21,29 @@
 namespace byteps::protocol {
 
 struct Task final : SpanSource {
-  // What went wrong, and whether only this rank sees it: then the others must be told.
+  // An error, and whether only this rank sees it. If only this rank sees it, the others must be
+  // told.
   struct Trouble {
     Status status;
     bool only_here = false;
   };
 
-  // All but `what` is borrowed.
+  // The task borrows all arguments except `what`.
   Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& process_set,
        const Deal& tensor_deal);
 
-  // Memory that is filled in before an exchange, or in its place; see operations/row.h.
+  // Makes the table of sizes, which is exchanged first; see operations/row.h.
   void MakeTable();
   Trouble LayOut(uint64_t result_bytes_max);
-  // What has to be copied before the exchange: the own part of a result, input that the exchange
-  // would overwrite, or the result of a root, which nobody sends to it.
+  // Plans the copy before the exchange. It copies this rank's part of a result, input that the
+  // exchange would overwrite, or the result of a root, which no other rank sends to it.
   Trouble PlanCopy(Copy& copy);
-  // A job of one: the input is the result.
+  // Makes the result in a job of one, where the input is the result.
   Trouble KeepAlone(Arithmetic& arithmetic);
-  // The result is here.
+  // Fills in the outcome, because the result is here.
   void Finish();
-  // A result in which somebody's part is missing is none. The receipts are the same on every rank,
-  // and so is this error.
+  // Returns an error if a needed part is missing from the result. The receipts are the same on
+  // every rank, and so is this error.
   Status CheckReceipt() const;
 
   Spans SpansOf(uint32_t number) const override;
@@ -55,27 +56,27 @@ struct Task final : SpanSource {
   operations::Work work;
 
   std::span<const Stage> path;
-  size_t at = 0;  // of `path`
+  size_t at = 0;  // index into `path`
   Stage stage() const { return path[at]; }
 
-  std::vector<uint64_t> table;              // what the ranks tell each other first
-  std::unique_ptr<std::byte[]> kept_input;  // what answers of a first attempt would overwrite
+  std::vector<uint64_t> table;              // what the ranks tell each other before the exchange
+  std::unique_ptr<std::byte[]> kept_input;  // the input, where a first answer would overwrite it
   operations::Layout layout;
   Outcome outcome;
 
-  uint64_t exchange = 0;  // the serial of the one that is open at the lanes; 0: none is
-  // It ends like this when no lane touches its memory any more.
+  uint64_t exchange = 0;  // serial of the exchange that is open at the lanes; 0: none is open
+  // The error in which the operation ends when no lane touches its memory any more.
   std::optional<Status> withdrawn;
 
-  bool seen = false;      // at a look for operations that do not end
-  bool reported = false;  // as one of these
+  bool seen = false;      // a look for operations that do not end has seen it
+  bool reported = false;  // it was reported as one that does not end
 
  private:
   std::vector<bool> WhoTakesPart();
   Trouble TakeRoom();
   Trouble KeepInput();
 
-  std::vector<uint32_t> without_;  // ranks that take no part, unlike their contributors
+  std::vector<uint32_t> without_;  // ranks that take no part although their contributors do
 };
 
 }  // namespace byteps::protocol

@@ -15,7 +15,7 @@ using wire::Op;
 
 class TaskTest : public testing::Test {
  protected:
-  // Ranks 0 to 2, each a contributor; this is rank 1.
+  // The set has ranks 0 to 2, each a contributor. This rank is 1.
   TaskTest() {
     set.ranks = set.present = {0, 1, 2};
     set.slot_of = {0, 1, 2};
@@ -96,7 +96,7 @@ TEST_F(TaskTest, WithAllSizesTheResultHasItsMemoryAndItsOwnPart) {
   EXPECT_EQ(own.bytes, 4U);
 }
 
-// Of a machine that takes part with other ranks.
+// The rank belongs to a machine whose other ranks take part.
 TEST_F(TaskTest, ARankThatTakesNoPartHasNoRowsAndIsNotCounted) {
   set.slot_of = {0, 0, 1};
   set.slots_are_ranks = false;
@@ -136,7 +136,7 @@ TEST_F(TaskTest, WithoutMemoryOnlyThisRankIsInTrouble) {
   EXPECT_TRUE(laid.only_here);
 }
 
-// An answer of the first attempt would overwrite what a second one pushes.
+// An answer of the first attempt would overwrite the bytes that a second attempt pushes.
 TEST_F(TaskTest, AnAtomicInputThatIsOverwrittenIsKept) {
   Make(Op::kSum, {16});
   ASSERT_TRUE(task->LayOut(64).status.ok());

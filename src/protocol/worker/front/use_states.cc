@@ -9,7 +9,7 @@ wire::UseStage StageOf(Stage stage) {
   switch (stage) {
     case Stage::kDeclare: return wire::UseStage::kDeclares;
     case Stage::kExchange: return wire::UseStage::kExchanges;
-    case Stage::kLayout:  // its sizes go the way of bytes
+    case Stage::kLayout:  // the ranks exchange its sizes like bytes
     case Stage::kPartition:
     case Stage::kCopy:
     case Stage::kKeep:
@@ -20,7 +20,7 @@ wire::UseStage StageOf(Stage stage) {
 
 }  // namespace
 
-// While it is declared, its round has not begun.
+// The round of a tensor that is being declared has not begun.
 wire::UseState UseStates::StateOf(const Tensor& open) const {
   const Course& course = open.course;
   const wire::UseStage stage = StageOf(open.task->stage());
@@ -44,7 +44,7 @@ std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) 
   const Tensor* open = name == nullptr ? nullptr : name->open;
   if (open != nullptr) {
     wire::UseState its = StateOf(*open);
-    if (its.use.use.course == 0) its.use.use.course = use.use.course;  // Course::IsBefore
+    if (its.use.use.course == 0) its.use.use.course = use.use.course;  // see Course::IsBefore
     if (its.use == use) return {its, open->task->operation.id};
   }
   const Course* course = names_.FindCourse(use);

@@ -1,5 +1,5 @@
-// How far the uses of names are on this rank, for people: what a stall report says. Reads what the
-// front works on, and decides nothing. One thread at a time.
+// The progress of the uses of names on this rank, for people: a stall report shows it. The class
+// reads the data of the front, and decides nothing. One thread at a time.
 #pragma once
 
 #include <map>
@@ -18,13 +18,15 @@ class UseStates {
   UseStates(const Names& names, const PlacedSets& sets, const Joins& joins)
       : names_(names), sets_(sets), joins_(joins) {}
 
-  // Of every open operation, by its number. Ages are the caller's to fill in, here and below.
+  // Returns the state of every open operation, by its number. The caller fills in the ages, here
+  // and in Of.
   std::map<OperationId, wire::UseState> Open() const;
-  // Of a use that somebody asks about, and the open operation that it is; 0: none.
+  // Returns the state of a use that another member asks about, and its open operation; 0: it has
+  // none.
   std::pair<wire::UseState, OperationId> Of(const wire::NamedUse& use) const;
-  // This rank waits in a join, and has nothing else open.
+  // Returns whether this rank waits in a join. It then has nothing else open.
   bool has_joined() const { return joins_.has_joined(); }
-  // The ranks of the process sets of these uses, except for 0.
+  // Returns the ranks of the process sets of these uses. Leaves out set 0.
   std::vector<wire::GroupRanks> GroupsOf(const std::vector<wire::UseState>& uses) const;
 
  private:

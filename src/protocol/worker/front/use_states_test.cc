@@ -1,4 +1,4 @@
-// How far uses of names are, as a worker says it.
+// Tests of the states of uses, as a worker reports them.
 #include "src/protocol/worker/front/use_states.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ class UseStatesTest : public testing::Test {
  protected:
   UseStatesTest() { sets.Begin(ViewFor(3, 1).workers, 0); }
 
-  // Open, at this place of its path; declared when it is behind the first.
+  // Opens a use at this place of its path. The tensor is declared if the place is not the first.
   Tensor& Open(const std::string& text, size_t at) {
     Name& name = names.NameOf(text);
     Course& course = Names::CourseOf(name, 0);

@@ -43,8 +43,8 @@ Status Deal::Cut(const DealOptions& options, const std::string& name, uint32_t f
   return dealt;
 }
 
-// A piece's home depends on its number alone, so that what is told of a round finds its owner also
-// when the next round is cut in another way.
+// The home of a piece depends on the piece's number alone. So a message about a round finds the
+// owner, even if the next round is cut in another way.
 Status Deal::DealHomes(const DealOptions& options, const std::string& name, bool known_pieces) {
   if (count() > operations::kPiecesMax) {
     return {StatusCode::kExhausted, "tensor '" + name + "' has " + std::to_string(count()) +

@@ -21,7 +21,7 @@ class DealTest : public testing::Test {
   Deal deal;
 };
 
-// A dealer that the coordinator keeps, in the same state, deals the same.
+// The coordinator keeps a dealer of its own. From the same state it deals the same.
 TEST_F(DealTest, KnownPiecesAreDealtAsTheCoordinatorDealsThem) {
   ASSERT_TRUE(Cut(10 * 4096, 4096).ok());
   EXPECT_EQ(deal.count(), 10U);
@@ -73,7 +73,8 @@ TEST_F(DealTest, TooManyPiecesAreRefusedAndChangeNothingThatIsKnown) {
   EXPECT_TRUE(Cut(4096, 4096, false).ok());
 }
 
-// Every rank of the generation counts, also one that is lost, and each process of a contributor.
+// The count includes every rank of the generation, a lost one too, and each process of a
+// contributor.
 TEST(DealOptionsTest, PiecesAreCutByTheRanksOfTheGeneration) {
   wire::View view = ViewFor(8, 1, 32768);
   for (uint32_t rank = 0; rank < 8; ++rank) view.workers[rank].slot = rank / 4 * 4;

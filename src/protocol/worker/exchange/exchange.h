@@ -1,8 +1,8 @@
-// One exchange of an operation with the shards: what the front tells its lanes of it. An operation
-// has one exchange of its bytes, and before it one of its sizes where these differ by rank.
+// One exchange of an operation with the shards, as the front tells its lanes of it. An operation
+// has one exchange of its bytes. If sizes differ by rank, an exchange of the sizes comes before it.
 //
-// The front makes it and changes nothing of it, nor of the memory it names, until the lanes have
-// let go of it; they only read it. So it may be read from several threads.
+// The front makes the exchange. It changes neither the exchange nor the memory that the exchange
+// names, until the lanes have let go of it. The lanes only read it, so several threads may read it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace byteps::protocol {
 
 using operations::Spans;
 
-// What the shards, and whoever owns a piece later, must know of a tensor.
+// The facts about a tensor that the shards and each later owner of a piece must know.
 struct TensorFacts {
   TensorId id = 0;
   Combine combine = Combine::kSum;
@@ -31,30 +31,30 @@ class SpanSource {
  public:
   virtual ~SpanSource() = default;
   virtual Spans SpansOf(uint32_t number) const = 0;
-  // What the rank at this place of the process set brings and wants: sizes and offsets alone count,
-  // for its memory is elsewhere.
+  // Returns the spans of the rank at this place of the process set. Only sizes and offsets count,
+  // because the memory of that rank is elsewhere.
   virtual Spans SpansOfPlace(uint32_t number, uint32_t /*place*/) const { return SpansOf(number); }
 };
 
 struct Exchange {
   uint64_t serial = 0;    // no other exchange of this worker has it
-  std::string_view name;  // of the tensor, for messages
+  std::string_view name;  // name of the tensor, for messages
   TensorFacts tensor;
-  uint64_t use = 0;    // of its name; with an attempt it is a round (wire/round.h)
-  uint32_t order = 0;  // among tensors of equal priority
+  uint64_t use = 0;    // use of the name; with an attempt it is a round (wire/round.h)
+  uint32_t order = 0;  // order among tensors of equal priority
   int32_t priority = 0;
-  // Its pieces are those with the numbers first_piece ... first_piece + count - 1.
+  // The pieces have the numbers first_piece ... first_piece + count - 1.
   uint32_t first_piece = 0;
   uint32_t count = 0;
-  const std::vector<ShardId>* homes = nullptr;  // by number
+  const std::vector<ShardId>* homes = nullptr;  // home of each piece, by number
   const SpanSource* spans = nullptr;
   Memory memory =
-      Memory::kHost;  // of the spans; sizes that are told first are always in the host's
-  // Without this member's part the result is nobody's bytes.
+      Memory::kHost;  // memory of the spans; sizes that are told first are always in the host's
+  // The member without whose part the result is undefined.
   std::optional<Slot> root;
-  // Pieces may go again, with the same bytes.
+  // Pieces may be pushed again, with the same bytes.
   bool atomic = false;
-  // Ranks that want nothing of a piece wait for the news that those who do have it.
+  // A rank that wants nothing of a piece waits for the news that the ranks that want it have it.
   bool others_wait = false;
 
   uint32_t end() const { return first_piece + count; }

@@ -15,7 +15,7 @@ uint64_t Exchanges::Begin(OperationId operation, const Exchange& exchange) {
   open.progress.Begin(lanes_.lanes());
   try {
     lanes_.Begin({&open.exchange});
-  } catch (...) {  // no memory
+  } catch (...) {  // no memory was left
     open_.erase(last_serial_);
     throw;
   }
@@ -51,8 +51,9 @@ std::optional<Exchanges::End> Exchanges::OnPartDone(const to_front::PartDone& ma
   return end;
 }
 
-// An atomic tensor has one receipt: a piece with somebody in its receipt who is not in that of
-// every piece is pushed again, in the next attempt. Nobody joins meanwhile, so this ends.
+// An atomic tensor has one receipt for all its pieces. A piece that has more members in its receipt
+// than all pieces have in common is pushed again, in the next attempt. No member joins meanwhile,
+// so this ends.
 bool Exchanges::TryAgainForOneReceipt(Open& open) {
   bool again =
       open.exchange.atomic && open.progress.mixed() && open.attempt + 1 < wire::kAttemptsMax;

@@ -26,44 +26,45 @@ class Exchanges {
   struct End {
     OperationId operation = 0;
     bool withdrawn = false;
-    // If the front has not withdrawn it:
-    Status status;       // of the first piece with an error
-    Receipt receipt;     // who is in all pieces
-    bool mixed = false;  // some pieces have more
+    // These hold only if the front has not withdrawn the exchange:
+    Status status;       // status of the first piece with an error
+    Receipt receipt;     // members whose contributions are in all pieces
+    bool mixed = false;  // some pieces have more members
   };
 
-  // Both outlive it.
+  // `lanes` and `rules` must outlive this object.
   Exchanges(LaneMailing& lanes, const FrontRules& rules) : lanes_(lanes), rules_(rules) {}
 
-  // A generation begins: none is open.
+  // Forgets everything, because a generation begins. REQUIRES: no exchange is open.
   void Clear() { open_.clear(); }
 
-  // Gives the exchange to every lane. What it points to is borrowed, and must stay as it is, until
-  // the exchange is over. Returns its serial, which is never 0. Not open if this throws.
+  // Gives the exchange to every lane. Begin borrows what the exchange points to; it must stay as it
+  // is until the exchange is over. Returns the serial of the exchange, which is never 0. If Begin
+  // throws, the exchange is not open.
   uint64_t Begin(OperationId operation, const Exchange& exchange);
   // Asks the owners of the pieces to end the exchange in an error, with this reason.
   void Abort(uint64_t serial, const Status& why);
-  // The operation ends in an error: tells the lanes to release the exchange's memory. Without a
-  // value the exchange is not over yet: OnReleased will say so.
-  // REQUIRES: the exchange is open, and the front has not withdrawn it before.
+  // Tells the lanes to release the exchange's memory, because the operation ends in an error. If
+  // Withdraw returns no value, the exchange is not over yet: OnReleased will say so. REQUIRES: the
+  // exchange is open, and the front has not withdrawn it before.
   std::optional<End> Withdraw(uint64_t serial);
 
-  // Mail of a lane. Has a value if an exchange is over with this mail. Mail about an exchange that
-  // is over changes nothing.
+  // Takes mail of a lane. Returns a value if an exchange is over with this mail. Mail about an
+  // exchange that is over changes nothing.
   std::optional<End> OnPartDone(const to_front::PartDone& mail);
   std::optional<End> OnReleased(const to_front::Released& mail);
 
-  // The latest time of an answer that a lane has named.
+  // Returns the latest time of an answer that a lane has named.
   Time now() const { return now_; }
 
  private:
   struct Open {
     OperationId operation = 0;
-    Exchange exchange;  // the lanes know where it is
+    Exchange exchange;  // the lanes keep a pointer to it
     uint32_t attempt = 0;
     ExchangeProgress progress;
     bool withdrawn = false;
-    std::vector<bool> released;  // by lane, once it is withdrawn
+    std::vector<bool> released;  // the lanes that have released it, once it is withdrawn
   };
   using Place = std::unordered_map<uint64_t, Open>::iterator;
 
@@ -72,7 +73,7 @@ class Exchanges {
 
   LaneMailing& lanes_;
   const FrontRules& rules_;
-  std::unordered_map<uint64_t, Open> open_;  // by serial
+  std::unordered_map<uint64_t, Open> open_;  // open exchanges by serial
   uint64_t last_serial_ = 0;
   Time now_{};
 };

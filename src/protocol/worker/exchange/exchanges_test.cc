@@ -12,7 +12,7 @@ namespace {
 
 constexpr OperationId kOperation = 31;
 
-// Exchanges with lanes that only write down what they are told.
+// Exchanges with lanes that only record what they are told.
 class ExchangesForTest {
  public:
   explicit ExchangesForTest(uint32_t lanes, const FrontRules& rules = kFrontRules)
@@ -58,7 +58,7 @@ class ExchangesForTest {
   Exchanges exchanges;
 };
 
-// After how many of `lanes`, in this order, a withdrawn exchange is over.
+// Returns after how many releases, by `lanes` in this order, a withdrawn exchange is over.
 size_t EndsAfter(const std::vector<uint32_t>& lanes, const FrontRules& rules) {
   ExchangesForTest test(4, rules);
   uint64_t serial = test.Begin(8);
@@ -70,7 +70,8 @@ size_t EndsAfter(const std::vector<uint32_t>& lanes, const FrontRules& rules) {
   return SIZE_MAX;
 }
 
-// Before that a lane may still receive an answer into memory that is the user's again.
+// Until the last lane has released it, a lane may still receive an answer into memory that would
+// belong to the user again.
 RC_GTEST_PROP(ExchangesTest, AWithdrawnExchangeIsOverWhenTheLastLaneHasSaidSo, ()) {
   auto lanes = *rc::gen::container<std::vector<uint32_t>>(rc::gen::inRange(0U, 4U));
   std::vector<bool> said(4);
@@ -171,7 +172,7 @@ TEST(ExchangesTest, AnAbortIsAskedForWhileItIsOpen) {
 
 TEST(ExchangesTest, TheTimeIsThatOfTheLastAnswerOfAnyLane) {
   ExchangesForTest test(2);
-  to_front::PartDone part = ExchangesForTest::PartOf(0, 99, 1, {0});  // of no open one
+  to_front::PartDone part = ExchangesForTest::PartOf(0, 99, 1, {0});  // of no open exchange
   part.now = Time(milliseconds(5));
   test.exchanges.OnPartDone(part);
   part.now = Time(milliseconds(3));

@@ -29,7 +29,7 @@ void LaneMailing::StartMove(const to_lane::View& view) {
 }
 
 bool LaneMailing::OnHandOver(to_front::HandOver hand_over) {
-  if (!moving_ || hand_over.epoch != epoch_) return false;  // of a generation that is over
+  if (!moving_ || hand_over.epoch != epoch_) return false;  // from a generation that is over
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
     std::ranges::move(hand_over.pieces[lane], std::back_inserter(pieces_[lane]));
   }
@@ -59,7 +59,7 @@ void LaneMailing::FinishMove() {
 
 void LaneMailing::Withdraw(const Exchange& exchange) {
   if (moving_) withdrawn_.push_back(&exchange);
-  // One that waits to begin has not been seen by anybody.
+  // No lane has seen an exchange that still waits to begin.
   std::erase_if(waiting_, [&](const LaneMail& mail) {
     const auto* begin = std::get_if<to_lane::Begin>(&mail);
     const auto* repeat = std::get_if<to_lane::Repeat>(&mail);

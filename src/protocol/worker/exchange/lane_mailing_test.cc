@@ -18,7 +18,7 @@ class LaneMailingTest : public testing::Test {
     return {view, 0};
   }
 
-  // True when it was the last one. `pieces` go to lane 1.
+  // Returns true if it was the last hand-over. `pieces` go to lane 1.
   bool HandOver(uint32_t lane, uint64_t epoch, std::vector<MovedPiece> pieces = {}) {
     return mailing.OnHandOver({lane, epoch, {{}, std::move(pieces)}});
   }
@@ -74,7 +74,8 @@ TEST_F(LaneMailingTest, LanesTakeOverWhenAllHaveHandedOverAndThenTheRestFollows)
   EXPECT_EQ(To<to_lane::Abort>(1).size(), 1U);
 }
 
-// Mail that is late: the piece has left the lane that is told, and has not come to the other one.
+// The mail is late: the piece has left the lane that gets the mail, and has not arrived at the
+// other lane.
 TEST_F(LaneMailingTest, WhatIsWithdrawnWhileItMovesArrivesWithoutItsExchange) {
   mailing.ChangeView(ViewOf(2));
   HandOver(0, 2, {PieceOf(7)});
@@ -86,7 +87,8 @@ TEST_F(LaneMailingTest, WhatIsWithdrawnWhileItMovesArrivesWithoutItsExchange) {
   EXPECT_EQ(To<to_lane::TakeOver>(1)[0].pieces[0].exchange, nullptr);
 }
 
-// It may have a verdict that others lack: the lane that gets it judges that.
+// The retired piece may have a verdict that others lack. The lane that gets the piece decides about
+// that.
 TEST_F(LaneMailingTest, WhatIsRetiredWhileItMovesIsRetiredAgainWhereItArrives) {
   mailing.ChangeView(ViewOf(2));
   HandOver(0, 2, {PieceOf(7)});

@@ -1,5 +1,6 @@
-// What the front and the lanes of a worker tell each other. Mail from one to another arrives in the
-// order in which it was sent, perhaps late. Values; who gets them may keep them.
+// The messages between the front and the lanes of a worker. Mail from one sender to one receiver
+// arrives in the order in which it was sent, perhaps late. All mail is values, which the receiver
+// may keep.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,13 @@ struct View {
   std::shared_ptr<const wire::View> view;
   Slot slot = kNoSlot;
 };
-// All lanes have handed over what a view has moved; this is what has come here.
+// All lanes have handed over what a view has moved. `pieces`: the pieces that come to this lane.
 struct TakeOver {
   uint64_t epoch = 0;
   std::vector<MovedPiece> pieces;
 };
-// Operations may name this process set; `bitmap`, of ranks, is what shards are told.
+// Operations may name this process set. `ranks`: the set as the shards are told of it; empty if
+// this rank is not in it.
 struct AddProcessSet {
   uint32_t number = 0;
   SlotSet slots;
@@ -38,8 +40,8 @@ struct AddProcessSet {
 struct RemoveProcessSet {
   uint32_t number = 0;
 };
-// This contributor takes no part in rounds until its join with this number is over. 0: it is.
-// `ranks`: only these of it do; empty: all.
+// This contributor takes no part in rounds until its join with this number is over. 0: the join is
+// over. `ranks`: the ranks of the contributor that have joined; empty: all of them.
 struct Joined {
   uint64_t number = 0;
   SlotSet ranks;
@@ -47,7 +49,8 @@ struct Joined {
 struct Begin {
   const Exchange* exchange = nullptr;
 };
-// Pieces whose receipt is not `common` go again, in this attempt; the lane reports all its pieces.
+// A piece whose receipt is not `common` is pushed again, in this attempt. The lane reports all its
+// pieces.
 struct Repeat {
   const Exchange* exchange = nullptr;
   uint32_t attempt = 0;
@@ -57,24 +60,24 @@ struct Repeat {
 struct Withdraw {
   const Exchange* exchange = nullptr;
 };
-// Owners shall end the exchange in this error. It may have ended.
+// The lane asks the owners to end the exchange in this error. The exchange may have ended.
 struct Abort {
   TensorId tensor = 0;
   uint64_t serial = 0;
   Status why;
 };
-// The name of these tensors has failed: the lane forgets them, but for their verdicts.
+// The name of these tensors has failed. The lane forgets the tensors, but keeps their verdicts.
 struct Retire {
   std::vector<TensorId> tensors;
 };
-// All ranks have let go of these tensors: the lane forgets them, and their verdicts.
+// All ranks have let go of these tensors. The lane forgets the tensors and their verdicts.
 struct Forget {
   std::vector<TensorId> tensors;
 };
 
-// The front withdraws all exchanges next, and begins no other one.
+// The front withdraws all exchanges next, and begins no other exchange.
 struct Stop {};
-// The lane answers this question when nobody depends any more on what it holds.
+// The lane answers this question when no member depends any more on what the lane holds.
 struct Settle {
   uint64_t question = 0;
 };
@@ -88,44 +91,44 @@ using LaneMail = std::variant<to_lane::View, to_lane::TakeOver, to_lane::AddProc
 
 namespace to_front {
 
-// All pieces of an exchange that this lane had are done, perhaps none, and the lane does not touch
-// the exchange's memory any more. Each lane says so at least once in each attempt, and again if it
-// has taken over more pieces since.
+// All pieces of an exchange that this lane had are done; it may have had none. The lane does not
+// touch the exchange's memory any more. Each lane says so at least once in each attempt, and again
+// if it has taken over more pieces since.
 struct PartDone {
   uint32_t lane = 0;
   uint64_t serial = 0;
   TensorId tensor = 0;
   uint32_t pieces = 0;
-  Receipt receipt;     // who is in all of them
-  bool mixed = false;  // some of them have more
-  // The first piece with an error, and which.
+  Receipt receipt;     // members that are in all pieces
+  bool mixed = false;  // some pieces have more members
+  // The number of the first piece with an error, and its error.
   uint32_t failed_piece = UINT32_MAX;
   Status status;
-  Time now{};  // of the last answer
+  Time now{};  // time of the last answer
 };
-// Nothing of the exchange touches its memory any more.
+// The lane does not touch the exchange's memory any more.
 struct Released {
   uint32_t lane = 0;
   uint64_t serial = 0;
   TensorId tensor = 0;
 };
-// What the view of this epoch has moved to other lanes.
+// The pieces that the view of this epoch has moved to other lanes.
 struct HandOver {
   uint32_t lane = 0;
   uint64_t epoch = 0;
-  std::vector<std::vector<MovedPiece>> pieces;  // by lane
+  std::vector<std::vector<MovedPiece>> pieces;  // pieces by the lane that they go to
 };
-// This rank alone cannot go on with a piece that the others have.
+// The rank cannot go on with a piece that the other ranks have.
 struct GivesUp {
   Status why;
 };
 
-// The answer to to_lane::Settle. What other lanes hand over later is not in it.
+// The answer to to_lane::Settle. It does not include what other lanes hand over later.
 struct Settled {
   uint64_t question = 0;
 };
 
-// What the lane has exchanged with its shards, for the coordinator.
+// The traffic that the lane has measured with its shards, for the coordinator.
 struct Measured {
   wire::Rates rates;
 };

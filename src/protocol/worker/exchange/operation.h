@@ -1,4 +1,4 @@
-// What a user asks of a worker, and what comes of it.
+// The request of a user to a worker, and its outcome.
 #pragma once
 
 #include <cstddef>
@@ -16,48 +16,49 @@ namespace byteps::protocol {
 
 using OperationId = uint64_t;
 
-// Its memory belongs to the user and is borrowed until the operation has ended.
+// The operation borrows the user's memory until it has ended.
 struct Operation {
-  OperationId id = 0;  // the driver's number, of no other open operation
+  OperationId id = 0;  // the driver's number; no other open operation has it
   std::string name;
   wire::TensorSpec spec;
   uint64_t rows = 0;  // allgather, alltoall: this rank's first dimension
   const std::byte* input = nullptr;
-  // As large as input, the same or apart from it; unused by allgather and alltoall. Reducescatter:
-  // this rank's rows, which may lie in their place in the input.
+  // The memory of the result, as large as input: the same memory as input, or apart from it.
+  // Allgather and alltoall do not use it. Reducescatter: this rank's rows, which may lie at their
+  // place in the input.
   std::byte* output = nullptr;
-  Memory memory = Memory::kHost;  // of both; another use of the name may have another one
+  Memory memory = Memory::kHost;  // memory of both; another use of the name may have another memory
   int32_t priority = 0;
-  Duration limit{};  // of its own, from when the driver takes it; zero: the driver's
-  // Alltoall: rows for each rank of the process set, `rows` in all. None: equal parts.
+  Duration limit{};  // own limit, from when the driver takes the operation; zero: the driver's
+  // Alltoall: the rows for each rank of the process set; their sum is `rows`. Empty: equal parts.
   std::vector<uint64_t> splits;
 };
 
-// Why an operation that has not ended shall end in an error.
+// The reason to end an operation that has not ended in an error.
 struct TooLate {
   std::string why;        // "rank 0 has waited too long"
-  std::string others;     // what the ranks do that keep it waiting; empty: not known
-  bool join_too = false;  // also a join, which otherwise lasts as long as others have data
+  std::string others;     // what the ranks that keep it waiting do; empty: not known
+  bool join_too = false;  // ends also a join, which otherwise lasts while others have data
 };
 
-// How an operation ended.
+// The end of an operation.
 struct Outcome {
   Status status;
-  TensorId tensor = UINT32_MAX;  // whose use it was, and which; UINT32_MAX: it had no number
+  TensorId tensor = UINT32_MAX;  // tensor and round of this use; UINT32_MAX: it had no id
   uint64_t round = 0;
-  Time begun{};  // when its driver took it and saw it end; the epoch: not known
+  Time begun{};  // when the driver took it and saw it end; the epoch: not known
   Time ended{};
   uint32_t members = 0;  // ranks whose contributions are in every part of the result
-  Receipt ranks;         // which these are; none in a job of one
+  Receipt ranks;         // these ranks; null in a job of one
   Receipt receipt;       // their contributors, by slot
-  bool mixed = false;    // some parts have more: a member was lost meanwhile
-  // Allgather: the rows of all ranks, rank after rank. Alltoall: those for this one.
+  bool mixed = false;    // some parts have more members: a member was lost meanwhile
+  // Allgather: the rows of all ranks, rank after rank. Alltoall: the rows for this rank.
   std::unique_ptr<std::byte[]> gathered;
   uint64_t gathered_bytes = 0;
   uint64_t rows = 0;                     // join: the rank that joined last
-  std::vector<int64_t> received_splits;  // of both: the rows from each rank of the process set
+  std::vector<int64_t> received_splits;  // allgather, alltoall: rows from each rank of the set
 
-  // Parts of the result have this receipt, or (`more`) at least this one.
+  // Adds parts of the result that have this receipt, or, if `more`, at least this receipt.
   void Add(const Receipt& part, bool more) {
     mixed = NarrowReceipt(receipt, part) || more || mixed;
   }

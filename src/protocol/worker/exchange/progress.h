@@ -1,5 +1,5 @@
-// What the lanes have said of an exchange: it has ended when every lane has said so and all pieces
-// are accounted for. Then nothing touches its memory any more. One thread at a time.
+// The reports of the lanes about an exchange. An exchange has ended when every lane has reported
+// and all pieces are accounted for. Then nothing touches its memory any more. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,12 @@
 
 namespace byteps::protocol {
 
-// Lanes of a worker. More threads than this have never helped a network.
+// The maximum number of lanes of a worker. More threads than this have never helped a network.
 inline constexpr uint32_t kLanesMax = 64;
 
 class ExchangeProgress {
  public:
-  // An attempt begins.
-  // REQUIRES: lanes <= kLanesMax.
+  // Begins an attempt. REQUIRES: lanes <= kLanesMax.
   void Begin(uint32_t lanes) {
     *this = ExchangeProgress();
     silent_ = ~uint64_t{0} >> (kLanesMax - lanes);
@@ -24,7 +23,7 @@ class ExchangeProgress {
     pieces_ += part.pieces;
     mixed_ = mixed_ || part.mixed;
     if (part.receipt != nullptr) mixed_ = NarrowReceipt(receipt_, part.receipt) || mixed_;
-    // On every rank it is the first piece's error, whichever came first.
+    // Every rank reports the error of the first piece, in whatever order the errors came.
     if (part.status.ok() || (!status_.ok() && part.failed_piece > failed_piece_)) return;
     failed_piece_ = part.failed_piece;
     status_ = part.status;
@@ -32,11 +31,11 @@ class ExchangeProgress {
   bool IsComplete(uint32_t pieces) const { return silent_ == 0 && pieces_ >= pieces; }
 
   const Status& status() const { return status_; }
-  const Receipt& receipt() const { return receipt_; }  // who is in all pieces
-  bool mixed() const { return mixed_; }                // some pieces have more
+  const Receipt& receipt() const { return receipt_; }  // members that are in all pieces
+  bool mixed() const { return mixed_; }                // some pieces have more members
 
  private:
-  uint64_t silent_ = 0;  // lanes that have said nothing, a bit for each
+  uint64_t silent_ = 0;  // lanes that have not reported, one bit for each
   uint32_t pieces_ = 0;
   Receipt receipt_;
   bool mixed_ = false;

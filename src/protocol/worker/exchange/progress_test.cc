@@ -30,7 +30,7 @@ TEST(ExchangeProgressTest, EveryLaneMustSpeakAlsoOneWithoutPieces) {
   }
 }
 
-// A lane speaks again when it has taken over pieces.
+// A lane reports again when it has taken over pieces.
 TEST(ExchangeProgressTest, AllPiecesMustBeAccountedFor) {
   ExchangeProgress progress;
   progress.Begin(2);
@@ -43,7 +43,7 @@ TEST(ExchangeProgressTest, AllPiecesMustBeAccountedFor) {
   EXPECT_FALSE(progress.IsComplete(0)) << "another attempt";
 }
 
-// The same on every rank, in whatever order lanes speak.
+// The error is the same on every rank, in whatever order the lanes report.
 RC_GTEST_PROP(ExchangeProgressTest, TheFirstPiecesErrorCounts, ()) {
   auto pieces = *rc::gen::unique<std::vector<uint32_t>>(rc::gen::inRange(0U, 1000U));
   RC_PRE(!pieces.empty() && pieces.size() < kLanesMax);

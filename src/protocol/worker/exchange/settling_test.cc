@@ -17,7 +17,7 @@ TEST(SettlingTest, TheLastLaneToAnswerSettlesIt) {
   EXPECT_FALSE(settling.OnAnswer({question})) << "once";
 }
 
-// A view may have moved something to a lane that had answered.
+// A view may have moved a verdict to a lane that had answered already.
 TEST(SettlingTest, AnswersToAnEarlierQuestionDoNotCount) {
   Settling settling;
   uint64_t first = settling.Ask(2).question;

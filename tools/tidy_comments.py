@@ -19,6 +19,8 @@ FOLDERS = (
     "src/operations",
     "src/plan",
     "src/protocol",
+    "src/protocol/shard/state",
+    "src/protocol/worker/exchange",
     "src/protocol/worker/front",
     "src/topology",
     "src/wire",

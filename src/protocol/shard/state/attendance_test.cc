@@ -12,7 +12,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Contributors of 2 and 1 ranks.
+// The contributors have 2 ranks and 1 rank.
 class DivisorTest : public testing::Test {
  protected:
   uint32_t DivisorOf(uint32_t set, const std::vector<Slot>& here) {
@@ -163,7 +163,7 @@ TEST(AttendanceTest, WhoIsGoneIsNoMemberOfTheRound) {
   EXPECT_EQ(room.attendance.PusherOf(*piece.round), "worker 2") << "it did push";
 }
 
-// Contributors of any size, of which some are lost, have joined, have left or have pushed.
+// Contributors of any size. Some of them are lost, have joined, have left or have pushed.
 RC_GTEST_PROP(AttendanceTest, EverybodyIsHereOrMissingAndMissingOnesAreExemptOrNot, ()) {
   std::vector<uint32_t> ranks(*rc::gen::inRange<size_t>(1, 6));
   for (uint32_t& count : ranks) count = *rc::gen::inRange(1U, 4U);

@@ -7,14 +7,14 @@
 namespace byteps::protocol {
 namespace {
 
-// Of a contribution to a join; 0 where a peer has sent no such word.
+// Returns the operations that a contribution to a join counts; 0 if a peer has sent no such word.
 uint32_t OperationsOf(const Contribution& contribution) {
   return wire::OperationsOfJoin(ConstByteSpan(contribution.buffer.data(), contribution.bytes));
 }
 
 }  // namespace
 
-// The inputs in slot order, decoded where they are encoded.
+// Collects the inputs in slot order. Encoded inputs are decoded.
 Status Combiner::Collect(const Round& round) {
   const Codec* codec = round.codec() == 0 ? nullptr : codecs_.Find(round.codec());
   inputs_.clear();
@@ -72,8 +72,8 @@ const BufferRef* Combiner::FirstOf(const Round& round) {
   return nullptr;
 }
 
-// Who has taken part in most, and of several the last to arrive. Of those who are still there, if
-// there are any.
+// Returns the contribution whose rank has taken part in the most operations; among equals, the last
+// to arrive. Members that are still present go before others.
 Combiner::Combined Combiner::LastOf(const Round& round) const {
   auto standing = [&](Slot slot) {
     return std::pair(members_.IsPresent(slot), OperationsOf(round.contributions()[slot]));

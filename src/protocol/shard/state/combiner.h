@@ -1,4 +1,5 @@
-// Contributions to verdict: the arithmetic of a decided round, and of what is encoded.
+// Combines the contributions of a decided round into a verdict, with arithmetic, decoding and
+// encoding.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,20 @@ namespace byteps::protocol {
 // One thread at a time; steady state allocates nothing.
 class Combiner {
  public:
-  // All of them outlive it.
+  // All of them must outlive this object.
   Combiner(BufferPool& pool, Arithmetic& arithmetic, const Codecs& codecs, const Members& members)
       : pool_(pool), arithmetic_(arithmetic), codecs_(codecs), members_(members) {}
 
-  // The bytes of a verdict, as they travel.
+  // The bytes of a verdict, in the form in which they travel.
   struct Combined {
     BufferRef buffer;
     uint32_t bytes = 0;
   };
-  // Contributions are combined in slot order, whatever the order of arrival: same inputs, same
-  // bits. `divisor`: of an average. With a codec they are decoded, and the result is encoded once;
-  // an error: one of them could not be decoded. Without one the buffer is one of the round's own.
-  // REQUIRES: a contribution has arrived, and none lacks; the round's codec is among `codecs`.
+  // Combines the contributions in slot order, whatever the order of arrival, so the same inputs
+  // give the same bits. `divisor`: the divisor of an average. With a codec the contributions are
+  // decoded, and the result is encoded once; an error says that one contribution could not be
+  // decoded. Without a codec the buffer is one of the round's own. REQUIRES: a contribution has
+  // arrived, and none lacks; the round's codec is among `codecs`.
   Result<Combined> Combine(const Round& round, uint32_t divisor);
 
  private:
@@ -40,7 +42,7 @@ class Combiner {
   Arithmetic& arithmetic_;
   const Codecs& codecs_;
   const Members& members_;
-  std::vector<const std::byte*> inputs_;  // scratch, as the next one
+  std::vector<const std::byte*> inputs_;  // scratch, like `decoded_`
   std::vector<BufferRef> decoded_;
 };
 

@@ -20,7 +20,7 @@ std::string TextOf(const Combiner::Combined& combined) {
   return {reinterpret_cast<const char*>(combined.buffer.data()), combined.bytes};
 }
 
-// A piece of one float32.
+// Returns the bytes of a piece of one float32.
 std::string TextOf(float value) {
   std::string text(sizeof value, '\0');
   std::memcpy(text.data(), &value, sizeof value);
@@ -33,7 +33,7 @@ wire::DataHeader FloatPush(Combine combine = Combine::kSum) {
   return header;
 }
 
-// What is too small for the sum so far is lost, so that another order has another sum.
+// A value that is too small for the sum so far is lost, so another order gives another sum.
 TEST(CombinerTest, CombinesInSlotOrderWhateverCameFirst) {
   Room room;
   const float values[] = {1e8F, 1, -1e8F};
@@ -89,7 +89,8 @@ TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {
   EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()), "b");
 }
 
-// The shard of the join has heard of it first, and another shard let it go on without the others.
+// The shard of the join hears first of the rank that has taken part in more operations. Another
+// shard let that rank go on without the others.
 TEST(CombinerTest, TheLastOneIsWhoHasTakenPartInMost) {
   Room room;
   Piece& piece = room.Open({7, 0, 1}, sizeof(uint64_t), Combine::kLast);

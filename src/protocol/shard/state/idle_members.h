@@ -1,10 +1,11 @@
-// Members that want nothing of a decided piece and are answered later.
+// Members that want nothing of a decided piece. The shard answers them later.
 //
-// In a reducescatter or an alltoall each rank wants only its own part of the result. Of a piece
-// that another rank wants, its own answer says nothing but "you may forget what you pushed". That
-// must not be said before those who want the bytes have them: if this server died in between,
-// nobody could make the verdict again. So the idle members wait here until all others hold it. What
-// they are told then is an empty verdict: decided, and nobody needs the bytes.
+// In a reducescatter or an alltoall each rank wants only its own part of the result. For a piece
+// that another rank wants, a rank's answer says only "you may forget what you pushed". The shard
+// must not send this answer before the members that want the bytes have them: if this server died
+// in between, no process could make the verdict again. So the idle members wait here until all
+// others hold the verdict. The shard then sends them an empty verdict: the piece is decided, and no
+// member needs the bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,16 @@ namespace byteps::protocol {
 // One thread at a time.
 class IdleMembers {
  public:
-  // `slot` has pushed `ref`, wants nothing, and waits.
+  // Notes that `slot` has pushed `ref`, wants nothing, and waits for its answer.
   void Add(const wire::PieceRef& ref, Slot slot, int32_t priority) {
     ref_ = ref;
     waiting_.Insert(slot);
     priority_ = priority;
   }
-  // It brought all of the bytes itself.
+  // Notes that `slot` brought all of the bytes itself.
   void NoteHasAll(Slot slot) { have_all_.Insert(slot); }
 
-  // Nobody has to wait for `slot`: it wants nothing, or has it all.
+  // Returns whether `slot` keeps no member waiting, because it wants nothing, or has all bytes.
   bool IsSettled(Slot slot) const { return waiting_.Contains(slot) || have_all_.Contains(slot); }
 
   const wire::PieceRef& ref() const { return ref_; }

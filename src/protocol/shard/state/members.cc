@@ -20,7 +20,7 @@ std::vector<Slot> Members::SetView(const wire::View& view, bool begins) {
   slot_of_rank_.clear();
   for (const wire::WorkerInfo& worker : wire::WorkersOfGeneration(view)) {
     if (begins && worker.slot >= members_.size()) members_.resize(worker.slot + 1);
-    if (worker.slot >= members_.size()) continue;  // nobody joins within a generation
+    if (worker.slot >= members_.size()) continue;  // no member joins within a generation
     if (worker.rank >= slot_of_rank_.size()) slot_of_rank_.resize(worker.rank + 1, kNoSlot);
     slot_of_rank_[worker.rank] = worker.slot;
     members_[worker.slot].ranks.push_back(worker.rank);

@@ -1,5 +1,5 @@
-// The answers on one connection: each has a number, from 1, and what each was about is kept until
-// its verdict is with every member. An acknowledgement of a number stands for all up to it.
+// The answers on one connection, numbered from 1. The subject of each answer is kept until every
+// member has its verdict. An acknowledgement of a number acknowledges all answers up to it.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +14,20 @@ namespace byteps::protocol {
 
 struct Answered {
   wire::PieceRef ref;
-  uint64_t since = 0;  // of the piece when it was answered
+  uint64_t since = 0;  // the epoch since which this shard owned the piece
 };
 
 // One thread at a time; steady state allocates nothing.
 class NumberedAnswers {
  public:
-  // One more answer leaves; its number.
+  // Adds an answer that leaves. Returns its number.
   uint64_t Add(const Answered& answered) {
     kept_.push_back(answered);
     return ++sent_;
   }
   uint64_t sent() const { return sent_; }
 
-  // One of those that are kept was about this round.
+  // Returns whether an answer about this round is kept.
   bool Keeps(const wire::PieceRef& ref) {
     return KeepsAny([&](const Answered& answered) { return answered.ref == ref; });
   }
@@ -39,8 +39,8 @@ class NumberedAnswers {
     return false;
   }
 
-  // What the next answer was about that an acknowledgement of `number` stands for, in order; none
-  // when it has taken them all. Skips those that are forgotten.
+  // Returns the oldest answer that `number` acknowledges and that was not returned yet; nothing if
+  // there is none. Skips forgotten answers.
   std::optional<Answered> NextAcknowledged(uint64_t number) {
     uint64_t forgotten = sent_ - kept_.size();
     acknowledged_ = std::max(acknowledged_, std::min(number, forgotten));
@@ -48,21 +48,21 @@ class NumberedAnswers {
     return kept_[acknowledged_++ - forgotten];
   }
 
-  // Forgets the oldest answers while `is_stable` says that every member has their verdict. The
-  // number up to which that is so.
+  // Forgets the oldest answers while `is_stable` says that every member has their verdict. Returns
+  // the number of the last forgotten answer.
   template <typename IsStable>
   uint64_t ForgetStable(IsStable&& is_stable) {
     while (!kept_.empty() && is_stable(kept_.front())) kept_.pop_front();
     return sent_ - kept_.size();
   }
 
-  // The number up to which the receiver has been told that its answers are stable.
+  // Returns the number up to which the receiver was told that its answers are stable.
   uint64_t stable_told() const { return stable_told_; }
   void NoteStableTold(uint64_t number) { stable_told_ = number; }
-  // An answer has left since the last look.
+  // Returns whether an answer has left since the last call.
   bool LookForNew() { return std::exchange(sent_at_last_look_, sent_) != sent_; }
 
-  // The connection is gone; the next one counts from 1 again.
+  // Forgets all answers, because the connection is gone. The next connection counts from 1 again.
   void Restart() {
     while (!kept_.empty()) kept_.pop_front();
     sent_ = acknowledged_ = stable_told_ = sent_at_last_look_ = 0;

@@ -45,8 +45,8 @@ TEST(NumberedAnswersTest, ANewConnectionCountsFromOne) {
   EXPECT_EQ(answers.Add({{2, 0, 1}, 1}), 1u);
 }
 
-// Whatever is acknowledged and forgotten when: no answer twice, none out of order, and none but
-// those that were forgotten left out.
+// Acknowledgements and forgetting come in any order. Each answer is returned at most once and in
+// order, and only forgotten answers are left out.
 RC_GTEST_PROP(NumberedAnswersTest, EachIsAcknowledgedOnceInOrder, ()) {
   NumberedAnswers answers;
   std::vector<bool> stable;  // by number, from 1

@@ -1,8 +1,11 @@
-// The pieces of a shard: of each, since when the shard owns it, its last verdict, and the round in
-// progress. And the tensors that are retired, because the ranks disagree about their name: no round
-// of them begins from the use in which they disagree on. The rounds before it end like all others,
-// because some rank has their verdicts. And the tensors that are forgotten, because all ranks have
-// let go of them: what a member still says of one, perhaps late, counts for nothing.
+// The pieces of a shard. Of each piece the table keeps since when the shard owns it, its last
+// verdict, and the round in progress.
+//
+// The table also keeps the retired tensors, whose ranks disagree about their name. No round of such
+// a tensor begins from the use in which the ranks disagree on. The rounds before that use end like
+// all others, because some rank has their verdicts. And it keeps the forgotten tensors, which all
+// ranks have let go of. A message about a forgotten tensor, which a member may send late, has no
+// effect.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +29,13 @@ struct Piece {
   ShardId home = 0;    // the shard that it was dealt to
   uint64_t since = 0;  // the epoch since which this shard owns it
   Verdict verdict;
-  std::unique_ptr<Round> round;  // null: none is in progress
+  std::unique_ptr<Round> round;  // null: no round is in progress
 };
 
 // One thread at a time. A piece stays where it is until it is erased.
 class PieceTable {
  public:
-  // Null: nothing is known of it.
+  // Returns null if nothing is known of the piece.
   Piece* Find(const wire::PieceRef& ref) {
     auto found = pieces_.find(KeyOf(ref));
     return found == pieces_.end() ? nullptr : &found->second;
@@ -41,7 +44,7 @@ class PieceTable {
     auto found = pieces_.find(KeyOf(ref));
     return found == pieces_.end() ? nullptr : &found->second;
   }
-  // Makes the piece if nothing is known of it; it is owned since `since`.
+  // Returns the piece. If nothing is known of it, makes it, owned since `since`.
   Piece& At(const wire::PieceRef& ref, ShardId home, uint64_t since) {
     Piece& piece = pieces_[KeyOf(ref)];
     if (!retired_.empty() && IsRetired(ref.tensor)) of_retired_.insert(KeyOf(ref));
@@ -51,7 +54,7 @@ class PieceTable {
     piece.since = since;
     return piece;
   }
-  // The piece if `ref` is its round in progress, null otherwise.
+  // Returns the piece if `ref` is its round in progress, null otherwise.
   Piece* FindOpen(const wire::PieceRef& ref) {
     Piece* piece = Find(ref);
     bool open = piece != nullptr && piece->round != nullptr && piece->round->ref() == ref;
@@ -62,28 +65,29 @@ class PieceTable {
   void ForEach(Do&& act) {
     for (auto& [key, piece] : pieces_) act(piece);
   }
-  // Erases those of which `is_unwanted` says so. Its rounds must be ended by then.
+  // Erases the pieces for which `is_unwanted` is true. REQUIRES: their rounds have ended.
   template <typename IsUnwanted>
   void EraseIf(IsUnwanted&& is_unwanted) {
     for (auto it = pieces_.begin(); it != pieces_.end();) {
       it = is_unwanted(it->second) ? pieces_.erase(it) : std::next(it);
     }
   }
-  // A generation begins.
+  // Forgets everything, because a generation begins.
   void Clear();
 
-  // The ranks disagree about what their name stands for in this use (wire/round.h).
+  // Retires the tensors, because the ranks disagree about what their name means in this use
+  // (wire/round.h).
   void Retire(const std::vector<TensorId>& tensors, uint64_t use);
   bool IsRetired(TensorId tensor) const { return retired_.contains(tensor); }
-  // The round is of the use in which the ranks disagree, or of a later one.
+  // Returns whether the round belongs to the use in which the ranks disagree, or to a later use.
   bool IsVoid(const wire::PieceRef& ref) const {
     auto found = retired_.find(ref.tensor);
     return found != retired_.end() && wire::UseOf(ref.round) >= found->second;
   }
-  // All ranks have let go of these. Their pieces must be erased by then.
+  // Forgets the tensors, because all ranks have let go of them. REQUIRES: their pieces are erased.
   void Forget(const std::vector<TensorId>& tensors);
   bool IsForgotten(TensorId tensor) const { return forgotten_.Contains(tensor); }
-  // Pieces of retired tensors; `act` erases none.
+  // Calls `act` for the pieces of retired tensors. `act` must erase no piece.
   template <typename Do>
   void ForEachOfRetired(Do&& act) {
     for (uint64_t key : of_retired_) {
@@ -91,8 +95,9 @@ class PieceTable {
       if (found != pieces_.end()) act(found->second);
     }
   }
-  // Erases those of them that nobody waits for any more: they have no round, and a stable verdict
-  // that `is_unwanted` says need not be remembered, or none.
+  // Erases the pieces of retired tensors that no member waits for any more. Such a piece has no
+  // round. It has no verdict either, or a stable verdict that need not be remembered, as
+  // `is_unwanted` says.
   template <typename IsUnwanted>
   void EraseSettled(IsUnwanted&& is_unwanted) {
     std::erase_if(of_retired_, [&](uint64_t key) {
@@ -106,7 +111,7 @@ class PieceTable {
     });
   }
 
-  // Pieces with a verdict that somebody may still lack. Takes time.
+  // Counts the pieces with a verdict that a member may still lack. Takes time.
   size_t unstable_count() const;
 
  private:
@@ -115,8 +120,8 @@ class PieceTable {
   }
 
   std::unordered_map<uint64_t, Piece> pieces_;
-  std::unordered_map<TensorId, uint64_t> retired_;  // with the use
-  std::unordered_set<uint64_t> of_retired_;         // keys; some may be erased
+  std::unordered_map<TensorId, uint64_t> retired_;  // with the use in which the ranks disagree
+  std::unordered_set<uint64_t> of_retired_;         // keys of their pieces; some may be erased
   NumberRanges forgotten_;
 };
 

@@ -78,7 +78,7 @@ Status ProcessSets::Tell(Slot from, uint64_t number, ConstByteSpan bitmap) {
     Remove(from, static_cast<uint32_t>(number));
     return Status::Ok();
   }
-  // Ranks that this generation has not are in no round.
+  // Ranks that are not in this generation are in no round, so they are dropped.
   size_t bytes_max = (members_.rank_count() + 7) / 8;
   RankSet ranks = RankSet::FromBitmap(bitmap.first(std::min(bitmap.size(), bytes_max)));
   const std::vector<uint32_t>& own = members_.RanksOf(from);
@@ -91,7 +91,7 @@ Status ProcessSets::Tell(Slot from, uint64_t number, ConstByteSpan bitmap) {
   return Add(from, static_cast<uint32_t>(number), std::move(ranks));
 }
 
-// Of two who contradict each other nobody can say who is right: both are named.
+// We cannot know which of the two members is right, so the error names both.
 Status ProcessSets::Add(Slot from, uint32_t number, RankSet ranks) {
   auto found = sets_.find(number);
   bool known = found != sets_.end();

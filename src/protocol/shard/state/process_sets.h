@@ -1,7 +1,7 @@
-// Process sets: which ranks take part in a tensor's rounds. Workers tell a shard of a set before
-// they push for it, first of all on a new connection, and when they have removed it. A set is
-// forgotten when it is in no open round and nobody on a connection has told of it: whoever comes to
-// push for it tells it first. docs/decisions/0011-rounds-of-some.md.
+// Process sets: the ranks that take part in a tensor's rounds. A worker tells a shard of a set
+// before it pushes for the set, first of all on a new connection, and when it has removed the set.
+// A set is forgotten when no open round uses it and no member has told of it on its connection. A
+// worker that pushes for it later tells of it first. docs/decisions/0011-rounds-of-some.md.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,31 @@
 
 namespace byteps::protocol {
 
-// A set of ranks as the view has them. A contributor is in it with one of its ranks or with
+// A set of ranks, resolved in the view. A contributor is in the set with one of its ranks or with
 // several.
 class ProcessSet {
  public:
-  ProcessSet() = default;  // of nobody yet
+  ProcessSet() = default;  // has no ranks until Review
   ProcessSet(uint32_t number, RankSet ranks) : number_(number), ranks_(std::move(ranks)) {}
 
-  uint32_t number() const { return number_; }  // 0: everybody
+  uint32_t number() const { return number_; }  // 0: all ranks
   const RankSet& ranks() const { return ranks_; }
   bool IncludesRank(uint32_t rank) const { return number_ == 0 || ranks_.Contains(rank); }
   bool Includes(Slot slot) const { return RanksOf(slot) > 0; }
-  // For how many of its ranks the contributor speaks, also one that is gone.
+  // Returns how many ranks of the set the contributor speaks for, even if it is gone.
   uint32_t RanksOf(Slot slot) const { return slot < ranks_of_.size() ? ranks_of_[slot] : 0; }
-  // Its contributors that are in the view. The same object until the next view.
+  // Returns the set's contributors that are in the view. The object stays the same until the next
+  // view.
   const Receipt& all() const { return all_; }
   uint32_t present_count() const { return present_count_; }
-  // The lowest of its ranks that the contributor speaks for and that has left; UINT32_MAX: none.
+  // Returns the lowest rank of the set that the contributor speaks for and that has left;
+  // UINT32_MAX: none has left.
   uint32_t LeftRankOf(Slot slot, const Members& members) const;
 
-  // The view is in force. Everybody has the view's own receipt.
+  // Resolves the set in the new view. Set 0 has the view's own receipt.
   void Review(const Members& members);
 
-  // Members that have told of it on their connection, and not removed it.
+  // Returns the members that have told of the set on their connection, and have not removed it.
   const SlotSet& tellers() const { return tellers_; }
   bool AddTeller(Slot slot) { return tellers_.Insert(slot); }
   bool RemoveTeller(Slot slot) { return tellers_.Remove(slot); }
@@ -48,7 +50,7 @@ class ProcessSet {
 
  private:
   uint32_t number_ = 0;
-  RankSet ranks_;                   // of everybody: none
+  RankSet ranks_;                   // empty for set 0
   std::vector<uint32_t> ranks_of_;  // by slot
   Receipt all_;
   uint32_t present_count_ = 0;
@@ -59,24 +61,26 @@ class ProcessSet {
 // One thread at a time. A set that Find or For returns stays where it is while it is needed.
 class ProcessSets {
  public:
-  // `members` outlives it.
+  // `members` must outlive this object.
   explicit ProcessSets(const Members& members) : members_(members) {}
 
-  // After each view of the members. `begins`: all sets are forgotten.
+  // Must be called after each view of the members. `begins`: forgets all sets.
   void OnView(bool begins);
 
-  // Null: nobody has told of it, or it is forgotten.
+  // Returns null if no member has told of the set, or if it is forgotten.
   const ProcessSet* Find(uint32_t number) const;
-  // The set, if `from` may push for it; null: it has not told of it, and NotTold says so.
+  // For returns the set if `from` may push for it. It returns null if `from` has not told of the
+  // set; NotTold then makes the error.
   ProcessSet* For(Slot from, uint32_t number);
   Status NotTold(Slot from, uint32_t number) const;
 
-  // `from` tells which ranks are in the set, as a bitmap; an empty one: it has removed the set.
-  // kProtocol: no correct worker says that, or another one has told of other ranks.
+  // Takes the ranks of the set, which `from` tells as a bitmap. An empty bitmap: `from` has removed
+  // the set. kProtocol: a correct worker never sends this, or another worker has told of other
+  // ranks.
   Status Tell(Slot from, uint64_t number, ConstByteSpan bitmap);
-  // The connection of `from` is gone.
+  // Forgets what `from` told, because its connection is gone.
   void ForgetConnection(Slot from);
-  // A round of the set has ended.
+  // Notes that a round of the set has ended.
   void EndRound(ProcessSet& set);
 
   size_t size() const { return sets_.size(); }
@@ -88,7 +92,7 @@ class ProcessSets {
   const Members& members_;
   ProcessSet everybody_;
   std::unordered_map<uint32_t, ProcessSet> sets_;  // by number
-  std::vector<size_t> told_;                       // by slot: of how many sets it is a teller
+  std::vector<size_t> told_;                       // by slot: the sets it has told of
 };
 
 }  // namespace byteps::protocol

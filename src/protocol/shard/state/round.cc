@@ -4,7 +4,7 @@
 
 namespace byteps::protocol {
 
-// The root of a broadcast wants nothing either, but has it all.
+// The root of a broadcast also wants nothing, but it is not idle, because it has all bytes.
 void Announce(Contribution& contribution, const wire::DataHeader& header, size_t payload_bytes) {
   bool has_all = header.combine == Combine::kOverlay && payload_bytes == header.piece_bytes;
   contribution.want_offset = header.want_offset;

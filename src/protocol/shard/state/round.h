@@ -1,5 +1,5 @@
-// A piece's round in progress: what each contributor has pushed, and which span of the verdict it
-// wants. A round only collects; rounds.h opens and ends it.
+// The round of a piece that is in progress: what each contributor has pushed, and which span of the
+// verdict it wants. A round only collects; rounds.h opens and ends it.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@
 
 namespace byteps::protocol {
 
-// What one slot brings to the round and what it wants of the verdict.
+// The contribution of one slot to the round, and the span of the verdict that the slot wants.
 struct Contribution {
-  BufferRef buffer;  // as it came; of an overlay: none, its bytes are in the round's
+  BufferRef buffer;  // the bytes as pushed; empty in an overlay, whose bytes are in overlay()
   uint32_t bytes = 0;
   uint32_t want_offset = 0;
   uint32_t want_bytes = 0;
   int32_t priority = 0;
-  bool begun = false;  // its payload comes in
+  bool begun = false;  // its payload is being received
   bool arrived = false;
-  bool idle = false;     // wants nothing of the verdict, and has not all of it either
-  bool aborted = false;  // it counts as arrived, but has brought nothing
+  bool idle = false;     // wants nothing of the verdict, and does not have all of it either
+  bool aborted = false;  // counts as arrived, but has brought nothing
 
   bool HasAll() const { return arrived && want_bytes == 0 && !idle; }
 };
 
-// Fills in what a push's header and its payload's size say of it.
+// Fills in what a push's header and the size of its payload say about the contribution.
 void Announce(Contribution& contribution, const wire::DataHeader& header, size_t payload_bytes);
 
-// Recycled: Begin makes it a new one. One thread at a time; steady state allocates nothing.
+// A round is recycled: Begin makes it a new one. One thread at a time; steady state allocates
+// nothing.
 class Round {
  public:
-  // The first push of it. `serial`: no other round of this shard has it. `slots`: those of the
-  // generation. `set` outlives the round.
+  // Begins the round with its first push. `serial`: no other round of this shard has it. `slots`:
+  // the number of slots of the generation. `set` must outlive the round.
   void Begin(uint64_t serial, const wire::DataHeader& header, ProcessSet& set, Slot slots);
-  // Gives its buffers back, and names no set any more.
+  // Gives the round's buffers back, and forgets its set.
   void End();
 
   uint64_t serial() const { return serial_; }
@@ -52,27 +53,27 @@ class Round {
   bool HasArrived(Slot slot) const { return contributions_[slot].arrived; }
   const std::vector<Slot>& order_of_arrival() const { return order_of_arrival_; }
   uint64_t pushed_bytes() const { return pushed_bytes_; }
-  // Of an overlay: the whole piece.
+  // Returns the buffer of the whole piece in an overlay.
   const BufferRef& overlay() const { return overlay_; }
 
-  // Members of set and view that have not pushed.
+  // Counts the members of the set and the view that have not pushed.
   uint32_t missing() const { return missing_; }
   void SetMissing(uint32_t missing) { missing_ = missing; }
 
-  // The payload of a push begins to come in: where it goes. `keep` holds the memory, whatever
-  // becomes of the round. REQUIRES: !HasArrived(from).
+  // Returns where the payload of a push goes, because the payload begins to come in. `keep` keeps
+  // that memory alive, even if the round ends. REQUIRES: !HasArrived(from).
   ByteSpan PlaceOf(Slot from, const wire::DataHeader& header, size_t payload_bytes,
                    BufferPool& pool, BufferRef& keep);
-  // It is here. `awaited`: `from` is one of the missing.
+  // Notes that the payload is here. `awaited`: `from` is one of the missing members.
   void Arrive(Slot from, const wire::DataHeader& header, size_t payload_bytes, bool awaited);
-  // It asks for the error `why` instead. The first one wins; a round of which a part will never
-  // come can only end in an error. `awaited` as above; REQUIRES: !HasArrived(from).
+  // Notes that `from` asks for an error instead of pushing. Its part will never come, so the round
+  // can only end in an error. `awaited`: see Arrive. REQUIRES: !HasArrived(from).
   void ArriveAborted(Slot from, const wire::DataHeader& header, bool awaited);
   bool LacksAPart() const { return lacks_a_part_; }
-  // The connection broke before it was.
+  // Drops the begun push of `from`, because the connection broke before the payload was here.
   void DropBegun(Slot from);
 
-  // The error that somebody asks for: the first one wins.
+  // Takes the error that a member asks for. The first error wins.
   void Fail(const Status& why);
   const std::optional<Status>& failure() const { return failure_; }
 

@@ -100,7 +100,7 @@ TEST(RoundTest, WhoIsNotAwaitedIsNoneOfTheMissing) {
   EXPECT_TRUE(piece.round->HasArrived(2)) << "its bytes are here all the same";
 }
 
-// Rounds are used again.
+// Rounds are recycled.
 TEST(RoundTest, NothingOfTheLastRoundIsInTheNext) {
   Room room;
   Piece& piece = room.Open({7, 0, 1}, 2);

@@ -1,6 +1,6 @@
-// The decisions of a shard on which no two members ever get different verdicts: each is one
-// function here, with the number of its rule in docs/membership.md. This class has the rules as
-// they are; tests derive from it to show that a broken one is noticed.
+// The decisions of a shard that keep any two members from getting different verdicts. Each decision
+// is one function here, with the number of its rule in docs/membership.md. This class has the
+// correct rules. Tests derive from it to show that a broken rule is noticed.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +24,38 @@ class ShardRules {
   // Rule 1: a message that names a newer epoch than the one in force waits for that view.
   virtual bool MustWait(uint64_t epoch, uint64_t in_force) const { return epoch > in_force; }
 
-  // Rule 5: whoever is not in the view is cut off.
+  // Rule 5: a member that is not in the view is cut off.
   virtual bool IsCutOff(bool in_view) const { return !in_view; }
 
-  // Rule 6: what was said in `epoch` about a piece with this owner counts for shard `self`.
+  // Rule 6: a report of `epoch` about a piece with this owner counts for shard `self`.
   virtual bool Counts(const plan::Owner& owner, ShardId self, uint64_t epoch) const {
     return owner.shard == self && epoch >= owner.since;
   }
-  // Rule 6: what `self` knew of the piece in `old_epoch` is still worth something.
+  // Rule 6: the knowledge that `self` had of the piece in `old_epoch` still counts.
   virtual bool Stays(const plan::Owner& owner, ShardId self, uint64_t old_epoch) const {
     return owner.shard == self && owner.since <= old_epoch;
   }
 
-  // Rule 7: everybody who takes part in the piece's round has pushed; who has the verdict already
-  // would say so instead. REQUIRES: it has a round.
+  // Rule 7: every member that takes part in the piece's round has pushed. A member that has the
+  // verdict already would say so instead. REQUIRES: the piece has a round.
   virtual bool IsComplete(const Attendance& attendance, const Piece& piece) const;
-  // Rule 7: a push of what is decided is answered with the verdict.
+  // Rule 7: a push for a decided round is answered with the verdict.
   virtual bool AnswersRepeats() const { return true; }
 
   // Rule 9: a verdict in hand wins over contributions to its round.
   virtual bool Adopts(Piece& piece, Slot from, const ToldVerdict& told) const;
-  // Rule 9: contributions to a later round stay; those who made them hold the verdict.
+  // Rule 9: contributions to a later round stay, because the members that made them hold the
+  // verdict.
   virtual bool KeepsContributions(uint64_t round, uint64_t verdict_round) const {
     return round > verdict_round;
   }
 
-  // Rule 10: an error may follow this verdict. It proves nothing about the round before, so that
-  // one must be stable or have ended in an error, too; then the two are kept in a row.
+  // Rule 10: an error may follow this verdict. The error proves nothing about the round before the
+  // verdict. So that round must be stable or have ended in an error, too; then the two errors are
+  // kept in a row.
   virtual bool ErrorMayFollow(const Verdict& before) const;
-  // Rule 10: nobody can hold a sum of a round that this shard has not decided, because all members
-  // have said what they hold since the piece came here in epoch `since`.
+  // Rule 10: no member can hold a sum of a round that this shard has not decided, because all
+  // members have said what they hold since the piece came here in epoch `since`.
   virtual bool NobodyHoldsASum(const Attendance& attendance, uint64_t since) const;
 };
 

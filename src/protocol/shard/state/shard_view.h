@@ -1,4 +1,4 @@
-// What the view in force says to one shard: its own number, and which pieces are its own since
+// The view in force, as one shard sees it: the shard's own number, and which pieces it owns since
 // when.
 #pragma once
 
@@ -16,25 +16,26 @@ namespace byteps::protocol {
 // One thread at a time.
 class ShardView {
  public:
-  // `rules` outlives it.
+  // `rules` must outlive this object.
   explicit ShardView(const ShardRules& rules) : rules_(rules) {}
 
-  // True when this view begins a generation.
+  // Takes the view. Returns true if it begins a generation.
   bool Set(const wire::View& view, ShardId self);
 
-  uint64_t epoch() const { return epoch_; }  // 0: there is none yet
+  uint64_t epoch() const { return epoch_; }  // 0: there is no view yet
   uint32_t generation() const { return generation_; }
   uint64_t began() const { return ownership_.began(); }
   ShardId self() const { return self_; }
 
   bool IsShard(ShardId home) const { return home < ownership_.shards().size(); }
-  // Since when this shard owns the piece, if what was said of it in `epoch` counts here.
-  // REQUIRES: IsShard(home).
+  // Returns since when this shard owns the piece, if a report of `epoch` about the piece counts
+  // here. REQUIRES: IsShard(home).
   std::optional<uint64_t> Counts(const wire::PieceRef& ref, ShardId home, uint64_t epoch) const;
-  // What this shard knew of the piece in the view `old_epoch` is still worth something.
-  // REQUIRES: IsShard(home).
+  // Returns whether the knowledge that this shard had of the piece in the view `old_epoch` still
+  // counts. REQUIRES: IsShard(home).
   bool Stays(TensorId tensor, uint32_t piece, ShardId home, uint64_t old_epoch) const;
-  // Nobody else has owned, in this generation, what this shard owns since then.
+  // Returns whether no other shard has owned, in this generation, a piece that this shard owns
+  // since `since`.
   bool AlwaysMine(uint64_t since) const { return since == ownership_.began(); }
 
  private:

@@ -1,5 +1,5 @@
-// A verdict that a member tells: of a piece that another shard decided, or that this one decided
-// and the member was not yet told to be stable.
+// A verdict that a member tells. Another shard decided the piece, or this shard decided it and has
+// not told the member that the verdict is stable.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,17 @@ struct ToldVerdict {
   const BufferRef& payload;
   size_t payload_bytes = 0;
 
-  // The receipt and the content fit the payload. REQUIRED by all others.
+  // Returns whether the receipt and the content fit the payload. All other methods REQUIRE this.
   bool IsWhole() const;
-  // Its sender wanted nothing of the piece, so it has only the receipt.
+  // Returns whether the sender wanted nothing of the piece, so that it has only the receipt.
   bool IsEmpty() const;
   bool IsError() const { return header.status != StatusCode::kOk; }
-  // Who is in it; null: everybody of the sender's view.
+  // Returns the members in the verdict; null: all members of the sender's view.
   Receipt receipt() const;
   ConstByteSpan content() const {
     return ConstByteSpan(payload.data(), payload_bytes).subspan(header.receipt);
   }
-  // The content in a buffer of its own.
+  // Returns the content in a buffer of its own.
   BufferRef CopyOfContent(BufferPool& pool, Arithmetic& arithmetic) const;
   // REQUIRES: IsError().
   wire::ErrorRow errors() const;

@@ -53,8 +53,8 @@ TEST_F(VerdictTest, WhoIsLostOrHasLeftOrJoinedDoesNotNeedIt) {
   EXPECT_EQ(verdict.lacking(), 0u) << "a join needs that nothing is open";
 }
 
-// If its owner forgot it, and the server died before the machine had its answer, the machine would
-// push again and nobody would answer.
+// If the owner forgot the verdict, and the server died before the machine had its answer, the
+// machine would push again and no shard would answer.
 TEST_F(VerdictTest, AMachineNeedsItUntilAllOfItsRanksHaveJoined) {
   members.SetView(ViewOfContributors({2, 1}), true);
   SetBytes(4);
@@ -197,7 +197,7 @@ TEST_F(VerdictTest, AJoinsOwnRoundsAreNeededByWhoHasJoined) {
   EXPECT_EQ(verdict.lacking(), 3u) << "what a join ends with";
 }
 
-// Whoever comes to hold it, leaves, is lost or joins, in any order.
+// Members come to hold the verdict, leave, are lost or join, in any order.
 RC_GTEST_FIXTURE_PROP(VerdictTest, LackingIsWhoNeedsItAndHasItNot, ()) {
   wire::View view = ViewFor(5, 1);
   members.SetView(view, true);

@@ -22,6 +22,7 @@ FOLDERS = (
     "src/protocol/shard/state",
     "src/protocol/worker/exchange",
     "src/protocol/worker/front",
+    "src/protocol/worker/lane",
     "src/topology",
     "src/wire",
 )

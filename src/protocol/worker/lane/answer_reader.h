@@ -1,6 +1,6 @@
-// What comes in over a lane's connections: gives each answer's payload a place, postpones answers
-// of a view that is not here yet, and forgets what is not wanted any more. What an answer means is
-// its target's business. One thread at a time.
+// Receives the answers on a lane's connections. It gives each answer's payload a place, postpones
+// answers of a view that is not here yet, and drops answers that are not wanted any more. The
+// target decides what an answer means. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace byteps::protocol {
 
 class AnswerReader {
  public:
-  // Where the payload of an answer lands.
+  // Says where the payload of an answer goes.
   enum class Landing : uint8_t {
-    kNowhere,     // it is read and thrown away
-    kInPlace,     // where its bytes are wanted
-    kStaged,      // in a buffer first
-    kNumberOnly,  // it has none: the answer only says its number
+    kNowhere,     // it is read and dropped
+    kInPlace,     // into the memory that wants the bytes
+    kStaged,      // first into a buffer
+    kNumberOnly,  // it has no payload: the answer only tells its number
   };
   struct Place {
     Landing landing = Landing::kNowhere;
@@ -38,10 +38,11 @@ class AnswerReader {
   class Target {
    public:
     virtual ~Target() = default;
-    // kProtocol: no correct shard sends that; the connection is to be closed.
+    // Returns the place for the payload. kProtocol: a correct shard never sends this answer, so the
+    // caller closes the connection.
     virtual Result<Place> PlaceFor(ShardId from, const wire::DataHeader& header,
                                    size_t payload_bytes) = 0;
-    // It is here, wherever it was to land.
+    // Takes the answer, because its payload is at its place.
     virtual void Take(ShardId from, const Answer& answer, Time now) = 0;
   };
 
@@ -49,20 +50,20 @@ class AnswerReader {
       : pool_(pool), arithmetic_(arithmetic), target_(target) {}
 
   void Begin(size_t shards) { links_ = std::vector<Link>(shards); }
-  // The connection is gone, or another one takes its place.
+  // Drops what was received on the connection, because it is gone, or another one takes its place.
   void Reset(ShardId shard);
 
-  // Where the payload goes, valid until OnPayload of the same shard. Answers of a later view than
-  // `epoch`, and what comes behind them, wait.
+  // Returns where the payload goes; the place is valid until OnPayload of the same shard. An answer
+  // of a later view than `epoch` waits, and so do all answers behind it.
   Result<ByteSpan> OnHeader(ShardId from, const wire::DataHeader& header, size_t payload_bytes,
                             uint64_t epoch);
   void OnPayload(ShardId from, uint64_t epoch, Time now);
-  // A view is here: what waited for it is taken. An answer that no correct shard gives is dropped;
-  // the operation then waits for its owner like any other.
+  // Takes the answers that waited for a view, because the view is here. Drops an answer that a
+  // correct shard never gives; the operation then waits for its owner like any other.
   void TakePostponed(ShardId from, uint64_t epoch, Time now);
 
-  // If an answer about this piece is on its way into its place: it is ignored from now on, and this
-  // returns true. Nothing may be put there any more.
+  // Ignores from now on an answer about this piece whose payload is coming into its place. Returns
+  // true if there was one: nothing may be put into that place any more.
   bool Divert(TensorId tensor, uint32_t number);
 
  private:
@@ -74,7 +75,7 @@ class AnswerReader {
   };
   struct Link {
     bool receiving = false;
-    bool postpones = false;  // what is being received
+    bool postpones = false;  // the answer that is being received waits
     Answer incoming;
     std::vector<std::byte> scratch;
     std::deque<Postponed> postponed;

@@ -40,7 +40,7 @@ class AnswerReaderTest : public testing::Test {
 
   AnswerReaderTest() { reader.Begin(2); }
 
-  // A header of this tensor and view; then so many bytes of 'x'.
+  // Sends a header of this tensor and view. The payload is four times 'x'.
   Result<ByteSpan> Header(TensorId tensor, uint64_t epoch, ShardId from = 0) {
     wire::DataHeader header;
     header.ref = {tensor, 0, 256};
@@ -118,7 +118,7 @@ TEST_F(AnswerReaderTest, OfPostponedAnswersThoseThatAreWrongAreDropped) {
   EXPECT_TRUE(target.taken.empty());
 }
 
-// The memory is the user's again while the payload still comes in.
+// The memory belongs to the user again while the payload still comes in.
 TEST_F(AnswerReaderTest, WhatIsDivertedOnItsWayIsIgnored) {
   Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 3).ok());

@@ -1,5 +1,5 @@
-// The stages of a piece whose tensor has a codec: its contribution is encoded before the exchange,
-// and the verdict decoded into the result behind it. Both end at once. They keep nothing.
+// The stages of a piece whose tensor has a codec. One encodes the contribution before the exchange,
+// the other decodes the verdict into the result behind it. Both end at once, and keep nothing.
 #pragma once
 
 #include "src/protocol/codec.h"
@@ -25,7 +25,8 @@ class DecodeStage final : public PieceStage {
   const Codecs& codecs_;
 };
 
-// The paths of a lane without stages of others: a codec's, if the tensor has one.
+// The paths of a lane that was given no other paths: the stages of the codec, if the tensor has
+// one.
 class CodecPaths final : public PiecePaths {
  public:
   explicit CodecPaths(const Codecs& codecs) : encode_(codecs), decode_(codecs) {}

@@ -1,5 +1,5 @@
-// Pieces that shards wait for and that this lane has not begun yet: kept up to a bound; shards ask
-// again for the others. One thread at a time.
+// The pieces that shards wait for and that this lane has not begun yet. The number kept is bounded;
+// shards ask again for the others. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class EarlyWants {
     by_tensor_[ref.tensor].push_back(ref);
     ++count_;
   }
-  // All of this tensor; who takes them adds again what is still early.
+  // Takes out all pieces of this tensor. The caller adds the pieces again that are still early.
   std::vector<wire::PieceRef> Take(TensorId tensor) {
     auto taken = by_tensor_.extract(tensor);
     if (taken.empty()) return {};
@@ -32,7 +32,8 @@ class EarlyWants {
   }
 
  private:
-  // By tensor: each exchange takes its own, and there may be as many of them as wants.
+  // The pieces by tensor, because each exchange takes its own, and there may be as many exchanges
+  // as pieces.
   std::map<TensorId, std::vector<wire::PieceRef>> by_tensor_;
   size_t count_ = 0;
 };

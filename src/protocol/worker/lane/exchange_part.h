@@ -16,7 +16,7 @@ namespace byteps::protocol {
 
 class ExchangePart {
  public:
-  // The exchange, or another attempt at it, begins without any piece.
+  // Begins the exchange, or another attempt at it, without any piece.
   void Begin(uint32_t lane, const Exchange& exchange) {
     *this = ExchangePart();
     part_.lane = lane;
@@ -24,31 +24,32 @@ class ExchangePart {
     part_.tensor = exchange.tensor.id;
   }
 
-  // A piece is to be done here.
+  // Adds a piece that is to be done here.
   void Add(bool lacks_bytes) {
     ++remaining_;
     if (lacks_bytes) ++lacking_;
   }
-  // The piece goes to another lane.
+  // Removes a piece that goes to another lane.
   void Remove(bool lacks_bytes) {
     --remaining_;
     if (lacks_bytes) --lacking_;
   }
-  // A piece has brought the bytes that this rank lacked.
+  // Notes that a piece has brought the bytes that this rank lacked.
   void TakeBytes() { --lacking_; }
-  // A piece is done, with this verdict.
+  // Notes that a piece is done, with this verdict.
   void Done(const HeldVerdict& verdict) {
     --remaining_;
     Count(verdict);
   }
-  // The same for a piece that was done before this attempt, and was not added to it.
+  // Counts the verdict of a piece that was done before this attempt, and was not added to it.
   void Count(const HeldVerdict& verdict) {
     ++part_.pieces;
     if (verdict.status != StatusCode::kOk) return;
     part_.mixed = NarrowReceipt(part_.receipt, verdict.receipt) || part_.mixed;
   }
-  // The verdict of this piece is an error, or this rank cannot go on with the piece. The error of
-  // the piece with the lowest number counts, so that every rank reports the same error.
+  // Notes the error of a piece: its verdict is an error, or this rank cannot go on with the piece.
+  // The error of the piece with the lowest number counts, so that every rank reports the same
+  // error.
   void Fail(uint32_t number, const Status& why) {
     if (!part_.status.ok() && number >= part_.failed_piece) return;
     part_.failed_piece = number;
@@ -58,7 +59,8 @@ class ExchangePart {
   bool AllDone() const { return remaining_ == 0; }
   bool LacksBytes() const { return lacking_ > 0; }
 
-  // The report to the front, at this time. REQUIRES: AllDone(), once after each Begin.
+  // Returns the report to the front, at this time. REQUIRES: AllDone(); at most one call after each
+  // Begin.
   to_front::PartDone Take(Time now) {
     part_.now = now;
     return std::exchange(part_, {});

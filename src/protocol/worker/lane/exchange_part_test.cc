@@ -53,7 +53,7 @@ TEST_F(ExchangePartTest, WhatIsAddedIsDoneOrGoesAway) {
 
 TEST_F(ExchangePartTest, TheReceiptIsOfThoseWhoAreInAllPieces) {
   part.Add(false);
-  part.Count(VerdictOf({0, 1, 2}));  // of an attempt before
+  part.Count(VerdictOf({0, 1, 2}));  // from an earlier attempt
   part.Done(VerdictOf({0, 2}));
   to_front::PartDone told = part.Take({});
   EXPECT_EQ(told.pieces, 2U);

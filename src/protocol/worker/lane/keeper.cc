@@ -9,7 +9,7 @@ bool Keeper::IsEmpty(const TensorFacts& tensor, const Spans& spans) {
 
 void Keeper::Keep(LanePiece& piece) {
   const HeldVerdict& held = piece.held;
-  // An encoded verdict was kept as it came.
+  // An encoded verdict was kept when it came.
   bool nothing =
       held.empty || held.piece_bytes == 0 || held.status != StatusCode::kOk || held.codec != 0;
   if (piece.copy || nothing) return;
@@ -38,7 +38,7 @@ void Keeper::Tell(LaneTensor& tensor, uint32_t number) {
   if (!piece.copy && tensor.IsOpen(number)) Keep(piece);
   bool lost =
       !piece.copy && !held.empty && (held.status != StatusCode::kOk || held.piece_bytes > 0);
-  if (lost) return;  // by a rule that does not keep
+  if (lost) return;  // a rule that keeps no verdicts has lost it
   wire::DataHeader header;
   header.ref = {tensor.facts.id, number, held.round};
   header.epoch = lane_.epoch;
@@ -50,7 +50,7 @@ void Keeper::Tell(LaneTensor& tensor, uint32_t number) {
   header.status = held.status;
   header.codec = held.codec;
   uint32_t bytes = piece.copy ? piece.copy_bytes : 0;
-  // The owner may be in another view than this worker: the receipt says it all.
+  // The owner may be in another view than this worker, so the receipt names every member.
   header.receipt = static_cast<uint32_t>(held.receipt->bitmap_bytes());
   BufferRef payload = lane_.pool.Take(header.receipt + bytes);
   held.receipt->ToBitmap(ByteSpan(payload.data(), header.receipt));

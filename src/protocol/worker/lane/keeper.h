@@ -1,5 +1,5 @@
-// Verdicts that others may lack: kept when the memory they lie in goes back to the user, and told
-// to whoever owns the piece now. One thread at a time.
+// Keeps verdicts that others may lack, when the memory that they lie in goes back to the user.
+// Tells these verdicts to the shard that owns the piece now. One thread at a time.
 #pragma once
 
 #include "src/protocol/worker/lane/lane_context.h"
@@ -13,13 +13,14 @@ class Keeper {
   // Copies the held verdict of a piece of an open exchange out of the user's memory. Does nothing
   // if the verdict has no bytes or has been copied.
   void Keep(LanePiece& piece);
-  // The same of all pieces that are done in the exchange and not stable.
+  // Copies the held verdicts of all pieces that are done in the exchange and not stable.
   void KeepAll(const Exchange& exchange, LaneTensor& tensor);
-  // Tells the owner. The verdict is kept, or lies in the memory of the tensor's exchange.
+  // Tells the piece's verdict to the owner. REQUIRES: the verdict is kept, or lies in the memory of
+  // the tensor's exchange.
   void Tell(LaneTensor& tensor, uint32_t number);
 
-  // The verdict of such a piece is empty on this rank: it wants no bytes of the piece, and what it
-  // pushes is not all of the piece.
+  // Returns whether the verdict of such a piece is empty on this rank: the rank wants no bytes of
+  // the piece, and pushes less than the whole piece.
   static bool IsEmpty(const TensorFacts& tensor, const Spans& spans);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 class KeeperTest : public LaneForTest {
  protected:
-  // Its exchange's first piece is done here, with a verdict that others may lack.
+  // Ends the first piece of the exchange here, with a verdict that others may lack.
   LanePiece& Hold() {
     LaneContext& lane = MakeContext();
     tensor = &lane.pieces.FindOrAdd(exchange.tensor);
@@ -38,7 +38,7 @@ TEST_F(KeeperTest, AVerdictIsCopiedOutOfTheUsersMemoryOnce) {
   LanePiece& piece = Hold();
   keeper->Keep(piece);
   EXPECT_EQ(CopyOf(piece), "aaaa");
-  memory[0] = std::byte{'z'};  // the user's again
+  memory[0] = std::byte{'z'};  // belongs to the user again
   keeper->Keep(piece);
   EXPECT_EQ(CopyOf(piece), "aaaa");
 }
@@ -49,7 +49,7 @@ TEST_F(KeeperTest, ThereIsNothingToCopyOfAnErrorOrWithoutBytesOrEncoded) {
     if (i == 0) piece.held.status = StatusCode::kPeerLost;
     if (i == 1) piece.held.empty = true;
     if (i == 2) piece.held.piece_bytes = 0;
-    if (i == 3) piece.held.codec = 1;  // it was kept as it came
+    if (i == 3) piece.held.codec = 1;  // it was kept when it came
     keeper->Keep(piece);
     EXPECT_FALSE(piece.copy) << i;
   }
@@ -93,7 +93,7 @@ TEST_F(KeeperTest, TheOwnerIsToldWithAReceiptOfItsOwn) {
 TEST_F(KeeperTest, AnErrorIsToldWithItsRowAndAnEmptyVerdictWithoutBytes) {
   LanePiece& error = Hold();
   error.held.status = StatusCode::kPeerLost;
-  error.copy = pool.Take(4);  // the row of errors, as it came
+  error.copy = pool.Take(4);  // the row of errors, as received
   error.copy_bytes = 4;
   std::ranges::copy(std::as_bytes(std::span("errs", 4)), error.copy.data());
   keeper->Tell(*tensor, 0);

@@ -15,7 +15,7 @@
 namespace byteps::protocol {
 namespace {
 
-// A usual step, for the size of the pieces that the least credit must hold.
+// The bytes of a usual step. The size of its pieces gives the minimum of the credit.
 constexpr uint64_t kStepBytes = 100'000'000;
 
 }  // namespace
@@ -53,7 +53,7 @@ struct Lane::Parts {
   Verdicts verdicts;
   AnswerReader reader;
   LaneMoves moves;
-  std::optional<uint64_t> settle;  // a question that is not answered
+  std::optional<uint64_t> settle;  // a question of the front without an answer
 };
 
 Lane::Lane(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
@@ -213,7 +213,7 @@ void Lane::Resume(const PieceTicket& ticket, StageVerdict how, const Status& err
 void Lane::AbandonAll() { parts_->walk.AbandonAll(); }
 
 bool Lane::HoldsUnstable() const {
-  if (parts_->context.awaits_take_over) return true;  // what comes may be
+  if (parts_->context.awaits_take_over) return true;  // a piece that comes may be unstable
   return std::ranges::any_of(parts_->context.pieces.all(),
                              [](const auto& entry) { return entry.second->HoldsUnstable(); });
 }

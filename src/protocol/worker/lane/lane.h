@@ -1,11 +1,12 @@
-// Lane: carries the pieces of the shards whose number modulo the lanes is its own, with their
+// Lane: carries the pieces of the shards whose number modulo the number of lanes is its own. It has
 // connections, a credit and a queue of its own. It walks each piece along its path (data_path.h),
 // pushes it to its owner, receives the verdict into the user's memory, keeps verdicts that others
-// may lack, and tells them to whoever owns the piece next (docs/membership.md).
+// may lack, and tells them to the shard that owns the piece next (docs/membership.md).
 //
-// It knows nothing of names, users and declarations: the front tells it which exchanges begin, and
-// is told when its part of one has ended. When a view moves pieces to shards of other lanes, it
-// hands them over, and takes over what comes: until that is here it sends nothing new.
+// The lane knows nothing of names, users and declarations. The front tells it which exchanges
+// begin, and the lane tells the front when its part of one has ended. When a view moves pieces to
+// shards of other lanes, the lane hands them over, and takes over the pieces that come. Until these
+// are here, it sends nothing new.
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread.
 #pragma once
@@ -30,12 +31,13 @@
 
 namespace byteps::protocol {
 
-// What a lane asks of its driver. No call comes back into the lane.
+// The calls of a lane to its driver. No call comes back into the lane.
 class LaneDriver {
  public:
   virtual ~LaneDriver() = default;
   virtual void ToFront(FrontMail mail) = 0;
-  // `payload` is borrowed until the piece is answered, or Forget; `keep`, if set, owns it.
+  // `payload` is borrowed until the piece is answered, or until Forget. If `keep` is set, it owns
+  // `payload`.
   virtual void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                         BufferRef keep) = 0;
   // `payload` lies in `keep`.
@@ -43,16 +45,16 @@ class LaneDriver {
                            BufferRef keep) = 0;
   virtual void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) = 0;
   virtual void SendResync(ShardId to, uint64_t epoch) = 0;
-  // In place of the push with this header.
+  // Asks for the error `why` instead of sending the push with this header.
   virtual void SendAbort(ShardId to, const wire::DataHeader& header, const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
-  // `number.count` is the process set's number. No ranks: it is removed; must not overtake its
-  // pushes.
+  // `number.count`: the number of the process set. Empty `ranks`: the set is removed; this message
+  // must not overtake the pushes of the set.
   virtual void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  // Empty: all of its ranks.
+  // Empty `ranks`: all ranks of the contributor.
   virtual void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  // Nothing of this lane's that is still queued may borrow from `memory` after this call, and
-  // nothing that is coming in may be put there.
+  // Forgets `memory`. After this call no queued frame of this lane may borrow from it, and no
+  // incoming bytes may be put there.
   virtual void Forget(ConstByteSpan memory) = 0;
 };
 
@@ -60,59 +62,63 @@ struct LaneOptions {
   uint32_t lane = 0;
   uint32_t lanes = 1;
   plan::CreditOptions credit;
-  // An answer is acknowledged on its own when no push has carried the news for this long.
+  // If no push has carried an acknowledgement for this long, the lane sends one on its own.
   Duration acknowledge_after = milliseconds(10);
-  const Codecs* codecs = &Codecs::None();  // outlive the lane
-  // Null: a piece's path is the exchange, with a codec's stages around it if its tensor has one.
+  const Codecs* codecs = &Codecs::None();  // must outlive the lane
+  // Null: the path of a piece is the exchange. If its tensor has a codec, the codec's stages are
+  // around the exchange.
   MakePiecePaths paths;
-  ResumePiece resume;           // what stages get
-  PieceWatch* watch = nullptr;  // hears of this lane's pieces; outlives the lane
+  ResumePiece resume;           // given to the stages
+  PieceWatch* watch = nullptr;  // hears of this lane's pieces; must outlive the lane
   const LaneRules* rules = &kLaneRules;
 };
 
 class Lane {
  public:
-  // Buffers of `pool` must not outlive it.
+  // Buffers of `pool` must not outlive the lane.
   Lane(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver);
   ~Lane();
 
-  // Mail of the front, in order. REQUIRES, of a view: OnShardDown was called for shards of this
-  // lane that are dead or another process now (all of them at a new generation).
+  // Takes mail of the front, in order. REQUIRES, for a view: OnShardDown was called for each shard
+  // of this lane that is dead or another process now (all of them at a new generation).
   void OnMail(LaneMail mail);
 
-  // A connection to a shard of this lane stands: says what must be repeated. Pushes to a shard
-  // without a connection wait for this.
+  // Takes a new connection to a shard of this lane, and repeats to the shard what it may not know.
+  // Pushes to a shard without a connection wait for this.
   void OnShardUp(ShardId shard);
-  // It is gone; nothing writes to users' memory from it any more.
+  // Notes that the connection is gone. Nothing that came over it writes to users' memory any more.
   void OnShardDown(ShardId shard);
 
-  // An answer's header: returns where its payload goes, valid until OnAnswer of the same shard.
-  // kProtocol: no correct shard sends that.
+  // Takes the header of an answer. Returns where its payload goes; the place is valid until
+  // OnAnswer of the same shard. kProtocol: a correct shard never sends this answer.
   Result<ByteSpan> OnAnswerHeader(ShardId from, const wire::DataHeader& header,
                                   size_t payload_bytes);
   void OnAnswer(ShardId from, Time now);
   void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces);
-  // All answers of `from` up to this number are with every member.
+  // Notes that every member has the verdicts of all answers of `from` up to this number.
   void OnStable(ShardId from, const wire::Progress& stable);
 
-  // What the longest of the paths to its shards takes there and back, whenever the driver knows it
-  // anew.
+  // Takes the round-trip time of the longest path to the lane's shards. The driver calls this
+  // whenever it knows a new one.
   void OnRoundTrip(Duration round_trip);
 
-  // The stage in which the piece waits has ended; `error` with kFailed. No effect if it does not
-  // wait there any more.
+  // Ends the stage in which the piece waits; `error` comes with kFailed. No effect if the piece
+  // does not wait there any more.
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);
-  // PiecePaths::AbandonAll; the lane may stand in the middle of a step. Nothing else follows.
+  // Calls PiecePaths::AbandonAll. The lane may be in the middle of a step. No other call may
+  // follow.
   void AbandonAll();
 
-  // Others may depend on what this lane holds: its worker must not leave yet.
+  // Returns whether others may depend on a verdict that this lane holds. Its worker must not leave
+  // yet then.
   bool HoldsUnstable() const;
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
   std::optional<Time> NextTick();
 
   uint64_t bytes_in_flight() const;
-  // Answers that came although the piece had its verdict; none while no connection breaks.
+  // Counts the answers that came although the piece had its verdict. It is zero while no connection
+  // breaks.
   uint64_t repeated_answers() const;
 
  private:

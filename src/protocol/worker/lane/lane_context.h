@@ -1,5 +1,5 @@
-// What the parts of a lane share: where they run, by which view, and what is kept by whom. The lane
-// owns it; each part changes only what its own header says.
+// The data that the parts of a lane share: surroundings, view, and each part's state. The lane owns
+// it. Each part changes only what its own header says.
 #pragma once
 
 #include <algorithm>
@@ -37,12 +37,13 @@ struct LaneContext {
   uint64_t epoch = 0;
   uint32_t generation = 0;
   Slot slot = kNoSlot;
-  Time now{};  // of the last answer
-  // A view is here, and the pieces that it has moved here are not. Until they are, the lane sends
-  // nothing new, and reads answers of earlier views only: those of the new one may be about them.
+  Time now{};  // time of the last answer
+  // A view is here, but the pieces that it has moved to this lane are not. Until they are here, the
+  // lane sends nothing new, and reads only answers of earlier views: answers of the new view may be
+  // about these pieces.
   bool awaits_take_over = false;
   uint64_t readable_epoch = 0;
-  bool stopped = false;  // it never sends anything new again
+  bool stopped = false;  // the lane never sends anything new again
 
   Pieces pieces;
   Links links;

@@ -1,5 +1,4 @@
-// The parts of a lane alone, each as the lane has them, with a driver that writes down what they
-// ask for.
+// The parts of a lane alone, built as in the lane, with a driver that records their calls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -71,7 +70,7 @@ class RecordingLaneDriver final : public LaneDriver {
   std::vector<ShardId> resyncs;
   std::vector<std::pair<ShardId, uint64_t>> acks;
   std::vector<const std::byte*> forgotten;
-  std::string order;  // in which what is repeated was sent
+  std::string order;  // the order in which repeated messages were sent
 
  private:
   static std::string TextOf(ConstByteSpan bytes) {
@@ -90,8 +89,8 @@ class SpansForTest final : public SpanSource {
   std::byte* memory = nullptr;
 };
 
-// Lane `lane` of `lanes` in a view of two ranks and so many shards, in slot 0, and an exchange of
-// tensor 7 with a piece at home in each shard. Nothing is connected.
+// Lane `lane` of `lanes` in slot 0 of a view of two ranks and `shards` shards, and an exchange of
+// tensor 7 with a home in each shard for one piece. No shard is connected.
 class LaneForTest : public testing::Test {
  protected:
   explicit LaneForTest(uint32_t lane = 0, uint32_t lanes = 1, uint32_t shards = 2) {
@@ -111,7 +110,7 @@ class LaneForTest : public testing::Test {
     std::ranges::copy(std::as_bytes(std::span("aaaabbbbccccdddd", 16)), memory);
   }
 
-  // The context as it is when the view begins a generation.
+  // Returns the context in the state after the view has begun a generation.
   LaneContext& MakeContext() {
     made = std::make_unique<LaneContext>(options, pool, arithmetic, driver);
     made->epoch = made->readable_epoch = view.epoch;

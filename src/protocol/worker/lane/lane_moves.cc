@@ -33,7 +33,7 @@ void LaneMoves::OnView(uint64_t old_epoch) {
   RepeatAll();
 }
 
-// The piece may have another owner, or the same one anew.
+// Handles a piece that may have another owner, or the same owner anew.
 void LaneMoves::Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over) {
   LanePiece& piece = tensor.pieces[number];
   ShardId before = piece.owner;
@@ -70,7 +70,7 @@ void LaneMoves::RepeatAll() {
   ForEachUp([this](ShardId shard) {
     if (connected_.contains(shard)) return Repeat(shard, 0);
     if (concerned_[shard]) return Repeat(shard, old_epoch_);
-    // It may wait for a word about tensors that only others know yet.
+    // The shard may wait for this message because of tensors that only others know yet.
     lane_.driver.SendResync(shard, lane_.epoch);
   });
   connected_.clear();
@@ -86,7 +86,7 @@ void LaneMoves::OnShardUp(ShardId shard) {
 
 void LaneMoves::Repeat(ShardId shard, uint64_t since_after) {
   bool reconnect = since_after == 0;
-  if (reconnect) {  // before anything that is judged by it
+  if (reconnect) {  // must precede all messages whose meaning depends on it
     for (const auto& [number, ranks] : process_sets_) {
       lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, ranks);
     }
@@ -130,7 +130,7 @@ void LaneMoves::AddProcessSet(uint32_t number, const SlotSet& ranks) {
 }
 
 void LaneMoves::RemoveProcessSet(uint32_t number) {
-  if (process_sets_.erase(number) == 0) return;  // shards were told nothing of it
+  if (process_sets_.erase(number) == 0) return;  // the shards were told nothing of it
   ForEachUp(
       [&](ShardId shard) { lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, SlotSet()); });
 }

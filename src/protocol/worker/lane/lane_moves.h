@@ -1,7 +1,8 @@
-// What a lane does when members come and go: finds who owns its pieces now, hands over those that
-// go to other lanes, takes over what comes, and repeats to a shard what that may not know: process
-// sets and the join, then verdicts that others may lack, then pushes without an answer, then what
-// all members hold; at last, that this is all (docs/membership.md). One thread at a time.
+// The work of a lane when members come and go. It finds the present owners of its pieces, hands
+// over the pieces that go to other lanes, and takes over the pieces that come. Then it repeats to a
+// shard what that shard may not know: process sets and the join, verdicts that others may lack,
+// pushes without an answer, and the verdicts that all members hold. At last it says that this is
+// all (docs/membership.md). One thread at a time.
 #pragma once
 
 #include <map>
@@ -19,17 +20,19 @@ class LaneMoves {
   LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk, Pushes& pushes)
       : lane_(lane), keeper_(keeper), walk_(walk), pushes_(pushes) {}
 
-  // A generation begins: nothing is known any more.
+  // Forgets everything, because a generation begins.
   void Begin();
-  // The context has a newer view; `old_epoch` is that of the view before. Hands over.
+  // Hands over pieces, because the context has a newer view. `old_epoch`: the epoch of the view
+  // before.
   void OnView(uint64_t old_epoch);
   void TakeOver(const to_lane::TakeOver& take_over);
 
-  // The context's links know it. Says what must be repeated; at once, or when it has taken over.
+  // Repeats to the shard what it may not know: at once, or after the lane has taken over. REQUIRES:
+  // the context's links know the connection.
   void OnShardUp(ShardId shard);
   void OnShardDown(ShardId shard) { connected_.erase(shard); }
 
-  // Shards are told, those that are connected at once.
+  // Tells the shards; connected shards hear it at once.
   void AddProcessSet(uint32_t number, const SlotSet& ranks);
   void RemoveProcessSet(uint32_t number);
   void SetJoined(const to_lane::Joined& joined);
@@ -52,10 +55,10 @@ class LaneMoves {
   Keeper& keeper_;
   PieceWalk& walk_;
   Pushes& pushes_;
-  std::map<uint32_t, SlotSet> process_sets_;  // by number: ranks
+  std::map<uint32_t, SlotSet> process_sets_;  // ranks by the number of the set
   to_lane::Joined joined_;
-  // Of a view whose take-over is not here: the epoch before it, the shards that own pieces anew,
-  // and those that were connected since.
+  // These are about a view whose take-over is not here: the epoch before it, the shards that own
+  // pieces anew, and the shards that were connected since.
   uint64_t old_epoch_ = 0;
   std::vector<bool> concerned_;
   std::set<ShardId> connected_;

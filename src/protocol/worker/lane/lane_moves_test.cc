@@ -16,7 +16,7 @@ class ForgetfulTarget final : public AnswerReader::Target {
   void Take(ShardId, const AnswerReader::Answer&, Time) override {}
 };
 
-// Lane 0 of two, with shards 0 and 2 of three: a server each.
+// The lane is lane 0 of two. It has shards 0 and 2 of three; each shard has its own server.
 class LaneMovesTest : public LaneForTest {
  protected:
   LaneMovesTest() : LaneForTest(0, 2, 3) {
@@ -45,7 +45,7 @@ class LaneMovesTest : public LaneForTest {
     made->links.OnUp(shard);
     moves->OnShardUp(shard);
   }
-  // The next view: this server has died, or has come back.
+  // Makes the next view, in which this server has died or has come back.
   void ChangeServer(uint32_t server, bool alive) {
     uint64_t old_epoch = view.epoch++;
     view.servers[server].alive = alive;
@@ -60,7 +60,8 @@ class LaneMovesTest : public LaneForTest {
     moves->TakeOver({view.epoch, std::move(pieces)});
   }
 
-  // A verdict of an earlier round that others may lack, or that all have.
+  // Holds a verdict of an earlier round. If `stable`, all members have it, otherwise others may
+  // lack it.
   void Hold(uint32_t number, bool stable) {
     LanePiece& piece = made->pieces.Find(7)->pieces[number];
     piece.held.round = 256;
@@ -94,7 +95,8 @@ TEST_F(LaneMovesTest, WhatGoesToAShardOfAnotherLaneIsHandedOver) {
   EXPECT_EQ(made->pieces.Find(7)->exchange, nullptr) << "its part has ended here";
 }
 
-// Until all lanes have handed over, a shard hears nothing: it might decide without what comes.
+// Until all lanes have handed over, a shard hears nothing, because it might decide without the
+// pieces that come.
 TEST_F(LaneMovesTest, ALaneRepeatsWhenItHasTakenOver) {
   Start();
   driver.pushes.clear();
@@ -123,7 +125,7 @@ TEST_F(LaneMovesTest, ToRepeatBeforeItHasTakenOverIsAMistakeThatShows) {
   EXPECT_EQ(driver.resyncs.size(), 2U);
 }
 
-// It left for a view that is not the lane's any more.
+// The take-over left for a view that is no longer the lane's.
 TEST_F(LaneMovesTest, ATakeOverOfAnEarlierViewIsNoNews) {
   Start();
   ChangeServer(1, false);
@@ -152,7 +154,7 @@ TEST_F(LaneMovesTest, AConnectionIsToldSetsJoinVerdictsAndWhatAllHaveAndThatThis
   EXPECT_EQ(driver.order, "set 4 joined 1 have resync ");
   EXPECT_EQ(driver.haves.at(0).second.at(0).ref, (wire::PieceRef{7, 0, 256}));
   moves->RemoveProcessSet(4);
-  moves->RemoveProcessSet(5);  // shards were told nothing of it
+  moves->RemoveProcessSet(5);  // the shards were told nothing of it
   moves->SetJoined({});
   driver.order.clear();
   Connect(0);

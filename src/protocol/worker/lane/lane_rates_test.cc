@@ -6,7 +6,7 @@
 namespace byteps::protocol {
 namespace {
 
-// One lane, four shards with a piece each, and credit for two pieces.
+// One lane has four shards with a piece each, and credit for two pieces.
 class LaneRatesTest : public LaneForTest {
  protected:
   LaneRatesTest() : LaneForTest(0, 1, 4) {
@@ -40,7 +40,7 @@ TEST_F(LaneRatesTest, WhileTheCreditIsUsedUpItMeasuresAndTells) {
   ASSERT_EQ(told.size(), 1U);
   const wire::Rates& rates = told[0].rates;
   EXPECT_EQ(rates.epoch, view.epoch);
-  // Shard 1 had a piece under way all the time, and shard 2 since the first answer.
+  // Shard 1 had a piece under way all the time, shard 2 since the first answer.
   EXPECT_EQ(rates.shards, (std::vector<wire::ShardRate>{{0, 0, 0, 150'000},
                                                         {1, 4, 150'000, 150'000},
                                                         {2, 0, 150'000, 150'000},

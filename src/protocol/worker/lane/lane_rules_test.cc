@@ -31,7 +31,7 @@ TEST(LaneRulesTest, WhatOthersMayLackIsKeptAndToldAndKeepsAWorkerHere) {
   EXPECT_TRUE(kLaneRules.MayLeave(false));
 }
 
-// What the rules say of cases in which each mistake says something else.
+// Returns the answers of the rules in cases in which each mistake answers differently.
 std::vector<bool> AnswersOf(const LaneRules& rules) {
   return {rules.Counts(2, 5, 2, 4),
           rules.Counts(2, 5, 1, 5),

@@ -8,7 +8,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Two lanes with two shards, a server each; the test carries their mail.
+// Two lanes with two shards; each shard has its own server. The test carries the lanes' mail.
 class LaneTest : public LaneForTest {
  protected:
   LaneTest() : LaneForTest(0, 2, 2) {
@@ -31,7 +31,7 @@ class LaneTest : public LaneForTest {
   void Begin() {
     for (auto& lane : lanes) lane->OnMail(to_lane::Begin{&exchange});
   }
-  // Server 1 dies: both lanes learn of it, and lane 0 is owed what lane 1 hands over.
+  // Server 1 dies and both lanes learn of it. Returns the pieces that lane 1 hands over to lane 0.
   std::vector<MovedPiece> LoseServer1() {
     lanes[1]->OnShardDown(1);
     view.servers[1].alive = false;
@@ -43,7 +43,7 @@ class LaneTest : public LaneForTest {
     lanes[1]->OnMail(to_lane::TakeOver{view.epoch, {}});
     lanes[0]->OnMail(to_lane::TakeOver{view.epoch, std::move(pieces)});
   }
-  // The shard answers what this lane pushed last of the piece.
+  // Answers the last push of the piece by this lane.
   void Answer(uint32_t lane, uint32_t number, uint64_t count) {
     wire::DataHeader header;
     for (const auto& push : drivers[lane].pushes) {
@@ -78,7 +78,7 @@ TEST_F(LaneTest, EachLanePushesToItsOwnShardsAndSaysWhenItsPartHasEnded) {
   EXPECT_EQ(lanes[1]->bytes_in_flight(), 0U);
 }
 
-// Writes down the moments of pieces.
+// Records the moments of pieces.
 class RecordingWatch final : public PieceWatch {
  public:
   void On(const PieceEvent& event) override {
@@ -151,7 +151,7 @@ TEST_F(LaneTest, ToKeepAPieceThatMovesIsAMistakeThatShows) {
   EXPECT_TRUE(LoseServer1().empty());
 }
 
-// What was sent to the lane that had the piece, and arrives when it has gone.
+// The mail was sent to the lane that had the piece, and arrives when the piece has gone.
 TEST_F(LaneTest, MailOfAPieceThatComesAfterItHasMovedChangesNothing) {
   Start();
   Begin();
@@ -161,7 +161,7 @@ TEST_F(LaneTest, MailOfAPieceThatComesAfterItHasMovedChangesNothing) {
   lanes[1]->OnWant(1, {{7, 1, wire::RoundOf(1, 0)}});
   lanes[1]->Resume(ticket, StageVerdict::kDone, {});
   lanes[1]->OnMail(to_lane::Abort{7, 5, {StatusCode::kDeadlineExceeded, "too late"}});
-  lanes[1]->OnMail(to_lane::TakeOver{view.epoch - 1, moved});  // of a view before
+  lanes[1]->OnMail(to_lane::TakeOver{view.epoch - 1, moved});  // from a view before
   EXPECT_EQ(drivers[1].pushes.size(), sent);
   EXPECT_TRUE(drivers[1].aborts.empty());
   EXPECT_EQ(PiecesDone(1), 0U);
@@ -170,7 +170,7 @@ TEST_F(LaneTest, MailOfAPieceThatComesAfterItHasMovedChangesNothing) {
   EXPECT_EQ(drivers[0].pushes.size(), 2U) << "and where it went it goes on";
 }
 
-// The front has withdrawn the exchange while a piece of it was between the lanes.
+// The front has withdrawn the exchange while one of its pieces was between the lanes.
 TEST_F(LaneTest, APieceThatComesWithoutItsExchangeIsNotPushed) {
   Start();
   Begin();
@@ -185,7 +185,7 @@ TEST_F(LaneTest, APieceThatComesWithoutItsExchangeIsNotPushed) {
   EXPECT_EQ(lanes[0]->bytes_in_flight(), 0U);
 }
 
-// The verdict is kept in the lane that has the piece now, and told from there.
+// The lane that has the piece now keeps the verdict and tells it.
 TEST_F(LaneTest, AVerdictThatOthersMayLackMovesAndIsToldToTheNewOwner) {
   Start();
   Begin();

@@ -6,7 +6,7 @@
 namespace byteps::protocol {
 namespace {
 
-// More answers than this never overtake one; what lies beyond is a server's mistake.
+// More answers than this never overtake an answer. Numbers beyond it are a server's mistake.
 constexpr size_t kAheadMax = size_t{1} << 20;
 
 }  // namespace
@@ -23,7 +23,7 @@ void Links::OnUp(ShardId shard) {
 
 void Links::OnDown(ShardId shard) { links_[shard] = Link(); }
 
-// Urgent answers overtake others, so numbers may arrive out of order; what is acknowledged is the
+// Urgent answers overtake others, so numbers may arrive out of order. The lane acknowledges the
 // prefix without a gap.
 void Links::Count(Link& link, uint64_t number) {
   if (number == link.received + 1) {

@@ -1,6 +1,6 @@
-// A lane's connections to shards, as far as the protocol knows them: which of them stand, how many
-// answers have come over each, what is still to be acknowledged, and of which answers it is not
-// known yet that every member has them. Reset with each connection. One thread at a time.
+// A lane's connections to shards, as the protocol knows them: which of them stand, how many answers
+// have come over each, which answers are not acknowledged, and which answers are not known to be
+// with every member. A new connection resets all this. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,53 +17,54 @@ namespace byteps::protocol {
 
 class Links {
  public:
-  // An answer whose verdict others may lack.
+  // An answer with a verdict that others may lack.
   struct Unstable {
-    uint64_t number = 0;  // of the answer on its connection
+    uint64_t number = 0;  // number of the answer on its connection
     TensorId tensor = 0;
     uint32_t piece = 0;
     uint64_t round = 0;
   };
 
-  // A generation with so many shards begins; nothing is connected.
+  // Begins a generation with `shards` shards. Nothing is connected.
   void Begin(size_t shards);
   size_t size() const { return links_.size(); }
 
-  // OnUp: a new connection takes the place of any other.
+  // OnUp takes a new connection in place of any other.
   void OnUp(ShardId shard);
   void OnDown(ShardId shard);
   bool IsUp(ShardId shard) const { return shard < links_.size() && links_[shard].up; }
 
-  // An answer with this number has come; `unstable` of the latest ones, itself included, are not
-  // known to be with every member.
+  // Notes that an answer with this number has come. Of the latest answers up to this one,
+  // `unstable` are not known to be with every member.
   void OnAnswer(ShardId shard, uint64_t number, uint32_t unstable, Time now);
-  // All answers up to this number have come.
+  // Returns the number up to which all answers have come.
   uint64_t Received(ShardId shard) const { return links_[shard].received; }
-  // A message that carries Received() goes out: nothing is owed.
+  // Notes that a message with the returned number, Received(), goes out. No acknowledgement is owed
+  // then.
   uint64_t Acknowledge(ShardId shard);
   bool Owes(ShardId shard) const { return links_[shard].owes_since.has_value(); }
-  // Since when the oldest acknowledgement is owed; drops what is out of date.
+  // Returns since when the oldest acknowledgement is owed. Drops entries that are out of date.
   std::optional<Time> OwesSince();
-  // The shard to which it is. REQUIRES: OwesSince() has a value.
+  // Returns the shard to which it is owed. REQUIRES: OwesSince() has a value.
   ShardId OldestDebt() { return owing_.front().first; }
 
-  // All answers up to this number are with every member. News of a later view than `epoch` waits
-  // for it: what that view has moved away from the shard counts as stable there, and is told to the
-  // new owner instead.
+  // Notes that every member has all answers up to this number. News of a later view than `epoch`
+  // waits for that view: a piece that the view has moved away from the shard counts as stable
+  // there, and its verdict is told to the new owner instead.
   void OnStable(ShardId shard, const wire::Progress& stable, uint64_t epoch);
-  // This view is here.
+  // Takes the news that waited for this view.
   void TakePostponed(ShardId shard, uint64_t epoch);
   bool IsStable(ShardId shard, uint64_t number) const { return number <= links_[shard].stable; }
   void Remember(ShardId shard, const Unstable& answer) { links_[shard].unstable.push_back(answer); }
-  // The next remembered answer that has become stable.
+  // Returns the next remembered answer that has become stable.
   std::optional<Unstable> TakeStable(ShardId shard);
 
  private:
   struct Link {
     bool up = false;
     uint64_t received = 0;
-    std::vector<uint64_t> ahead;     // numbers beyond it: heap, lowest on top
-    std::optional<Time> owes_since;  // an answer has not been acknowledged since
+    std::vector<uint64_t> ahead;     // numbers beyond `received`; a heap with the lowest on top
+    std::optional<Time> owes_since;  // the time of the first answer that is not acknowledged
     uint64_t stable = 0;
     std::optional<wire::Progress> stable_later;
     Ring<Unstable> unstable;
@@ -71,7 +72,7 @@ class Links {
   static void Count(Link& link, uint64_t number);
 
   std::vector<Link> links_;               // by shard
-  Ring<std::pair<ShardId, Time>> owing_;  // by owes_since; some entries are out of date
+  Ring<std::pair<ShardId, Time>> owing_;  // ordered by owes_since; some entries are out of date
 };
 
 }  // namespace byteps::protocol

@@ -15,7 +15,7 @@ Links LinksUp(size_t shards) {
   return links;
 }
 
-// Urgent answers overtake others: only the prefix without a gap has come.
+// Urgent answers overtake others, so only the prefix without a gap counts as received.
 RC_GTEST_PROP(LinksTest, WhatIsAcknowledgedHasNoGap, ()) {
   uint64_t count = *rc::gen::inRange<uint64_t>(1, 40);
   std::vector<uint64_t> numbers(count);

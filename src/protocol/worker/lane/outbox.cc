@@ -5,7 +5,7 @@
 namespace byteps::protocol {
 namespace {
 
-// A push that carries nothing still occupies the shard.
+// A push without bytes still occupies the shard.
 constexpr uint32_t kCreditMin = 64;
 
 uint64_t Pack(uint32_t high, uint32_t low) { return (uint64_t{high} << 32) | low; }

@@ -1,5 +1,5 @@
-// What may set out and when: pieces in order of urgency, under a credit of bytes between push and
-// answer that follows the links. One thread at a time.
+// Decides which piece may set out and when. Pieces go in order of urgency. A credit, which follows
+// the links, limits the bytes between push and answer. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -23,26 +23,28 @@ class Outbox {
 
   explicit Outbox(const plan::CreditOptions& options) : options_(options), credit_(options) {}
 
-  // A generation begins, with so many shards in this lane and pieces of a usual step of this size.
+  // Begins a generation. `shards`: the number of shards of this lane. `piece_bytes`: the size of
+  // the pieces of a usual step.
   void Begin(uint32_t shards, uint32_t piece_bytes);
 
   Ticket Add(const Exchange& exchange, uint32_t number, const Spans& spans);
-  // The piece's owner waits for it: it passes the credit.
+  // Lets the piece pass the credit, because the piece's owner waits for it.
   void MarkWanted(Ticket ticket) { queue_.MarkWanted(ticket); }
   void Remove(Ticket ticket) { queue_.Remove(ticket); }
-  // The next piece that has credit.
+  // Returns the next piece that has credit.
   std::optional<Departure> Next();
-  // A piece that had its credit needs it no longer, ...
+  // Takes back the credit of a piece that does not need it any more, without an answer.
   void Return(const Spans& spans) { queue_.Returned(CreditOf(spans)); }
-  // ... because its answer is here.
+  // Takes back the credit of a piece whose answer is here.
   void Answered(const Spans& spans, Time now);
 
-  // As of CreditController; also for the generations that follow.
+  // See CreditController. The value also holds for the generations that follow.
   void SetRoundTrip(Duration round_trip);
 
-  // Pieces wait, and there is no credit for them.
+  // Returns whether pieces wait that have no credit.
   bool IsFull() const { return queue_.IsBlocked(credit_.credit_bytes()); }
-  // All that waited has set out, and what is under way is the last window of a step.
+  // Returns whether all waiting pieces have set out, and the bytes under way are the last window of
+  // a step.
   bool IsLastWindow() const {
     const uint64_t window = std::max(options_.bytes_max, credit_.credit_bytes());
     return queue_.empty() && queue_.bytes_in_flight() <= window;
@@ -54,7 +56,7 @@ class Outbox {
 
   const plan::CreditOptions options_;
   plan::PriorityCreditQueue queue_;
-  plan::CreditController credit_;  // of the generation
+  plan::CreditController credit_;  // renewed in each generation
   Duration round_trip_{};
 };
 

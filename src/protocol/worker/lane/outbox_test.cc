@@ -23,7 +23,7 @@ class OutboxTest : public testing::Test {
     return exchange;
   }
 
-  // A contribution of so many bytes, and so many that are wanted.
+  // Returns the spans of a contribution of `push` bytes, of which `want` bytes are wanted.
   Spans SpansWith(size_t push, size_t want) {
     Spans spans;
     spans.push = ConstByteSpan(memory, push);
@@ -105,7 +105,7 @@ TEST_F(OutboxTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
     }
     All();
     EXPECT_LE(outbox->bytes_in_flight(), options.bytes_max);
-    // A piece comes back each millisecond.
+    // One piece is answered each millisecond.
     for (int answer = 0; answer < 2500; ++answer) {
       now += milliseconds(1);
       outbox->Answered(spans, now);

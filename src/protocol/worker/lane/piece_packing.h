@@ -1,6 +1,6 @@
 // Turns a lane's piece into a MovedPiece that another lane can take over, and back. Bytes in
-// buffers are copied, because a buffer belongs to the pool of one lane. Nothing else but the pool
-// changes.
+// buffers are copied, because a buffer belongs to the pool of one lane. Nothing changes except the
+// pool.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace byteps::protocol {
 // whether the piece has set out.
 MovedPiece PackPiece(const TensorFacts& tensor, uint32_t number, LanePiece& piece);
 
-// The same piece in its new lane: kDone and without an owner, until the caller says more.
+// Returns the same piece in its new lane. It is kDone and has no owner until the caller changes
+// that.
 LanePiece UnpackPiece(const MovedPiece& moved, BufferPool& pool, Arithmetic& arithmetic);
 
 }  // namespace byteps::protocol

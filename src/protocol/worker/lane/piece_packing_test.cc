@@ -71,7 +71,7 @@ TEST_F(PiecePackingTest, WhatIsNotThereDoesNotArrive) {
   EXPECT_EQ(to.bytes_in_use(), 0U);
 }
 
-// What a codec has made may be of no bytes, and is made all the same.
+// The result of a codec may have no bytes. It is a result all the same.
 TEST_F(PiecePackingTest, NothingThatWasMadeIsNotNothing) {
   LanePiece piece;
   piece.contribution = {true, {}, 0, 0};

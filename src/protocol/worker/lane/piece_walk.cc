@@ -15,14 +15,14 @@ std::unique_ptr<PiecePaths> MakePaths(LaneContext& lane) {
   return options.paths({lane.pool, *options.codecs, options.resume});
 }
 
-// The stage at which the piece is. Null: it is at the exchange, or behind the last one.
+// Returns the stage at which the piece is. Returns null at the exchange, and behind the last stage.
 PieceStage* StageOf(const PiecePath& path, size_t at) {
   if (at < path.before.size()) return path.before[at];
   const size_t behind = at - path.before.size();
   return behind > 0 && behind <= path.behind.size() ? path.behind[behind - 1] : nullptr;
 }
 
-// What the stage in which the piece is has made becomes the input of the next one.
+// Ends the piece's stage. The result of the stage becomes the input of the next one.
 void Leave(const LaneTensor& tensor, LanePiece& piece) {
   PieceBytes made = std::exchange(piece.output, PieceBytes());
   piece.entry = 0;
@@ -57,7 +57,7 @@ void PieceWalk::Begin(const Exchange& exchange) {
     QueueFor(tensor, number, wire::RoundOf(exchange.use, 0), 0);
   }
   ApplyEarlyWants(tensor.facts.id);
-  if (tensor.part.AllDone()) EndPart(tensor);  // it is all in other lanes
+  if (tensor.part.AllDone()) EndPart(tensor);  // all its pieces are in other lanes
   SetOut();
 }
 
@@ -71,7 +71,7 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
     if (*piece.held.receipt == *repeat.common) {
       tensor.part.Count(piece.held);
     } else {
-      // What stages have made of it in the first attempt is pushed again as it is.
+      // The piece is pushed again with the bytes that the stages made in the first attempt.
       QueueFor(tensor, number, wire::RoundOf(exchange.use, repeat.attempt),
                tensor.path->before.size());
     }
@@ -81,7 +81,7 @@ void PieceWalk::Repeat(const to_lane::Repeat& repeat) {
   SetOut();
 }
 
-// It walks its path from `at` on.
+// Queues the piece, which walks its path from `at` on.
 void PieceWalk::QueueFor(LaneTensor& tensor, uint32_t number, uint64_t round, size_t at) {
   tensor.pieces[number].round = round;
   tensor.pieces[number].at = at;
@@ -102,7 +102,7 @@ void PieceWalk::Want(const wire::PieceRef& ref) {
   if (tensor == nullptr || !MarkWanted(*tensor, ref)) lane_.wants.Add(ref);
 }
 
-// False when the piece has not come to the queue yet.
+// Returns false if the piece has not come to the queue yet.
 bool PieceWalk::MarkWanted(LaneTensor& tensor, const wire::PieceRef& ref) {
   if (ref.round < tensor.last_round) return true;
   if (ref.piece >= tensor.pieces.size()) return false;
@@ -168,7 +168,7 @@ StageVerdict PieceWalk::Enter(PieceStage& stage, LaneTensor& tensor, uint32_t nu
   return how;
 }
 
-// It goes no further in the stage in which it waits.
+// Ends the piece's wait in its stage. The piece goes no further there.
 void PieceWalk::Abandon(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   StageOf(*tensor.path, piece.at)->Abandon({tensor.facts.id, number, piece.round, piece.entry});
@@ -198,7 +198,7 @@ void PieceWalk::FailPiece(LaneTensor& tensor, uint32_t number, const Status& why
   PieceDone(tensor, number);
 }
 
-// In place of a push.
+// Asks the owner for an error instead of pushing.
 void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const Status& why) {
   LanePiece& piece = tensor.pieces[number];
   piece.failure = std::make_unique<Status>(why);
@@ -217,8 +217,8 @@ void PieceWalk::PushAgain(LaneTensor& tensor, uint32_t number) {
   piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
 }
 
-// The answer may come, and the memory be the user's again, before the old push has left, or the old
-// owner's answer has come to its end.
+// The answer may come, and the memory belong to the user again, before the old push has left, or
+// before the old owner's answer has ended.
 void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
   if (!tensor.IsOpen(number) || tensor.pieces[number].step != PieceStep::kUnderWay) return;
   const Spans& spans = tensor.pieces[number].spans;
@@ -226,7 +226,7 @@ void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
   if (reader_.Divert(tensor.facts.id, number)) lane_.driver.Forget(spans.want);
 }
 
-// A piece that is under way goes no further.
+// Stops a piece that is under way.
 void PieceWalk::Detach(LaneTensor& tensor, uint32_t number) {
   const LanePiece& piece = tensor.pieces[number];
   if (tensor.HasCredit(piece)) lane_.outbox.Return(piece.spans);
@@ -253,7 +253,7 @@ void PieceWalk::Withdraw(const Exchange& exchange) {
     tensor->exchange = nullptr;
   }
   lane_.driver.ToFront(to_front::Released{lane_.options.lane, exchange.serial, exchange.tensor.id});
-  SetOut();  // nobody else may ever ask for what waited for this credit
+  SetOut();  // no later event may ever start the pieces that waited for this credit
 }
 
 void PieceWalk::Abort(const to_lane::Abort& abort) {

@@ -1,5 +1,5 @@
-// Walks pieces along their path: takes an exchange's pieces in, lets them set out when they have
-// credit, enters their stages, pushes them, waits for their verdict, and tells the front when this
+// Walks pieces along their path: takes in an exchange's pieces, lets them set out when they have
+// credit, enters their stages, pushes them, and waits for their verdicts. Tells the front when this
 // lane's part has ended. One thread at a time.
 #pragma once
 
@@ -23,29 +23,32 @@ class PieceWalk final {
   void Withdraw(const Exchange& exchange);
   void Abort(const to_lane::Abort& abort);
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error);
-  // What stages keep of the tensor, or of all tensors, goes. None of their pieces is on its path.
+  // Drops what the stages keep of the tensor, or of all tensors. REQUIRES: none of their pieces is
+  // on its path.
   void Retire(TensorId tensor) { paths_->Retire(tensor); }
   void BeginGeneration() { paths_->BeginGeneration(); }
   void AbandonAll() { paths_->AbandonAll(); }
 
-  // The owner waits for a piece. Of those that had not begun then: it may have begun now.
+  // Want lets the piece pass the credit, because its owner waits for it. If the piece has not
+  // begun, the lane remembers the want. ApplyEarlyWants repeats the remembered wants of a tensor
+  // whose pieces may have begun now.
   void Want(const wire::PieceRef& ref);
   void ApplyEarlyWants(TensorId tensor);
-  // What has credit sets out.
+  // Starts every queued piece that has credit.
   void SetOut();
 
-  // Pushes it again to the owner that it has now, if it waits for its verdict.
+  // Pushes the piece again, to its present owner, if it waits for its verdict.
   void PushAgain(LaneTensor& tensor, uint32_t number);
-  // It has another owner, or the same one anew: nothing that was sent to, or comes from, the one
-  // before touches its memory any more.
+  // Ends all access to the piece's memory by frames to and from its old owner, because the piece
+  // has another owner, or the same owner anew.
   void StopTouching(LaneTensor& tensor, uint32_t number);
-  // Its verdict is here: the rest of the path.
+  // Walks the rest of the path, because the piece's verdict is here.
   void GoOn(LaneTensor& tensor, uint32_t number);
 
-  // The piece goes to another lane: nothing here touches its memory any more, and its part of the
-  // exchange is told without it.
+  // Lets the piece go to another lane. Nothing here touches its memory any more, and the report of
+  // this lane's part leaves the piece out.
   MovedPiece LetGo(LaneTensor& tensor, uint32_t number);
-  // A piece comes from another lane: it waits for its turn, or goes on where it was.
+  // Takes in a piece from another lane. It waits for its turn, or goes on where it was.
   void TakeIn(const MovedPiece& moved);
 
  private:
@@ -67,7 +70,7 @@ class PieceWalk final {
   AnswerReader& reader_;
   Pushes& pushes_;
   const std::unique_ptr<PiecePaths> paths_;
-  uint64_t last_entry_;  // of a piece into a stage
+  uint64_t last_entry_;  // the last entry of a piece into a stage
 };
 
 }  // namespace byteps::protocol

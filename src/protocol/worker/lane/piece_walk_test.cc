@@ -9,7 +9,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Takes every answer; the tests say themselves what a verdict does.
+// Takes every answer. The tests decide themselves what a verdict does.
 class NoTarget final : public AnswerReader::Target {
  public:
   Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
@@ -32,7 +32,7 @@ class PieceWalkTest : public LaneForTest {
 
   LaneTensor& tensor() { return *made->pieces.Find(7); }
 
-  // The verdict of the piece is here.
+  // Lets the verdict of the piece arrive.
   void Decide(uint32_t number, const Receipt& receipt = nullptr) {
     LanePiece& piece = tensor().pieces[number];
     piece.held.round = piece.round;
@@ -97,7 +97,7 @@ TEST_F(PieceWalkTest, AnAttemptRepeatsThePiecesWhoseReceiptIsAnother) {
   EXPECT_FALSE(driver.Told<to_front::PartDone>()[1].mixed);
 }
 
-// The memory is the user's when the front has been told.
+// The memory belongs to the user once the front has been told.
 TEST_F(PieceWalkTest, WhatIsWithdrawnIsForgottenBeforeTheFrontIsTold) {
   options.credit.fixed_bytes = 1;  // the second piece waits
   Start();

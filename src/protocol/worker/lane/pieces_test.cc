@@ -14,7 +14,7 @@ class PiecesTest : public testing::Test {
     Own({true, true, true, true});
   }
 
-  // Shards live, or do not.
+  // Says which shards live.
   void Own(const std::vector<bool>& alive) {
     std::vector<plan::ShardState> shards;
     for (bool one : alive) shards.push_back({1, one, one ? 1U : 2U});

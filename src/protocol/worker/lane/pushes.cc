@@ -24,7 +24,7 @@ void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
   lane_.driver.SendPush(piece.owner, header, payload, made.there ? made.buffer : BufferRef());
 }
 
-// Some have been repeated meanwhile, which does no harm.
+// Some pushes have been repeated meanwhile, which does no harm.
 void Pushes::SendDelayed() {
   for (const PieceTicket& ticket : std::exchange(delayed_, {})) {
     const LaneTensor* tensor = lane_.pieces.Find(ticket.tensor);

@@ -20,7 +20,8 @@ class Pushes {
   // nothing is sent either, because the shard must hear of verdicts first: SendDelayed does it
   // then. REQUIRES: tensor.IsOpen(number).
   void Send(const LaneTensor& tensor, uint32_t number);
-  // The lane has taken over: sends the delayed pieces that still wait for a verdict of their round.
+  // Sends the delayed pieces that still wait for a verdict of their round, because the lane has
+  // taken over.
   void SendDelayed();
 
  private:

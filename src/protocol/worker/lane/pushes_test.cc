@@ -71,7 +71,7 @@ TEST_F(PushesTest, AShardWithoutAConnectionGetsNothing) {
   EXPECT_TRUE(driver.pushes.empty()) << "the connection's first word says it all again";
 }
 
-// Mail that comes late: between a view and what it moves here, shards would not know what is held.
+// Between a view and the pieces that it moves here, shards would not know which verdicts are held.
 TEST_F(PushesTest, WhileTheLaneIsToTakeOverPushesWait) {
   lane.links.OnUp(0);
   lane.links.OnUp(1);

@@ -1,5 +1,6 @@
-// Who may be in a verdict: the contributors of each view, all of them or those of a process set.
-// An answer that says "everybody of this view" is so turned into a receipt. One thread at a time.
+// The members that may be in a verdict: the contributors of each view, all of them or those of a
+// process set. An answer that says "everybody of this view" gets its receipt here. One thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace byteps::protocol {
 
 class Receipts {
  public:
-  // A generation begins: only its views are known.
+  // Forgets all views, because a generation begins. Only its views count from now on.
   void Clear() {
     everybody_.clear();
     for (auto& [number, set] : sets_) set.of_view.clear();
@@ -23,8 +24,8 @@ class Receipts {
   void AddProcessSet(uint32_t number, const SlotSet& slots) { sets_[number] = {slots, {}}; }
   void RemoveProcessSet(uint32_t number) { sets_.erase(number); }
 
-  // Everybody of the process set (0: of all) in this view; one object for each.
-  // REQUIRES: Knows(epoch).
+  // Returns all contributors of the process set (0: of all ranks) in this view, as one object for
+  // each set and view. REQUIRES: Knows(epoch).
   const Receipt& Of(uint32_t process_set, uint64_t epoch) {
     const Receipt& everybody = everybody_.at(epoch);
     auto found = sets_.find(process_set);

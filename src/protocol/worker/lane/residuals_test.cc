@@ -1,5 +1,5 @@
-// A stage that keeps something of each piece from round to round, as error feedback does: it counts
-// once in each round, wherever the piece goes and however often it is pushed.
+// Tests of a stage that keeps something of each piece from round to round, as error feedback does.
+// The stage counts once in each round, wherever the piece goes and however often it is pushed.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Adds the number of rounds that the piece has passed before to each byte that is pushed.
+// Adds to each pushed byte the number of rounds that the piece has passed before.
 class CountingPaths final : public PiecePaths, private PieceStage {
  public:
   const PiecePath& PathOf(const Exchange&) override { return path_; }
@@ -76,7 +76,7 @@ class ResidualsTest : public StartedWorker {
     operation.output = reinterpret_cast<std::byte*>(output.data());
     ASSERT_TRUE(worker->Submit(std::move(operation)).ok());
   }
-  // The first byte of the last push of each piece.
+  // Returns the first byte of the last push of each piece.
   std::string Pushed() const {
     std::string bytes(kPieces, '-');
     for (const SentPush& push : driver.pushes) {
@@ -84,7 +84,7 @@ class ResidualsTest : public StartedWorker {
     }
     return bytes;
   }
-  // The owners that pieces have now answer.
+  // Lets the present owners answer the pieces.
   void AnswerAll(OperationId id) {
     std::map<uint32_t, SentPush> last;
     for (const SentPush& push : driver.pushes) last[push.header.ref.piece] = push;

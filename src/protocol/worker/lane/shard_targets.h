@@ -1,6 +1,7 @@
-// Where a lane's connections should lead: which of them a view ends, and which it asks for. Who
-// carries a view to a lane closes first what the view ends, so that nothing of it is read any more,
-// then gives the lane the view, and then connects what is missing. One thread at a time.
+// The shards to which a lane's connections should lead: which connections a view ends, and which it
+// asks for. The code that carries a view to a lane first closes the connections that the view ends,
+// so that nothing of them is read any more. Then it gives the lane the view, and then it makes the
+// missing connections. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +16,20 @@ class ShardTargets {
  public:
   struct Target {
     uint32_t server = 0;
-    uint64_t incarnation = 0;            // 0: nobody, the shard is dead or of another lane
+    uint64_t incarnation = 0;            // 0: the shard is dead or of another lane
     std::vector<std::string> addresses;  // one for each of its interfaces
     std::string host;                    // its host identity
-    ShardId first_shard = 0;             // of the server
+    ShardId first_shard = 0;             // first shard of the server
   };
 
   ShardTargets(uint32_t lane, uint32_t lanes) : lane_(lane), lanes_(lanes) {}
 
-  // Takes the view: returns the shards whose connections have no place in it.
+  // Takes the view. Returns the shards whose connections do not belong to it.
   std::vector<ShardId> End(const wire::View& view);
-  // And then, once: those that it asks for.
+  // Returns, once after each End, the shards that the view asks for.
   std::vector<ShardId> TakeNew();
 
-  // By shard, of all lanes.
+  // Returns the targets by shard, of all lanes.
   const std::vector<Target>& all() const { return targets_; }
   uint32_t generation() const { return generation_; }
 

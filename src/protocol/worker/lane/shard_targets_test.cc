@@ -62,7 +62,7 @@ TEST_F(ShardTargetsTest, AServerThatDiesAndComesBackIsConnectedAnew) {
   view.servers[1].incarnation = 20;
   EXPECT_TRUE(all.End(view).empty());
   EXPECT_EQ(all.TakeNew(), (Shards{2, 3}));
-  view.servers[1].incarnation = 21;  // without a view in between
+  view.servers[1].incarnation = 21;  // no view comes in between
   EXPECT_EQ(all.End(view), (Shards{2, 3}));
   EXPECT_EQ(all.TakeNew(), (Shards{2, 3}));
 }

@@ -19,13 +19,13 @@ std::string NameOf(const LaneTensor& tensor, const wire::PieceRef& ref) {
 
 }  // namespace
 
-// Both sides agree who owns the piece, and since when.
+// Returns whether both sides agree which shard owns the piece, and since when.
 bool Verdicts::Counts(const LanePiece& piece, ShardId from, uint64_t epoch) const {
   return piece.step != PieceStep::kAway &&
          lane_.rules.Counts(piece.owner, piece.since, from, epoch);
 }
 
-// What concerns an operation that has failed meanwhile is read and forgotten.
+// An answer about an operation that has failed meanwhile is read and dropped.
 Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
                                  size_t payload_bytes) {
   LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
@@ -53,7 +53,7 @@ Result<Place> Verdicts::PlaceFor(ShardId from, const wire::DataHeader& header,
                     std::to_string(header.ref.round));
 }
 
-// The root's part is missing: these are nobody's bytes.
+// Returns whether the root's part is missing: then the verdict's bytes are undefined.
 bool Verdicts::LacksRoot(const LaneTensor& tensor, const SlotSet& receipt) {
   const std::optional<Slot>& root = tensor.exchange->root;
   return root.has_value() && !receipt.Contains(*root);
@@ -77,7 +77,7 @@ Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeade
                   "an answer of the wrong size: " + NameOf(tensor, header.ref) + ", " +
                       std::to_string(payload_bytes) + " bytes");
   }
-  // An answer that breaks off half-way must not have destroyed what may have to be pushed again.
+  // An answer that breaks off half-way must not destroy bytes that may have to be pushed again.
   bool staged = error || header.codec != 0 || header.receipt != 0 || tensor.path->staged ||
                 Overlap(spans.push, spans.want) ||
                 LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
@@ -88,7 +88,7 @@ void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
   const wire::DataHeader& header = answer.header;
   lane_.now = std::max(lane_.now, now);
   lane_.links.OnAnswer(from, header.count, header.unstable, now);
-  // The operation may have failed, or a view moved the piece, while the payload came in.
+  // While the payload came in, the operation may have failed, or a view may have moved the piece.
   LaneTensor* tensor = lane_.pieces.Find(header.ref.tensor);
   if (tensor != nullptr && header.ref.piece < tensor->pieces.size() &&
       Counts(tensor->pieces[header.ref.piece], from, header.epoch)) {
@@ -100,7 +100,7 @@ void Verdicts::Take(ShardId from, const Answer& answer, Time now) {
   ReleaseStable(from);
 }
 
-// The answer's number is known, so its stability will be.
+// Notes the number of the answer, so that the lane learns when the answer is stable.
 void Verdicts::Register(ShardId from, LaneTensor& tensor, uint32_t number, uint64_t answer_number) {
   HeldVerdict& held = tensor.pieces[number].held;
   held.number = answer_number;
@@ -127,14 +127,14 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   held.round = header.ref.round;
   held.status = header.status;
   TakeReceipt(tensor, answer, held.receipt);
-  // Nobody else must come to hold it.
+  // The verdict is stable if no other member must come to hold it.
   held.stable = header.status == StatusCode::kOk && held.receipt->IsOnly(lane_.slot);
   held.empty = header.status == StatusCode::kOk && Keeper::IsEmpty(tensor.facts, spans);
   held.codec = header.status == StatusCode::kOk ? header.codec : uint8_t{0};
   held.piece_bytes = header.piece_bytes;
   piece.copy = BufferRef();
-  // News that the answer in hand is stable comes with later answers to later pushes. Of the last
-  // window of a step there are none.
+  // Later answers to later pushes bring the news that this answer is stable. After the last window
+  // of a step there are none.
   bool stays = lane_.outbox.IsLastWindow() && !lane_.links.IsStable(from, header.count);
   TakeBytes(tensor, answer, stays);
   Register(from, tensor, number, header.count);
@@ -156,18 +156,18 @@ void Verdicts::AcknowledgeNow() {
   }
 }
 
-// The verdict's bytes go where they are wanted, or to the stages behind the exchange; what was
-// staged is kept as the copy.
+// Puts the verdict's bytes where they are wanted, or gives them to the stages behind the exchange.
+// Staged bytes are kept as the copy.
 void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_unstable) {
   const wire::DataHeader& header = answer.header;
   uint32_t number = header.ref.piece;
   LanePiece& piece = tensor.pieces[number];
   const bool error = header.status != StatusCode::kOk;
-  // What it has pushed is the verdict, and goes when the piece is done.
+  // The pushed bytes are the verdict, and they are dropped when the piece is done.
   if (piece.spans.want.empty() && piece.contribution.there) stays_unstable = true;
   if (answer.staged.data() == nullptr) {
     if (error) TakeError(tensor, answer, {});
-    // Copied now, the bytes are still in the cache.
+    // The copy is made now, while the bytes are still in the cache.
     if (!piece.held.stable && stays_unstable) keeper_.Keep(piece);
     return;
   }
@@ -196,8 +196,8 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   lane_.arithmetic.Copy(piece.copy.data(), bytes, count);
 }
 
-// Other pieces may still be on their way into the user's memory: the operation ends with the last
-// of them, not here.
+// Other pieces may still be on their way into the user's memory, so the operation ends with the
+// last of them, not here.
 void Verdicts::TakeError(LaneTensor& tensor, const Answer& answer, ConstByteSpan bytes) {
   uint64_t round = answer.header.ref.round;
   Result<wire::ErrorRow> row = wire::ErrorRow::Decode(bytes, round);
@@ -206,7 +206,7 @@ void Verdicts::TakeError(LaneTensor& tensor, const Answer& answer, ConstByteSpan
       row.ok() ? *row->Of(round) : Status(answer.header.status, "no reason was given"));
 }
 
-// A piece that has moved has a number of its new owner, perhaps the same one.
+// A piece that has moved has an answer number of its new owner, which may be the same number.
 void Verdicts::ReleaseStable(ShardId from) {
   while (auto answer = lane_.links.TakeStable(from)) {
     LaneTensor* tensor = lane_.pieces.Find(answer->tensor);

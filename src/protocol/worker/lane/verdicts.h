@@ -1,5 +1,5 @@
-// Takes verdicts: says where an answer's payload goes, and when it is here, what of it counts. Then
-// the piece goes on along its path. One thread at a time.
+// Takes verdicts. It says where an answer's payload goes, and decides what counts of the answer
+// when the payload is here. Then the piece goes on along its path. One thread at a time.
 #pragma once
 
 #include "src/protocol/worker/lane/answer_reader.h"
@@ -18,7 +18,7 @@ class Verdicts final : public AnswerReader::Target {
                                        size_t payload_bytes) override;
   void Take(ShardId from, const AnswerReader::Answer& answer, Time now) override;
 
-  // What has become stable needs to be kept no longer.
+  // Drops the copies of verdicts that have become stable.
   void ReleaseStable(ShardId from);
 
   uint64_t repeated() const { return repeated_; }

@@ -13,7 +13,7 @@ using Landing = AnswerReader::Landing;
 
 class VerdictsTest : public LaneForTest {
  protected:
-  // The exchange has begun, and its pieces have been pushed.
+  // Begins the exchange and pushes its pieces.
   void Start() {
     LaneContext& lane = MakeContext();
     for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
@@ -24,7 +24,7 @@ class VerdictsTest : public LaneForTest {
     walk->Begin(exchange);
   }
 
-  // The answer of the piece's owner to what was pushed.
+  // Returns the answer of the piece's owner to the last push.
   wire::DataHeader AnswerTo(uint32_t number) {
     wire::DataHeader header = driver.pushes.at(number).header;
     header.count = ++answers;
@@ -37,7 +37,7 @@ class VerdictsTest : public LaneForTest {
   StatusCode Refusal(const wire::DataHeader& header, size_t bytes = 4) {
     return verdicts->PlaceFor(0, header, bytes).status().code();
   }
-  // It is read, and lands.
+  // Reads the answer and puts its payload into its place.
   void Receive(const wire::DataHeader& header, const std::string& bytes, ShardId from = 0) {
     auto place = verdicts->PlaceFor(from, header, bytes.size());
     ASSERT_TRUE(place.ok()) << place.status().message();
@@ -123,7 +123,7 @@ TEST_F(VerdictsTest, ToTakeItFromAFormerOwnerIsAMistakeThatShows) {
   EXPECT_EQ(LandingOf(AnswerTo(0), 4, 1), Landing::kStaged);
 }
 
-// Mail that comes late: the piece has gone to another lane, or its operation has ended.
+// The mail comes late: the piece has gone to another lane, or its operation has ended.
 TEST_F(VerdictsTest, WhatConcernsNobodyHereIsReadAndForgotten) {
   Start();
   wire::DataHeader header = AnswerTo(0);
@@ -199,7 +199,7 @@ TEST_F(VerdictsTest, AReceiptOfItsOwnTravelsInFrontOfTheBytes) {
   EXPECT_TRUE(Piece(0).held.stable) << "nobody else must come to hold it";
 }
 
-// Nobody's bytes: the front sees it in the receipt.
+// The bytes are undefined. The front sees this in the receipt.
 TEST_F(VerdictsTest, WithoutItsRootAVerdictChangesNoMemory) {
   exchange.root = Slot{1};
   Start();
